@@ -20,11 +20,11 @@ from man import man_page
 from picture import kubectl_nodes, kubectl_top, picture, topology
 from reference import columns, in_page, metrics, reference
 
-from resctrl_hooks.cli.schemas import schemas
-from resctrl_hooks.install.hook_json import hook_json
-from resctrl_hooks.install.paths import HOOK_NAME
-from resctrl_hooks.install.unit_files import units
-from resctrl_hooks.node.settings import DEFAULT_CONFIG
+from resctrl_hooks.core.cli.schemas import schemas
+from resctrl_hooks.core.install.hook_json import hook_json
+from resctrl_hooks.core.install.paths import HOOK_NAME
+from resctrl_hooks.core.install.unit_files import units
+from resctrl_hooks.core.node.settings import DEFAULT_CONFIG
 from resctrl_hooks.openshift.delivery import MANAGED_BY, delivery
 from resctrl_hooks.openshift.machineconfig import butane, disruption_policy, machine_config
 from resctrl_hooks.openshift.text import to_yaml

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator
 
 import click
 
-from resctrl_hooks.cli import examples_of, main, tasks
-from resctrl_hooks.install.paths import CODE, HOOK_NAME
-from resctrl_hooks.install.units import COMPILE, MOUNT, RECONCILE, TIMER, WAKE
-from resctrl_hooks.node.names import RESCTRL_ROOT, STATE_DIR
-from resctrl_hooks.node.settings import DEFAULT_CONFIG, compiled_path
+from resctrl_hooks.core.cli import examples_of, main, tasks
+from resctrl_hooks.core.install.paths import CODE, HOOK_NAME
+from resctrl_hooks.core.install.units import COMPILE, MOUNT, RECONCILE, TIMER, WAKE
+from resctrl_hooks.core.node.names import RESCTRL_ROOT, STATE_DIR
+from resctrl_hooks.core.node.settings import DEFAULT_CONFIG, compiled_path
 
 _NAME = "resctrl-hook"
 _FILES = {

@@ -14,16 +14,16 @@ from pydantic.alias_generators import to_camel
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from resctrl_hooks.cli.top_scene import Scene
-from resctrl_hooks.cli.top_screen import Screen
-from resctrl_hooks.cluster.nodes import Node
-from resctrl_hooks.cluster.tables import nodes_table, pods_table
-from resctrl_hooks.cluster.usage import PodUsage
-from resctrl_hooks.inventory.columns import COLUMNS, value_in
-from resctrl_hooks.inventory.models import Rmids
-from resctrl_hooks.inventory.rates import Rates
-from resctrl_hooks.inventory.usage import Line
-from resctrl_hooks.inventory.usage_models import Usage
+from resctrl_hooks.core.inventory.models import Rmids
+from resctrl_hooks.observe.cli.top_scene import Scene
+from resctrl_hooks.observe.cli.top_screen import Screen
+from resctrl_hooks.observe.cluster.nodes import Node
+from resctrl_hooks.observe.cluster.tables import nodes_table, pods_table
+from resctrl_hooks.observe.cluster.usage import PodUsage
+from resctrl_hooks.observe.inventory.columns import COLUMNS, value_in
+from resctrl_hooks.observe.inventory.rates import Rates
+from resctrl_hooks.observe.inventory.usage import Line
+from resctrl_hooks.observe.inventory.usage_models import Usage
 
 RECORDED = Path(__file__).with_name("top.json")
 TOPOLOGY = Path(__file__).with_name("topology.txt")

@@ -34,7 +34,7 @@ from krew import plugin
 from man import man_page
 
 from resctrl_hooks import __version__
-from resctrl_hooks.cli import main as cli
+from resctrl_hooks.core.cli import main as cli
 
 REPOSITORY = Path(__file__).parents[1]
 PACKAGES = REPOSITORY / "contrib/packages"
@@ -42,7 +42,7 @@ MODULES = "usr/lib/python3/dist-packages"
 DOCUMENTS = "usr/share/doc/resctrl-hooks"
 UNITS = ("resctrl-hooks-classes.service", "resctrl-hooks-metrics.service")
 _EXECUTABLE = 0o755
-_COMMAND = "#!{python}\nfrom resctrl_hooks.cli import main\n\nmain()\n"
+_COMMAND = "#!{python}\nfrom resctrl_hooks.core.cli import main\n\nmain()\n"
 BUNDLE = "opt/venvs/resctrl-hooks"
 """The virtual environment of the package with its Python packages inside, where dh-virtualenv has such environments."""
 _ENVIRONMENT = "home = /usr/bin\ninclude-system-site-packages = false\n"

@@ -10,12 +10,12 @@ you want to manage RDT *classes*: a group here lives in a class that exists.
 """
 
 from .annotations import Groups, Keys, LogCallable, Members, Readings, Totals
+from .core.node.names import canonical_pod_uid, default_key_validator, pod_uid_validator, workload_key_validator
+from .core.node.resctrl.counters import Counter, Domain, Reading
+from .core.node.resctrl.filesystem import Filesystem
+from .core.node.resctrl.group import Group
 from .library.locked_key import LockedKey
 from .library.monitor import Monitor
-from .node.names import canonical_pod_uid, default_key_validator, pod_uid_validator, workload_key_validator
-from .node.resctrl.counters import Counter, Domain, Reading
-from .node.resctrl.filesystem import Filesystem
-from .node.resctrl.group import Group
 
 __version__ = "0.3.0.dev0"
 

@@ -2,8 +2,8 @@
 
 from typing import Protocol
 
-from .node.resctrl.counters import Reading
-from .node.resctrl.group import Group
+from .core.node.resctrl.counters import Reading
+from .core.node.resctrl.group import Group
 
 Groups = list[Group]
 Keys = list[str]

@@ -7,7 +7,7 @@
 Those of resctrl are `ResctrlError`s with ``errno`` and ``kernel``, its own words from ``info/last_cmd_status``.
 """
 
-from .node.errors import (
+from .core.node.errors import (
     BadClassError,
     BadKeyError,
     BadPidError,

@@ -20,10 +20,10 @@ from collections.abc import Callable, Collection, Mapping
 from opentelemetry.metrics import Meter, MeterProvider, Observation
 
 from . import __version__
-from .node.errors import HookError
-from .node.resctrl.counter_files import layout
-from .node.resctrl.counters import CUMULATIVE, MON_DATA, Reading, Slot
-from .node.resctrl.monitor import Monitor
+from .core.node.errors import HookError
+from .core.node.resctrl.counter_files import layout
+from .core.node.resctrl.counters import CUMULATIVE, MON_DATA, Reading, Slot
+from .core.node.resctrl.monitor import Monitor
 
 Attributes = Mapping[str, str]
 _SCOPE = "resctrl_hooks"

@@ -16,16 +16,16 @@ import pytest
 from hosts.faults import Fail, failing
 from hypothesis import settings
 
-from resctrl_hooks.node import launch, main
-from resctrl_hooks.node.container.oci import Bundle, parse_state
-from resctrl_hooks.node.container.workload import Workload, derive
-from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.host.procfs import cgroups_of
-from resctrl_hooks.node.ledger import TOTALS
-from resctrl_hooks.node.reconcile.discovery import observe
-from resctrl_hooks.node.reconcile.enforce import enforce
-from resctrl_hooks.node.reconcile.report import Options, Report
-from resctrl_hooks.node.settings import load
+from resctrl_hooks.core.node import launch, main
+from resctrl_hooks.core.node.container.oci import Bundle, parse_state
+from resctrl_hooks.core.node.container.workload import Workload, derive
+from resctrl_hooks.core.node.context import Context
+from resctrl_hooks.core.node.host.procfs import cgroups_of
+from resctrl_hooks.core.node.ledger import TOTALS
+from resctrl_hooks.core.node.reconcile.discovery import observe
+from resctrl_hooks.core.node.reconcile.enforce import enforce
+from resctrl_hooks.core.node.reconcile.report import Options, Report
+from resctrl_hooks.core.node.settings import load
 
 # How long an example takes says more about the machine than about the code. By default the examples are the same ones
 # each time, so that no change is held back by a fault that it did not make; `nox -s deep` looks for new ones.

@@ -9,13 +9,13 @@ PART: Final = Part(
     commands={
         "Try without hardware": {
             "demo": Entry(
-                "resctrl_hooks.cli.demo:command",
+                "resctrl_hooks.lab.cli.demo:command",
                 "Demonstrate the hook with one container, on any Linux machine.",
                 ("demo",),
                 has_config=False,
             ),
             "simulate": Entry(
-                "resctrl_hooks.cli.simulate:command",
+                "resctrl_hooks.lab.cli.simulate:command",
                 "Mount a simulated resctrl.",
                 ("simulate /tmp/resctrl --rmids 16",),
                 has_config=False,

@@ -9,12 +9,12 @@ import os
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
-from ..node.errors import BadClassError, BadKeyError, BadPidError, LedgerError
-from ..node.host.files import format_json, parse_json
-from ..node.names import KEY_RULE, default_key_validator, valid_class
-from ..node.record_shapes import RECORDS
-from ..node.resctrl.filesystem import MON_GROUPS
-from ..node.resctrl.group import ADOPTED, CREATED, SHARED
+from resctrl_hooks.core.node.errors import BadClassError, BadKeyError, BadPidError, LedgerError
+from resctrl_hooks.core.node.host.files import format_json, parse_json
+from resctrl_hooks.core.node.names import KEY_RULE, default_key_validator, valid_class
+from resctrl_hooks.core.node.record_shapes import RECORDS
+from resctrl_hooks.core.node.resctrl.filesystem import MON_GROUPS
+from resctrl_hooks.core.node.resctrl.group import ADOPTED, CREATED, SHARED
 
 _Kind = TypeVar("_Kind")
 _LARGEST_PID = 1 << 22  # kernel, include/linux/threads.h, PID_MAX_LIMIT

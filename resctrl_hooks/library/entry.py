@@ -7,11 +7,12 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ..node.errors import BadKeyError, HookError
-from ..node.names import RESCTRL_ROOT
-from ..node.resctrl.locked_key import LockedKey
-from ..node.resctrl.monitor import Monitor
-from ..node.resctrl.open_files import OpenFiles
+from resctrl_hooks.core.node.errors import BadKeyError, HookError
+from resctrl_hooks.core.node.names import RESCTRL_ROOT
+from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
+from resctrl_hooks.core.node.resctrl.monitor import Monitor
+from resctrl_hooks.core.node.resctrl.open_files import OpenFiles
+
 from . import arguments
 
 _Kind = TypeVar("_Kind", bound=type)

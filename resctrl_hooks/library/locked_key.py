@@ -2,9 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from ..node.errors import NotTrackedError
-from ..node.resctrl.group import Group
-from ..node.resctrl.locked_key import LockedKey as NodeLockedKey
+from resctrl_hooks.core.node.errors import NotTrackedError
+from resctrl_hooks.core.node.resctrl.group import Group
+from resctrl_hooks.core.node.resctrl.locked_key import LockedKey as NodeLockedKey
+
 from .arguments import check_group_name
 from .entry import checked
 

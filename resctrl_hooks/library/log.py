@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from ..node.log import ERROR, INFO, NOTICE, WARNING
+from resctrl_hooks.core.node.log import ERROR, INFO, NOTICE, WARNING
 
 _LEVELS = {ERROR: 40, WARNING: 30, NOTICE: 20, INFO: 20}  # `logging` defines these numbers
 _DEBUG = 10

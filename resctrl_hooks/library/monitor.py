@@ -3,18 +3,19 @@
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from ..node.errors import HookError, NotTrackedError, ReconcileError
-from ..node.host.unfinished import remove_unfinished
-from ..node.log import INFO, silent
-from ..node.names import RESCTRL_ROOT, default_key_validator
-from ..node.resctrl.counters import CUMULATIVE
-from ..node.resctrl.filesystem import Filesystem
-from ..node.resctrl.layouts import L3
-from ..node.resctrl.locked_key import LockedKey as NodeLockedKey
-from ..node.resctrl.locked_key import record_is_dead
-from ..node.resctrl.monitor import Monitor as NodeMonitor
-from ..node.resctrl.total import exact
-from ..node.state_folders import folders_of_records
+from resctrl_hooks.core.node.errors import HookError, NotTrackedError, ReconcileError
+from resctrl_hooks.core.node.host.unfinished import remove_unfinished
+from resctrl_hooks.core.node.log import INFO, silent
+from resctrl_hooks.core.node.names import RESCTRL_ROOT, default_key_validator
+from resctrl_hooks.core.node.resctrl.counters import CUMULATIVE
+from resctrl_hooks.core.node.resctrl.filesystem import Filesystem
+from resctrl_hooks.core.node.resctrl.layouts import L3
+from resctrl_hooks.core.node.resctrl.locked_key import LockedKey as NodeLockedKey
+from resctrl_hooks.core.node.resctrl.locked_key import record_is_dead
+from resctrl_hooks.core.node.resctrl.monitor import Monitor as NodeMonitor
+from resctrl_hooks.core.node.resctrl.total import exact
+from resctrl_hooks.core.node.state_folders import folders_of_records
+
 from . import arguments
 from .entry import checked, in_programs_words
 from .locked_key import LockedKey
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable, Iterable, Sequence
 
-    from ..annotations import Keys, LogCallable, Members, Totals
-    from ..node.resctrl.counters import Reading
+    from resctrl_hooks.annotations import Keys, LogCallable, Members, Totals
+    from resctrl_hooks.core.node.resctrl.counters import Reading
 
 
 @checked

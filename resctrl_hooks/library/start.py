@@ -12,12 +12,12 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from ..node.errors import ClassMismatchError, HookError, ResctrlError
-from ..node.host.procfs import resctrl_groups_of
-from ..node.log import WARNING
-from ..node.resctrl.filesystem import Resctrl
-from ..node.resctrl.locked_key import LockedKey
-from ..node.resctrl.monitor import Monitor
+from resctrl_hooks.core.node.errors import ClassMismatchError, HookError, ResctrlError
+from resctrl_hooks.core.node.host.procfs import resctrl_groups_of
+from resctrl_hooks.core.node.log import WARNING
+from resctrl_hooks.core.node.resctrl.filesystem import Resctrl
+from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
+from resctrl_hooks.core.node.resctrl.monitor import Monitor
 
 _Place = tuple[str, str]  # RDT class and mon_group, as `Resctrl` names them
 

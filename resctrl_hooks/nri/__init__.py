@@ -1,6 +1,9 @@
-"""The NRI plugin: the node half's work on events of containerd or CRI-O instead of OCI hooks.
+"""The house of the NRI plugin: the same work on events of containerd or CRI-O in place of hooks.
 
-It stays in memory, so it may import more than a hook, but it runs as ``python3 -I -S`` on Python 3.9 without other
-packages, and imports nothing of the people half. From the wire up: `protobuf` and `messages` (encoding), `multiplexer`
-and `ttrpc` (framing), `service` (one connection to a runtime), `events` (the work for each event).
+From the wire up, in `node`: `protobuf` and `messages`, `multiplexer` and `ttrpc`, `service` (one connection),
+`events` (the work for each event), which calls core's pipeline as a hook does.
+
+In the order of reading: `node`, `config`, `install` (its service, containerd's setting), `doctor`, `metrics`, `cli`.
+
+Imports: `core` only.
 """

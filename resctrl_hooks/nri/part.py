@@ -9,20 +9,20 @@ PART: Final = Part(
     commands={
         "Called by the system": {
             "nri": Entry(
-                "resctrl_hooks.cli.nri:command",
+                "resctrl_hooks.nri.cli.nri:command",
                 "Run as an NRI plugin of containerd or CRI-O.",
                 ("nri --socket /var/run/nri/nri.sock",),
             ),
         },
     },
-    program="resctrl_hooks.metrics.nri:PROGRAM",
-    units="resctrl_hooks.install.nri:UNITS",
+    program="resctrl_hooks.nri.metrics.nri:PROGRAM",
+    units="resctrl_hooks.nri.install.nri:UNITS",
     choice="Also install the NRI plugin for CRI-O; containerd always gets it. Default: as installed before, else no.",
-    runtimes="resctrl_hooks.install.nri:RUNTIMES",
+    runtimes="resctrl_hooks.nri.install.nri:RUNTIMES",
     keys=(
-        Keys("resctrl_hooks.config.nri:NriKeys", after="scheduling"),
-        Keys("resctrl_hooks.config.nri:ClassKeys", section="classes"),
+        Keys("resctrl_hooks.nri.config.nri:NriKeys", after="scheduling"),
+        Keys("resctrl_hooks.nri.config.nri:ClassKeys", section="classes"),
     ),
-    rooms=("nri/",),
-    checks=("resctrl_hooks.doctor.nri:CHECKS",),
+    rooms=("nri/node/",),
+    checks=("resctrl_hooks.nri.doctor.nri:CHECKS",),
 )

@@ -2,16 +2,16 @@
 
 from typing import Final, Literal
 
-from resctrl_hooks.cli.history import HistoryStatus
-from resctrl_hooks.cli.past_text import LIST as PAST_LIST
-from resctrl_hooks.cli.schemas import Document, head_of
-from resctrl_hooks.inventory.class_changes import ClassChange
-from resctrl_hooks.inventory.guard import GuardedDomain, GuardStatus
-from resctrl_hooks.inventory.models import Rmids
-from resctrl_hooks.inventory.usage_models import DomainUsage, MemoryUsage, PowerUsage, Usage
-from resctrl_hooks.past.pods import PastPod
-from resctrl_hooks.slowdown.diagnosis import LIST as DIAGNOSES
-from resctrl_hooks.slowdown.diagnosis import Diagnosis
+from resctrl_hooks.core.cli.schemas import Document, head_of
+from resctrl_hooks.core.inventory.models import Rmids
+from resctrl_hooks.observe.cli.history import HistoryStatus
+from resctrl_hooks.observe.cli.past_text import LIST as PAST_LIST
+from resctrl_hooks.observe.inventory.class_changes import ClassChange
+from resctrl_hooks.observe.inventory.guard import GuardedDomain, GuardStatus
+from resctrl_hooks.observe.inventory.usage_models import DomainUsage, MemoryUsage, PowerUsage, Usage
+from resctrl_hooks.observe.past.pods import PastPod
+from resctrl_hooks.observe.slowdown.diagnosis import LIST as DIAGNOSES
+from resctrl_hooks.observe.slowdown.diagnosis import Diagnosis
 
 DOCUMENTS: Final = {
     "top": Document(

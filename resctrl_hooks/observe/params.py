@@ -10,10 +10,10 @@ from typing import Any
 
 import click
 
-from resctrl_hooks.cli.errors import INVALID, FailedError
-from resctrl_hooks.cli.params import Duration
-from resctrl_hooks.past.times import FORMS, parse_time
-from resctrl_hooks.recording.files import FORMATS, RecordingError
+from resctrl_hooks.core.cli.errors import INVALID, FailedError
+from resctrl_hooks.core.cli.params import Duration
+from resctrl_hooks.observe.past.times import FORMS, parse_time
+from resctrl_hooks.observe.recording.files import FORMATS, RecordingError
 
 
 class Bandwidth(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.5
@@ -52,7 +52,7 @@ def domain_of(context: click.Context, parameter: click.Parameter, value: str | N
 
 
 class Past(click.ParamType):  # type: ignore[type-arg]  # as above
-    """A moment of the past in the words of `resctrl_hooks.past.times`, as seconds since 1970."""
+    """A moment of the past in the words of `resctrl_hooks.observe.past.times`, as seconds since 1970."""
 
     name = "time"
 

@@ -2,15 +2,15 @@
 
 from typing import Final
 
-from resctrl_hooks.install.unit import Unit
-from resctrl_hooks.install.unit_texts import RIGHTS, SANDBOX, WITH_CODE
-from resctrl_hooks.install.units import HOST
-from resctrl_hooks.node.guard.section import OFF
-from resctrl_hooks.node.guard.section import section as guard
-from resctrl_hooks.node.guard.status import read_process
-from resctrl_hooks.node.history.section import section as history
-from resctrl_hooks.node.settings import Settings
-from resctrl_hooks.node.slowdown.section import section as slowdown
+from resctrl_hooks.core.install.unit import Unit
+from resctrl_hooks.core.install.unit_texts import RIGHTS, SANDBOX, WITH_CODE
+from resctrl_hooks.core.install.units import HOST
+from resctrl_hooks.core.node.settings import Settings
+from resctrl_hooks.observe.node.guard.section import OFF
+from resctrl_hooks.observe.node.guard.section import section as guard
+from resctrl_hooks.observe.node.guard.status import read_process
+from resctrl_hooks.observe.node.history.section import section as history
+from resctrl_hooks.observe.node.slowdown.section import section as slowdown
 
 GUARD: Final = "resctrl-hooks-guard.service"
 

@@ -2,18 +2,18 @@
 
 from typing import Final, NamedTuple
 
-from resctrl_hooks.config.applied import MACHINE_CONFIG
-from resctrl_hooks.install.hook_json import hook_json
-from resctrl_hooks.install.houses import needed
-from resctrl_hooks.install.paths import ADMIN_HOOKS, BOOT_CODE, CODE, HOOK_NAME, LAUNCH, PYTHON
-from resctrl_hooks.install.payload import payload
-from resctrl_hooks.install.unit_files import resident, units
-from resctrl_hooks.install.units import COMPILE, MOUNT, RECONCILE, TIMER, WAKE
-from resctrl_hooks.node.archive import ARCHIVE
-from resctrl_hooks.node.feature_table import FEATURES
-from resctrl_hooks.node.host.files import parse_json
-from resctrl_hooks.node.registry import is_in_use
-from resctrl_hooks.node.settings import Settings
+from resctrl_hooks.core.config.applied import MACHINE_CONFIG
+from resctrl_hooks.core.install.hook_json import hook_json
+from resctrl_hooks.core.install.houses import needed
+from resctrl_hooks.core.install.paths import ADMIN_HOOKS, BOOT_CODE, CODE, HOOK_NAME, LAUNCH, PYTHON
+from resctrl_hooks.core.install.payload import payload
+from resctrl_hooks.core.install.unit_files import resident, units
+from resctrl_hooks.core.install.units import COMPILE, MOUNT, RECONCILE, TIMER, WAKE
+from resctrl_hooks.core.node.archive import ARCHIVE
+from resctrl_hooks.core.node.feature_table import FEATURES
+from resctrl_hooks.core.node.host.files import parse_json
+from resctrl_hooks.core.node.registry import is_in_use
+from resctrl_hooks.core.node.settings import Settings
 
 from .archive import pack
 
@@ -23,7 +23,7 @@ SETTINGS: Final = "/etc/resctrl-hooks/config.json"
 HOOK: Final = f"{ADMIN_HOOKS}/{HOOK_NAME}"
 _MODE: Final = 0o644
 # This module starts the node half before bytecode exists, so it cannot be in the archive.
-_BESIDE: Final = ("node/launch.py", "node/archive.py")
+_BESIDE: Final = ("core/node/launch.py", "core/node/archive.py")
 
 
 class DeliveredFile(NamedTuple):

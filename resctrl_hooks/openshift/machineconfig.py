@@ -6,10 +6,10 @@ These are the MachineConfig, the same as Butane source, and a policy that avoids
 import re
 from typing import Any, Final
 
-from resctrl_hooks.install.paths import CODE
-from resctrl_hooks.install.payload import is_payload_folder
-from resctrl_hooks.install.unit_files import RESIDENT
-from resctrl_hooks.install.units import COMPILE, MOUNT, RECONCILE, TIMER, WAKE
+from resctrl_hooks.core.install.paths import CODE
+from resctrl_hooks.core.install.payload import is_payload_folder
+from resctrl_hooks.core.install.unit_files import RESIDENT
+from resctrl_hooks.core.install.units import COMPILE, MOUNT, RECONCILE, TIMER, WAKE
 
 from .delivery import HOOK, SETTINGS, DeliveredFile, Delivery
 from .ignition import ignition, systemd

@@ -9,7 +9,7 @@ PART: Final = Part(
     commands={
         "Set up": {
             "machineconfig": Entry(
-                "resctrl_hooks.cli.machineconfig:command",
+                "resctrl_hooks.openshift.cli.machineconfig:command",
                 "Render OpenShift MachineConfigs.",
                 ("machineconfig > 99-worker-resctrl-hooks.yaml",),
                 rank=1,

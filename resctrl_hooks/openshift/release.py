@@ -3,7 +3,7 @@
 import hashlib
 from typing import Final, NamedTuple
 
-from resctrl_hooks.install.payload import is_payload_folder
+from resctrl_hooks.core.install.payload import is_payload_folder
 
 from .delivery import Delivery
 

@@ -9,19 +9,24 @@ PART: Final = Part(
     commands={
         "Look": {
             "topology": Entry(
-                "resctrl_hooks.cli.topology:command", "Draw this node's CPUs, caches and memory.", ("topology",), rank=2
+                "resctrl_hooks.placement.cli.topology:command",
+                "Draw this node's CPUs, caches and memory.",
+                ("topology",),
+                rank=2,
             ),
         },
     },
     subcommands=(
-        Subcommand("config", "balloons", "resctrl_hooks.cli.balloons:command", ("config balloons balloons.yaml",)),
+        Subcommand(
+            "config", "balloons", "resctrl_hooks.placement.cli.balloons:command", ("config balloons balloons.yaml",)
+        ),
     ),
     documents="resctrl_hooks.placement.documents:DOCUMENTS",
-    rooms=("node/features/placement/",),
-    keys=(Keys("resctrl_hooks.config.placement:PlacementKeys", after="rdt"),),
-    checks=("resctrl_hooks.doctor.placement:CHECKS",),
+    rooms=("placement/node/",),
+    keys=(Keys("resctrl_hooks.placement.config.placement:PlacementKeys", after="rdt"),),
+    checks=("resctrl_hooks.placement.doctor.placement:CHECKS",),
     conversion="`resctrl-hook config balloons FILE` prints its `placement` section",
-    displays={"placement": "resctrl_hooks.inventory.feature_display.placement:PLACEMENT"},
+    displays={"placement": "resctrl_hooks.placement.inventory.feature_display.placement:PLACEMENT"},
     wide="where containers are placed, also pool and CPUs",
     rivals=tuple(Rival(name, "CPUs and memory nodes", "placement") for name in ("topology-aware", "balloons")),
 )

@@ -10,7 +10,7 @@ from accounting.truth import Counts, Truth
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from resctrl_hooks.node.resctrl.counters import Reading
+    from resctrl_hooks.core.node.resctrl.counters import Reading
 
 PREFIXES = ["", "rh-"]
 ABSENT = -1

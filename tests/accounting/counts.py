@@ -11,12 +11,12 @@ from accounting.accounts import PREFIXES
 from accounting.events import AT, CLASS, OTHERS, PICK, SPAN, Events
 from accounting.node import ERRORS, PODS, RMIDS, STRAY, NodeProgram
 from accounting.trouble import Trouble, error, troubled
+from resctrl_hooks.core.node.host.descriptors import Descriptors
+from resctrl_hooks.core.node.resctrl.open_files import OpenFiles
 from resctrl_hooks.errors import NotMountedError
-from resctrl_hooks.node.host.descriptors import Descriptors
-from resctrl_hooks.node.resctrl.open_files import OpenFiles
 
 if TYPE_CHECKING:
-    from resctrl_hooks.node.reconcile.report import Report
+    from resctrl_hooks.core.node.reconcile.report import Report
 
 
 class Counts(Events):

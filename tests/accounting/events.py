@@ -12,10 +12,10 @@ from accounting import clock
 from accounting.kernel import DOMAINS
 from accounting.node import CLASSES, ERRORS, PODS, STRAY, Container, Node, NodeProgram
 from accounting.trouble import KernelFiles, Trouble, error, troubled
+from resctrl_hooks.core.node.host.descriptors import Descriptors
+from resctrl_hooks.core.node.resctrl import open_files
+from resctrl_hooks.core.node.resctrl.open_files import OpenFiles
 from resctrl_hooks.errors import HookError
-from resctrl_hooks.node.host.descriptors import Descriptors
-from resctrl_hooks.node.resctrl import open_files
-from resctrl_hooks.node.resctrl.open_files import OpenFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable

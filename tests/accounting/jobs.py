@@ -22,8 +22,8 @@ from accounting.node import CLASSES, ERRORS
 from accounting.program import Program
 from accounting.trouble import Trouble, error, troubled
 from resctrl_hooks import Monitor
+from resctrl_hooks.core.node.resctrl.counter_totals import ended
 from resctrl_hooks.errors import HookError, NotMountedError, NotTrackedError
-from resctrl_hooks.node.resctrl.counter_totals import ended
 
 if TYPE_CHECKING:
     from accounting.truth import Counts

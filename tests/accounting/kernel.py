@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from hosts.simulated_kernel import Kernel
 
-from resctrl_hooks.node.resctrl.counter_files import identity_of
-from resctrl_hooks.simulation.model import Resctrl
-from resctrl_hooks.simulation.tree import Tree
+from resctrl_hooks.core.node.resctrl.counter_files import identity_of
+from resctrl_hooks.lab.simulation.model import Resctrl
+from resctrl_hooks.lab.simulation.tree import Tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from resctrl_hooks.simulation.group import Group
+    from resctrl_hooks.lab.simulation.group import Group
 
 DOMAINS = 2
 EVENT = "mbm_total_bytes"

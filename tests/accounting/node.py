@@ -18,18 +18,18 @@ from hosts.cluster import SimulatedNode, pod_number
 from accounting.accounts import Accounts, sums
 from accounting.kernel import CountedKernel
 from accounting.program import Program
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node.reconcile.report import Options
+from resctrl_hooks.core.node.resctrl.counter_totals import ended
+from resctrl_hooks.core.node.resctrl.identities import identities
+from resctrl_hooks.core.node.resctrl.monitor import Monitor
 from resctrl_hooks.errors import HookError
-from resctrl_hooks.node.reconcile.reconcile import reconcile
-from resctrl_hooks.node.reconcile.report import Options
-from resctrl_hooks.node.resctrl.counter_totals import ended
-from resctrl_hooks.node.resctrl.identities import identities
-from resctrl_hooks.node.resctrl.monitor import Monitor
 
 if TYPE_CHECKING:
     from accounting.truth import Counts
-    from resctrl_hooks.node.reconcile.report import Report
-    from resctrl_hooks.node.resctrl.open_files import OpenFiles
-    from resctrl_hooks.simulation.group import Group
+    from resctrl_hooks.core.node.reconcile.report import Report
+    from resctrl_hooks.core.node.resctrl.open_files import OpenFiles
+    from resctrl_hooks.lab.simulation.group import Group
 
 PODS = [pod_number(number) for number in range(3)]
 CLASSES = ["", "gold", "silver"]
@@ -37,9 +37,9 @@ RMIDS = 7
 STRAY = "stray"  # names of other programs' groups begin so
 
 for _room in ("resctrl", "reconcile", "sharing", "features"):  # before the clock is replaced in all modules
-    _package = import_module(f"resctrl_hooks.node.{_room}")
+    _package = import_module(f"resctrl_hooks.core.node.{_room}")
     for _found in pkgutil.iter_modules(_package.__path__):
-        import_module(f"resctrl_hooks.node.{_room}.{_found.name}")
+        import_module(f"resctrl_hooks.core.node.{_room}.{_found.name}")
 
 
 class NodeProgram(Program[Monitor]):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from resctrl_hooks.node.resctrl import totals_file
-from resctrl_hooks.node.resctrl.monitor import Monitor
+from resctrl_hooks.core.node.resctrl import totals_file
+from resctrl_hooks.core.node.resctrl.monitor import Monitor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from accounting.kernel import CountedKernel
 
-NODE = "resctrl_hooks.node"
+NODE = "resctrl_hooks.core.node"
 READERS = [
     f"{NODE}.resctrl.{name}"
     for name in ("counter_files", "counter_totals", "open_files", "mounts", "looks", "identities")

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from cluster.fake_cluster import node_page, running
 
-_COMMAND = "from resctrl_hooks.cluster.command import main; main()"
+_COMMAND = "from resctrl_hooks.observe.cluster.command import main; main()"
 _PODS: dict[str, list[tuple[str, str, float, float, float | None]]] = {
     "worker-0": [
         ("shop", "cart-5b8fd6f7c4-8m2lq", 0.9e9, 6.1, 1.62),

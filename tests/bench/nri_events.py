@@ -31,8 +31,8 @@ from host import TMPFS, Host
 from nri.fake_runtime import FakeRuntime, Peer
 from nri.sessions import CONTAINERD, session
 
-from resctrl_hooks.nri.event import EVENTS
-from resctrl_hooks.nri.protobuf import encode
+from resctrl_hooks.nri.node.event import EVENTS
+from resctrl_hooks.nri.node.protobuf import encode
 
 LIFE = (
     "RunPodSandbox", "CreateContainer", "PostCreateContainer", "StartContainer", "PostStartContainer",

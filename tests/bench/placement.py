@@ -30,14 +30,14 @@ from hosts.machines import machine, write_sysfs
 from pods import add_bundle, add_process, annotations_of
 from process import Call
 
-from resctrl_hooks.node.container.oci import parse_state, read_bundle
-from resctrl_hooks.node.container.workload import derive
-from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.features.placement.allocations import Book, topology_of
-from resctrl_hooks.node.features.placement.allocator import policy_of
-from resctrl_hooks.node.features.placement.request import request_of
-from resctrl_hooks.node.host.procfs import cgroups_of
-from resctrl_hooks.node.settings import load
+from resctrl_hooks.core.node.container.oci import parse_state, read_bundle
+from resctrl_hooks.core.node.container.workload import derive
+from resctrl_hooks.core.node.context import Context
+from resctrl_hooks.core.node.host.procfs import cgroups_of
+from resctrl_hooks.core.node.settings import load
+from resctrl_hooks.placement.node.allocations import Book, topology_of
+from resctrl_hooks.placement.node.allocator import policy_of
+from resctrl_hooks.placement.node.request import request_of
 
 BAR = 0.010
 CONTAINERS = 500

@@ -27,9 +27,9 @@ from peers.ours import Ours
 from peers.sessions import Container, session
 from peers.theirs import Theirs
 
-from resctrl_hooks.config.balloons_file import Conversion
-from resctrl_hooks.config.document import Document
-from resctrl_hooks.node.host.cpulist import format_list
+from resctrl_hooks.core.config.document import Document
+from resctrl_hooks.core.node.host.cpulist import format_list
+from resctrl_hooks.placement.config.balloons_file import Conversion
 
 ROWS = {
     "without exclusive CPUs": ("exclusive CPUs requested, not given, %", 100),

@@ -20,11 +20,11 @@ from pathlib import Path
 from host import TMPFS
 from pods import add_bundle, add_process, add_to_crun, annotations_of
 
-from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.log import Log
-from resctrl_hooks.node.reconcile.reconcile import reconcile
-from resctrl_hooks.node.reconcile.report import Options
-from resctrl_hooks.node.settings import Settings
+from resctrl_hooks.core.node.context import Context
+from resctrl_hooks.core.node.log import Log
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node.reconcile.report import Options
+from resctrl_hooks.core.node.settings import Settings
 
 BAR = 3.0
 JUDGED = 1000

@@ -23,7 +23,7 @@ from process import Call
 from report import Row, table, write
 
 from resctrl_hooks.core.fuse import MountError
-from resctrl_hooks.simulation.mount import mounted
+from resctrl_hooks.lab.simulation.mount import mounted
 
 BARE = "bare interpreter"
 CREATE = "createRuntime, as the hook's JSON calls it"

@@ -19,16 +19,16 @@ from host import TMPFS
 from prometheus_client.openmetrics.exposition import generate_latest
 from reconcile import with_posix
 
-from resctrl_hooks.metrics.collector import NodeCollector, registry_of
-from resctrl_hooks.metrics.former import with_former_names
-from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.log import Log
-from resctrl_hooks.node.settings import Settings
+from resctrl_hooks.core.node.context import Context
+from resctrl_hooks.core.node.log import Log
+from resctrl_hooks.core.node.settings import Settings
+from resctrl_hooks.observe.metrics.collector import NodeCollector, registry_of
+from resctrl_hooks.observe.metrics.former import with_former_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from resctrl_hooks.node.errors import HookError
+    from resctrl_hooks.core.node.errors import HookError
 
 BAR = 3.0
 MOST_MEMORY = 8 << 20

@@ -22,11 +22,11 @@ from host import TMPFS, Host
 from pods import add_bundle, add_to_crun, annotations_of
 from reconcile import with_posix
 
-from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.host.procfs import start_time
-from resctrl_hooks.node.settings import load
-from resctrl_hooks.node.sharing.admission import ensure_by_rules
-from resctrl_hooks.simulation.mount import mounted
+from resctrl_hooks.core.node.context import Context
+from resctrl_hooks.core.node.host.procfs import start_time
+from resctrl_hooks.core.node.settings import load
+from resctrl_hooks.core.node.sharing.admission import ensure_by_rules
+from resctrl_hooks.lab.simulation.mount import mounted
 
 RULES = {"priority": [{"namespaces": ["low"], "value": -10}, {"namespaces": ["*"], "value": 10}]}
 CALL = re.compile(r"^(?:\d+ +)?(?!exit)(\w+)\(", re.MULTILINE)

@@ -19,15 +19,15 @@ from typing import Any
 from hosts.counter_tree import say_paths
 from hosts.monitored import plain_host
 
-from resctrl_hooks.node.resident import Moment
-from resctrl_hooks.node.sampler.process import collect_rarely
-from resctrl_hooks.node.slowdown import reader
-from resctrl_hooks.node.slowdown.baseline import Baseline
-from resctrl_hooks.node.slowdown.constants import TRAFFIC, WINDOW
-from resctrl_hooks.node.slowdown.resident import SlowdownResident, start
-from resctrl_hooks.node.slowdown.units import WallPart
-from resctrl_hooks.node.slowdown.use import Use
-from resctrl_hooks.node.snapshot.snapshot import open_files, take
+from resctrl_hooks.observe.node.resident import Moment
+from resctrl_hooks.observe.node.sampler.process import collect_rarely
+from resctrl_hooks.observe.node.slowdown import reader
+from resctrl_hooks.observe.node.slowdown.baseline import Baseline
+from resctrl_hooks.observe.node.slowdown.constants import TRAFFIC, WINDOW
+from resctrl_hooks.observe.node.slowdown.resident import SlowdownResident, start
+from resctrl_hooks.observe.node.slowdown.units import WallPart
+from resctrl_hooks.observe.node.slowdown.use import Use
+from resctrl_hooks.observe.node.snapshot.snapshot import open_files, take
 
 WARM, WINDOWS = 60, 15
 RATE = 1e8  # bytes per second of a pod to each memory domain

@@ -15,8 +15,8 @@ import time
 import traceback
 from pathlib import Path
 
-from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.slowdown.perf import PerfCounters, PerfError
+from resctrl_hooks.core.node.context import Context
+from resctrl_hooks.observe.node.slowdown.perf import PerfCounters, PerfError
 
 CGROUPS = Path("/sys/fs/cgroup")
 BATCH = bytes(1 << 16)

@@ -31,11 +31,11 @@ from typing import Any, NamedTuple
 from slowdown_pods import ELSEWHERE, HASH, LOOP, SAMPLER, VICTIM, WALK, Stage
 from slowdown_table import table
 
-from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.log import Log
-from resctrl_hooks.node.settings import Settings
-from resctrl_hooks.node.slowdown.live import Live
-from resctrl_hooks.node.slowdown.store import NAME, Store
+from resctrl_hooks.core.node.context import Context
+from resctrl_hooks.core.node.log import Log
+from resctrl_hooks.core.node.settings import Settings
+from resctrl_hooks.observe.node.slowdown.live import Live
+from resctrl_hooks.observe.node.slowdown.store import NAME, Store
 
 LEARNED, QUIET, JUDGED = 12, 4, 10
 """Windows: of a baseline, before a scene, and of a verdict."""

@@ -12,9 +12,9 @@ from click.testing import CliRunner, Result
 from hosts.monitored import KEYS, MonitoredHost, monitored_host
 from schema_checks import refusal
 
-from resctrl_hooks.cli import examples_of, main, tasks
-from resctrl_hooks.cli.schemas import schemas
-from resctrl_hooks.simulation.mount import mounted
+from resctrl_hooks.core.cli import examples_of, main, tasks
+from resctrl_hooks.core.cli.schemas import schemas
+from resctrl_hooks.lab.simulation.mount import mounted
 
 
 def _walk(path: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:

@@ -10,11 +10,11 @@ import pytest
 from conftest import UID, Host, crio_annotations, state
 from hosts.monitored import MonitoredHost, monitored_host
 
-from resctrl_hooks.node.reconcile.reconcile import reconcile
-from resctrl_hooks.node.resctrl.counter_share import Change, Holder, rearrange
-from resctrl_hooks.node.resctrl.counters import UNASSIGNED, Reading
-from resctrl_hooks.node.sharing.bandwidth_counters import Balance, balance
-from resctrl_hooks.simulation import mounted
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node.resctrl.counter_share import Change, Holder, rearrange
+from resctrl_hooks.core.node.resctrl.counters import UNASSIGNED, Reading
+from resctrl_hooks.core.node.sharing.bandwidth_counters import Balance, balance
+from resctrl_hooks.lab.simulation import mounted
 
 pytestmark = pytest.mark.fuse
 TOTAL, LOCAL = "mbm_total_bytes", "mbm_local_bytes"

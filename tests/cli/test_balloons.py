@@ -7,7 +7,7 @@ from click.testing import CliRunner, Result
 from config.test_foreign_file import PLUGINS, REFUSED, check
 from conftest import FIXTURES
 
-from resctrl_hooks.cli import main
+from resctrl_hooks.core.cli import main
 
 CONVERTED = (
     "BalloonsPolicy",

@@ -17,22 +17,23 @@ from click.testing import CliRunner, Result
 from conftest import Host, always, raising
 from hosts.monitored import KEYS, MonitoredHost, plain_host, run
 
-from resctrl_hooks.cli import doctor, events, main, metrics, record, show, view
-from resctrl_hooks.cli import guard as guard_module
-from resctrl_hooks.cli import nri as nri_module
-from resctrl_hooks.cli import reconcile as reconcile_module
-from resctrl_hooks.cli import watch as watch_module
-from resctrl_hooks.cli.params import Duration
-from resctrl_hooks.config.problems import InvalidConfigError, Problem
-from resctrl_hooks.doctor import Finding
-from resctrl_hooks.inventory.models import Refusal
-from resctrl_hooks.inventory.pod_details import Failure
-from resctrl_hooks.node import call_metrics
-from resctrl_hooks.node.errors import HookError, SettingsError
+from resctrl_hooks.core.cli import doctor, main, show
+from resctrl_hooks.core.cli import reconcile as reconcile_module
+from resctrl_hooks.core.cli import watch as watch_module
+from resctrl_hooks.core.cli.params import Duration
+from resctrl_hooks.core.config.problems import InvalidConfigError, Problem
+from resctrl_hooks.core.doctor import Finding
+from resctrl_hooks.core.inventory.models import Refusal
+from resctrl_hooks.core.inventory.pod_details import Failure
+from resctrl_hooks.core.node import call_metrics
+from resctrl_hooks.core.node.errors import HookError, SettingsError
+from resctrl_hooks.nri.cli import nri as nri_module
+from resctrl_hooks.observe.cli import events, metrics, record, view
+from resctrl_hooks.observe.cli import guard as guard_module
 from resctrl_hooks.observe.params import Past, ended_by_signals, recording_errors, refuse_with_at
-from resctrl_hooks.recording.files import RecordingError
-from resctrl_hooks.slowdown.signals import ended_like_ctrl_c
-from resctrl_hooks.view.contents import Contents
+from resctrl_hooks.observe.recording.files import RecordingError
+from resctrl_hooks.observe.slowdown.signals import ended_like_ctrl_c
+from resctrl_hooks.observe.view.contents import Contents
 
 FULL = "No space left on device"
 
@@ -481,7 +482,7 @@ def test_other_pid_namespace_is_reported_as_unknown_liveness(
 ) -> None:
     own = os.stat("/proc/self/ns/pid").st_ino
     for initial, said in ((own, False), (own + 1, True)):
-        monkeypatch.setattr("resctrl_hooks.cli.list._INITIAL_PID_NAMESPACE", initial)
+        monkeypatch.setattr("resctrl_hooks.core.cli.list._INITIAL_PID_NAMESPACE", initial)
         assert ("not in the node's PID namespace" in node.run("list").stderr) == said
 
 
@@ -597,7 +598,7 @@ def test_view_reads_before_it_mounts(node: MonitoredHost, monkeypatch: pytest.Mo
     monkeypatch.setattr(view, "check_fuse", lambda: calls.append("fuse"))
     monkeypatch.setattr(view, "serve", lambda path, _, **more: calls.append((path, more)))
     filesystem = SimpleNamespace(Filesystem=lambda read, say: calls.append(read.__self__._pods_file))
-    monkeypatch.setitem(sys.modules, "resctrl_hooks.view.filesystem", filesystem)
+    monkeypatch.setitem(sys.modules, "resctrl_hooks.observe.view.filesystem", filesystem)
     assert node.run("view", "/run/view", "--pods", str(pods)).exit_code == 0
     fresh = {"use_ino": False, "entry_timeout": 0, "attr_timeout": 0}
     assert calls == ["prepare", "fuse", str(pods), ("/run/view", {"ro": True, "subtype": "resctrl-view", **fresh})]

@@ -8,11 +8,11 @@ import pytest
 from click.testing import CliRunner, Result
 from conftest import always
 
-from resctrl_hooks.cli import config as command
-from resctrl_hooks.cli import edited, main
-from resctrl_hooks.cli.errors import FailedError
-from resctrl_hooks.config.applied import Change
-from resctrl_hooks.config.show import Shown, YamlFile
+from resctrl_hooks.core.cli import config as command
+from resctrl_hooks.core.cli import edited, main
+from resctrl_hooks.core.cli.errors import FailedError
+from resctrl_hooks.core.config.applied import Change
+from resctrl_hooks.core.config.show import Shown, YamlFile
 
 
 @pytest.fixture

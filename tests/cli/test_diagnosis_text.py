@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from resctrl_hooks.cli.diagnosis_text import print_diagnosis, print_effects, print_need, print_none_slowed
-from resctrl_hooks.inventory.class_changes import ClassChange
-from resctrl_hooks.node.slowdown.constants import ENOUGH
-from resctrl_hooks.slowdown.diagnosis import CausePod, CauseState, Diagnosis
-from resctrl_hooks.slowdown.effects import ClassEffect
+from resctrl_hooks.observe.cli.diagnosis_text import print_diagnosis, print_effects, print_need, print_none_slowed
+from resctrl_hooks.observe.inventory.class_changes import ClassChange
+from resctrl_hooks.observe.node.slowdown.constants import ENOUGH
+from resctrl_hooks.observe.slowdown.diagnosis import CausePod, CauseState, Diagnosis
+from resctrl_hooks.observe.slowdown.effects import ClassEffect
 
 
 def diagnosis(**more: Any) -> Diagnosis:

@@ -17,8 +17,8 @@ from conftest import ID, Host
 from hosts.faults import Fail
 from hosts.monitored import run
 
-from resctrl_hooks.cli import main
-from resctrl_hooks.cli.errors import TRACEBACK, FailedError, in_one_line
+from resctrl_hooks.core.cli import main
+from resctrl_hooks.core.cli.errors import TRACEBACK, FailedError, in_one_line
 
 NOBODY = 65534
 
@@ -159,7 +159,7 @@ def test_unreadable_ledger_is_not_shown_as_empty(readable: Host) -> None:
 
 
 def test_internal_error_is_one_line_with_its_place(monkeypatch: pytest.MonkeyPatch, fail: Fail, host: Host) -> None:
-    fail("resctrl_hooks.cli.list", "gather", KeyError("nothing"))
+    fail("resctrl_hooks.core.cli.list", "gather", KeyError("nothing"))
     monkeypatch.delenv(TRACEBACK, raising=False)
     done = run(host, "list")
     assert done.exit_code == 1
@@ -171,7 +171,7 @@ def test_internal_error_is_one_line_with_its_place(monkeypatch: pytest.MonkeyPat
 
 
 def test_system_error_is_not_reported_as_bug(fail: Fail, host: Host) -> None:
-    fail("resctrl_hooks.cli.list", "gather", OSError(errno.ENOSPC, "No space left on device", "/run/x"))
+    fail("resctrl_hooks.core.cli.list", "gather", OSError(errno.ENOSPC, "No space left on device", "/run/x"))
     assert run(host, "list").stderr == "resctrl-hook: /run/x: No space left on device\n"
 
 

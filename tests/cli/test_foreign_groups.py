@@ -14,9 +14,9 @@ from hosts.monitored import KEYS, MonitoredHost, plain_host
 from hosts.past import sample
 from jsonschema import validate
 
-from resctrl_hooks.cli.schemas import schemas
-from resctrl_hooks.node.history.place import claim
-from resctrl_hooks.node.history.store import Store
+from resctrl_hooks.core.cli.schemas import schemas
+from resctrl_hooks.observe.node.history.place import claim
+from resctrl_hooks.observe.node.history.store import Store
 
 NAMES = {b"theirs": "theirs", b"a b": "a b", b"\xff": r"\xff", b"x\x1b[31my": r"x\x1b[31my", b"c\\d": r"c\\d"}
 """Names of groups in the kernel, each with its text."""

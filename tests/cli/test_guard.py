@@ -10,12 +10,12 @@ from hosts.monitored import run
 from jsonschema import validate
 from node.guard.node import FULL, Node, lowered_once
 
-from resctrl_hooks.cli import uninstall
-from resctrl_hooks.cli.schemas import schemas
-from resctrl_hooks.config.schema import json_schema
-from resctrl_hooks.metrics.guard import guard_families
-from resctrl_hooks.node.reconcile.cleanup import tidy
-from resctrl_hooks.node.reconcile.report import Report
+from resctrl_hooks.core.cli import uninstall
+from resctrl_hooks.core.cli.schemas import schemas
+from resctrl_hooks.core.config.schema import json_schema
+from resctrl_hooks.core.node.reconcile.cleanup import tidy
+from resctrl_hooks.core.node.reconcile.report import Report
+from resctrl_hooks.observe.metrics.guard import guard_families
 
 PAGES = ("index.md", "recording.md", "dev/architecture.md")
 

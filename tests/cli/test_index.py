@@ -13,9 +13,9 @@ import pytest
 from click.testing import CliRunner
 from hosts.monitored import MonitoredHost, monitored_host
 
-from resctrl_hooks.cli import main
-from resctrl_hooks.cluster.command import group as kubectl
-from resctrl_hooks.simulation.mount import mounted
+from resctrl_hooks.core.cli import main
+from resctrl_hooks.lab.simulation.mount import mounted
+from resctrl_hooks.observe.cluster.command import group as kubectl
 
 ROOT = Path(__file__).parents[2]
 ROW = re.compile(r"^\| ([^|]+) \| (?:`([^`|]+)`)? ?\| \[[^]]+\]\(([^)#]+)[^)]*\) \|$", re.MULTILINE)

@@ -15,7 +15,7 @@ def crowded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SharedNode:
     node = SharedNode(tmp_path, rmids=4, priority=RULES)
     for namespace in ("batch", "batch", "batch", "gold", "silver"):
         node.start(namespace)
-    monkeypatch.setattr("resctrl_hooks.cli.list.open_node", lambda _: node.context())
+    monkeypatch.setattr("resctrl_hooks.core.cli.list.open_node", lambda _: node.context())
     return node
 
 

@@ -15,8 +15,8 @@ from hosts.faults import failing
 from hosts.monitored import KEYS, MonitoredHost, monitored_host
 from schema_checks import refusal
 
-from resctrl_hooks.cli.schemas import schemas
-from resctrl_hooks.simulation import mounted
+from resctrl_hooks.core.cli.schemas import schemas
+from resctrl_hooks.lab.simulation import mounted
 
 pytestmark = pytest.mark.fuse
 
@@ -62,7 +62,7 @@ def test_list_selects_pods_by_namespace_and_name(host: MonitoredHost) -> None:
 
 def test_list_selects_pods_by_label(host: MonitoredHost, monkeypatch: pytest.MonkeyPatch) -> None:
     labels = {KEYS[0]: {"app": "web"}, KEYS[1]: {"app": "db"}}
-    monkeypatch.setattr("resctrl_hooks.cli.list_options.labels_of", lambda node, pod: labels.get(pod.key, {}))
+    monkeypatch.setattr("resctrl_hooks.core.cli.list_options.labels_of", lambda node, pod: labels.get(pod.key, {}))
     assert names(host, "-l", "app=web") == ["shop/web-0"]
     assert names(host, "-l", "app notin (web)") == ["shop/db-0", "billing/api-0"]
     done = host.run("list", "-l", "app<3")

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from hosts.monitored import KEYS, MonitoredHost, monitored_host, replace_podman
 
-from resctrl_hooks.node.refusals import record_refusal
-from resctrl_hooks.simulation import mounted
+from resctrl_hooks.core.node.refusals import record_refusal
+from resctrl_hooks.lab.simulation import mounted
 
 pytestmark = pytest.mark.fuse
 

@@ -8,15 +8,15 @@ import pytest
 from conftest import always
 
 from cli.test_show_text import squeezed
-from resctrl_hooks.cli import list as command
-from resctrl_hooks.cli import list_options
-from resctrl_hooks.cli.list_columns import columns_of
-from resctrl_hooks.cli.list_options import ListOptions, complete
-from resctrl_hooks.cli.tables import Name
-from resctrl_hooks.inventory.account import Account
-from resctrl_hooks.inventory.models import Container, FreeCounters, Group, Inventory, Pod, Refusal, Rmids
-from resctrl_hooks.inventory.pod_names import PodName
-from resctrl_hooks.inventory.selector import Selector
+from resctrl_hooks.core.cli import list as command
+from resctrl_hooks.core.cli import list_options
+from resctrl_hooks.core.cli.list_columns import columns_of
+from resctrl_hooks.core.cli.list_options import ListOptions, complete
+from resctrl_hooks.core.cli.tables import Name
+from resctrl_hooks.core.inventory.account import Account
+from resctrl_hooks.core.inventory.models import Container, FreeCounters, Group, Inventory, Pod, Refusal, Rmids
+from resctrl_hooks.core.inventory.pod_names import PodName
+from resctrl_hooks.core.inventory.selector import Selector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -285,9 +285,9 @@ class _Names:
     ],
 )
 def test_names_are_completed(monkeypatch: pytest.MonkeyPatch, namespace: str, typed: str, offered: list[str]) -> None:
-    monkeypatch.setattr("resctrl_hooks.cli.node.find_settings", lambda config: (config, ""))
+    monkeypatch.setattr("resctrl_hooks.core.cli.node.find_settings", lambda config: (config, ""))
     monkeypatch.setattr(list_options, "Context", lambda config, _: {"/my.yaml": 1}[config])
-    monkeypatch.setattr("resctrl_hooks.inventory.pod_names.PodNames", _Names)
+    monkeypatch.setattr("resctrl_hooks.core.inventory.pod_names.PodNames", _Names)
     monkeypatch.setattr(list_options, "recorded", always({"1", "2", "3"}))
 
     given: Any = SimpleNamespace(params={"namespace": namespace, "config": "/my.yaml"}, find_root=lambda: given)

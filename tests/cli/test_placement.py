@@ -8,10 +8,10 @@ from conftest import UID, Host
 from hosts.monitored import run
 from hosts.placed import CPUS, PlacedHost, id_of
 
-from resctrl_hooks.doctor.host import Host as DoctorsHost
-from resctrl_hooks.doctor.placement import placement
-from resctrl_hooks.inventory.details import details_of
-from resctrl_hooks.node.host.files import format_json
+from resctrl_hooks.core.doctor.host import Host as DoctorsHost
+from resctrl_hooks.core.inventory.details import details_of
+from resctrl_hooks.core.node.host.files import format_json
+from resctrl_hooks.placement.doctor.placement import placement
 
 
 @pytest.fixture

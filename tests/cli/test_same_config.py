@@ -10,9 +10,9 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from resctrl_hooks.cli import main, tasks
-from resctrl_hooks.cli.errors import remarks
-from resctrl_hooks.cli.same_config import with_config
+from resctrl_hooks.core.cli import main, tasks
+from resctrl_hooks.core.cli.errors import remarks
+from resctrl_hooks.core.cli.same_config import with_config
 
 WITHOUT_FILE = ("demo", "machineconfig", "report", "simulate")
 COMMAND = re.compile(r"resctrl-hook ([\w-]+)")

@@ -13,24 +13,25 @@ from conftest import Host, always, raising
 from hosts.monitored import run
 
 from cli.test_diagnosis_text import diagnosis, effect
-from resctrl_hooks.cli import diagnose, install, main, rdt, uninstall
-from resctrl_hooks.cli import explain as explain_module
-from resctrl_hooks.cli import machineconfig as machineconfig_module
-from resctrl_hooks.config.problems import InvalidConfigError, Problem
-from resctrl_hooks.explanation.model import Explanation, StepModel
-from resctrl_hooks.install import systemd
-from resctrl_hooks.install.directories import RuntimeConfigError
-from resctrl_hooks.install.manifest import Manifest
-from resctrl_hooks.install.nri import NRI
-from resctrl_hooks.install.paths import HOOK_NAME, PYTHON, UNITS
-from resctrl_hooks.install.plan import Plan, PlannedFile
-from resctrl_hooks.install.roles import FEATURES, HOOK, LAUNCHER, LINK, UNIT
-from resctrl_hooks.install.tree import Tree
-from resctrl_hooks.install.units import MOUNT
-from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.reconcile.release import Released
+from resctrl_hooks.core.cli import explain as explain_module
+from resctrl_hooks.core.cli import install, main, rdt, uninstall
+from resctrl_hooks.core.config.problems import InvalidConfigError, Problem
+from resctrl_hooks.core.explanation.model import Explanation, StepModel
+from resctrl_hooks.core.install import systemd
+from resctrl_hooks.core.install.directories import RuntimeConfigError
+from resctrl_hooks.core.install.manifest import Manifest
+from resctrl_hooks.core.install.paths import HOOK_NAME, PYTHON, UNITS
+from resctrl_hooks.core.install.plan import Plan, PlannedFile
+from resctrl_hooks.core.install.roles import FEATURES, HOOK, LAUNCHER, LINK, UNIT
+from resctrl_hooks.core.install.tree import Tree
+from resctrl_hooks.core.install.units import MOUNT
+from resctrl_hooks.core.node.errors import HookError
+from resctrl_hooks.core.node.reconcile.release import Released
+from resctrl_hooks.core.rdt.report import ClassReport
+from resctrl_hooks.nri.install.nri import NRI
+from resctrl_hooks.observe.cli import diagnose
 from resctrl_hooks.observe.service import GUARD
-from resctrl_hooks.rdt.report import ClassReport
+from resctrl_hooks.openshift.cli import machineconfig as machineconfig_module
 
 # install
 
@@ -486,10 +487,10 @@ def test_explain_of_a_pod_and_of_a_state_are_different_calls(host: Host, monkeyp
 
 
 def test_explain_of_a_pod_names_the_next_command(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    from resctrl_hooks.doctor.ungrouped import PodExplanation  # noqa: PLC0415  # what the command imports then
+    from resctrl_hooks.core.doctor.ungrouped import PodExplanation  # noqa: PLC0415  # what the command imports then
 
     found = PodExplanation(namespace="shop", pod="web", key="k", reason="waiting", text="no RMID", next_command="list")
-    monkeypatch.setattr("resctrl_hooks.doctor.ungrouped.explain_pod", always(found))
+    monkeypatch.setattr("resctrl_hooks.core.doctor.ungrouped.explain_pod", always(found))
     assert run(host, "explain", "web").stdout.splitlines() == ["shop/web: waiting", "  no RMID", "next: list"]
     assert json.loads(run(host, "explain", "web", "-o", "json").stdout)["items"][0]["next"] == "list"
     found.next_command = ""

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from resctrl_hooks.cli import tables
-from resctrl_hooks.cli.counters_text import print_counters, turns_said
-from resctrl_hooks.cli.show_text import print_pod
-from resctrl_hooks.inventory.columns import RATES
-from resctrl_hooks.inventory.counters import Counter, TurnRate
-from resctrl_hooks.inventory.models import Container, Group, Outside
-from resctrl_hooks.inventory.pod_details import Failure, PodDetails
-from resctrl_hooks.inventory.pod_rates import PodMemory, PodRates, lines_of
+from resctrl_hooks.core.cli import tables
+from resctrl_hooks.core.cli.counters_text import print_counters, turns_said
+from resctrl_hooks.core.cli.show_text import print_pod
+from resctrl_hooks.core.inventory.counters import Counter, TurnRate
+from resctrl_hooks.core.inventory.models import Container, Group, Outside
+from resctrl_hooks.core.inventory.pod_details import Failure, PodDetails
+from resctrl_hooks.observe.inventory.columns import RATES
+from resctrl_hooks.observe.inventory.pod_rates import PodMemory, PodRates, lines_of
 
 NOW = 1_700_000_000.0
 KEY = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"

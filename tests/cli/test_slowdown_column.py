@@ -9,10 +9,10 @@ from hosts.counter_tree import say
 from hosts.guard_and_packages import write_slowdown_state
 from hosts.monitored import KEYS, MonitoredHost, plain_host
 
-from resctrl_hooks.cli.top_screen import SORT_KEYS
-from resctrl_hooks.inventory.rates import Rates
-from resctrl_hooks.inventory.usage import POD, Line, grouped, ordered
-from resctrl_hooks.node.names import SLOWDOWN_STATUS
+from resctrl_hooks.core.node.names import SLOWDOWN_STATUS
+from resctrl_hooks.observe.cli.top_screen import SORT_KEYS
+from resctrl_hooks.observe.inventory.rates import Rates
+from resctrl_hooks.observe.inventory.usage import POD, Line, grouped, ordered
 
 
 @pytest.fixture

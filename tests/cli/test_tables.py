@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from resctrl_hooks.cli.document import Form, print_listing
-from resctrl_hooks.cli.tables import (
+from resctrl_hooks.core.cli.document import Form, print_listing
+from resctrl_hooks.core.cli.tables import (
     NO_BREAK,
     Name,
     SafeConsole,

@@ -21,10 +21,10 @@ from typing import Any
 import pytest
 from hosts.monitored import KEYS, MonitoredHost, monitored_host, plain_host, replace_podman
 
-from resctrl_hooks.inventory.rates import Rates
-from resctrl_hooks.inventory.usage import Line, grouped, ordered
-from resctrl_hooks.simulation import mounted
-from resctrl_hooks.simulation.machine import BYTES_PER_SECOND, LOCAL_SHARE, WATTS_PER_TASK
+from resctrl_hooks.lab.simulation import mounted
+from resctrl_hooks.lab.simulation.machine import BYTES_PER_SECOND, LOCAL_SHARE, WATTS_PER_TASK
+from resctrl_hooks.observe.inventory.rates import Rates
+from resctrl_hooks.observe.inventory.usage import Line, grouped, ordered
 
 TOLERANCE = 0.25  # a busy machine samples a little late
 

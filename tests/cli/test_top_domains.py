@@ -11,11 +11,11 @@ from hosts.counter_tree import say_paths
 from hosts.monitored import MonitoredHost, plain_host
 from rich.console import Console
 
-from resctrl_hooks.cli.top_scene import Scene
-from resctrl_hooks.cli.top_table import usage_table
-from resctrl_hooks.inventory.rates import Rates
-from resctrl_hooks.inventory.usage import Line
-from resctrl_hooks.inventory.usage_models import DomainUsage
+from resctrl_hooks.observe.cli.top_scene import Scene
+from resctrl_hooks.observe.cli.top_table import usage_table
+from resctrl_hooks.observe.inventory.rates import Rates
+from resctrl_hooks.observe.inventory.usage import Line
+from resctrl_hooks.observe.inventory.usage_models import DomainUsage
 
 SIZE = 1200
 

@@ -14,12 +14,12 @@ import click
 import pytest
 
 from cli.test_top_screen import scene
-from resctrl_hooks.cli import top_live
-from resctrl_hooks.cli.keyboard import Keys
-from resctrl_hooks.cli.list_options import ListOptions
-from resctrl_hooks.cli.top_scene import Scene
-from resctrl_hooks.cli.top_screen import Screen
-from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.core.cli.keyboard import Keys
+from resctrl_hooks.core.cli.list_options import ListOptions
+from resctrl_hooks.core.node.errors import HookError
+from resctrl_hooks.observe.cli import top_live
+from resctrl_hooks.observe.cli.top_scene import Scene
+from resctrl_hooks.observe.cli.top_screen import Screen
 
 
 class _Samples:

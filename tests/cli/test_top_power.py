@@ -8,11 +8,11 @@ import pytest
 from hosts.monitored import monitored_host
 from inventory.test_package_energy import line
 
-from resctrl_hooks.cli.top_scene import Scene
-from resctrl_hooks.cli.top_table import power_lines
-from resctrl_hooks.inventory.package_energy import PackagePower, power_usage
-from resctrl_hooks.inventory.usage import POD, TOTAL
-from resctrl_hooks.simulation import mounted
+from resctrl_hooks.lab.simulation import mounted
+from resctrl_hooks.observe.cli.top_scene import Scene
+from resctrl_hooks.observe.cli.top_table import power_lines
+from resctrl_hooks.observe.inventory.package_energy import PackagePower, power_usage
+from resctrl_hooks.observe.inventory.usage import POD, TOTAL
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,13 +6,13 @@ import re
 import pytest
 from rich.console import Console
 
-from resctrl_hooks.cli.bars import bar, sparkline
-from resctrl_hooks.cli.keyboard import first_key
-from resctrl_hooks.cli.top_scene import Scene
-from resctrl_hooks.cli.top_screen import Screen
-from resctrl_hooks.inventory.models import Rmids
-from resctrl_hooks.inventory.rates import Rates, added
-from resctrl_hooks.inventory.usage import Line
+from resctrl_hooks.core.cli.bars import bar, sparkline
+from resctrl_hooks.core.cli.keyboard import first_key
+from resctrl_hooks.core.inventory.models import Rmids
+from resctrl_hooks.observe.cli.top_scene import Scene
+from resctrl_hooks.observe.cli.top_screen import Screen
+from resctrl_hooks.observe.inventory.rates import Rates, added
+from resctrl_hooks.observe.inventory.usage import Line
 
 MB, MIB = 1e6, 1 << 20
 PODS = (

@@ -8,19 +8,20 @@ import pytest
 from rich.console import Console
 
 from cli.test_show_text import squeezed
-from resctrl_hooks.cli import list_options, top_samples
-from resctrl_hooks.cli.list_options import ListOptions
-from resctrl_hooks.cli.top import _item
-from resctrl_hooks.cli.top_scene import Scene
-from resctrl_hooks.cli.top_scenes import Scenes
-from resctrl_hooks.cli.top_table import domain_line, head_line, memory_lines, power_lines, usage_table
-from resctrl_hooks.inventory.models import Pod, Rmids
-from resctrl_hooks.inventory.rates import Rates
-from resctrl_hooks.inventory.selector import Selector
-from resctrl_hooks.inventory.usage import FOREIGN, POD, TOTAL, UNGROUPED, Line
-from resctrl_hooks.inventory.usage_models import DomainUsage, MemoryShare, MemoryUsage, PowerUsage
-from resctrl_hooks.node.resctrl.counters import slot_at
-from resctrl_hooks.node.snapshot.snapshot import ClassCounts, Snapshot
+from resctrl_hooks.core.cli import list_options
+from resctrl_hooks.core.cli.list_options import ListOptions
+from resctrl_hooks.core.inventory.models import Pod, Rmids
+from resctrl_hooks.core.inventory.selector import Selector
+from resctrl_hooks.core.node.resctrl.counters import slot_at
+from resctrl_hooks.observe.cli import top_samples
+from resctrl_hooks.observe.cli.top import _item
+from resctrl_hooks.observe.cli.top_scene import Scene
+from resctrl_hooks.observe.cli.top_scenes import Scenes
+from resctrl_hooks.observe.cli.top_table import domain_line, head_line, memory_lines, power_lines, usage_table
+from resctrl_hooks.observe.inventory.rates import Rates
+from resctrl_hooks.observe.inventory.usage import FOREIGN, POD, TOTAL, UNGROUPED, Line
+from resctrl_hooks.observe.inventory.usage_models import DomainUsage, MemoryShare, MemoryUsage, PowerUsage
+from resctrl_hooks.observe.node.snapshot.snapshot import ClassCounts, Snapshot
 from resctrl_hooks.observe.params import Bandwidth
 
 NAMES = ("llc", "mbm", "local", "watts")

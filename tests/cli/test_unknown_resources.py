@@ -6,7 +6,7 @@ import pytest
 from hosts.counter_tree import say_paths
 from hosts.monitored import KEYS, plain_host
 
-from resctrl_hooks.metrics.collector import NodeCollector, registry_of
+from resctrl_hooks.observe.metrics.collector import NodeCollector, registry_of
 
 
 def test_unknown_resource_is_shown_and_exported_as_it_is(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from conftest import Host, crio_annotations
 from hosts import crun
 from hosts.faults import Fail
 
-from resctrl_hooks.cli import main
-from resctrl_hooks.node.feature_table import KEYS
+from resctrl_hooks.core.cli import main
+from resctrl_hooks.core.node.feature_table import KEYS
 
 ID = "c" * 64
 KEY = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"

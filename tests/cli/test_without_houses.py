@@ -25,14 +25,14 @@ class Missing(MetaPathFinder):
 
 parts.HOUSES = ("core",)
 sys.meta_path.insert(0, Missing())
-from resctrl_hooks.cli import main
+from resctrl_hooks.core.cli import main
 main(prog_name="resctrl-hook")
 """
 _OTHERS = tuple(
     f"resctrl_hooks.{name}"
     for name in (
         *("slowdown", "inventory.slowdown", "inventory.rates", "inventory.columns", "inventory.memory_load"),
-        *("node.snapshot", "node.guard", "node.slowdown", "node.features.placement"),
+        *("observe.node.snapshot", "observe.node.guard", "observe.node.slowdown", "placement.node"),
         *("inventory.feature_display.placement", "cli.past_text"),
     )
 )

@@ -8,10 +8,10 @@ import pytest
 from hosts.guard_and_packages import write_slowdown_state
 from hosts.monitored import KEYS, plain_host
 
-from resctrl_hooks.inventory.class_changes import ClassChange
-from resctrl_hooks.inventory.envelope import envelope
-from resctrl_hooks.metrics.diagnoses import diagnoses as served
-from resctrl_hooks.slowdown.diagnosis import LIST, CausePod, CauseState, Diagnosis
+from resctrl_hooks.core.inventory.envelope import envelope
+from resctrl_hooks.observe.inventory.class_changes import ClassChange
+from resctrl_hooks.observe.metrics.diagnoses import diagnoses as served
+from resctrl_hooks.observe.slowdown.diagnosis import LIST, CausePod, CauseState, Diagnosis
 
 from .fake_cluster import FakeCluster, node_page
 from .test_nodes import run

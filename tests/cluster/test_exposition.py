@@ -2,7 +2,7 @@
 
 import pytest
 
-from resctrl_hooks.cluster.exposition import labels_of, parse
+from resctrl_hooks.observe.cluster.exposition import labels_of, parse
 
 
 @pytest.mark.parametrize("separator", ["\x0b", "\x0c", "\x1c", "\x85", "\u2028"])

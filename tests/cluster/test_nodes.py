@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from resctrl_hooks.cli.errors import KUBECTL
-from resctrl_hooks.cluster.access import MOST_NODES
-from resctrl_hooks.cluster.command import group
-from resctrl_hooks.cluster.nodes import SLOWED
+from resctrl_hooks.core.cli.errors import KUBECTL
+from resctrl_hooks.observe.cluster.access import MOST_NODES
+from resctrl_hooks.observe.cluster.command import group
+from resctrl_hooks.observe.cluster.nodes import SLOWED
 
 from .fake_cluster import FakeCluster, node_page
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from resctrl_hooks.cli.errors import KUBECTL
-from resctrl_hooks.cluster.api import MetricsPod
-from resctrl_hooks.cluster.command import group
-from resctrl_hooks.cluster.exposition import parse
-from resctrl_hooks.cluster.readings import NodeReading
-from resctrl_hooks.cluster.usage import NAMES, PodUsage, pods_of
-from resctrl_hooks.inventory.columns import LLC, MBM, value_in
+from resctrl_hooks.core.cli.errors import KUBECTL
+from resctrl_hooks.observe.cluster.api import MetricsPod
+from resctrl_hooks.observe.cluster.command import group
+from resctrl_hooks.observe.cluster.exposition import parse
+from resctrl_hooks.observe.cluster.readings import NodeReading
+from resctrl_hooks.observe.cluster.usage import NAMES, PodUsage, pods_of
+from resctrl_hooks.observe.inventory.columns import LLC, MBM, value_in
 
 from .fake_cluster import FakeCluster, node_page
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from conftest import Host
 
-from resctrl_hooks.config import applied
-from resctrl_hooks.config.check import Checked, check_file, check_text
+from resctrl_hooks.core.config import applied
+from resctrl_hooks.core.config.check import Checked, check_file, check_text
 
 
 def check(text: str) -> Checked:

@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from resctrl_hooks.config.added_keys import KEYS_OF
-from resctrl_hooks.config.root import Configuration
-from resctrl_hooks.config.section import by_key
+from resctrl_hooks.core.config.added_keys import KEYS_OF
+from resctrl_hooks.core.config.root import Configuration
+from resctrl_hooks.core.config.section import by_key
 from resctrl_hooks.core.parts import load, parts
 
 # The same in a process without a house, because the models are created when they are imported.
@@ -16,10 +16,10 @@ import sys
 import click
 from resctrl_hooks.core import parts
 parts.HOUSES = [house for house in parts.HOUSES if house not in sys.argv[1].split()]
-from resctrl_hooks.cli import main
-from resctrl_hooks.config.check import check_text
-from resctrl_hooks.config.root import Configuration
-from resctrl_hooks.config.section import by_key
+from resctrl_hooks.core.cli import main
+from resctrl_hooks.core.config.check import check_text
+from resctrl_hooks.core.config.root import Configuration
+from resctrl_hooks.core.config.section import by_key
 print(*by_key(Configuration))
 print(*main.get_command(click.Context(main), "config").commands)
 print(*check_text(sys.argv[2].encode(), "c.yaml").problems, sep="\\n")

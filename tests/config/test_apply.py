@@ -14,15 +14,15 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from resctrl_hooks.cli import main
-from resctrl_hooks.cli import node as cli_node
-from resctrl_hooks.config import effective, effective_settings, find_effective
-from resctrl_hooks.config.applied import Change, apply_file, apply_if_newer, changes_between, compile_file
-from resctrl_hooks.config.problems import InvalidConfigError
-from resctrl_hooks.node import settings as node_settings
-from resctrl_hooks.node.errors import SettingsError
-from resctrl_hooks.node.host.files import stamp
-from resctrl_hooks.node.settings import is_unapplied, load
+from resctrl_hooks.core.cli import main
+from resctrl_hooks.core.cli import node as cli_node
+from resctrl_hooks.core.config import effective, effective_settings, find_effective
+from resctrl_hooks.core.config.applied import Change, apply_file, apply_if_newer, changes_between, compile_file
+from resctrl_hooks.core.config.problems import InvalidConfigError
+from resctrl_hooks.core.node import settings as node_settings
+from resctrl_hooks.core.node.errors import SettingsError
+from resctrl_hooks.core.node.host.files import stamp
+from resctrl_hooks.core.node.settings import is_unapplied, load
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -328,7 +328,7 @@ def test_manual_hook_uses_unapplied_file(host: Host, pod: Any, *, applied: bool)
 def test_commands_on_configured_node_do_not_import_models(config: Path) -> None:
     apply_file(str(config))
     code = (
-        "import sys; from resctrl_hooks.config import effective_settings; "
+        "import sys; from resctrl_hooks.core.config import effective_settings; "
         f"effective_settings({str(config)!r}); print('pydantic' in sys.modules, 'yaml' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -6,9 +6,9 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from resctrl_hooks.cli import main
-from resctrl_hooks.config.balloons_file import Conversion
-from resctrl_hooks.config.document import parse_document
+from resctrl_hooks.core.cli import main
+from resctrl_hooks.core.config.document import parse_document
+from resctrl_hooks.placement.config.balloons_file import Conversion
 
 WHOLE = """\
 apiVersion: config.nri/v1alpha1

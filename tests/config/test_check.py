@@ -16,15 +16,15 @@ from hypothesis import strategies as st
 from schema_checks import refusal
 
 from config.judged import assert_refused, assert_remarked, check, problems
-from resctrl_hooks.cli import main
-from resctrl_hooks.config import check as check_module
-from resctrl_hooks.config.applied import explicit_values_of
-from resctrl_hooks.config.check import check_text
-from resctrl_hooks.config.root import Configuration
-from resctrl_hooks.config.schema import json_schema
-from resctrl_hooks.config.show import Shown
-from resctrl_hooks.node.feature_table import FEATURES, KEYS
-from resctrl_hooks.node.settings import DEFAULTS, Settings
+from resctrl_hooks.core.cli import main
+from resctrl_hooks.core.config import check as check_module
+from resctrl_hooks.core.config.applied import explicit_values_of
+from resctrl_hooks.core.config.check import check_text
+from resctrl_hooks.core.config.root import Configuration
+from resctrl_hooks.core.config.schema import json_schema
+from resctrl_hooks.core.config.show import Shown
+from resctrl_hooks.core.node.feature_table import FEATURES, KEYS
+from resctrl_hooks.core.node.settings import DEFAULTS, Settings
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -3,7 +3,7 @@
 import pytest
 
 from config.judged import assert_like
-from resctrl_hooks.config.check import check_text
+from resctrl_hooks.core.config.check import check_text
 
 
 @pytest.mark.parametrize(

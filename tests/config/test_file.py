@@ -9,8 +9,8 @@ import pytest
 import yaml
 from conftest import FIXTURES
 
-from resctrl_hooks.config.check import check_file, check_text, trust_problems
-from resctrl_hooks.config.problems import InvalidConfigError
+from resctrl_hooks.core.config.check import check_file, check_text, trust_problems
+from resctrl_hooks.core.config.problems import InvalidConfigError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from resctrl_hooks.cli import main
+from resctrl_hooks.core.cli import main
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 PLUGINS = ("memory-qos", "memtierd", "resctrl-mon")

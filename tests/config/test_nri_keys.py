@@ -15,7 +15,7 @@ from config.judged import (
     check,
     compiled,
 )
-from resctrl_hooks.config.check import check_file
+from resctrl_hooks.core.config.check import check_file
 
 REFUSED = [
     ("classes: [{name: a, mounts: [{source: /a, destination: /b, options: [ro]}]}]", "c.yaml:1: classes[0].mounts[0].options: options without bind or rbind have no effect; begin them with rbind"),

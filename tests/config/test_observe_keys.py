@@ -19,7 +19,7 @@ from config.judged import (
     compiled,
     problems,
 )
-from resctrl_hooks.config.guard import Protection
+from resctrl_hooks.observe.config.guard import Protection
 
 GUARD = "rdt: {guard: {%s}}"
 

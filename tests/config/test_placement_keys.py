@@ -19,12 +19,12 @@ from config.judged import (
     compiled,
     problems,
 )
-from resctrl_hooks.config.check import check_file
-from resctrl_hooks.config.cpu_classes import CpuClass
-from resctrl_hooks.config.pools import Pool
-from resctrl_hooks.config.section import Section
-from resctrl_hooks.node.permissions import allows
-from resctrl_hooks.node.settings import Settings
+from resctrl_hooks.core.config.check import check_file
+from resctrl_hooks.core.config.section import Section
+from resctrl_hooks.core.node.permissions import allows
+from resctrl_hooks.core.node.settings import Settings
+from resctrl_hooks.placement.config.cpu_classes import CpuClass
+from resctrl_hooks.placement.config.pools import Pool
 
 CPU = "placement: {cpuClasses: [{name: a, %s}]}"
 POOL = "placement: {pools: [{name: p, cpus: '0', %s}]}"

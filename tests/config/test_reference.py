@@ -6,11 +6,11 @@ import pytest
 import yaml
 from project.test_generated import GENERATOR
 
-from resctrl_hooks.config.check import check_text
-from resctrl_hooks.config.root import Configuration
-from resctrl_hooks.config.schema import json_schema
-from resctrl_hooks.node.feature_table import FEATURES, KEYS
-from resctrl_hooks.node.settings import DEFAULTS
+from resctrl_hooks.core.config.check import check_text
+from resctrl_hooks.core.config.root import Configuration
+from resctrl_hooks.core.config.schema import json_schema
+from resctrl_hooks.core.node.feature_table import FEATURES, KEYS
+from resctrl_hooks.core.node.settings import DEFAULTS
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration-reference.md"
 TEXT: str = GENERATOR.in_page(PAGE.read_text(encoding="utf-8"), GENERATOR.reference())

@@ -8,12 +8,12 @@ import pytest
 from click.testing import CliRunner, Result
 from conftest import Host
 
-from resctrl_hooks.cli import installed, main
-from resctrl_hooks.config import find_effective
-from resctrl_hooks.config.applied import apply_file, apply_if_newer
-from resctrl_hooks.install.manifest import Manifest
-from resctrl_hooks.node.errors import SettingsError
-from resctrl_hooks.node.settings import DEFAULTS, active_path, is_unapplied, load
+from resctrl_hooks.core.cli import installed, main
+from resctrl_hooks.core.config import find_effective
+from resctrl_hooks.core.config.applied import apply_file, apply_if_newer
+from resctrl_hooks.core.install.manifest import Manifest
+from resctrl_hooks.core.node.errors import SettingsError
+from resctrl_hooks.core.node.settings import DEFAULTS, active_path, is_unapplied, load
 
 
 @pytest.fixture

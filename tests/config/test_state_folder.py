@@ -9,11 +9,11 @@ import pytest
 from click.testing import CliRunner
 from hosts.cluster import POD, Cluster, pod_number
 
-from resctrl_hooks.cli import main
-from resctrl_hooks.config.state_folder import lead_to_present
-from resctrl_hooks.node.errors import SettingsError
-from resctrl_hooks.node.ledger import Ledger
-from resctrl_hooks.node.reconcile.release import release_everything
+from resctrl_hooks.core.cli import main
+from resctrl_hooks.core.config.state_folder import lead_to_present
+from resctrl_hooks.core.node.errors import SettingsError
+from resctrl_hooks.core.node.ledger import Ledger
+from resctrl_hooks.core.node.reconcile.release import release_everything
 
 if TYPE_CHECKING:
     from pathlib import Path

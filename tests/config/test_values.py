@@ -9,17 +9,17 @@ import pytest
 from conftest import Host
 
 from config.judged import assert_accepted_also_as_compiled, assert_remarked_here, cases, compiled
-from resctrl_hooks.config import effective
-from resctrl_hooks.config.blockio import BlockioPart
-from resctrl_hooks.config.check import check_text
-from resctrl_hooks.config.document import parse_document
-from resctrl_hooks.config.memory import MemoryClass
-from resctrl_hooks.config.monitoring import PriorityRule, Reserve
-from resctrl_hooks.config.problems import Problem
-from resctrl_hooks.config.rdt import RdtClass
-from resctrl_hooks.config.scheduling import SchedulingClass
-from resctrl_hooks.config.section import Section
-from resctrl_hooks.node.errors import SettingsError
+from resctrl_hooks.core.config import effective
+from resctrl_hooks.core.config.blockio import BlockioPart
+from resctrl_hooks.core.config.check import check_text
+from resctrl_hooks.core.config.document import parse_document
+from resctrl_hooks.core.config.memory import MemoryClass
+from resctrl_hooks.core.config.monitoring import PriorityRule, Reserve
+from resctrl_hooks.core.config.problems import Problem
+from resctrl_hooks.core.config.rdt import RdtClass
+from resctrl_hooks.core.config.scheduling import SchedulingClass
+from resctrl_hooks.core.config.section import Section
+from resctrl_hooks.core.node.errors import SettingsError
 
 SCHEDULING = "scheduling: {classes: {a: {%s}}}"
 MEMTIERD = "memtierd: {%s}"

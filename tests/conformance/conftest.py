@@ -101,7 +101,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def root(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     processor = PROCESSORS[getattr(request, "param", INTEL)]
     if not ROOT:
-        from resctrl_hooks.simulation import mounted  # noqa: PLC0415 - there is no mfusepy in the guest
+        from resctrl_hooks.lab.simulation import mounted  # noqa: PLC0415 - there is no mfusepy in the guest
 
         folder = tmp_path_factory.mktemp("conformance") / "resctrl"
         with mounted(folder, rmids=16, closids=8, **processor.simulation) as path:

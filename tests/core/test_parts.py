@@ -3,8 +3,8 @@
 import pytest
 from click.testing import CliRunner
 
-from resctrl_hooks.cli import main
-from resctrl_hooks.cli.schemas import Document, schemas
+from resctrl_hooks.core.cli import main
+from resctrl_hooks.core.cli.schemas import Document, schemas
 from resctrl_hooks.core.parts import HOUSES, Entry, Part, load, parts
 
 DOCUMENTS = {"drawing": Document("DrawingList", str, {"height": int})}
@@ -19,9 +19,9 @@ def test_value_is_loaded_by_its_name() -> None:
 
 
 def test_commands_of_a_part_are_in_help_at_their_rank(monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = Entry("resctrl_hooks.cli.watch:command", "Draw the node.", ("draw",), rank=1)
+    entry = Entry("resctrl_hooks.core.cli.watch:command", "Draw the node.", ("draw",), rank=1)
     several = (Part("near", {"Look": {"draw": entry}}), Part("far", {"Look": {"list": entry._replace(rank=0)}}))
-    monkeypatch.setattr("resctrl_hooks.cli.parts", lambda: several)
+    monkeypatch.setattr("resctrl_hooks.core.cli.parts", lambda: several)
     lines = CliRunner().invoke(main, ["--help"]).stdout.splitlines()
     assert lines[lines.index("Look:") + 1 :][:2] == ["  list  Draw the node.", "  draw  Draw the node."]
     assert "resctrl-hook draw" in CliRunner().invoke(main, ["draw", "--help"]).stdout
@@ -29,7 +29,9 @@ def test_commands_of_a_part_are_in_help_at_their_rank(monkeypatch: pytest.Monkey
 
 
 def test_documents_of_a_part_have_schemas(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("resctrl_hooks.cli.schemas.parts", lambda: (Part("near", documents=f"{__name__}:DOCUMENTS"),))
+    monkeypatch.setattr(
+        "resctrl_hooks.core.cli.schemas.parts", lambda: (Part("near", documents=f"{__name__}:DOCUMENTS"),)
+    )
     (schema,) = schemas().values()
     assert schema["title"] == "DrawingList"
     assert schema["properties"]["items"]["items"] == {"type": "string"}

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from resctrl_hooks.cli import main
-from resctrl_hooks.demo import podman, story
-from resctrl_hooks.demo.podman import Podman
-from resctrl_hooks.demo.process import PlainProcess
-from resctrl_hooks.demo.stage import Stage, staged
-from resctrl_hooks.demo.story import DemoError, available, tell
-from resctrl_hooks.demo.subject import POD_UID, RuntimeFailedError
+from resctrl_hooks.core.cli import main
+from resctrl_hooks.lab.demo import podman, story
+from resctrl_hooks.lab.demo.podman import Podman
+from resctrl_hooks.lab.demo.process import PlainProcess
+from resctrl_hooks.lab.demo.stage import Stage, staged
+from resctrl_hooks.lab.demo.story import DemoError, available, tell
+from resctrl_hooks.lab.demo.subject import POD_UID, RuntimeFailedError
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from install.staged import HOOKS
 
 from doctor.patient import UID, Change
-from resctrl_hooks.install.paths import CODE, UNITS
-from resctrl_hooks.install.units import TIMER
+from resctrl_hooks.core.install.paths import CODE, UNITS
+from resctrl_hooks.core.install.units import TIMER
 
 _RESCTRL = "sys/fs/resctrl"
 _COUNTERS = f"{_RESCTRL}/mon_data/*/*"

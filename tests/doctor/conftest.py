@@ -11,10 +11,10 @@ from install.staged import CONFIG, put
 from doctor.patient import Patient
 from doctor.unrecorded import Node
 from resctrl_hooks import __version__
-from resctrl_hooks.doctor.finding import Finding
-from resctrl_hooks.doctor.host import Host
-from resctrl_hooks.install.paths import LAUNCH
-from resctrl_hooks.install.payload import payload
+from resctrl_hooks.core.doctor.finding import Finding
+from resctrl_hooks.core.doctor.host import Host
+from resctrl_hooks.core.install.paths import LAUNCH
+from resctrl_hooks.core.install.payload import payload
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def one_version(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the installed and the running version equal, even while the node half is being edited."""
     shipped = payload([])
     for module in ("plan", "payload"):
-        monkeypatch.setattr(f"resctrl_hooks.install.{module}.payload", lambda *_, **__: shipped)
+        monkeypatch.setattr(f"resctrl_hooks.core.install.{module}.payload", lambda *_, **__: shipped)
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ from pathlib import Path
 from click.testing import CliRunner
 from install.staged import CONFIG, put
 
-from resctrl_hooks.cli import main
-from resctrl_hooks.doctor.finding import Finding
-from resctrl_hooks.doctor.host import Host
-from resctrl_hooks.doctor.runner import checks, examine
-from resctrl_hooks.install.paths import CODE
+from resctrl_hooks.core.cli import main
+from resctrl_hooks.core.doctor.finding import Finding
+from resctrl_hooks.core.doctor.host import Host
+from resctrl_hooks.core.doctor.runner import checks, examine
+from resctrl_hooks.core.install.paths import CODE
 
 Change = str | int | None | Callable[[str], str]
 """A file's text, a mode, nothing in its place, or a function of its text."""

@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 from conftest import Host as Made
 
-from resctrl_hooks.doctor.classes import classes
-from resctrl_hooks.doctor.finding import Finding
-from resctrl_hooks.doctor.host import Host
-from resctrl_hooks.doctor.runner import checks
-from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.settings import load
-from resctrl_hooks.rdt.classes import Classes
-from resctrl_hooks.simulation.mount import mounted
+from resctrl_hooks.core.doctor.classes import classes
+from resctrl_hooks.core.doctor.finding import Finding
+from resctrl_hooks.core.doctor.host import Host
+from resctrl_hooks.core.doctor.runner import checks
+from resctrl_hooks.core.node.context import Context
+from resctrl_hooks.core.node.settings import load
+from resctrl_hooks.core.rdt.classes import Classes
+from resctrl_hooks.lab.simulation.mount import mounted
 
 
 def found(host: Made) -> list[Finding]:

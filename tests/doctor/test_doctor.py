@@ -16,18 +16,18 @@ from rich.console import Console
 
 from doctor.breakages import FAULTS
 from doctor.patient import UID, Patient
-from resctrl_hooks.cli import doctor, main
-from resctrl_hooks.doctor import runtimes, self_test, state, system
-from resctrl_hooks.doctor.finding import Check, Finding, warning
-from resctrl_hooks.doctor.host import Host
-from resctrl_hooks.doctor.runner import checks, examine
-from resctrl_hooks.install.paths import CODE, LAUNCH
-from resctrl_hooks.install.payload import payload
-from resctrl_hooks.inventory.feature_display.memtierd import NOT_RUNNING
-from resctrl_hooks.inventory.models import Container, Inventory, Pod
-from resctrl_hooks.node.flags import touch
-from resctrl_hooks.node.ledger import LIMBO
-from resctrl_hooks.node.sharing.runtimes import note
+from resctrl_hooks.core.cli import doctor, main
+from resctrl_hooks.core.doctor import runtimes, self_test, state, system
+from resctrl_hooks.core.doctor.finding import Check, Finding, warning
+from resctrl_hooks.core.doctor.host import Host
+from resctrl_hooks.core.doctor.runner import checks, examine
+from resctrl_hooks.core.install.paths import CODE, LAUNCH
+from resctrl_hooks.core.install.payload import payload
+from resctrl_hooks.core.inventory.feature_display.memtierd import NOT_RUNNING
+from resctrl_hooks.core.inventory.models import Container, Inventory, Pod
+from resctrl_hooks.core.node.flags import touch
+from resctrl_hooks.core.node.ledger import LIMBO
+from resctrl_hooks.core.node.sharing.runtimes import note
 
 
 def test_healthy_host_has_no_findings(patient: Patient) -> None:
@@ -103,7 +103,7 @@ def test_installed_code_of_another_build_is_named_with_what_differs(
 ) -> None:
     shipped = payload([])
     ours = shipped._replace(version=version or shipped.version, folder="node-0123456789ab")
-    monkeypatch.setattr("resctrl_hooks.install.payload.payload", lambda *_, **__: ours)
+    monkeypatch.setattr("resctrl_hooks.core.install.payload.payload", lambda *_, **__: ours)
     (found,) = [one for _, one in patient.findings("code") if one.level == "warning" and "version" in one.text]
     assert "`resctrl-hook install`" in found.remedy
     if version:
@@ -219,7 +219,7 @@ def test_runtime_without_requested_hook_is_ok(patient: Patient) -> None:
 def here(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> Host:
     """Return the host as if it were this very one, where systemd does not run."""
     monkeypatch.setattr(Host, "live", True)
-    monkeypatch.setattr("resctrl_hooks.install.systemd.is_running", lambda: False)
+    monkeypatch.setattr("resctrl_hooks.core.install.systemd.is_running", lambda: False)
     return Host(CONFIG, str(patient.root))
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from doctor.patient import Patient
-from resctrl_hooks.doctor.energy import energy
-from resctrl_hooks.doctor.finding import Finding
-from resctrl_hooks.doctor.host import Host
+from resctrl_hooks.core.doctor.finding import Finding
+from resctrl_hooks.core.doctor.host import Host
+from resctrl_hooks.observe.doctor.energy import energy
 
 KEY = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
 RMIDS = "sys/class/intel_pmt/features-0/per_rmid_energy_telemetry/num_rmids"

@@ -8,12 +8,12 @@ import pytest
 from hosts.past import sample
 
 from doctor.conftest import lines, older, run_service
-from resctrl_hooks.doctor.history import history
-from resctrl_hooks.doctor.host import Host
-from resctrl_hooks.doctor.versions import versions
-from resctrl_hooks.inventory.amounts import clock
-from resctrl_hooks.node.history.sample import Sample
-from resctrl_hooks.node.history.store import Store
+from resctrl_hooks.core.doctor.host import Host
+from resctrl_hooks.core.doctor.versions import versions
+from resctrl_hooks.core.inventory.amounts import clock
+from resctrl_hooks.observe.doctor.history import history
+from resctrl_hooks.observe.node.history.sample import Sample
+from resctrl_hooks.observe.node.history.store import Store
 
 
 @pytest.fixture

@@ -8,13 +8,13 @@ import pytest
 import yaml
 from conftest import FIXTURES
 
-from resctrl_hooks.doctor.memory import requirements
-from resctrl_hooks.node.settings import Settings
+from resctrl_hooks.core.doctor.memory import requirements
+from resctrl_hooks.core.node.settings import Settings
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from resctrl_hooks.doctor.finding import Finding
+    from resctrl_hooks.core.doctor.finding import Finding
 
 SAMPLE = yaml.safe_load((FIXTURES / "nri-memtierd.yaml").read_text())
 

@@ -12,13 +12,13 @@ from conftest import UID
 from doctor.conftest import lines, older, run_service, staged_host
 from doctor.patient import Patient
 from doctor.unrecorded import Node
-from resctrl_hooks.doctor.finding import Finding
-from resctrl_hooks.doctor.host import Host
-from resctrl_hooks.doctor.nri import plugin
-from resctrl_hooks.doctor.versions import versions
-from resctrl_hooks.install.nri import NRI
-from resctrl_hooks.install.paths import UNITS
-from resctrl_hooks.node.settings import Settings
+from resctrl_hooks.core.doctor.finding import Finding
+from resctrl_hooks.core.doctor.host import Host
+from resctrl_hooks.core.doctor.versions import versions
+from resctrl_hooks.core.install.paths import UNITS
+from resctrl_hooks.core.node.settings import Settings
+from resctrl_hooks.nri.doctor.nri import plugin
+from resctrl_hooks.nri.install.nri import NRI
 
 
 @pytest.fixture

@@ -8,13 +8,13 @@ from hosts import crun
 from hosts.machines import machine, write_sysfs
 
 from doctor.patient import Patient
-from resctrl_hooks.doctor.finding import Finding
-from resctrl_hooks.doctor.host import Host
-from resctrl_hooks.doctor.placement import kubelet, placement
-from resctrl_hooks.node.features.placement.allocations import Book
-from resctrl_hooks.node.features.placement.entries import Entry
-from resctrl_hooks.node.features.placement.policy import EXCLUSIVE, SHARED, Decision
-from resctrl_hooks.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.doctor.finding import Finding
+from resctrl_hooks.core.doctor.host import Host
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
+from resctrl_hooks.placement.doctor.placement import kubelet, placement
+from resctrl_hooks.placement.node.allocations import Book
+from resctrl_hooks.placement.node.entries import Entry
+from resctrl_hooks.placement.node.policy import EXCLUSIVE, SHARED, Decision
 
 OWN, POOL = 0b11, 0b11111111
 

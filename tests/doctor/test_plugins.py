@@ -4,8 +4,8 @@ import json
 import time
 from pathlib import Path
 
-from resctrl_hooks.doctor.host import Host
-from resctrl_hooks.doctor.plugins import removed_groups
+from resctrl_hooks.core.doctor.host import Host
+from resctrl_hooks.core.doctor.plugins import removed_groups
 
 
 def test_removed_groups_are_a_problem_with_remedy(staged: Host) -> None:

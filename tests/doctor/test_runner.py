@@ -2,9 +2,9 @@
 
 import pytest
 
+from resctrl_hooks.core.doctor import runner
+from resctrl_hooks.core.doctor.runner import checks
 from resctrl_hooks.core.parts import load, parts
-from resctrl_hooks.doctor import runner
-from resctrl_hooks.doctor.runner import checks
 
 EACH = [pytest.param(part.name, id=part.name) for part in parts() if part.checks and part.name != "core"]
 

@@ -9,11 +9,11 @@ from click.testing import CliRunner
 from install.staged import CONFIG, command
 
 from doctor.patient import Patient
-from resctrl_hooks.cli import main
-from resctrl_hooks.doctor import self_test
-from resctrl_hooks.doctor.host import Host
-from resctrl_hooks.doctor.state import configuration
-from resctrl_hooks.node.settings import APPLIED_FROM
+from resctrl_hooks.core.cli import main
+from resctrl_hooks.core.doctor import self_test
+from resctrl_hooks.core.doctor.host import Host
+from resctrl_hooks.core.doctor.state import configuration
+from resctrl_hooks.core.node.settings import APPLIED_FROM
 
 APPLY = "run `resctrl-hook config apply`"
 FUTURE = 4e9

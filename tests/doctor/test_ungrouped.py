@@ -10,13 +10,13 @@ from hosts.monitored import MonitoredHost, monitored_host, run
 from schema_checks import refusal
 
 from doctor.unrecorded import ID, NAME, POD, PODMANS, Node
-from resctrl_hooks.cli.schemas import schemas
-from resctrl_hooks.doctor import ungrouped
-from resctrl_hooks.install.paths import UNITS
-from resctrl_hooks.install.unit import Unit
-from resctrl_hooks.inventory.find import NoSuchPodError, SeveralPodsError
-from resctrl_hooks.node.refusals import record_refusal
-from resctrl_hooks.simulation.mount import mounted
+from resctrl_hooks.core.cli.schemas import schemas
+from resctrl_hooks.core.doctor import ungrouped
+from resctrl_hooks.core.install.paths import UNITS
+from resctrl_hooks.core.install.unit import Unit
+from resctrl_hooks.core.inventory.find import NoSuchPodError, SeveralPodsError
+from resctrl_hooks.core.node.refusals import record_refusal
+from resctrl_hooks.lab.simulation.mount import mounted
 
 STEPS: Any = [{"feature": "rdt", "action": "into", "needs": {"class": "gold"}}]
 LABEL = "label app=web of the label selector does not match, or the pod has the same annotation"

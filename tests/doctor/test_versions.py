@@ -4,11 +4,11 @@ import pytest
 
 from doctor.conftest import lines, older, run_service
 from resctrl_hooks import __version__
-from resctrl_hooks.doctor import versions as module
-from resctrl_hooks.doctor.host import Host
-from resctrl_hooks.doctor.versions import versions
-from resctrl_hooks.install.unit import Unit
-from resctrl_hooks.node.watch.status import read_status
+from resctrl_hooks.core.doctor import versions as module
+from resctrl_hooks.core.doctor.host import Host
+from resctrl_hooks.core.doctor.versions import versions
+from resctrl_hooks.core.install.unit import Unit
+from resctrl_hooks.core.node.watch.status import read_status
 
 
 @pytest.fixture

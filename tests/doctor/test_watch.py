@@ -10,8 +10,8 @@ import pytest
 from hosts.processes import is_alive, wait_until
 
 from doctor.conftest import lines
-from resctrl_hooks.doctor.host import Host
-from resctrl_hooks.doctor.watch import exec_watcher
+from resctrl_hooks.core.doctor.host import Host
+from resctrl_hooks.core.doctor.watch import exec_watcher
 
 
 def told(host: Host, **values: Any) -> str:
@@ -44,7 +44,7 @@ def test_host_without_systemd_is_told_to_run_the_watcher(
     staged: Host, monkeypatch: pytest.MonkeyPatch, status: dict[str, Any]
 ) -> None:
     monkeypatch.setattr(Host, "live", True)
-    monkeypatch.setattr("resctrl_hooks.install.systemd.is_running", lambda: False)
+    monkeypatch.setattr("resctrl_hooks.core.install.systemd.is_running", lambda: False)
     found = told(staged, **status)
     assert "keep `resctrl-hook watch` running as root" in found
     assert "systemctl" not in found

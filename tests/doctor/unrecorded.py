@@ -9,10 +9,10 @@ from conftest import crio_annotations
 from hosts import crun
 from hosts.monitored import replace_podman
 
-from resctrl_hooks.doctor.host import Host
-from resctrl_hooks.doctor.ungrouped import PodExplanation, explain_pod
-from resctrl_hooks.node.container.runtimes import living_containers
-from resctrl_hooks.node.container.workload import workload_of
+from resctrl_hooks.core.doctor.host import Host
+from resctrl_hooks.core.doctor.ungrouped import PodExplanation, explain_pod
+from resctrl_hooks.core.node.container.runtimes import living_containers
+from resctrl_hooks.core.node.container.workload import workload_of
 
 ID = "c" * 64
 POD = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"

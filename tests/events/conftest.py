@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from resctrl_hooks.events.api import Api
+from resctrl_hooks.observe.events.api import Api
 
 NEEDED = ("eventTime", "reportingController", "reportingInstance", "action", "reason", "type", "regarding", "note")
 

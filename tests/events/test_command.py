@@ -6,9 +6,9 @@ import pytest
 from conftest import Host
 from hosts.monitored import run
 
-from resctrl_hooks.cli import events
-from resctrl_hooks.events.model import Condition
-from resctrl_hooks.node.errors import LedgerError
+from resctrl_hooks.core.node.errors import LedgerError
+from resctrl_hooks.observe.cli import events
+from resctrl_hooks.observe.events.model import Condition
 
 from .conftest import FakeApi
 from .test_sender import condition

@@ -8,10 +8,10 @@ import pytest
 from hosts.guard_and_packages import write_slowdown_state
 from hosts.monitored import KEYS, MonitoredHost, plain_host
 
-from resctrl_hooks.events.conditions import NO_RMID, SLOWED, conditions
-from resctrl_hooks.events.model import Condition, Pod, event_of, uid_of
-from resctrl_hooks.inventory.pod_names import PodNames
-from resctrl_hooks.node.names import SLOWDOWN_STATUS
+from resctrl_hooks.core.inventory.pod_names import PodNames
+from resctrl_hooks.core.node.names import SLOWDOWN_STATUS
+from resctrl_hooks.observe.events.conditions import NO_RMID, SLOWED, conditions
+from resctrl_hooks.observe.events.model import Condition, Pod, event_of, uid_of
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from resctrl_hooks.events.api import Answer, Api, ApiError
-from resctrl_hooks.events.model import EVERY, Condition, Pod, written
-from resctrl_hooks.events.sender import Sender
+from resctrl_hooks.observe.events.api import Answer, Api, ApiError
+from resctrl_hooks.observe.events.model import EVERY, Condition, Pod, written
+from resctrl_hooks.observe.events.sender import Sender
 
 from .conftest import FakeApi
 

@@ -11,8 +11,8 @@ from hosts.monitored import run
 from node.hook.test_captured import CASES, captured
 from schema_checks import refusal
 
-from resctrl_hooks.cli.schemas import schemas
-from resctrl_hooks.explanation import explain
+from resctrl_hooks.core.cli.schemas import schemas
+from resctrl_hooks.core.explanation import explain
 
 
 def explained(host: Host, told: Any, *options: str) -> Result:

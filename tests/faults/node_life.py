@@ -14,10 +14,10 @@ from hosts.simulated_kernel import ROOT_CALLER
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from resctrl_hooks.core.node.lifecycle import reap
+from resctrl_hooks.core.node.reconcile.report import Options
+from resctrl_hooks.core.node.sharing import runtimes
 from resctrl_hooks.errors import BadClassError, NotMountedError
-from resctrl_hooks.node.lifecycle import reap
-from resctrl_hooks.node.reconcile.report import Options
-from resctrl_hooks.node.sharing import runtimes
 
 PODS = [pod_number(number) for number in range(4)]
 CLASSES = ["", "gold", "silver"]

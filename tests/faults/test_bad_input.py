@@ -22,13 +22,13 @@ from hosts.machines import MACHINES, write_sysfs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from resctrl_hooks.node.container.oci import parse_state, read_bundle
-from resctrl_hooks.node.container.workload import derive
-from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.feature import SKIP
-from resctrl_hooks.node.feature_table import FEATURES
-from resctrl_hooks.node.host.procfs import cgroups_of
-from resctrl_hooks.node.registry import concerns, feature_named
+from resctrl_hooks.core.node.container.oci import parse_state, read_bundle
+from resctrl_hooks.core.node.container.workload import derive
+from resctrl_hooks.core.node.errors import HookError
+from resctrl_hooks.core.node.feature import SKIP
+from resctrl_hooks.core.node.feature_table import FEATURES
+from resctrl_hooks.core.node.host.procfs import cgroups_of
+from resctrl_hooks.core.node.registry import concerns, feature_named
 
 pytestmark = pytest.mark.no_cover
 CASES = int(os.environ.get("HOSTILE_CASES", "10000"))

@@ -15,18 +15,18 @@ from hosts.faults import failing
 from hosts.placed import PlacedHost
 from node.guard.node import Node
 
-from resctrl_hooks.node.errors import HookError, LedgerError
-from resctrl_hooks.node.features.placement import allocations, kubelet, node_values, others
-from resctrl_hooks.node.guard import lease
-from resctrl_hooks.node.guard.lease import NAME
-from resctrl_hooks.node.host import cgroup_tasks, procfs
-from resctrl_hooks.node.host.cpulist import parse_list
-from resctrl_hooks.node.ledger import Ledger
-from resctrl_hooks.node.reconcile.reconcile import reconcile
-from resctrl_hooks.node.resctrl.filesystem import Filesystem
-from resctrl_hooks.node.sharing import runtimes
-from resctrl_hooks.node.watch.containers import Containers
-from resctrl_hooks.node.watch.move import MOVED, serve
+from resctrl_hooks.core.node.errors import HookError, LedgerError
+from resctrl_hooks.core.node.host import cgroup_tasks, procfs
+from resctrl_hooks.core.node.host.cpulist import parse_list
+from resctrl_hooks.core.node.ledger import Ledger
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node.resctrl.filesystem import Filesystem
+from resctrl_hooks.core.node.sharing import runtimes
+from resctrl_hooks.core.node.watch.containers import Containers
+from resctrl_hooks.core.node.watch.move import MOVED, serve
+from resctrl_hooks.observe.node.guard import lease
+from resctrl_hooks.observe.node.guard.lease import NAME
+from resctrl_hooks.placement.node import allocations, kubelet, node_values, others
 
 FULL = {"gold": 20.0, "silver": 20.0, "bronze": 55.0}
 ERRORS = (errno.EIO, errno.EMFILE, errno.EACCES, errno.ENOMEM)
@@ -82,7 +82,7 @@ def test_guard_restores_all_values_if_it_cannot_read_for_long(host: Host, operat
 NODE: dict[str, tuple[Any, str]] = {
     "/proc": (procfs, "read_kernel_file"),
     "tasks of a cgroup": (cgroup_tasks, "read_kernel_file"),
-    "folders of cgroups": ("resctrl_hooks.node.lifecycle", "is_folder"),
+    "folders of cgroups": ("resctrl_hooks.core.node.lifecycle", "is_folder"),
     "groups and tasks": (Filesystem, "read"),
     "list of groups": (Filesystem, "listdir"),
     "existence of groups": (Filesystem, "is_folder"),

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from hosts.past import T0
 
-from resctrl_hooks.node.history.store import Store
-from resctrl_hooks.node.history.tables import number
+from resctrl_hooks.observe.node.history.store import Store
+from resctrl_hooks.observe.node.history.tables import number
 
 WRITER = Path(__file__).parents[1] / "hosts" / "history_writer.py"
 EFFECTS = ("pwrite64", "fdatasync", "fsync", "ftruncate", "unlink", "fchmod", "fallocate")

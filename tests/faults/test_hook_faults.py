@@ -14,17 +14,17 @@ import pytest
 from conftest import BOTH_POLICIES, GROUP, ID, POD_CGROUP, UID, Host, state, stopped
 from hosts.faults import Fail, failing, hanging
 
-from resctrl_hooks.node import lifecycle as lifetimes
-from resctrl_hooks.node.container.oci import STATE_LIMIT
-from resctrl_hooks.node.errors import DeadlineError, HookError, LedgerError
-from resctrl_hooks.node.feature import Feature, Step
-from resctrl_hooks.node.features import monitoring
-from resctrl_hooks.node.hook import call as hook
-from resctrl_hooks.node.hook import create_runtime as creation
-from resctrl_hooks.node.hook import deadline, poststop
-from resctrl_hooks.node.ledger import Ledger
-from resctrl_hooks.node.resctrl.filesystem import Filesystem, Resctrl
-from resctrl_hooks.node.resctrl.locked_key import LockedKey
+from resctrl_hooks.core.node import lifecycle as lifetimes
+from resctrl_hooks.core.node.container.oci import STATE_LIMIT
+from resctrl_hooks.core.node.errors import DeadlineError, HookError, LedgerError
+from resctrl_hooks.core.node.feature import Feature, Step
+from resctrl_hooks.core.node.features import monitoring
+from resctrl_hooks.core.node.hook import call as hook
+from resctrl_hooks.core.node.hook import create_runtime as creation
+from resctrl_hooks.core.node.hook import deadline, poststop
+from resctrl_hooks.core.node.ledger import Ledger
+from resctrl_hooks.core.node.resctrl.filesystem import Filesystem, Resctrl
+from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
 
 
 @pytest.mark.parametrize(

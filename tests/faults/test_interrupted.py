@@ -13,7 +13,7 @@ SLOW = """
 import time
 from pathlib import Path
 import pytest
-from resctrl_hooks.simulation import mounted
+from resctrl_hooks.lab.simulation import mounted
 
 @pytest.fixture
 def resctrl():

@@ -15,14 +15,14 @@ from conftest import Host, crio_annotations
 from hosts import crun
 from hosts.traced_hook import TracedHook
 
-from resctrl_hooks.node.reconcile.reconcile import reconcile
-from resctrl_hooks.node.reconcile.report import Options
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node.reconcile.report import Options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from resctrl_hooks.node.reconcile.report import Report
+    from resctrl_hooks.core.node.reconcile.report import Report
 
 pytestmark = pytest.mark.no_cover
 ID = "d" * 64

@@ -12,7 +12,7 @@ from hosts.cpufreq import ClassHost, disabled, on
 from hosts.interrupts import EXCLUSIVE, InterruptHost, without
 from hosts.traced_hook import SystemCall, TracedHook
 
-from resctrl_hooks.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 
 pytestmark = pytest.mark.no_cover
 CLASS = {

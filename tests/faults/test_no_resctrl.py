@@ -9,12 +9,12 @@ from conftest import ID, POD_CGROUP, UID, Host, crio_annotations, state, stopped
 from hosts import crun
 from hosts.monitored import run
 
-from resctrl_hooks.node.errors import NoMonitoringError, NoResctrlError, NotMountedError
-from resctrl_hooks.node.resctrl.absence import missing, why_no_monitoring, why_no_resctrl
-from resctrl_hooks.node.resctrl.filesystem import Resctrl
-from resctrl_hooks.node.sampler.command import guard_command
-from resctrl_hooks.node.watch.wanted import why_useless
-from resctrl_hooks.node.watch.watcher import Watcher
+from resctrl_hooks.core.node.errors import NoMonitoringError, NoResctrlError, NotMountedError
+from resctrl_hooks.core.node.resctrl.absence import missing, why_no_monitoring, why_no_resctrl
+from resctrl_hooks.core.node.resctrl.filesystem import Resctrl
+from resctrl_hooks.core.node.watch.wanted import why_useless
+from resctrl_hooks.core.node.watch.watcher import Watcher
+from resctrl_hooks.observe.node.sampler.command import guard_command
 
 FILESYSTEMS = "nodev\tproc\nnodev\tcgroup2\n\text4\n"
 RDT = "processor\t: 0\nflags\t\t: fpu cqm rdt_a cat_l3\nbugs\t: none\n"

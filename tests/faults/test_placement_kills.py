@@ -11,11 +11,11 @@ from hosts import hook
 from hosts.killed_hook import Killed
 from hosts.placed import CPUS, PlacedHost, id_of
 
-from resctrl_hooks.node.features.placement import cpuset_writer as placement_effect
-from resctrl_hooks.node.features.placement import feature as placement
-from resctrl_hooks.node.features.placement import placing
-from resctrl_hooks.node.features.placement.allocations import Book
-from resctrl_hooks.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
+from resctrl_hooks.placement.node import cpuset_writer as placement_effect
+from resctrl_hooks.placement.node import feature as placement
+from resctrl_hooks.placement.node import placing
+from resctrl_hooks.placement.node.allocations import Book
 
 POOL = "pool.placement.resctrl-hooks.io"
 BALLOONS = {

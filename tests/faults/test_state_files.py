@@ -10,12 +10,12 @@ from conftest import UID, Host
 from hosts.hostile_inputs import WRONG
 from hosts.placed import CPUS, PlacedHost, id_of
 
-from resctrl_hooks.node.features.placement.reconcile import repair_all
-from resctrl_hooks.node.ledger import WAITING
-from resctrl_hooks.node.reconcile.reconcile import reconcile
-from resctrl_hooks.node.reconcile.report import Options
-from resctrl_hooks.node.sharing.claims import begin_to_hold
-from resctrl_hooks.node.watch.containers import Containers
+from resctrl_hooks.core.node.ledger import WAITING
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node.reconcile.report import Options
+from resctrl_hooks.core.node.sharing.claims import begin_to_hold
+from resctrl_hooks.core.node.watch.containers import Containers
+from resctrl_hooks.placement.node.reconcile import repair_all
 
 SAME = 1
 """How many items named by numbers are damaged: they are all alike."""

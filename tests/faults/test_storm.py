@@ -11,9 +11,9 @@ import pytest
 from conftest import Host, crio_annotations, state
 from hosts import crun
 
-from resctrl_hooks.node.host.procfs import start_time
-from resctrl_hooks.node.reconcile.reconcile import reconcile
-from resctrl_hooks.node.reconcile.report import Options
+from resctrl_hooks.core.node.host.procfs import start_time
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node.reconcile.report import Options
 
 pytestmark = pytest.mark.no_cover
 PODS = 20

@@ -13,10 +13,10 @@ from conftest import CONTAINERDS, Host, containerd_annotations, state
 from hosts import crun
 
 from faults.test_storm import PATIENT, outcomes_of
-from resctrl_hooks.node.reconcile.reconcile import reconcile
-from resctrl_hooks.node.settings import DEFAULTS
-from resctrl_hooks.node.sharing.admission import _SHARE_OF_DEADLINE
-from resctrl_hooks.simulation.mount import mounted
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node.settings import DEFAULTS
+from resctrl_hooks.core.node.sharing.admission import _SHARE_OF_DEADLINE
+from resctrl_hooks.lab.simulation.mount import mounted
 
 pytestmark = pytest.mark.no_cover
 PODS = 200
@@ -101,7 +101,7 @@ def test_two_hundred_parallel_hooks_end_as_the_rules_require(
 
 WITHOUT_PAUSE = """
 import sys
-from resctrl_hooks.node.reconcile import command
+from resctrl_hooks.core.node.reconcile import command
 command.SHORTEST_PAUSE = 0.01
 sys.exit(command.reconcile_command(sys.argv[1], ["--watch", "0.01"]))
 """

@@ -18,7 +18,7 @@ from conftest import Host, crio_annotations, state
 from hosts import crun
 
 from faults.test_storm_by_priority import host_on
-from resctrl_hooks.simulation.mount import mounted
+from resctrl_hooks.lab.simulation.mount import mounted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,10 +13,10 @@ from hosts.hostile_inputs import WRONG
 from hosts.monitored import KEYS, MonitoredHost, plain_host
 
 from faults.test_state_files import places, replaced
-from resctrl_hooks.metrics.collector import NodeCollector
+from resctrl_hooks.observe.metrics.collector import NodeCollector
 
 if TYPE_CHECKING:
-    from resctrl_hooks.node.errors import HookError
+    from resctrl_hooks.core.node.errors import HookError
 
 TOTAL, ENERGY = "mon_L3_00/mbm_total_bytes", "mon_PERF_PKG_00/core_energy"
 DAMAGED, OTHER = KEYS[0], KEYS[1]
@@ -75,7 +75,9 @@ class Node:
 
 @pytest.fixture
 def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
-    monkeypatch.setattr("resctrl_hooks.node.snapshot.packages.POWERCAP", write_packages(tmp_path / "powercap", 5))
+    monkeypatch.setattr(
+        "resctrl_hooks.observe.node.snapshot.packages.POWERCAP", write_packages(tmp_path / "powercap", 5)
+    )
     (tmp_path / "aside").mkdir()
     with plain_host(tmp_path, "gold/mon_groups", "info/L3_MON", "info/PERF_PKG_MON") as host:
         yield Node(host, tmp_path / "aside")

@@ -15,13 +15,13 @@ from hosts.interrupts import EXCLUSIVE, InterruptHost
 from hosts.placed import PlacedHost
 from node.guard.node import Node
 
-from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.feature import Step
-from resctrl_hooks.node.features import scheduling
-from resctrl_hooks.node.guard.lease import EXPERIMENT, NAME, Lease
-from resctrl_hooks.node.host import cgroup
-from resctrl_hooks.rdt.classes import Classes
-from resctrl_hooks.slowdown.trial import Trial
+from resctrl_hooks.core.node.errors import HookError
+from resctrl_hooks.core.node.feature import Step
+from resctrl_hooks.core.node.features import scheduling
+from resctrl_hooks.core.node.host import cgroup
+from resctrl_hooks.core.rdt.classes import Classes
+from resctrl_hooks.observe.node.guard.lease import EXPERIMENT, NAME, Lease
+from resctrl_hooks.observe.slowdown.trial import Trial
 
 FULL = {"gold": 20.0, "silver": 20.0, "bronze": 55.0}
 

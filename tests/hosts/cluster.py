@@ -9,14 +9,14 @@ from conftest import Host, crio_annotations
 
 from hosts import crun, hook
 from hosts.simulated_kernel import Kernel
-from resctrl_hooks.node.reconcile.reconcile import reconcile
-from resctrl_hooks.node.reconcile.report import Options
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node.reconcile.report import Options
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from resctrl_hooks.node.context import Context
-    from resctrl_hooks.node.reconcile.report import Report
+    from resctrl_hooks.core.node.context import Context
+    from resctrl_hooks.core.node.reconcile.report import Report
 
     Notes = dict[str, str] | None
 

@@ -6,8 +6,8 @@ from typing import Any
 from conftest import Host
 
 from hosts.placed import MACHINE, PlacedHost
-from resctrl_hooks.node.host.cpulist import lowest, members, parse_list
-from resctrl_hooks.node.host.topology import Topology
+from resctrl_hooks.core.node.host.cpulist import lowest, members, parse_list
+from resctrl_hooks.core.node.host.topology import Topology
 
 FOUND = {
     "scaling_governor": "powersave",

@@ -19,12 +19,12 @@ from hosts.memtierd import CLASS, TEMPLATE, program
 from hosts.placed import CPUS, PlacedHost, id_of
 from hosts.processes import wait_until
 from hosts.traced_hook import TracedHook
-from resctrl_hooks.node.features.memtierd import feature as memtierd
-from resctrl_hooks.node.features.memtierd.processes import living
-from resctrl_hooks.node.features.memtierd.run_dir import run_folders
-from resctrl_hooks.node.features.placement.allocations import Book
-from resctrl_hooks.node.host.files import UNFINISHED
-from resctrl_hooks.node.settings import Settings
+from resctrl_hooks.core.node.features.memtierd import feature as memtierd
+from resctrl_hooks.core.node.features.memtierd.processes import living
+from resctrl_hooks.core.node.features.memtierd.run_dir import run_folders
+from resctrl_hooks.core.node.host.files import UNFINISHED
+from resctrl_hooks.core.node.settings import Settings
+from resctrl_hooks.placement.node.allocations import Book
 
 POD = "5a0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c05"
 MAIN, SHARER, OWNER = "main", "sharer", "owner"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from resctrl_hooks.node.host.procfs import start_time
+from resctrl_hooks.core.node.host.procfs import start_time
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from resctrl_hooks.node.host.cpulist import format_list
+from resctrl_hooks.core.node.host.cpulist import format_list
 
 
 class Devices:

@@ -4,19 +4,19 @@ import os
 import time
 from pathlib import Path
 
-from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.guard.status import NAME, Status
-from resctrl_hooks.node.host.files import format_json, write_file
-from resctrl_hooks.node.host.procfs import start_time
-from resctrl_hooks.node.names import SLOWDOWN_STATUS
-from resctrl_hooks.node.slowdown.case import Culprit
-from resctrl_hooks.node.slowdown.causes import BANDWIDTH, SUPPORTED, Cause
-from resctrl_hooks.node.slowdown.constants import PERF
-from resctrl_hooks.node.slowdown.live import Finding
-from resctrl_hooks.node.slowdown.status import Status as SlowdownStatus
-from resctrl_hooks.node.slowdown.use import Use
-from resctrl_hooks.node.slowdown.verdict import Verdict
-from resctrl_hooks.node.slowdown.window import Window
+from resctrl_hooks.core.node.context import Context
+from resctrl_hooks.core.node.host.files import format_json, write_file
+from resctrl_hooks.core.node.host.procfs import start_time
+from resctrl_hooks.core.node.names import SLOWDOWN_STATUS
+from resctrl_hooks.observe.node.guard.status import NAME, Status
+from resctrl_hooks.observe.node.slowdown.case import Culprit
+from resctrl_hooks.observe.node.slowdown.causes import BANDWIDTH, SUPPORTED, Cause
+from resctrl_hooks.observe.node.slowdown.constants import PERF
+from resctrl_hooks.observe.node.slowdown.live import Finding
+from resctrl_hooks.observe.node.slowdown.status import Status as SlowdownStatus
+from resctrl_hooks.observe.node.slowdown.use import Use
+from resctrl_hooks.observe.node.slowdown.verdict import Verdict
+from resctrl_hooks.observe.node.slowdown.window import Window
 
 
 def write_guard_state(context: Context) -> None:

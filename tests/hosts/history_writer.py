@@ -9,9 +9,9 @@ from pathlib import Path
 sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parents[1])]
 
 from hosts.past import T0, sample  # noqa: E402  # after the path
-from resctrl_hooks.node.history.place import claim  # noqa: E402  # as above
-from resctrl_hooks.node.history.store import Store  # noqa: E402  # as above
-from resctrl_hooks.node.history.tables import HistoryError  # noqa: E402  # as above
+from resctrl_hooks.observe.node.history.place import claim  # noqa: E402  # as above
+from resctrl_hooks.observe.node.history.store import Store  # noqa: E402  # as above
+from resctrl_hooks.observe.node.history.tables import HistoryError  # noqa: E402  # as above
 
 
 def main(path: str, count: int) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from resctrl_hooks.node.container.oci import POSTSTOP, parse_state, read_bundle
-from resctrl_hooks.node.container.workload import derive
-from resctrl_hooks.node.hook.call import stopped
-from resctrl_hooks.node.hook.create_runtime import create_runtime
-from resctrl_hooks.node.host.procfs import cgroups_of
+from resctrl_hooks.core.node.container.oci import POSTSTOP, parse_state, read_bundle
+from resctrl_hooks.core.node.container.workload import derive
+from resctrl_hooks.core.node.hook.call import stopped
+from resctrl_hooks.core.node.hook.create_runtime import create_runtime
+from resctrl_hooks.core.node.host.procfs import cgroups_of
 
 if TYPE_CHECKING:
-    from resctrl_hooks.node.context import Context
+    from resctrl_hooks.core.node.context import Context
 
 
 def call(told: dict[str, Any], context: Context) -> None:

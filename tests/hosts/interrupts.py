@@ -13,7 +13,7 @@ from typing import Any, Self
 from conftest import Host
 
 from hosts.placed import CPUS, PlacedHost
-from resctrl_hooks.node.host.cpulist import format_mask, parse_list
+from resctrl_hooks.core.node.host.cpulist import format_mask, parse_list
 
 DISABLE = {"irq-load-balancing.crio.io": "disable"}
 EXCLUSIVE = {CPUS: "exclusive", **DISABLE}

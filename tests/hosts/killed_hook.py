@@ -6,8 +6,8 @@ import posix
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from resctrl_hooks.node import ledger
-from resctrl_hooks.node.host import files
+from resctrl_hooks.core.node import ledger
+from resctrl_hooks.core.node.host import files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

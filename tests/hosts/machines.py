@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from resctrl_hooks.node.features.placement import pools, topology_aware
-from resctrl_hooks.node.features.placement.policy import Decision, Request
-from resctrl_hooks.node.features.placement.usage import Grant, Usage
-from resctrl_hooks.node.host.cpulist import format_list, members
-from resctrl_hooks.node.host.topology import DRAM, FAST, SLOW, MemoryNode, Topology
+from resctrl_hooks.core.node.host.cpulist import format_list, members
+from resctrl_hooks.core.node.host.topology import DRAM, FAST, SLOW, MemoryNode, Topology
+from resctrl_hooks.placement.node import pools, topology_aware
+from resctrl_hooks.placement.node.policy import Decision, Request
+from resctrl_hooks.placement.node.usage import Grant, Usage
 
 
 def machine(

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from conftest import ID, POD_CGROUP, Host, crio_annotations, state
 
-from resctrl_hooks.node.feature import Step
-from resctrl_hooks.node.features.memtierd import feature as memtierd
-from resctrl_hooks.node.features.memtierd.run_dir import run_folders
-from resctrl_hooks.node.settings import Settings
+from resctrl_hooks.core.node.feature import Step
+from resctrl_hooks.core.node.features.memtierd import feature as memtierd
+from resctrl_hooks.core.node.features.memtierd.run_dir import run_folders
+from resctrl_hooks.core.node.settings import Settings
 
 if TYPE_CHECKING:
-    from resctrl_hooks.node.records import MemberRecord
+    from resctrl_hooks.core.node.records import MemberRecord
 
 CLASS = "class.memtierd.nri.io"
 TEMPLATE = (

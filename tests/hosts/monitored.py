@@ -14,10 +14,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hosts.counter_tree import say
-from resctrl_hooks.cli import main
-from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.log import Log
-from resctrl_hooks.node.settings import Settings
+from resctrl_hooks.core.cli import main
+from resctrl_hooks.core.node.context import Context
+from resctrl_hooks.core.node.log import Log
+from resctrl_hooks.core.node.settings import Settings
 
 KEYS = [f"{number}f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01" for number in range(8)]
 

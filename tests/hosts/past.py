@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from resctrl_hooks.node.history.rows import written_time
-from resctrl_hooks.node.history.sample import Sample
+from resctrl_hooks.observe.node.history.rows import written_time
+from resctrl_hooks.observe.node.history.sample import Sample
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

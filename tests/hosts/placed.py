@@ -8,9 +8,9 @@ from conftest import UID, Host, Outcome, crio_annotations, state
 
 from hosts import crun
 from hosts.machines import machine, write_sysfs
-from resctrl_hooks.node.features.placement.allocations import Book
-from resctrl_hooks.node.features.placement.usage import effective
-from resctrl_hooks.node.host.cpulist import parse_list
+from resctrl_hooks.core.node.host.cpulist import parse_list
+from resctrl_hooks.placement.node.allocations import Book
+from resctrl_hooks.placement.node.usage import effective
 
 CPUS = "cpus.placement.resctrl-hooks.io"
 MACHINE = machine(2, 1, 2, 4, 2)  # l3-0: 0-3,16-19  l3-1: 4-7,20-23  l3-2: 8-11,24-27  l3-3: 12-15,28-31

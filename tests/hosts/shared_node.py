@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hosts.cluster import SimulatedNode
 from hosts.killed_hook import NEVER, mortal
 from hosts.simulated_kernel import Kernel, Layout
-from resctrl_hooks.simulation.machine import UNIT_BYTES
+from resctrl_hooks.lab.simulation.machine import UNIT_BYTES
 
 if TYPE_CHECKING:
     from pathlib import Path

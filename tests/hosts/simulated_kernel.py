@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from conftest import Host, stat_line
 
-from resctrl_hooks.node.resctrl.filesystem import Filesystem
-from resctrl_hooks.simulation.counters import domain_folders
-from resctrl_hooks.simulation.machine import Machine
-from resctrl_hooks.simulation.model import Resctrl
-from resctrl_hooks.simulation.proc import Life, Proc
-from resctrl_hooks.simulation.tree import Tree
+from resctrl_hooks.core.node.resctrl.filesystem import Filesystem
+from resctrl_hooks.lab.simulation.counters import domain_folders
+from resctrl_hooks.lab.simulation.machine import Machine
+from resctrl_hooks.lab.simulation.model import Resctrl
+from resctrl_hooks.lab.simulation.proc import Life, Proc
+from resctrl_hooks.lab.simulation.tree import Tree
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

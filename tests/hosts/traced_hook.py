@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from conftest import LAUNCH, PYTHON, Host
 
-from resctrl_hooks.install.guard import hook_command
+from resctrl_hooks.core.install.guard import hook_command
 
 if TYPE_CHECKING:
     from pathlib import Path

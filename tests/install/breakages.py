@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from resctrl_hooks.install.paths import CODE
+from resctrl_hooks.core.install.paths import CODE
 
 Breakage = Callable[[Path], None]
 

@@ -5,13 +5,13 @@ from collections.abc import Callable
 import pytest
 
 from install.staged import compile_once
-from resctrl_hooks.install.payload import Payload
+from resctrl_hooks.core.install.payload import Payload
 
 
 @pytest.fixture
 def ship(monkeypatch: pytest.MonkeyPatch) -> Callable[[Payload], None]:
     """Make the package be a version."""
-    return lambda shipped: monkeypatch.setattr("resctrl_hooks.install.plan.payload", lambda *_, **__: shipped)
+    return lambda shipped: monkeypatch.setattr("resctrl_hooks.core.install.plan.payload", lambda *_, **__: shipped)
 
 
 @pytest.fixture
@@ -22,4 +22,4 @@ def compiles() -> None:
 @pytest.fixture(autouse=True)
 def compiled_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if "compiles" not in request.fixturenames:
-        monkeypatch.setattr("resctrl_hooks.install.installation.compile_modules", compile_once)
+        monkeypatch.setattr("resctrl_hooks.core.install.installation.compile_modules", compile_once)

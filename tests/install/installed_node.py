@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 from hosts.monitored import MonitoredHost, monitored_host
 
 from install.staged import call, command
-from resctrl_hooks.install.paths import LAUNCH
-from resctrl_hooks.simulation import mounted
+from resctrl_hooks.core.install.paths import LAUNCH
+from resctrl_hooks.lab.simulation import mounted
 
 PATIENT = 60
 """Seconds of a hook's deadline: tests of versions do not depend on the speed of this machine."""

@@ -13,12 +13,12 @@ import yaml
 from click.testing import CliRunner, Result
 from openshift.rendering import unpacked
 
-from resctrl_hooks.cli import main
-from resctrl_hooks.install.guard import ALARM, BUSY_ALARM
-from resctrl_hooks.install.installation import Say, compile_modules
-from resctrl_hooks.install.paths import CODE, HOOK_NAME, VENDOR_HOOKS
-from resctrl_hooks.install.plan import Plan
-from resctrl_hooks.install.tree import Tree
+from resctrl_hooks.core.cli import main
+from resctrl_hooks.core.install.guard import ALARM, BUSY_ALARM
+from resctrl_hooks.core.install.installation import Say, compile_modules
+from resctrl_hooks.core.install.paths import CODE, HOOK_NAME, VENDOR_HOOKS
+from resctrl_hooks.core.install.plan import Plan
+from resctrl_hooks.core.install.tree import Tree
 
 CONFIG = "/etc/resctrl-hooks/config.yaml"
 SOON = 2

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from install.staged import given
-from resctrl_hooks.install.containerd import CONFIG, PLUGIN, is_on, major_version, nri_drop_in
-from resctrl_hooks.install.nri import DROP_IN
+from resctrl_hooks.nri.install.containerd import CONFIG, PLUGIN, is_on, major_version, nri_drop_in
+from resctrl_hooks.nri.install.nri import DROP_IN
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_installed_containerd_is_asked_for_its_version_except_for_an_image(
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     assert nri_drop_in(str(tmp_path)) == ({}, [])
-    monkeypatch.setattr("resctrl_hooks.install.containerd.read_config", lambda root: {"version": 3})
+    monkeypatch.setattr("resctrl_hooks.nri.install.containerd.read_config", lambda root: {"version": 3})
     drop_in, notes = nri_drop_in()
     assert list(drop_in) == [DROP_IN]
     assert "restart containerd" in " ".join(notes)

@@ -13,13 +13,13 @@ import yaml
 from install.daemonsets import CONTRIB, daemonset, metrics_container
 from install.staged import CONFIG, HOOKS, files, given, install
 from resctrl_hooks import Monitor, __version__
-from resctrl_hooks.install.paths import LAUNCH
-from resctrl_hooks.install.pod import VARIABLE
-from resctrl_hooks.install.unit_files import ENABLED
-from resctrl_hooks.install.units import EXEC
-from resctrl_hooks.node.ledger import TOTALS
-from resctrl_hooks.node.names import RESCTRL_ROOT, STATE_DIR
-from resctrl_hooks.node.settings import DEFAULT_CONFIG
+from resctrl_hooks.core.install.paths import LAUNCH
+from resctrl_hooks.core.install.pod import VARIABLE
+from resctrl_hooks.core.install.unit_files import ENABLED
+from resctrl_hooks.core.install.units import EXEC
+from resctrl_hooks.core.node.ledger import TOTALS
+from resctrl_hooks.core.node.names import RESCTRL_ROOT, STATE_DIR
+from resctrl_hooks.core.node.settings import DEFAULT_CONFIG
 
 NSENTER = """
 echo "$*" >>{told}

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from install.staged import given
-from resctrl_hooks.install import directories as module
-from resctrl_hooks.install.directories import RUNTIMES, Directory, RuntimeConfigError, choose, directories
-from resctrl_hooks.install.paths import ADMIN_HOOKS, VENDOR_HOOKS
+from resctrl_hooks.core.install import directories as module
+from resctrl_hooks.core.install.directories import RUNTIMES, Directory, RuntimeConfigError, choose, directories
+from resctrl_hooks.core.install.paths import ADMIN_HOOKS, VENDOR_HOOKS
 
 CRIO, PODMAN, CONTAINERD = RUNTIMES["crio"], RUNTIMES["podman"], RUNTIMES["containerd"]
 MAIN, PARTS = "etc/containers/containers.conf", "etc/containers/containers.conf.d"

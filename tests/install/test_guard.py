@@ -12,11 +12,11 @@ import pytest
 
 from install.breakages import BROKEN, HANGING, Breakage, dead_loop, module_loop
 from install.staged import SOON, call, command, impatient, put
-from resctrl_hooks.install.guard import ALARM, GUARD, TIMEOUT, hook_command
-from resctrl_hooks.install.paths import CODE
-from resctrl_hooks.node.hook.deadline import LONGEST_STARVED, TIME_TO_TAKE_BACK
-from resctrl_hooks.node.refusals import recent_refusals
-from resctrl_hooks.node.settings import LONGEST_DEADLINE
+from resctrl_hooks.core.install.guard import ALARM, GUARD, TIMEOUT, hook_command
+from resctrl_hooks.core.install.paths import CODE
+from resctrl_hooks.core.node.hook.deadline import LONGEST_STARVED, TIME_TO_TAKE_BACK
+from resctrl_hooks.core.node.refusals import recent_refusals
+from resctrl_hooks.core.node.settings import LONGEST_DEADLINE
 
 SHELLS = [["/bin/sh"], ["/bin/bash"], *([["/bin/busybox", "sh"]] if os.path.exists("/bin/busybox") else [])]
 

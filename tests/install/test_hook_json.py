@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from resctrl_hooks.install.hook_json import hook_json, hook_problems
-from resctrl_hooks.node.settings import DEFAULT_CONFIG
+from resctrl_hooks.core.install.hook_json import hook_json, hook_problems
+from resctrl_hooks.core.node.settings import DEFAULT_CONFIG
 
 REPOSITORY = Path(__file__).parents[2]
 

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from install.staged import CONFIG, HOOKS, call, command, files, given, install, put, run, uninstall
-from resctrl_hooks.install import payload as payload_module
-from resctrl_hooks.install.nri import NRI
-from resctrl_hooks.install.paths import ADMIN_HOOKS, CODE, HOOK_NAME, LAUNCH, MANIFEST, UNITS
-from resctrl_hooks.install.payload import Payload, payload
-from resctrl_hooks.node.names import NODE_FEATURES
-from resctrl_hooks.node.nfd.features import FIRST as FIRST_FEATURES
+from resctrl_hooks.core.install import payload as payload_module
+from resctrl_hooks.core.install.paths import ADMIN_HOOKS, CODE, HOOK_NAME, LAUNCH, MANIFEST, UNITS
+from resctrl_hooks.core.install.payload import Payload, payload
+from resctrl_hooks.core.node.names import NODE_FEATURES
+from resctrl_hooks.core.node.nfd.features import FIRST as FIRST_FEATURES
+from resctrl_hooks.nri.install.nri import NRI
 
 COMPILED = CONFIG.replace(".yaml", ".json")
 
@@ -283,8 +283,10 @@ def test_unit_of_later_version_is_stopped_and_removed_with_its_link(
     record["folders"] += ["/etc/later"]
     manifest.write_text(json.dumps(record | {"version": "9.0", "field": "of a later version"}))
     told: list[str] = []
-    monkeypatch.setattr("resctrl_hooks.install.systemd.runs", lambda tree: True)
-    monkeypatch.setattr("resctrl_hooks.install.systemd.failure", lambda *words, seconds: told.append(" ".join(words)))
+    monkeypatch.setattr("resctrl_hooks.core.install.systemd.runs", lambda tree: True)
+    monkeypatch.setattr(
+        "resctrl_hooks.core.install.systemd.failure", lambda *words, seconds: told.append(" ".join(words))
+    )
     remove(tmp_path)
     assert not {unit, link, unknown} & files(tmp_path)
     assert {f"systemctl stop {name}", f"systemctl reset-failed {name}"} <= set(told)

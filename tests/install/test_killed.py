@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from install.staged import HOOKS, call, command, files, install, run, uninstall
-from resctrl_hooks.install.hook_json import hook_problems
-from resctrl_hooks.install.payload import Payload
+from resctrl_hooks.core.install.hook_json import hook_problems
+from resctrl_hooks.core.install.payload import Payload
 
 pytestmark = pytest.mark.no_cover
 CHANGES = ("open", "rename", "unlink", "mkdir", "rmdir", "symlink", "fchmod", "chmod")
@@ -36,7 +36,7 @@ OLD, NEW = version("old", "0"), version("new", "1")
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda _: None)
-    monkeypatch.setattr("resctrl_hooks.install.installation.compile_modules", lambda *_, **__: None)
+    monkeypatch.setattr("resctrl_hooks.core.install.installation.compile_modules", lambda *_, **__: None)
 
 
 def killed_before(number: int, act: Callable[[], object]) -> bool:
@@ -181,7 +181,7 @@ def test_killed_install_with_drop_in_leaves_working_host(
     tmp_path: Path, ship: Callable[[Payload], None], monkeypatch: pytest.MonkeyPatch, runtime: str
 ) -> None:
     ship(NEW)
-    monkeypatch.setattr("resctrl_hooks.install.directories._writable", lambda path: "/usr/share" not in path)
+    monkeypatch.setattr("resctrl_hooks.core.install.directories._writable", lambda path: "/usr/share" not in path)
     root = tmp_path / "root"
     for number in each_kill(root, lambda: None, lambda: install(root, runtime=runtime)):
         assert runs(root) == ""

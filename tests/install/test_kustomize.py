@@ -8,8 +8,8 @@ import yaml
 
 from install.daemonsets import CONTRIB, kustomized, load, only
 from resctrl_hooks import __version__
-from resctrl_hooks.node.ledger import TOTALS
-from resctrl_hooks.node.names import STATE_DIR
+from resctrl_hooks.core.node.ledger import TOTALS
+from resctrl_hooks.core.node.names import STATE_DIR
 
 
 def render(folder: Path) -> list[dict[str, Any]]:

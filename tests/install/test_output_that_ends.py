@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from install.staged import files, install
-from resctrl_hooks.install.paths import CODE, MANIFEST
+from resctrl_hooks.core.install.paths import CODE, MANIFEST
 
 
 def _call(target: str, *words: str) -> "subprocess.CompletedProcess[str]":

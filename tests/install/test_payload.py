@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from conftest import Host
 
-from resctrl_hooks.install.houses import missing, needed
-from resctrl_hooks.install.manifest import Manifest
-from resctrl_hooks.install.payload import payload
-from resctrl_hooks.node.feature_table import FEATURES
-from resctrl_hooks.node.ledger import Ledger
-from resctrl_hooks.node.parts import PARTS
-from resctrl_hooks.node.settings import Settings
+from resctrl_hooks.core.install.houses import missing, needed
+from resctrl_hooks.core.install.manifest import Manifest
+from resctrl_hooks.core.install.payload import payload
+from resctrl_hooks.core.node.feature_table import FEATURES
+from resctrl_hooks.core.node.ledger import Ledger
+from resctrl_hooks.core.node.parts import PARTS
+from resctrl_hooks.core.node.settings import Settings
 
 if TYPE_CHECKING:
-    from resctrl_hooks.node.records import StepRecord
+    from resctrl_hooks.core.node.records import StepRecord
 
 
 @pytest.mark.parametrize("features", [[*FEATURES], []])
@@ -34,7 +34,7 @@ def test_modules_without_sampling_have_all_their_imports(tmp_path: Path, host: H
         (tmp_path / "half" / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "half" / path).write_bytes(data)
     names = [path.removesuffix(".py").replace("/", ".") for path in modules if not path.endswith("__init__.py")]
-    names = [name for name in names if name != "node.launch"]  # it is a script
+    names = [name for name in names if name != "core.node.launch"]  # it is a script
     script = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\nfor name in {names!r}: __import__('half.' + name)"
     done = subprocess.run([sys.executable, "-I", "-B", "-c", script], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
@@ -114,7 +114,7 @@ def test_parts_of_all_houses_are_in_one_module(tmp_path: Path) -> None:
     modules = payload().modules
     assert not any(path.startswith("node/houses/") for path in modules)
     shipped: dict[str, Any] = {}
-    exec(modules["node/parts.py"].decode().replace("from .part", "from resctrl_hooks.node.part"), shipped)
+    exec(modules["node/parts.py"].decode().replace("from .part", "from resctrl_hooks.core.node.part"), shipped)
     plain: Any = [{**part, "features": {k: vars(row) for k, row in part.get("features", {}).items()}} for part in PARTS]
     for part, expected in zip(shipped["PARTS"], plain, strict=True):
         assert {**part, "features": {k: vars(row) for k, row in part.get("features", {}).items()}} == expected

@@ -6,19 +6,19 @@ from pathlib import Path
 import pytest
 
 from install.staged import CONFIG, given
-from resctrl_hooks.install import plan as module
-from resctrl_hooks.install.directories import RUNTIMES
-from resctrl_hooks.install.nri import DROP_IN as CONTAINERD_DROP_IN
-from resctrl_hooks.install.nri import NRI
-from resctrl_hooks.install.paths import ADMIN_HOOKS, CODE, HOOK_NAME, LAUNCH, UNITS, VENDOR_HOOKS
-from resctrl_hooks.install.payload import Payload
-from resctrl_hooks.install.plan import Plan
-from resctrl_hooks.install.pod import REMEDY, VARIABLE, manifests_version, outdated
-from resctrl_hooks.install.roles import DROP_IN, FEATURES, HOOK, LAUNCHER, LINK, MODULE, ROLES, SETTINGS, UNIT
-from resctrl_hooks.install.tree import Tree
-from resctrl_hooks.install.units import COMPILE, EXEC, MOUNT, RECONCILE, TIMER, WAKE
-from resctrl_hooks.node.names import NODE_FEATURES
-from resctrl_hooks.node.nfd.features import FIRST as FIRST_FEATURES
+from resctrl_hooks.core.install import plan as module
+from resctrl_hooks.core.install.directories import RUNTIMES
+from resctrl_hooks.core.install.paths import ADMIN_HOOKS, CODE, HOOK_NAME, LAUNCH, UNITS, VENDOR_HOOKS
+from resctrl_hooks.core.install.payload import Payload
+from resctrl_hooks.core.install.plan import Plan
+from resctrl_hooks.core.install.pod import REMEDY, VARIABLE, manifests_version, outdated
+from resctrl_hooks.core.install.roles import DROP_IN, FEATURES, HOOK, LAUNCHER, LINK, MODULE, ROLES, SETTINGS, UNIT
+from resctrl_hooks.core.install.tree import Tree
+from resctrl_hooks.core.install.units import COMPILE, EXEC, MOUNT, RECONCILE, TIMER, WAKE
+from resctrl_hooks.core.node.names import NODE_FEATURES
+from resctrl_hooks.core.node.nfd.features import FIRST as FIRST_FEATURES
+from resctrl_hooks.nri.install.nri import DROP_IN as CONTAINERD_DROP_IN
+from resctrl_hooks.nri.install.nri import NRI
 from resctrl_hooks.observe.service import GUARD
 
 HOOKS = f"{VENDOR_HOOKS}/{HOOK_NAME}"
@@ -164,7 +164,7 @@ def test_facts_for_node_feature_discovery_stay(planned: Planned, tmp_path: Path)
 def test_runtime_that_reads_no_writable_directory_gets_a_drop_in(
     planned: Planned, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, runtime: str, restart: str
 ) -> None:
-    monkeypatch.setattr("resctrl_hooks.install.directories._writable", lambda path: VENDOR_HOOKS not in path)
+    monkeypatch.setattr("resctrl_hooks.core.install.directories._writable", lambda path: VENDOR_HOOKS not in path)
     drop_in, hook = RUNTIMES[runtime].drop_in, f"{ADMIN_HOOKS}/{HOOK_NAME}"
     for _ in range(2):  # the second finds our own drop-in, which does not count
         found = planned(runtime)

@@ -7,20 +7,20 @@ from pathlib import Path
 import pytest
 
 from install.staged import given
-from resctrl_hooks.install import installation, systemd, watching
-from resctrl_hooks.install.directories import RUNTIMES
-from resctrl_hooks.install.installation import install, remove_hooks, uninstall, unregister
-from resctrl_hooks.install.manifest import Manifest, read_manifest
-from resctrl_hooks.install.nri import DROP_IN as CONTAINERD_DROP_IN
-from resctrl_hooks.install.paths import ADMIN_HOOKS, CODE, HOOK_NAME, LAUNCH, MANIFEST, PYTHON, UNITS, VENDOR_HOOKS
-from resctrl_hooks.install.payload import Payload, folder_name, is_payload_folder
-from resctrl_hooks.install.plan import Plan, PlannedFile
-from resctrl_hooks.install.present import is_installed, named_folder, present, record_of
-from resctrl_hooks.install.roles import DROP_IN, HOOK, LAUNCHER, LINK, MODULE, SETTINGS, UNIT
-from resctrl_hooks.install.settings_files import FIRST, HISTORY
-from resctrl_hooks.install.tree import Tree
-from resctrl_hooks.install.unit_files import ENABLED
-from resctrl_hooks.install.units import EXEC, MOUNT, TIMER
+from resctrl_hooks.core.install import installation, systemd, watching
+from resctrl_hooks.core.install.directories import RUNTIMES
+from resctrl_hooks.core.install.installation import install, remove_hooks, uninstall, unregister
+from resctrl_hooks.core.install.manifest import Manifest, read_manifest
+from resctrl_hooks.core.install.paths import ADMIN_HOOKS, CODE, HOOK_NAME, LAUNCH, MANIFEST, PYTHON, UNITS, VENDOR_HOOKS
+from resctrl_hooks.core.install.payload import Payload, folder_name, is_payload_folder
+from resctrl_hooks.core.install.plan import Plan, PlannedFile
+from resctrl_hooks.core.install.present import is_installed, named_folder, present, record_of
+from resctrl_hooks.core.install.roles import DROP_IN, HOOK, LAUNCHER, LINK, MODULE, SETTINGS, UNIT
+from resctrl_hooks.core.install.settings_files import FIRST, HISTORY
+from resctrl_hooks.core.install.tree import Tree
+from resctrl_hooks.core.install.unit_files import ENABLED
+from resctrl_hooks.core.install.units import EXEC, MOUNT, TIMER
+from resctrl_hooks.nri.install.nri import DROP_IN as CONTAINERD_DROP_IN
 
 Lines = list[str]
 FOLDER, OLD = "node-0123456789ab", "node-ba9876543210"

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from install.staged import CONFIG, given
-from resctrl_hooks.config.problems import InvalidConfigError
-from resctrl_hooks.install.plan import mounted_otherwise
-from resctrl_hooks.install.settings_files import FIRST, HISTORY, compiled_files, unapplied, with_history
-from resctrl_hooks.install.units import MOUNT
-from resctrl_hooks.node.errors import SettingsError
+from resctrl_hooks.core.config.problems import InvalidConfigError
+from resctrl_hooks.core.install.plan import mounted_otherwise
+from resctrl_hooks.core.install.settings_files import FIRST, HISTORY, compiled_files, unapplied, with_history
+from resctrl_hooks.core.install.units import MOUNT
+from resctrl_hooks.core.node.errors import SettingsError
 
 FOLDER = CONFIG.rpartition("/")[0]
 COMPILED, LAST = f"{FOLDER}/config.json", f"{FOLDER}/config.last.json"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from resctrl_hooks.install import systemd
+from resctrl_hooks.core.install import systemd
 
 ANSWERS = """#!/bin/sh
 # As systemd 262: a unit that is not loaded fails the whole call, which then does nothing.

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from install.staged import given
-from resctrl_hooks.install.manifest import Manifest, read_manifest
-from resctrl_hooks.install.paths import MANIFEST, PYTHON
-from resctrl_hooks.install.programs import failure, output
-from resctrl_hooks.install.tree import Tree
+from resctrl_hooks.core.install.manifest import Manifest, read_manifest
+from resctrl_hooks.core.install.paths import MANIFEST, PYTHON
+from resctrl_hooks.core.install.programs import failure, output
+from resctrl_hooks.core.install.tree import Tree
 
 
 @pytest.fixture

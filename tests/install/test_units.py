@@ -7,12 +7,12 @@ import sys
 import pytest
 
 from install.staged import CONFIG
-from resctrl_hooks.install.nri import NRI
-from resctrl_hooks.install.paths import BOOT_CODE, LAUNCH
-from resctrl_hooks.install.unit_files import RESIDENT, WANTED_BY, resident, units
-from resctrl_hooks.install.units import COMPILE, EXEC, MOUNT, RECONCILE, TIMER, WAKE
-from resctrl_hooks.node.host import descriptors
-from resctrl_hooks.node.settings import Settings
+from resctrl_hooks.core.install.paths import BOOT_CODE, LAUNCH
+from resctrl_hooks.core.install.unit_files import RESIDENT, WANTED_BY, resident, units
+from resctrl_hooks.core.install.units import COMPILE, EXEC, MOUNT, RECONCILE, TIMER, WAKE
+from resctrl_hooks.core.node.host import descriptors
+from resctrl_hooks.core.node.settings import Settings
+from resctrl_hooks.nri.install.nri import NRI
 from resctrl_hooks.observe.service import GUARD
 
 Parsed = dict[str, dict[str, dict[str, str]]]
@@ -118,8 +118,8 @@ def test_paths_are_separate_words() -> None:
 def test_units_and_runtimes_of_absent_houses_are_absent() -> None:
     script = (
         "from resctrl_hooks.core import parts; parts.HOUSES = ('core',)\n"
-        "from resctrl_hooks.install.unit_files import ALL, RESIDENT; print(*RESIDENT, *ALL)\n"
-        "from resctrl_hooks.install.directories import RUNTIMES; print(*RUNTIMES)"
+        "from resctrl_hooks.core.install.unit_files import ALL, RESIDENT; print(*RESIDENT, *ALL)\n"
+        "from resctrl_hooks.core.install.directories import RUNTIMES; print(*RUNTIMES)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.split() == [EXEC, MOUNT, COMPILE, RECONCILE, EXEC, TIMER, WAKE, "crio", "podman"]

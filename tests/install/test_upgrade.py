@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from install.installed_node import InstalledNode, installed_node
 from install.staged import FIRST, deliver
-from resctrl_hooks.cli import main
+from resctrl_hooks.core.cli import main
 
 WEB, DB, NEW = "a" * 64, "b" * 64, "c" * 64
 pytestmark = pytest.mark.fuse

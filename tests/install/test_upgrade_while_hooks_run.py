@@ -14,8 +14,8 @@ from hosts.monitored import MonitoredHost
 from install.installed_node import InstalledNode, installed_node
 from install.staged import install
 from install.versions import version_0_2
-from resctrl_hooks.install.paths import LAUNCH
-from resctrl_hooks.install.payload import Payload, payload
+from resctrl_hooks.core.install.paths import LAUNCH
+from resctrl_hooks.core.install.payload import Payload, payload
 
 RUNTIMES = 3
 SWITCHES = 4

@@ -15,7 +15,7 @@ from hosts.monitored import MonitoredHost
 from install.installed_node import InstalledNode, installed_node
 from install.staged import files
 from install.versions import COMMITS, THIS, command
-from resctrl_hooks.install.paths import MANIFEST, UNITS
+from resctrl_hooks.core.install.paths import MANIFEST, UNITS
 
 pytestmark = [pytest.mark.fuse, pytest.mark.no_cover]
 CLASS_COUNTER = "resctrl_class_l3_mbm_total_bytes_total"

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from install.staged import install, uninstall
-from resctrl_hooks.cli import install as install_command
-from resctrl_hooks.doctor import runtimes as check
-from resctrl_hooks.install import watching
-from resctrl_hooks.install.directories import RUNTIMES
-from resctrl_hooks.install.paths import HOOK_NAME, VENDOR_HOOKS
-from resctrl_hooks.install.tree import Tree
-from resctrl_hooks.install.watching import looks_past
+from resctrl_hooks.core.cli import install as install_command
+from resctrl_hooks.core.doctor import runtimes as check
+from resctrl_hooks.core.install import watching
+from resctrl_hooks.core.install.directories import RUNTIMES
+from resctrl_hooks.core.install.paths import HOOK_NAME, VENDOR_HOOKS
+from resctrl_hooks.core.install.tree import Tree
+from resctrl_hooks.core.install.watching import looks_past
 
 WATCH = """
 import ctypes, os, sys

@@ -15,7 +15,7 @@ from typing import Final
 import pytest
 from conftest import FIXTURES
 
-from resctrl_hooks.install.payload import Payload, folder_name
+from resctrl_hooks.core.install.payload import Payload, folder_name
 
 REPOSITORY: Final = Path(__file__).parents[2]
 COMMITS: Final = {"0.2.0": "f333067f", "38f7eba7": "38f7eba7", "529fc25d": "529fc25d"}
@@ -26,7 +26,7 @@ import json, sys
 import resctrl_hooks
 print(resctrl_hooks.__path__[0], flush=True)
 from click.testing import CliRunner
-from resctrl_hooks.cli import main
+from resctrl_hooks.core.cli import main
 for words in sys.stdin:
     done = CliRunner().invoke(main, ["--config", sys.argv[1], *json.loads(words)])
     print(json.dumps(done.output), flush=True)

@@ -8,10 +8,10 @@ from hosts.shared_node import SharedNode
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resctrl_hooks.inventory.account import Facts, account_of
-from resctrl_hooks.inventory.creators import RUNTIME, UNKNOWN, creator_of, greediest
-from resctrl_hooks.inventory.gather import gather
-from resctrl_hooks.inventory.owners import account
+from resctrl_hooks.core.inventory.account import Facts, account_of
+from resctrl_hooks.core.inventory.creators import RUNTIME, UNKNOWN, creator_of, greediest
+from resctrl_hooks.core.inventory.gather import gather
+from resctrl_hooks.core.inventory.owners import account
 
 _NAMES = st.sampled_from([f"group{number}" for number in range(12)])
 _GROUPS = st.dictionaries(_NAMES, st.lists(_NAMES, unique=True, max_size=6), max_size=5)
@@ -127,6 +127,6 @@ def test_runtimes_folders_are_read_only_for_unexplained_groups(tmp_path: Path, m
     node = SharedNode(tmp_path, rmids=8)
     pod = node.start("shop")
     context = node.context()
-    monkeypatch.setattr("resctrl_hooks.inventory.owners.known_ids", lambda *_: pytest.fail("was read"))
+    monkeypatch.setattr("resctrl_hooks.core.inventory.owners.known_ids", lambda *_: pytest.fail("was read"))
     monkeypatch.setattr(type(context.ledger), "containers", lambda _: pytest.fail("was read"))
     assert account(context, {pod.key: "shop/web"}).rmids["pods"] == 1

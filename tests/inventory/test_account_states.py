@@ -9,9 +9,9 @@ import pytest
 from conftest import examples
 from hosts.shared_node import Pod, SharedNode
 
-from resctrl_hooks.inventory.account import NO_CLASS, Account
-from resctrl_hooks.inventory.gather import gather
-from resctrl_hooks.node.resctrl.rmids import total_closids, total_rmids
+from resctrl_hooks.core.inventory.account import NO_CLASS, Account
+from resctrl_hooks.core.inventory.gather import gather
+from resctrl_hooks.core.node.resctrl.rmids import total_closids, total_rmids
 
 if TYPE_CHECKING:
     from pathlib import Path

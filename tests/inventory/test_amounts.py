@@ -1,6 +1,6 @@
 import pytest
 
-from resctrl_hooks.inventory.amounts import scaled, with_margin
+from resctrl_hooks.core.inventory.amounts import scaled, with_margin
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ from hosts.faults import Fail
 from hosts.monitored import MonitoredHost, plain_host
 from metrics.test_metrics import samples
 
-from resctrl_hooks.inventory.attention import LATE, free_bytes, reconcile_age, warnings_of
-from resctrl_hooks.node import call_metrics
-from resctrl_hooks.node.call_metrics import read
-from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.core.inventory.attention import LATE, free_bytes, reconcile_age, warnings_of
+from resctrl_hooks.core.node import call_metrics
+from resctrl_hooks.core.node.call_metrics import read
+from resctrl_hooks.core.node.errors import HookError
 
 
 @pytest.fixture

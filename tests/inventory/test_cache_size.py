@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from resctrl_hooks.inventory.cache_size import l3_sizes
+from resctrl_hooks.observe.inventory.cache_size import l3_sizes
 
 
 def write(root: Path, **files: str) -> str:

@@ -14,15 +14,15 @@ from hosts.monitored import MonitoredHost, plain_host
 from hosts.past import sample
 from jsonschema import validate
 
-from resctrl_hooks.cli.class_lines import since_text
-from resctrl_hooks.cli.node import open_node
-from resctrl_hooks.cli.schemas import schemas
-from resctrl_hooks.inventory import class_changes
-from resctrl_hooks.inventory.class_changes import ClassChange, ClassChanges
-from resctrl_hooks.node.guard.status import NAME
-from resctrl_hooks.node.history.place import claim
-from resctrl_hooks.node.history.sample import Sample
-from resctrl_hooks.node.history.store import Store
+from resctrl_hooks.core.cli.node import open_node
+from resctrl_hooks.core.cli.schemas import schemas
+from resctrl_hooks.observe.cli.class_lines import since_text
+from resctrl_hooks.observe.inventory import class_changes
+from resctrl_hooks.observe.inventory.class_changes import ClassChange, ClassChanges
+from resctrl_hooks.observe.node.guard.status import NAME
+from resctrl_hooks.observe.node.history.place import claim
+from resctrl_hooks.observe.node.history.sample import Sample
+from resctrl_hooks.observe.node.history.store import Store
 
 INTERVAL = 600.0
 GAP = 3 * int(INTERVAL)

@@ -7,18 +7,18 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from resctrl_hooks.cli.top import _CSV, _item
-from resctrl_hooks.cli.top_scene import Scene
-from resctrl_hooks.cli.top_screen import SORT_KEYS, Screen
-from resctrl_hooks.cli.top_table import usage_table
-from resctrl_hooks.cluster import usage as cluster
-from resctrl_hooks.inventory.amounts import scaled
-from resctrl_hooks.inventory.columns import BY_KEY, COLUMNS, RATES, Column, value_in
-from resctrl_hooks.inventory.pod_rates import PodRates
-from resctrl_hooks.inventory.rates import Rates, added
-from resctrl_hooks.inventory.usage import POD, TOTAL, Line, ordered
-from resctrl_hooks.node.resctrl.counters import COUNTERS, CUMULATIVE
-from resctrl_hooks.recording.analysis import MEASURES
+from resctrl_hooks.core.inventory.amounts import scaled
+from resctrl_hooks.core.node.resctrl.counters import COUNTERS, CUMULATIVE
+from resctrl_hooks.observe.cli.top import _CSV, _item
+from resctrl_hooks.observe.cli.top_scene import Scene
+from resctrl_hooks.observe.cli.top_screen import SORT_KEYS, Screen
+from resctrl_hooks.observe.cli.top_table import usage_table
+from resctrl_hooks.observe.cluster import usage as cluster
+from resctrl_hooks.observe.inventory.columns import BY_KEY, COLUMNS, RATES, Column, value_in
+from resctrl_hooks.observe.inventory.pod_rates import PodRates
+from resctrl_hooks.observe.inventory.rates import Rates, added
+from resctrl_hooks.observe.inventory.usage import POD, TOTAL, Line, ordered
+from resctrl_hooks.observe.recording.analysis import MEASURES
 
 EACH = pytest.mark.parametrize("column", COLUMNS, ids=[*BY_KEY])
 VALUE = 123.0

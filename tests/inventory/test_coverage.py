@@ -9,7 +9,7 @@ import pytest
 from hosts.monitored import MonitoredHost, plain_host
 
 from inventory.test_rates import OCCUPANCY, TOTAL, reading
-from resctrl_hooks.inventory.coverage import (
+from resctrl_hooks.core.inventory.coverage import (
     bandwidth_counters,
     counted_state,
     counter_of,
@@ -17,7 +17,7 @@ from resctrl_hooks.inventory.coverage import (
     free_counters,
     is_partial,
 )
-from resctrl_hooks.node.resctrl.counters import Reading, slot_at
+from resctrl_hooks.core.node.resctrl.counters import Reading, slot_at
 
 MBM, LOCAL = "mbm_total_bytes", "mbm_local_bytes"
 

@@ -7,11 +7,11 @@ from hosts.shared_node import RULES, SharedNode
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resctrl_hooks.inventory import demand as demand_module
-from resctrl_hooks.inventory.demand import demand_of, filled
-from resctrl_hooks.inventory.gather import gather
-from resctrl_hooks.inventory.models import Pod
-from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.core.inventory import demand as demand_module
+from resctrl_hooks.core.inventory.demand import demand_of, filled
+from resctrl_hooks.core.inventory.gather import gather
+from resctrl_hooks.core.inventory.models import Pod
+from resctrl_hooks.core.node.errors import HookError
 
 
 @given(

@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from resctrl_hooks.inventory.details import details_of
-from resctrl_hooks.inventory.feature_display.table import display, names
+from resctrl_hooks.core.inventory.details import details_of
+from resctrl_hooks.core.inventory.feature_display.table import display, names
 
 if TYPE_CHECKING:
-    from resctrl_hooks.node.records import MemberRecord
+    from resctrl_hooks.core.node.records import MemberRecord
 
 BGS = {"feature": "scheduling", "action": "schedule", "needs": {"class": "bg", "process": {"nice": 10}}}
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from hosts.monitored import KEYS, MonitoredHost, plain_host, replace_podman
 
-from resctrl_hooks.inventory.find import ForeignGroupError, NoSuchPodError, SeveralPodsError, find
-from resctrl_hooks.node.refusals import record_refusal
+from resctrl_hooks.core.inventory.find import ForeignGroupError, NoSuchPodError, SeveralPodsError, find
+from resctrl_hooks.core.node.refusals import record_refusal
 
 WEB, DB, NEVER = "a" * 64, "b" * 64, "d" * 64
 

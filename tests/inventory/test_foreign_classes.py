@@ -11,9 +11,9 @@ from hosts.counter_tree import say
 from hosts.monitored import KEYS, MonitoredHost, plain_host
 from hosts.shared_node import SharedNode
 
-from resctrl_hooks.inventory.gather import gather, rmids_of
-from resctrl_hooks.node.nfd.proof import prove
-from resctrl_hooks.node.resctrl.rmids import foreign_classes, free_rmids
+from resctrl_hooks.core.inventory.gather import gather, rmids_of
+from resctrl_hooks.core.node.nfd.proof import prove
+from resctrl_hooks.core.node.resctrl.rmids import foreign_classes, free_rmids
 
 TEXTS = {b"\xff": r"\xff", b"a\tb": r"a\x09b", b"\xfe\\": r"\xfe\\", "a\u2028b".encode(): r"a\xe2\x80\xa8b"}
 """Names in the kernel, each with its text."""
@@ -100,7 +100,7 @@ def test_container_in_a_class_with_a_refused_name_is_shown_with_its_text(
     host: MonitoredHost, monkeypatch: pytest.MonkeyPatch, name: str, text: str
 ) -> None:
     host.pod(1, "db")
-    monkeypatch.setattr("resctrl_hooks.inventory.gather.groups_of_process", lambda *_: (name, ""))
+    monkeypatch.setattr("resctrl_hooks.core.inventory.gather.groups_of_process", lambda *_: (name, ""))
     (shown,) = host.json("show", "db")["items"]
     assert shown["rdtClasses"] == ["", text]
     assert [one["rdtClass"] for one in shown["containers"]] == [text]

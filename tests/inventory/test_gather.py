@@ -10,8 +10,8 @@ from hosts.cluster import Cluster
 from hosts.monitored import KEYS, plain_host
 from hosts.shared_node import SharedNode
 
-from resctrl_hooks.inventory import gather as module
-from resctrl_hooks.inventory.gather import (
+from resctrl_hooks.core.inventory import gather as module
+from resctrl_hooks.core.inventory.gather import (
     gather,
     name_podmans,
     pod_of,
@@ -22,11 +22,11 @@ from resctrl_hooks.inventory.gather import (
     waiting_keys,
     waiting_pods,
 )
-from resctrl_hooks.inventory.models import Container, Group, Pod, Refusal
-from resctrl_hooks.inventory.owners import account
-from resctrl_hooks.inventory.podman import PodmanNames
-from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.refusals import record_refusal
+from resctrl_hooks.core.inventory.models import Container, Group, Pod, Refusal
+from resctrl_hooks.core.inventory.owners import account
+from resctrl_hooks.core.inventory.podman import PodmanNames
+from resctrl_hooks.core.node.errors import HookError
+from resctrl_hooks.core.node.refusals import record_refusal
 
 GROUP = Group(rdt_class="", name="k", path="/r/mon_groups/k", origin="created", tasks=0)
 

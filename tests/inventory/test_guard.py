@@ -8,7 +8,7 @@ import pytest
 from conftest import Host
 from node.guard.node import Node, lowered_once
 
-from resctrl_hooks.inventory.guard import guard_status, held_values, lowered_values
+from resctrl_hooks.observe.inventory.guard import guard_status, held_values, lowered_values
 
 
 @pytest.fixture

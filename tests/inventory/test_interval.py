@@ -13,11 +13,11 @@ from typing import NamedTuple
 import pytest
 from conftest import not_none
 
-from resctrl_hooks.install.unit_files import units
-from resctrl_hooks.install.units import TIMER
-from resctrl_hooks.inventory.interval import LEAST_TURNS, Interval, interval_of
-from resctrl_hooks.node.resctrl.turn_counts import MOST
-from resctrl_hooks.node.sharing.decision import Claim, gap, spread, turns
+from resctrl_hooks.core.install.unit_files import units
+from resctrl_hooks.core.install.units import TIMER
+from resctrl_hooks.core.inventory.interval import LEAST_TURNS, Interval, interval_of
+from resctrl_hooks.core.node.resctrl.turn_counts import MOST
+from resctrl_hooks.core.node.sharing.decision import Claim, gap, spread, turns
 
 WINDOWS = 120
 POD = "00"

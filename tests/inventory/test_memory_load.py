@@ -8,10 +8,10 @@ import pytest
 from hosts.counter_tree import say_paths
 from hosts.monitored import KEYS, MonitoredHost, plain_host
 
-from resctrl_hooks.inventory.memory_load import memory_usage, pod_memory
-from resctrl_hooks.inventory.usage_models import MemoryUsage
-from resctrl_hooks.node.guard.snapshots import domains_of
-from resctrl_hooks.node.snapshot.snapshot import Snapshot, take
+from resctrl_hooks.observe.inventory.memory_load import memory_usage, pod_memory
+from resctrl_hooks.observe.inventory.usage_models import MemoryUsage
+from resctrl_hooks.observe.node.guard.snapshots import domains_of
+from resctrl_hooks.observe.node.snapshot.snapshot import Snapshot, take
 
 NAMES = {KEYS[0]: "shop/cart", KEYS[1]: "batch/etl"}
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from resctrl_hooks.inventory.base import group_name
-from resctrl_hooks.inventory.models import STATES, Container, Group, Pod, Rmids, State, meaning
+from resctrl_hooks.core.inventory.base import group_name
+from resctrl_hooks.core.inventory.models import STATES, Container, Group, Pod, Rmids, State, meaning
 
 
 def container(name: str = "", rdt_class: str | None = None, *, alive: bool = True, outside: int = 0) -> Container:

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from hosts.guard_and_packages import write_packages
 
-from resctrl_hooks.inventory.package_energy import PackagePower, power_usage
-from resctrl_hooks.inventory.rates import Rates
-from resctrl_hooks.inventory.usage import FOREIGN, POD, TOTAL, UNGROUPED, Line
-from resctrl_hooks.inventory.usage_models import PowerUsage
+from resctrl_hooks.observe.inventory.package_energy import PackagePower, power_usage
+from resctrl_hooks.observe.inventory.rates import Rates
+from resctrl_hooks.observe.inventory.usage import FOREIGN, POD, TOTAL, UNGROUPED, Line
+from resctrl_hooks.observe.inventory.usage_models import PowerUsage
 
 
 def line(kind: str, watts: float | None) -> Line:

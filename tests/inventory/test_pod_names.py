@@ -8,9 +8,9 @@ import pytest
 from hosts.counter_tree import say
 from hosts.monitored import KEYS, MonitoredHost, plain_host
 
-from resctrl_hooks.inventory import pod_names
-from resctrl_hooks.inventory.pod_names import PodName, PodNames
-from resctrl_hooks.inventory.podman import PodmanNames
+from resctrl_hooks.core.inventory import pod_names
+from resctrl_hooks.core.inventory.pod_names import PodName, PodNames
+from resctrl_hooks.core.inventory.podman import PodmanNames
 
 WEB, DB, GONE = "a" * 64, "b" * 64, "c" * 64
 POD = "d" * 64

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from hosts.monitored import KEYS, plain_host
 
-from resctrl_hooks.inventory import podman
-from resctrl_hooks.inventory.podman import PodmanNames, podman_names, serves_podman
+from resctrl_hooks.core.inventory import podman
+from resctrl_hooks.core.inventory.podman import PodmanNames, podman_names, serves_podman
 
 NOTHING = PodmanNames({}, {})
 LINES = "a\tweb,other\t\t\nb\tdb\tp\tshop\nc\tlost\tq\t\nd\tnameless\t\tr\nbroken\tline\ne\ttoo\tmany\tfields\there\n"

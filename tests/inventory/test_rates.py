@@ -2,10 +2,18 @@
 
 import pytest
 
-from resctrl_hooks.inventory.columns import BY_KEY, LLC, LOCAL, MBM, POWER
-from resctrl_hooks.inventory.rates import Rates, added, of_pod, of_values
-from resctrl_hooks.node.resctrl.counters import AVAILABLE, ERROR, UNASSIGNED, UNAVAILABLE, WAITING, Reading, slot_at
-from resctrl_hooks.node.snapshot.snapshot import Snapshot, Values
+from resctrl_hooks.core.node.resctrl.counters import (
+    AVAILABLE,
+    ERROR,
+    UNASSIGNED,
+    UNAVAILABLE,
+    WAITING,
+    Reading,
+    slot_at,
+)
+from resctrl_hooks.observe.inventory.columns import BY_KEY, LLC, LOCAL, MBM, POWER
+from resctrl_hooks.observe.inventory.rates import Rates, added, of_pod, of_values
+from resctrl_hooks.observe.node.snapshot.snapshot import Snapshot, Values
 
 TOTAL = "mon_L3_00/mbm_total_bytes"
 LOCAL_BYTES = "mon_L3_00/mbm_local_bytes"

@@ -5,8 +5,8 @@ from pathlib import Path
 from hosts.guard_and_packages import write_slowdown_state
 from hosts.monitored import KEYS, plain_host
 
-from resctrl_hooks.inventory.records import classes_of, members_of, recorded
-from resctrl_hooks.inventory.slowdown import as_text, ratios
+from resctrl_hooks.core.inventory.records import classes_of, members_of, recorded
+from resctrl_hooks.observe.inventory.slowdown import as_text, ratios
 
 
 def test_class_of_a_pod_is_that_with_the_shortest_name(tmp_path: Path) -> None:

@@ -4,11 +4,11 @@ import pytest
 from click.testing import CliRunner
 from conftest import Host, fixture, state
 
-from resctrl_hooks.cli import main
-from resctrl_hooks.inventory import selector
-from resctrl_hooks.inventory.models import Container, Pod
-from resctrl_hooks.inventory.selector import Selector, labels_of
-from resctrl_hooks.node.errors import InputError
+from resctrl_hooks.core.cli import main
+from resctrl_hooks.core.inventory import selector
+from resctrl_hooks.core.inventory.models import Container, Pod
+from resctrl_hooks.core.inventory.selector import Selector, labels_of
+from resctrl_hooks.core.node.errors import InputError
 
 LABELS = {"app": "web", "app.kubernetes.io/tier": "front", "empty": ""}
 

@@ -9,11 +9,11 @@ from conftest import Host
 from hosts.machines import MACHINES, machine, write_sysfs
 from hosts.monitored import run
 
-from resctrl_hooks.inventory.topology_view import LEGEND
-from resctrl_hooks.node.features.placement.allocations import Book
-from resctrl_hooks.node.features.placement.entries import Entry
-from resctrl_hooks.node.features.placement.policy import EXCLUSIVE, SHARED, Decision
-from resctrl_hooks.node.host.topology import SLOW, MemoryNode, Topology
+from resctrl_hooks.core.node.host.topology import SLOW, MemoryNode, Topology
+from resctrl_hooks.placement.inventory.topology_view import LEGEND
+from resctrl_hooks.placement.node.allocations import Book
+from resctrl_hooks.placement.node.entries import Entry
+from resctrl_hooks.placement.node.policy import EXCLUSIVE, SHARED, Decision
 
 REPOSITORY = Path(__file__).parents[2]
 PICTURED = machine(2, 1, 2, 2, 2)

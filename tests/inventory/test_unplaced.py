@@ -11,10 +11,10 @@ from hosts.faults import failing
 from hosts.machines import machine, write_sysfs
 from hosts.monitored import run
 
-from resctrl_hooks.node.features.placement.allocations import Book
-from resctrl_hooks.node.features.placement.entries import Entry
-from resctrl_hooks.node.features.placement.policy import EXCLUSIVE, Decision
-from resctrl_hooks.node.host.procfs import start_time
+from resctrl_hooks.core.node.host.procfs import start_time
+from resctrl_hooks.placement.node.allocations import Book
+from resctrl_hooks.placement.node.entries import Entry
+from resctrl_hooks.placement.node.policy import EXCLUSIVE, Decision
 
 MACHINE = machine(2, 1, 2, 2, 2)  # 16 CPUs: packages 0-3,8-11 and 4-7,12-15; l3-0 has 0-1,8-9
 START = 1000

@@ -7,10 +7,11 @@ import pytest
 from hosts.monitored import KEYS, plain_host
 
 from inventory.test_rates import KEY, OCCUPANCY, OTHER, TOTAL, reading, snapshot
-from resctrl_hooks.inventory import usage as lines_of
-from resctrl_hooks.inventory.columns import LLC, MBM
-from resctrl_hooks.inventory.rates import Rates
-from resctrl_hooks.inventory.usage import (
+from resctrl_hooks.core.node.resctrl.counters import UNASSIGNED, UNAVAILABLE, WAITING, slot_at
+from resctrl_hooks.observe.inventory import usage as lines_of
+from resctrl_hooks.observe.inventory.columns import LLC, MBM
+from resctrl_hooks.observe.inventory.rates import Rates
+from resctrl_hooks.observe.inventory.usage import (
     FOREIGN,
     POD,
     UNGROUPED,
@@ -22,9 +23,8 @@ from resctrl_hooks.inventory.usage import (
     usage,
     with_total,
 )
-from resctrl_hooks.inventory.usage import TOTAL as NODE
-from resctrl_hooks.node.resctrl.counters import UNASSIGNED, UNAVAILABLE, WAITING, slot_at
-from resctrl_hooks.node.snapshot.snapshot import ClassCounts, Counts, Snapshot
+from resctrl_hooks.observe.inventory.usage import TOTAL as NODE
+from resctrl_hooks.observe.node.snapshot.snapshot import ClassCounts, Counts, Snapshot
 
 
 def by_class(before: Snapshot, now: Snapshot) -> dict[str, Line]:

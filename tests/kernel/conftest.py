@@ -18,7 +18,7 @@ from kernel.installed import Installed
 from kernel.nri_plugin import Plugin
 from kernel.pods import UID, UIDS, KubernetesPod
 from kernel.runtimes import IMAGE, Podman, Runtime
-from resctrl_hooks.node.context import Context
+from resctrl_hooks.core.node.context import Context
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 VARIANTS: dict[str, dict[str, Any]] = {

@@ -10,11 +10,11 @@ from click.testing import CliRunner, Result
 from install.staged import HOOKS, led, put
 
 from kernel.bundles import write_hook
-from resctrl_hooks.cli import main
-from resctrl_hooks.node import launch
-from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.ledger import TOTALS
-from resctrl_hooks.node.settings import load
+from resctrl_hooks.core.cli import main
+from resctrl_hooks.core.node import launch
+from resctrl_hooks.core.node.context import Context
+from resctrl_hooks.core.node.ledger import TOTALS
+from resctrl_hooks.core.node.settings import load
 
 LAUNCH = os.path.abspath(launch.__file__)
 PYTHON = ["/usr/bin/python3", "-I", "-S"]

@@ -9,7 +9,7 @@ from hosts import crun, hook
 
 from kernel.groups import Resctrl
 from kernel.runtimes import wait_until
-from resctrl_hooks.node.context import Context
+from resctrl_hooks.core.node.context import Context
 
 WORK = "read _; dd if=/dev/zero of=/dev/null bs=1M count=2 2>/dev/null; exec sleep 10000"
 """Memory traffic after the hook, then none, so that two readings of a counter agree."""

@@ -19,10 +19,10 @@ from kernel.groups import Resctrl, place_of
 from kernel.installed import Installed
 from kernel.test_churn import work
 from kernel.test_turns import LOAD, Pod
-from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.reconcile.reconcile import reconcile
-from resctrl_hooks.node.reconcile.report import Options
-from resctrl_hooks.node.resctrl.counter_totals import ended
+from resctrl_hooks.core.node.context import Context
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node.reconcile.report import Options
+from resctrl_hooks.core.node.resctrl.counter_totals import ended
 
 STEPS = 60
 SEEDS = [1, 2, 3]

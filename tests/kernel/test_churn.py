@@ -18,9 +18,9 @@ from kernel.installed import Installed
 from kernel.runtimes import wait_until
 from kernel.test_turns import LOAD, Pod
 from kernel.watching import Watcher
-from resctrl_hooks.node.guard.guard import Guard
-from resctrl_hooks.node.reconcile.reconcile import reconcile
-from resctrl_hooks.node.reconcile.report import Options
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node.reconcile.report import Options
+from resctrl_hooks.observe.node.guard.guard import Guard
 
 ROUNDS = [7, pytest.param(120, marks=[pytest.mark.measures, pytest.mark.timeout(7000)])]
 """Pods that come and go."""

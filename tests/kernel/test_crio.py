@@ -15,9 +15,9 @@ from kernel.groups import Place, Resctrl, parse_place, place_of
 from kernel.installed import resctrl_hook, succeeds
 from kernel.pods import UID
 from kernel.runtimes import Failed, Runtime, run, wait_until
-from resctrl_hooks.install import units
-from resctrl_hooks.node.names import STATE_DIR
-from resctrl_hooks.node.watch.status import read_status
+from resctrl_hooks.core.install import units
+from resctrl_hooks.core.node.names import STATE_DIR
+from resctrl_hooks.core.node.watch.status import read_status
 
 DEADLINE = "deadlineSeconds: 8\n"
 """One suitable for an emulated host."""

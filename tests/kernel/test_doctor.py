@@ -18,7 +18,7 @@ from kernel.breakages import disk_full, interpreter_gone, unmounted
 from kernel.groups import Resctrl
 from kernel.installed import resctrl_hook, succeeds
 from kernel.runtimes import IMAGE, Podman
-from resctrl_hooks.install.paths import CODE
+from resctrl_hooks.core.install.paths import CODE
 
 pytestmark = [pytest.mark.systemd, pytest.mark.only(driver="systemd", runtime_name="crun")]
 STATE = "/run/resctrl-hooks"

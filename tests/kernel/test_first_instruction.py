@@ -11,7 +11,7 @@ from kernel.groups import Place, Resctrl, parse_place, parse_places, place_of, s
 from kernel.installed import Staged
 from kernel.pods import UID, KubernetesPod
 from kernel.runtimes import Failed, wait_until
-from resctrl_hooks.install.paths import LAUNCH
+from resctrl_hooks.core.install.paths import LAUNCH
 
 SAY_AND_STAY = "cat /proc/self/cpu_resctrl_groups >/dev/said; sleep 1000 & wait"
 

@@ -14,9 +14,9 @@ from kernel.bare import CONFIG, clear_host, configure_host, state_of
 from kernel.groups import Place, Resctrl, place_of
 from kernel.installed import succeeds
 from kernel.runtimes import IMAGE, Podman, run, wait_until
-from resctrl_hooks.install import unit_files, units
-from resctrl_hooks.install.nri import NRI
-from resctrl_hooks.install.paths import CODE, LAUNCH, UNITS
+from resctrl_hooks.core.install import unit_files, units
+from resctrl_hooks.core.install.paths import CODE, LAUNCH, UNITS
+from resctrl_hooks.nri.install.nri import NRI
 from resctrl_hooks.observe.service import GUARD
 
 # The installation does not depend on Podman's runtime, and each takes a minute.

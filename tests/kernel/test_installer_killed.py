@@ -12,13 +12,13 @@ from kernel.bare import clear_host
 from kernel.groups import Resctrl
 from kernel.installed import resctrl_hook, succeeds
 from kernel.runtimes import IMAGE, Podman
-from resctrl_hooks.cli import install, uninstall
-from resctrl_hooks.install import installation, payload
-from resctrl_hooks.install.installation import Say, compile_modules
-from resctrl_hooks.install.paths import CODE, VENDOR_HOOKS
-from resctrl_hooks.install.plan import Plan
-from resctrl_hooks.install.tree import Tree
-from resctrl_hooks.node import launch
+from resctrl_hooks.core.cli import install, uninstall
+from resctrl_hooks.core.install import installation, payload
+from resctrl_hooks.core.install.installation import Say, compile_modules
+from resctrl_hooks.core.install.paths import CODE, VENDOR_HOOKS
+from resctrl_hooks.core.install.plan import Plan
+from resctrl_hooks.core.install.tree import Tree
+from resctrl_hooks.core.node import launch
 
 pytestmark = [pytest.mark.systemd, pytest.mark.only(driver="systemd", runtime_name="crun")]
 INSTALL = ("install", "--runtime", "podman")

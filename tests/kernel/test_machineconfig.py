@@ -22,7 +22,7 @@ from kernel.crio import Crio, CrioPod
 from kernel.groups import Place, Resctrl, parse_place
 from kernel.pods import UID
 from kernel.runtimes import Runtime, run, wait_until
-from resctrl_hooks.install import units
+from resctrl_hooks.core.install import units
 
 pytestmark = [pytest.mark.systemd, pytest.mark.only(driver="systemd", runtime_name="crun")]
 SETTINGS = "/etc/resctrl-hooks/config.json"

@@ -7,7 +7,7 @@ from hosts.node_features import labels
 
 from kernel.groups import Resctrl
 from kernel.installed import Installed
-from resctrl_hooks.node.nfd.features import FIRST, PREFIX
+from resctrl_hooks.core.node.nfd.features import FIRST, PREFIX
 
 
 def test_kernel_proves_the_facts_and_keeps_no_class(resctrl: Resctrl, tmp_path: Path) -> None:

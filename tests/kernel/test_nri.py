@@ -15,7 +15,7 @@ from kernel.containerd import Containerd
 from kernel.groups import Place, Resctrl, parse_place, place_of
 from kernel.nri_plugin import Plugin, group_of, groups
 from kernel.runtimes import wait_until
-from resctrl_hooks.node.watch.status import read_status
+from resctrl_hooks.core.node.watch.status import read_status
 
 RDT = {"enabled": True, "allow": {"shop": ["*"]}}
 

@@ -10,9 +10,9 @@ import pytest
 from kernel.containerd import Containerd, Pod
 from kernel.nri_plugin import Plugin
 from kernel.runtimes import wait_until
-from resctrl_hooks.node.features.placement.allocations import LOCK
-from resctrl_hooks.node.host.cpulist import parse_list
-from resctrl_hooks.node.ledger import Ledger
+from resctrl_hooks.core.node.host.cpulist import parse_list
+from resctrl_hooks.core.node.ledger import Ledger
+from resctrl_hooks.placement.node.allocations import LOCK
 
 pytestmark = pytest.mark.guest(cpus=4)
 CPUS = "cpus.placement.resctrl-hooks.io"

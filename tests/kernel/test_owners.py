@@ -13,12 +13,12 @@ import pytest
 
 from kernel.groups import Resctrl
 from kernel.local_pods import LocalPod, Pods
-from resctrl_hooks.inventory.base import class_text
-from resctrl_hooks.inventory.gather import gather
-from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.reconcile.reconcile import reconcile
-from resctrl_hooks.node.reconcile.report import Options
-from resctrl_hooks.node.resctrl.rmids import free_rmids, total_closids, total_rmids
+from resctrl_hooks.core.inventory.base import class_text
+from resctrl_hooks.core.inventory.gather import gather
+from resctrl_hooks.core.node.context import Context
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node.reconcile.report import Options
+from resctrl_hooks.core.node.resctrl.rmids import free_rmids, total_closids, total_rmids
 
 SUITE, MEASURED = 16, 200
 PROBE = 20

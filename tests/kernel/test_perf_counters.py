@@ -8,7 +8,7 @@ import pytest
 
 from kernel.cgroups import CGROUPS
 from kernel.runtimes import wait_until
-from resctrl_hooks.node.slowdown.perf import PerfCount, PerfCounters, PerfError, PodGoneError
+from resctrl_hooks.observe.node.slowdown.perf import PerfCount, PerfCounters, PerfError, PodGoneError
 
 ROUNDS = 20_000
 WORK = f"echo $$ > $0/cgroup.procs; i=0; while [ $i -lt {ROUNDS} ]; do i=$((i+1)); done"

@@ -10,7 +10,7 @@ from kernel.cgroups import file_of, value
 from kernel.containers import Containers
 from kernel.installed import Installed
 from kernel.runtimes import wait_until
-from resctrl_hooks.node.host.topology_sysfs import read_topology
+from resctrl_hooks.core.node.host.topology_sysfs import read_topology
 
 PLACED = pytest.mark.settings(
     monitoring={"enabled": False}, placement={"enabled": True, "allow": {"": ["*"]}, "failurePolicy": "fail"}

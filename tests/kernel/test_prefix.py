@@ -10,7 +10,7 @@ from kernel.counted.truth import mounted_with, rmid_of
 from kernel.groups import RENAMES, Place, Resctrl, place_of
 from kernel.pods import UID, KubernetesPod
 from kernel.runtimes import wait_until
-from resctrl_hooks.node.resctrl.renaming import can_rename, rename
+from resctrl_hooks.core.node.resctrl.renaming import can_rename, rename
 
 pytestmark = [pytest.mark.only(driver="cgroupfs"), pytest.mark.guest(rmids=12, count=1, cpus=1)]
 LOAD = "while :; do :; done"

@@ -11,9 +11,9 @@ import pytest
 from kernel.groups import LIMBO_SECONDS, RENAMES, Resctrl
 from kernel.runtimes import wait_until
 from resctrl_hooks import Monitor
-from resctrl_hooks.node.errors import RMIDsBusyError
-from resctrl_hooks.node.resctrl.counter_files import read_group
-from resctrl_hooks.node.resctrl.counters import CUMULATIVE, WAITING, Reading
+from resctrl_hooks.core.node.errors import RMIDsBusyError
+from resctrl_hooks.core.node.resctrl.counter_files import read_group
+from resctrl_hooks.core.node.resctrl.counters import CUMULATIVE, WAITING, Reading
 
 KEY = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
 TOTAL = "mon_L3_00/mbm_total_bytes"

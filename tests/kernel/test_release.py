@@ -22,7 +22,7 @@ from kernel.groups import Place, Resctrl, parse_place, place_of
 from kernel.installed import Installed, succeeds
 from kernel.runtimes import Podman, run, wait_until
 from resctrl_hooks import __version__
-from resctrl_hooks.install.paths import HOOK_NAME, LAUNCH, VENDOR_HOOKS
+from resctrl_hooks.core.install.paths import HOOK_NAME, LAUNCH, VENDOR_HOOKS
 
 pytestmark = [pytest.mark.systemd, pytest.mark.only(driver="systemd"), pytest.mark.nightly]
 QUIET = ("--network=none", "--log-driver=k8s-file")

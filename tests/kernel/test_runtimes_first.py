@@ -14,11 +14,11 @@ from kernel.containers import Containers, Hooks
 from kernel.groups import Resctrl
 from kernel.local_pods import Pods
 from kernel.runtimes import Failed
-from resctrl_hooks.inventory.gather import gather
-from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.reconcile.reconcile import reconcile
-from resctrl_hooks.node.reconcile.report import Options
-from resctrl_hooks.node.resctrl.rmids import total_closids, total_rmids
+from resctrl_hooks.core.inventory.gather import gather
+from resctrl_hooks.core.node.context import Context
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node.reconcile.report import Options
+from resctrl_hooks.core.node.resctrl.rmids import total_closids, total_rmids
 
 RMIDS = 16
 PODS = 18

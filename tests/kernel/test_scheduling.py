@@ -10,7 +10,7 @@ from kernel.cgroups import cgroup_of, file_of, value
 from kernel.containers import Containers
 from kernel.installed import Installed
 from kernel.runtimes import run, wait_until
-from resctrl_hooks.node.watch.writes import Writes
+from resctrl_hooks.core.node.watch.writes import Writes
 
 SCHEDULING = "class.scheduling.resctrl-hooks.io"
 BLOCKIO = "class.blockio.resctrl-hooks.io"

@@ -15,8 +15,8 @@ from kernel.groups import Place, Resctrl, parse_place, place_of
 from kernel.installed import succeeds
 from kernel.runtimes import IMAGE, Podman, Runtime, run, wait_until
 from kernel.test_installer_killed import compile_once
-from resctrl_hooks.install import units
-from resctrl_hooks.install.paths import VENDOR_HOOKS
+from resctrl_hooks.core.install import units
+from resctrl_hooks.core.install.paths import VENDOR_HOOKS
 
 pytestmark = [pytest.mark.systemd, pytest.mark.only(driver="systemd", runtime_name="crun")]
 QUOTA = "CPUQuota=10%"
@@ -27,7 +27,7 @@ DEADLINE = "deadlineSeconds: 25\n"
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """An installation whose units have a tenth of a processor."""
-    monkeypatch.setattr("resctrl_hooks.install.installation.compile_modules", compile_once)
+    monkeypatch.setattr("resctrl_hooks.core.install.installation.compile_modules", compile_once)
     clear_host()
     succeeds("install", "--runtime", "podman")
     for unit in (units.RECONCILE, units.EXEC):

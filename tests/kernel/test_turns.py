@@ -18,11 +18,11 @@ from hosts import crun
 
 from kernel.counted.truth import ROOT, Truth, mounted_with, rmid_of
 from kernel.groups import Resctrl, place_of
-from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.log import Log
-from resctrl_hooks.node.reconcile.reconcile import reconcile
-from resctrl_hooks.node.reconcile.report import Options
-from resctrl_hooks.node.settings import Settings
+from resctrl_hooks.core.node.context import Context
+from resctrl_hooks.core.node.log import Log
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node.reconcile.report import Options
+from resctrl_hooks.core.node.settings import Settings
 
 PODS = 12
 TURNS = 8

@@ -22,9 +22,9 @@ from kernel.groups import Place, Resctrl, parse_place, place_of
 from kernel.installed import succeeds
 from kernel.runtimes import IMAGE, Podman, Runtime, wait_until
 from kernel.test_installer_killed import compile_once
-from resctrl_hooks.install import unit_files, units
-from resctrl_hooks.install.paths import CODE, UNITS, VENDOR_HOOKS
-from resctrl_hooks.install.payload import Payload, payload
+from resctrl_hooks.core.install import unit_files, units
+from resctrl_hooks.core.install.paths import CODE, UNITS, VENDOR_HOOKS
+from resctrl_hooks.core.install.payload import Payload, payload
 
 pytestmark = [pytest.mark.systemd, pytest.mark.only(driver="systemd", runtime_name="crun")]
 DEADLINE = "deadlineSeconds: 25\n"
@@ -38,12 +38,12 @@ COUNTER = "l3_mbm_total_bytes"
 def change(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Payload], None]]:
     """Return a function that installs a version on this host."""
     resident = unit_files.resident
-    monkeypatch.setattr("resctrl_hooks.install.installation.compile_modules", compile_once)
+    monkeypatch.setattr("resctrl_hooks.core.install.installation.compile_modules", compile_once)
 
     def install(version: Payload) -> None:
-        monkeypatch.setattr("resctrl_hooks.install.plan.payload", lambda *_, **__: version)
+        monkeypatch.setattr("resctrl_hooks.core.install.plan.payload", lambda *_, **__: version)
         knows = resident if "watch/__init__.py" in version.modules else lambda *_, **__: []
-        monkeypatch.setattr("resctrl_hooks.install.plan.resident", knows)
+        monkeypatch.setattr("resctrl_hooks.core.install.plan.resident", knows)
         succeeds("install", "--runtime", "podman")
         assert version.folder in Path(f"{CODE}/launch.py").read_text()
 

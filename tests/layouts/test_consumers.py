@@ -16,23 +16,23 @@ import pytest
 from hosts.monitored import KEYS, MonitoredHost, monitored_host
 from hosts.simulated_kernel import Layout
 
-from resctrl_hooks.cluster.api import MetricsPod
-from resctrl_hooks.cluster.exposition import parse
-from resctrl_hooks.cluster.nodes import NAMES as NODE_NAMES
-from resctrl_hooks.cluster.nodes import node_of
-from resctrl_hooks.cluster.readings import NodeReading
-from resctrl_hooks.cluster.usage import NAMES, pods_of
-from resctrl_hooks.inventory.columns import MBM, value_in
-from resctrl_hooks.node.history.rows import Sampler
-from resctrl_hooks.node.slowdown.reader import NodeReader
-from resctrl_hooks.simulation import mounted
-from resctrl_hooks.simulation.machine import BYTES_PER_SECOND
+from resctrl_hooks.lab.simulation import mounted
+from resctrl_hooks.lab.simulation.machine import BYTES_PER_SECOND
+from resctrl_hooks.observe.cluster.api import MetricsPod
+from resctrl_hooks.observe.cluster.exposition import parse
+from resctrl_hooks.observe.cluster.nodes import NAMES as NODE_NAMES
+from resctrl_hooks.observe.cluster.nodes import node_of
+from resctrl_hooks.observe.cluster.readings import NodeReading
+from resctrl_hooks.observe.cluster.usage import NAMES, pods_of
+from resctrl_hooks.observe.inventory.columns import MBM, value_in
+from resctrl_hooks.observe.node.history.rows import Sampler
+from resctrl_hooks.observe.node.slowdown.reader import NodeReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from resctrl_hooks.node.slowdown.watched import Watched
+    from resctrl_hooks.observe.node.slowdown.watched import Watched
 
 pytestmark = pytest.mark.fuse
 

@@ -9,13 +9,13 @@ from hosts.killed_hook import each_kill_point
 from hosts.shared_node import SharedNode
 from hosts.simulated_kernel import Layout
 
-from resctrl_hooks.metrics.classes import class_totals
-from resctrl_hooks.node.reconcile.release import release_everything
-from resctrl_hooks.node.resctrl.assignment import Assignments
-from resctrl_hooks.node.resctrl.layouts import assignments_file
-from resctrl_hooks.node.sharing.released_counters import FILE
-from resctrl_hooks.node.snapshot.snapshot import take
-from resctrl_hooks.simulation.machine import BYTES_PER_SECOND
+from resctrl_hooks.core.node.reconcile.release import release_everything
+from resctrl_hooks.core.node.resctrl.assignment import Assignments
+from resctrl_hooks.core.node.resctrl.layouts import assignments_file
+from resctrl_hooks.core.node.sharing.released_counters import FILE
+from resctrl_hooks.lab.simulation.machine import BYTES_PER_SECOND
+from resctrl_hooks.observe.metrics.classes import class_totals
+from resctrl_hooks.observe.node.snapshot.snapshot import take
 
 if TYPE_CHECKING:
     from pathlib import Path

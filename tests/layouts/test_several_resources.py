@@ -7,14 +7,14 @@ import pytest
 from hosts.counter_tree import say_paths
 from hosts.monitored import MonitoredHost, plain_host
 
-from resctrl_hooks.cluster.api import MetricsPod
-from resctrl_hooks.cluster.exposition import parse
-from resctrl_hooks.cluster.readings import NodeReading
-from resctrl_hooks.cluster.usage import NAMES, pods_of
-from resctrl_hooks.inventory.columns import MBM, value_in
-from resctrl_hooks.inventory.usage import usage
-from resctrl_hooks.node.guard.snapshots import domains_of, traffic_of
-from resctrl_hooks.node.snapshot.snapshot import take
+from resctrl_hooks.observe.cluster.api import MetricsPod
+from resctrl_hooks.observe.cluster.exposition import parse
+from resctrl_hooks.observe.cluster.readings import NodeReading
+from resctrl_hooks.observe.cluster.usage import NAMES, pods_of
+from resctrl_hooks.observe.inventory.columns import MBM, value_in
+from resctrl_hooks.observe.inventory.usage import usage
+from resctrl_hooks.observe.node.guard.snapshots import domains_of, traffic_of
+from resctrl_hooks.observe.node.snapshot.snapshot import take
 
 
 def count(host: MonitoredHost, group: Path, total: int) -> None:

@@ -243,7 +243,7 @@ def test_refusal_of_the_kernel_is_never_a_raw_error(host: Host, monkeypatch: pyt
     def failing(*_: object) -> int:
         raise OSError(errno.EIO, "Input/output error", "/proc/7/stat")
 
-    monkeypatch.setattr("resctrl_hooks.node.resctrl.locked_key.start_time", failing)
+    monkeypatch.setattr("resctrl_hooks.core.node.resctrl.locked_key.start_time", failing)
     on = monitor(host)
     on.ensure_group("k")
     with pytest.raises(HookError, match="/proc/7/stat: Input/output error"):

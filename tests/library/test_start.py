@@ -14,7 +14,7 @@ import pytest
 
 from resctrl_hooks import Filesystem, Monitor
 from resctrl_hooks.errors import BadClassError, BadKeyError, ClassMismatchError, NoRMIDsError
-from resctrl_hooks.simulation import mounted
+from resctrl_hooks.lab.simulation import mounted
 
 pytestmark = pytest.mark.fuse
 FORKS = ["sh", "-c", "sleep 60 & echo $!; wait"]

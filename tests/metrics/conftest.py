@@ -17,8 +17,8 @@ from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.samples import Sample
 
-from resctrl_hooks.metrics.answers import NONE, Documents
-from resctrl_hooks.metrics.server import Server
+from resctrl_hooks.observe.metrics.answers import NONE, Documents
+from resctrl_hooks.observe.metrics.server import Server
 
 WEB, DB = "a" * 64, "b" * 64
 parse: Callable[[str], Iterator[Metric]] = openmetrics.text_string_to_metric_families  # it has no types
@@ -89,7 +89,7 @@ def full_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Monit
     guard, a counter without a number, a hook that failed, a pod that waits.
     """
     powercap = write_packages(tmp_path / "powercap", 5)
-    monkeypatch.setattr("resctrl_hooks.node.snapshot.packages.POWERCAP", powercap)
+    monkeypatch.setattr("resctrl_hooks.observe.node.snapshot.packages.POWERCAP", powercap)
     settings = {"classes": [{"name": "batch"}], "monitoring": {"capacity": {"*": 2e9}}}
     names = ("mon_groups/kepler", "gold/mon_groups", "info/L3_MON", "info/L3")
     sizes = {"info/L3_MON/num_rmids": "8", "info/L3/cbm_mask": "fff", "schemata": "L3:0=fff", "size": "L3:0=33554432"}

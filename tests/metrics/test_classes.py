@@ -10,10 +10,10 @@ from hosts.counter_tree import say, say_paths
 from hosts.monitored import KEYS, MonitoredHost, plain_host
 
 from metrics.conftest import scraped
-from resctrl_hooks.metrics.class_totals import ClassTotal, ClassTotals
-from resctrl_hooks.metrics.classes import class_totals
-from resctrl_hooks.node.resctrl.energy_baseline import baseline
-from resctrl_hooks.node.snapshot.snapshot import take
+from resctrl_hooks.core.node.resctrl.energy_baseline import baseline
+from resctrl_hooks.observe.metrics.class_totals import ClassTotal, ClassTotals
+from resctrl_hooks.observe.metrics.classes import class_totals
+from resctrl_hooks.observe.node.snapshot.snapshot import take
 
 ROOT, GOLD = "", "gold"
 TOTAL = "l3_mbm_total_bytes_total"

@@ -52,7 +52,7 @@ def test_most_connections_leave_every_pod_its_counters(host: MonitoredHost) -> N
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     arguments = ["x", "--config", str(host.config), "metrics", "--listen", f"127.0.0.1:{port}"]
-    code = f"{_START}import sys; sys.argv = {arguments!r}; from resctrl_hooks.cli import main; main()"
+    code = f"{_START}import sys; sys.argv = {arguments!r}; from resctrl_hooks.core.cli import main; main()"
     process = subprocess.Popen([sys.executable, "-c", code])
     try:
         for _ in range(300):

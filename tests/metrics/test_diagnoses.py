@@ -12,12 +12,12 @@ from hosts.monitored import KEYS, MonitoredHost, plain_host
 from prometheus_client import CollectorRegistry
 
 from metrics.conftest import served
-from resctrl_hooks.metrics import diagnoses
-from resctrl_hooks.metrics.diagnoses import diagnoses as document
-from resctrl_hooks.metrics.selection import EVERYTHING, Selection
-from resctrl_hooks.node.errors import LedgerError
-from resctrl_hooks.node.names import SLOWDOWN_STATUS
-from resctrl_hooks.slowdown.diagnosis import DIAGNOSES, LIST, Diagnosis
+from resctrl_hooks.core.node.errors import LedgerError
+from resctrl_hooks.core.node.names import SLOWDOWN_STATUS
+from resctrl_hooks.observe.metrics import diagnoses
+from resctrl_hooks.observe.metrics.diagnoses import diagnoses as document
+from resctrl_hooks.observe.metrics.selection import EVERYTHING, Selection
+from resctrl_hooks.observe.slowdown.diagnosis import DIAGNOSES, LIST, Diagnosis
 
 
 @pytest.fixture

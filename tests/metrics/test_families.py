@@ -10,15 +10,16 @@ from conftest import Host
 from prometheus_client.core import Metric
 
 from resctrl_hooks import __version__
+from resctrl_hooks.core.inventory.account import Account
+from resctrl_hooks.core.inventory.models import Pod
 from resctrl_hooks.core.metric import COUNTER, Histogram, Row
-from resctrl_hooks.inventory.account import Account
-from resctrl_hooks.inventory.guard import GuardedClass, GuardedDomain, GuardStatus
-from resctrl_hooks.inventory.models import Pod
-from resctrl_hooks.metrics import guard, nri, residents, self_metrics, slowdown
-from resctrl_hooks.metrics.families import families
-from resctrl_hooks.node import call_metrics
-from resctrl_hooks.node.guard.law import STATES
-from resctrl_hooks.nri.status import BOUNDS
+from resctrl_hooks.core.node import call_metrics
+from resctrl_hooks.nri.metrics import nri
+from resctrl_hooks.nri.node.status import BOUNDS
+from resctrl_hooks.observe.inventory.guard import GuardedClass, GuardedDomain, GuardStatus
+from resctrl_hooks.observe.metrics import guard, residents, self_metrics, slowdown
+from resctrl_hooks.observe.metrics.families import families
+from resctrl_hooks.observe.node.guard.law import STATES
 
 PAGE = Path(__file__).parents[2] / "docs/metrics.md"
 EVENTS = {

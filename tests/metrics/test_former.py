@@ -8,7 +8,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse
 from prometheus_client.registry import Collector
 
-from resctrl_hooks.metrics.former import with_former_names
+from resctrl_hooks.observe.metrics.former import with_former_names
 
 NAME, FORMER = "resctrl_counted_seconds", "resctrl_counter_seconds"
 FORMATS = [(generate_latest, parse), (generate_openmetrics, parse_openmetrics)]

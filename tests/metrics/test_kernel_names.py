@@ -10,11 +10,11 @@ from hosts.counter_tree import say
 from hosts.monitored import MonitoredHost, plain_host
 
 from metrics.conftest import scraped, served
-from resctrl_hooks.inventory.podman import podman_names
-from resctrl_hooks.metrics.collector import NodeCollector, registry_of
-from resctrl_hooks.node.container.names import stored_names
-from resctrl_hooks.node.names import name_text
-from resctrl_hooks.recording.files import read
+from resctrl_hooks.core.inventory.podman import podman_names
+from resctrl_hooks.core.node.container.names import stored_names
+from resctrl_hooks.core.node.names import name_text
+from resctrl_hooks.observe.metrics.collector import NodeCollector, registry_of
+from resctrl_hooks.observe.recording.files import read
 
 TEXTS = {
     b"\xff": r"\xff",

@@ -12,11 +12,11 @@ from hosts.monitored import KEYS, MonitoredHost, plain_host
 from prometheus_client import CollectorRegistry
 from prometheus_client.openmetrics.exposition import generate_latest
 
-import resctrl_hooks.node
+import resctrl_hooks.core.node
 from metrics.conftest import parse, samples_of
-from resctrl_hooks.metrics.collector import NodeCollector, registry_of
-from resctrl_hooks.metrics.self_metrics import REASONS
-from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.core.node.errors import HookError
+from resctrl_hooks.observe.metrics.collector import NodeCollector, registry_of
+from resctrl_hooks.observe.metrics.self_metrics import REASONS
 
 NASTY = 'a"b\\c\nd'
 
@@ -122,7 +122,7 @@ def test_failures_of_known_reasons_count_from_zero(host: MonitoredHost, stage: s
 
 
 def test_reasons_counted_from_zero_exist() -> None:
-    node = Path(resctrl_hooks.node.__file__).parent
+    node = Path(resctrl_hooks.core.node.__file__).parent
     defined = {
         one
         for path in node.rglob("*.py")

@@ -24,11 +24,11 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader, Sum
 
 from resctrl_hooks import Monitor
-from resctrl_hooks.cli import main
+from resctrl_hooks.core.cli import main
+from resctrl_hooks.core.node.resctrl.counters import Reading
+from resctrl_hooks.core.node.resctrl.monitor import Monitor as NodeMonitor
 from resctrl_hooks.errors import HookError, NotMountedError
-from resctrl_hooks.metrics.otlp import EndpointError, Pusher, endpoint_of
-from resctrl_hooks.node.resctrl.counters import Reading
-from resctrl_hooks.node.resctrl.monitor import Monitor as NodeMonitor
+from resctrl_hooks.observe.metrics.otlp import EndpointError, Pusher, endpoint_of
 from resctrl_hooks.otel import register
 
 KEY = KEYS[0]
@@ -166,7 +166,7 @@ def test_invalid_endpoint_is_wrong_use(host: MonitoredHost) -> None:
 
 
 def test_missing_extra_names_installation(host: MonitoredHost, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "resctrl_hooks.metrics.otlp", raising=False)
+    monkeypatch.delitem(sys.modules, "resctrl_hooks.observe.metrics.otlp", raising=False)
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.metric_exporter", None)
     result = CliRunner().invoke(main, ["--config", str(host.config), "metrics", "--otlp", "http://localhost:4318"])
     assert result.exit_code == 1

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from hosts.monitored import KEYS, MonitoredHost, host_of_one_pod
 
-from resctrl_hooks.metrics.otlp import Pusher
+from resctrl_hooks.observe.metrics.otlp import Pusher
 
 KEY = KEYS[0]
 PATH = "/opentelemetry/v1/metrics"

@@ -14,18 +14,18 @@ from hosts.monitored import plain_host
 from inventory.test_rates import ENERGY, OCCUPANCY, OTHER, TOTAL, reading
 from prometheus_client import Metric
 
-from resctrl_hooks.inventory.pod_names import PodName
-from resctrl_hooks.metrics import classes, collector
-from resctrl_hooks.metrics.answers import Fresh
-from resctrl_hooks.metrics.classes import package_family
-from resctrl_hooks.metrics.collector import NodeCollector
-from resctrl_hooks.metrics.pods import pod_families, turn_families
-from resctrl_hooks.metrics.selection import Selection
-from resctrl_hooks.metrics.server import _LONGEST_HEAD, _Head
-from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.resctrl.counters import UNAVAILABLE, Reading, slot_at
-from resctrl_hooks.node.snapshot.packages import Packages
-from resctrl_hooks.node.snapshot.snapshot import ClassCounts, Snapshot
+from resctrl_hooks.core.inventory.pod_names import PodName
+from resctrl_hooks.core.node.errors import HookError
+from resctrl_hooks.core.node.resctrl.counters import UNAVAILABLE, Reading, slot_at
+from resctrl_hooks.observe.metrics import classes, collector
+from resctrl_hooks.observe.metrics.answers import Fresh
+from resctrl_hooks.observe.metrics.classes import package_family
+from resctrl_hooks.observe.metrics.collector import NodeCollector
+from resctrl_hooks.observe.metrics.pods import pod_families, turn_families
+from resctrl_hooks.observe.metrics.selection import Selection
+from resctrl_hooks.observe.metrics.server import _LONGEST_HEAD, _Head
+from resctrl_hooks.observe.node.snapshot.packages import Packages
+from resctrl_hooks.observe.node.snapshot.snapshot import ClassCounts, Snapshot
 
 LOCAL = "mon_L3_00/mbm_local_bytes"
 

@@ -8,7 +8,7 @@ import pytest
 from hosts.monitored import MonitoredHost, plain_host
 
 from metrics.conftest import parse
-from resctrl_hooks.metrics.selection import Selection
+from resctrl_hooks.observe.metrics.selection import Selection
 
 ALL = {"l3_llc_occupancy_bytes", "l3_mbm_total_bytes", "l3_mbm_local_bytes", "resctrl_unavailable"}
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hosts.monitored import KEYS, MonitoredHost, plain_host
 
-from resctrl_hooks.metrics.self_metrics import REASONS, STAGES, own_families
+from resctrl_hooks.observe.metrics.self_metrics import REASONS, STAGES, own_families
 
 
 @pytest.fixture

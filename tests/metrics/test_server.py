@@ -17,11 +17,11 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families as parse_classic
 
 from metrics.conftest import Served, parse, served
-from resctrl_hooks.metrics import answers
-from resctrl_hooks.metrics import server as serving
-from resctrl_hooks.metrics.answers import Answer, Scrape
-from resctrl_hooks.metrics.collector import NodeCollector, registry_of
-from resctrl_hooks.metrics.server import ListenAddressError, Server, parse_address
+from resctrl_hooks.observe.metrics import answers
+from resctrl_hooks.observe.metrics import server as serving
+from resctrl_hooks.observe.metrics.answers import Answer, Scrape
+from resctrl_hooks.observe.metrics.collector import NodeCollector, registry_of
+from resctrl_hooks.observe.metrics.server import ListenAddressError, Server, parse_address
 
 
 @pytest.fixture

@@ -12,11 +12,11 @@ from hosts.faults import failing
 from hosts.monitored import KEYS, MonitoredHost, plain_host
 
 from metrics.conftest import scraped
-from resctrl_hooks.metrics.self_metrics import own_families
-from resctrl_hooks.node import call_metrics, retried
-from resctrl_hooks.node.file_shapes import COUNTERS
-from resctrl_hooks.node.resctrl import totals_file
-from resctrl_hooks.node.sampler.unsaved import NAME, Unsaved, read_unsaved
+from resctrl_hooks.core.node import call_metrics, retried
+from resctrl_hooks.core.node.file_shapes import COUNTERS
+from resctrl_hooks.core.node.resctrl import totals_file
+from resctrl_hooks.observe.metrics.self_metrics import own_families
+from resctrl_hooks.observe.node.sampler.unsaved import NAME, Unsaved, read_unsaved
 
 NUMBERS = [errno.ENOSPC, errno.EROFS, errno.EIO, errno.EDQUOT, errno.EACCES]
 POD, CLASS = "l3_mbm_total_bytes_total", "resctrl_class_l3_mbm_total_bytes_total"

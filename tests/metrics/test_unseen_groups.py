@@ -9,11 +9,11 @@ import pytest
 from hosts.counter_tree import say
 from hosts.monitored import KEYS, MonitoredHost, plain_host
 
-from resctrl_hooks.metrics.class_totals import ClassTotals
-from resctrl_hooks.metrics.classes import class_totals
-from resctrl_hooks.node.resctrl import counter_files
-from resctrl_hooks.node.snapshot import snapshot as snapshots
-from resctrl_hooks.node.snapshot.snapshot import take
+from resctrl_hooks.core.node.resctrl import counter_files
+from resctrl_hooks.observe.metrics.class_totals import ClassTotals
+from resctrl_hooks.observe.metrics.classes import class_totals
+from resctrl_hooks.observe.node.snapshot import snapshot as snapshots
+from resctrl_hooks.observe.node.snapshot.snapshot import take
 
 ROOT, GOLD = "", "gold"
 TOTAL = "mon_L3_00/mbm_total_bytes"
@@ -67,7 +67,7 @@ def refuse(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
         refused[:] = [end] if end else []
 
     monkeypatch.setattr(snapshots, "read_group", read_group)
-    monkeypatch.setattr("resctrl_hooks.node.resctrl.counter_totals.read_counters.__kwdefaults__", {
+    monkeypatch.setattr("resctrl_hooks.core.node.resctrl.counter_totals.read_counters.__kwdefaults__", {
         "by_class": True, "began": None, "read_one": read_group,
     })  # fmt: skip
     yield refuse
@@ -127,7 +127,7 @@ def test_pods_group_that_only_the_snapshot_can_read_is_not_foreign(
     def none(folder: str, slots: object) -> object:
         raise OSError(errno.ENFILE, os.strerror(errno.ENFILE), folder)
 
-    monkeypatch.setattr("resctrl_hooks.node.resctrl.counter_totals.read_counters.__kwdefaults__", {
+    monkeypatch.setattr("resctrl_hooks.core.node.resctrl.counter_totals.read_counters.__kwdefaults__", {
         "by_class": True, "began": None, "read_one": none,
     })  # fmt: skip
     assert take(host.context).foreign.keys() == {("", "theirs")}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from resctrl_hooks.node.ledger import Ledger
+from resctrl_hooks.core.node.ledger import Ledger
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from conftest import LAUNCH
 
-from resctrl_hooks.node import bytecode as compiled
-from resctrl_hooks.node.bytecode import compile_folder, compiled_name
+from resctrl_hooks.core.node import bytecode as compiled
+from resctrl_hooks.core.node.bytecode import compile_folder, compiled_name
 
 
 def test_name_identifies_interpreter_of_bytecode() -> None:

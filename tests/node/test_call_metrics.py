@@ -9,10 +9,10 @@ import pytest
 from conftest import ID, Host
 from hosts.faults import failing
 
-from resctrl_hooks.node import call_metrics
-from resctrl_hooks.node.errors import LedgerError
-from resctrl_hooks.node.ledger import Ledger
-from resctrl_hooks.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node import call_metrics
+from resctrl_hooks.core.node.errors import LedgerError
+from resctrl_hooks.core.node.ledger import Ledger
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 
 
 def test_calls_are_counted_by_stage_reason_and_duration(ledger: Ledger) -> None:

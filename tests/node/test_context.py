@@ -2,8 +2,8 @@
 
 from conftest import Host
 
-from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.log import ERROR, Log
+from resctrl_hooks.core.node.context import Context
+from resctrl_hooks.core.node.log import ERROR, Log
 
 
 def test_lock_wait_is_most_of_deadline_but_not_all(host: Host) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from resctrl_hooks.node.feature_table import FEATURES
+from resctrl_hooks.core.node.feature_table import FEATURES
 
 PACKAGE = Path(__file__).parents[2] / "resctrl_hooks"
 ENGINES = (

@@ -3,8 +3,8 @@ import errno
 import pytest
 
 import resctrl_hooks.errors
-from resctrl_hooks.node import error_types, errors
-from resctrl_hooks.node.errors import (
+from resctrl_hooks.core.node import error_types, errors
+from resctrl_hooks.core.node.errors import (
     BY_ERRNO,
     BadClassError,
     BadKeyError,

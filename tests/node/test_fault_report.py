@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from conftest import Host, standard_streams
 
-from resctrl_hooks.node import call_metrics
-from resctrl_hooks.node.errors import LedgerError
-from resctrl_hooks.node.fault_report import as_hook_error, describe, lacks_root, report
-from resctrl_hooks.node.refusals import recent_refusals
-from resctrl_hooks.node.settings import DEFAULTS, load
+from resctrl_hooks.core.node import call_metrics
+from resctrl_hooks.core.node.errors import LedgerError
+from resctrl_hooks.core.node.fault_report import as_hook_error, describe, lacks_root, report
+from resctrl_hooks.core.node.refusals import recent_refusals
+from resctrl_hooks.core.node.settings import DEFAULTS, load
 
 NAMES = {"id": "c1"}
 

@@ -2,9 +2,9 @@
 
 from typing import Any, cast
 
-from resctrl_hooks.node.feature import SKIP, Feature, Step
-from resctrl_hooks.node.feature_table import FEATURES
-from resctrl_hooks.node.registry import feature_named
+from resctrl_hooks.core.node.feature import SKIP, Feature, Step
+from resctrl_hooks.core.node.feature_table import FEATURES
+from resctrl_hooks.core.node.registry import feature_named
 
 
 def test_only_monitoring_is_on_by_default() -> None:

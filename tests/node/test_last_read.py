@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 from hosts.shared_node import SharedNode
 
-from resctrl_hooks.node import lifecycle
-from resctrl_hooks.node.resctrl.totals_file import LOCK
-from resctrl_hooks.simulation.machine import BYTES_PER_SECOND
+from resctrl_hooks.core.node import lifecycle
+from resctrl_hooks.core.node.resctrl.totals_file import LOCK
+from resctrl_hooks.lab.simulation.machine import BYTES_PER_SECOND
 
 if TYPE_CHECKING:
     from pathlib import Path

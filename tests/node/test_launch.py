@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 from conftest import LAUNCH, PYTHON
 
-from resctrl_hooks.node import launch
-from resctrl_hooks.node.bytecode import compile_folder
+from resctrl_hooks.core.node import launch
+from resctrl_hooks.core.node.bytecode import compile_folder
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -58,14 +58,14 @@ def test_modules_come_from_compiled_file_first(tmp_path: Path) -> None:
         *PYTHON[:1],
         "-c",
         (
-            "import sys; sys.path.insert(0, sys.argv[1]); from resctrl_hooks.node import bytecode as compiled; "
+            "import sys; sys.path.insert(0, sys.argv[1]); from resctrl_hooks.core.node import bytecode as compiled; "
             "compiled.compile_folder(sys.argv[2])"
         ),
     ]
     subprocess.run([*script, str(LAUNCH.parents[2]), str(target)], check=True)
     (room / "main.py").write_text("def start(): print('plain')")
     done = subprocess.run([*PYTHON, str(room / "launch.py")], capture_output=True, check=True, env={}, text=True)
-    assert done.stdout.split()[:2] == ["compiled", "resctrl_hooks.node.main"]
+    assert done.stdout.split()[:2] == ["compiled", "resctrl_hooks.core.node.main"]
     (target / f"compiled.{sys.implementation.cache_tag}").unlink(missing_ok=True)
     for compiled in target.glob("compiled.*"):
         compiled.unlink()
@@ -140,13 +140,13 @@ def test_group_that_is_damaged_comes_from_its_sources(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"damaged")
     with (tmp_path / "x").open("rb") as file:
         finder = launch.CompiledFinder(file.fileno(), 0, b"", {}, (((".node.x",), 0, 7),))
-        assert finder.find_spec("resctrl_hooks.node.x") is None
+        assert finder.find_spec("resctrl_hooks.core.node.x") is None
 
 
 def test_other_modules_are_located_on_first_import() -> None:
     finder = launch.CompiledFinder(-1, 0, b"damaged", {})
     with pytest.raises((ValueError, EOFError, TypeError)):
-        finder.find_spec("resctrl_hooks.node.x")
+        finder.find_spec("resctrl_hooks.core.node.x")
 
 
 def test_missing_compiled_file_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,7 +162,7 @@ def test_c_modules_are_created_by_their_loaders(tmp_path: Path) -> None:
     script = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from resctrl_hooks.node import launch
+from resctrl_hooks.core.node import launch
 library = __import__("_json").__spec__.origin
 for name in ("errno", "_json", "_socket"):
     sys.modules.pop(name, None)

@@ -11,13 +11,13 @@ from hosts.faults import Fail, failing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resctrl_hooks.node.errors import LedgerError, LockTimeoutError
-from resctrl_hooks.node.flags import age as age_of
-from resctrl_hooks.node.flags import set_flag, touch
-from resctrl_hooks.node.ledger import Ledger
-from resctrl_hooks.node.locks import lock_name
-from resctrl_hooks.node.names import default_key_validator
-from resctrl_hooks.node.pointers import forget, forget_unusable, has_member
+from resctrl_hooks.core.node.errors import LedgerError, LockTimeoutError
+from resctrl_hooks.core.node.flags import age as age_of
+from resctrl_hooks.core.node.flags import set_flag, touch
+from resctrl_hooks.core.node.ledger import Ledger
+from resctrl_hooks.core.node.locks import lock_name
+from resctrl_hooks.core.node.names import default_key_validator
+from resctrl_hooks.core.node.pointers import forget, forget_unusable, has_member
 
 IDS = st.text("abcXYZ019_+.-", min_size=1, max_size=200).filter(default_key_validator)
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from conftest import BOOT, POD_CGROUP, Host
 
-from resctrl_hooks.node import lifecycle
-from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.errors import DeadlineError, HookError, LockTimeoutError
-from resctrl_hooks.node.feature import Step
-from resctrl_hooks.node.flags import age, set_flag
-from resctrl_hooks.node.lifecycle import (
+from resctrl_hooks.core.node import lifecycle
+from resctrl_hooks.core.node.context import Context
+from resctrl_hooks.core.node.errors import DeadlineError, HookError, LockTimeoutError
+from resctrl_hooks.core.node.feature import Step
+from resctrl_hooks.core.node.flags import age, set_flag
+from resctrl_hooks.core.node.lifecycle import (
     forget,
     is_of_earlier_run,
     looks_dead,
@@ -127,7 +127,7 @@ def test_hook_without_rmid_examines_a_part_of_many_keys_and_none_twice(
         tracked(host, cgroup="/a", key=f"k{number}")
     context = host.context()
     looked: list[str] = []
-    monkeypatch.setattr("resctrl_hooks.node.lifecycle.looks_dead", lambda _, key: looked.append(key))
+    monkeypatch.setattr("resctrl_hooks.core.node.lifecycle.looks_dead", lambda _, key: looked.append(key))
     assert make_room(context, "mine") == 0
     assert len(set(looked)) == 64
     assert make_room(context, "mine") == 0

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from hosts.faults import Fail
 
-from resctrl_hooks.node.errors import LockTimeoutError
-from resctrl_hooks.node.ledger import Ledger
-from resctrl_hooks.node.locks import KeyLock, lock_name
+from resctrl_hooks.core.node.errors import LockTimeoutError
+from resctrl_hooks.core.node.ledger import Ledger
+from resctrl_hooks.core.node.locks import KeyLock, lock_name
 
 
 def test_lock_wait_ends_at_timeout(ledger: Ledger) -> None:

@@ -9,10 +9,10 @@ from conftest import standard_streams
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resctrl_hooks.node import log as module
-from resctrl_hooks.node import plain_log
-from resctrl_hooks.node.log import DEBUG, ERROR, INFO, NOTICE, WARNING, Log, silent
-from resctrl_hooks.node.plain_log import to_stderr
+from resctrl_hooks.core.node import log as module
+from resctrl_hooks.core.node import plain_log
+from resctrl_hooks.core.node.log import DEBUG, ERROR, INFO, NOTICE, WARNING, Log, silent
+from resctrl_hooks.core.node.plain_log import to_stderr
 
 
 class Daemon:

@@ -7,8 +7,8 @@ import pytest
 from conftest import Host, standard_streams
 from hosts.faults import Fail
 
-from resctrl_hooks.node import main
-from resctrl_hooks.node.hook import call as hook
+from resctrl_hooks.core.node import main
+from resctrl_hooks.core.node.hook import call as hook
 
 
 @pytest.mark.parametrize("arguments", [[], ["nonsense"], ["hook", "more"], ["--config"], ["--config", "x"], ["-h"]])
@@ -21,12 +21,12 @@ def test_wrong_use_prints_usage(arguments: list[str]) -> None:
 @pytest.mark.parametrize(
     "command, module, function",
     [
-        ("reconcile", "node.reconcile.command", "reconcile_command"),
-        ("watch", "node.watch.command", "watch_command"),
-        ("guard", "node.sampler.command", "guard_command"),
-        ("release", "node.reconcile.release", "release_command"),
-        ("compile", "node.bytecode", "compile_command"),
-        ("nri", "nri.command", "nri_command"),
+        ("reconcile", "core.node.reconcile.command", "reconcile_command"),
+        ("watch", "core.node.watch.command", "watch_command"),
+        ("guard", "observe.node.sampler.command", "guard_command"),
+        ("release", "core.node.reconcile.release", "release_command"),
+        ("compile", "core.node.bytecode", "compile_command"),
+        ("nri", "nri.node.command", "nri_command"),
     ],
 )
 def test_command_has_its_own_module(monkeypatch: pytest.MonkeyPatch, command: str, module: str, function: str) -> None:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resctrl_hooks.node.names import (
+from resctrl_hooks.core.node.names import (
     canonical_pod_uid,
     default_key_validator,
     is_hex,

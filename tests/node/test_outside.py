@@ -13,12 +13,12 @@ from hosts import crun
 from hosts.memtierd import OTHER, MemtierdHost
 from hosts.processes import is_alive, wait_until
 
-from resctrl_hooks.node import locks
-from resctrl_hooks.node.errors import DeadlineError, LockTimeoutError
-from resctrl_hooks.node.features.memtierd import feature as memtierd
-from resctrl_hooks.node.features.memtierd import start as starting
-from resctrl_hooks.node.outside import Outside
-from resctrl_hooks.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node import locks
+from resctrl_hooks.core.node.errors import DeadlineError, LockTimeoutError
+from resctrl_hooks.core.node.features.memtierd import feature as memtierd
+from resctrl_hooks.core.node.features.memtierd import start as starting
+from resctrl_hooks.core.node.outside import Outside
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 
 
 @pytest.fixture

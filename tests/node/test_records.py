@@ -16,13 +16,13 @@ from hosts.machines import MACHINES
 from hosts.placed import id_of
 from pydantic import ConfigDict, TypeAdapter
 
-from resctrl_hooks.node import call_metrics, node_records, records
-from resctrl_hooks.node.feature_table import FEATURES
-from resctrl_hooks.node.refusals import FILE as REFUSALS
-from resctrl_hooks.node.refusals import record_refusal
-from resctrl_hooks.node.sharing.claims import begin_to_wait
-from resctrl_hooks.nri.status import NAME as NRI
-from resctrl_hooks.nri.status import Status
+from resctrl_hooks.core.node import call_metrics, node_records, records
+from resctrl_hooks.core.node.feature_table import FEATURES
+from resctrl_hooks.core.node.refusals import FILE as REFUSALS
+from resctrl_hooks.core.node.refusals import record_refusal
+from resctrl_hooks.core.node.sharing.claims import begin_to_wait
+from resctrl_hooks.nri.node.status import NAME as NRI
+from resctrl_hooks.nri.node.status import Status
 
 PROJECT = Path(__file__).parents[2]
 PACKAGE = PROJECT / "resctrl_hooks"

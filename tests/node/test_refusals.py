@@ -9,11 +9,11 @@ import pytest
 from conftest import BOTH_POLICIES, ID, UID, Host, state
 from hosts.faults import Fail
 
-from resctrl_hooks.node import refusals
-from resctrl_hooks.node.call_metrics import read
-from resctrl_hooks.node.errors import DeadlineError
-from resctrl_hooks.node.hook import call
-from resctrl_hooks.node.refusals import FILE, OLD, RefusedError, reasons_of, recent_refusals, record_refusal
+from resctrl_hooks.core.node import refusals
+from resctrl_hooks.core.node.call_metrics import read
+from resctrl_hooks.core.node.errors import DeadlineError
+from resctrl_hooks.core.node.hook import call
+from resctrl_hooks.core.node.refusals import FILE, OLD, RefusedError, reasons_of, recent_refusals, record_refusal
 
 NAMES = {"namespace": "shop", "pod": "web-0", "container": "c0", "id": ID, "key": UID}
 
@@ -63,7 +63,7 @@ def test_refusal_by_internal_error_is_recorded(
     host: Host, pod: dict[str, Any], fail: Fail, policy: str, code: int
 ) -> None:
     host.configure(failurePolicy=policy)
-    fail("resctrl_hooks.node.hook.create_runtime", "create_runtime", ZeroDivisionError("a bug"))
+    fail("resctrl_hooks.core.node.hook.create_runtime", "create_runtime", ZeroDivisionError("a bug"))
     assert host.call(pod).code == code
     found = recent_refusals(str(host.state))
     assert [one["key"] for one in found] == ([UID] if code else [])

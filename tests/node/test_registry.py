@@ -3,14 +3,14 @@ from typing import Any
 import pytest
 from conftest import ID, crio_annotations
 
-from resctrl_hooks.node.container.oci import Bundle, State
-from resctrl_hooks.node.container.workload import derive
-from resctrl_hooks.node.failure_policies import failure_policy
-from resctrl_hooks.node.feature import Feature, Step
-from resctrl_hooks.node.feature_table import FEATURES
-from resctrl_hooks.node.features import monitoring
-from resctrl_hooks.node.registry import feature_named, features_in_use, serves
-from resctrl_hooks.node.settings import Settings
+from resctrl_hooks.core.node.container.oci import Bundle, State
+from resctrl_hooks.core.node.container.workload import derive
+from resctrl_hooks.core.node.failure_policies import failure_policy
+from resctrl_hooks.core.node.feature import Feature, Step
+from resctrl_hooks.core.node.feature_table import FEATURES
+from resctrl_hooks.core.node.features import monitoring
+from resctrl_hooks.core.node.registry import feature_named, features_in_use, serves
+from resctrl_hooks.core.node.settings import Settings
 
 
 def test_step_is_restored_from_record() -> None:

@@ -10,23 +10,23 @@ import pytest
 from conftest import Host
 from hosts.placed import CPUS, PlacedHost, id_of
 
-from resctrl_hooks.node import set_aside
-from resctrl_hooks.node.container.recorded import recorded_workload
-from resctrl_hooks.node.container.workload import workload_of
-from resctrl_hooks.node.features.placement import placing, request
-from resctrl_hooks.node.features.scheduling import Scheduling
-from resctrl_hooks.node.reconcile import discovery
-from resctrl_hooks.node.reconcile.reconcile import reconcile
-from resctrl_hooks.node.reconcile.report import Options
-from resctrl_hooks.node.set_aside import FILE, FIRST_PAUSE, LONGEST_PAUSE
+from resctrl_hooks.core.node import set_aside
+from resctrl_hooks.core.node.container.recorded import recorded_workload
+from resctrl_hooks.core.node.container.workload import workload_of
+from resctrl_hooks.core.node.features.scheduling import Scheduling
+from resctrl_hooks.core.node.reconcile import discovery
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node.reconcile.report import Options
+from resctrl_hooks.core.node.set_aside import FILE, FIRST_PAUSE, LONGEST_PAUSE
+from resctrl_hooks.placement.node import placing, request
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from resctrl_hooks.node.container.workload import Workload
-    from resctrl_hooks.node.features.placement.policy import Request
-    from resctrl_hooks.node.reconcile.report import Report
-    from resctrl_hooks.node.settings import Settings
+    from resctrl_hooks.core.node.container.workload import Workload
+    from resctrl_hooks.core.node.reconcile.report import Report
+    from resctrl_hooks.core.node.settings import Settings
+    from resctrl_hooks.placement.node.policy import Request
 
 
 class Node(PlacedHost):

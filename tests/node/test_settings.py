@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from resctrl_hooks.node import feature_table
-from resctrl_hooks.node.errors import SettingsError
-from resctrl_hooks.node.feature_table import FEATURES
-from resctrl_hooks.node.permissions import allows, check_allowed
-from resctrl_hooks.node.settings import (
+from resctrl_hooks.core.node import feature_table
+from resctrl_hooks.core.node.errors import SettingsError
+from resctrl_hooks.core.node.feature_table import FEATURES
+from resctrl_hooks.core.node.permissions import allows, check_allowed
+from resctrl_hooks.core.node.settings import (
     DEFAULT_CONFIG,
     DEFAULTS,
     Settings,
@@ -116,7 +116,7 @@ def test_last_valid_settings_lie_next_to_relative_path(tmp_path: Path, monkeypat
 
 def test_missing_default_file_means_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     default = str(tmp_path / "config.yaml")
-    monkeypatch.setattr("resctrl_hooks.node.settings.DEFAULT_CONFIG", default)
+    monkeypatch.setattr("resctrl_hooks.core.node.settings.DEFAULT_CONFIG", default)
     settings, problem = load(default)
     assert (settings.path, problem) == ("", "")
 
@@ -276,7 +276,7 @@ def test_settings_can_be_a_link_of_root(tmp_path: Path) -> None:
 def test_unapplied_settings_are_reported_as_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     default = tmp_path / "config.yaml"
     default.touch()
-    monkeypatch.setattr("resctrl_hooks.node.settings.DEFAULT_CONFIG", str(default))
+    monkeypatch.setattr("resctrl_hooks.core.node.settings.DEFAULT_CONFIG", str(default))
     said = f"{default} has never been applied; the defaults apply; run `resctrl-hook config apply`"
     assert load(str(default))[1] == said
 

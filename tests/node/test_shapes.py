@@ -9,9 +9,9 @@ from typing import Any, NotRequired, get_args, get_origin, get_type_hints
 import pytest
 from typing_extensions import is_typeddict
 
-from resctrl_hooks.node import file_shapes, record_shapes, shapes
-from resctrl_hooks.node.watch.status import SHAPE as WATCH
-from resctrl_hooks.nri.status import SHAPE as NRI
+from resctrl_hooks.core.node import file_shapes, record_shapes, shapes
+from resctrl_hooks.core.node.watch.status import SHAPE as WATCH
+from resctrl_hooks.nri.node.status import SHAPE as NRI
 
 NODE = Path(shapes.__file__).parent
 LEAVES = {str: "", int: 1, float: 0.5, bool: True, Any: {}}

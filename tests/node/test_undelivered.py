@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from conftest import ID, POD_CGROUP, UID, Host, crio_annotations, state
 
-from resctrl_hooks.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 
 SLOW = {"enabled": True, "classes": {"slow": [{"weight": 20}]}, "defaults": {"namespaces": {"shop": "slow"}}}
 WORDS = (
@@ -24,7 +24,7 @@ def node(host: Host, **section: Any) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def without_blockio(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "resctrl_hooks.node.features.blockio", None)
+    monkeypatch.setitem(sys.modules, "resctrl_hooks.core.node.features.blockio", None)
 
 
 def test_hook_creates_the_group_and_says_what_is_missing(host: Host) -> None:

@@ -12,11 +12,11 @@ from hosts.machines import machine, write_sysfs
 from hosts.processes import wait_until
 
 from nri.fake_runtime import FakeRuntime, Peer
-from resctrl_hooks.node.host.notify import Notify
-from resctrl_hooks.nri.plugin import NodePlugin
-from resctrl_hooks.nri.protobuf import encode
-from resctrl_hooks.nri.status import Status
-from resctrl_hooks.nri.worker import unpack
+from resctrl_hooks.core.node.host.notify import Notify
+from resctrl_hooks.nri.node.plugin import NodePlugin
+from resctrl_hooks.nri.node.protobuf import encode
+from resctrl_hooks.nri.node.status import Status
+from resctrl_hooks.nri.node.worker import unpack
 
 Answer = tuple[int, bytes, bytes]
 """Code, payload and updates of other containers."""

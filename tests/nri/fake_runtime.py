@@ -4,8 +4,8 @@ import os
 import socket
 from typing import Any
 
-from resctrl_hooks.nri import multiplexer, ttrpc
-from resctrl_hooks.nri.protobuf import decode, encode
+from resctrl_hooks.nri.node import multiplexer, ttrpc
+from resctrl_hooks.nri.node.protobuf import decode, encode
 
 PLUGIN_SERVICE = "nri.pkg.api.v1alpha1.Plugin"
 Answer = tuple[int, str, bytes]

@@ -11,18 +11,18 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from resctrl_hooks.node.host.notify import Notify
-from resctrl_hooks.nri import ttrpc, workers
-from resctrl_hooks.nri.connection import Connection
-from resctrl_hooks.nri.gap import Gap
-from resctrl_hooks.nri.protobuf import decode, encode
-from resctrl_hooks.nri.resident import Resident
-from resctrl_hooks.nri.service import Service
-from resctrl_hooks.nri.worker import pack
-from resctrl_hooks.nri.workers import Workers
+from resctrl_hooks.core.node.host.notify import Notify
+from resctrl_hooks.nri.node import ttrpc, workers
+from resctrl_hooks.nri.node.connection import Connection
+from resctrl_hooks.nri.node.gap import Gap
+from resctrl_hooks.nri.node.protobuf import decode, encode
+from resctrl_hooks.nri.node.resident import Resident
+from resctrl_hooks.nri.node.service import Service
+from resctrl_hooks.nri.node.worker import pack
+from resctrl_hooks.nri.node.workers import Workers
 
 if TYPE_CHECKING:
-    from resctrl_hooks.nri.worker import Reply
+    from resctrl_hooks.nri.node.worker import Reply
 
 HANDLED = ("CreateContainer", "StartContainer", "StopContainer", "RemovePodSandbox")
 

@@ -20,9 +20,9 @@ from nri.conftest import (
     plugin_of,
     served,
 )
-from resctrl_hooks.nri.adjustments import AdjustmentError, adjustment, check_owner, respecting
-from resctrl_hooks.nri.protobuf import decode, encode
-from resctrl_hooks.nri.workload import workload_of
+from resctrl_hooks.nri.node.adjustments import AdjustmentError, adjustment, check_owner, respecting
+from resctrl_hooks.nri.node.protobuf import decode, encode
+from resctrl_hooks.nri.node.workload import workload_of
 
 pytestmark = pytest.mark.usefixtures("alarm")
 

@@ -14,15 +14,15 @@ import pytest
 from conftest import Host
 from hosts.faults import Fail
 
-from resctrl_hooks.node.errors import LedgerError, SettingsError
-from resctrl_hooks.node.host.instance import RunningError
-from resctrl_hooks.node.ledger import Ledger
-from resctrl_hooks.node.settings import Settings, load
-from resctrl_hooks.nri import command
-from resctrl_hooks.nri import status as status_module
-from resctrl_hooks.nri.command import nri_command, parse
-from resctrl_hooks.nri.status import BOUNDS, Status
-from resctrl_hooks.nri.wanted import adjusts, specified_by
+from resctrl_hooks.core.node.errors import LedgerError, SettingsError
+from resctrl_hooks.core.node.host.instance import RunningError
+from resctrl_hooks.core.node.ledger import Ledger
+from resctrl_hooks.core.node.settings import Settings, load
+from resctrl_hooks.nri.node import command
+from resctrl_hooks.nri.node import status as status_module
+from resctrl_hooks.nri.node.command import nri_command, parse
+from resctrl_hooks.nri.node.status import BOUNDS, Status
+from resctrl_hooks.nri.node.wanted import adjusts, specified_by
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_exec_watcher_follows_the_settings(host: Host, monkeypatch: pytest.Monke
         ends.extend([until(SimpleNamespace(is_on=True)), until(SimpleNamespace(is_on=False))])
         raise RunningError(7)
 
-    monkeypatch.setattr("resctrl_hooks.node.watch.command.watch", watch)
+    monkeypatch.setattr("resctrl_hooks.core.node.watch.command.watch", watch)
     monkeypatch.setattr(posix, "getppid", os.getpid)
     companion.run()
     monkeypatch.setattr(posix, "getppid", lambda: 1)

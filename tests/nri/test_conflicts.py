@@ -24,8 +24,8 @@ from nri.conftest import (
     synchronized,
 )
 from nri.sessions import CRIO, session
-from resctrl_hooks.cli import main
-from resctrl_hooks.nri.protobuf import decode, encode
+from resctrl_hooks.core.cli import main
+from resctrl_hooks.nri.node.protobuf import decode, encode
 
 pytestmark = pytest.mark.usefixtures("alarm")
 HIGH = 200 << 20

@@ -22,12 +22,12 @@ from nri.conftest import (
     synchronized,
 )
 from nri.fake_runtime import Peer
-from resctrl_hooks.node.features.placement import specified as specified_module
-from resctrl_hooks.node.features.placement.specified import specified
-from resctrl_hooks.node.host.cpulist import parse_list
-from resctrl_hooks.nri import multiplexer, ttrpc
-from resctrl_hooks.nri.plugin import NodePlugin
-from resctrl_hooks.nri.protobuf import decode, encode
+from resctrl_hooks.core.node.host.cpulist import parse_list
+from resctrl_hooks.nri.node import multiplexer, ttrpc
+from resctrl_hooks.nri.node.plugin import NodePlugin
+from resctrl_hooks.nri.node.protobuf import decode, encode
+from resctrl_hooks.placement.node import specified as specified_module
+from resctrl_hooks.placement.node.specified import specified
 
 pytestmark = pytest.mark.usefixtures("alarm")
 Place = Callable[..., NodePlugin]

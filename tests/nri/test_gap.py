@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from resctrl_hooks.nri import gap as module
-from resctrl_hooks.nri.gap import FIRST, LONGEST_WITHOUT_CONNECTION, Gap
+from resctrl_hooks.nri.node import gap as module
+from resctrl_hooks.nri.node.gap import FIRST, LONGEST_WITHOUT_CONNECTION, Gap
 
 
 class Passes:

@@ -12,18 +12,18 @@ from conftest import GROUP, ID, POD_CGROUP, UID, Host
 from hosts.faults import Fail
 
 from nri.conftest import FAIL, IN_BATCH, POD, message, placement, plugin_of, served
-from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.errors import DeadlineError, LedgerError, NotArrivedError
-from resctrl_hooks.node.features.placement import specified
-from resctrl_hooks.node.features.placement.allocations import LOCK
-from resctrl_hooks.node.hook import deadline
-from resctrl_hooks.node.refusals import recent_refusals
-from resctrl_hooks.node.resctrl.filesystem import Resctrl
-from resctrl_hooks.node.resctrl.locked_key import LockedKey
-from resctrl_hooks.nri import creation, events
-from resctrl_hooks.nri.plugin import NodePlugin
-from resctrl_hooks.nri.protobuf import decode, encode
-from resctrl_hooks.nri.worker import pack
+from resctrl_hooks.core.node.context import Context
+from resctrl_hooks.core.node.errors import DeadlineError, LedgerError, NotArrivedError
+from resctrl_hooks.core.node.hook import deadline
+from resctrl_hooks.core.node.refusals import recent_refusals
+from resctrl_hooks.core.node.resctrl.filesystem import Resctrl
+from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
+from resctrl_hooks.nri.node import creation, events
+from resctrl_hooks.nri.node.plugin import NodePlugin
+from resctrl_hooks.nri.node.protobuf import decode, encode
+from resctrl_hooks.nri.node.worker import pack
+from resctrl_hooks.placement.node import specified
+from resctrl_hooks.placement.node.allocations import LOCK
 
 pytestmark = pytest.mark.usefixtures("alarm")
 Serve = Callable[..., tuple[int, bytes]]

@@ -9,10 +9,10 @@ from hosts.machines import machine, write_sysfs
 
 from nri.conftest import POD, log
 from nri.test_adjustments import adjusted
-from resctrl_hooks.config.check import check_text
-from resctrl_hooks.node.host.cpulist import format_list, parse_list
-from resctrl_hooks.node.host.topology_sysfs import read_topology
-from resctrl_hooks.nri.memory_policy import MemoryPolicyError, memory_policy, nodes_of
+from resctrl_hooks.core.config.check import check_text
+from resctrl_hooks.core.node.host.cpulist import format_list, parse_list
+from resctrl_hooks.core.node.host.topology_sysfs import read_topology
+from resctrl_hooks.nri.node.memory_policy import MemoryPolicyError, memory_policy, nodes_of
 
 pytestmark = pytest.mark.usefixtures("alarm")
 NRI = (0, 12)

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from nri.sessions import MESSAGES, Sent
-from resctrl_hooks.nri import messages
-from resctrl_hooks.nri.protobuf import decode, encode
+from resctrl_hooks.nri.node import messages
+from resctrl_hooks.nri.node.protobuf import decode, encode
 
 HEAD = 10  # of a ttrpc message
 NOTHING = "SynchronizeResponse"

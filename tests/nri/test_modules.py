@@ -9,20 +9,24 @@ from typing import Any
 import pytest
 from conftest import Host
 
-from resctrl_hooks import nri
-from resctrl_hooks.node.parts import PARTS
+from resctrl_hooks.core.node.parts import PARTS
+from resctrl_hooks.nri import node as nri
 
 CODE = """
 import sys
-from resctrl_hooks.node.host.notify import Notify
-from resctrl_hooks.nri import command, plugin
-from resctrl_hooks.nri.status import Status
+from resctrl_hooks.core.node.host.notify import Notify
+from resctrl_hooks.nri.node import command, plugin
+from resctrl_hooks.nri.node.status import Status
 plugin.NodePlugin("p", "97", sys.argv[1], notify=Notify(), status=Status(sys.argv[2], ""), stderr=False)
 print(*(name.removeprefix("resctrl_hooks.") for name in sys.modules))
 """
-FOR_CREATIONS = {"nri.creation", "nri.adjustments"}
-FOR_CPUSETS = {"node.features.placement.allocations", "node.features.placement.specified"}
-FOR_FEW = FOR_CREATIONS | FOR_CPUSETS | {"node.watch.watcher", "node.reconcile.reconcile", "node.features.rdt_class"}
+FOR_CREATIONS = {"nri.node.creation", "nri.node.adjustments"}
+FOR_CPUSETS = {"placement.node.allocations", "placement.node.specified"}
+FOR_FEW = (
+    FOR_CREATIONS
+    | FOR_CPUSETS
+    | {"core.node.watch.watcher", "core.node.reconcile.reconcile", "core.node.features.rdt_class"}
+)
 
 
 @pytest.mark.parametrize(
@@ -31,7 +35,7 @@ FOR_FEW = FOR_CREATIONS | FOR_CPUSETS | {"node.watch.watcher", "node.reconcile.r
         ({}, set()),
         ({"failurePolicy": "fail"}, FOR_CREATIONS),
         ({"nri": {"adjust": ["placement"]}, "placement": {"enabled": True}}, FOR_CREATIONS | FOR_CPUSETS),
-        ({"rdt": {"enabled": True}}, {"node.features.rdt_class"}),
+        ({"rdt": {"enabled": True}}, {"core.node.features.rdt_class"}),
     ],
     ids=["defaults", "refusals", "adjustments", "a feature"],
 )

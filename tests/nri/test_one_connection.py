@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from nri.fake_runtime import PLUGIN_SERVICE
-from resctrl_hooks.nri import connection as connection_module
-from resctrl_hooks.nri import multiplexer, ttrpc
-from resctrl_hooks.nri import resident as resident_module
-from resctrl_hooks.nri import service as module
-from resctrl_hooks.nri.connection import SERVICE, ClosedError, Connection
-from resctrl_hooks.nri.event import EVENTS
-from resctrl_hooks.nri.protobuf import WireError, encode
-from resctrl_hooks.nri.resident import Resident
-from resctrl_hooks.nri.service import RegistrationError, ResubscribeError, Service
-from resctrl_hooks.nri.worker import NOT_YET, pack
+from resctrl_hooks.nri.node import connection as connection_module
+from resctrl_hooks.nri.node import multiplexer, ttrpc
+from resctrl_hooks.nri.node import resident as resident_module
+from resctrl_hooks.nri.node import service as module
+from resctrl_hooks.nri.node.connection import SERVICE, ClosedError, Connection
+from resctrl_hooks.nri.node.event import EVENTS
+from resctrl_hooks.nri.node.protobuf import WireError, encode
+from resctrl_hooks.nri.node.resident import Resident
+from resctrl_hooks.nri.node.service import RegistrationError, ResubscribeError, Service
+from resctrl_hooks.nri.node.worker import NOT_YET, pack
 
 Sent = tuple[str, Any]
 

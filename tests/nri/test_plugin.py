@@ -9,16 +9,16 @@ from conftest import GROUP, ID, POD_CGROUP, UID, Host
 from node.container.test_author_input import VARIABLES
 
 from nri.conftest import FAIL, NOTHING, POD, RDT, answer_of, asking, container, log, message, plugin_of, served
-from resctrl_hooks.node import call_metrics, lifecycle
-from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.ledger import Ledger
-from resctrl_hooks.node.refusals import recent_refusals
-from resctrl_hooks.nri import events
-from resctrl_hooks.nri import plugin as module
-from resctrl_hooks.nri.event import EVENTS, Event, container_of, has_record, mask_of
-from resctrl_hooks.nri.protobuf import decode, encode
-from resctrl_hooks.nri.worker import NOT_YET
-from resctrl_hooks.nri.workload import READ, cgroup_of, workload_of
+from resctrl_hooks.core.node import call_metrics, lifecycle
+from resctrl_hooks.core.node.errors import HookError
+from resctrl_hooks.core.node.ledger import Ledger
+from resctrl_hooks.core.node.refusals import recent_refusals
+from resctrl_hooks.nri.node import events
+from resctrl_hooks.nri.node import plugin as module
+from resctrl_hooks.nri.node.event import EVENTS, Event, container_of, has_record, mask_of
+from resctrl_hooks.nri.node.protobuf import decode, encode
+from resctrl_hooks.nri.node.worker import NOT_YET
+from resctrl_hooks.nri.node.workload import READ, cgroup_of, workload_of
 
 pytestmark = pytest.mark.usefixtures("alarm")
 POD_EVENT = encode("PodEvent", {"pod": POD})

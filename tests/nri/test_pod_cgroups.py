@@ -11,9 +11,9 @@ from conftest import ID, POD_CGROUP, UID, Host, crio_annotations, state
 from hosts import crun
 
 from nri.conftest import FAIL, NOTHING, container, message, plugin_of, served, synchronized
-from resctrl_hooks.node.host.files import is_folder
-from resctrl_hooks.node.reconcile.reconcile import reconcile
-from resctrl_hooks.node.reconcile.report import Options
+from resctrl_hooks.core.node.host.files import is_folder
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node.reconcile.report import Options
 
 pytestmark = pytest.mark.usefixtures("alarm")
 VERSIONS = {

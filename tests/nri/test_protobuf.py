@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from nri.sessions import MESSAGES, Sent
 from nri.test_messages import HEAD, table_name
-from resctrl_hooks.nri import messages, protobuf
-from resctrl_hooks.nri.protobuf import MOST_DEPTH, MOST_FIELDS, WireError, decode, encode
+from resctrl_hooks.nri.node import messages, protobuf
+from resctrl_hooks.nri.node.protobuf import MOST_DEPTH, MOST_FIELDS, WireError, decode, encode
 
 UNKNOWN = b"\xa2\x06\x02hi" + b"\xa8\x06\x96\x01" + b"\xb1\x06" + b"8bytes.." + b"\xbd\x06" + b"four"
 

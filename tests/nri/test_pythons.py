@@ -11,8 +11,8 @@ from project.test_node_half import EVERY_PYTHON
 from nri.conftest import CLASS, LIMITS, OK, POD, QUICK, SCHEDULING, Plugin, configure, container, placement
 from nri.sessions import CONTAINERD, CRIO, session
 from nri.test_cpusets import CPUS
-from resctrl_hooks.nri import multiplexer, ttrpc
-from resctrl_hooks.nri.protobuf import decode
+from resctrl_hooks.nri.node import multiplexer, ttrpc
+from resctrl_hooks.nri.node.protobuf import decode
 
 BRINGS = {
     **LIMITS["classes"][0],

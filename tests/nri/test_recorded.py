@@ -27,12 +27,12 @@ from nri.conftest import (
     synchronized,
 )
 from nri.test_conflicts import cgroup_with, recorded
-from resctrl_hooks.cli import main
-from resctrl_hooks.node.reconcile.discovery import observe
-from resctrl_hooks.node.reconcile.rank import priority
-from resctrl_hooks.node.reconcile.reconcile import reconcile
-from resctrl_hooks.node.reconcile.report import Options
-from resctrl_hooks.nri.plugin import NodePlugin
+from resctrl_hooks.core.cli import main
+from resctrl_hooks.core.node.reconcile.discovery import observe
+from resctrl_hooks.core.node.reconcile.rank import priority
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node.reconcile.report import Options
+from resctrl_hooks.nri.node.plugin import NodePlugin
 
 pytestmark = pytest.mark.usefixtures("alarm")
 

@@ -17,8 +17,8 @@ from hosts.processes import children, is_alive, wait_until
 
 from nri.fake_runtime import Answer, FakeRuntime, Peer
 from nri.sessions import MESSAGES, Sent
-from resctrl_hooks.nri import multiplexer
-from resctrl_hooks.nri.protobuf import decode, encode
+from resctrl_hooks.nri.node import multiplexer
+from resctrl_hooks.nri.node.protobuf import decode, encode
 
 STUB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "stub.py")
 CORRUPTED = int(os.environ.get("NRI_CORRUPTED_SESSIONS", "300"))

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nri.sessions import CRIO, MESSAGES, SPLIT, Sent, session
-from resctrl_hooks.nri import multiplexer, ttrpc
-from resctrl_hooks.nri.protobuf import WireError
+from resctrl_hooks.nri.node import multiplexer, ttrpc
+from resctrl_hooks.nri.node.protobuf import WireError
 
 
 def framed(connection: int, payload: bytes) -> bytes:

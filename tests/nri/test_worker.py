@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import pytest
 from hosts.processes import is_alive, wait_until
 
-from resctrl_hooks.nri import worker as module
-from resctrl_hooks.nri.worker import (
+from resctrl_hooks.nri.node import worker as module
+from resctrl_hooks.nri.node.worker import (
     AFTERWARDS,
     FREE,
     NEVER,
@@ -23,7 +23,7 @@ from resctrl_hooks.nri.worker import (
     read_job,
     reply_on,
 )
-from resctrl_hooks.nri.workers import Workers
+from resctrl_hooks.nri.node.workers import Workers
 
 JOB = pack_job("StartContainer", b"payload", answered=False)
 
@@ -125,7 +125,7 @@ def test_process_with_a_part_of_a_job_is_killed_and_another_one_serves(
 def test_process_is_replaced_after_its_largest_number_of_jobs(
     workers: Workers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("resctrl_hooks.nri.workers._MOST_JOBS", 2)
+    monkeypatch.setattr("resctrl_hooks.nri.node.workers._MOST_JOBS", 2)
     served: list[int] = []
     for _ in range(3):
         workers.prepare(1)

@@ -7,7 +7,7 @@ from typing import Any
 
 from click.testing import CliRunner
 
-from resctrl_hooks.cli import main
+from resctrl_hooks.core.cli import main
 
 SOURCE = "data:;base64,"
 

@@ -4,7 +4,7 @@ import ast
 import io
 import tarfile
 
-from resctrl_hooks.install.payload import payload
+from resctrl_hooks.core.install.payload import payload
 from resctrl_hooks.openshift.archive import for_machines, pack
 
 

@@ -14,10 +14,10 @@ from click.testing import CliRunner
 from openshift.rendering import files_of, laid_out_files, rendered, unpacked
 from openshift.rules import ignition_problems
 from openshift.test_archive import unpacked_archive
-from resctrl_hooks.cli import main
-from resctrl_hooks.install.paths import ADMIN_HOOKS, CODE, HOOK_NAME
-from resctrl_hooks.install.payload import payload
-from resctrl_hooks.node.archive import ARCHIVE
+from resctrl_hooks.core.cli import main
+from resctrl_hooks.core.install.paths import ADMIN_HOOKS, CODE, HOOK_NAME
+from resctrl_hooks.core.install.payload import payload
+from resctrl_hooks.core.node.archive import ARCHIVE
 from resctrl_hooks.openshift import delivery
 from resctrl_hooks.openshift.archive import for_machines
 from resctrl_hooks.openshift.ignition import contents

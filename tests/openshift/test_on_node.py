@@ -14,10 +14,10 @@ from install.staged import call, given
 from project.test_node_half import EVERY_PYTHON
 
 from openshift.rendering import files_of, unpacked
-from resctrl_hooks.cli import main
-from resctrl_hooks.install.hook_json import hook_problems
-from resctrl_hooks.install.paths import ADMIN_HOOKS, BOOT_CODE, CODE, HOOK_NAME, PYTHON
-from resctrl_hooks.node.archive import ARCHIVE
+from resctrl_hooks.core.cli import main
+from resctrl_hooks.core.install.hook_json import hook_problems
+from resctrl_hooks.core.install.paths import ADMIN_HOOKS, BOOT_CODE, CODE, HOOK_NAME, PYTHON
+from resctrl_hooks.core.node.archive import ARCHIVE
 
 UID = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
 HOOK = f"{ADMIN_HOOKS}/{HOOK_NAME}"

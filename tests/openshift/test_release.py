@@ -8,8 +8,8 @@ from click.testing import CliRunner, Result
 
 from openshift.rendering import unpacked
 from resctrl_hooks import __version__
-from resctrl_hooks.cli import main
-from resctrl_hooks.install.paths import CODE
+from resctrl_hooks.core.cli import main
+from resctrl_hooks.core.install.paths import CODE
 from resctrl_hooks.openshift.release import CODE_ANNOTATION, VERSION_ANNOTATION
 
 

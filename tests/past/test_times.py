@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resctrl_hooks.past.times import parse_time
+from resctrl_hooks.observe.past.times import parse_time
 
 ZONE = timezone(timedelta(hours=2))
 NOW = datetime(2026, 3, 5, 15, 30, 20, tzinfo=ZONE)

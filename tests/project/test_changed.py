@@ -7,7 +7,7 @@ import pytest
 
 # Each of them reads the imports of all files, which one process does once.
 pytestmark = [pytest.mark.xdist_group("changed"), pytest.mark.no_cover]
-NODE = "resctrl_hooks/node"
+NODE = "resctrl_hooks/core/node"
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from resctrl_hooks.config.check import check_text
-from resctrl_hooks.config.problems import Problem
-from resctrl_hooks.config.schema import json_schema
+from resctrl_hooks.core.config.check import check_text
+from resctrl_hooks.core.config.problems import Problem
+from resctrl_hooks.core.config.schema import json_schema
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("**/*.md")])

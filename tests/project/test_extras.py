@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from resctrl_hooks import extras
-from resctrl_hooks.recording.files import RecordingError, check
+from resctrl_hooks.observe.recording.files import RecordingError, check
 
 SYSTEM, ENVIRONMENT, HOME = "/usr", "/srv/my env", "/opt/resctrl-hooks"
 APT = "apt-get install --no-install-recommends"

@@ -9,7 +9,7 @@ import pytest
 from jsonschema import validate
 
 from project.contributed import REPOSITORY, load
-from resctrl_hooks.cli.schemas import schemas
+from resctrl_hooks.core.cli.schemas import schemas
 
 GENERATOR = load("generate")
 FILES: dict[str, Callable[[], bytes]] = GENERATOR.files()

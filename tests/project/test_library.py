@@ -13,9 +13,9 @@ from hosts.monitored import host_of_one_pod
 
 import resctrl_hooks
 from resctrl_hooks import Monitor, annotations, errors, pod_uid_validator
+from resctrl_hooks.core.node import error_types
 from resctrl_hooks.errors import HookError
-from resctrl_hooks.node import error_types
-from resctrl_hooks.simulation import mounted
+from resctrl_hooks.lab.simulation import mounted
 
 PAGE = Path(__file__).parents[2] / "docs" / "library.md"
 EXAMPLES = re.compile(r"^```pycon\n(.*?)^```$", re.MULTILINE | re.DOTALL)

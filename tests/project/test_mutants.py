@@ -48,7 +48,7 @@ def never():
 TESTS = """
 import os, subprocess, sys, tempfile
 
-from resctrl_hooks.node.one import over
+from resctrl_hooks.core.node.one import over
 
 
 def test_over():
@@ -56,7 +56,7 @@ def test_over():
 
 
 def test_in_a_process_of_its_own():
-    program = "from resctrl_hooks.node.one import started; raise SystemExit(started(3))"
+    program = "from resctrl_hooks.core.node.one import started; raise SystemExit(started(3))"
     assert subprocess.run([sys.executable, "-c", program]).returncode == 3
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from conftest import LAUNCH, UID, Host
 
-from resctrl_hooks.install.payload import payload
+from resctrl_hooks.core.install.payload import payload
 
 NODE = LAUNCH.parent
 MODULES = sorted(NODE.rglob("*.py"))
@@ -145,7 +145,7 @@ def test_stages_have_few_imports(tmp_path: Path, host: Host, pod: dict[str, Any]
         assert (code, stderr) == (0, b""), arguments
         own = {name for name in modules if name.partition(".")[0] == "resctrl_hooks"}
         assert modules - own <= ALLOWED, arguments
-        assert "resctrl_hooks.node.main" in own
+        assert "resctrl_hooks.core.node.main" in own
 
 
 OTHERS = {"enabled": True, "allow": {"other": ["*"]}}
@@ -164,7 +164,7 @@ def test_rarely_needed_modules_are_not_imported(host: Host, pod: dict[str, Any],
     host.configure(**sections, log={"target": "none"})  # journald needs no other module, a file does
     host.context().ledger.prepare()  # the first call after a boot makes folders
     _, modules, _ = call("/usr/bin/python3", LAUNCH, host, pod, "hook")
-    node = "resctrl_hooks.node."
+    node = "resctrl_hooks.core.node."
     rooms = {node + room for room in ("container", "features", "hook", "host", "houses", "resctrl")}
     rooms |= {f"{node}houses.{part}" for part in ("observe", "placement", "nri")}
     short = {name.rpartition(".")[2] for name in modules - rooms if name.startswith(node)}
@@ -185,7 +185,7 @@ def test_create_runtime_modules_are_immediate(tmp_path: Path, host: Host, pod: d
     done = subprocess.run([*command, "createRuntime"], input=state, capture_output=True, check=True, env={})
     assert host.groups() == [f"mon_groups/{UID}"]
     ours = [line.split()[-1] for line in done.stderr.splitlines() if b"resctrl_hooks" in line]
-    assert ours == [b"resctrl_hooks.node.container.workload"]
+    assert ours == [b"resctrl_hooks.core.node.container.workload"]
 
 
 @EVERY_PYTHON
@@ -263,6 +263,6 @@ def test_node_half_works_without_a_house(
     for arguments in (["createRuntime"], ["reconcile"], ["poststop"], ["release"]):
         code, modules, stderr = call(sys.executable, launch, host, pod, *arguments)
         assert (code, stderr) == (0, b""), arguments
-        assert f"resctrl_hooks.node.houses.{house}" not in modules
+        assert f"resctrl_hooks.core.node.houses.{house}" not in modules
     code, _, stderr = call(sys.executable, launch, host, pod, "nonsense")
     assert (code, b"|guard" in stderr, b"|nri" in stderr) == (2, house != "observe", house != "nri")

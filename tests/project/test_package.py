@@ -68,7 +68,7 @@ def test_installed_wheel_runs(built: Path, tmp_path: Path) -> None:
 def test_shells_complete_commands(shell: str) -> None:
     def complete(mode: str, **words: str) -> str:
         environment = {**os.environ, "_RESCTRL_HOOK_COMPLETE": f"{shell}_{mode}", **words}
-        program = "import sys; sys.argv[0] = 'resctrl-hook'; from resctrl_hooks.cli import main; main()"
+        program = "import sys; sys.argv[0] = 'resctrl-hook'; from resctrl_hooks.core.cli import main; main()"
         return subprocess.run(
             [sys.executable, "-c", program], env=environment, check=False, capture_output=True, text=True
         ).stdout

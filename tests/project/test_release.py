@@ -14,7 +14,7 @@ import yaml
 
 from project.contributed import RELEASE, REPOSITORY, load, needed
 from resctrl_hooks import __version__
-from resctrl_hooks.cli.schemas import schemas
+from resctrl_hooks.core.cli.schemas import schemas
 
 DEPENDENCIES: list[str] = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["dependencies"]
 RELEASED = pytest.mark.xdist_group("release")  # built once
@@ -68,7 +68,7 @@ def test_checksums_cover_every_file(dist: Path) -> None:
 def test_release_has_machineconfig_chart_and_schemas(dist: Path) -> None:
     (value,) = yaml.safe_load_all((dist / "99-worker-resctrl-hooks.yaml").read_text())
     assert value["metadata"]["annotations"]["resctrl-hooks.io/version"] == __version__
-    assert "local: resctrl_hooks/node/launch.py" in (dist / "99-worker-resctrl-hooks.bu").read_text()
+    assert "local: resctrl_hooks/core/node/launch.py" in (dist / "99-worker-resctrl-hooks.bu").read_text()
     with tarfile.open(dist / f"resctrl-hooks-{CHART.semantic(__version__)}.tgz") as chart:
         assert {"resctrl-hooks/Chart.yaml", "resctrl-hooks/rules.yaml"} <= set(chart.getnames())
     with tarfile.open(dist / f"resctrl-hooks-schemas-{__version__}.tar.xz") as found:

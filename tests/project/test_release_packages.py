@@ -160,7 +160,7 @@ MACROS = {
     "pyproject_files": "%{_builddir}/files",
     "pyproject_save_files(l)": "find %{buildroot}/usr/lib -type f | sed s,%{buildroot},, >%{pyproject_files}",
     "pyproject_check_import(e:)": f"PYTHONPATH=$(echo %{{buildroot}}/usr/lib/python3*/site-packages) {sys.executable}"
-    " -c 'import resctrl_hooks.cli'",
+    " -c 'import resctrl_hooks.core.cli'",
     **{f"systemd_{name}()": f": systemd {name}" for name in ("post", "preun", "postun_with_restart")},
 }
 

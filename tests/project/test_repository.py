@@ -46,7 +46,7 @@ def test_issue_forms_ask_questions_and_name_existing_commands(form: Path) -> Non
     ids = [field["id"] for field in body if field["type"] != "markdown"]
     assert len(set(ids)) == len(ids)
     commands = set(re.findall(r"resctrl-hook ([a-z]+)", text))
-    assert commands <= {path.stem for path in (ROOT / "resctrl_hooks/cli").glob("*.py")}
+    assert commands <= {path.stem for path in (ROOT / "resctrl_hooks/core/cli").glob("*.py")}
 
 
 @pytest.mark.xdist_group("repository")

@@ -10,7 +10,7 @@ from click.testing import Result
 from conftest import Host
 from hosts.monitored import run
 
-from resctrl_hooks.simulation.mount import mounted
+from resctrl_hooks.lab.simulation.mount import mounted
 
 
 class RdtHost(Host):

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from rdt.conftest import RdtHost
-from resctrl_hooks.node.errors import ResctrlError
-from resctrl_hooks.node.nfd.features import FIRST
-from resctrl_hooks.node.nfd.file import renew
-from resctrl_hooks.node.resctrl.schemata import LOCK
-from resctrl_hooks.rdt import before, classes
-from resctrl_hooks.rdt.before import Before
-from resctrl_hooks.rdt.capabilities import CacheCapability, Capabilities
-from resctrl_hooks.rdt.layout import lay_out
+from resctrl_hooks.core.node.errors import ResctrlError
+from resctrl_hooks.core.node.nfd.features import FIRST
+from resctrl_hooks.core.node.nfd.file import renew
+from resctrl_hooks.core.node.resctrl.schemata import LOCK
+from resctrl_hooks.core.rdt import before, classes
+from resctrl_hooks.core.rdt.before import Before
+from resctrl_hooks.core.rdt.capabilities import CacheCapability, Capabilities
+from resctrl_hooks.core.rdt.layout import lay_out
 
 RECORD = "rdt-exclusive.json"
 
@@ -145,7 +145,7 @@ def test_change_is_recorded_before_it_is_made(simulated: RdtHost, monkeypatch: p
         raise ResctrlError("refused")
 
     with monkeypatch.context() as patch:
-        patch.setattr("resctrl_hooks.rdt.classes.write_schemata", refuse)
+        patch.setattr("resctrl_hooks.core.rdt.classes.write_schemata", refuse)
         simulated.configure(rdt={"classes": {"gold": own("50%")}})
         assert simulated.rdt("apply").exit_code == 1
     record = json.loads((Path(simulated.state) / RECORD).read_text())

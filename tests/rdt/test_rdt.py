@@ -12,13 +12,13 @@ from hosts.monitored import plain_host
 from rich.console import Console
 
 from rdt.conftest import RdtHost
-from resctrl_hooks.cli import rdt as rdt_command
-from resctrl_hooks.node.resctrl.bandwidth_unit import AMD, MB_PER_SECOND, PER_CENT, bounds_of, unit_of
-from resctrl_hooks.node.resctrl.schemata import parse_schemata
-from resctrl_hooks.rdt.capabilities import BandwidthCapability, CacheCapability, Capabilities, read_abilities
-from resctrl_hooks.rdt.config import differences, lines, wanted_schemata
-from resctrl_hooks.rdt.ways import mask_of
-from resctrl_hooks.simulation.mount import mounted
+from resctrl_hooks.core.cli import rdt as rdt_command
+from resctrl_hooks.core.node.resctrl.bandwidth_unit import AMD, MB_PER_SECOND, PER_CENT, bounds_of, unit_of
+from resctrl_hooks.core.node.resctrl.schemata import parse_schemata
+from resctrl_hooks.core.rdt.capabilities import BandwidthCapability, CacheCapability, Capabilities, read_abilities
+from resctrl_hooks.core.rdt.config import differences, lines, wanted_schemata
+from resctrl_hooks.core.rdt.ways import mask_of
+from resctrl_hooks.lab.simulation.mount import mounted
 
 CAN = Capabilities(
     {"L3": CacheCapability(0xFFF, 2, gaps=False)},

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 
-from resctrl_hooks.node.history.rows import MEMORY, POD, RATIO, SLOWED, Row
+from resctrl_hooks.observe.node.history.rows import MEMORY, POD, RATIO, SLOWED, Row
 
 START = datetime(2026, 1, 1, 1, tzinfo=UTC)
 L3 = ("mon_L3_00", "mon_L3_01")

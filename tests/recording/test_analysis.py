@@ -2,8 +2,8 @@
 
 import pytest
 
-from resctrl_hooks.node.history.rows import GROUP, PACKAGE, POD, REST, Row
-from resctrl_hooks.recording.analysis import (
+from resctrl_hooks.observe.node.history.rows import GROUP, PACKAGE, POD, REST, Row
+from resctrl_hooks.observe.recording.analysis import (
     BANDWIDTH,
     MEASURES,
     OTHERS,
@@ -16,7 +16,7 @@ from resctrl_hooks.recording.analysis import (
     uncovered,
     user_of,
 )
-from resctrl_hooks.recording.tables import uncovered_table
+from resctrl_hooks.observe.recording.tables import uncovered_table
 
 from .rows import L3, START, rows_of
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from resctrl_hooks.inventory.interval import LEAST_TURNS
-from resctrl_hooks.node.history.rows import SCHEMATA, Row
-from resctrl_hooks.recording.analysis import OTHERS, recording_of
-from resctrl_hooks.recording.noise import noisy
-from resctrl_hooks.recording.page import page_of
-from resctrl_hooks.recording.style import SCRIPT
-from resctrl_hooks.recording.texts import number
+from resctrl_hooks.core.inventory.interval import LEAST_TURNS
+from resctrl_hooks.observe.node.history.rows import SCHEMATA, Row
+from resctrl_hooks.observe.recording.analysis import OTHERS, recording_of
+from resctrl_hooks.observe.recording.noise import noisy
+from resctrl_hooks.observe.recording.page import page_of
+from resctrl_hooks.observe.recording.style import SCRIPT
+from resctrl_hooks.observe.recording.texts import number
 
 from .rows import L3, rows_of, slowdown, turns
 

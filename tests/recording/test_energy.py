@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from hosts.guard_and_packages import write_zone
 
-from resctrl_hooks.node.history.rows import Row
-from resctrl_hooks.node.snapshot.packages import Packages
-from resctrl_hooks.recording.analysis import recording_of
-from resctrl_hooks.recording.energy import Share, shares, write_csv
-from resctrl_hooks.recording.page import page_of
+from resctrl_hooks.observe.node.history.rows import Row
+from resctrl_hooks.observe.node.snapshot.packages import Packages
+from resctrl_hooks.observe.recording.analysis import recording_of
+from resctrl_hooks.observe.recording.energy import Share, shares, write_csv
+from resctrl_hooks.observe.recording.page import page_of
 
 from .rows import row_of
 

@@ -11,13 +11,13 @@ from hosts.counter_tree import say
 from hosts.guard_and_packages import write_guard_state
 from hosts.monitored import monitored_host
 
-from resctrl_hooks.cli import main
-from resctrl_hooks.node.guard.status import NAME
-from resctrl_hooks.node.history.rows import GUARD, LABELS, MEMORY, Row, Sampler
-from resctrl_hooks.recording.analysis import recording_of
-from resctrl_hooks.recording.files import writing
-from resctrl_hooks.recording.full import Full, full_times, memories
-from resctrl_hooks.recording.tables import full_table
+from resctrl_hooks.core.cli import main
+from resctrl_hooks.observe.node.guard.status import NAME
+from resctrl_hooks.observe.node.history.rows import GUARD, LABELS, MEMORY, Row, Sampler
+from resctrl_hooks.observe.recording.analysis import recording_of
+from resctrl_hooks.observe.recording.files import writing
+from resctrl_hooks.observe.recording.full import Full, full_times, memories
+from resctrl_hooks.observe.recording.tables import full_table
 
 from .rows import GB, L3, memory, rows_of
 

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from resctrl_hooks.node.history.rows import SCHEMATA, Row
-from resctrl_hooks.recording.analysis import Recording, recording_of
-from resctrl_hooks.recording.full import full_times
-from resctrl_hooks.recording.noise import answer, noisy
-from resctrl_hooks.recording.page import page_of
-from resctrl_hooks.recording.slowdown import slowed_pods
-from resctrl_hooks.recording.tables import uncovered_table
+from resctrl_hooks.observe.node.history.rows import SCHEMATA, Row
+from resctrl_hooks.observe.recording.analysis import Recording, recording_of
+from resctrl_hooks.observe.recording.full import full_times
+from resctrl_hooks.observe.recording.noise import answer, noisy
+from resctrl_hooks.observe.recording.page import page_of
+from resctrl_hooks.observe.recording.slowdown import slowed_pods
+from resctrl_hooks.observe.recording.tables import uncovered_table
 
 from .rows import GB, L3, memory, rows_of, slowdown
 from .test_charts import charts

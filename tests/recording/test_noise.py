@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from resctrl_hooks.node.history.rows import REST
-from resctrl_hooks.recording.analysis import Recording, recording_of
-from resctrl_hooks.recording.noise import answer, noisy
+from resctrl_hooks.observe.node.history.rows import REST
+from resctrl_hooks.observe.recording.analysis import Recording, recording_of
+from resctrl_hooks.observe.recording.noise import answer, noisy
 
 from .rows import L3, START, rows_of
 

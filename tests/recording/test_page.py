@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from resctrl_hooks.node.history.rows import GUARD, SCHEMATA, Row
-from resctrl_hooks.recording.analysis import recording_of
-from resctrl_hooks.recording.page import page_of
-from resctrl_hooks.recording.tables import events_table
+from resctrl_hooks.observe.node.history.rows import GUARD, SCHEMATA, Row
+from resctrl_hooks.observe.recording.analysis import recording_of
+from resctrl_hooks.observe.recording.page import page_of
+from resctrl_hooks.observe.recording.tables import events_table
 
 from .rows import L3, row_of, rows_of
 

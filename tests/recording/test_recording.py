@@ -20,11 +20,11 @@ from hosts.counter_tree import say
 from hosts.faults import Fail
 from hosts.monitored import KEYS, MonitoredHost, plain_host
 
-from resctrl_hooks.cli import main
+from resctrl_hooks.core.cli import main
 from resctrl_hooks.errors import NotPermittedError
-from resctrl_hooks.node.history.rows import LABELS, SCHEMATA, Row, Sampler
-from resctrl_hooks.recording.analysis import BANDWIDTH, recording_of, series
-from resctrl_hooks.recording.files import RecordingError, read, writing
+from resctrl_hooks.observe.node.history.rows import LABELS, SCHEMATA, Row, Sampler
+from resctrl_hooks.observe.recording.analysis import BANDWIDTH, recording_of, series
+from resctrl_hooks.observe.recording.files import RecordingError, read, writing
 
 from .rows import row_of
 

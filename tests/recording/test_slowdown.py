@@ -7,15 +7,15 @@ from hosts.guard_and_packages import write_slowdown_state
 from hosts.monitored import KEYS, plain_host
 from hosts.past import sample
 
-from resctrl_hooks.node.history.rows import POD, RATIO, SLOWED, Row, Sampler
-from resctrl_hooks.node.history.sample import Sample, data_of, layout_of, sample_of
-from resctrl_hooks.node.history.thinning import LARGEST, minute
-from resctrl_hooks.past.moments import snapshot_of
-from resctrl_hooks.recording.analysis import recording_of
-from resctrl_hooks.recording.charts import slowdown_chart
-from resctrl_hooks.recording.files import read, writing
-from resctrl_hooks.recording.page import page_of
-from resctrl_hooks.recording.slowdown import slowed_pods
+from resctrl_hooks.observe.node.history.rows import POD, RATIO, SLOWED, Row, Sampler
+from resctrl_hooks.observe.node.history.sample import Sample, data_of, layout_of, sample_of
+from resctrl_hooks.observe.node.history.thinning import LARGEST, minute
+from resctrl_hooks.observe.past.moments import snapshot_of
+from resctrl_hooks.observe.recording.analysis import recording_of
+from resctrl_hooks.observe.recording.charts import slowdown_chart
+from resctrl_hooks.observe.recording.files import read, writing
+from resctrl_hooks.observe.recording.page import page_of
+from resctrl_hooks.observe.recording.slowdown import slowed_pods
 
 from .rows import GB, memory, rows_of, slowdown
 

@@ -4,12 +4,12 @@ import re
 
 import pytest
 
-from resctrl_hooks.node.history.rows import SCHEMATA
-from resctrl_hooks.recording.analysis import recording_of
-from resctrl_hooks.recording.energy import Share
-from resctrl_hooks.recording.noise import noisy
-from resctrl_hooks.recording.slowdown import slowed_pods
-from resctrl_hooks.recording.tables import energy_table, events_table, full_table, noisy_table, slowed_table
+from resctrl_hooks.observe.node.history.rows import SCHEMATA
+from resctrl_hooks.observe.recording.analysis import recording_of
+from resctrl_hooks.observe.recording.energy import Share
+from resctrl_hooks.observe.recording.noise import noisy
+from resctrl_hooks.observe.recording.slowdown import slowed_pods
+from resctrl_hooks.observe.recording.tables import energy_table, events_table, full_table, noisy_table, slowed_table
 
 from .rows import L3, row_of, rows_of, slowdown
 
@@ -35,7 +35,9 @@ def test_noisy_table_has_time_bandwidth_and_share() -> None:
     ],
 )
 def test_energy_without_a_value_is_a_dash(monkeypatch: pytest.MonkeyPatch, value: float | None, cell: str) -> None:
-    monkeypatch.setattr("resctrl_hooks.recording.tables.shares", lambda _: [Share("node", "", "packages", value)])
+    monkeypatch.setattr(
+        "resctrl_hooks.observe.recording.tables.shares", lambda _: [Share("node", "", "packages", value)]
+    )
     assert cell in energy_table(recording_of([]), None)
 
 

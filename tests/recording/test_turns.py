@@ -1,9 +1,9 @@
 """Pods that took turns in a recording, and the error bars of their rates."""
 
-from resctrl_hooks.inventory.interval import LEAST_TURNS, Interval
-from resctrl_hooks.recording.analysis import recording_of
-from resctrl_hooks.recording.page import page_of
-from resctrl_hooks.recording.turns import turn_rates
+from resctrl_hooks.core.inventory.interval import LEAST_TURNS, Interval
+from resctrl_hooks.observe.recording.analysis import recording_of
+from resctrl_hooks.observe.recording.page import page_of
+from resctrl_hooks.observe.recording.turns import turn_rates
 
 from .rows import turns
 

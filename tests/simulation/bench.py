@@ -2,10 +2,10 @@
 
 from hosts.simulated_kernel import ROOT_CALLER, Processes
 
-from resctrl_hooks.simulation.group import Group
-from resctrl_hooks.simulation.machine import Machine
-from resctrl_hooks.simulation.model import Resctrl
-from resctrl_hooks.simulation.tree import Tree
+from resctrl_hooks.lab.simulation.group import Group
+from resctrl_hooks.lab.simulation.machine import Machine
+from resctrl_hooks.lab.simulation.model import Resctrl
+from resctrl_hooks.lab.simulation.tree import Tree
 
 
 class Bench:

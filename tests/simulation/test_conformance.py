@@ -11,8 +11,8 @@ import pytest
 
 CONFORMANCE = Path(__file__).parents[1] / "conformance"
 SERVE = """
-from resctrl_hooks.simulation import assignment, counters, cpus, errors, group, ids, machine
-from resctrl_hooks.simulation import model, mount, proc, schemata, tasks, tree
+from resctrl_hooks.lab.simulation import assignment, counters, cpus, errors, group, ids, machine
+from resctrl_hooks.lab.simulation import model, mount, proc, schemata, tasks, tree
 def instead_of(owner, name):
     real = getattr(owner, name)
     return lambda broken: setattr(owner, name, lambda *given: broken(real, *given))

@@ -12,11 +12,11 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resctrl_hooks.cli.simulate import command as simulate
-from resctrl_hooks.node.host.cpulist import format_list
-from resctrl_hooks.simulation import cpus, schemata
-from resctrl_hooks.simulation.errors import RefusedError
-from resctrl_hooks.simulation.machine import (
+from resctrl_hooks.core.node.host.cpulist import format_list
+from resctrl_hooks.lab.cli.simulate import command as simulate
+from resctrl_hooks.lab.simulation import cpus, schemata
+from resctrl_hooks.lab.simulation.errors import RefusedError
+from resctrl_hooks.lab.simulation.machine import (
     BYTES_PER_SECOND,
     CACHE_BYTES,
     LINES_PER_TASK,
@@ -24,7 +24,7 @@ from resctrl_hooks.simulation.machine import (
     WATTS_PER_TASK,
     Machine,
 )
-from resctrl_hooks.simulation.proc import Proc
+from resctrl_hooks.lab.simulation.proc import Proc
 from simulation.bench import Bench
 
 

@@ -15,16 +15,16 @@ import pytest
 from click.testing import CliRunner
 from hosts.processes import wait_until
 
-from resctrl_hooks.cli.simulate import command as simulate
 from resctrl_hooks.core import fuse
 from resctrl_hooks.core.fuse import MountError, prepare
-from resctrl_hooks.simulation import Machine, mount, mounted
-from resctrl_hooks.simulation.machine import BYTES_PER_SECOND, WATTS_PER_TASK
-from resctrl_hooks.simulation.mount import start, stop
+from resctrl_hooks.lab.cli.simulate import command as simulate
+from resctrl_hooks.lab.simulation import Machine, mount, mounted
+from resctrl_hooks.lab.simulation.machine import BYTES_PER_SECOND, WATTS_PER_TASK
+from resctrl_hooks.lab.simulation.mount import start, stop
 
 pytestmark = pytest.mark.fuse
 
-COMMAND = [sys.executable, "-c", "from resctrl_hooks.cli.simulate import command; command()"]
+COMMAND = [sys.executable, "-c", "from resctrl_hooks.lab.cli.simulate import command; command()"]
 XATTR = "user.resctrl.reading"
 
 

@@ -10,14 +10,14 @@ import pytest
 from hosts.monitored import monitored_host
 from hosts.shared_node import RULES, SharedNode
 
-from resctrl_hooks.inventory.gather import rmids_of
-from resctrl_hooks.node.resctrl.rmids import free_rmids, rmids_of_each_class
-from resctrl_hooks.simulation import mounted
-from resctrl_hooks.simulation.counters import domain_folders
-from resctrl_hooks.simulation.errors import RefusedError
-from resctrl_hooks.simulation.files import class_files, group_files, info_files
-from resctrl_hooks.simulation.machine import Machine
-from resctrl_hooks.simulation.model import Resctrl
+from resctrl_hooks.core.inventory.gather import rmids_of
+from resctrl_hooks.core.node.resctrl.rmids import free_rmids, rmids_of_each_class
+from resctrl_hooks.lab.simulation import mounted
+from resctrl_hooks.lab.simulation.counters import domain_folders
+from resctrl_hooks.lab.simulation.errors import RefusedError
+from resctrl_hooks.lab.simulation.files import class_files, group_files, info_files
+from resctrl_hooks.lab.simulation.machine import Machine
+from resctrl_hooks.lab.simulation.model import Resctrl
 
 if TYPE_CHECKING:
     from pathlib import Path

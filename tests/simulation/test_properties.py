@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resctrl_hooks.simulation.errors import RefusedError
-from resctrl_hooks.simulation.machine import (
+from resctrl_hooks.lab.simulation.errors import RefusedError
+from resctrl_hooks.lab.simulation.machine import (
     FULL_MASK,
 )
 from simulation.bench import Bench

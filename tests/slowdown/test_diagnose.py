@@ -14,17 +14,17 @@ from hosts.monitored import run
 from hosts.past import sample
 from jsonschema import validate
 
-from resctrl_hooks.cli import diagnose
-from resctrl_hooks.cli.diagnosis_text import print_none_slowed
-from resctrl_hooks.cli.schemas import schemas
-from resctrl_hooks.node.history.place import claim
-from resctrl_hooks.node.history.sample import Sample
-from resctrl_hooks.node.history.store import Store as FileStore
-from resctrl_hooks.node.host.instance import only_instance
-from resctrl_hooks.node.slowdown import perf, reader, watched
-from resctrl_hooks.node.slowdown.section import LOCK
-from resctrl_hooks.node.slowdown.store import NAME
-from resctrl_hooks.slowdown.session import Session
+from resctrl_hooks.core.cli.schemas import schemas
+from resctrl_hooks.core.node.host.instance import only_instance
+from resctrl_hooks.observe.cli import diagnose
+from resctrl_hooks.observe.cli.diagnosis_text import print_none_slowed
+from resctrl_hooks.observe.node.history.place import claim
+from resctrl_hooks.observe.node.history.sample import Sample
+from resctrl_hooks.observe.node.history.store import Store as FileStore
+from resctrl_hooks.observe.node.slowdown import perf, reader, watched
+from resctrl_hooks.observe.node.slowdown.section import LOCK
+from resctrl_hooks.observe.node.slowdown.store import NAME
+from resctrl_hooks.observe.slowdown.session import Session
 from slowdown.world import CAPACITY, KEY, World
 
 

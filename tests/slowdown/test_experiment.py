@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from resctrl_hooks.slowdown.experiment import LEAST, WINDOWS, effect_of, order
+from resctrl_hooks.observe.slowdown.experiment import LEAST, WINDOWS, effect_of, order
 
 
 def test_order_is_random_and_has_as_many_windows_of_each_kind() -> None:

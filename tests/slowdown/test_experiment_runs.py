@@ -13,10 +13,10 @@ from random import Random
 import pytest
 from conftest import Host
 
-from resctrl_hooks.node.guard import lease
-from resctrl_hooks.node.guard.lease import NAME
-from resctrl_hooks.node.guard.recovery import restore_ended
-from resctrl_hooks.slowdown import proof, trial, watchdog
+from resctrl_hooks.observe.node.guard import lease
+from resctrl_hooks.observe.node.guard.lease import NAME
+from resctrl_hooks.observe.node.guard.recovery import restore_ended
+from resctrl_hooks.observe.slowdown import proof, trial, watchdog
 
 from .world import DECLARED, TRUTH, World, contains_truth
 

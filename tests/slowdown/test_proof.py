@@ -15,18 +15,18 @@ from conftest import Host
 from hosts.monitored import run
 from jsonschema import validate
 
-from resctrl_hooks.cli import diagnose
-from resctrl_hooks.cli.schemas import schemas
-from resctrl_hooks.node.guard import lease
-from resctrl_hooks.node.guard.lease import LOCK, NAME, LeaseEndedError
-from resctrl_hooks.node.guard.recovery import restore_ended, restore_left
-from resctrl_hooks.node.host.instance import only_instance
-from resctrl_hooks.slowdown import experiment as plan
-from resctrl_hooks.slowdown import trial
-from resctrl_hooks.slowdown.evidence import EvidenceError
-from resctrl_hooks.slowdown.proof import Experiment
-from resctrl_hooks.slowdown.session import Session
-from resctrl_hooks.slowdown.trial import TrialError
+from resctrl_hooks.core.cli.schemas import schemas
+from resctrl_hooks.core.node.host.instance import only_instance
+from resctrl_hooks.observe.cli import diagnose
+from resctrl_hooks.observe.node.guard import lease
+from resctrl_hooks.observe.node.guard.lease import LOCK, NAME, LeaseEndedError
+from resctrl_hooks.observe.node.guard.recovery import restore_ended, restore_left
+from resctrl_hooks.observe.slowdown import experiment as plan
+from resctrl_hooks.observe.slowdown import trial
+from resctrl_hooks.observe.slowdown.evidence import EvidenceError
+from resctrl_hooks.observe.slowdown.proof import Experiment
+from resctrl_hooks.observe.slowdown.session import Session
+from resctrl_hooks.observe.slowdown.trial import TrialError
 
 from .world import DECLARED, KEY, World
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from hosts.monitored import KEYS, MonitoredHost, monitored_host
 
-from resctrl_hooks.node.names import canonical_pod_uid
-from resctrl_hooks.node.sharing.handover import hand_on
-from resctrl_hooks.simulation import mounted
-from resctrl_hooks.simulation.filesystem import XATTR
-from resctrl_hooks.view.contents import Contents, Files
+from resctrl_hooks.core.node.names import canonical_pod_uid
+from resctrl_hooks.core.node.sharing.handover import hand_on
+from resctrl_hooks.lab.simulation import mounted
+from resctrl_hooks.lab.simulation.filesystem import XATTR
+from resctrl_hooks.observe.view.contents import Contents, Files
 
 from .kepler_rules import ESTIMATED, MEASURED, Look, Reader, attributed
 

@@ -310,7 +310,7 @@ def test_project_is_copied_as_if_installed(tmp_path: Path) -> None:
         names = archive.getnames()
         command = archive.extractfile("bin/resctrl-hook")
         assert command
-        assert b"from resctrl_hooks.cli import main" in command.read()
+        assert b"from resctrl_hooks.core.cli import main" in command.read()
     assert "run" in names
     assert "project/resctrl_hooks/__init__.py" in names
     assert "project/tests/kernel/conftest.py" in names

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from resctrl_hooks.node.host.cpulist import count, members
-from resctrl_hooks.node.host.topology import DRAM, Topology
+from resctrl_hooks.core.node.host.cpulist import count, members
+from resctrl_hooks.core.node.host.topology import DRAM, Topology
 
 from .nodes import Node
 from .places import Place, Places

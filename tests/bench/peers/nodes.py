@@ -6,7 +6,7 @@ from pathlib import Path
 from hosts.devices import Devices
 from hosts.machines import machine, write_sysfs
 
-from resctrl_hooks.node.host.topology import DRAM, FAST, SLOW, MemoryNode, Topology
+from resctrl_hooks.core.node.host.topology import DRAM, FAST, SLOW, MemoryNode, Topology
 
 _GIB = 1 << 30
 _FAR = 21  # the distance of another package

@@ -7,11 +7,11 @@ from typing import Any
 from hosts import hook
 from pods import add_bundle, add_process, annotations_of
 
-from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.features.placement.allocations import Book
-from resctrl_hooks.node.host.cpulist import format_list, parse_list
-from resctrl_hooks.node.settings import load
+from resctrl_hooks.core.node.context import Context
+from resctrl_hooks.core.node.errors import HookError
+from resctrl_hooks.core.node.host.cpulist import format_list, parse_list
+from resctrl_hooks.core.node.settings import load
+from resctrl_hooks.placement.node.allocations import Book
 
 from .nodes import MAJOR, Node
 from .places import Place, Places

@@ -3,7 +3,7 @@
 import random
 from dataclasses import dataclass, field
 
-from resctrl_hooks.node.host.topology import DRAM, FAST, SLOW
+from resctrl_hooks.core.node.host.topology import DRAM, FAST, SLOW
 
 from .nodes import MAJOR, Device, Node
 

@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from resctrl_hooks.node.host.cpulist import parse_list
+from resctrl_hooks.core.node.host.cpulist import parse_list
 
 from .nodes import Node
 from .places import Place, Places

@@ -12,9 +12,9 @@ from hosts.counter_tree import say
 from hosts.monitored import MonitoredHost, plain_host
 from hosts.past import sample
 
-from resctrl_hooks.node.history.place import claim
-from resctrl_hooks.node.history.sample import Sample
-from resctrl_hooks.node.history.store import Store
+from resctrl_hooks.observe.node.history.place import claim
+from resctrl_hooks.observe.node.history.sample import Sample
+from resctrl_hooks.observe.node.history.store import Store
 
 STARTED = 3600
 

@@ -8,10 +8,10 @@ import pytest
 from hosts.past import sample
 from jsonschema import validate
 
-from resctrl_hooks.cli.schemas import schemas
-from resctrl_hooks.inventory.amounts import clock
-from resctrl_hooks.node.history.rows import RATIO, SLOWED
-from resctrl_hooks.node.history.store import Store
+from resctrl_hooks.core.cli.schemas import schemas
+from resctrl_hooks.core.inventory.amounts import clock
+from resctrl_hooks.observe.node.history.rows import RATIO, SLOWED
+from resctrl_hooks.observe.node.history.store import Store
 
 from .conftest import Past
 

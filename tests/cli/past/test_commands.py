@@ -12,20 +12,20 @@ from hosts.monitored import plain_host
 from hosts.past import sample
 from jsonschema import validate
 
-from resctrl_hooks.cli.list_options import ListOptions
-from resctrl_hooks.cli.schemas import schemas
-from resctrl_hooks.cli.top_live import _Shown
-from resctrl_hooks.cli.top_past import PastSamples
-from resctrl_hooks.cli.top_samples import LiveSamples
-from resctrl_hooks.cli.top_screen import Screen
-from resctrl_hooks.inventory import pod_names
-from resctrl_hooks.inventory.amounts import clock
-from resctrl_hooks.inventory.podman import PodmanNames
-from resctrl_hooks.inventory.usage import usage
-from resctrl_hooks.node.history.sample import Sample
-from resctrl_hooks.node.history.section import section
-from resctrl_hooks.past.moments import PastUsers, pair_of
-from resctrl_hooks.recording.files import read
+from resctrl_hooks.core.cli.list_options import ListOptions
+from resctrl_hooks.core.cli.schemas import schemas
+from resctrl_hooks.core.inventory import pod_names
+from resctrl_hooks.core.inventory.amounts import clock
+from resctrl_hooks.core.inventory.podman import PodmanNames
+from resctrl_hooks.observe.cli.top_live import _Shown
+from resctrl_hooks.observe.cli.top_past import PastSamples
+from resctrl_hooks.observe.cli.top_samples import LiveSamples
+from resctrl_hooks.observe.cli.top_screen import Screen
+from resctrl_hooks.observe.inventory.usage import usage
+from resctrl_hooks.observe.node.history.sample import Sample
+from resctrl_hooks.observe.node.history.section import section
+from resctrl_hooks.observe.past.moments import PastUsers, pair_of
+from resctrl_hooks.observe.recording.files import read
 
 from .conftest import STARTED, Past
 

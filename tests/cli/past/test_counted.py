@@ -11,11 +11,11 @@ from hosts.counter_tree import say
 from hosts.monitored import MonitoredHost, plain_host
 from hosts.past import sample
 
-from resctrl_hooks.node.history.place import claim
-from resctrl_hooks.node.history.rows import Sampler
-from resctrl_hooks.node.history.sample import Sample
-from resctrl_hooks.node.history.store import Store
-from resctrl_hooks.node.history.thinning import minute
+from resctrl_hooks.observe.node.history.place import claim
+from resctrl_hooks.observe.node.history.rows import Sampler
+from resctrl_hooks.observe.node.history.sample import Sample
+from resctrl_hooks.observe.node.history.store import Store
+from resctrl_hooks.observe.node.history.thinning import minute
 
 UPTIME = 5000.0
 EARLIER = "earlier_counted_seconds"

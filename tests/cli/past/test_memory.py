@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from resctrl_hooks.cli.top_past import _memory
-from resctrl_hooks.node.history.rows import CAPACITY, TRAFFIC
+from resctrl_hooks.observe.cli.top_past import _memory
+from resctrl_hooks.observe.node.history.rows import CAPACITY, TRAFFIC
 
 
 @pytest.mark.parametrize(

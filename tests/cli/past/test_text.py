@@ -9,11 +9,12 @@ import pytest
 from conftest import always
 
 from cli.test_show_text import counter, rates, squeezed
-from resctrl_hooks.cli import past_text, tables
-from resctrl_hooks.cli.past_text import gap_note, heading, print_details, print_list, print_slowdowns
-from resctrl_hooks.inventory.amounts import clock
-from resctrl_hooks.node.slowdown.constants import SLOWED
-from resctrl_hooks.past.pods import ABSENT, PastPod
+from resctrl_hooks.core.cli import tables
+from resctrl_hooks.core.inventory.amounts import clock
+from resctrl_hooks.observe.cli import past_text
+from resctrl_hooks.observe.cli.past_text import gap_note, heading, print_details, print_list, print_slowdowns
+from resctrl_hooks.observe.node.slowdown.constants import SLOWED
+from resctrl_hooks.observe.past.pods import ABSENT, PastPod
 
 WHEN = 1_700_000_000
 

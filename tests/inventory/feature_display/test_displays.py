@@ -8,12 +8,13 @@ import pytest
 from conftest import ID, POD_CGROUP, UID, Host, always, workload_of
 from hosts.memtierd import MemtierdHost
 
-from resctrl_hooks.inventory.feature_display import memory, memtierd, placement
-from resctrl_hooks.inventory.feature_display.model import Display, Found
-from resctrl_hooks.inventory.feature_display.table import display
-from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.feature import Step
-from resctrl_hooks.node.features.placement.policy import Decision
+from resctrl_hooks.core.inventory.feature_display import memory, memtierd
+from resctrl_hooks.core.inventory.feature_display.model import Display, Found
+from resctrl_hooks.core.inventory.feature_display.table import display
+from resctrl_hooks.core.node.errors import HookError
+from resctrl_hooks.core.node.feature import Step
+from resctrl_hooks.placement.inventory.feature_display import placement
+from resctrl_hooks.placement.node.policy import Decision
 
 CGROUP = f"{POD_CGROUP}/crio-{ID}"
 

@@ -1,11 +1,11 @@
 """The presentation of features is in one table."""
 
-from resctrl_hooks.inventory.feature_display.memory import CGROUP, COLUMNS
-from resctrl_hooks.inventory.feature_display.model import Display, Found
-from resctrl_hooks.inventory.feature_display.table import DISPLAYS, display, names
-from resctrl_hooks.node.feature import Step
-from resctrl_hooks.node.feature_table import FEATURES
-from resctrl_hooks.node.features.memory import NAME as LIMITS
+from resctrl_hooks.core.inventory.feature_display.memory import CGROUP, COLUMNS
+from resctrl_hooks.core.inventory.feature_display.model import Display, Found
+from resctrl_hooks.core.inventory.feature_display.table import DISPLAYS, display, names
+from resctrl_hooks.core.node.feature import Step
+from resctrl_hooks.core.node.feature_table import FEATURES
+from resctrl_hooks.core.node.features.memory import NAME as LIMITS
 
 
 def test_features_and_rows_match() -> None:

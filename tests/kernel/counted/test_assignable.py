@@ -7,7 +7,7 @@ from kernel.counted.said import TOTAL, Comparison
 from kernel.counted.steps import Stepped, at_rest, copy, in_steps
 from kernel.installed import Installed, resctrl_hook
 from kernel.pods import KubernetesPod
-from resctrl_hooks.node.resctrl.counters import UNASSIGNED
+from resctrl_hooks.core.node.resctrl.counters import UNASSIGNED
 
 pytestmark = [
     *COUNTED,

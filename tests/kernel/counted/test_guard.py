@@ -13,9 +13,9 @@ from kernel.counted.truth import Truth
 from kernel.groups import Resctrl
 from kernel.installed import Installed
 from kernel.runtimes import wait_until
-from resctrl_hooks.inventory.memory_load import memory_usage
-from resctrl_hooks.node.guard.snapshots import domains_of
-from resctrl_hooks.node.snapshot.snapshot import open_files, take
+from resctrl_hooks.observe.inventory.memory_load import memory_usage
+from resctrl_hooks.observe.node.guard.snapshots import domains_of
+from resctrl_hooks.observe.node.snapshot.snapshot import open_files, take
 
 # Two memories of four processors; on AMD each processor has its own L3 domain, as this emulator's cache ids say.
 INTEL = pytest.param("Intel", marks=pytest.mark.guest(cpus=8, numa=2, bandwidth=640, core=320))

@@ -10,9 +10,9 @@ from kernel.counted.steps import Stepped, at_rest, copy, in_steps
 from kernel.groups import Resctrl
 from kernel.pods import KubernetesPod
 from kernel.runtimes import wait_until
-from resctrl_hooks.inventory.columns import MBM
-from resctrl_hooks.inventory.rates import of_pod
-from resctrl_hooks.node.snapshot.snapshot import open_files, take
+from resctrl_hooks.observe.inventory.columns import MBM
+from resctrl_hooks.observe.inventory.rates import of_pod
+from resctrl_hooks.observe.node.snapshot.snapshot import open_files, take
 
 pytestmark = COUNTED
 

@@ -12,7 +12,7 @@ from kernel.counted.said import TOTAL
 from kernel.counted.truth import ROOT, mounted_with
 from kernel.groups import Resctrl
 from resctrl_hooks import Monitor
-from resctrl_hooks.node.resctrl.counter_totals import ended
+from resctrl_hooks.core.node.resctrl.counter_totals import ended
 
 pytestmark = COUNTED
 KEY = "job"

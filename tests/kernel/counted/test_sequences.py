@@ -13,7 +13,7 @@ from kernel.counted.conftest import AMD, COUNTED, INTEL
 from kernel.counted.said import TOTAL
 from kernel.groups import Resctrl
 from resctrl_hooks import Monitor
-from resctrl_hooks.node.resctrl import totals_file
+from resctrl_hooks.core.node.resctrl import totals_file
 
 pytestmark = COUNTED
 KEY, AWAY = "job", "elsewhere"

@@ -3,8 +3,8 @@ from typing import Any
 import pytest
 from conftest import ID, POD_CGROUP, Host
 
-from resctrl_hooks.node.host import cgroup
-from resctrl_hooks.node.host.procfs import Cgroup, cgroups_of
+from resctrl_hooks.core.node.host import cgroup
+from resctrl_hooks.core.node.host.procfs import Cgroup, cgroups_of
 
 FILES = {"memory.swap.max": "max", "cpu.weight": "100", "io.weight": "default 100"}
 

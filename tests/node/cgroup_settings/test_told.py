@@ -9,7 +9,7 @@ from conftest import BOTH_POLICIES, ID, UID, Host, always, crio_annotations, sta
 from hosts.killed_hook import Killed
 from hosts.machines import machine, write_sysfs
 
-from resctrl_hooks.node.host.programs import ProgramError
+from resctrl_hooks.core.node.host.programs import ProgramError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,9 +70,9 @@ class Systemd:
 def systemd(host: Host, monkeypatch: pytest.MonkeyPatch) -> Systemd:
     """The system manager of a host with all features, on which process 100 is the init of a container in a scope."""
     found = Systemd()
-    monkeypatch.setattr("resctrl_hooks.node.host.systemd.available", always(value=True))
-    monkeypatch.setattr("resctrl_hooks.node.host.systemd.find_program", always(SYSTEMCTL))
-    monkeypatch.setattr("resctrl_hooks.node.host.systemd.run", found.run)
+    monkeypatch.setattr("resctrl_hooks.core.node.host.systemd.available", always(value=True))
+    monkeypatch.setattr("resctrl_hooks.core.node.host.systemd.find_program", always(SYSTEMCTL))
+    monkeypatch.setattr("resctrl_hooks.core.node.host.systemd.run", found.run)
     host.process(100, CGROUP)
     for name, value in BEFORE.items():
         (folder(host) / name).write_text(value)
@@ -190,7 +190,7 @@ def test_hook_killed_after_systemd_call_is_repaired_by_one_reconcile(
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr("resctrl_hooks.node.host.systemd.run", die)
+        patch.setattr("resctrl_hooks.core.node.host.systemd.run", die)
         with pytest.raises(Killed):
             start(host)
     assert systemd.calls == [ALL]

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from resctrl_hooks.node.cgroup_settings import values
-from resctrl_hooks.node.cgroup_settings.values import CgroupFeature
-from resctrl_hooks.node.feature import Step
-from resctrl_hooks.node.host.cgroup import Leaf, folders_for
+from resctrl_hooks.core.node.cgroup_settings import values
+from resctrl_hooks.core.node.cgroup_settings.values import CgroupFeature
+from resctrl_hooks.core.node.feature import Step
+from resctrl_hooks.core.node.host.cgroup import Leaf, folders_for
 
 
 def test_value_is_written_to_scope_and_to_crun_cgroup_below(tmp_path: Path) -> None:

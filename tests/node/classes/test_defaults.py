@@ -11,13 +11,13 @@ from hosts import crun
 from hosts.hostile_inputs import NASTY
 from hosts.placed import PlacedHost
 
-from resctrl_hooks.config.check import check_text
-from resctrl_hooks.node.classes.memory import choice_or_default
-from resctrl_hooks.node.feature_table import FEATURES
-from resctrl_hooks.node.features import blockio, rdt_class, scheduling
-from resctrl_hooks.node.host.cpulist import parse_list
-from resctrl_hooks.node.reconcile.reconcile import reconcile
-from resctrl_hooks.node.reconcile.report import Options
+from resctrl_hooks.core.config.check import check_text
+from resctrl_hooks.core.node.classes.memory import choice_or_default
+from resctrl_hooks.core.node.feature_table import FEATURES
+from resctrl_hooks.core.node.features import blockio, rdt_class, scheduling
+from resctrl_hooks.core.node.host.cpulist import parse_list
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node.reconcile.report import Options
 
 if TYPE_CHECKING:
     from pathlib import Path

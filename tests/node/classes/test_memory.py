@@ -8,10 +8,10 @@ from conftest import FIXTURES, fixture, state
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resctrl_hooks.node.classes.memory import MemoryClassError, MemoryLimitError, canonical, choice_of
-from resctrl_hooks.node.container.oci import Bundle, parse_state
-from resctrl_hooks.node.container.workload import derive
-from resctrl_hooks.node.settings import Settings
+from resctrl_hooks.core.node.classes.memory import MemoryClassError, MemoryLimitError, canonical, choice_of
+from resctrl_hooks.core.node.container.oci import Bundle, parse_state
+from resctrl_hooks.core.node.container.workload import derive
+from resctrl_hooks.core.node.settings import Settings
 
 
 @pytest.mark.parametrize(

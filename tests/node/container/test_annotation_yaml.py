@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from resctrl_hooks.node.container.annotation_yaml import parse_yaml
+from resctrl_hooks.core.node.container.annotation_yaml import parse_yaml
 
 FULL = """
 ---

@@ -12,14 +12,14 @@ from conftest import UID, Host
 from hosts.placed import PlacedHost, id_of
 from hosts.work import counted
 
-from resctrl_hooks.config import find_effective
-from resctrl_hooks.explanation.explain import explain
-from resctrl_hooks.node.container.oci import Bundle, parse_state
-from resctrl_hooks.node.container.workload import derive
-from resctrl_hooks.node.features.placement.hints import hints_of
-from resctrl_hooks.node.host.procfs import cgroups_of
-from resctrl_hooks.node.reconcile.reconcile import reconcile
-from resctrl_hooks.node.registry import features_in_use, plan
+from resctrl_hooks.core.config import find_effective
+from resctrl_hooks.core.explanation.explain import explain
+from resctrl_hooks.core.node.container.oci import Bundle, parse_state
+from resctrl_hooks.core.node.container.workload import derive
+from resctrl_hooks.core.node.host.procfs import cgroups_of
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node.registry import features_in_use, plan
+from resctrl_hooks.placement.node.hints import hints_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

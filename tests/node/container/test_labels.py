@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from conftest import ID, UID, Host, crio_annotations, fixture
 
-from resctrl_hooks.node.container.labels import pod_labels
-from resctrl_hooks.node.container.oci import Bundle, State
-from resctrl_hooks.node.container.workload import Workload, derive
-from resctrl_hooks.node.errors import InputError
+from resctrl_hooks.core.node.container.labels import pod_labels
+from resctrl_hooks.core.node.container.oci import Bundle, State
+from resctrl_hooks.core.node.container.workload import Workload, derive
+from resctrl_hooks.core.node.errors import InputError
 
 
 def workload(annotations: dict[str, str]) -> Workload:

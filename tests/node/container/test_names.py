@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hosts.monitored import KEYS, plain_host
 
-from resctrl_hooks.node.container.names import RecordedNames, stored_names
+from resctrl_hooks.core.node.container.names import RecordedNames, stored_names
 
 ALONE = "ab" * 32
 

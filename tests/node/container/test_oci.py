@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from conftest import ID, Host, state
 
-from resctrl_hooks.node.container.oci import LARGEST, STATE_LIMIT, Bundle, parse_state, read_bundle
-from resctrl_hooks.node.errors import InputError
+from resctrl_hooks.core.node.container.oci import LARGEST, STATE_LIMIT, Bundle, parse_state, read_bundle
+from resctrl_hooks.core.node.errors import InputError
 
 
 def test_state_is_parsed() -> None:

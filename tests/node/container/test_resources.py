@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from conftest import ID, UID, crio_annotations
 
-from resctrl_hooks.node.container.oci import Bundle, State
-from resctrl_hooks.node.container.resources import BEST_EFFORT, BURSTABLE, GUARANTEED, cpu_request, qos_of
-from resctrl_hooks.node.container.workload import derive
-from resctrl_hooks.node.host.procfs import Cgroup
+from resctrl_hooks.core.node.container.oci import Bundle, State
+from resctrl_hooks.core.node.container.resources import BEST_EFFORT, BURSTABLE, GUARANTEED, cpu_request, qos_of
+from resctrl_hooks.core.node.container.workload import derive
+from resctrl_hooks.core.node.host.procfs import Cgroup
 
 
 @pytest.mark.parametrize(

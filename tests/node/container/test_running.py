@@ -6,8 +6,8 @@ import pytest
 from conftest import Host
 from hosts.faults import Fail
 
-from resctrl_hooks.node.container.running import Running
-from resctrl_hooks.node.container.runtimes import Found
+from resctrl_hooks.core.node.container.running import Running
+from resctrl_hooks.core.node.container.runtimes import Found
 
 STEP: Any = {"feature": "monitoring", "action": "group", "needs": {"class": "gold"}}
 RECORD: Any = {
@@ -56,7 +56,7 @@ def test_process_identity_and_class_are_checked(
 
 def test_container_that_ends_during_the_read_is_absent(host: Host, fail: Fail) -> None:
     host.process(7)
-    fail("resctrl_hooks.node.container.running", "groups_of_process", ProcessLookupError())
+    fail("resctrl_hooks.core.node.container.running", "groups_of_process", ProcessLookupError())
     assert not running().revalidate(str(host.proc))
 
 

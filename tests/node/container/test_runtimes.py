@@ -9,9 +9,9 @@ import pytest
 from conftest import Host
 from hosts.faults import Fail
 
-from resctrl_hooks.node.container import runtimes
-from resctrl_hooks.node.container.oci import LARGEST
-from resctrl_hooks.node.errors import HookError
+from resctrl_hooks.core.node.container import runtimes
+from resctrl_hooks.core.node.container.oci import LARGEST
+from resctrl_hooks.core.node.errors import HookError
 
 RUNC: dict[str, Any] = {"init_process_pid": 7, "init_process_start": 50, "config": {"labels": ["a=b", "bundle=/b"]}}
 CRUN: dict[str, Any] = {"pid": 7, "process-start-time": 50, "bundle": "/b"}

@@ -9,9 +9,9 @@ import pytest
 from click.testing import CliRunner
 from conftest import Host
 
-import resctrl_hooks.node.features
-from resctrl_hooks.cli import main
-from resctrl_hooks.node.container.unread import READ, unread
+import resctrl_hooks.core.node.features
+from resctrl_hooks.core.cli import main
+from resctrl_hooks.core.node.container.unread import READ, unread
 
 NRI = "resource-policy.nri.io"
 COLD, PRIORITY = f"cold-start.{NRI}", f"prefer-cpu-priority.{NRI}"
@@ -19,7 +19,7 @@ COLD, PRIORITY = f"cold-start.{NRI}", f"prefer-cpu-priority.{NRI}"
 
 def test_annotations_that_features_read_are_known() -> None:
     """Every annotation of these plugins in a feature's code is in the table, and none else."""
-    folder = Path(resctrl_hooks.node.features.__path__[0])
+    folder = Path(resctrl_hooks.core.node.features.__path__[0])
     text = "\n".join(path.read_text() for path in folder.rglob("*.py"))
     found = re.findall(r'"([a-z.-]+)\.resource-policy\.nri\.io"', text) + re.findall(r'f"([a-z.-]+)\{_NRI\}"', text)
     assert {name for name in found if name} == set(READ)

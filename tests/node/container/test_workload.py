@@ -3,13 +3,13 @@ from typing import Any
 import pytest
 from conftest import ID, POD_CGROUP, UID, Host, crio_annotations, workload_of
 
-from resctrl_hooks.node.container.oci import Bundle, State
-from resctrl_hooks.node.container.workload import Workload, derive, dialect_of
-from resctrl_hooks.node.container.workload import workload_of as running_workload
-from resctrl_hooks.node.errors import BadKeyError
-from resctrl_hooks.node.host.procfs import Cgroup
-from resctrl_hooks.node.permissions import check_allowed
-from resctrl_hooks.node.settings import Settings
+from resctrl_hooks.core.node.container.oci import Bundle, State
+from resctrl_hooks.core.node.container.workload import Workload, derive, dialect_of
+from resctrl_hooks.core.node.container.workload import workload_of as running_workload
+from resctrl_hooks.core.node.errors import BadKeyError
+from resctrl_hooks.core.node.host.procfs import Cgroup
+from resctrl_hooks.core.node.permissions import check_allowed
+from resctrl_hooks.core.node.settings import Settings
 
 POD = "99d6fbf08f5e7c6f6fc59daa8dc5d2ce338dcc9da537075e6388d195d91205c2"
 CONTAINER = "a37bbf8c87789f5cb34d80ea4027864f2017a200a2fa8da1118b7fb9059e0755"

@@ -10,15 +10,15 @@ import pytest
 from click.testing import CliRunner
 from conftest import ID, Host
 
-from resctrl_hooks.cli import main
-from resctrl_hooks.inventory.feature_display.model import Display
-from resctrl_hooks.inventory.feature_display.table import DISPLAYS
-from resctrl_hooks.node.failure_policies import failure_policy
-from resctrl_hooks.node.feature import SKIP, Feature, Step
-from resctrl_hooks.node.feature_table import FEATURES
-from resctrl_hooks.node.part import Row
-from resctrl_hooks.node.registry import features_in_use
-from resctrl_hooks.node.settings import Settings
+from resctrl_hooks.core.cli import main
+from resctrl_hooks.core.inventory.feature_display.model import Display
+from resctrl_hooks.core.inventory.feature_display.table import DISPLAYS
+from resctrl_hooks.core.node.failure_policies import failure_policy
+from resctrl_hooks.core.node.feature import SKIP, Feature, Step
+from resctrl_hooks.core.node.feature_table import FEATURES
+from resctrl_hooks.core.node.part import Row
+from resctrl_hooks.core.node.registry import features_in_use
+from resctrl_hooks.core.node.settings import Settings
 
 PAGE = Path(__file__).parents[3] / "docs/dev/architecture.md"
 
@@ -33,7 +33,7 @@ def oom(monkeypatch: pytest.MonkeyPatch) -> str:
     module, row, shown, *_ = (
         part.split("```")[0] for part in PAGE.read_text().partition("## Adding a")[2].split("```python")[1:]
     )
-    feature = ModuleType("resctrl_hooks.node.features.oom")
+    feature = ModuleType("resctrl_hooks.core.node.features.oom")
     given = {
         "Feature": Feature,
         "Step": Step,

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from conftest import ID, POD_CGROUP, Host, raising, workload_of
 
-from resctrl_hooks.node import registry
-from resctrl_hooks.node.classes.choice import ClassError
-from resctrl_hooks.node.features import blockio
-from resctrl_hooks.node.host.cgroup import CgroupError
+from resctrl_hooks.core.node import registry
+from resctrl_hooks.core.node.classes.choice import ClassError
+from resctrl_hooks.core.node.features import blockio
+from resctrl_hooks.core.node.host.cgroup import CgroupError
 
 if TYPE_CHECKING:
     from pathlib import Path

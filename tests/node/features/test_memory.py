@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from conftest import FIXTURES, ID, POD_CGROUP, Host, always, state, workload_of
 
-from resctrl_hooks.config.check import check_file
-from resctrl_hooks.node import locks, registry
-from resctrl_hooks.node.container.oci import Bundle, parse_state
-from resctrl_hooks.node.container.workload import derive
-from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.feature import Step
-from resctrl_hooks.node.features import memory
-from resctrl_hooks.node.host.cgroup import CgroupError
-from resctrl_hooks.node.host.procfs import cgroups_of
-from resctrl_hooks.node.registry import features_in_use
+from resctrl_hooks.core.config.check import check_file
+from resctrl_hooks.core.node import locks, registry
+from resctrl_hooks.core.node.container.oci import Bundle, parse_state
+from resctrl_hooks.core.node.container.workload import derive
+from resctrl_hooks.core.node.context import Context
+from resctrl_hooks.core.node.feature import Step
+from resctrl_hooks.core.node.features import memory
+from resctrl_hooks.core.node.host.cgroup import CgroupError
+from resctrl_hooks.core.node.host.procfs import cgroups_of
+from resctrl_hooks.core.node.registry import features_in_use
 
 if TYPE_CHECKING:
     from hosts.faults import Fail
@@ -282,9 +282,9 @@ def test_hosts_and_containers_without_memory_cgroup_are_reported(
 def scope(host: Host, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, str]]]:
     """Return a systemd that accepts everything, and its calls."""
     told: list[tuple[str, dict[str, str]]] = []
-    monkeypatch.setattr("resctrl_hooks.node.host.systemd.available", always(value=True))
+    monkeypatch.setattr("resctrl_hooks.core.node.host.systemd.available", always(value=True))
     monkeypatch.setattr(
-        "resctrl_hooks.node.host.systemd.set_properties",
+        "resctrl_hooks.core.node.host.systemd.set_properties",
         lambda unit, properties, seconds: told.append((unit, properties, *locks._threads)),  # held keys
     )
     host.configure(classes=CLASSES, memory={"allowLimits": {"*": ["*"]}})
@@ -318,7 +318,7 @@ def test_only_leaf_is_written_below_service(host: Host, scope: list[Any]) -> Non
 
 
 def test_refusing_systemd_leaves_limits_that_reload_undoes(host: Host, scope: list[Any], fail: Fail) -> None:
-    fail("resctrl_hooks.node.host.systemd", "set_properties", CgroupError("systemd says no"))
+    fail("resctrl_hooks.core.node.host.systemd", "set_properties", CgroupError("systemd says no"))
     upper, lower = below_scope(host)
     outcome = start(host, state(bundle=host.bundle(), annotations={}), **{CLASS: "noswap"})
     assert outcome.code == 0

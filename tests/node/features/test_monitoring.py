@@ -6,15 +6,15 @@ from conftest import ID, POD_CGROUP, UID, Host, crio_annotations, state
 from hosts.cluster import Cluster
 from hosts.faults import Fail
 
-from resctrl_hooks.node import registry
-from resctrl_hooks.node.container.oci import Bundle, State
-from resctrl_hooks.node.container.workload import Workload, derive
-from resctrl_hooks.node.errors import TaskGoneError
-from resctrl_hooks.node.feature import SKIP, Step
-from resctrl_hooks.node.features import monitoring
-from resctrl_hooks.node.host.procfs import Cgroup
-from resctrl_hooks.node.resctrl.locked_key import LockedKey
-from resctrl_hooks.node.sharing.limits import NamespaceLimitError, check_limit
+from resctrl_hooks.core.node import registry
+from resctrl_hooks.core.node.container.oci import Bundle, State
+from resctrl_hooks.core.node.container.workload import Workload, derive
+from resctrl_hooks.core.node.errors import TaskGoneError
+from resctrl_hooks.core.node.feature import SKIP, Step
+from resctrl_hooks.core.node.features import monitoring
+from resctrl_hooks.core.node.host.procfs import Cgroup
+from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
+from resctrl_hooks.core.node.sharing.limits import NamespaceLimitError, check_limit
 
 
 @pytest.fixture
@@ -176,7 +176,7 @@ def test_group_without_a_counter_gets_one(host: Host, monkeypatch: pytest.Monkey
     counted: list[str] = []
     monkeypatch.setattr(monitoring, "lacks_counter", lambda *_: lacks)
     monkeypatch.setattr(
-        "resctrl_hooks.node.sharing.bandwidth_counters.ensure_counted", lambda _, key: counted.append(key)
+        "resctrl_hooks.core.node.sharing.bandwidth_counters.ensure_counted", lambda _, key: counted.append(key)
     )
     host.process(100, f"{POD_CGROUP}/crio-{ID}")
     assert host.call(state(bundle=host.bundle(), annotations=crio_annotations())).code == 0

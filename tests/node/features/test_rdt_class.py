@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 from conftest import ID, POD_CGROUP, UID, Host, crio_annotations, state
 
-from resctrl_hooks.node import registry
-from resctrl_hooks.node.container.oci import Bundle, State
-from resctrl_hooks.node.container.workload import Workload, derive
-from resctrl_hooks.node.feature import SKIP, Step
-from resctrl_hooks.node.features import rdt_class
-from resctrl_hooks.node.features.rdt_class import RdtClassError
-from resctrl_hooks.node.host.procfs import Cgroup
+from resctrl_hooks.core.node import registry
+from resctrl_hooks.core.node.container.oci import Bundle, State
+from resctrl_hooks.core.node.container.workload import Workload, derive
+from resctrl_hooks.core.node.feature import SKIP, Step
+from resctrl_hooks.core.node.features import rdt_class
+from resctrl_hooks.core.node.features.rdt_class import RdtClassError
+from resctrl_hooks.core.node.host.procfs import Cgroup
 
 OURS = "class.rdt.resctrl-hooks.io"
 NRI = "rdtclass.resource-policy.nri.io"

@@ -1,8 +1,8 @@
 import pytest
 from conftest import Host, workload_of
 
-from resctrl_hooks.node.feature_table import FEATURES
-from resctrl_hooks.node.registry import feature_named, plan
+from resctrl_hooks.core.node.feature_table import FEATURES
+from resctrl_hooks.core.node.registry import feature_named, plan
 
 
 @pytest.mark.parametrize("name", FEATURES)

@@ -10,14 +10,14 @@ import pytest
 from conftest import ID, POD_CGROUP, UID, Host, crio_annotations, state
 from hosts.processes import headless_process, is_headless, wait_until
 
-from resctrl_hooks.config.applied import compiled
-from resctrl_hooks.config.check import check_text
-from resctrl_hooks.node.container.running import Running
-from resctrl_hooks.node.container.runtimes import Found
-from resctrl_hooks.node.feature import Step
-from resctrl_hooks.node.features import blockio, scheduling
-from resctrl_hooks.node.host.procfs import start_time, threads_of
-from resctrl_hooks.node.settings import load
+from resctrl_hooks.core.config.applied import compiled
+from resctrl_hooks.core.config.check import check_text
+from resctrl_hooks.core.node.container.running import Running
+from resctrl_hooks.core.node.container.runtimes import Found
+from resctrl_hooks.core.node.feature import Step
+from resctrl_hooks.core.node.features import blockio, scheduling
+from resctrl_hooks.core.node.host.procfs import start_time, threads_of
+from resctrl_hooks.core.node.settings import load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,9 +7,9 @@ from typing import Any, cast
 import pytest
 from conftest import raising
 
-from resctrl_hooks.node.classes.choice import ClassError
-from resctrl_hooks.node.feature import Step
-from resctrl_hooks.node.features import scheduling
+from resctrl_hooks.core.node.classes.choice import ClassError
+from resctrl_hooks.core.node.feature import Step
+from resctrl_hooks.core.node.features import scheduling
 
 
 @pytest.mark.parametrize("wanted", [{"policy": "batch"}, {"priority": 3}, {"nice": 5}])
@@ -49,8 +49,8 @@ def test_io_priority_is_set_and_read_with_ionice(
         calls.append(arguments)
         return answers[len(calls) - 1]
 
-    monkeypatch.setattr("resctrl_hooks.node.host.programs.run", run)
-    monkeypatch.setattr("resctrl_hooks.node.host.programs.find_program", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr("resctrl_hooks.core.node.host.programs.run", run)
+    monkeypatch.setattr("resctrl_hooks.core.node.host.programs.find_program", lambda name: f"/usr/bin/{name}")
     scheduling._set_io_priority([7, 8], process)
     assert [scheduling._is_scheduled(7, process) for _ in range(3)] == [True, False, True]
     with pytest.raises(ClassError, match="no permission"):

@@ -7,12 +7,12 @@ from typing import Any
 
 from conftest import Host
 
-from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.guard.guard import Guard
-from resctrl_hooks.node.host.topology import Topology
-from resctrl_hooks.node.log import Log
-from resctrl_hooks.node.resctrl.filesystem import Filesystem
-from resctrl_hooks.node.settings import load
+from resctrl_hooks.core.node.context import Context
+from resctrl_hooks.core.node.host.topology import Topology
+from resctrl_hooks.core.node.log import Log
+from resctrl_hooks.core.node.resctrl.filesystem import Filesystem
+from resctrl_hooks.core.node.settings import load
+from resctrl_hooks.observe.node.guard.guard import Guard
 
 GB = 1_000_000_000
 FULL = {"gold": 20.0, "silver": 20.0, "bronze": 55.0}

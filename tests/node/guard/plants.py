@@ -4,10 +4,10 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from resctrl_hooks.node.guard.law import LOWER, RAISE, Change, Domain, Rules
-from resctrl_hooks.node.guard.limit import Limit, OfRate, PerCent
-from resctrl_hooks.node.guard.sample import Sample
-from resctrl_hooks.node.resctrl.bandwidth_unit import AMD_UNIT
+from resctrl_hooks.core.node.resctrl.bandwidth_unit import AMD_UNIT
+from resctrl_hooks.observe.node.guard.law import LOWER, RAISE, Change, Domain, Rules
+from resctrl_hooks.observe.node.guard.limit import Limit, OfRate, PerCent
+from resctrl_hooks.observe.node.guard.sample import Sample
 
 CAPACITY = 100e9
 Response = Callable[[int], float]

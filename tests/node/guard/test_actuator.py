@@ -5,9 +5,9 @@ import posix
 import pytest
 from conftest import Host
 
-from resctrl_hooks.node.guard.actuator import Mount, classes_beside
-from resctrl_hooks.node.guard.limit import Limit
-from resctrl_hooks.node.host.topology import UNKNOWN, MemoryNode, Topology
+from resctrl_hooks.core.node.host.topology import UNKNOWN, MemoryNode, Topology
+from resctrl_hooks.observe.node.guard.actuator import Mount, classes_beside
+from resctrl_hooks.observe.node.guard.limit import Limit
 
 from .node import Node
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from conftest import Host
 
-from resctrl_hooks.node.guard.churn import FOR_EACH_LEFT, MOST_FILES, Groups
-from resctrl_hooks.node.guard.load import Reader, traffic
-from resctrl_hooks.node.guard.status import NAME
-from resctrl_hooks.node.resctrl.bandwidth import Bandwidth
+from resctrl_hooks.core.node.resctrl.bandwidth import Bandwidth
+from resctrl_hooks.observe.node.guard.churn import FOR_EACH_LEFT, MOST_FILES, Groups
+from resctrl_hooks.observe.node.guard.load import Reader, traffic
+from resctrl_hooks.observe.node.guard.status import NAME
 
 from .node import GB, Node
 

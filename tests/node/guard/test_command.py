@@ -12,13 +12,13 @@ from conftest import Host, always, standard_streams
 from hosts.faults import failing
 from hosts.notify_socket import NotifySocket
 
-from resctrl_hooks.node.guard import lease, resident
-from resctrl_hooks.node.guard.guard import Guard
-from resctrl_hooks.node.guard.lease import LOCK
-from resctrl_hooks.node.host.instance import RunningError, only_instance
-from resctrl_hooks.node.restored import Restored
-from resctrl_hooks.node.sampler.command import guard_command
-from resctrl_hooks.node.settings import load
+from resctrl_hooks.core.node.host.instance import RunningError, only_instance
+from resctrl_hooks.core.node.restored import Restored
+from resctrl_hooks.core.node.settings import load
+from resctrl_hooks.observe.node.guard import lease, resident
+from resctrl_hooks.observe.node.guard.guard import Guard
+from resctrl_hooks.observe.node.guard.lease import LOCK
+from resctrl_hooks.observe.node.sampler.command import guard_command
 from resctrl_hooks.observe.service import UNITS
 
 from .node import FULL, Node

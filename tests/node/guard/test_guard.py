@@ -11,21 +11,21 @@ import pytest
 from conftest import Host, always
 from hosts.faults import failing
 
+from resctrl_hooks.core.node.context import Context
+from resctrl_hooks.core.node.host.instance import only_instance
+from resctrl_hooks.core.node.host.topology import UNKNOWN, MemoryNode, Topology
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node.reconcile.release import release_everything
+from resctrl_hooks.core.node.restored import Restored
 from resctrl_hooks.errors import HookError
-from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.guard import lease as lease_module
-from resctrl_hooks.node.guard.actuator import Mount
-from resctrl_hooks.node.guard.changes import restore
-from resctrl_hooks.node.guard.law import BLIND, REPORT
-from resctrl_hooks.node.guard.lease import LOCK, Lease
-from resctrl_hooks.node.guard.recovery import restore_ended
-from resctrl_hooks.node.guard.section import OBSERVE
-from resctrl_hooks.node.guard.status import NAME, event_text
-from resctrl_hooks.node.host.instance import only_instance
-from resctrl_hooks.node.host.topology import UNKNOWN, MemoryNode, Topology
-from resctrl_hooks.node.reconcile.reconcile import reconcile
-from resctrl_hooks.node.reconcile.release import release_everything
-from resctrl_hooks.node.restored import Restored
+from resctrl_hooks.observe.node.guard import lease as lease_module
+from resctrl_hooks.observe.node.guard.actuator import Mount
+from resctrl_hooks.observe.node.guard.changes import restore
+from resctrl_hooks.observe.node.guard.law import BLIND, REPORT
+from resctrl_hooks.observe.node.guard.lease import LOCK, Lease
+from resctrl_hooks.observe.node.guard.recovery import restore_ended
+from resctrl_hooks.observe.node.guard.section import OBSERVE
+from resctrl_hooks.observe.node.guard.status import NAME, event_text
 
 from .node import FULL, GB, Node
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from resctrl_hooks.node.guard.law import (
+from resctrl_hooks.core.node.resctrl.bandwidth_unit import AMD_UNIT
+from resctrl_hooks.observe.node.guard.law import (
     BLIND,
     CALM,
     EXHAUSTED,
@@ -24,9 +25,8 @@ from resctrl_hooks.node.guard.law import (
     Domain,
     Rules,
 )
-from resctrl_hooks.node.guard.limit import Limit, OfRate, PerCent
-from resctrl_hooks.node.guard.sample import Sample
-from resctrl_hooks.node.resctrl.bandwidth_unit import AMD_UNIT
+from resctrl_hooks.observe.node.guard.limit import Limit, OfRate, PerCent
+from resctrl_hooks.observe.node.guard.sample import Sample
 
 from .plants import CAPACITY, RESPONSES, Plant, Queue, Run
 

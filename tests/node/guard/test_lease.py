@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator
 import pytest
 from conftest import Host
 
-from resctrl_hooks.node.guard import lease as lease_module
-from resctrl_hooks.node.guard.guard import Guard
-from resctrl_hooks.node.guard.lease import EXPERIMENT, GUARD, NAME, Lease, LeaseEndedError
-from resctrl_hooks.node.guard.recovery import become_owner, restore_ended
-from resctrl_hooks.node.guard.watch import INTERVAL, Watch
-from resctrl_hooks.node.host.instance import RunningError
-from resctrl_hooks.node.reconcile.reconcile import reconcile
-from resctrl_hooks.node.sampler.command import guard_command
+from resctrl_hooks.core.node.host.instance import RunningError
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
+from resctrl_hooks.observe.node.guard import lease as lease_module
+from resctrl_hooks.observe.node.guard.guard import Guard
+from resctrl_hooks.observe.node.guard.lease import EXPERIMENT, GUARD, NAME, Lease, LeaseEndedError
+from resctrl_hooks.observe.node.guard.recovery import become_owner, restore_ended
+from resctrl_hooks.observe.node.guard.watch import INTERVAL, Watch
+from resctrl_hooks.observe.node.sampler.command import guard_command
 
 from .node import FULL, Node
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from conftest import Host
 
-from resctrl_hooks.inventory.guard import guard_status
-from resctrl_hooks.node.guard.actuator import Mount
-from resctrl_hooks.node.host.topology import Topology
+from resctrl_hooks.core.node.host.topology import Topology
+from resctrl_hooks.observe.inventory.guard import guard_status
+from resctrl_hooks.observe.node.guard.actuator import Mount
 
 from .node import FULL, Node
 

@@ -3,11 +3,11 @@
 import pytest
 from conftest import Host
 
-from resctrl_hooks.node.guard.actuator import spread
-from resctrl_hooks.node.guard.load import ClassCounts, memory_domains, traffic
-from resctrl_hooks.node.guard.snapshots import domains_of_slots
-from resctrl_hooks.node.host.topology import UNKNOWN, MemoryNode, Topology
-from resctrl_hooks.node.resctrl.counters import slot_at
+from resctrl_hooks.core.node.host.topology import UNKNOWN, MemoryNode, Topology
+from resctrl_hooks.core.node.resctrl.counters import slot_at
+from resctrl_hooks.observe.node.guard.actuator import spread
+from resctrl_hooks.observe.node.guard.load import ClassCounts, memory_domains, traffic
+from resctrl_hooks.observe.node.guard.snapshots import domains_of_slots
 
 
 def counts(time: float, **classes: dict[int, tuple[int | None, int | None]]) -> ClassCounts:

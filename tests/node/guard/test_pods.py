@@ -4,10 +4,10 @@ import pytest
 from conftest import Host
 from hosts.faults import Fail
 
-from resctrl_hooks.node.errors import LedgerError
-from resctrl_hooks.node.guard.pods import Pods
-from resctrl_hooks.node.ledger import Ledger
-from resctrl_hooks.node.resctrl.bandwidth import Bandwidth
+from resctrl_hooks.core.node.errors import LedgerError
+from resctrl_hooks.core.node.ledger import Ledger
+from resctrl_hooks.core.node.resctrl.bandwidth import Bandwidth
+from resctrl_hooks.observe.node.guard.pods import Pods
 
 from .node import GB, Node
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from conftest import Host
 
-from resctrl_hooks.config.guard import Guard as GuardSection
-from resctrl_hooks.node.guard.law import EVIDENCE
-from resctrl_hooks.node.guard.sufferers import FRESH
-from resctrl_hooks.node.names import SLOWDOWN_STATUS
+from resctrl_hooks.core.node.names import SLOWDOWN_STATUS
+from resctrl_hooks.observe.config.guard import Guard as GuardSection
+from resctrl_hooks.observe.node.guard.law import EVIDENCE
+from resctrl_hooks.observe.node.guard.sufferers import FRESH
 
 from .node import FULL, GB, Node
 

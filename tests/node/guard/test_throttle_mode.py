@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from conftest import Host
 
-from resctrl_hooks.node.guard.guard import Guard
-from resctrl_hooks.node.guard.harm import PAUSE
-from resctrl_hooks.node.guard.law import LOWER, RAISE, Change, Domain, Rules
-from resctrl_hooks.node.guard.limit import Limit, PerCent
-from resctrl_hooks.node.guard.sample import Sample
-from resctrl_hooks.node.guard.status import NAME
-from resctrl_hooks.node.host.topology import UNKNOWN, MemoryNode, Topology
+from resctrl_hooks.core.node.host.topology import UNKNOWN, MemoryNode, Topology
+from resctrl_hooks.observe.node.guard.guard import Guard
+from resctrl_hooks.observe.node.guard.harm import PAUSE
+from resctrl_hooks.observe.node.guard.law import LOWER, RAISE, Change, Domain, Rules
+from resctrl_hooks.observe.node.guard.limit import Limit, PerCent
+from resctrl_hooks.observe.node.guard.sample import Sample
+from resctrl_hooks.observe.node.guard.status import NAME
 
 from .node import FULL, Node
 from .test_actuator import run_on

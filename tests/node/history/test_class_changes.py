@@ -2,7 +2,7 @@
 
 import pytest
 
-from resctrl_hooks.node.history.class_changes import changes
+from resctrl_hooks.observe.node.history.class_changes import changes
 
 FULL = "MB:0=100;1=100\nL3:0=fff;1=fff\nL2:4=ff"
 

@@ -18,18 +18,18 @@ from hosts.faults import failing
 from hosts.monitored import KEYS, MonitoredHost, plain_host
 from hosts.processes import wait_until
 
-from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.history import ages, disk
-from resctrl_hooks.node.history.resident import start
-from resctrl_hooks.node.history.rows import Sampler
-from resctrl_hooks.node.history.sample import Sample
-from resctrl_hooks.node.history.store import Store
-from resctrl_hooks.node.history.tables import HistoryError
-from resctrl_hooks.node.history.writer import HistoryResident
-from resctrl_hooks.node.host.instance import RunningError, only_instance
-from resctrl_hooks.node.log import Log
-from resctrl_hooks.node.resident import Moment
-from resctrl_hooks.node.snapshot.snapshot import take
+from resctrl_hooks.core.node.errors import HookError
+from resctrl_hooks.core.node.host.instance import RunningError, only_instance
+from resctrl_hooks.core.node.log import Log
+from resctrl_hooks.observe.node.history import ages, disk
+from resctrl_hooks.observe.node.history.resident import start
+from resctrl_hooks.observe.node.history.rows import Sampler
+from resctrl_hooks.observe.node.history.sample import Sample
+from resctrl_hooks.observe.node.history.store import Store
+from resctrl_hooks.observe.node.history.tables import HistoryError
+from resctrl_hooks.observe.node.history.writer import HistoryResident
+from resctrl_hooks.observe.node.resident import Moment
+from resctrl_hooks.observe.node.snapshot.snapshot import take
 
 
 class Past:
@@ -82,13 +82,13 @@ def test_history_is_off_by_default(past: Past) -> None:
 
 
 def test_python_without_sqlite_is_named(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "resctrl_hooks.node.history.writer", None)
+    monkeypatch.setitem(sys.modules, "resctrl_hooks.observe.node.history.writer", None)
     with pytest.raises(HookError, match=r"the history needs SQLite: .*; install the whole standard library"):
         start(past.host.context)
 
 
 def test_process_without_a_history_does_not_import_sqlite() -> None:
-    modules = "resctrl_hooks.node.history.resident, resctrl_hooks.node.sampler.command"
+    modules = "resctrl_hooks.observe.node.history.resident, resctrl_hooks.observe.node.sampler.command"
     script = f"import sys, {modules}; print('sqlite3' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

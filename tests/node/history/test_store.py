@@ -9,10 +9,10 @@ import pytest
 from conftest import not_none
 from hosts.past import BOOT, T0, sample
 
-from resctrl_hooks.node.history.sample import Sample
-from resctrl_hooks.node.history.store import Store
-from resctrl_hooks.node.history.tables import VERSION, DamagedError, HistoryError
-from resctrl_hooks.node.history.thinning import MINUTE
+from resctrl_hooks.observe.node.history.sample import Sample
+from resctrl_hooks.observe.node.history.store import Store
+from resctrl_hooks.observe.node.history.tables import VERSION, DamagedError, HistoryError
+from resctrl_hooks.observe.node.history.thinning import MINUTE
 
 DAY = 86_400.0
 

@@ -5,9 +5,9 @@ import itertools
 import pytest
 from hosts.past import sample
 
-from resctrl_hooks.node.history.rows import Row
-from resctrl_hooks.node.history.sample import Sample
-from resctrl_hooks.node.history.thinning import LARGEST, MINUTE, minute
+from resctrl_hooks.observe.node.history.rows import Row
+from resctrl_hooks.observe.node.history.sample import Sample
+from resctrl_hooks.observe.node.history.thinning import LARGEST, MINUTE, minute
 
 
 def row_of(made: Sample, pod: str) -> Row:

@@ -9,11 +9,11 @@ import pytest
 from conftest import BOOT, GROUP, ID, POD_CGROUP, UID, Host, always, crio_annotations, state, stopped
 from hosts.faults import Fail
 
-from resctrl_hooks.node.container.oci import STATE_LIMIT
-from resctrl_hooks.node.errors import SettingsError
-from resctrl_hooks.node.hook import call
-from resctrl_hooks.node.hook.deadline import TIME_TO_TAKE_BACK
-from resctrl_hooks.node.settings import DEFAULTS
+from resctrl_hooks.core.node.container.oci import STATE_LIMIT
+from resctrl_hooks.core.node.errors import SettingsError
+from resctrl_hooks.core.node.hook import call
+from resctrl_hooks.core.node.hook.deadline import TIME_TO_TAKE_BACK
+from resctrl_hooks.core.node.settings import DEFAULTS
 
 
 def test_container_of_pod_joins_its_group(host: Host, pod: dict[str, Any]) -> None:
@@ -249,7 +249,7 @@ def test_failure_with_idle_pods_does_not_affect_the_container(
     def broken(_: object) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr("resctrl_hooks.node.lifecycle.reap_some", broken)
+    monkeypatch.setattr("resctrl_hooks.core.node.lifecycle.reap_some", broken)
     host.context().ledger.prepare()
     host.context().ledger.mark("idle", "another")
     outcome = host.call(pod)

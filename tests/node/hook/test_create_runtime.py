@@ -7,12 +7,12 @@ import pytest
 from conftest import UID, Host
 from hosts.faults import Fail, failing
 
-from resctrl_hooks.node.call_metrics import read
-from resctrl_hooks.node.errors import DeadlineError, HookError, NoRMIDsError, NotArrivedError
-from resctrl_hooks.node.feature import Feature, Step
-from resctrl_hooks.node.hook import create_runtime
-from resctrl_hooks.node.registry import feature_named
-from resctrl_hooks.node.resctrl.filesystem import Resctrl
+from resctrl_hooks.core.node.call_metrics import read
+from resctrl_hooks.core.node.errors import DeadlineError, HookError, NoRMIDsError, NotArrivedError
+from resctrl_hooks.core.node.feature import Feature, Step
+from resctrl_hooks.core.node.hook import create_runtime
+from resctrl_hooks.core.node.registry import feature_named
+from resctrl_hooks.core.node.resctrl.filesystem import Resctrl
 
 
 @pytest.mark.parametrize("late, code", [(0, 79), (1, 79), (2, 79), (3, 79), (4, 0), (5, 0), (None, 0)])
@@ -93,7 +93,7 @@ def test_pod_with_a_group_in_one_class_still_waits_in_another(
 ) -> None:
     (host.resctrl / "gold/mon_groups").mkdir(parents=True)
     ended = [0, 1]
-    monkeypatch.setattr("resctrl_hooks.node.lifecycle.make_room", lambda *_, **__: ended.pop(0))
+    monkeypatch.setattr("resctrl_hooks.core.node.lifecycle.make_room", lambda *_, **__: ended.pop(0))
     left = [NoRMIDsError("no RMID is free")] * failures
     with failing(Resctrl, "create", lambda *_: left.pop(), when=lambda *_: bool(left)):
         host.call(pod)
@@ -106,7 +106,7 @@ def test_pod_with_a_group_in_one_class_still_waits_in_another(
 def test_pod_that_gets_its_groups_at_the_second_try_waits_no_more(
     host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("resctrl_hooks.node.lifecycle.make_room", lambda *_, **__: 1)
+    monkeypatch.setattr("resctrl_hooks.core.node.lifecycle.make_room", lambda *_, **__: 1)
     left = [NoRMIDsError("no RMID is free")]
     with failing(Resctrl, "create", lambda *_: left.pop(), when=lambda *_: bool(left)):
         host.call(pod)

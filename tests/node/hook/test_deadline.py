@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from resctrl_hooks.node.errors import DeadlineError
-from resctrl_hooks.node.hook import deadline
-from resctrl_hooks.node.hook.deadline import LONGEST_STARVED, set_deadline
+from resctrl_hooks.core.node.errors import DeadlineError
+from resctrl_hooks.core.node.hook import deadline
+from resctrl_hooks.core.node.hook.deadline import LONGEST_STARVED, set_deadline
 
 
 class Machine:
@@ -75,8 +75,8 @@ class Slow:
         spec.loader.exec_module = slowly
         return spec
 sys.meta_path.insert(0, Slow())
-from resctrl_hooks.node import errors
-from resctrl_hooks.node.hook.deadline import set_deadline
+from resctrl_hooks.core.node import errors
+from resctrl_hooks.core.node.hook.deadline import set_deadline
 try:
     set_deadline(0.05)
     {work}

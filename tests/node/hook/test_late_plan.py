@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from conftest import ID, POD_CGROUP, UID, Host, crio_annotations, state
 
-from resctrl_hooks.node.features import blockio, rdt_class
-from resctrl_hooks.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node.features import blockio, rdt_class
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from resctrl_hooks.node.resctrl.locked_key import LockedKey
+    from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
 
 
 SECTIONS: dict[str, Any] = {

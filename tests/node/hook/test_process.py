@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from conftest import BOTH_POLICIES, GROUP, ID, POD_CGROUP, PYTHON, UID, Host, stopped
 
-from resctrl_hooks.node.container.oci import STATE_LIMIT
-from resctrl_hooks.node.hook import call as hook
+from resctrl_hooks.core.node.container.oci import STATE_LIMIT
+from resctrl_hooks.core.node.hook import call as hook
 
 
 @BOTH_POLICIES
@@ -56,11 +56,11 @@ def test_killed_hook_leaves_data_for_poststop(host: Host, pod: dict[str, Any]) -
     """Killed at any of its system calls on resctrl, it has recorded its next effect before."""
     script = (
         "import sys, os, signal; sys.path.insert(0, sys.argv.pop(1))\n"
-        "from resctrl_hooks.node import main\nfrom resctrl_hooks.node.resctrl import filesystem\n"
+        "from resctrl_hooks.core.node import main\nfrom resctrl_hooks.core.node.resctrl import filesystem\n"
         "setattr(filesystem.Filesystem, sys.argv.pop(1), lambda *_: os.kill(os.getpid(), signal.SIGKILL))\n"
         "main.start()\n"
     )
-    root = str(hook.__file__).removesuffix("/resctrl_hooks/node/hook/call.py")
+    root = str(hook.__file__).removesuffix("/resctrl_hooks/core/node/hook/call.py")
     for call in ("mkdir", "write"):
         command = [*PYTHON[:1], "-I", "-c", script, root, call, "--config", str(host.config), "hook"]
         done = subprocess.run(command, input=json.dumps(pod).encode(), check=False)

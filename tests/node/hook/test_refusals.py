@@ -9,9 +9,9 @@ import pytest
 from conftest import BOTH_POLICIES, GROUP, ID, POD_CGROUP, UID, Host, state, stopped
 from hosts.faults import Fail, failing
 
-from resctrl_hooks.node.ledger import CALLS
-from resctrl_hooks.node.refusals import FILE
-from resctrl_hooks.node.resctrl.filesystem import Filesystem
+from resctrl_hooks.core.node.ledger import CALLS
+from resctrl_hooks.core.node.refusals import FILE
+from resctrl_hooks.core.node.resctrl.filesystem import Filesystem
 
 
 def refusal(number: int) -> Callable[..., OSError]:

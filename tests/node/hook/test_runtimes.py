@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from resctrl_hooks.demo.bundle import Bundle
-from resctrl_hooks.demo.podman import Podman
-from resctrl_hooks.demo.stage import Stage, staged
-from resctrl_hooks.demo.subject import COMMAND, CRIO_ANNOTATIONS, NAME, POD_UID, RuntimeFailedError
+from resctrl_hooks.lab.demo.bundle import Bundle
+from resctrl_hooks.lab.demo.podman import Podman
+from resctrl_hooks.lab.demo.stage import Stage, staged
+from resctrl_hooks.lab.demo.subject import COMMAND, CRIO_ANNOTATIONS, NAME, POD_UID, RuntimeFailedError
 
 pytestmark = pytest.mark.runtime
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from conftest import ID, UID, Host, always, raising
 
-from resctrl_hooks.node.host import cgroup
-from resctrl_hooks.node.host.cgroup import CgroupError, Leaf, leaf_of, read_value, same_value, write_value
+from resctrl_hooks.core.node.host import cgroup
+from resctrl_hooks.core.node.host.cgroup import CgroupError, Leaf, leaf_of, read_value, same_value, write_value
 
 POD = f"/kubepods/pod{UID}"
 

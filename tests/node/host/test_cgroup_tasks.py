@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from hosts.processes import headless_process, is_headless, wait_until
 
-from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.host import cgroup_tasks as tasks
+from resctrl_hooks.core.node.errors import HookError
+from resctrl_hooks.core.node.host import cgroup_tasks as tasks
 
 
 def listed(folder: Path, *tids: int, name: str = "cgroup.threads") -> Path:

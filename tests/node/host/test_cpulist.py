@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resctrl_hooks.node.host.cpulist import count, format_list, lowest, members, parse_list
+from resctrl_hooks.core.node.host.cpulist import count, format_list, lowest, members, parse_list
 
 
 @given(st.sets(st.integers(0, 600)))

@@ -12,8 +12,8 @@ from hosts.faults import Fail
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resctrl_hooks.node.host import files
-from resctrl_hooks.node.host.files import (
+from resctrl_hooks.core.node.host import files
+from resctrl_hooks.core.node.host.files import (
     format_json,
     is_folder,
     is_there,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from resctrl_hooks.node.host.instance import RunningError, only_instance
+from resctrl_hooks.core.node.host.instance import RunningError, only_instance
 
 
 def test_second_instance_names_the_first(tmp_path: Path) -> None:

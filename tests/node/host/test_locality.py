@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from hosts.devices import Devices
 
-from resctrl_hooks.node.host.locality import near_device, near_pci
+from resctrl_hooks.core.node.host.locality import near_device, near_pci
 
 NEAR, OTHER = 0b0011, 0b1100
 GPU, NIC = "0000:17:00.0", "0000:ca:02.1"

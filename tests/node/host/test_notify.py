@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from hosts.notify_socket import NotifySocket
 
-from resctrl_hooks.node.host import notify as module
-from resctrl_hooks.node.host.notify import Notify
+from resctrl_hooks.core.node.host import notify as module
+from resctrl_hooks.core.node.host.notify import Notify
 
 
 class Clock:

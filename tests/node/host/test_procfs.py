@@ -10,7 +10,7 @@ from hosts.processes import headless_process, is_headless, wait_until
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resctrl_hooks.node.host.procfs import (
+from resctrl_hooks.core.node.host.procfs import (
     Cgroup,
     boot_id,
     cgroups_of,

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from resctrl_hooks.node.host import programs
-from resctrl_hooks.node.host.programs import ProgramError, find_program
-from resctrl_hooks.node.host.programs import run as run_program
+from resctrl_hooks.core.node.host import programs
+from resctrl_hooks.core.node.host.programs import ProgramError, find_program
+from resctrl_hooks.core.node.host.programs import run as run_program
 
 
 def test_output_and_exit_code_are_returned() -> None:

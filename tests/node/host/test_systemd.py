@@ -3,7 +3,7 @@
 import pytest
 from conftest import always
 
-from resctrl_hooks.node.host import systemd as units
+from resctrl_hooks.core.node.host import systemd as units
 
 
 def test_systemd_errors_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,9 +3,9 @@ from pathlib import Path
 import pytest
 from hosts.machines import MACHINES, machine, write_sysfs
 
-from resctrl_hooks.node.host.cpulist import parse_list
-from resctrl_hooks.node.host.topology import DRAM, FAST, SLOW, UNKNOWN, MemoryNode, Topology
-from resctrl_hooks.node.host.topology_sysfs import TopologyError, read_topology
+from resctrl_hooks.core.node.host.cpulist import parse_list
+from resctrl_hooks.core.node.host.topology import DRAM, FAST, SLOW, UNKNOWN, MemoryNode, Topology
+from resctrl_hooks.core.node.host.topology_sysfs import TopologyError, read_topology
 
 
 @pytest.mark.parametrize("name", MACHINES)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from resctrl_hooks.node.host.unfinished import remove_unfinished
+from resctrl_hooks.core.node.host.unfinished import remove_unfinished
 
 
 @pytest.mark.parametrize("age, removed", [(0, 0), (30, 0), (90, 1), (-90, 1), (-86400 * 40, 1)])

@@ -13,12 +13,12 @@ from hosts.node_features import labels
 from hosts.shared_node import SharedNode
 from hosts.simulated_kernel import Layout
 
-from resctrl_hooks.node.nfd import file
-from resctrl_hooks.node.nfd.features import FIRST, PREFIX
-from resctrl_hooks.node.nfd.file import LIFETIME, renew
-from resctrl_hooks.node.nfd.proof import CLASS
-from resctrl_hooks.node.reconcile.command import reconcile_command
-from resctrl_hooks.node.resctrl.rmids import total_closids, total_rmids
+from resctrl_hooks.core.node.nfd import file
+from resctrl_hooks.core.node.nfd.features import FIRST, PREFIX
+from resctrl_hooks.core.node.nfd.file import LIFETIME, renew
+from resctrl_hooks.core.node.nfd.proof import CLASS
+from resctrl_hooks.core.node.reconcile.command import reconcile_command
+from resctrl_hooks.core.node.resctrl.rmids import total_closids, total_rmids
 
 KINDS: dict[str, dict[str, Any]] = {
     "Intel": {},

@@ -12,16 +12,16 @@ from hosts.cluster import NOW, POD, Cluster, pod_number
 from hosts.shared_node import RULES
 from hosts.simulated_kernel import ROOT_CALLER
 
-from resctrl_hooks.node.errors import LedgerError, NoRMIDsError
-from resctrl_hooks.node.reconcile.discovery import observe
-from resctrl_hooks.node.reconcile.enforce import enforce
-from resctrl_hooks.node.reconcile.reconcile import reconcile
-from resctrl_hooks.node.reconcile.report import Options, Report
-from resctrl_hooks.node.reconcile.tasks import Gathering
-from resctrl_hooks.node.resctrl.filesystem import Resctrl
-from resctrl_hooks.node.resctrl.group import SHARED
-from resctrl_hooks.node.resctrl.locked_key import LockedKey
-from resctrl_hooks.node.resctrl.totals_file import LOCK
+from resctrl_hooks.core.node.errors import LedgerError, NoRMIDsError
+from resctrl_hooks.core.node.reconcile.discovery import observe
+from resctrl_hooks.core.node.reconcile.enforce import enforce
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node.reconcile.report import Options, Report
+from resctrl_hooks.core.node.reconcile.tasks import Gathering
+from resctrl_hooks.core.node.resctrl.filesystem import Resctrl
+from resctrl_hooks.core.node.resctrl.group import SHARED
+from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
+from resctrl_hooks.core.node.resctrl.totals_file import LOCK
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,7 +95,9 @@ def test_waiting_pod_with_group_waits_no_more(cluster: Cluster) -> None:
 def test_correctly_grouped_container_is_left_alone(cluster: Cluster, fail: Fail) -> None:
     cluster.start(1)
     assert cluster.reconcile().ok
-    fail("resctrl_hooks.node.reconcile.bring_in", "join", AssertionError("it locks the key and writes for nothing"))
+    fail(
+        "resctrl_hooks.core.node.reconcile.bring_in", "join", AssertionError("it locks the key and writes for nothing")
+    )
     assert cluster.reconcile().ok
 
 
@@ -234,9 +236,9 @@ def test_threads_outside_are_counted(cluster: Cluster, monkeypatch: pytest.Monke
     # A container that makes threads faster than they are moved: whenever one looks, there are two others.
     late = iter(range(1000, 2000))
     monkeypatch.setattr(
-        "resctrl_hooks.node.reconcile.tasks.outside", lambda *_given: [(next(late), "", ""), (next(late), "", "")]
+        "resctrl_hooks.core.node.reconcile.tasks.outside", lambda *_given: [(next(late), "", ""), (next(late), "", "")]
     )
-    monkeypatch.setattr("resctrl_hooks.node.resctrl.filesystem.Resctrl.add_tasks", lambda *_given: None)
+    monkeypatch.setattr("resctrl_hooks.core.node.resctrl.filesystem.Resctrl.add_tasks", lambda *_given: None)
     report = cluster.reconcile()
     assert (report.left, report.ok) == (2, False)
 
@@ -304,7 +306,7 @@ def test_member_of_foreign_group_is_reported(cluster: Cluster) -> None:
 
 def test_group_whose_tasks_end_before_joining_is_removed(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster.unseen(1)
-    monkeypatch.setattr("resctrl_hooks.node.reconcile.join.gather", lambda *_: Gathering())
+    monkeypatch.setattr("resctrl_hooks.core.node.reconcile.join.gather", lambda *_: Gathering())
     cluster.reconcile()
     assert cluster.kernel.groups() == set()
 
@@ -354,7 +356,7 @@ def test_container_with_too_many_cgroups_is_reported_in_each_pass(
     cluster.start(2)
     own = f"/kubepods/pod{POD}/crio-{id_}"
     late = [cluster.kernel.spawn(f"{own}/{number}") for number in range(9)]
-    monkeypatch.setattr("resctrl_hooks.node.host.cgroup_tasks.MOST_CGROUPS", 4)
+    monkeypatch.setattr("resctrl_hooks.core.node.host.cgroup_tasks.MOST_CGROUPS", 4)
     assert cluster.reconcile().ok
     assert sum(cluster.groups_of(pid) == {("", POD)} for pid in late) == 3, "with its own cgroup four are searched"
     (told,) = [line for line in cluster.host.log.read_text().splitlines() if "are not monitored" in line]

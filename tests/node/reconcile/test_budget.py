@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from hosts.cluster import Cluster, pod_number
 
-from resctrl_hooks.node.reconcile import command
-from resctrl_hooks.node.reconcile.budget import FILE, STALLED, Budget
-from resctrl_hooks.node.reconcile.report import Options, Report
+from resctrl_hooks.core.node.reconcile import command
+from resctrl_hooks.core.node.reconcile.budget import FILE, STALLED, Budget
+from resctrl_hooks.core.node.reconcile.report import Options, Report
 
 PODS = 4
 

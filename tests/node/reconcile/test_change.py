@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from resctrl_hooks.node.container.running import Running
-from resctrl_hooks.node.container.runtimes import Found
-from resctrl_hooks.node.feature import Step
-from resctrl_hooks.node.reconcile.change import Change, planned_change
+from resctrl_hooks.core.node.container.running import Running
+from resctrl_hooks.core.node.container.runtimes import Found
+from resctrl_hooks.core.node.feature import Step
+from resctrl_hooks.core.node.reconcile.change import Change, planned_change
 
 GROUP: Any = {"feature": "monitoring", "action": "join", "needs": {"class": ""}}
 CLASS, MEMORY = ("rdt", "class"), ("memory", "set")

@@ -9,17 +9,17 @@ from conftest import Host
 from hosts.cluster import POD, Cluster
 from hosts.faults import Fail, failing
 
-from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.errors import LedgerError, LockTimeoutError
-from resctrl_hooks.node.host.unfinished import remove_unfinished
-from resctrl_hooks.node.ledger import Ledger
-from resctrl_hooks.node.pointers import has_member
-from resctrl_hooks.node.reconcile import cleanup
-from resctrl_hooks.node.reconcile.cleanup import tidy
-from resctrl_hooks.node.reconcile.discovery import observe
-from resctrl_hooks.node.reconcile.reconcile import reconcile
-from resctrl_hooks.node.reconcile.report import Report
-from resctrl_hooks.node.resctrl.locked_key import LockedKey
+from resctrl_hooks.core.node.context import Context
+from resctrl_hooks.core.node.errors import LedgerError, LockTimeoutError
+from resctrl_hooks.core.node.host.unfinished import remove_unfinished
+from resctrl_hooks.core.node.ledger import Ledger
+from resctrl_hooks.core.node.pointers import has_member
+from resctrl_hooks.core.node.reconcile import cleanup
+from resctrl_hooks.core.node.reconcile.cleanup import tidy
+from resctrl_hooks.core.node.reconcile.discovery import observe
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node.reconcile.report import Report
+from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
 
 
 @pytest.fixture

@@ -17,16 +17,16 @@ from hosts import crun
 from hosts.cluster import POD, Cluster
 
 import resctrl_hooks
-from resctrl_hooks.cli import main
+from resctrl_hooks.core.cli import main
+from resctrl_hooks.core.install.unit_files import units
+from resctrl_hooks.core.install.units import RECONCILE
+from resctrl_hooks.core.node.errors import NoRMIDsError
+from resctrl_hooks.core.node.host.programs import ProgramError
+from resctrl_hooks.core.node.reconcile import command
+from resctrl_hooks.core.node.reconcile.command import read_live, reconcile_command
+from resctrl_hooks.core.node.reconcile.report import Report
+from resctrl_hooks.core.node.settings import load
 from resctrl_hooks.errors import InputError
-from resctrl_hooks.install.unit_files import units
-from resctrl_hooks.install.units import RECONCILE
-from resctrl_hooks.node.errors import NoRMIDsError
-from resctrl_hooks.node.host.programs import ProgramError
-from resctrl_hooks.node.reconcile import command
-from resctrl_hooks.node.reconcile.command import read_live, reconcile_command
-from resctrl_hooks.node.reconcile.report import Report
-from resctrl_hooks.node.settings import load
 
 OURS = pytest.mark.parametrize("peoples", [False, True], ids=["node-half", "people-half"])
 
@@ -111,7 +111,7 @@ def test_timer_applies_edited_configuration_through_command(
         program.write_text(f'#!/bin/sh\nPYTHONPATH={here} exec {sys.executable} -m resctrl_hooks "$@"\n')
         program.chmod(0o755)
     lines: list[str] = []
-    monkeypatch.setattr("resctrl_hooks.node.log.Log.__call__", lambda _log, _level, line, **_: lines.append(line))
+    monkeypatch.setattr("resctrl_hooks.core.node.log.Log.__call__", lambda _log, _level, line, **_: lines.append(line))
     monkeypatch.setattr(command, "ALL_FOLDERS", (str(program.parent),))
     paths = json.loads(host.config.read_text())
     edited = tmp_path / "config.yaml"
@@ -175,7 +175,7 @@ def test_watch_survives_full_disk(
         if len(pauses) > 1:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("resctrl_hooks.node.reconcile.command.time.sleep", pause)
+    monkeypatch.setattr("resctrl_hooks.core.node.reconcile.command.time.sleep", pause)
     with open("/dev/full", "w") as disk, open(os.devnull, "w") as nowhere:
         monkeypatch.setattr(sys, "stdout", disk)
         assert reconcile_command(str(cluster.host.config), ["--watch", "1"]) == 130
@@ -201,7 +201,7 @@ def test_waiting_pods_do_not_fail_timer_unit(
             report.failures[POD] = "whatever"
         return report
 
-    monkeypatch.setattr("resctrl_hooks.node.reconcile.command.reconcile", waiting)
+    monkeypatch.setattr("resctrl_hooks.core.node.reconcile.command.reconcile", waiting)
     assert reconcile_command(str(cluster.host.config), []) == 1
     assert reconcile_command(str(cluster.host.config), ["--waiting-ok"]) == code
     (unit,) = [text for name, text in units(str(cluster.host.config)).items() if name == RECONCILE]

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 from hosts.cluster import POD, Cluster
 
-from resctrl_hooks.node.container import runtimes
-from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.feature import SKIP, Step
-from resctrl_hooks.node.reconcile import discovery
-from resctrl_hooks.node.reconcile.claim import unrecorded
-from resctrl_hooks.node.reconcile.discovery import Observation, observe
+from resctrl_hooks.core.node.container import runtimes
+from resctrl_hooks.core.node.errors import HookError
+from resctrl_hooks.core.node.feature import SKIP, Step
+from resctrl_hooks.core.node.reconcile import discovery
+from resctrl_hooks.core.node.reconcile.claim import unrecorded
+from resctrl_hooks.core.node.reconcile.discovery import Observation, observe
 
 if TYPE_CHECKING:
     from pathlib import Path

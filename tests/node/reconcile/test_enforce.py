@@ -16,20 +16,20 @@ from hosts.memtierd import CLASS as MEMORY_CLASS
 from hosts.memtierd import PANIC, MemtierdHost, panics, program
 from hosts.processes import is_alive, wait_until
 
-from resctrl_hooks.node.feature_table import FEATURES
-from resctrl_hooks.node.features.memtierd import feature
-from resctrl_hooks.node.ledger import Ledger
-from resctrl_hooks.node.reconcile.reconcile import reconcile
-from resctrl_hooks.node.registry import feature_named
-from resctrl_hooks.node.resctrl.filesystem import Resctrl
-from resctrl_hooks.node.resctrl.monitor import Monitor
+from resctrl_hooks.core.node.feature_table import FEATURES
+from resctrl_hooks.core.node.features.memtierd import feature
+from resctrl_hooks.core.node.ledger import Ledger
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node.registry import feature_named
+from resctrl_hooks.core.node.resctrl.filesystem import Resctrl
+from resctrl_hooks.core.node.resctrl.monitor import Monitor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from resctrl_hooks.node.reconcile.report import Report
-    from resctrl_hooks.node.records import MemberRecord
+    from resctrl_hooks.core.node.reconcile.report import Report
+    from resctrl_hooks.core.node.records import MemberRecord
 
 MOST_STARTS = FEATURES["memtierd"].most_starts
 CGROUP = f"{POD_CGROUP}/crio-{ID}"
@@ -133,7 +133,7 @@ def test_unseen_container_gets_features_without_monitoring(late: MemtierdHost) -
 
 
 def test_dry_run_reports_features_to_apply(late: MemtierdHost) -> None:
-    from resctrl_hooks.node.reconcile.report import Options  # noqa: PLC0415
+    from resctrl_hooks.core.node.reconcile.report import Options  # noqa: PLC0415
 
     report = reconcile(late.host.context(), Options(dry_run=True))
     assert report.applied == ALL

@@ -11,7 +11,7 @@ from hosts.cluster import POD, Cluster
 from hosts.faults import failing
 from hosts.simulated_kernel import Kernel
 
-from resctrl_hooks.node.features import monitoring, rdt_class
+from resctrl_hooks.core.node.features import monitoring, rdt_class
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,16 +8,16 @@ import pytest
 from conftest import Host, always
 from hosts.cluster import NOW, POD, Cluster, pod_number
 
-from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.guard import recovery
-from resctrl_hooks.node.guard.lease import GUARD
-from resctrl_hooks.node.ledger import CHANGING
-from resctrl_hooks.node.reconcile import cleanup
-from resctrl_hooks.node.reconcile import reconcile as module
-from resctrl_hooks.node.reconcile.enforce import try_again
-from resctrl_hooks.node.reconcile.reconcile import reconcile
-from resctrl_hooks.node.reconcile.report import Options, Report
-from resctrl_hooks.node.restored import Restored
+from resctrl_hooks.core.node.errors import HookError
+from resctrl_hooks.core.node.ledger import CHANGING
+from resctrl_hooks.core.node.reconcile import cleanup
+from resctrl_hooks.core.node.reconcile import reconcile as module
+from resctrl_hooks.core.node.reconcile.enforce import try_again
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node.reconcile.report import Options, Report
+from resctrl_hooks.core.node.restored import Restored
+from resctrl_hooks.observe.node.guard import recovery
+from resctrl_hooks.observe.node.guard.lease import GUARD
 
 
 def damage_record(cluster: Cluster, key: str) -> None:
@@ -57,7 +57,7 @@ def test_containers_that_still_wait_are_returned(
             raise HookError("no")
         return not refused
 
-    monkeypatch.setattr("resctrl_hooks.node.reconcile.enforce.take_in", take_in)
+    monkeypatch.setattr("resctrl_hooks.core.node.reconcile.enforce.take_in", take_in)
     containers: Any = [SimpleNamespace(key=key, recorded=True, record={"steps": []}) for key in ("a", "broken", "b")]
     report = Report()
     assert try_again(cluster.context(), containers, report) == (containers[::2] if refused else [])
@@ -68,7 +68,7 @@ def test_changes_of_counters_are_counted(host: Host, monkeypatch: pytest.MonkeyP
     changes = [SimpleNamespace(give=give) for give in (True, False, False, True, False)]
     uncounted: Any = ["x"]
     found = SimpleNamespace(changes=changes, uncounted=uncounted, resource="L3")
-    monkeypatch.setattr("resctrl_hooks.node.sharing.bandwidth_counters.balance", always(found))
+    monkeypatch.setattr("resctrl_hooks.core.node.sharing.bandwidth_counters.balance", always(found))
     report = reconcile(host.context(), NOW)
     assert (report.counters_given, report.counters_taken, report.uncounted) == (2, 3, uncounted)
 
@@ -105,14 +105,14 @@ def test_failure_to_count_threads_is_reported_and_adopts_nothing(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster.unseen(1)
-    monkeypatch.setattr("resctrl_hooks.node.reconcile.enforce.stray_threads", raising)
+    monkeypatch.setattr("resctrl_hooks.core.node.reconcile.enforce.stray_threads", raising)
     report = cluster.reconcile(Options(wait=False, dry_run=True))
     assert (report.moved, report.adopted, list(report.failures)) == (0, [], [POD])
 
 
 def test_failure_to_join_is_reported(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster.unseen(1)
-    monkeypatch.setattr("resctrl_hooks.node.reconcile.bring_in.join", raising)
+    monkeypatch.setattr("resctrl_hooks.core.node.reconcile.bring_in.join", raising)
     report = cluster.reconcile()
     assert "a bug" in report.failures[POD]
     assert report.waiting == {}

@@ -7,11 +7,11 @@ from hosts.cluster import POD, Cluster, pod_number
 from hosts.faults import Fail
 from hosts.simulated_kernel import ROOT_CALLER
 
-from resctrl_hooks.node.errors import ResctrlError
-from resctrl_hooks.node.host import procfs
-from resctrl_hooks.node.host.files import read_kernel_file
-from resctrl_hooks.node.reconcile.groups import Groups
-from resctrl_hooks.node.reconcile.report import Options
+from resctrl_hooks.core.node.errors import ResctrlError
+from resctrl_hooks.core.node.host import procfs
+from resctrl_hooks.core.node.host.files import read_kernel_file
+from resctrl_hooks.core.node.reconcile.groups import Groups
+from resctrl_hooks.core.node.reconcile.report import Options
 
 
 @pytest.fixture

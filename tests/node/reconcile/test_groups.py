@@ -9,9 +9,9 @@ import pytest
 from hosts.cluster import POD, Cluster, pod_number
 from hosts.simulated_kernel import ROOT_CALLER
 
-from resctrl_hooks.node.reconcile import keys
-from resctrl_hooks.node.reconcile.groups import Groups
-from resctrl_hooks.node.reconcile.report import Options, Report
+from resctrl_hooks.core.node.reconcile import keys
+from resctrl_hooks.core.node.reconcile.groups import Groups
+from resctrl_hooks.core.node.reconcile.report import Options, Report
 
 
 def test_removed_class_moves_pods_to_root_class_and_keeps_counting(cluster: Cluster) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from resctrl_hooks.node.reconcile.reconcile import reconcile
-from resctrl_hooks.node.reconcile.report import Options
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node.reconcile.report import Options
 
 BENCH = Path(__file__).parents[2] / "bench/reconcile.py"
 SIZES = (20, 40, 80)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from resctrl_hooks.node.errors import InputError
-from resctrl_hooks.node.reconcile.command import read_live
+from resctrl_hooks.core.node.errors import InputError
+from resctrl_hooks.core.node.reconcile.command import read_live
 
 
 def test_live_file_can_be_a_link(tmp_path: Path) -> None:

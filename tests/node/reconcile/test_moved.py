@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hosts.cluster import POD, Cluster, pod_number
 
-from resctrl_hooks.node.resctrl import mounts
-from resctrl_hooks.node.resctrl.counter_totals import read_counters
+from resctrl_hooks.core.node.resctrl import mounts
+from resctrl_hooks.core.node.resctrl.counter_totals import read_counters
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,8 +10,8 @@ import pytest
 from hosts.killed_hook import each_kill_point, mortal
 from hosts.shared_node import SharedNode
 
-from resctrl_hooks.node.reconcile.reconcile import reconcile
-from resctrl_hooks.node.reconcile.report import Options
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node.reconcile.report import Options
 
 if TYPE_CHECKING:
     from pathlib import Path

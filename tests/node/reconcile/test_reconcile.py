@@ -17,10 +17,10 @@ from hosts import crun
 from hosts.cluster import NOW, POD, Cluster, pod_number
 from hosts.processes import headless_process, is_headless, wait_until
 
+from resctrl_hooks.core.node.reconcile.command import read_live
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node.reconcile.report import Options
 from resctrl_hooks.errors import HookError
-from resctrl_hooks.node.reconcile.command import read_live
-from resctrl_hooks.node.reconcile.reconcile import reconcile
-from resctrl_hooks.node.reconcile.report import Options
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -202,7 +202,7 @@ def test_container_without_main_thread_keeps_its_group_until_its_last_thread_end
 
 def test_unreadable_runtime_folder_is_reported(host: Host, fail: Fail) -> None:
     denied = PermissionError(errno.EACCES, "Permission denied", "/run/runc")
-    fail("resctrl_hooks.node.container.runtimes", "list_folder", denied)
+    fail("resctrl_hooks.core.node.container.runtimes", "list_folder", denied)
     with pytest.raises(HookError, match=r"cannot read .*/run/runc, the runtime's state directory: .*\(EACCES\)"):
         reconcile(host.context())
 
@@ -226,7 +226,7 @@ def test_releases_precede_admissions_and_each_part_has_its_turn(
         host.configure(monitoring={"share": {"interval": 60}})
     done: list[str] = []
     for name in PARTS:
-        module = f"resctrl_hooks.node.reconcile.{ELSEWHERE.get(name, 'reconcile')}"
+        module = f"resctrl_hooks.core.node.reconcile.{ELSEWHERE.get(name, 'reconcile')}"
 
         def part(*_given: object, name: str = name) -> list[object]:
             done.append(name)

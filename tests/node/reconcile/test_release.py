@@ -6,12 +6,12 @@ import pytest
 from conftest import GROUP, ID, UID, Host, always
 from hosts.faults import Fail, failing
 
-from resctrl_hooks.node import main
-from resctrl_hooks.node.errors import LockTimeoutError
-from resctrl_hooks.node.guard import recovery
-from resctrl_hooks.node.guard.lease import GUARD
-from resctrl_hooks.node.reconcile import release
-from resctrl_hooks.node.restored import Restored
+from resctrl_hooks.core.node import main
+from resctrl_hooks.core.node.errors import LockTimeoutError
+from resctrl_hooks.core.node.reconcile import release
+from resctrl_hooks.core.node.restored import Restored
+from resctrl_hooks.observe.node.guard import recovery
+from resctrl_hooks.observe.node.guard.lease import GUARD
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from resctrl_hooks.node.errors import HookError, NoRMIDsError
-from resctrl_hooks.node.reconcile.report import Options, Report
+from resctrl_hooks.core.node.errors import HookError, NoRMIDsError
+from resctrl_hooks.core.node.reconcile.report import Options, Report
 
 if TYPE_CHECKING:
     from conftest import Host

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hosts.cluster import NOW, Cluster, pod_number
 
-from resctrl_hooks.node.reconcile.report import Options
+from resctrl_hooks.core.node.reconcile.report import Options
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,28 +75,30 @@ def test_rmid_in_limbo_is_waited_for_if_requested(
         naps.append(seconds)
         full.kernel.now += 1
 
-    monkeypatch.setattr("resctrl_hooks.node.reconcile.reconcile.time.sleep", nap)
+    monkeypatch.setattr("resctrl_hooks.core.node.reconcile.reconcile.time.sleep", nap)
     report = full.reconcile(options)
     assert (report.ok, bool(naps)) == (options.wait, options.wait)
     assert full.groups_of(full.waits) == {("", SECOND if options.wait else "")}
 
 
 def test_reconcile_does_not_wait_for_rmids_in_use(full: Full, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("resctrl_hooks.node.reconcile.reconcile.time.sleep", pytest.fail)
+    monkeypatch.setattr("resctrl_hooks.core.node.reconcile.reconcile.time.sleep", pytest.fail)
     assert list(full.reconcile(Options()).waiting) == [SECOND]
 
 
 def test_wait_for_limbo_is_bounded(full: Full, monkeypatch: pytest.MonkeyPatch) -> None:
     full.end_first()
     now = [0.0]
-    monkeypatch.setattr("resctrl_hooks.node.reconcile.reconcile.time.monotonic", lambda: now[0])
-    monkeypatch.setattr("resctrl_hooks.node.reconcile.reconcile.time.sleep", lambda _seconds: now.__setitem__(0, 1000))
+    monkeypatch.setattr("resctrl_hooks.core.node.reconcile.reconcile.time.monotonic", lambda: now[0])
+    monkeypatch.setattr(
+        "resctrl_hooks.core.node.reconcile.reconcile.time.sleep", lambda _seconds: now.__setitem__(0, 1000)
+    )
     assert list(full.reconcile(Options()).waiting) == [SECOND]
 
 
 def test_dead_keys_beyond_time_limit_are_left_to_next_pass(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     ended_pods(cluster)
-    monkeypatch.setattr("resctrl_hooks.node.reconcile.reconcile._MOST_SECONDS_FOR_THE_DEAD", -1)
+    monkeypatch.setattr("resctrl_hooks.core.node.reconcile.reconcile._MOST_SECONDS_FOR_THE_DEAD", -1)
     assert cluster.reconcile().released == []
     monkeypatch.undo()
     assert len(cluster.reconcile().released) == 3

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from resctrl_hooks.node.errors import ClassMismatchError
-from resctrl_hooks.node.reconcile import tasks
+from resctrl_hooks.core.node.errors import ClassMismatchError
+from resctrl_hooks.core.node.reconcile import tasks
 
 if TYPE_CHECKING:
     from conftest import Host
 
-    from resctrl_hooks.node.context import Context
-    from resctrl_hooks.node.reconcile.tasks import Gathering
+    from resctrl_hooks.core.node.context import Context
+    from resctrl_hooks.core.node.reconcile.tasks import Gathering
 
 Where = dict[int, "tuple[str, str] | None"]
 
@@ -135,7 +135,7 @@ def test_missing_group_is_admitted_under_sharing_rules(
         host.configure(monitoring={"share": {"interval": 60}})
     found: list[str] = []
     monkeypatch.setattr(
-        "resctrl_hooks.node.sharing.admission.ensure_by_rules",
+        "resctrl_hooks.core.node.sharing.admission.ensure_by_rules",
         lambda locked, rdt_class, *_, **_named: found.append(locked.ensure_group(rdt_class).rdt_class),
     )
     threads.update({1: ("", ""), 2: ("gold", "")})

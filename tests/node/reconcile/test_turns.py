@@ -6,17 +6,17 @@ import pytest
 from conftest import always
 from hosts.shared_node import RULES, SharedNode
 
-from resctrl_hooks.node.errors import LedgerError
-from resctrl_hooks.node.reconcile import turns
-from resctrl_hooks.node.reconcile.discovery import observe
-from resctrl_hooks.node.reconcile.report import Report
-from resctrl_hooks.node.sharing.claims import holders
-from resctrl_hooks.node.sharing.decision import Claim
+from resctrl_hooks.core.node.errors import LedgerError
+from resctrl_hooks.core.node.reconcile import turns
+from resctrl_hooks.core.node.reconcile.discovery import observe
+from resctrl_hooks.core.node.reconcile.report import Report
+from resctrl_hooks.core.node.sharing.claims import holders
+from resctrl_hooks.core.node.sharing.decision import Claim
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from resctrl_hooks.node.resctrl.locked_key import LockedKey
+    from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
 
 EVERY_PASS: dict[str, Any] = {"share": {"interval": 0.0001, "atLeast": 0.0}}
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hosts.shared_node import SharedNode
 
-from resctrl_hooks.node.resctrl.group import SHARED
+from resctrl_hooks.core.node.resctrl.group import SHARED
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -104,7 +104,7 @@ def test_group_reserved_for_a_further_container_stays_for_a_minute(
     with node.context().monitor.hold(pod.key) as locked:
         locked.record["reserved"] = {"silver": 1000.0}
         locked.save()
-    monkeypatch.setattr("resctrl_hooks.node.reconcile.unneeded.time.clock_gettime", lambda _clock: 1059.0)
+    monkeypatch.setattr("resctrl_hooks.core.node.reconcile.unneeded.time.clock_gettime", lambda _clock: 1059.0)
     assert node.reconcile().freed == 0
-    monkeypatch.setattr("resctrl_hooks.node.reconcile.unneeded.time.clock_gettime", lambda _clock: 1061.0)
+    monkeypatch.setattr("resctrl_hooks.core.node.reconcile.unneeded.time.clock_gettime", lambda _clock: 1061.0)
     assert node.reconcile().freed == 1

@@ -10,10 +10,10 @@ from hosts.cluster import POD, Cluster, SimulatedNode
 from hosts.faults import failing
 from hosts.shared_node import RULES, SharedNode
 
-from resctrl_hooks.node.reconcile import bring_in, vanished
-from resctrl_hooks.node.reconcile.report import Report
-from resctrl_hooks.node.reconcile.vanished import read_vanished
-from resctrl_hooks.node.resctrl.filesystem import Resctrl
+from resctrl_hooks.core.node.reconcile import bring_in, vanished
+from resctrl_hooks.core.node.reconcile.report import Report
+from resctrl_hooks.core.node.reconcile.vanished import read_vanished
+from resctrl_hooks.core.node.resctrl.filesystem import Resctrl
 
 
 def remove_like_resctrl_mon(cluster: Cluster) -> list[str]:

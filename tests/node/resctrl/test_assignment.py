@@ -5,9 +5,9 @@ import errno
 import pytest
 from conftest import Host
 
-from resctrl_hooks.node.errors import ResctrlError
-from resctrl_hooks.node.resctrl.assignment import Assignments, NoCountersError
-from resctrl_hooks.node.resctrl.filesystem import Filesystem, Resctrl
+from resctrl_hooks.core.node.errors import ResctrlError
+from resctrl_hooks.core.node.resctrl.assignment import Assignments, NoCountersError
+from resctrl_hooks.core.node.resctrl.filesystem import Filesystem, Resctrl
 
 TOTAL, LOCAL = "mbm_total_bytes", "mbm_local_bytes"
 

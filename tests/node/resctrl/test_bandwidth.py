@@ -2,9 +2,9 @@
 
 import pytest
 
-from resctrl_hooks.node.resctrl.bandwidth import bandwidth_of, resource_of
-from resctrl_hooks.node.resctrl.counters import slot_at
-from resctrl_hooks.node.resctrl.turn_counts import counted_in
+from resctrl_hooks.core.node.resctrl.bandwidth import bandwidth_of, resource_of
+from resctrl_hooks.core.node.resctrl.counters import slot_at
+from resctrl_hooks.core.node.resctrl.turn_counts import counted_in
 
 L3, MB, NODE, X = (f"mon_{name}_0{{}}/mbm_total_bytes" for name in ("L3", "MB", "NODE", "X"))
 

@@ -1,7 +1,7 @@
 import pytest
 
-from resctrl_hooks.node.resctrl import bandwidth_unit
-from resctrl_hooks.node.resctrl.bandwidth_unit import (
+from resctrl_hooks.core.node.resctrl import bandwidth_unit
+from resctrl_hooks.core.node.resctrl.bandwidth_unit import (
     AMD,
     MB_PER_SECOND,
     PER_CENT,

@@ -12,13 +12,13 @@ import pytest
 from conftest import always
 from hosts.counter_tree import ENERGY, OCCUPANCY, TOTAL
 
-from resctrl_hooks.node.resctrl import totals_file
-from resctrl_hooks.node.resctrl.carried import Carried
-from resctrl_hooks.node.resctrl.counters import ERROR, UNASSIGNED, UNAVAILABLE, slot_at
-from resctrl_hooks.node.resctrl.totals_file import share_with_earlier
+from resctrl_hooks.core.node.resctrl import totals_file
+from resctrl_hooks.core.node.resctrl.carried import Carried
+from resctrl_hooks.core.node.resctrl.counters import ERROR, UNASSIGNED, UNAVAILABLE, slot_at
+from resctrl_hooks.core.node.resctrl.totals_file import share_with_earlier
 
 if TYPE_CHECKING:
-    from resctrl_hooks.node.resctrl.counters import Raw
+    from resctrl_hooks.core.node.resctrl.counters import Raw
 
 KEY, OTHER = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01", "4f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
 LOCAL = "mon_L3_00/mbm_local_bytes"
@@ -36,7 +36,7 @@ class Scrapes:
         Path(folder, "totals").mkdir()
         self._ledger: Any = SimpleNamespace(folder=str(folder), read_pod=self.pods.get)
         clock = SimpleNamespace(CLOCK_BOOTTIME=7, clock_gettime=lambda _: self.now, time=lambda: 1e9 + self.now)
-        monkeypatch.setattr("resctrl_hooks.node.resctrl.carried.time", clock)
+        monkeypatch.setattr("resctrl_hooks.core.node.resctrl.carried.time", clock)
 
     def log(self, priority: int, message: str, **fields: str | int) -> None:
         self.said.append(message)
@@ -236,7 +236,7 @@ def test_released_key_is_remembered_whatever_the_clock_is_set_to(
     scrapes.at(100, root=[1, 0, 10, 1])
     for now, offset, kept in ((200, 0.0, True), (300, jump, True), (3800, 0.0, True), (3801, jump, False)):
         carried = scrapes.load(now)
-        monkeypatch.setattr("resctrl_hooks.node.resctrl.carried.time.time", always(1e9 + now + offset))
+        monkeypatch.setattr("resctrl_hooks.core.node.resctrl.carried.time.time", always(1e9 + now + offset))
         carried.forget(set())
         carried.save()
         assert (carried.total(KEY, "", TOTAL) == 10) is kept, now
@@ -261,7 +261,7 @@ def test_returning_key_is_not_gone(scrapes: Scrapes) -> None:
 
 
 def test_latest_released_keys_are_remembered(scrapes: Scrapes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("resctrl_hooks.node.resctrl.carried._REMEMBERED_KEYS", 2)
+    monkeypatch.setattr("resctrl_hooks.core.node.resctrl.carried._REMEMBERED_KEYS", 2)
     keys = ["one", "two", "three", "lives"]
     for number, key in enumerate(keys):
         scrapes.at(100, key, root=[number, 0, 10, 1])

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from hosts.counter_tree import say, say_paths
 
-from resctrl_hooks.node.resctrl.counter_files import layout, read_group
-from resctrl_hooks.node.resctrl.counters import (
+from resctrl_hooks.core.node.resctrl.counter_files import layout, read_group
+from resctrl_hooks.core.node.resctrl.counters import (
     AVAILABLE,
     COUNTERS,
     CUMULATIVE,

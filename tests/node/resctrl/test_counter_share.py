@@ -3,9 +3,9 @@
 import pytest
 from conftest import Host
 
-from resctrl_hooks.node.resctrl.assignment import parse
-from resctrl_hooks.node.resctrl.bandwidth import EVENTS
-from resctrl_hooks.node.resctrl.counter_share import FOREIGN, OURS, UNGROUPED, Change, Holder, rearrange, share
+from resctrl_hooks.core.node.resctrl.assignment import parse
+from resctrl_hooks.core.node.resctrl.bandwidth import EVENTS
+from resctrl_hooks.core.node.resctrl.counter_share import FOREIGN, OURS, UNGROUPED, Change, Holder, rearrange, share
 
 TOTAL, LOCAL = EVENTS
 

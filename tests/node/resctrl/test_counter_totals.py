@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from hosts.counter_tree import ENERGY, OCCUPANCY, TOTAL, remake, say, say_paths
 
-from resctrl_hooks.node.errors import NotMountedError, NotTrackedError
-from resctrl_hooks.node.host.files import parse_json
-from resctrl_hooks.node.log import WARNING
-from resctrl_hooks.node.resctrl.counters import Reading
-from resctrl_hooks.node.resctrl.energy_baseline import baseline
-from resctrl_hooks.node.resctrl.group_moves import settle
-from resctrl_hooks.node.resctrl.monitor import Monitor
+from resctrl_hooks.core.node.errors import NotMountedError, NotTrackedError
+from resctrl_hooks.core.node.host.files import parse_json
+from resctrl_hooks.core.node.log import WARNING
+from resctrl_hooks.core.node.resctrl.counters import Reading
+from resctrl_hooks.core.node.resctrl.energy_baseline import baseline
+from resctrl_hooks.core.node.resctrl.group_moves import settle
+from resctrl_hooks.core.node.resctrl.monitor import Monitor
 
 KEY = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
 ELSEWHERE = "mon_PERF_PKG_01/core_energy"

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from hosts.counter_tree import say, say_paths
 
-from resctrl_hooks.node.resctrl.counter_files import read_group
-from resctrl_hooks.node.resctrl.energy_baseline import baseline
+from resctrl_hooks.core.node.resctrl.counter_files import read_group
+from resctrl_hooks.core.node.resctrl.energy_baseline import baseline
 
 
 def test_baseline_is_initial_value_of_energy_counters(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from conftest import Host
 
-from resctrl_hooks.node.errors import (
+from resctrl_hooks.core.node.errors import (
     BadClassError,
     ClassMismatchError,
     GroupExistsError,
@@ -20,8 +20,8 @@ from resctrl_hooks.node.errors import (
     RMIDsBusyError,
     TaskGoneError,
 )
-from resctrl_hooks.node.resctrl.filesystem import Filesystem, Resctrl
-from resctrl_hooks.node.resctrl.kernel_refusals import last_cmd_status
+from resctrl_hooks.core.node.resctrl.filesystem import Filesystem, Resctrl
+from resctrl_hooks.core.node.resctrl.kernel_refusals import last_cmd_status
 
 
 class Refusing(Filesystem):

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 import resctrl_hooks
-from resctrl_hooks.node.resctrl.counter_files import layout, read_group
-from resctrl_hooks.node.resctrl.counters import CUMULATIVE, domain_named
-from resctrl_hooks.node.resctrl.filesystem import ASSIGNED_AT_MEMORY, ENERGY_INFO
-from resctrl_hooks.node.resctrl.layouts import (
+from resctrl_hooks.core.node.resctrl.counter_files import layout, read_group
+from resctrl_hooks.core.node.resctrl.counters import CUMULATIVE, domain_named
+from resctrl_hooks.core.node.resctrl.filesystem import ASSIGNED_AT_MEMORY, ENERGY_INFO
+from resctrl_hooks.core.node.resctrl.layouts import (
     AT_MEMORY,
     L3,
     PERF,

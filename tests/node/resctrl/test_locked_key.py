@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from conftest import BOOT, Host
 
-from resctrl_hooks.node.errors import (
+from resctrl_hooks.core.node.errors import (
     ClassMismatchError,
     DeadlineError,
     LockTimeoutError,
@@ -13,11 +13,11 @@ from resctrl_hooks.node.errors import (
     NotTrackedError,
     TaskGoneError,
 )
-from resctrl_hooks.node.features.monitoring import lacks_counter
-from resctrl_hooks.node.resctrl.filesystem import Filesystem
-from resctrl_hooks.node.resctrl.group import CREATED, SHARED, Group
-from resctrl_hooks.node.resctrl.locked_key import LockedKey
-from resctrl_hooks.node.resctrl.monitor import Monitor
+from resctrl_hooks.core.node.features.monitoring import lacks_counter
+from resctrl_hooks.core.node.resctrl.filesystem import Filesystem
+from resctrl_hooks.core.node.resctrl.group import CREATED, SHARED, Group
+from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
+from resctrl_hooks.core.node.resctrl.monitor import Monitor
 
 
 def hold(host: Host, fs: Filesystem | None = None) -> LockedKey:
@@ -276,7 +276,7 @@ def test_energy_baseline_of_new_group_is_kept(
             raise OSError(errno.EIO, "Input/output error")
         return said
 
-    monkeypatch.setattr("resctrl_hooks.node.resctrl.energy_baseline.baseline", baseline)
+    monkeypatch.setattr("resctrl_hooks.core.node.resctrl.energy_baseline.baseline", baseline)
     with hold(host) as locked:
         assert locked.ensure_group().how == CREATED
     record: Any = host.context().ledger.read_pod("k")

@@ -16,10 +16,10 @@ from hosts.counter_tree import remake, say
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resctrl_hooks.node.host.descriptors import Descriptors
-from resctrl_hooks.node.resctrl.counter_files import layout, read_group
-from resctrl_hooks.node.resctrl.counters import Slot, slot_at
-from resctrl_hooks.node.resctrl.open_files import OpenFiles
+from resctrl_hooks.core.node.host.descriptors import Descriptors
+from resctrl_hooks.core.node.resctrl.counter_files import layout, read_group
+from resctrl_hooks.core.node.resctrl.counters import Slot, slot_at
+from resctrl_hooks.core.node.resctrl.open_files import OpenFiles
 
 SLOTS = [slot_at(f"mon_L3_00/{name}") for name in ("llc_occupancy", "mbm_local_bytes", "mbm_total_bytes")]
 
@@ -156,9 +156,9 @@ def test_refused_file_is_never_kept_as_absent(tmp_path: Path, monkeypatch: pytes
 
 CHILD = """
 import contextlib, json, os, resource, sys
-from resctrl_hooks.node.host.descriptors import of_process
-from resctrl_hooks.node.resctrl.counters import slot_at
-from resctrl_hooks.node.resctrl.open_files import OpenFiles
+from resctrl_hooks.core.node.host.descriptors import of_process
+from resctrl_hooks.core.node.resctrl.counters import slot_at
+from resctrl_hooks.core.node.resctrl.open_files import OpenFiles
 
 folder, (soft, hard, *others) = sys.argv[1], map(int, sys.argv[2:])
 resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

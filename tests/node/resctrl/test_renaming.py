@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hosts.shared_node import SharedNode
 
-from resctrl_hooks.node.resctrl.renaming import can_rename, rename
+from resctrl_hooks.core.node.resctrl.renaming import can_rename, rename
 
 if TYPE_CHECKING:
     from pathlib import Path

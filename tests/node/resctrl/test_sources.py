@@ -9,11 +9,11 @@ from hosts.counter_tree import ENERGY, TOTAL
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resctrl_hooks.node.resctrl.sources import Sources, began_at, drop_repeats, is_new, new_source
-from resctrl_hooks.node.resctrl.total import GONE, LEFT, OUT_OF_VIEW, SEEN, Source, Total
+from resctrl_hooks.core.node.resctrl.sources import Sources, began_at, drop_repeats, is_new, new_source
+from resctrl_hooks.core.node.resctrl.total import GONE, LEFT, OUT_OF_VIEW, SEEN, Source, Total
 
 if TYPE_CHECKING:
-    from resctrl_hooks.node.resctrl.sources import Found
+    from resctrl_hooks.core.node.resctrl.sources import Found
 
 GROUPS = st.integers(0, 3)
 STEPS = st.one_of(

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hosts.counter_tree import ENERGY, TOTAL
 
-from resctrl_hooks.node.resctrl.counters import ERROR, UNASSIGNED, UNAVAILABLE
-from resctrl_hooks.node.resctrl.total import Source, Total
+from resctrl_hooks.core.node.resctrl.counters import ERROR, UNASSIGNED, UNAVAILABLE
+from resctrl_hooks.core.node.resctrl.total import Source, Total
 
 if TYPE_CHECKING:
-    from resctrl_hooks.node.resctrl.counters import Raw
+    from resctrl_hooks.core.node.resctrl.counters import Raw
 
 
 class Reads:

@@ -8,7 +8,7 @@ from hosts.counter_tree import TOTAL, remake, say
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from resctrl_hooks.node.resctrl.monitor import Monitor
+from resctrl_hooks.core.node.resctrl.monitor import Monitor
 
 from .test_counter_totals import KEY, Tree
 

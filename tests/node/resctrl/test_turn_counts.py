@@ -9,8 +9,8 @@ import pytest
 from hosts.counter_tree import say
 from hosts.monitored import KEYS, MonitoredHost, monitored_host
 
-from resctrl_hooks.node.resctrl.counter_totals import turns
-from resctrl_hooks.node.resctrl.turn_counts import MOST, Turns
+from resctrl_hooks.core.node.resctrl.counter_totals import turns
+from resctrl_hooks.core.node.resctrl.turn_counts import MOST, Turns
 
 TURNS = 9
 

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hosts.counter_tree import ENERGY, TOTAL, remake, say, say_paths
 
-from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.flags import set_flag
-from resctrl_hooks.node.ledger import RUNTIMES
-from resctrl_hooks.node.resctrl import counter_files
-from resctrl_hooks.node.resctrl.counter_totals import ended, read_counters, summed
-from resctrl_hooks.node.resctrl.group_moves import follow, part_with, settle
-from resctrl_hooks.node.resctrl.mounts import witnesses
+from resctrl_hooks.core.node.errors import HookError
+from resctrl_hooks.core.node.flags import set_flag
+from resctrl_hooks.core.node.ledger import RUNTIMES
+from resctrl_hooks.core.node.resctrl import counter_files
+from resctrl_hooks.core.node.resctrl.counter_totals import ended, read_counters, summed
+from resctrl_hooks.core.node.resctrl.group_moves import follow, part_with, settle
+from resctrl_hooks.core.node.resctrl.mounts import witnesses
 
 from .test_counter_totals import KEY, Tree, shown
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from resctrl_hooks.node.resctrl.counters import Raw, Slot
+    from resctrl_hooks.core.node.resctrl.counters import Raw, Slot
 
 DOMAINS = ("mon_L3_00", "mon_L3_01")
 OTHER_ERRORS = (errno.ENFILE, errno.EMFILE, errno.ENOMEM, errno.EACCES, errno.EIO, errno.EINTR)
@@ -327,7 +327,7 @@ class Mounts:
         self.number = 1
         real = counter_files.read_group
         self.read_one = lambda folder, slots: ("same", real(folder, slots)[1])
-        monkeypatch.setattr("resctrl_hooks.node.resctrl.carried.witnesses", self.witnesses)
+        monkeypatch.setattr("resctrl_hooks.core.node.resctrl.carried.witnesses", self.witnesses)
 
     def witnesses(self, root: str, before: list[str]) -> tuple[list[str], bool]:
         return [str(self.number)], before in ([], [str(self.number)])

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 from conftest import Host
 
-from resctrl_hooks.node.context import Context
-from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.resident import Moment, Resident
-from resctrl_hooks.node.sampler import process
-from resctrl_hooks.node.sampler.process import RETRY, following
+from resctrl_hooks.core.node.context import Context
+from resctrl_hooks.core.node.errors import HookError
+from resctrl_hooks.observe.node.resident import Moment, Resident
+from resctrl_hooks.observe.node.sampler import process
+from resctrl_hooks.observe.node.sampler.process import RETRY, following
 
 Start = Callable[[Context], Resident | None]
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hosts.shared_node import RULES, Pod, SharedNode
 
-from resctrl_hooks.node.errors import LockTimeoutError, NoRMIDsError
-from resctrl_hooks.node.feature import obtain_group
-from resctrl_hooks.node.ledger import CHANGING
-from resctrl_hooks.node.resctrl.monitor import Monitor
-from resctrl_hooks.node.resctrl.rmids import total_rmids
+from resctrl_hooks.core.node.errors import LockTimeoutError, NoRMIDsError
+from resctrl_hooks.core.node.feature import obtain_group
+from resctrl_hooks.core.node.ledger import CHANGING
+from resctrl_hooks.core.node.resctrl.monitor import Monitor
+from resctrl_hooks.core.node.resctrl.rmids import total_rmids
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hosts.shared_node import RULES, Pod, SharedNode
 
-from resctrl_hooks.node.errors import LockTimeoutError
-from resctrl_hooks.node.ledger import Ledger
-from resctrl_hooks.node.refusals import RefusedError
-from resctrl_hooks.node.resctrl.locked_key import LockedKey
-from resctrl_hooks.node.resctrl.monitor import Monitor
-from resctrl_hooks.node.sharing import admission
-from resctrl_hooks.node.sharing.claims import entry_of
-from resctrl_hooks.node.sharing.decision import Claim
+from resctrl_hooks.core.node.errors import LockTimeoutError
+from resctrl_hooks.core.node.ledger import Ledger
+from resctrl_hooks.core.node.refusals import RefusedError
+from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
+from resctrl_hooks.core.node.resctrl.monitor import Monitor
+from resctrl_hooks.core.node.sharing import admission
+from resctrl_hooks.core.node.sharing.claims import entry_of
+from resctrl_hooks.core.node.sharing.decision import Claim
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from resctrl_hooks.node.locks import Lock
+    from resctrl_hooks.core.node.locks import Lock
 
 
 def at_its_turn(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hosts.shared_node import SharedNode
 
-from resctrl_hooks.node.resctrl.counter_share import LOCK
-from resctrl_hooks.node.sharing import counter_turns
-from resctrl_hooks.node.sharing.bandwidth_counters import SHORT, balance, ensure_counted
+from resctrl_hooks.core.node.resctrl.counter_share import LOCK
+from resctrl_hooks.core.node.sharing import counter_turns
+from resctrl_hooks.core.node.sharing.bandwidth_counters import SHORT, balance, ensure_counted
 
 if TYPE_CHECKING:
     from pathlib import Path

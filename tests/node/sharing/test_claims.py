@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hosts.shared_node import RULES
 
-from resctrl_hooks.node.sharing.claims import claim_of, entry_of, holders, now, rank_of
-from resctrl_hooks.node.sharing.decision import Claim
-from resctrl_hooks.node.sharing.priority import version_of
+from resctrl_hooks.core.node.sharing.claims import claim_of, entry_of, holders, now, rank_of
+from resctrl_hooks.core.node.sharing.decision import Claim
+from resctrl_hooks.core.node.sharing.priority import version_of
 
 if TYPE_CHECKING:
-    from resctrl_hooks.node.ledger import Ledger
+    from resctrl_hooks.core.node.ledger import Ledger
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ import pytest
 from hosts.killed_hook import each_kill_point, mortal
 from hosts.shared_node import SharedNode
 
-from resctrl_hooks.node.resctrl.counter_share import OURS, Holder
-from resctrl_hooks.node.settings import Settings
-from resctrl_hooks.node.sharing import counter_turns
-from resctrl_hooks.node.sharing.counter_turns import set_turns, times_of
-from resctrl_hooks.simulation.machine import BYTES_PER_SECOND
+from resctrl_hooks.core.node.resctrl.counter_share import OURS, Holder
+from resctrl_hooks.core.node.settings import Settings
+from resctrl_hooks.core.node.sharing import counter_turns
+from resctrl_hooks.core.node.sharing.counter_turns import set_turns, times_of
+from resctrl_hooks.lab.simulation.machine import BYTES_PER_SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -3,7 +3,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resctrl_hooks.node.sharing.decision import Claim, gap, may_take, queue, spread, turns, yielding
+from resctrl_hooks.core.node.sharing.decision import Claim, gap, may_take, queue, spread, turns, yielding
 
 TIMES = st.integers(0, 1000).map(float)
 

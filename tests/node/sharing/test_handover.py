@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hosts.shared_node import RULES, SharedNode
 
-from resctrl_hooks.node.errors import LockTimeoutError, ResctrlError
-from resctrl_hooks.node.resctrl import group_moves
-from resctrl_hooks.node.resctrl.group import CREATED, SHARED
-from resctrl_hooks.node.resctrl.renaming import can_rename
-from resctrl_hooks.node.resctrl.totals_file import LOCK
-from resctrl_hooks.node.sharing import handover
-from resctrl_hooks.node.sharing.handover import give_back, hand_on
-from resctrl_hooks.node.sharing.priority import version_of
-from resctrl_hooks.simulation.machine import BYTES_PER_SECOND
+from resctrl_hooks.core.node.errors import LockTimeoutError, ResctrlError
+from resctrl_hooks.core.node.resctrl import group_moves
+from resctrl_hooks.core.node.resctrl.group import CREATED, SHARED
+from resctrl_hooks.core.node.resctrl.renaming import can_rename
+from resctrl_hooks.core.node.resctrl.totals_file import LOCK
+from resctrl_hooks.core.node.sharing import handover
+from resctrl_hooks.core.node.sharing.handover import give_back, hand_on
+from resctrl_hooks.core.node.sharing.priority import version_of
+from resctrl_hooks.lab.simulation.machine import BYTES_PER_SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from hosts.faults import Fail
     from hosts.shared_node import Pod
 
-    from resctrl_hooks.node.context import Context
-    from resctrl_hooks.node.resctrl.locked_key import LockedKey
+    from resctrl_hooks.core.node.context import Context
+    from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.EACCES, errno.EPERM])

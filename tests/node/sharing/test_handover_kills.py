@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from hosts.killed_hook import each_kill_point, mortal
 from hosts.shared_node import RULES, SharedNode
 
-from resctrl_hooks.node.reconcile.vanished import read_vanished
-from resctrl_hooks.simulation.machine import BYTES_PER_SECOND
+from resctrl_hooks.core.node.reconcile.vanished import read_vanished
+from resctrl_hooks.lab.simulation.machine import BYTES_PER_SECOND
 
 if TYPE_CHECKING:
     from pathlib import Path

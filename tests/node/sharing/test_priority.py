@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from conftest import ID, POD_CGROUP, Host, workload_of
 
-from resctrl_hooks.node.sharing.priority import priority_of, version_of
+from resctrl_hooks.core.node.sharing.priority import priority_of, version_of
 
 RULES: list[dict[str, Any]] = [
     {"namespaces": ["team-*"], "qos": "Guaranteed", "value": 200},

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 from hosts.shared_node import RULES, Pod, SharedNode
 
-from resctrl_hooks.node.ledger import RUNTIMES
-from resctrl_hooks.node.sharing import runtimes
-from resctrl_hooks.node.sharing.decision import may_take
+from resctrl_hooks.core.node.ledger import RUNTIMES
+from resctrl_hooks.core.node.sharing import runtimes
+from resctrl_hooks.core.node.sharing.decision import may_take
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -198,9 +198,9 @@ def test_reserve_of_version_0_2_is_read(tmp_path: Path) -> None:
 def test_unknown_number_of_rmids_reserves_and_frees_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     node = SharedNode(tmp_path, rmids=8)
     node.start("shop")
-    monkeypatch.setattr("resctrl_hooks.node.resctrl.rmids.total_rmids", lambda _: 0)
+    monkeypatch.setattr("resctrl_hooks.core.node.resctrl.rmids.total_rmids", lambda _: 0)
     monkeypatch.setattr(runtimes, "reserved", lambda _: 1)
-    monkeypatch.setattr("resctrl_hooks.node.reconcile.runtimes.reserved", lambda _: 1)
+    monkeypatch.setattr("resctrl_hooks.core.node.reconcile.runtimes.reserved", lambda _: 1)
     node.reconcile()
     assert len(node.counted()) == 1
     assert may_take(None, 0, reserved=1, above=0, runtimes=1)

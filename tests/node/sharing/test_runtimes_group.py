@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hosts.shared_node import Pod, SharedNode
 
-from resctrl_hooks.cli import show
-from resctrl_hooks.inventory.gather import pod_of
-from resctrl_hooks.node.resctrl.counter_totals import ended
-from resctrl_hooks.node.snapshot.snapshot import take
-from resctrl_hooks.node.watch import move
-from resctrl_hooks.node.watch.containers import Containers
+from resctrl_hooks.core.cli import show
+from resctrl_hooks.core.inventory.gather import pod_of
+from resctrl_hooks.core.node.resctrl.counter_totals import ended
+from resctrl_hooks.core.node.watch import move
+from resctrl_hooks.core.node.watch.containers import Containers
+from resctrl_hooks.observe.node.snapshot.snapshot import take
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from resctrl_hooks.node.slowdown.baseline import Baseline
-from resctrl_hooks.node.slowdown.causes import Cause, causes_of, confirmed
-from resctrl_hooks.node.slowdown.units import CpuPart
-from resctrl_hooks.node.slowdown.use import Use
-from resctrl_hooks.node.slowdown.verdict import Verdict, judge
-from resctrl_hooks.node.slowdown.window import Window
+from resctrl_hooks.observe.node.slowdown.baseline import Baseline
+from resctrl_hooks.observe.node.slowdown.causes import Cause, causes_of, confirmed
+from resctrl_hooks.observe.node.slowdown.units import CpuPart
+from resctrl_hooks.observe.node.slowdown.use import Use
+from resctrl_hooks.observe.node.slowdown.verdict import Verdict, judge
+from resctrl_hooks.observe.node.slowdown.window import Window
 
 VICTIM, NOISY, OTHER = "victim", "noisy", "other"
 SECONDS = 10.0

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from node.slowdown.samples import SECONDS, quiet_baseline, use
-from resctrl_hooks.node.slowdown import store as store_module
-from resctrl_hooks.node.slowdown.baseline import Baseline, baseline_of
-from resctrl_hooks.node.slowdown.constants import (
+from resctrl_hooks.observe.node.slowdown import store as store_module
+from resctrl_hooks.observe.node.slowdown.baseline import Baseline, baseline_of
+from resctrl_hooks.observe.node.slowdown.constants import (
     ENOUGH,
     FORGOTTEN_AFTER,
     MOST_OF_NAMESPACE,
@@ -20,9 +20,9 @@ from resctrl_hooks.node.slowdown.constants import (
     MOST_WEIGHT,
     MOST_WORKLOADS,
 )
-from resctrl_hooks.node.slowdown.store import NAME, Store, StoreError
-from resctrl_hooks.node.slowdown.use import Use
-from resctrl_hooks.node.slowdown.workload import owner_of, workload_of
+from resctrl_hooks.observe.node.slowdown.store import NAME, Store, StoreError
+from resctrl_hooks.observe.node.slowdown.use import Use
+from resctrl_hooks.observe.node.slowdown.workload import owner_of, workload_of
 
 DAY = 86400.0
 HEAD = b'{"format": 1, "workloads": {"x": {"namespace": "a", "owner": "b", "seen": 1, "ranges": '

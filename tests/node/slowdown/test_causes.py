@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from node.slowdown.samples import NOISY, OTHER, SECONDS, VICTIM, WORK, diagnose, quiet_baseline, use, window
-from resctrl_hooks.node.slowdown.baseline import Baseline
-from resctrl_hooks.node.slowdown.causes import Cause
-from resctrl_hooks.node.slowdown.use import Use
-from resctrl_hooks.node.slowdown.verdict import latest
-from resctrl_hooks.node.slowdown.window import Window
+from resctrl_hooks.observe.node.slowdown.baseline import Baseline
+from resctrl_hooks.observe.node.slowdown.causes import Cause
+from resctrl_hooks.observe.node.slowdown.use import Use
+from resctrl_hooks.observe.node.slowdown.verdict import latest
+from resctrl_hooks.observe.node.slowdown.window import Window
 
 BANDWIDTH, CACHE, OWN = "memory-bandwidth", "l3-cache", "own-change"
 

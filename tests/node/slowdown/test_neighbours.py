@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from node.slowdown.samples import SECONDS, VICTIM, quiet_baseline, use
-from resctrl_hooks.node.slowdown.case import Case
-from resctrl_hooks.node.slowdown.causes import causes_of
-from resctrl_hooks.node.slowdown.constants import NAMED_SHARE
-from resctrl_hooks.node.slowdown.neighbours import shares_cpus
-from resctrl_hooks.node.slowdown.quiet import others_held, others_moved
-from resctrl_hooks.node.slowdown.units import CpuPart
-from resctrl_hooks.node.slowdown.use import Use
-from resctrl_hooks.node.slowdown.verdict import judge
-from resctrl_hooks.node.slowdown.window import Window
+from resctrl_hooks.observe.node.slowdown.case import Case
+from resctrl_hooks.observe.node.slowdown.causes import causes_of
+from resctrl_hooks.observe.node.slowdown.constants import NAMED_SHARE
+from resctrl_hooks.observe.node.slowdown.neighbours import shares_cpus
+from resctrl_hooks.observe.node.slowdown.quiet import others_held, others_moved
+from resctrl_hooks.observe.node.slowdown.units import CpuPart
+from resctrl_hooks.observe.node.slowdown.use import Use
+from resctrl_hooks.observe.node.slowdown.verdict import judge
+from resctrl_hooks.observe.node.slowdown.window import Window
 
 DOMAINS = 3
 

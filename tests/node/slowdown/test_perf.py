@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from hosts.counter_tree import say
 
-from resctrl_hooks.node.host.descriptors import Descriptors
-from resctrl_hooks.node.resctrl.counters import slot_at
-from resctrl_hooks.node.resctrl.open_files import OpenFiles
-from resctrl_hooks.node.slowdown import perf
-from resctrl_hooks.node.slowdown.perf import PerfCount, PerfCounters, PerfError, TooManyError
-from resctrl_hooks.node.slowdown.units import CpuTime
+from resctrl_hooks.core.node.host.descriptors import Descriptors
+from resctrl_hooks.core.node.resctrl.counters import slot_at
+from resctrl_hooks.core.node.resctrl.open_files import OpenFiles
+from resctrl_hooks.observe.node.slowdown import perf
+from resctrl_hooks.observe.node.slowdown.perf import PerfCount, PerfCounters, PerfError, TooManyError
+from resctrl_hooks.observe.node.slowdown.units import CpuTime
 
 
 @pytest.fixture

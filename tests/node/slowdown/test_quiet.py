@@ -5,9 +5,9 @@ from collections.abc import Iterable
 import pytest
 
 from node.slowdown.samples import VICTIM, use, window
-from resctrl_hooks.node.slowdown.quiet import Peaks, disturbance, is_quiet
-from resctrl_hooks.node.slowdown.use import Use
-from resctrl_hooks.node.slowdown.window import Window
+from resctrl_hooks.observe.node.slowdown.quiet import Peaks, disturbance, is_quiet
+from resctrl_hooks.observe.node.slowdown.use import Use
+from resctrl_hooks.observe.node.slowdown.window import Window
 
 
 def seen(windows: Iterable[Window]) -> Peaks:

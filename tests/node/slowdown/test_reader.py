@@ -2,8 +2,16 @@
 
 import pytest
 
-from resctrl_hooks.node.resctrl.counters import AVAILABLE, ERROR, UNASSIGNED, UNAVAILABLE, WAITING, Reading, slot_at
-from resctrl_hooks.node.slowdown.reader import counts_of
+from resctrl_hooks.core.node.resctrl.counters import (
+    AVAILABLE,
+    ERROR,
+    UNASSIGNED,
+    UNAVAILABLE,
+    WAITING,
+    Reading,
+    slot_at,
+)
+from resctrl_hooks.observe.node.slowdown.reader import counts_of
 
 SLOT = slot_at("mon_L3_00/mbm_total_bytes")
 

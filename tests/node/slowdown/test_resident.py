@@ -11,16 +11,16 @@ import pytest
 from conftest import Host
 from slowdown.world import CAPACITY, KEY, World
 
-from resctrl_hooks.node import retried
-from resctrl_hooks.node.errors import HookError
-from resctrl_hooks.node.names import SLOWDOWN_STATUS
-from resctrl_hooks.node.resident import Moment
-from resctrl_hooks.node.slowdown import live, reader, store
-from resctrl_hooks.node.slowdown.constants import FEWEST, WINDOW
-from resctrl_hooks.node.slowdown.resident import SlowdownResident, start
-from resctrl_hooks.node.slowdown.status import read_status
-from resctrl_hooks.node.slowdown.store import NAME
-from resctrl_hooks.node.snapshot.snapshot import take
+from resctrl_hooks.core.node import retried
+from resctrl_hooks.core.node.errors import HookError
+from resctrl_hooks.core.node.names import SLOWDOWN_STATUS
+from resctrl_hooks.observe.node.resident import Moment
+from resctrl_hooks.observe.node.slowdown import live, reader, store
+from resctrl_hooks.observe.node.slowdown.constants import FEWEST, WINDOW
+from resctrl_hooks.observe.node.slowdown.resident import SlowdownResident, start
+from resctrl_hooks.observe.node.slowdown.status import read_status
+from resctrl_hooks.observe.node.slowdown.store import NAME
+from resctrl_hooks.observe.node.snapshot.snapshot import take
 
 QUIET, LOUD = 10, 100
 

@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from resctrl_hooks.node.slowdown.baseline import Baseline
-from resctrl_hooks.node.slowdown.causes import causes_of, confirmed
-from resctrl_hooks.node.slowdown.constants import JUDGED, KEPT_WINDOWS
-from resctrl_hooks.node.slowdown.quiet import Peaks, is_quiet
-from resctrl_hooks.node.slowdown.units import CpuPart, WallPart
-from resctrl_hooks.node.slowdown.use import Use
-from resctrl_hooks.node.slowdown.verdict import judge, latest
-from resctrl_hooks.node.slowdown.window import Window
+from resctrl_hooks.observe.node.slowdown.baseline import Baseline
+from resctrl_hooks.observe.node.slowdown.causes import causes_of, confirmed
+from resctrl_hooks.observe.node.slowdown.constants import JUDGED, KEPT_WINDOWS
+from resctrl_hooks.observe.node.slowdown.quiet import Peaks, is_quiet
+from resctrl_hooks.observe.node.slowdown.units import CpuPart, WallPart
+from resctrl_hooks.observe.node.slowdown.use import Use
+from resctrl_hooks.observe.node.slowdown.verdict import judge, latest
+from resctrl_hooks.observe.node.slowdown.window import Window
 
 VICTIM = "victim"
 SECONDS, CAPACITY, CYCLES, L3 = 10.0, 100e9, 3e9, 32e6

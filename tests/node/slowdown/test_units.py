@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from node.slowdown.samples import NOISY, diagnose, window
-from resctrl_hooks.node.slowdown.causes import Cause
-from resctrl_hooks.node.slowdown.units import CpuTime, WallTime
-from resctrl_hooks.node.slowdown.use import Use
-from resctrl_hooks.node.slowdown.window import Counts, Waits, use_between
+from resctrl_hooks.observe.node.slowdown.causes import Cause
+from resctrl_hooks.observe.node.slowdown.units import CpuTime, WallTime
+from resctrl_hooks.observe.node.slowdown.use import Use
+from resctrl_hooks.observe.node.slowdown.window import Counts, Waits, use_between
 
 PROJECT = Path(__file__).parents[3]
 SECONDS = 10.0
@@ -80,8 +80,8 @@ RIGHT = ["CpuTime(1) + CpuTime(1)", "part: WallPart = CpuTime(1) / (CpuTime(1) /
 
 
 def test_sum_of_two_units_is_a_mypy_error(tmp_path: Path) -> None:
-    units = "from resctrl_hooks.node.slowdown.units import CpuPart, CpuTime, WallPart, WallTime"
-    lines = [units, "from resctrl_hooks.node.slowdown.window import Waits", *RIGHT, *WRONG.values()]
+    units = "from resctrl_hooks.observe.node.slowdown.units import CpuPart, CpuTime, WallPart, WallTime"
+    lines = [units, "from resctrl_hooks.observe.node.slowdown.window import Waits", *RIGHT, *WRONG.values()]
     snippet = tmp_path / "snippet.py"
     snippet.write_text("\n".join(lines) + "\n")
     # A separate cache, as results of a run with other modules must not be shared.

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from resctrl_hooks.node.slowdown import node_fact, perf, watched
-from resctrl_hooks.node.slowdown.perf import PerfCount, PerfError, PodGoneError, TooManyError
-from resctrl_hooks.node.slowdown.units import CpuTime
-from resctrl_hooks.node.slowdown.watched import Candidate, Watched, chosen, turn_of
+from resctrl_hooks.observe.node.slowdown import node_fact, perf, watched
+from resctrl_hooks.observe.node.slowdown.perf import PerfCount, PerfError, PodGoneError, TooManyError
+from resctrl_hooks.observe.node.slowdown.units import CpuTime
+from resctrl_hooks.observe.node.slowdown.watched import Candidate, Watched, chosen, turn_of
 
 
 class Counters:

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from resctrl_hooks.node.slowdown.cgroup_waits import read_cpus, read_waits
-from resctrl_hooks.node.slowdown.perf import PerfCount
-from resctrl_hooks.node.slowdown.units import CpuTime, WallTime
-from resctrl_hooks.node.slowdown.use import Use
-from resctrl_hooks.node.slowdown.window import Counts, Waits, use_between
+from resctrl_hooks.observe.node.slowdown.cgroup_waits import read_cpus, read_waits
+from resctrl_hooks.observe.node.slowdown.perf import PerfCount
+from resctrl_hooks.observe.node.slowdown.units import CpuTime, WallTime
+from resctrl_hooks.observe.node.slowdown.use import Use
+from resctrl_hooks.observe.node.slowdown.window import Counts, Waits, use_between
 
 DOMAINS = [(0,), (1,)]
 STARTED = object()

@@ -7,9 +7,9 @@ import pytest
 from conftest import Host
 from slowdown.world import KEY, World
 
-from resctrl_hooks.node.slowdown.live import Live
-from resctrl_hooks.node.slowdown.store import Store
-from resctrl_hooks.node.slowdown.workload import Workloads, workload_of
+from resctrl_hooks.observe.node.slowdown.live import Live
+from resctrl_hooks.observe.node.slowdown.store import Store
+from resctrl_hooks.observe.node.slowdown.workload import Workloads, workload_of
 
 INIT, APP, SIDECAR = ("init", "image-init"), ("app", "image-1"), ("sidecar", "image-2")
 

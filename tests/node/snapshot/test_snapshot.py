@@ -13,12 +13,12 @@ from hosts.counter_tree import say, say_paths
 from hosts.monitored import KEYS, MonitoredHost, plain_host
 from prometheus_client.parser import text_string_to_metric_families as parse
 
-from resctrl_hooks.metrics.collector import NodeCollector, registry_of
-from resctrl_hooks.node.history.rows import Sampler
-from resctrl_hooks.node.host.descriptors import Descriptors
-from resctrl_hooks.node.resctrl import counter_files, open_files
-from resctrl_hooks.node.resctrl.open_files import OpenFiles
-from resctrl_hooks.node.snapshot.snapshot import take
+from resctrl_hooks.core.node.host.descriptors import Descriptors
+from resctrl_hooks.core.node.resctrl import counter_files, open_files
+from resctrl_hooks.core.node.resctrl.open_files import OpenFiles
+from resctrl_hooks.observe.metrics.collector import NodeCollector, registry_of
+from resctrl_hooks.observe.node.history.rows import Sampler
+from resctrl_hooks.observe.node.snapshot.snapshot import take
 
 TOTAL = "mon_L3_00/mbm_total_bytes"
 

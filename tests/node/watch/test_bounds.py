@@ -1,6 +1,6 @@
 """Bounds of the exec watcher: processor time, and moves of one container."""
 
-from resctrl_hooks.node.watch.bounds import Bucket, Loops
+from resctrl_hooks.core.node.watch.bounds import Bucket, Loops
 
 
 def test_bucket_drains_by_its_rate() -> None:

@@ -9,12 +9,12 @@ import pytest
 from conftest import Host, always, standard_streams
 from hosts.faults import Fail
 
-from resctrl_hooks.node.errors import SettingsError
-from resctrl_hooks.node.host.instance import RunningError, only_instance
-from resctrl_hooks.node.settings import Settings, load
-from resctrl_hooks.node.watch import command
-from resctrl_hooks.node.watch.command import INTERRUPTED, LOCK, watch_command
-from resctrl_hooks.node.watch.watcher import Watcher
+from resctrl_hooks.core.node.errors import SettingsError
+from resctrl_hooks.core.node.host.instance import RunningError, only_instance
+from resctrl_hooks.core.node.settings import Settings, load
+from resctrl_hooks.core.node.watch import command
+from resctrl_hooks.core.node.watch.command import INTERRUPTED, LOCK, watch_command
+from resctrl_hooks.core.node.watch.watcher import Watcher
 
 Until = Callable[[Any], bool]
 

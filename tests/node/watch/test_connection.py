@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from hosts.faults import Fail
 
-from resctrl_hooks.node.watch import listener as module
-from resctrl_hooks.node.watch.connector import EXEC, LISTEN, request
-from resctrl_hooks.node.watch.listener import Listener, NoConnectorError
+from resctrl_hooks.core.node.watch import listener as module
+from resctrl_hooks.core.node.watch.connector import EXEC, LISTEN, request
+from resctrl_hooks.core.node.watch.listener import Listener, NoConnectorError
 
 from .test_connector import EXECED, message
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resctrl_hooks.node.watch.connector import ACK, EXEC, LISTEN, events, exec_filter, request
+from resctrl_hooks.core.node.watch.connector import ACK, EXEC, LISTEN, events, exec_filter, request
 
 pytestmark = pytest.mark.skipif(sys.byteorder != "little", reason="the captured messages are little-endian")
 

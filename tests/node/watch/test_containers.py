@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from hosts.cluster import POD, Cluster
 
-from resctrl_hooks.node.ledger import Ledger
-from resctrl_hooks.node.watch import containers as module
-from resctrl_hooks.node.watch import move
-from resctrl_hooks.node.watch.containers import Containers, Member
-from resctrl_hooks.node.watch.move import IGNORED, MOVED, NEW
+from resctrl_hooks.core.node.ledger import Ledger
+from resctrl_hooks.core.node.watch import containers as module
+from resctrl_hooks.core.node.watch import move
+from resctrl_hooks.core.node.watch.containers import Containers, Member
+from resctrl_hooks.core.node.watch.move import IGNORED, MOVED, NEW
 
 OTHER = "4" + POD[1:]
 GOLD: list[dict[str, Any]] = [{"feature": "monitoring", "action": "join", "needs": {"class": "gold"}}]
@@ -123,7 +123,7 @@ def test_container_with_a_step_of_a_feature_that_is_not_delivered_is_watched_wit
     records: Records, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A MachineConfig has no modules of disabled features; a container may have started before."""
-    monkeypatch.setitem(sys.modules, "resctrl_hooks.node.features.memory", None)
+    monkeypatch.setitem(sys.modules, "resctrl_hooks.core.node.features.memory", None)
     records.write(2, steps=[*GOLD, *VALUES])
     records.settle()
     assert records.containers.with_values() == []

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from resctrl_hooks.node.watch.listener import Listener, NoConnectorError
+from resctrl_hooks.core.node.watch.listener import Listener, NoConnectorError
 
-TRY = "from resctrl_hooks.node.watch.listener import Listener; Listener()"
+TRY = "from resctrl_hooks.core.node.watch.listener import Listener; Listener()"
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from hosts.cluster import POD, Cluster
 
-from resctrl_hooks.node.resctrl.filesystem import Resctrl
-from resctrl_hooks.node.resctrl.locked_key import LockedKey
-from resctrl_hooks.node.watch import move
-from resctrl_hooks.node.watch.containers import Containers
-from resctrl_hooks.node.watch.move import BUSY, GONE, IGNORED, MOVED, NEW, WAITING
+from resctrl_hooks.core.node.resctrl.filesystem import Resctrl
+from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
+from resctrl_hooks.core.node.watch import move
+from resctrl_hooks.core.node.watch.containers import Containers
+from resctrl_hooks.core.node.watch.move import BUSY, GONE, IGNORED, MOVED, NEW, WAITING
 
 
 @pytest.fixture

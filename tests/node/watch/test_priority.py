@@ -6,7 +6,7 @@ import posix
 import pytest
 from hosts.faults import Fail
 
-from resctrl_hooks.node.watch import priority
+from resctrl_hooks.core.node.watch import priority
 
 
 def test_policy_is_the_lowest_realtime_one_while_urgent(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from hosts.cluster import POD, Cluster, pod_number
 
-from resctrl_hooks.node.watch.containers import Containers
-from resctrl_hooks.node.watch.sample import sample, sample_some
+from resctrl_hooks.core.node.watch.containers import Containers
+from resctrl_hooks.core.node.watch.sample import sample, sample_some
 
 
 def test_sample_moves_threads_of_recorded_pods_with_a_group_only(tmp_path: Path) -> None:

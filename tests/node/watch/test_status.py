@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from hosts.faults import failing
 
-from resctrl_hooks.node.guard.status import Status as GuardStatus
-from resctrl_hooks.node.slowdown.status import Status as SlowdownStatus
-from resctrl_hooks.node.watch.status import EVENTS, NAME, OFF, Status, read_status
-from resctrl_hooks.nri import status as nri_status
+from resctrl_hooks.core.node.watch.status import EVENTS, NAME, OFF, Status, read_status
+from resctrl_hooks.nri.node import status as nri_status
+from resctrl_hooks.observe.node.guard.status import Status as GuardStatus
+from resctrl_hooks.observe.node.slowdown.status import Status as SlowdownStatus
 
 
 def test_status_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_status_that_cannot_be_written_is_said_once_and_so_is_its_end(tmp_path: 
         else:
             (exec_status if name == "exec" else nri if name == "nri" else guard).write()
 
-    module = "resctrl_hooks.nri.status" if name == "nri" else f"resctrl_hooks.node.{name}.status"
+    module = "resctrl_hooks.nri.node.status" if name == "nri" else f"resctrl_hooks.core.node.{name}.status"
     module = module.replace(".exec.", ".watch.")
     with failing(module, "write_file", OSError(number, os.strerror(number), f"/run/{name}.json")):
         for _ in range(5):

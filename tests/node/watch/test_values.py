@@ -8,11 +8,11 @@ import pytest
 from hosts.cluster import POD
 
 from node.watch.test_watcher import Watched
-from resctrl_hooks.node.cgroup_settings.values import are_in_place
-from resctrl_hooks.node.ledger import Ledger
-from resctrl_hooks.node.watch import values as module
-from resctrl_hooks.node.watch.values import AGAIN, EVERY, EVERY_WITHOUT_EVENTS, PAUSE, SHARE, Values
-from resctrl_hooks.node.watch.writes import Writes
+from resctrl_hooks.core.node.cgroup_settings.values import are_in_place
+from resctrl_hooks.core.node.ledger import Ledger
+from resctrl_hooks.core.node.watch import values as module
+from resctrl_hooks.core.node.watch.values import AGAIN, EVERY, EVERY_WITHOUT_EVENTS, PAUSE, SHARE, Values
+from resctrl_hooks.core.node.watch.writes import Writes
 
 CLASSES: list[dict[str, Any]] = [{"name": "swap", "allowswap": True}]
 SWAP = "memory.swap.max"

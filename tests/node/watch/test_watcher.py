@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 from hosts.cluster import POD, Cluster
 
-from resctrl_hooks.node.log import DEBUG, WARNING
-from resctrl_hooks.node.settings import load
-from resctrl_hooks.node.watch import values
-from resctrl_hooks.node.watch import watcher as module
-from resctrl_hooks.node.watch.bounds import Loops
-from resctrl_hooks.node.watch.listener import NoConnectorError
-from resctrl_hooks.node.watch.move import BUSY, IGNORED, MOVED, Outcome
-from resctrl_hooks.node.watch.watcher import DEGRADED, MOST_MOVES, URGENT, Watcher
-from resctrl_hooks.node.watch.writes import Writes
+from resctrl_hooks.core.node.log import DEBUG, WARNING
+from resctrl_hooks.core.node.settings import load
+from resctrl_hooks.core.node.watch import values
+from resctrl_hooks.core.node.watch import watcher as module
+from resctrl_hooks.core.node.watch.bounds import Loops
+from resctrl_hooks.core.node.watch.listener import NoConnectorError
+from resctrl_hooks.core.node.watch.move import BUSY, IGNORED, MOVED, Outcome
+from resctrl_hooks.core.node.watch.watcher import DEGRADED, MOST_MOVES, URGENT, Watcher
+from resctrl_hooks.core.node.watch.writes import Writes
 
 
 class Source:

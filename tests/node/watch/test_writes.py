@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from resctrl_hooks.node.watch.writes import Writes
+from resctrl_hooks.core.node.watch.writes import Writes
 
 
 @pytest.fixture

@@ -4,12 +4,12 @@ import pytest
 from conftest import ID
 from hosts.memtierd import PANIC, MemtierdHost, panics
 
-from resctrl_hooks.node.container.running import Running
-from resctrl_hooks.node.container.runtimes import Found
-from resctrl_hooks.node.feature import Step
-from resctrl_hooks.node.features.memtierd import feature as memtierd
-from resctrl_hooks.node.features.memtierd import service
-from resctrl_hooks.node.features.memtierd.ended import last_words
+from resctrl_hooks.core.node.container.running import Running
+from resctrl_hooks.core.node.container.runtimes import Found
+from resctrl_hooks.core.node.feature import Step
+from resctrl_hooks.core.node.features.memtierd import feature as memtierd
+from resctrl_hooks.core.node.features.memtierd import service
+from resctrl_hooks.core.node.features.memtierd.ended import last_words
 
 OUTPUT = panics().partition("<<END\n")[2].partition("END\n")[0]
 

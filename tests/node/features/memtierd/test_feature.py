@@ -14,17 +14,17 @@ from hosts.faults import Fail, failing
 from hosts.memtierd import CLASS, OTHER, TEMPLATE, MemtierdHost, panics, program
 from hosts.processes import is_alive, wait_until
 
-from resctrl_hooks.cli import main
-from resctrl_hooks.node import registry
-from resctrl_hooks.node.feature import Step
-from resctrl_hooks.node.features.memtierd import feature as memtierd
-from resctrl_hooks.node.features.memtierd import start as starting
-from resctrl_hooks.node.features.memtierd.processes import SupervisorError
-from resctrl_hooks.node.features.memtierd.run_dir import RunFolder, RunFolderError
-from resctrl_hooks.node.features.memtierd.start import MemtierdError
-from resctrl_hooks.node.pointers import forget
-from resctrl_hooks.node.reconcile.reconcile import reconcile
-from resctrl_hooks.node.reconcile.report import Options
+from resctrl_hooks.core.cli import main
+from resctrl_hooks.core.node import registry
+from resctrl_hooks.core.node.feature import Step
+from resctrl_hooks.core.node.features.memtierd import feature as memtierd
+from resctrl_hooks.core.node.features.memtierd import start as starting
+from resctrl_hooks.core.node.features.memtierd.processes import SupervisorError
+from resctrl_hooks.core.node.features.memtierd.run_dir import RunFolder, RunFolderError
+from resctrl_hooks.core.node.features.memtierd.start import MemtierdError
+from resctrl_hooks.core.node.pointers import forget
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node.reconcile.report import Options
 
 
 def test_memtierd_starts_before_container_and_outlives_hook(node: MemtierdHost) -> None:

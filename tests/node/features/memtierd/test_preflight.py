@@ -7,9 +7,9 @@ from conftest import FIXTURES, Host, always
 from hosts.memtierd import TEMPLATE, MemtierdHost, program
 from hosts.processes import is_alive
 
-from resctrl_hooks.node.features.memtierd import preflight as memtierd_needs
-from resctrl_hooks.node.features.memtierd.preflight import Needs, lacking, swap_total
-from resctrl_hooks.node.settings import Settings
+from resctrl_hooks.core.node.features.memtierd import preflight as memtierd_needs
+from resctrl_hooks.core.node.features.memtierd.preflight import Needs, lacking, swap_total
+from resctrl_hooks.core.node.settings import Settings
 
 
 def test_requirements_of_sample_are_listed() -> None:

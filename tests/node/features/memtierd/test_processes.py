@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from resctrl_hooks.node.features.memtierd import processes
-from resctrl_hooks.node.features.memtierd.processes import SupervisorError, attended, living, memtierd_of
-from resctrl_hooks.node.host.procfs import boot_id, start_time
+from resctrl_hooks.core.node.features.memtierd import processes
+from resctrl_hooks.core.node.features.memtierd.processes import SupervisorError, attended, living, memtierd_of
+from resctrl_hooks.core.node.host.procfs import boot_id, start_time
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,7 +6,7 @@ import pytest
 from conftest import ID
 from hosts.memtierd import MemtierdHost
 
-from resctrl_hooks.node.features.memtierd.run_dir import RunFolder, RunFolderError, run_folders
+from resctrl_hooks.core.node.features.memtierd.run_dir import RunFolder, RunFolderError, run_folders
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ from conftest import ID, always, state
 from hosts.faults import Fail
 from hosts.memtierd import MemtierdHost
 
-from resctrl_hooks.node.features.memtierd import feature as memtierd
-from resctrl_hooks.node.features.memtierd import service
-from resctrl_hooks.node.host.cgroup import Leaf
-from resctrl_hooks.node.host.systemd import UnitError
+from resctrl_hooks.core.node.features.memtierd import feature as memtierd
+from resctrl_hooks.core.node.features.memtierd import service
+from resctrl_hooks.core.node.host.cgroup import Leaf
+from resctrl_hooks.core.node.host.systemd import UnitError
 
 
 @pytest.fixture

@@ -12,12 +12,12 @@ from conftest import ID, POD_CGROUP, crio_annotations, state
 from hosts.memtierd import CLASS, MemtierdHost, program
 from hosts.processes import is_alive, wait_until
 
-from resctrl_hooks.inventory.details import details_of
-from resctrl_hooks.inventory.feature_display.memtierd import UNATTENDED
-from resctrl_hooks.node.features.memtierd import feature as memtierd
-from resctrl_hooks.node.features.memtierd.processes import cgroup_folder
-from resctrl_hooks.node.features.memtierd.run_dir import RunFolder
-from resctrl_hooks.node.settings import Settings
+from resctrl_hooks.core.inventory.details import details_of
+from resctrl_hooks.core.inventory.feature_display.memtierd import UNATTENDED
+from resctrl_hooks.core.node.features.memtierd import feature as memtierd
+from resctrl_hooks.core.node.features.memtierd.processes import cgroup_folder
+from resctrl_hooks.core.node.features.memtierd.run_dir import RunFolder
+from resctrl_hooks.core.node.settings import Settings
 
 
 def test_supervisor_inherits_nothing_from_hook(node: MemtierdHost) -> None:

@@ -3,7 +3,7 @@ from hosts.memtierd import TEMPLATE
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resctrl_hooks.node.features.memtierd.template import TemplateError, fill
+from resctrl_hooks.core.node.features.memtierd.template import TemplateError, fill
 
 
 @given(st.text(alphabet="$CGROUP2_ABTHMEISWX{}a1 \n", max_size=60))

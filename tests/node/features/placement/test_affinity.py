@@ -7,8 +7,8 @@ import pytest
 from hosts.placed import CPUS, PlacedHost
 from hosts.work import counted
 
-from resctrl_hooks.node.container.unread import unread
-from resctrl_hooks.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node.container.unread import unread
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 
 # The machine of `PlacedHost`: l3-0: 0-3,16-19  l3-1: 4-7,20-23  l3-2: 8-11,24-27  l3-3: 12-15,28-31
 L3 = ["0-3,16-19", "4-7,20-23", "8-11,24-27", "12-15,28-31"]

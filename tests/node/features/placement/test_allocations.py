@@ -4,13 +4,13 @@ import pytest
 from conftest import BOOT, UID
 from hosts.placed import CPUS, MACHINE, PlacedHost
 
-from resctrl_hooks.node.features.placement import allocations
-from resctrl_hooks.node.features.placement.allocations import Book, topology_of
-from resctrl_hooks.node.features.placement.entries import Entry
-from resctrl_hooks.node.features.placement.policy import SHARED, Decision
-from resctrl_hooks.node.host.cpulist import parse_list
-from resctrl_hooks.node.host.files import format_json
-from resctrl_hooks.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node.host.cpulist import parse_list
+from resctrl_hooks.core.node.host.files import format_json
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
+from resctrl_hooks.placement.node import allocations
+from resctrl_hooks.placement.node.allocations import Book, topology_of
+from resctrl_hooks.placement.node.entries import Entry
+from resctrl_hooks.placement.node.policy import SHARED, Decision
 
 
 def test_allocations_keep_place_of_every_container(node: PlacedHost) -> None:

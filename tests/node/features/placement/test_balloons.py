@@ -9,13 +9,13 @@ from hosts.machines import MACHINES, machine
 from hosts.placed import CPUS, PlacedHost, id_of
 from hosts.work import counted
 
-from resctrl_hooks.node.features.placement import feature as placement
-from resctrl_hooks.node.features.placement.allocations import Book
-from resctrl_hooks.node.features.placement.balloons import parts_of
-from resctrl_hooks.node.features.placement.policy import EXCLUSIVE, SHARED, Decision, PlacementError
-from resctrl_hooks.node.features.placement.usage import Grant, Usage, effective
-from resctrl_hooks.node.host.cpulist import count, format_list, parse_list
-from resctrl_hooks.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node.host.cpulist import count, format_list, parse_list
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
+from resctrl_hooks.placement.node import feature as placement
+from resctrl_hooks.placement.node.allocations import Book
+from resctrl_hooks.placement.node.balloons import parts_of
+from resctrl_hooks.placement.node.policy import EXCLUSIVE, SHARED, Decision, PlacementError
+from resctrl_hooks.placement.node.usage import Grant, Usage, effective
 
 # The machine of `PlacedHost`: 16 cores; the second threads are CPUs 16 to 31.
 POOLS: list[dict[str, Any]] = [

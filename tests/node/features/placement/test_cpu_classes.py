@@ -6,10 +6,10 @@ import pytest
 from hosts.cpufreq import POOLS
 from hosts.machines import machine
 
-from resctrl_hooks.node.features.placement.cpu_classes import assign, values_of
-from resctrl_hooks.node.features.placement.policy import EXCLUSIVE, SHARED, Decision
-from resctrl_hooks.node.features.placement.usage import Grant, Usage
-from resctrl_hooks.node.host.cpulist import format_list, parse_list
+from resctrl_hooks.core.node.host.cpulist import format_list, parse_list
+from resctrl_hooks.placement.node.cpu_classes import assign, values_of
+from resctrl_hooks.placement.node.policy import EXCLUSIVE, SHARED, Decision
+from resctrl_hooks.placement.node.usage import Grant, Usage
 
 
 def assigned(options: dict[str, Any], *decisions: Decision) -> list[tuple[str, str]]:

@@ -10,13 +10,13 @@ from hosts.faults import failing
 from hosts.machines import machine, write_sysfs
 from hosts.placed import CPUS, PlacedHost
 
-from resctrl_hooks.node.features.placement import node_values
-from resctrl_hooks.node.features.placement import reconcile as repairs
-from resctrl_hooks.node.features.placement.cpu_values import CpuValues
-from resctrl_hooks.node.features.placement.policy import PlacementError
-from resctrl_hooks.node.host.cpulist import parse_list
-from resctrl_hooks.node.reconcile.reconcile import reconcile
-from resctrl_hooks.node.reconcile.release import Released, release_everything, restore_values
+from resctrl_hooks.core.node.host.cpulist import parse_list
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node.reconcile.release import Released, release_everything, restore_values
+from resctrl_hooks.placement.node import node_values
+from resctrl_hooks.placement.node import reconcile as repairs
+from resctrl_hooks.placement.node.cpu_values import CpuValues
+from resctrl_hooks.placement.node.policy import PlacementError
 
 POOL = "pool.placement.resctrl-hooks.io"
 TRUE_WRITE = node_values.write_value

@@ -10,14 +10,14 @@ from conftest import Host, always
 from hosts.faults import failing
 from hosts.placed import PlacedHost, id_of
 
-from resctrl_hooks.node import locks
-from resctrl_hooks.node.errors import DeadlineError
-from resctrl_hooks.node.features.placement import cpuset_writer as placement_effect
-from resctrl_hooks.node.features.placement import feature as placement
-from resctrl_hooks.node.features.placement.allocations import Book
-from resctrl_hooks.node.features.placement.entries import Entry
-from resctrl_hooks.node.features.placement.policy import Decision, PlacementError
-from resctrl_hooks.node.flags import set_flag
+from resctrl_hooks.core.node import locks
+from resctrl_hooks.core.node.errors import DeadlineError
+from resctrl_hooks.core.node.flags import set_flag
+from resctrl_hooks.placement.node import cpuset_writer as placement_effect
+from resctrl_hooks.placement.node import feature as placement
+from resctrl_hooks.placement.node.allocations import Book
+from resctrl_hooks.placement.node.entries import Entry
+from resctrl_hooks.placement.node.policy import Decision, PlacementError
 
 Told = list[tuple[str, dict[str, str], float]]
 
@@ -35,8 +35,8 @@ def with_units(node: PlacedHost, count: int, monkeypatch: pytest.MonkeyPatch) ->
     book.save()
     book.written()
     set_flag(real.ledger, placement_effect.UNTOLD, on=True)
-    monkeypatch.setattr("resctrl_hooks.node.host.systemd.available", always(value=True))
-    monkeypatch.setattr("resctrl_hooks.node.host.systemd.set_properties", lambda *given: told.append(given))
+    monkeypatch.setattr("resctrl_hooks.core.node.host.systemd.available", always(value=True))
+    monkeypatch.setattr("resctrl_hooks.core.node.host.systemd.set_properties", lambda *given: told.append(given))
     return told
 
 
@@ -51,7 +51,7 @@ def test_hooks_get_lock_while_reconcile_calls_systemd(node: PlacedHost, monkeypa
         # A hook holds the lock and changes the CPUs: its values are sent.
         (node.folder("s3") / "cpuset.cpus").write_text("5")
 
-    monkeypatch.setattr("resctrl_hooks.node.features.placement.cpuset_writer.time.sleep", breathe)
+    monkeypatch.setattr("resctrl_hooks.placement.node.cpuset_writer.time.sleep", breathe)
     real = node.host.context()
     placement.FEATURE.repair(real, set(real.ledger.containers()))
     assert free == [1, 2, 3]
@@ -70,7 +70,7 @@ def test_hook_and_poststop_hold_no_key_while_they_call_systemd(
     def set_properties(*_: object) -> None:
         held.append(dict(locks._threads))  # the keys that this process holds
 
-    monkeypatch.setattr("resctrl_hooks.node.host.systemd.set_properties", set_properties)
+    monkeypatch.setattr("resctrl_hooks.core.node.host.systemd.set_properties", set_properties)
     node.start("guaranteed", 2000)
     before = len(held)
     node.stop("guaranteed")
@@ -83,7 +83,7 @@ def test_pending_unit_update_is_sent_next_time(node: PlacedHost, monkeypatch: py
     real = node.host.context()
     known = set(real.ledger.containers())
     with (
-        failing("resctrl_hooks.node.host.systemd", "set_properties", DeadlineError("no time")),
+        failing("resctrl_hooks.core.node.host.systemd", "set_properties", DeadlineError("no time")),
         pytest.raises(PlacementError, match="cannot update AllowedCPUs= of all units: no time"),
     ):
         placement.FEATURE.repair(real, known)
@@ -127,7 +127,7 @@ def test_written_cpuset_is_trusted_unless_checked(node: PlacedHost) -> None:
 def test_all_units_are_updated_in_one_call_if_time_allows(node: PlacedHost, monkeypatch: pytest.MonkeyPatch) -> None:
     told = with_units(node, 4, monkeypatch)
     breaths: list[float] = []
-    monkeypatch.setattr("resctrl_hooks.node.features.placement.cpuset_writer.time.sleep", breaths.append)
+    monkeypatch.setattr("resctrl_hooks.placement.node.cpuset_writer.time.sleep", breaths.append)
     real = node.host.context()
     placement.FEATURE.repair(real, set(real.ledger.containers()))
     assert (len(told), breaths) == (4, [])

@@ -8,11 +8,11 @@ import pytest
 from conftest import Host
 from hosts.placed import MACHINE, PlacedHost
 
-from resctrl_hooks.config.check import check_text
-from resctrl_hooks.node.features.placement.expressions import expand, holds, unknown_key, value_of
-from resctrl_hooks.node.features.placement.policy import Request
-from resctrl_hooks.node.features.placement.pools import choose
-from resctrl_hooks.node.features.placement.usage import Usage
+from resctrl_hooks.core.config.check import check_text
+from resctrl_hooks.placement.node.expressions import expand, holds, unknown_key, value_of
+from resctrl_hooks.placement.node.policy import Request
+from resctrl_hooks.placement.node.pools import choose
+from resctrl_hooks.placement.node.usage import Usage
 
 FACTS = {"name": "db", "namespace": "shop", "pod/name": "web-0", "pod/labels/app": "web", "pod/labels/empty": ""}
 

@@ -6,13 +6,13 @@ import pytest
 from conftest import UID, Host
 from hosts.placed import CPUS, PlacedHost, id_of
 
-from resctrl_hooks.node.container.workload import workload_of
-from resctrl_hooks.node.features.placement import kubelet
-from resctrl_hooks.node.features.placement.allocations import Book
-from resctrl_hooks.node.features.placement.feature import FEATURE
-from resctrl_hooks.node.features.placement.policy import EXCLUSIVE, SHARED
-from resctrl_hooks.node.features.placement.request import PRESERVE_CPUS
-from resctrl_hooks.node.host.cpulist import parse_list
+from resctrl_hooks.core.node.container.workload import workload_of
+from resctrl_hooks.core.node.host.cpulist import parse_list
+from resctrl_hooks.placement.node import kubelet
+from resctrl_hooks.placement.node.allocations import Book
+from resctrl_hooks.placement.node.feature import FEATURE
+from resctrl_hooks.placement.node.policy import EXCLUSIVE, SHARED
+from resctrl_hooks.placement.node.request import PRESERVE_CPUS
 
 
 def test_placement_is_disabled_by_default(host: Host) -> None:

@@ -9,14 +9,14 @@ from hosts.devices import Devices
 from hosts.machines import machine
 from hosts.placed import CPUS, MACHINE, PlacedHost
 
-from resctrl_hooks.node.container.oci import Bundle, parse_state
-from resctrl_hooks.node.container.workload import derive
-from resctrl_hooks.node.features.placement.hints import hints_of
-from resctrl_hooks.node.features.placement.policy import EXCLUSIVE, Decision, PlacementError, Request
-from resctrl_hooks.node.features.placement.topology_aware import choose
-from resctrl_hooks.node.features.placement.usage import Grant, Usage
-from resctrl_hooks.node.host.cpulist import format_list, parse_list
-from resctrl_hooks.node.settings import Settings
+from resctrl_hooks.core.node.container.oci import Bundle, parse_state
+from resctrl_hooks.core.node.container.workload import derive
+from resctrl_hooks.core.node.host.cpulist import format_list, parse_list
+from resctrl_hooks.core.node.settings import Settings
+from resctrl_hooks.placement.node.hints import hints_of
+from resctrl_hooks.placement.node.policy import EXCLUSIVE, Decision, PlacementError, Request
+from resctrl_hooks.placement.node.topology_aware import choose
+from resctrl_hooks.placement.node.usage import Grant, Usage
 
 GPU, NIC = "0000:ca:00.0", "0000:17:02.1"
 CARD = {"path": "/dev/dri/card0", "type": "c", "major": 226, "minor": 0}

@@ -7,11 +7,11 @@ from conftest import Host
 from hosts.cpufreq import POOLS, ClassHost, disabled, on
 from hosts.placed import CPUS
 
-from resctrl_hooks.node.features.placement import node_values
-from resctrl_hooks.node.features.placement.allocations import Book
-from resctrl_hooks.node.features.placement.cpu_values import CpuValues
-from resctrl_hooks.node.reconcile.reconcile import reconcile
-from resctrl_hooks.node.reconcile.release import release_everything
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node.reconcile.release import release_everything
+from resctrl_hooks.placement.node import node_values
+from resctrl_hooks.placement.node.allocations import Book
+from resctrl_hooks.placement.node.cpu_values import CpuValues
 
 CLASS = "cpu-class.resource-policy.nri.io"
 POOL = "pool.placement.resctrl-hooks.io"

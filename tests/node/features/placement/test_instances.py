@@ -8,13 +8,13 @@ from conftest import Host
 from hosts.machines import MACHINES
 from hosts.placed import PlacedHost
 
-from resctrl_hooks.node.features.placement.balloons import instances_of, parts_of
-from resctrl_hooks.node.features.placement.policy import SHARED, PlacementError, Request
-from resctrl_hooks.node.features.placement.pools import choose
-from resctrl_hooks.node.features.placement.usage import Grant, Usage, check, effective
-from resctrl_hooks.node.host.cpulist import count, format_list, members, parse_list
-from resctrl_hooks.node.host.topology import Topology
-from resctrl_hooks.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node.host.cpulist import count, format_list, members, parse_list
+from resctrl_hooks.core.node.host.topology import Topology
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
+from resctrl_hooks.placement.node.balloons import instances_of, parts_of
+from resctrl_hooks.placement.node.policy import SHARED, PlacementError, Request
+from resctrl_hooks.placement.node.pools import choose
+from resctrl_hooks.placement.node.usage import Grant, Usage, check, effective
 
 # The machine of `PlacedHost`: l3-0: 0-3,16-19  l3-1: 4-7,20-23  l3-2: 8-11,24-27  l3-3: 12-15,28-31
 ALLOW = {"shop": ["web", "one", "rt"]}  # whole CPUs of the Guaranteed pod are shared

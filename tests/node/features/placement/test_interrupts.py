@@ -8,14 +8,14 @@ from hosts.faults import failing
 from hosts.interrupts import DISABLE, EXCLUSIVE, Balancer, InterruptHost, without
 from hosts.placed import CPUS
 
-from resctrl_hooks.node.feature_table import FEATURES
-from resctrl_hooks.node.features.placement import irqbalance, node_values
-from resctrl_hooks.node.features.placement.allocations import Book
-from resctrl_hooks.node.features.placement.interrupts import Interrupts, quiet_cpus
-from resctrl_hooks.node.features.placement.node_changes import KINDS
-from resctrl_hooks.node.host.cpulist import format_list, format_mask, parse_list, parse_mask
-from resctrl_hooks.node.reconcile.reconcile import reconcile
-from resctrl_hooks.node.reconcile.release import release_everything
+from resctrl_hooks.core.node.feature_table import FEATURES
+from resctrl_hooks.core.node.host.cpulist import format_list, format_mask, parse_list, parse_mask
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node.reconcile.release import release_everything
+from resctrl_hooks.placement.node import irqbalance, node_values
+from resctrl_hooks.placement.node.allocations import Book
+from resctrl_hooks.placement.node.interrupts import Interrupts, quiet_cpus
+from resctrl_hooks.placement.node.node_changes import KINDS
 
 MASK = "irq-affinity.resource-policy.nri.io"
 POOL = {"name": "rt", "cpus": "0-1", "namespaces": ["shop"], "irqMode": "isolate"}

@@ -8,10 +8,10 @@ from hosts.placed import MACHINE, PlacedHost
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resctrl_hooks.node.features.placement import pools
-from resctrl_hooks.node.features.placement.policy import PlacementError, Request
-from resctrl_hooks.node.features.placement.usage import Usage
-from resctrl_hooks.node.host.topology import DRAM, FAST, SLOW, MemoryNode, Topology
+from resctrl_hooks.core.node.host.topology import DRAM, FAST, SLOW, MemoryNode, Topology
+from resctrl_hooks.placement.node import pools
+from resctrl_hooks.placement.node.policy import PlacementError, Request
+from resctrl_hooks.placement.node.usage import Usage
 
 GIB = 1 << 30
 

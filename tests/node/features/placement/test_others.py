@@ -12,10 +12,10 @@ import pytest
 from conftest import Host
 from hosts.placed import CPUS, PlacedHost, id_of
 
-from resctrl_hooks.node.features.placement import others
-from resctrl_hooks.node.features.placement.allocations import Book
-from resctrl_hooks.node.host.cpulist import format_list, parse_list
-from resctrl_hooks.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node.host.cpulist import format_list, parse_list
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
+from resctrl_hooks.placement.node import others
+from resctrl_hooks.placement.node.allocations import Book
 
 CLAIM = "5d2f8f6e-5a7c-4a1e-9a55-1d9d3b7e6c01"
 NAME = f"dra.k8s.io-cpu_claim-{CLAIM}.json"

@@ -10,11 +10,13 @@ from hosts.machines import MACHINES, POLICIES, machine, place
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from resctrl_hooks.node.features.placement import allocator
-from resctrl_hooks.node.features.placement import pools as policy_pools
-from resctrl_hooks.node.features.placement import topology_aware as policy_topology
-from resctrl_hooks.node.features.placement.exclusive_cpus import whole_cores
-from resctrl_hooks.node.features.placement.policy import (
+from resctrl_hooks.core.node.host.cpulist import count, format_list, parse_list
+from resctrl_hooks.core.node.host.topology import Topology
+from resctrl_hooks.placement.node import allocator
+from resctrl_hooks.placement.node import pools as policy_pools
+from resctrl_hooks.placement.node import topology_aware as policy_topology
+from resctrl_hooks.placement.node.exclusive_cpus import whole_cores
+from resctrl_hooks.placement.node.policy import (
     EXCLUSIVE,
     MIXED,
     RESERVED,
@@ -23,10 +25,8 @@ from resctrl_hooks.node.features.placement.policy import (
     PlacementError,
     Request,
 )
-from resctrl_hooks.node.features.placement.policy_file import load_policy
-from resctrl_hooks.node.features.placement.usage import Grant, Usage, check, effective, short_of_cpus
-from resctrl_hooks.node.host.cpulist import count, format_list, parse_list
-from resctrl_hooks.node.host.topology import Topology
+from resctrl_hooks.placement.node.policy_file import load_policy
+from resctrl_hooks.placement.node.usage import Grant, Usage, check, effective, short_of_cpus
 
 
 def options(topology: Topology) -> dict[str, object]:

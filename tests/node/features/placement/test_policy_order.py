@@ -15,7 +15,8 @@ from hosts.machines import MACHINES, POLICIES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from resctrl_hooks.node.features.placement.policy import (
+from resctrl_hooks.core.node.host.cpulist import count, format_list
+from resctrl_hooks.placement.node.policy import (
     EXCLUSIVE,
     MILLI,
     MIXED,
@@ -24,8 +25,7 @@ from resctrl_hooks.node.features.placement.policy import (
     Decision,
     Request,
 )
-from resctrl_hooks.node.features.placement.usage import Grant, Usage, check, effective
-from resctrl_hooks.node.host.cpulist import count, format_list
+from resctrl_hooks.placement.node.usage import Grant, Usage, check, effective
 
 pytestmark = pytest.mark.no_cover
 

@@ -7,13 +7,13 @@ from hosts.faults import Fail, failing
 from hosts.machines import machine, write_sysfs
 from hosts.placed import CPUS, PlacedHost, id_of
 
-from resctrl_hooks.node.container.workload import Workload
-from resctrl_hooks.node.errors import DeadlineError
-from resctrl_hooks.node.features.placement import feature as placement
-from resctrl_hooks.node.features.placement.allocations import Book
-from resctrl_hooks.node.host.cpulist import parse_list
-from resctrl_hooks.node.reconcile.reconcile import reconcile
-from resctrl_hooks.node.reconcile.report import Options
+from resctrl_hooks.core.node.container.workload import Workload
+from resctrl_hooks.core.node.errors import DeadlineError
+from resctrl_hooks.core.node.host.cpulist import parse_list
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node.reconcile.report import Options
+from resctrl_hooks.placement.node import feature as placement
+from resctrl_hooks.placement.node.allocations import Book
 
 
 def test_repair_restores_overwritten_cpusets(node: PlacedHost) -> None:
@@ -135,7 +135,7 @@ def test_request_of_one_container_does_not_stop_reconcile(node: PlacedHost, fail
         return workload.id == id_of("broken")
 
     for module in ("reconcile", "placing"):
-        fail(f"resctrl_hooks.node.features.placement.{module}", "steps_for", KeyError("nothing"), when=broken)
+        fail(f"resctrl_hooks.placement.node.{module}", "steps_for", KeyError("nothing"), when=broken)
     report = reconcile(node.host.context())
     ((which, why),) = report.failures.items()
     assert which == id_of("broken")

@@ -4,12 +4,12 @@ import pytest
 from conftest import UID, crio_annotations
 from hosts.placed import CPUS
 
-from resctrl_hooks.node.container.oci import Bundle, State
-from resctrl_hooks.node.container.workload import Workload, derive
-from resctrl_hooks.node.features.placement.policy import EXCLUSIVE, MIXED, RESERVED, SHARED, PlacementError
-from resctrl_hooks.node.features.placement.request import _memory, preserves, request_from, request_of
-from resctrl_hooks.node.host.procfs import Cgroup
-from resctrl_hooks.node.settings import Settings
+from resctrl_hooks.core.node.container.oci import Bundle, State
+from resctrl_hooks.core.node.container.workload import Workload, derive
+from resctrl_hooks.core.node.host.procfs import Cgroup
+from resctrl_hooks.core.node.settings import Settings
+from resctrl_hooks.placement.node.policy import EXCLUSIVE, MIXED, RESERVED, SHARED, PlacementError
+from resctrl_hooks.placement.node.request import _memory, preserves, request_from, request_of
 
 NRI = "resource-policy.nri.io"
 

@@ -7,9 +7,9 @@ import pytest
 from conftest import Host
 from hosts.faults import failing
 
-from resctrl_hooks.node.errors import LedgerError
-from resctrl_hooks.node.features.placement import specified as module
-from resctrl_hooks.node.features.placement.specified import note, specified
+from resctrl_hooks.core.node.errors import LedgerError
+from resctrl_hooks.placement.node import specified as module
+from resctrl_hooks.placement.node.specified import note, specified
 
 
 def test_recorded_specification_is_read_and_damage_ignored(host: Host) -> None:

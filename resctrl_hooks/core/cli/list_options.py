@@ -1,0 +1,159 @@
+"""Options that `list`, `show` and `top` share, named as in kubectl: selection, order and output form."""
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from resctrl_hooks.core.cli.document import Form, is_table, output_option
+from resctrl_hooks.core.inventory.find import ForeignGroupError, find
+from resctrl_hooks.core.inventory.foreign import GroupName
+from resctrl_hooks.core.inventory.models import Pod
+from resctrl_hooks.core.inventory.records import recorded
+from resctrl_hooks.core.inventory.selector import Selector, labels_of
+from resctrl_hooks.core.node.context import Context
+from resctrl_hooks.core.node.log import Log
+from resctrl_hooks.core.node.settings import DEFAULT_CONFIG
+
+WATCH_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class ListOptions:
+    """The requested selection, order and form."""
+
+    pods: tuple[str, ...] = ()
+    form: Form = "table"
+    headers: bool = True
+    namespace: str = ""
+    selector: Selector | None = None
+    sort: str = ""
+    reverse: bool = False
+    watch: bool = False
+
+    @property
+    def filtered(self) -> bool:
+        """Whether the options select some of the pods."""
+        return bool(self.pods or self.namespace or self.selector)
+
+    def require_pods(self) -> None:
+        """Check that the options select some of the pods.
+
+        Raises:
+            UsageError: they select all.
+        """
+        if not self.filtered:
+            raise click.UsageError(
+                "no pod given: name a pod, or select pods with -n or -l; `resctrl-hook list` shows all."
+            )
+
+    @property
+    def table(self) -> bool:
+        """Whether the output is a table for people."""
+        return is_table(self.form)
+
+    def chosen(self, context: Context, pods: Sequence[Pod]) -> list[Pod]:
+        """Return the selected pods.
+
+        Raises:
+            NoSuchPodError: a named pod does not exist.
+        """
+        keys, _ = self.targets(context)
+        return [
+            pod
+            for pod in pods
+            if (not self.pods or pod.key in keys)
+            and (not self.namespace or pod.namespace == self.namespace)
+            and (self.selector is None or self.selector.matches(labels_of(context, pod)))
+        ]
+
+    def targets(self, context: Context) -> tuple[set[str], set[GroupName]]:
+        """Return the keys of the named pods, and the named foreign groups.
+
+        Raises:
+            NoSuchPodError: no pod and no group, or several of them, match.
+        """
+        keys: set[str] = set()
+        groups: set[GroupName] = set()
+        for what in self.pods:
+            try:
+                keys.add(self.key(context, what))
+            except ForeignGroupError as found:
+                groups.add(found.group)
+        return keys, groups
+
+    def key(self, context: Context, what: str) -> str:
+        """Return the key of a named pod, within the selected namespace.
+
+        Raises:
+            ForeignGroupError: it is the name of a foreign group.
+            NoSuchPodError: no pod, or several pods, match.
+        """
+        return find(context, f"{self.namespace}/{what}" if self.namespace and "/" not in what else what)
+
+
+def _selector(ctx: click.Context, param: click.Parameter, value: str | None) -> Selector | None:
+    try:
+        return None if value is None else Selector(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Return completions for a pod's name: ``NAMESPACE/POD``, or the pod's name alone where nothing else matches."""
+    from resctrl_hooks.core.cli.node import find_settings  # noqa: PLC0415  # opened where something is completed
+
+    try:
+        settings, _ = find_settings(ctx.find_root().params.get("config") or DEFAULT_CONFIG)
+        context = Context(settings, Log({"target": "none"}))
+        found = _names(context, str(ctx.params.get("namespace") or ""))
+    except Exception:  # noqa: BLE001  # a shell that completes has no room for errors
+        return []
+    whole = sorted({name for name, _ in found if name.startswith(incomplete)})
+    return whole or sorted({pod for _, pod in found if pod.startswith(incomplete)})
+
+
+def _names(context: Context, namespace: str) -> list[tuple[str, str]]:
+    from resctrl_hooks.core.inventory.pod_names import PodNames  # noqa: PLC0415  # as above
+
+    keys = recorded(context)
+    names = PodNames(context)
+    names.learn(keys)
+    of = [names.of(key) for key in keys]
+    if namespace:
+        return [(name.pod, name.pod) for name in of if name.namespace == namespace]
+    return [(name.whole, name.pod) for name in of]
+
+
+def list_options(sorts: Sequence[str], default: str) -> Callable[[Any], Any]:
+    """Add the options to a command, which receives a `ListOptions` as ``options``."""
+    options = [
+        click.option("-n", "--namespace", default="", metavar="NAMESPACE", help="Pods of this namespace only."),
+        click.option("-A", "--all-namespaces", is_flag=True, help="Pods of all namespaces (the default)."),
+        click.option(
+            "-l", "--selector", callback=_selector, metavar="SELECTOR", help="Pods with these labels, such as app=web."
+        ),
+        click.option("--sort", type=click.Choice(sorts), default=default, show_default=True, help="Column to sort by."),
+        click.option("--reverse", is_flag=True, help="Reverse the order."),
+        click.option("--no-headers", is_flag=True, help="Print no header line."),
+        click.option("-w", "--watch", is_flag=True, help="Keep running and print changes."),
+    ]
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def called(*positional: Any, form: Form, namespace: str, all_namespaces: bool, **given: Any) -> Any:
+            selected = ListOptions(
+                form=form,
+                headers=not given.pop("no_headers"),
+                namespace="" if all_namespaces else namespace,
+                **{name: given.pop(name) for name in ("pods", "selector", "sort", "reverse", "watch")},
+            )
+            return command(*positional, options=selected, **given)
+
+        for option in reversed(options):
+            called = option(called)
+        return click.argument("pods", nargs=-1, shell_complete=complete, metavar="[POD]...")(output_option(called))
+
+    return decorate

@@ -1,0 +1,236 @@
+"""Text of the demo: the possible subjects on this machine, the steps with explanations, and missing requirements."""
+
+import os
+import re
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable
+
+import click
+
+from resctrl_hooks.core.node.host.procfs import in_initial_user_namespace
+from resctrl_hooks.core.node.resctrl.counters import CUMULATIVE, Reading
+
+from .bundle import Bundle
+from .podman import OF_VERSION_1, Podman, has_only_version_2
+from .process import PlainProcess
+from .stage import RMIDS, Stage
+from .subject import POD_UID, RuntimeFailedError, Subject
+
+PROCESS = "process"
+# In order of preference; most hosts have Podman's hooks folder.
+SUBJECTS: dict[str, Callable[[Stage], Subject]] = {
+    "podman": Podman,
+    "runc": lambda stage: Bundle(stage, "runc"),
+    "crun": lambda stage: Bundle(stage, "crun"),
+    PROCESS: PlainProcess,
+}
+_COLUMN = 38
+_FIELDS = re.compile(r"( [a-z_]+=\S*)+$")
+_LONG_ID = re.compile(r"\b[0-9a-f]{36,64}\b")
+_SECONDS_TO_COUNT = 1.0
+_SECONDS_TO_FORK = 0.3
+_MEGA = 1e6
+
+
+class DemoError(Exception):
+    """A step had an unexpected result; the text describes it."""
+
+
+def available(wanted: str = "") -> tuple[list[str], str]:
+    """Return the possible subjects, best first or only ``wanted``, and a better one's requirements as a sentence.
+
+    Raises:
+        DemoError: No subject is possible.
+    """
+    if not in_initial_user_namespace():
+        raise DemoError(
+            "this is a user namespace (a rootless container?), where the hook does nothing by design; run the "
+            "demo on the host"
+        )
+    runtimes = [name for name in SUBJECTS if name != PROCESS and shutil.which(name)]
+    if wanted and wanted != PROCESS and (os.geteuid() or wanted not in runtimes):
+        raise DemoError(f"{wanted} requires root" if os.geteuid() else f"{wanted} is not installed")
+    if wanted:
+        return [wanted], ""
+    if os.geteuid():
+        return [PROCESS], "run it as root to see the same with a real container"
+    if not runtimes:
+        return [PROCESS], "install podman, runc or crun to see the same with a real container"
+    return [*runtimes, PROCESS], ""
+
+
+def tell(stage: Stage, wanted: str = "") -> None:
+    """Run the whole demo on a stage, and explain each line.
+
+    Raises:
+        DemoError: A step had an unexpected result.
+        RuntimeFailedError: The runtime failed.
+    """
+    names, missing = available(wanted)
+    click.secho("resctrl-hooks puts each pod into its own resctrl monitoring group before it runs.", bold=True)
+    click.echo(f"The demo uses only {stage.folder} and removes it at the end.")
+    _resctrl(stage)
+    subject = _created(stage, names)
+    if isinstance(subject, PlainProcess) and len(names) > 1:
+        missing = _remedy()
+    try:
+        _waiting(stage, subject)
+        _running(stage, subject)
+        _counters(stage, subject)
+    except BaseException:
+        subject.remove()
+        raise
+    _removed(stage, subject)
+    click.echo()
+    if missing:
+        click.secho(f"For more: {missing}.", fg="yellow")
+    if stage.why_plain:
+        click.secho(f"For a resctrl with limited RMIDs and growing counters: {stage.why_plain}.", fg="yellow")
+    click.echo("Next: install it (README.md, section Install), and check this machine with `resctrl-hook doctor`.")
+
+
+def _resctrl(stage: Stage) -> None:
+    _heading("1. A resctrl, without the hardware")
+    if stage.why_plain:
+        _line("resctrl/", "a plain directory tree replaces it: no counters, no limits")
+    else:
+        _line("resctrl/", "a simulation mounted with FUSE, with the kernel's rules")
+        _line(f"{RMIDS} RMIDs", "hardware monitoring IDs; each group uses one, including the root group")
+
+
+def _created(stage: Stage, names: list[str]) -> Subject:
+    """Return the first subject that can be created; print a line for each failure."""
+    for name in names:
+        subject = SUBJECTS[name](stage)
+        try:
+            command = subject.create()
+        except RuntimeFailedError as error:
+            _abandon(subject)
+            if name == names[-1] and name != PROCESS:
+                others = [other for other in SUBJECTS if other != name and (other == PROCESS or shutil.which(other))]
+                raise RuntimeFailedError(
+                    f"{error}\n{name} cannot run a container here; try --with {others[0]}"
+                ) from error
+            if name == names[-1]:
+                raise
+            reason = str(error).rpartition("\n")[2]
+            click.secho(f"\n{subject.name} cannot run a container here; continuing without it: {reason}", fg="yellow")
+            continue
+        except BaseException:
+            _abandon(subject)
+            raise
+        _heading(f"2. {subject.captions.created} ({subject.name})")
+        _line(subject.hint, subject.captions.registered)
+        _line(f"$ {command}", subject.captions.waits)
+        return subject
+    raise AssertionError("the plain process always works")
+
+
+def _remedy() -> str:
+    """Return what the user can do if no runtime of this machine can run a container."""
+    if not has_only_version_2() and not shutil.which(OF_VERSION_1):
+        return f"install {OF_VERSION_1}, which supports this machine's cgroups, to see the same with a real container"
+    return "correct the errors of the runtimes above to see the same with a real container"
+
+
+def _abandon(subject: Subject) -> None:
+    try:
+        subject.remove()
+    except RuntimeFailedError:
+        return  # it was never created
+
+
+def _waiting(stage: Stage, subject: Subject) -> None:
+    _log(stage)
+    _expect(stage.groups() == [subject.key], f"expected one group, {subject.key}; found {stage.groups()}")
+    named = "pod's UID" if subject.key == POD_UID else "container's id"
+    _line(f"mon_groups/{_short(subject.key)}", f"the hook created this monitoring group; its name is the {named}")
+    _show_tasks(stage, subject, "waits for its start, already in its group")
+
+
+def _running(stage: Stage, subject: Subject) -> None:
+    _heading("3. It is started")
+    _line(f"$ {subject.start()}", subject.captions.runs)
+    time.sleep(_SECONDS_TO_FORK)
+    if not stage.why_plain:  # a folder does not see forks
+        _show_tasks(stage, subject, "its child processes are in the group as well")
+
+
+def _log(stage: Stage) -> None:
+    """Return the hook's log messages without journald's fields."""
+    for line in stage.new_log():
+        sentence = _FIELDS.sub("", line).replace(f"{stage.folder}/", "")
+        _line(f"log: {_LONG_ID.sub(lambda found: _short(found[0]), sentence)}", "")
+
+
+def _show_tasks(stage: Stage, subject: Subject, why: str) -> None:
+    tasks = stage.tasks(subject.key)
+    _expect(bool(tasks), f"{_short(subject.key)} has no tasks")
+    named = Counter(tasks.values())
+    text = ", ".join(name if count == 1 else f"{name} ({count} threads)" for name, count in named.items())
+    _line(f"  tasks: {text}", why)
+
+
+def _counters(stage: Stage, subject: Subject) -> None:
+    if stage.why_plain:
+        return
+    _heading("4. Its counters, after a second")
+    before = _sums(stage, subject)
+    time.sleep(_SECONDS_TO_COUNT)
+    after = _sums(stage, subject)
+    _expect(_MEANING.keys() <= after.keys(), f"the group has only the counters {sorted(after)}")
+    for name, why in _MEANING.items():
+        value, reading = after[name]
+        growth = f" +{(value - before[name][0]) / _MEGA:.0f}" if reading.kind == CUMULATIVE else ""
+        _line(f"  {name:<16}{value / _MEGA:6.0f} MB{growth}", why)
+    _line("", "simulated values; on a node with RDT, the hardware counts")
+
+
+_MEANING = {
+    "llc_occupancy": "L3 cache that it occupies now",
+    "mbm_total_bytes": "memory traffic since its start",
+    "mbm_local_bytes": "the part to the local NUMA node",
+}
+
+
+def _sums(stage: Stage, subject: Subject) -> dict[str, tuple[float, Reading]]:
+    """Return each counter over all domains."""
+    sums: dict[str, tuple[float, Reading]] = {}
+    for reading in stage.monitor.read(subject.key):
+        so_far = sums[reading.counter.name][0] if reading.counter.name in sums else 0
+        sums[reading.counter.name] = (so_far + (reading.value or 0), reading)
+    return sums
+
+
+def _removed(stage: Stage, subject: Subject) -> None:
+    _heading(f"{4 if stage.why_plain else 5}. It is removed")
+    _line(f"$ {subject.remove()}", subject.captions.removed)
+    _log(stage)
+    _expect(not stage.groups(), f"groups are left: {stage.groups()}")
+    _expect(not stage.records(), f"records are left: {stage.records()}")
+    _line("mon_groups is empty", "the group is removed; its RMID is free for the next pod")
+    _line("no records", "no record remains")
+
+
+def _heading(text: str) -> None:
+    click.echo()
+    click.secho(text, fg="green", bold=True)
+
+
+def _line(what: str, why: str) -> None:
+    """Print a line with its explanation, on the right if it fits, else below."""
+    if why and len(what) >= _COLUMN:
+        click.echo(f"   {what}")
+        what = ""
+    click.echo(f"   {what:<{_COLUMN}}{click.style(why, dim=True)}" if why else f"   {what}")
+
+
+def _short(key: str) -> str:
+    return f"{key[:12]}…"
+
+
+def _expect(truth: bool, otherwise: str) -> None:  # noqa: FBT001 - reads as assert does
+    if not truth:
+        raise DemoError(otherwise)

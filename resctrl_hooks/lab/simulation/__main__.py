@@ -1,0 +1,36 @@
+"""The process that serves a simulation: `python -m resctrl_hooks.lab.simulation MOUNTPOINT MACHINE READY`.
+
+`mount.start` starts it. MACHINE is the hardware as JSON; READY is a descriptor that gets one byte after the mount.
+"""
+
+import json
+import os
+import sys
+
+from resctrl_hooks.core.fuse import MountError
+
+from .machine import Machine
+from .mount import serve_here
+
+
+def main() -> None:
+    """Mount the simulation, report that, and serve it."""
+    mountpoint, machine, ready = sys.argv[1:]
+
+    def tell() -> None:
+        os.write(int(ready), b"1")
+        os.close(int(ready))
+        # Close the pipe of the parent: its reader would otherwise wait for ever.
+        null = os.open(os.devnull, os.O_RDWR)
+        for descriptor in (0, 1, 2):
+            os.dup2(null, descriptor)
+        os.close(null)
+
+    try:
+        serve_here(mountpoint, Machine(**json.loads(machine)), tell)
+    except MountError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()

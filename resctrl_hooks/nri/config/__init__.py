@@ -1,0 +1,1 @@
+"""The configuration keys of the plugin, and of what only it can set."""

@@ -1,0 +1,1 @@
+"""The plugin's service, and the setting of containerd that allows plugins."""

@@ -1,0 +1,96 @@
+"""The plugin's status: a file in the state directory, read by `doctor` and the metrics."""
+
+import posix
+import time
+
+from ...core.node.host.files import format_json, write_file
+from ...core.node.log import silent
+from ...core.node.retried import status_writes
+from ...core.node.shapes import by_name, count, each, fields, flag, number, text
+from ...core.node.watch import status as watch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ...core.node.log import LogCallable
+    from ...core.node.node_records import NriRecord
+
+NAME = "nri.json"
+BOUNDS = (0.0005, 0.001, 0.005, 0.025, 0.1, 0.5, 2.0)
+"""Upper bounds in seconds of an event's histogram; the runtime's timeout is 2 s by default."""
+_OFTEN = 1.0  # seconds: figures are written no more often
+_EVENT = fields({"count": count, "seconds": number, "failed": count}, {"buckets": each(count)})
+SHAPE = fields(
+    {},
+    {
+        "connected": flag,
+        "events": by_name(_EVENT),
+        **dict.fromkeys(("pid", "starts", "connections", "drops"), count),
+        **dict.fromkeys(("started", "since", "dropped"), number),
+        **dict.fromkeys(("socket", "runtime", "version", "why"), text),
+    },
+)
+
+
+class Status:
+    """The file's content. ``events`` has by name how many needed work, their histogram, and how many failed."""
+
+    def __init__(self, folder: str, socket: str, log: "LogCallable" = silent) -> None:
+        self._path = f"{folder}/{NAME}"
+        self._writes = status_writes(log, "nri", self._path)
+        self._written = 0.0
+        self._is_new = False
+        self.values: "NriRecord" = {
+            "pid": posix.getpid(),
+            "socket": socket,
+            "started": time.time(),
+            "starts": (read_status(folder) or {}).get("starts", 0) + 1,
+            "connected": False,
+            "connections": 0,
+            "drops": 0,
+            "events": {},
+        }
+
+    def connected(self, runtime: str, version: str) -> None:
+        """Record a connection to a runtime."""
+        now = time.time()
+        self.values.update({"connected": True, "since": now, "runtime": runtime, "version": version})
+        self.values["connections"] += 1
+        self.write()
+
+    def dropped(self, why: str) -> None:
+        """Record that a connection has ended or failed."""
+        if self.values["connected"]:
+            self.values.update({"connected": False, "dropped": time.time()})
+            self.values["drops"] += 1
+        self.values["why"] = why
+        self.write()
+
+    def served(self, event: str, seconds: float, *, failed: bool) -> None:
+        """Count an event; ``seconds`` until its work was done."""
+        kept = self.values["events"].setdefault(
+            event, {"count": 0, "seconds": 0.0, "failed": 0, "buckets": [0] * (len(BOUNDS) + 1)}
+        )
+        kept["count"] += 1
+        kept["seconds"] += seconds
+        kept["failed"] += failed
+        kept["buckets"][sum(bound < seconds for bound in BOUNDS)] += 1
+        self._is_new = True
+        if time.monotonic() - self._written > _OFTEN:
+            self.write()
+
+    def flush(self) -> None:
+        """Write the file if an event has been counted since it was written."""
+        if self._is_new:
+            self.write()
+
+    def write(self) -> None:
+        """Write the file; an error is said once."""
+        self._written, self._is_new = time.monotonic(), False
+        self._writes.attempt(lambda: write_file(self._path, format_json(self.values), 0o600))
+
+
+def read_status(folder: str) -> "dict[str, Any] | None":
+    """Return the plugin's last status; None if it has not run since the boot, or the file is damaged."""
+    return watch.read_status(folder, NAME, SHAPE)

@@ -1,0 +1,1 @@
+"""The commands that show counters, rates, slowdown and history."""

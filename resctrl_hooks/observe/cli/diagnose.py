@@ -1,0 +1,105 @@
+"""`resctrl-hook diagnose`: which pods are slowed, because of whom, and what helps; with --experiment, the proof."""
+
+import sys
+
+import click
+
+from resctrl_hooks.core.cli.document import Form, attributes, is_table, output_option, print_listing
+from resctrl_hooks.core.cli.node import open_node
+from resctrl_hooks.core.cli.params import Duration
+from resctrl_hooks.core.inventory.find import NoSuchPodError, find
+from resctrl_hooks.core.inventory.gather import pod_of
+from resctrl_hooks.core.node.container.names import short_id
+from resctrl_hooks.core.node.context import Context
+from resctrl_hooks.observe.cli.diagnosis_text import print_diagnosis, print_effects, print_need, print_none_slowed
+from resctrl_hooks.observe.params import at_option, refuse_with_at
+from resctrl_hooks.observe.slowdown.diagnosis import LIST, Diagnosis
+from resctrl_hooks.observe.slowdown.effects import ClassEffect, effect_of_class
+from resctrl_hooks.observe.slowdown.evidence import UNITS
+from resctrl_hooks.observe.slowdown.proof import Experiment
+from resctrl_hooks.observe.slowdown.session import Session
+from resctrl_hooks.observe.slowdown.signals import ended_like_ctrl_c, stopped_after_its_end
+
+_LEAST = 5.0  # seconds: five windows of a second
+_DEFAULT = 60.0
+_CSV = attributes(
+    *("name", "verdict", "ratio", "ratio_low", "ratio_high", "method", "samples", "baseline_samples", "reason")
+)
+
+
+@click.command()
+@click.argument("pods", nargs=-1, metavar="[POD]...")
+@click.option("--for", "seconds", type=Duration(_LEAST), default=_DEFAULT, help="Time to sample; default 1m.")
+@click.option(
+    "--experiment",
+    is_flag=True,
+    help="Prove it for one POD: limit the classes of rdt.guard.throttle one at a time, 36 s each.",
+)
+@at_option
+@output_option
+@click.pass_obj
+def command(
+    config: str, pods: tuple[str, ...], *, seconds: float, experiment: bool, when: float | None, form: Form
+) -> None:
+    """Tell which pods are slowed, because of whom, and what helps.
+
+    Samples the node for a minute and compares each POD with its own quiet times, the worst pod first. Without POD,
+    prints the pods that are slowed. A pod without enough quiet samples is unknown.
+
+    With --at, prints the ratios and causes that the sampling process had at that time, from the history.
+
+    With --experiment, limits only the classes in `rdt.guard.throttle`, down to their floors, and restores all values at
+    the end, also when interrupted, stopped (Ctrl-Z) or killed.
+    """
+    if experiment and len(pods) != 1:
+        raise click.UsageError("--experiment needs one POD.")
+    refuse_with_at(when, experiment=experiment, **{"for": seconds != _DEFAULT})
+    context = open_node(config)
+    if when is not None:
+        from resctrl_hooks.observe.cli.past_text import past_pods, print_slowdowns  # noqa: PLC0415  # SQLite, for the past only
+
+        print_slowdowns(form, *past_pods(context, when, pods), every=bool(pods))
+        return
+    keys = list(dict.fromkeys(find(context, pod) for pod in pods))
+    with ended_like_ctrl_c():
+        with Session(context, lambda text: click.echo(text, err=True)) as session:
+            session.sample(seconds, keys)
+            found = session.diagnoses(keys or session.pods())
+            known = [key for key in session.pods() if session.live.has_baseline(key)]
+            normal = session.normal_cost(keys[0]) if experiment else None
+        shown = found if keys else [one for one in found if one.verdict == "slowed"]
+        if experiment:
+            with stopped_after_its_end():
+                effects = _experiment(context, keys[0], normal, told=is_table(form))
+            shown = [shown[0].model_copy(update={"experiments": effects})]
+    if not is_table(form):
+        print_listing(form, LIST, shown, _CSV, pods=len(found), withBaseline=len(known))
+        return
+    _print(shown, len(known), len(found))
+
+
+def _print(shown: list[Diagnosis], known: int, counted: int) -> None:
+    for number, one in enumerate(shown):
+        if number:
+            click.echo()
+        print_diagnosis(one)
+        if one.experiments is not None:
+            print_effects(one.name, one.method, one.experiments)
+    print_need(shown)
+    if not shown:
+        print_none_slowed(known, counted)
+
+
+def _experiment(context: Context, key: str, normal: dict[str, float] | None, *, told: bool) -> list[ClassEffect]:
+    pod = pod_of(context, key)
+    if pod is None:
+        raise NoSuchPodError(f"pod {short_id(key)} has ended")
+    cgroups = [pod.cgroup] if pod.cgroup else [one.cgroup for one in pod.living]
+    effects = []
+    with Experiment(context, pod.key, cgroups, pod.classes) as trial:
+        method = trial.evidence.method
+        for number, proof in enumerate(trial.run(), start=1):
+            effects.append(effect_of_class(proof, UNITS[method], (normal or {}).get(method)))
+            if told and sys.stderr.isatty():
+                click.echo(f"{number}: class {proof.name} is measured", err=True)
+    return effects

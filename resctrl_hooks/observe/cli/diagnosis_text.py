@@ -1,0 +1,130 @@
+"""Diagnoses in words: one paragraph for each pod, and the table of an experiment."""
+
+from collections.abc import Sequence
+
+from rich.markup import escape
+
+from resctrl_hooks.core.cli.tables import console, print_table, table
+from resctrl_hooks.observe.cli.class_lines import since_text
+from resctrl_hooks.observe.node.slowdown.constants import ENOUGH
+from resctrl_hooks.observe.slowdown.diagnosis import CauseState, Diagnosis
+from resctrl_hooks.observe.slowdown.effects import ClassEffect
+
+_GRADES = {
+    "aet": "cycles per micro-operation (aet)",
+    "perf": "cycles per instruction (perf)",
+    "traffic": "CPU seconds per GB of traffic (traffic: an estimate)",
+}
+_NEED = f"{ENOUGH} quiet samples of 10 s: wait with `slowdown.enabled` set, or use a longer --for"
+_STYLES = {"slowed": "red", "normal": "green", "unknown": "yellow"}
+
+
+def print_diagnosis(one: Diagnosis) -> None:
+    """Print a pod's paragraph: verdict, evidence, causes, and what helps."""
+    out = console()
+    out.print(f"{escape(one.name)}: [{_STYLES[one.verdict]}]{one.verdict}[/]{escape(_ratio(one))}", soft_wrap=True)
+    lines = [f"evidence: {_GRADES[one.method]}, {one.samples} samples; baseline: {one.baseline_samples} samples"]
+    if one.disturbance:
+        lines.append(f"no baseline: {one.disturbance}")
+    if one.domain is not None:
+        load = "load unknown" if one.load is None else f"load {one.load:.0%}"
+        lines.append(f"memory domain {one.domain}: {load}")
+    for state, word in (("supported", "because"), ("excluded", "not because"), ("unknown", "unknown")):
+        lines += [f"{word}: {_cause(cause)}" for cause in one.causes if cause.state == state]
+    lines += [since_text(change) for change in one.class_changes]
+    lines += [f"helps: {line}" for line in one.advice]
+    for line in lines:
+        out.print(escape(f"  {line}"), soft_wrap=True)
+
+
+def print_need(shown: Sequence[Diagnosis]) -> None:
+    """Print once how a pod gets a baseline, if one of these has none."""
+    if any(one.baseline_samples < ENOUGH for one in shown):
+        console().print(f"A baseline needs {_NEED}", soft_wrap=True)
+
+
+def print_none_slowed(known: int, counted: int) -> None:
+    """Print how many pods can be compared, and that none of these is slowed; without any there is no verdict."""
+    if not counted:
+        console().print("no verdict: no pod is counted; `resctrl-hook list` prints all pods")
+        return
+    more = "" if known == counted else f"; {'each of the others' if known else 'each'} needs {_NEED}"
+    result = "no pod is slowed; " if known else "no verdict: "
+    console().print(f"{result}{known} of {counted} pods have a baseline{more}")
+
+
+def print_effects(name: str, method: str, effects: list[ClassEffect]) -> None:
+    """Print the table of an experiment, and what it proves."""
+    out = console()
+    unit = effects[0].unit if effects else ""
+    out.print(escape(f"\nExperiment for {name}, in {unit}{' (an estimate)' if method == 'traffic' else ''}:"))
+    rows = table("CLASS", "MB", "LIMITED", "COST", "COST LIMITED", "EFFECT", "95 % INTERVAL", "RESULT")
+    for one in effects:
+        rows.add_row(*(escape(cell) for cell in _cells(one)))
+    print_table(out, rows)
+    helps = [one for one in effects if one.effect_high is not None and one.effect_high < 0]
+    for one in helps:
+        out.print(escape(_proved(name, one)), soft_wrap=True)
+    if helps:
+        classes = ", ".join(one.rdt_class for one in helps)
+        out.print(
+            escape(
+                f"What helps: a smaller MB value for {classes} (`rdt.classes`; `resctrl-hook rdt apply`), "
+                "the guard (`rdt.guard.mode: act`), or another node."
+            )
+        )
+    else:
+        out.print(escape("No limit that was tried helps this pod beyond doubt."))
+
+
+def _ratio(one: Diagnosis) -> str:
+    if one.ratio is None:
+        return f" ({one.reason})"
+    text = f", its work takes {one.ratio:.2f} times as long as in quiet times"
+    if one.ratio_low is not None and one.ratio_high is not None:
+        text += f" (95 %: {one.ratio_low:.2f} to {one.ratio_high:.2f})"
+    return text + (f"; {one.reason}" if one.reason else "")
+
+
+def _cause(cause: CauseState) -> str:
+    parts = [
+        f"{pod.name} {pod.share:.0%}"
+        + (f" (moves with it: {pod.correlation:+.2f})" if pod.correlation is not None else "")
+        for pod in cause.pods
+    ]
+    by = f"; by {', '.join(parts)}" if parts else ""
+    return f"{cause.cause}: {cause.text}{by}"
+
+
+def _proved(name: str, one: ClassEffect) -> str:
+    assert one.effect is not None
+    assert one.effect_low is not None
+    assert one.effect_high is not None
+    half = (one.effect_high - one.effect_low) / 2
+    change = f"{one.effect:+.0%} ± {half:.0%}"
+    if one.ratio_on is None or one.ratio_off is None:
+        return f"{one.rdt_class} limited: {name} needs {change} for the same work"
+    return (
+        f"{one.rdt_class} limited: {name} needs {one.ratio_on:.2f} instead of {one.ratio_off:.2f} times its baseline "
+        f"({change})"
+    )
+
+
+def _cells(one: ClassEffect) -> list[str]:
+    values = [one.rdt_class, _values(one.declared), _values(one.limited)]
+    if one.effect is None or one.effect_low is None or one.effect_high is None:
+        return [*values, "-", "-", "-", "-", one.reason]
+    interval = f"{one.effect_low:+.0%} to {one.effect_high:+.0%}"
+    return [*values, f"{one.cost_off:.3g}", f"{one.cost_on:.3g}", f"{one.effect:+.0%}", interval, _verdict(one)]
+
+
+def _verdict(one: ClassEffect) -> str:
+    assert one.effect_low is not None
+    assert one.effect_high is not None
+    if one.effect_high < 0:
+        return "slows the pod"
+    return "its limit harms the pod" if one.effect_low > 0 else "no effect is proved"
+
+
+def _values(values: dict[int, int]) -> str:
+    return " ".join(f"{number}={value}" for number, value in sorted(values.items())) or "-"

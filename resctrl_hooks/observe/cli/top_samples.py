@@ -1,0 +1,89 @@
+"""The samples of `top`: successive states of the node with the rates between them."""
+
+from resctrl_hooks.core.cli.list_options import ListOptions
+from resctrl_hooks.core.cli.same_config import with_config
+from resctrl_hooks.core.inventory.gather import pod_of, rmids_of, waiting_keys
+from resctrl_hooks.core.node.context import Context
+from resctrl_hooks.core.node.resctrl.absence import why_no_monitoring
+from resctrl_hooks.observe.cli.top_scene import Scene
+from resctrl_hooks.observe.cli.top_scenes import Scenes
+from resctrl_hooks.observe.inventory.cache_size import l3_sizes
+from resctrl_hooks.observe.inventory.class_changes import ClassChanges
+from resctrl_hooks.observe.inventory.guard import lowered_values
+from resctrl_hooks.observe.inventory.memory_load import memory_usage
+from resctrl_hooks.observe.inventory.package_energy import PackagePower
+from resctrl_hooks.observe.inventory.slowdown import ratios
+from resctrl_hooks.observe.inventory.usage import FOREIGN, Line, Users
+from resctrl_hooks.observe.node.guard.snapshots import domains_of
+from resctrl_hooks.observe.node.snapshot.snapshot import open_files, take
+
+
+class LiveSamples:
+    """Successive samples, each with the rates since the previous one."""
+
+    def __init__(
+        self,
+        context: Context,
+        options: ListOptions,
+        domain: tuple[str, int] | None = None,
+        capacity: float | None = None,
+    ) -> None:
+        self._context = context
+        self._options = options
+        self._keys, groups = options.targets(context)
+        self._groups = {one.shown for one in groups}
+        self._wanted: dict[str, bool] = {}
+        self._users = Users(context)
+        self._files = open_files()
+        self._before = take(context, self._files)
+        self._packages = PackagePower()
+        self._changes = ClassChanges(context)
+        self._limits: dict[str, float] = context.settings.monitoring.get("capacity") or {}
+        self._memory = domains_of(context, self._before) if self._limits else []
+        self.scenes = Scenes(options, self._is_wanted, l3_sizes(context.monitor.resctrl.root), domain, capacity)
+        self.scenes.learn(self._before)
+
+    def close(self) -> None:
+        """Close the counter files: while they are open resctrl can't be unmounted."""
+        self._files.close()
+
+    def next(self) -> Scene:
+        """Take a sample and return the rates since the previous one."""
+        now = take(self._context, self._files)
+        watts = self._packages.watts()
+        before, self._before = self._before, now
+        scene = self._with_state(self.scenes.between(before, now, self._users, watts))
+        scene.rmids = rmids_of(self._context.monitor.resctrl, now.rmids)
+        if self._limits:
+            names = {key: self._users.name(key) for key in now.pods}
+            scene.memory = memory_usage(before, now, self._memory, self._limits, names)
+        return scene
+
+    def first(self) -> Scene:
+        """Return the scene before the first rates."""
+        return self._with_state(self.scenes.of([]))
+
+    def _with_state(self, scene: Scene) -> Scene:
+        absent = why_no_monitoring(self._context.monitor.resctrl)
+        scene.absent = with_config(str(absent)) if absent is not None else ""
+        scene.waiting = len(waiting_keys(self._context))
+        scene.lowered = lowered_values(self._context)
+        scene.changes = self._changes.newest
+        slowed = ratios(self._context)
+        for line in scene.lines:
+            for one in (line, *line.shares):
+                one.slowdown = slowed.get(line.key)
+        return scene
+
+    def _is_wanted(self, line: Line) -> bool:
+        if line.kind == FOREIGN:
+            return line.name in self._groups
+        if line.key not in self._wanted:
+            if self._options.selector:
+                pod = pod_of(self._context, line.key)
+                wanted = pod is not None and bool(self._options.chosen(self._context, [pod]))
+            else:
+                wanted = not self._options.pods or line.key in self._keys
+                wanted = wanted and (not self._options.namespace or line.namespace == self._options.namespace)
+            self._wanted[line.key] = wanted
+        return self._wanted[line.key]

@@ -1,0 +1,1 @@
+"""`doctor`'s checks of energy counters and of the history."""

@@ -1,0 +1,81 @@
+"""The conditions of this node's pods that become Events: from the sampling process's verdicts and the records."""
+
+import re
+
+from resctrl_hooks.core.inventory.pod_names import PodNames
+from resctrl_hooks.core.inventory.records import members_of
+from resctrl_hooks.core.node.context import Context
+from resctrl_hooks.core.node.names import pod_uid_validator
+from resctrl_hooks.observe.slowdown.diagnosis import CausePod, Diagnosis
+from resctrl_hooks.observe.slowdown.judged import judged
+
+from .model import Condition, Pod, uid_of
+
+SLOWED, NO_RMID = "SlowedByNeighbour", "NoFreeRMID"
+"""The reasons."""
+_MOST_NAMED = 5
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")  # a DNS subdomain, which the names of pods are
+_WAITING = "no RMID is free: the pod runs without cache and bandwidth counters until one is (`kubectl resctrl nodes`)"
+
+
+def conditions(context: Context, names: PodNames) -> list[Condition]:
+    """Return the conditions, those of slowed pods first.
+
+    Raises:
+        LedgerError: the records are unreadable.
+    """
+    found = judged(context, names)
+    slowed = [] if found is None else [one for item in found.items for one in _slowed(item)]
+    return [*slowed, *_waiting(context)]
+
+
+def _slowed(item: Diagnosis) -> list[Condition]:
+    """Return a condition for each cause with evidence in which other pods have a part."""
+    namespace, _, name = item.name.rpartition("/")
+    pod = _pod(item.key, namespace, name)
+    if pod is None or item.verdict != "slowed" or item.ratio is None:
+        return []
+    return [
+        Condition(
+            pod,
+            SLOWED,
+            cause.cause,
+            "Diagnosed",
+            f"work takes {item.ratio:.1f} times as long as in quiet times; {cause.cause}: {_by(cause.pods, namespace)} "
+            f"(`kubectl resctrl diagnose {item.name}`)",
+        )
+        for cause in item.causes
+        if cause.state == "supported" and cause.pods
+    ]
+
+
+def _by(pods: list[CausePod], namespace: str) -> str:
+    """Name pods of the same namespace only: an Event is read by its users, who may not know others."""
+    own = [one for one in pods if one.name.startswith(f"{namespace}/")]
+    words = [f"{one.name.removeprefix(f'{namespace}/')} {one.share:.0%}" for one in own[:_MOST_NAMED]]
+    if len(own) < len(pods):
+        share = sum(one.share for one in pods) - sum(one.share for one in own)
+        words.append(f"pods of other namespaces {share:.0%}")
+    return ", ".join(words)
+
+
+def _waiting(context: Context) -> list[Condition]:
+    """Return a condition for each pod that waits for an RMID and has no group."""
+    found = []
+    for key in context.ledger.marked("waiting"):
+        record = context.ledger.read_pod(key) or {}
+        if record.get("groups"):
+            continue
+        sources = [record, *members_of(context, key).values()]
+        namespace, name = (next((str(one[of]) for one in sources if one.get(of)), "") for of in ("namespace", "pod"))
+        pod = _pod(key, namespace, name)
+        if pod is not None:
+            found.append(Condition(pod, NO_RMID, "", "Waiting", _WAITING))
+    return found
+
+
+def _pod(key: str, namespace: str, name: str) -> Pod | None:
+    """Return a pod of Kubernetes; None for any other, or one whose names are not those of a pod."""
+    if not pod_uid_validator(key) or not _NAME.fullmatch(namespace) or not _NAME.fullmatch(name):
+        return None
+    return Pod(namespace, name, uid_of(key))

@@ -1,0 +1,1 @@
+"""Rates, usage and load from two snapshots, as rows for every output."""

@@ -1,0 +1,94 @@
+"""Metrics of a running bandwidth guard, and the configured capacity of each memory domain."""
+
+from collections.abc import Mapping
+
+from prometheus_client.core import Metric
+
+from resctrl_hooks.core.metric import COUNTER, Row
+from resctrl_hooks.core.node.context import Context
+from resctrl_hooks.observe.inventory.guard import GuardStatus, guard_status
+from resctrl_hooks.observe.node.guard.law import STATES
+
+from .families import families
+
+Capacity = Mapping[str, float]
+CAPACITY: tuple[Row[Capacity], ...] = (
+    Row(
+        "resctrl_domain_capacity_bytes_per_second",
+        "Configured capacity of a memory domain (monitoring.capacity); * stands for all other domains.",
+        lambda capacity: dict(sorted(capacity.items())),
+        ("domain",),
+    ),
+)
+
+
+def _limits(status: GuardStatus) -> Mapping[tuple[str, ...], float]:
+    return {
+        (domain.domain, rdt_class, kind): value
+        for domain in status.domains
+        for rdt_class, values in domain.classes.items()
+        for kind, value in (("declared", values.declared), ("now", values.now))
+    }
+
+
+ROWS: tuple[Row[GuardStatus], ...] = (
+    Row(
+        "resctrl_guard_running",
+        "1 while the bandwidth guard runs, by its mode; act is experimental.",
+        lambda status: {status.mode: 1},
+        ("mode",),
+    ),
+    Row(
+        "resctrl_guard_state",
+        "1 for the current state of a memory domain, else 0.",
+        lambda status: {(one.domain, name): name == one.state for one in status.domains for name in STATES},
+        ("domain", "state"),
+    ),
+    Row(
+        "resctrl_guard_load_ratio",
+        "Traffic of a memory domain as a share of its capacity, in the guard's last sample; absent while unknown.",
+        lambda status: {one.domain: one.load for one in status.domains if one.load is not None},
+        ("domain",),
+    ),
+    Row(
+        "resctrl_guard_class_limit",
+        "Declared and current MB value of a class in rdt.guard.throttle, in the unit of the mount.",
+        _limits,
+        ("domain", "rdt_class", "kind"),
+    ),
+    Row(
+        "resctrl_guard_class_kept",
+        "1 while a class is not lowered, because a cut slowed a protected class on the same processor cores.",
+        lambda status: {
+            (one.domain, name): bool(of.kept) for one in status.domains for name, of in one.classes.items()
+        },
+        ("domain", "rdt_class"),
+    ),
+    Row(
+        "resctrl_guard_actions",
+        "Changes by the guard; in observe mode, changes that it would make.",
+        lambda status: dict(sorted(status.actions.items())),
+        ("action",),
+        kind=COUNTER,
+    ),
+    Row(
+        "resctrl_guard_throttled_seconds",
+        "Time that a class was below its declared value, summed over memory domains.",
+        lambda status: dict(sorted(status.throttled_seconds.items())),
+        ("rdt_class",),
+        kind=COUNTER,
+    ),
+    Row(
+        "resctrl_guard_invalid_samples",
+        "Samples of a memory domain with unknown load.",
+        lambda status: status.invalid_samples,
+        kind=COUNTER,
+    ),
+)
+
+
+def guard_families(context: Context) -> list[Metric]:
+    """Return the guard's families; without a guard, only the configured capacity."""
+    found = families(CAPACITY, context.settings.monitoring.get("capacity") or {})
+    status = guard_status(context)
+    return [*found, *(families(ROWS, status) if status is not None and status.running else [])]

@@ -1,0 +1,282 @@
+"""One sample of the node as rows: for each pod, foreign group, class remainder and domain, its counters.
+
+`record` writes these rows into a file, and the resident process into the history.
+"""
+
+import posix
+import time
+
+from ....core.node.container.names import RecordedNames
+from ....core.node.host.files import kernel_text, parse_json, read_file
+from ....core.node.names import printable
+from ....core.node.resctrl.bandwidth import TOTAL, bandwidth_of
+from ....core.node.resctrl.bandwidth_unit import capacity_of
+from ....core.node.resctrl.counter_files import layout
+from ....core.node.resctrl.counter_totals import summed
+from ....core.node.resctrl.counters import AVAILABLE, CUMULATIVE, MON_DATA, Slot
+from ....core.node.resctrl.schemata import limited_in
+from ..guard.snapshots import domains_of, traffic_of
+from ..guard.status import NAME, event_text
+from ..slowdown.causes import SUPPORTED
+from ..slowdown.section import section as slowdown_section
+from ..slowdown.status import read_status
+from ..snapshot.growth import ENERGY, growths
+from ..snapshot.packages import Packages
+from ..snapshot.snapshot import open_files, take
+from .class_changes import changes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any, Protocol
+
+    from ....core.node.context import Context
+    from ....core.node.resctrl.counters import Counter, Raw
+    from ..guard.snapshots import Domains
+    from ..snapshot.snapshot import Snapshot, Values
+
+    Value = str | float | None
+    Row = Mapping[str, Value]
+
+    class Names(Protocol):
+        """The names of keys."""
+
+        def learn(self, keys: Iterable[str]) -> None:
+            """Update the names for the existing keys."""
+
+        def of(self, key: str) -> tuple[str, str, str]:
+            """Return namespace, pod and container of a key."""
+else:
+    Value = Row = object
+
+POD, GROUP, REST, PACKAGE = "pod", "group", "rest", "package"
+"""Kinds of rows: a pod, a foreign group, the ungrouped tasks of a class, a processor package."""
+MEMORY, GUARD, SCHEMATA = "memory", "guard", "schemata"
+"""More kinds: a memory domain with its L3 domains as key, the guard's event, a class's changed schemata."""
+SLOWED = "slowdown"
+"""Another kind: a pod's ratio by the slowdown part; ``event`` has the causes, ``culprits`` the keys of their pods."""
+EVENTS = (GUARD, SCHEMATA)
+"""The kinds of rows that have a text and no counters."""
+TRAFFIC, CAPACITY = "memory_bytes_per_second", "capacity_bytes_per_second"
+"""The columns of a memory domain: its traffic since the sample before, and ``monitoring.capacity``."""
+RATIO = "slowdown_ratio"
+"""The column of a slowed or normal pod: how many times as long its work takes as in quiet times."""
+PACKAGE_ENERGY = "package_energy_joules"
+"""The column of a package's own energy (RAPL), of which the cores' energy is a part."""
+LABELS = (
+    *("time", "host", "kind", "key", "namespace", "pod", "container", "rdt_class", "domain"),
+    *("missing", "event", "culprits"),
+)
+COUNTED = "counted_seconds"
+"""Seconds that a pod's counters have counted since the recording began; `counted_column` maps counters to columns."""
+_EARLIER = "earlier_"
+"""The beginning of the same column's name with the whole seconds before the recording began (`earlier_column`)."""
+UNKNOWN = "uncounted_groups"
+"""The number of a class's groups without a value of memory traffic or energy, if its remainder therefore has none."""
+_UNITS = {"By": "bytes", "J": "joules"}
+_OWN_SECONDS = ("mbm_local_bytes",)  # assignable counters, which are counted separately
+_STATUS_LIMIT = 1 << 20
+
+
+def column_of(counter: "Counter") -> str:
+    """Return a counter's column: its file's name and its unit."""
+    unit = _UNITS.get(counter.unit, "")
+    return counter.name if not unit or counter.name.endswith(f"_{unit}") else f"{counter.name}_{unit}"
+
+
+def counted_column(counter: str) -> str:
+    """Return the column with the seconds for which a counter has counted."""
+    return f"{counter}_{COUNTED}" if counter in _OWN_SECONDS else COUNTED
+
+
+def earlier_column(counter: str) -> str:
+    """Return the column with the whole seconds for which a counter had counted before the recording began.
+
+    Together with those of `counted_column`, they are the seconds in which a total was counted.
+    """
+    return _EARLIER + counted_column(counter)
+
+
+def written_time(now: int) -> str:
+    """Return a time in milliseconds since 1970 as it stands in rows: ISO 8601 in UTC."""
+    whole, milliseconds = divmod(now, 1000)
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(whole))}.{milliseconds:03}+00:00"
+
+
+class Sampler:
+    """Sampler of the node; raises `HookError` if resctrl is unreadable.
+
+    Args:
+        node: the node.
+        names: the names of its keys; None for those that hooks record.
+    """
+
+    def __init__(self, node: "Context", names: "Names | None" = None) -> None:
+        self._node = node
+        self._names: "Names" = names or RecordedNames(node.ledger)
+        self._host = printable(posix.uname().nodename)
+        node.monitor.resctrl.classes()
+        self._files = open_files()
+        self._packages = Packages()
+        self._before: "Snapshot | None" = None
+        self._domains: "Domains | None" = None
+        self._capacity: "dict[str, float]" = node.settings.monitoring.get("capacity") or {}
+        self._is_judged = slowdown_section(node.settings)["enabled"]
+        self._schemata: "dict[str, str]" = {}
+        self._last_event = (self._guard_events()[0] or [None])[-1]  # those until then are not of this recording
+        self.peaks: "dict[int, float]" = {}
+        """The largest bandwidth of each memory domain between two samples, in bytes per second."""
+        self._counted: "dict[tuple[str, str, str], float]" = {}
+        slots = [slot for slot in layout(f"{node.monitor.resctrl.root}/{MON_DATA}") if slot.domain.node is None]
+        self._bandwidth = bandwidth_of(slots)
+        self._limited = limited_in(node.monitor.resctrl.root, self._bandwidth)
+        counters = dict.fromkeys(slot.counter.name for slot in slots if slot.counter.kind == CUMULATIVE)
+        self.columns = (
+            *LABELS,
+            *dict.fromkeys(column_of(slot.counter) for slot in slots),
+            *dict.fromkeys(counted_column(name) for name in counters),
+            *dict.fromkeys(earlier_column(name) for name in counters),
+            UNKNOWN,
+            *([PACKAGE_ENERGY] if self._packages.read() else []),
+            *((TRAFFIC, CAPACITY) if self._capacity else ()),
+            *([RATIO] if self._is_judged else []),
+        )
+        """The columns of a row: `LABELS`, the counters of this machine, and their counting times."""
+
+    def sample(self) -> "list[Row]":
+        """Read all counters and return the rows of this moment.
+
+        Raises:
+            HookError: resctrl or the state directory is unreadable.
+        """
+        return self.rows(take(self._node, self._files), int(time.time() * 1000))
+
+    def rows(self, snapshot: "Snapshot", now: int) -> "list[Row]":
+        """Return the rows of a snapshot; ``now`` is its time in milliseconds since 1970."""
+        when = written_time(now)
+        self._names.learn(snapshot.pods)
+        rows: "list[Row]" = []
+        for key, found in snapshot.pods.items():
+            namespace, pod, container = self._names.of(key)
+            labels = {"key": key, "namespace": namespace, "pod": pod, "container": container}
+            held = snapshot.held.get(key, ())
+            if len(held) == 1:  # of several, the counters are the sums
+                labels["rdt_class"] = next(iter(held))
+            readings = [reading for reading in summed(found) if reading.domain.node is None]
+            numbers = (
+                (Slot(one.domain, one.counter), one.value if one.state == AVAILABLE else one.state) for one in readings
+            )
+            made = self._rows(when, POD, labels, numbers)
+            growth = growths(self._before, snapshot, key) if self._before else {}
+            for one in readings:
+                if one.kind == CUMULATIVE and one.domain.folder in made:
+                    place = one.counter.name, one.domain.folder
+                    seconds = self._counted.get((key, *place), 0.0)
+                    seconds += growth[place].seconds if place in growth else 0.0
+                    self._counted[(key, *place)] = seconds
+                    row = made[one.domain.folder]
+                    row.setdefault(counted_column(one.counter.name), round(seconds, 3))
+                    earlier = max(round((one.seconds or 0.0) - seconds), 0)  # a whole number takes no space on disk
+                    row.setdefault(earlier_column(one.counter.name), earlier)
+            rows += made.values()
+        for (rdt_class, name), counts in snapshot.foreign.items():
+            labels = {"key": name, "rdt_class": rdt_class}
+            rows += self._rows(when, GROUP, labels, _of(counts.values, snapshot.slots)).values()
+        for rdt_class, of in sorted(snapshot.classes.items()):
+            made = self._rows(when, REST, {"rdt_class": rdt_class}, _of(of.ungrouped, snapshot.slots))
+            for path, number in of.unknown.items():
+                slot = snapshot.slots[path]
+                if slot.domain.node is None and slot.counter.name in (TOTAL, ENERGY):
+                    made[slot.domain.folder][UNKNOWN] = number
+            rows += made.values()
+        for package, joules in self._packages.read().items():
+            rows.append(self._row(when, PACKAGE, package, {PACKAGE_ENERGY: joules}))
+        rows += self._memory(when, snapshot)
+        rows += self._slowed(when) if self._is_judged else ()
+        rows += self._events(when)
+        rows += self._changes(when, snapshot)
+        self._before = snapshot
+        return rows
+
+    def _memory(self, when: str, snapshot: "Snapshot") -> "Iterable[Row]":
+        """Return a row for each memory domain with a capacity, and note the peaks of all."""
+        if self._domains is None:
+            self._domains = domains_of(self._node, snapshot)
+        for one in traffic_of(self._before, snapshot, self._domains) if self._before else []:
+            if one.rate is not None:
+                self.peaks[one.domain[0]] = max(self.peaks.get(one.domain[0], 0.0), one.rate)
+            if capacity := capacity_of(self._capacity, one.domain[0]):
+                l3 = [self._bandwidth.folder(number) for number in one.domain]
+                rate: "Row" = {"missing": f"{TRAFFIC}:Unknown"} if one.rate is None else {TRAFFIC: one.rate}
+                yield self._row(when, MEMORY, l3[0], {"key": " ".join(l3), **rate, CAPACITY: capacity})
+
+    def _slowed(self, when: str) -> "Iterable[Row]":
+        """Return a row for each pod whose last verdict has a ratio."""
+        for key, found in ((read_status(self._node) or {}).get("pods") or {}).items():
+            if found["ratio"] is None:
+                continue
+            namespace, pod, container = self._names.of(key)
+            labels = {"key": key, "namespace": namespace, "pod": pod, "container": container}
+            supported = [one for one in found["causes"] if one["state"] == SUPPORTED]
+            culprits = dict.fromkeys(one["key"] for cause in supported for one in cause["pods"])
+            if supported:
+                labels.update({"event": ", ".join(one["cause"] for one in supported), "culprits": " ".join(culprits)})
+            domain = "" if found["domain"] is None else self._bandwidth.folder(found["domain"])
+            yield self._row(when, SLOWED, domain, {**labels, RATIO: round(found["ratio"], 3)})
+
+    def _events(self, when: str) -> "Iterable[Row]":
+        """Return a row for each event of the guard since the last sample."""
+        events, mode, unit = self._guard_events()
+        seen = events.index(self._last_event) + 1 if self._last_event in events else 0
+        for event in events[seen:]:
+            self._last_event = event
+            try:
+                text = event_text(event, mode, unit)
+                values: "Row" = {"key": event["action"], "rdt_class": event["class"], "event": text}
+                row = self._row(when, GUARD, self._bandwidth.folder(int(event["domain"])), values)
+            except (ValueError, KeyError, TypeError):
+                continue  # of another version
+            yield row
+
+    def _guard_events(self) -> "tuple[list[Any], str, str]":
+        """Return the guard's last events in their order, its mode and its unit; no event without its file."""
+        try:
+            status = parse_json(read_file(f"{self._node.settings.state_dir}/{NAME}", _STATUS_LIMIT))
+            return list(status["events"]), str(status["mode"]), str(status["unit"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return [], "", ""  # no guard has run since the last boot, or its file is another version's
+
+    def _changes(self, when: str, snapshot: "Snapshot") -> "Iterable[Row]":
+        """Return a row for each class and domain whose schemata changed since the last sample."""
+        resctrl, before = self._node.monitor.resctrl, self._schemata
+        self._schemata = {  # an unreadable file is no change
+            name: kernel_text(f"{resctrl.class_folder(name)}/schemata") or before.get(name, "")
+            for name in snapshot.classes
+        }
+        for name, domain, text in changes(before, self._schemata, self._limited) if self._before else ():
+            values: "Row" = {"key": SCHEMATA, "rdt_class": name, "event": text}
+            yield self._row(when, SCHEMATA, domain, values)
+
+    def _row(self, when: str, kind: str, domain: str, values: "Row") -> "dict[str, Value]":
+        return {"time": when, "host": self._host, "kind": kind, "domain": domain, **values}
+
+    def _rows(
+        self, when: str, kind: str, labels: "Row", numbers: "Iterable[tuple[Slot, Raw]]"
+    ) -> "dict[str, dict[str, Value]]":
+        """Return a row for each domain. ``missing`` names each missing value with its reason."""
+        found: "dict[str, dict[str, Value]]" = {}
+        for slot, value in numbers:
+            if value is None:
+                continue
+            row = found.setdefault(slot.domain.folder, self._row(when, kind, slot.domain.folder, labels))
+            column = column_of(slot.counter)
+            if isinstance(value, str):
+                row["missing"] = f"{row.get('missing', '')} {column}:{value}".lstrip()
+            else:
+                row[column] = value
+        return found
+
+
+def _of(values: "Values", slots: "dict[str, Slot]") -> "Iterable[tuple[Slot, Raw]]":
+    """Return the values of whole domains."""
+    return ((slots[path], value) for path, value in values.items() if slots[path].domain.node is None)

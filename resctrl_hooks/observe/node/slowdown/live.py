@@ -1,0 +1,176 @@
+"""Samples a node window by window: learns baselines in quiet ones, and judges pods by the last ones."""
+
+import time
+from collections import deque
+from typing import NamedTuple
+
+from ....core.node.log import WARNING
+from ....core.node.retried import Retried
+from .causes import causes_of, confirmed, is_slowed_by_bandwidth
+from .constants import ENOUGH, KEPT_WINDOWS
+from .quiet import Peaks, disturbance, is_quiet
+from .reader import NodeReader
+from .store import StoreError
+from .verdict import SLOWED_WORD, judge, latest
+from .watched import Watched
+from .window import place_of
+from .workload import Workloads
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ....core.node.context import Context
+    from ....core.node.resctrl.open_files import OpenFiles
+    from .causes import Cause
+    from .reader import Moment, Readings
+    from .store import Store
+    from .verdict import Verdict
+    from .window import Window
+
+_SAVED = 60.0  # seconds between two writes of the store
+
+
+class Finding(NamedTuple):
+    """The result for one pod."""
+
+    verdict: "Verdict"
+    causes: "list[Cause]"
+    domain: "int | None" = None
+    """The memory domain of most of the pod's traffic."""
+    load: "float | None" = None
+    """The mean load of that domain; None without a capacity."""
+    disturbance: str = ""
+    """Of a pod without a baseline: how many samples were not quiet, and the most frequent reason."""
+    windows: "Sequence[Window]" = ()
+    """What it is based on."""
+
+
+class Live:
+    """A node's last windows.
+
+    Args:
+        context: the node.
+        store: the baselines, loaded. They are saved at most once a minute, and by `close`.
+        say: logs a line with its priority.
+        perf: whether pods may have performance counters.
+        sizes: bytes of each L3, as far as known.
+        files: counter files that stay open.
+        keep: the number of windows.
+
+    Raises:
+        HookError: resctrl is missing, or the state directory is unusable.
+    """
+
+    def __init__(
+        self,
+        context: "Context",
+        store: "Store",
+        say: "Callable[[int, str], None]",
+        *,
+        perf: bool = True,
+        sizes: "Mapping[int, float] | None" = None,
+        files: "OpenFiles | None" = None,
+        keep: int = KEPT_WINDOWS,
+    ) -> None:
+        self._context = context
+        self.store = store
+        self.reader = NodeReader(context, files)
+        self.watched = Watched(context.settings.sys_path, self.reader.cgroups, say, enabled=perf)
+        self.windows: "deque[Window]" = deque(maxlen=keep)
+        self._peaks = Peaks()
+        self._sizes = sizes or {}
+        self.workloads = Workloads(context)
+        self._last: "Moment | None" = None
+        self._saved = time.monotonic()
+        self._say = say
+        self.saving = Retried(say, "baselines are only in memory", "baselines are saved again")
+
+    def step(self, watch: "Sequence[str]", readings: "Readings | None" = None) -> "Window | None":
+        """End the current window and begin the next one, in which the pods of ``watch`` have performance counters.
+
+        Return the ended window; None at the first call. ``readings`` are the pods' counters, if they are read already.
+
+        Raises:
+            HookError: resctrl is missing, or the state directory is unusable.
+        """
+        now = self.reader.read(self.watched, readings)
+        self.workloads.update(now.pods, now.time)
+        window = None
+        if self._last is not None and now.time > self._last.time:
+            window = self.reader.window(self._last, now)
+            self.windows.append(window)
+            self._learn(window)
+        self.watched.turn(watch)
+        for key in watch:
+            if key in now.pods and now.pods[key].perf is None:  # its counters begin now
+                count, started = self.watched.read(key)
+                now.pods[key] = now.pods[key]._replace(perf=count, started=started)
+        self._last = now
+        if time.monotonic() - self._saved >= _SAVED:
+            self._save()
+        return window
+
+    def _learn(self, window: "Window") -> None:
+        self._peaks.saw(window)
+        for key, use in window.uses.items():
+            if self._is_of_present(window, key) and is_quiet(window, key, self._peaks, self._sizes):
+                workload = self.workloads.of(key)
+                if workload is not None:
+                    self.store.obtain(workload).learn(use, window.seconds)
+
+    def _is_of_present(self, window: "Window", key: str) -> bool:
+        """Return whether the pod had its present containers for the whole window."""
+        return window.time > self.workloads.since(key)
+
+    def finding(self, key: str) -> Finding:
+        """Return the verdict on a pod and its causes, from the windows so far."""
+        windows = list(self.windows)
+        verdict = self._judged(windows, key)
+        causes = causes_of(windows, key, verdict)
+        disturbed = ""
+        if verdict.baseline_samples < ENOUGH:
+            own = [one for one in windows if key in one.uses and self._is_of_present(one, key)]
+            disturbed = disturbance(own, key, self._peaks, self._sizes)
+        return Finding(confirmed(verdict, causes), causes, *place_of(windows, key), disturbed)
+
+    def present(self, key: str, most: int) -> Finding:
+        """Return the verdict on a pod from its last ``most`` samples; causes only if it is slowed."""
+        windows = latest(list(self.windows), key, most)
+        verdict = self._judged(windows, key)
+        causes = causes_of(windows, key, verdict) if verdict.verdict == SLOWED_WORD else []
+        return Finding(confirmed(verdict, causes), causes, *place_of(windows, key), windows=windows)
+
+    def pressed(self, key: str, found: Finding, most: int) -> "tuple[Verdict, Sequence[Window]] | None":
+        """Return the verdict on a pod that memory bandwidth slows in the last ``most`` samples of a finding.
+
+        With the verdict, return the windows of these samples; None if memory bandwidth does not slow it.
+        """
+        windows = latest(found.windows, key, most)
+        verdict = self._judged(windows, key)
+        if not is_slowed_by_bandwidth(windows, key, verdict):
+            return None
+        return verdict, [window for window in windows if key in window.uses]
+
+    def _judged(self, windows: "Sequence[Window]", key: str) -> "Verdict":
+        workload, since = self.workloads.of(key), self.workloads.since(key)
+        windows = [one for one in windows if one.time > since]
+        return judge(windows, key, self.store.find(workload) if workload else None)
+
+    def has_baseline(self, key: str) -> bool:
+        """Return whether a pod's workload can be compared."""
+        workload = self.workloads.of(key)
+        baseline = self.store.find(workload) if workload else None
+        return baseline is not None and baseline.is_usable
+
+    def _save(self) -> None:
+        self._saved = time.monotonic()
+        self.saving.attempt(self.store.save)
+
+    def close(self) -> None:
+        """Close the counters and save the baselines; if they cannot be written, that is said."""
+        self.watched.close()
+        try:
+            self.store.save()
+        except StoreError as error:
+            self._say(WARNING, f"{error}; samples since the last save are lost")

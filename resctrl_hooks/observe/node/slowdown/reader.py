@@ -1,0 +1,160 @@
+"""Reads a node's pods and classes at one moment, and makes windows of two readings."""
+
+import time
+from typing import NamedTuple
+
+from ....core.node.host.files import kernel_text
+from ....core.node.resctrl.bandwidth import EVENTS, LOCAL, TOTAL, bandwidth_of, is_at_memory, resource_of
+from ....core.node.resctrl.counters import ERROR, UNAVAILABLE
+from ..guard.load import Reader as ClassReader
+from ..guard.load import traffic
+from ..guard.snapshots import domains_of_slots
+from .cgroup_waits import read_cpus, read_waits
+from .units import CpuPart
+from .window import Counts, Window, use_between
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ....core.node.context import Context
+    from ....core.node.resctrl.counters import Reading as CounterReading
+    from ....core.node.resctrl.open_files import OpenFiles
+    from ..guard.load import ClassCounts
+    from .perf import PerfCount
+    from .watched import Watched
+
+    Readings = Mapping[str, Iterable[CounterReading]]
+
+_OCCUPANCY = "llc_occupancy"
+_SUMS = {"unhalted_core_cycles": "cycles", "uops_retired": "operations", "unhalted_ref_cycles": "references"}
+
+
+class Moment(NamedTuple):
+    """A node's counters at one time, in seconds of CLOCK_MONOTONIC."""
+
+    time: float
+    pods: "dict[str, Counts]"
+    classes: "ClassCounts"
+    stolen: "tuple[int, int]"
+    """Ticks that a hypervisor took, and all ticks."""
+
+
+class NodeReader:
+    """Reads one node. It keeps nothing of the pods but their cgroups.
+
+    Args:
+        context: the node.
+        files: counter files that stay open between readings.
+
+    Raises:
+        HookError: resctrl is missing, or the state directory is unusable.
+    """
+
+    def __init__(self, context: "Context", files: "OpenFiles | None" = None) -> None:
+        self._context = context
+        self._files = files
+        slots = context.monitor.read_counters(files).slots
+        self.domains = domains_of_slots(context, slots)
+        self._capacity: "dict[str, float]" = context.settings.monitoring.get("capacity") or {}
+        self._classes = ClassReader(context.monitor.resctrl, bandwidth_of(slots))
+        self._cgroups: "dict[str, list[str]]" = {}
+
+    def cgroups(self, key: str) -> "list[str]":
+        """Return the folders of a pod's cgroup, or of its containers' cgroups where it has none of its own."""
+        found = self._cgroups.get(key)
+        if found is None:
+            ledger = self._context.ledger
+            pod = (ledger.read_pod(key) or {}).get("cgroup", "")
+            members = [ledger.read_member(key, id_) or {} for id_ in ([] if pod else ledger.members(key))]
+            paths = [pod] if pod else [one.get("cgroup", "") for one in members]
+            found = sorted({*paths} - {""})
+            if found:
+                self._cgroups[key] = found
+        return found
+
+    def read(self, watched: "Watched", found: "Readings | None" = None) -> Moment:
+        """Return the node's counters now; ``found`` are the pods' counters of this moment, if they are read already.
+
+        Raises:
+            HookError: resctrl is missing, or the state directory is unusable.
+        """
+        resctrl = self._context.monitor.resctrl
+        now = time.monotonic()
+        classes = self._classes.read(["", *resctrl.classes()], now)
+        found = self._readings() if found is None else found
+        pods = {key: counts_of(readings, self.cgroups(key), *watched.read(key)) for key, readings in found.items()}
+        self._cgroups = {key: found for key, found in self._cgroups.items() if key in pods}
+        return Moment(now, pods, classes, _stolen(self._context.proc))
+
+    def _readings(self) -> "Readings":
+        found = self._context.monitor.read_counters(self._files).readings
+        if self._files is not None:
+            self._files.forget_unseen()
+        return found
+
+    def window(self, before: Moment, after: Moment) -> Window:
+        """Return the window between two moments."""
+        seconds = after.time - before.time
+        # A lower bound could make a loaded domain look quiet, so that a baseline is learned there.
+        found = [one for one in traffic(before.classes, after.classes, self.domains) if not one.partial]
+        ticks = after.stolen[1] - before.stolen[1]
+        return Window(
+            after.time,
+            seconds,
+            {one.domain[0]: one.load(self._capacity) for one in found},
+            {
+                key: use_between(before.pods[key], counts, seconds, self.domains)
+                for key, counts in after.pods.items()
+                if key in before.pods
+            },
+            CpuPart((after.stolen[0] - before.stolen[0]) / ticks if ticks > 0 else 0.0),
+            {one.domain[0]: one.rate for one in found},
+        )
+
+
+def counts_of(
+    readings: "Iterable[CounterReading]", folders: "Sequence[str]", perf: "PerfCount | None", started: object = None
+) -> Counts:
+    """Return a pod's counters from its readings, its cgroups' folders and its performance counters."""
+    totals: "dict[int, float | None]" = {}
+    near: "dict[int, float | None]" = {}
+    occupancy: "dict[int, float]" = {}
+    sums: "dict[str, float]" = {}
+    readings = [*readings]
+    resource = resource_of(readings)
+    counted = {TOTAL: totals} if is_at_memory(resource) else {TOTAL: totals, LOCAL: near}
+    for one in readings:
+        name, domain = one.counter.name, one.domain
+        if domain.node is not None:
+            continue
+        if name in EVENTS:
+            if name in counted and domain.resource == resource:
+                moved = counted[name]
+                old = moved.get(domain.id, 0.0)
+                is_unknown = one.value is None or one.state in (UNAVAILABLE, ERROR)  # it would be in the next window
+                moved[domain.id] = None if is_unknown or old is None else old + (one.value or 0)
+        elif one.value is None:
+            continue
+        elif name == _OCCUPANCY:
+            occupancy[domain.id] = occupancy.get(domain.id, 0.0) + one.value
+        elif name in _SUMS:
+            sums[_SUMS[name]] = sums.get(_SUMS[name], 0.0) + one.value
+    return Counts(
+        {number: (total, near.get(number)) for number, total in totals.items()},
+        occupancy,
+        sums.get("cycles"),
+        sums.get("operations"),
+        sums.get("references"),
+        read_waits(folders),
+        perf,
+        started,
+        read_cpus(folders),
+    )
+
+
+def _stolen(proc: str) -> "tuple[int, int]":
+    """Return the stolen and all ticks of all CPUs (proc(5), ``/proc/stat``)."""
+    words = kernel_text(f"{proc}/stat").partition("\n")[0].split()[1:9]
+    ticks = [int(word) for word in words if word.isdigit()]
+    return (ticks[7], sum(ticks)) if len(ticks) == len(words) == 8 else (0, 0)  # noqa: PLR2004  # the columns until steal

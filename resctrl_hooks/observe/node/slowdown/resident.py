@@ -1,0 +1,155 @@
+"""The sampling of the pods' speed as a resident of the sampling process."""
+
+import posix
+
+from ....core.node.container.names import RecordedNames
+from ....core.node.errors import HookError
+from ....core.node.host.instance import RunningError, only_instance
+from ....core.node.log import WARNING
+from ....core.node.names import SLOWDOWN_STATUS
+from ..guard.section import section as guard_section
+from ..guard.section import slowdown_of
+from ..resident import Moment, Resident
+from .constants import FEWEST, JUDGED, WINDOW
+from .live import Live
+from .section import LOCK, section
+from .status import Status
+from .store import Store
+from .verdict import SLOWED_WORD
+from .watched import Candidate, chosen, turn_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ....core.node.context import Context
+    from .live import Finding
+    from .window import Window
+
+NAME = "slowdown"
+
+
+class SlowdownResident(Resident):
+    """Judges all pods once in each window, and learns from quiet ones. It holds the lock of the baselines."""
+
+    name = NAME
+    interval = WINDOW
+
+    def __init__(self, context: "Context", live: Live, lock: int) -> None:
+        self.status = f"slowdown of pods every {WINDOW:g} s"
+        self._context = context
+        self._settings = section(context.settings)
+        guard = guard_section(context.settings)
+        self._protected = list(guard["protect"])
+        self._reported = set(slowdown_of(guard))
+        self._live = live
+        self._lock = lock
+        self._names = RecordedNames(context.ledger)
+        self._findings: "dict[str, Finding]" = {}
+        self._turn = 0
+        path = f"{context.settings.state_dir}/{SLOWDOWN_STATUS}"
+        self._file = Status(path, context.log)
+
+    @property
+    def unsaved(self) -> "dict[str, str]":
+        """The baselines, while they cannot be saved."""
+        why = self._live.saving.why
+        return {"baselines": why} if why else {}
+
+    def sample(self, moment: Moment) -> None:
+        """End a window, judge all pods, and begin the next window.
+
+        Raises:
+            HookError: resctrl is gone.
+        """
+        snapshot = moment.snapshot
+        watch = self._watched(snapshot.held)
+        window = self._live.step(watch, snapshot.pods)
+        if window is None:
+            return
+        self._judge(window, snapshot.held)
+
+    def _judge(self, window: "Window", held: "dict[str, set[str]]") -> None:
+        """Judge all pods at the end of a window, and write the verdicts."""
+        self._findings = {key: self._live.present(key, JUDGED) for key in window.uses}
+        self._file.saw(window, self._findings)
+        self._file.write(self._findings, self._pressed(held))
+
+    def _watched(self, held: "dict[str, set[str]]") -> "list[str]":
+        """Return the pods with performance counters in the next window."""
+        self._names.learn(held)
+        pods = [self._candidate(key, tuple(sorted(classes))) for key, classes in held.items()]
+        most = int(self._settings["pods"])
+        self._turn += 1
+        return turn_of(chosen(pods, self._settings["watch"], self._protected, most), most, self._turn)
+
+    def _candidate(self, key: str, classes: "tuple[str, ...]") -> Candidate:
+        namespace, pod, container = self._names.of(key)
+        found = self._findings.get(key)
+        use = self._live.windows[-1].uses.get(key) if self._live.windows else None
+        return Candidate(
+            key,
+            "/".join(filter(None, (namespace, pod or container))),
+            tuple(name or "/" for name in classes),
+            found is not None and found.verdict.verdict == SLOWED_WORD,
+            (use.cpu if use else None) or 0.0,
+        )
+
+    def _pressed(self, held: "dict[str, set[str]]") -> "dict[str, Any]":
+        """Return the pods that memory bandwidth slows in their last windows, with the start of these.
+
+        The guard only reads those of classes that are protected at a slowdown.
+        """
+        found: "dict[str, Any]" = {}
+        for key, one in self._findings.items():
+            if one.verdict.ratio is None or self._reported.isdisjoint(held.get(key, ())):
+                continue
+            now = self._live.pressed(key, one, FEWEST)
+            if now is not None:
+                verdict, windows = now
+                found[key] = {
+                    "ratio": verdict.ratio,
+                    "classes": sorted(held.get(key, ())),
+                    "domains": sorted({number for one in windows for number in one.together.memory[key]}),
+                    "since": windows[0].time - windows[0].seconds,
+                    "until": windows[-1].time,
+                }
+        return found
+
+    def close(self) -> None:
+        """Save the baselines, and release counters and the lock."""
+        try:
+            self._file.remove()
+            self._live.close()
+        finally:
+            posix.close(self._lock)
+
+
+def start(context: "Context") -> "SlowdownResident | None":
+    """Load the baselines and begin; None if it is off.
+
+    Raises:
+        HookError: another process samples, resctrl is missing, or the baselines are unreadable.
+        OSError: the state directory is unusable.
+    """
+    settings = section(context.settings)
+    if not settings["enabled"]:
+        return None
+
+    def say(priority: int, text: str) -> None:
+        context.log(priority, f"{NAME}: {text}", stage=NAME)
+
+    context.monitor.resctrl.classes()  # first: without resctrl, create nothing
+    try:
+        lock = only_instance(f"{context.settings.state_dir}/{LOCK}")
+    except RunningError as error:
+        raise HookError(f"{error}; it adds samples to the baselines") from None
+    try:
+        store = Store(settings["directory"])
+        problem = store.load()
+        if problem:
+            say(WARNING, problem)
+        return SlowdownResident(context, Live(context, store, say, perf=settings["perf"]), lock)
+    except BaseException:
+        posix.close(lock)
+        raise

@@ -1,0 +1,122 @@
+"""The last verdicts for people, metrics, Kubernetes Events and the guard: a file in the state directory."""
+
+import time
+
+from ....core.node.file_shapes import SLOWDOWN
+from ....core.node.host.files import format_json, read_file, remove_file, write_file
+from ....core.node.log import silent
+from ....core.node.names import SLOWDOWN_STATUS
+from ....core.node.retried import status_writes
+from ....core.node.shapes import parse
+from .causes import SUPPORTED
+from .constants import WINDOW
+from .verdict import SLOWED_WORD
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+    from ....core.node.context import Context
+    from ....core.node.log import LogCallable
+    from .causes import Cause
+    from .live import Finding
+    from .window import Window
+
+_LIMIT = 1 << 24
+_FRESH = 3 * WINDOW  # seconds; a loaded node may be late by two windows
+UNEXPLAINED = "unknown"
+"""Stands for the cause of slowed time without a supported one."""
+
+
+class Status:
+    """The file's content. Of ended pods nothing stays, so the file is as large as the node's pods."""
+
+    def __init__(self, path: str, log: "LogCallable" = silent) -> None:
+        self._path = path
+        self._writes = status_writes(log, "slowdown", path)
+        self._seconds: "dict[str, dict[str, float]]" = {}
+        self._counted: "dict[str, dict[str, list[float]]]" = {}
+
+    def saw(self, window: "Window", findings: "Mapping[str, Finding]") -> None:
+        """Add a window to the pods' sums: cycles and work by grade, and slowed seconds by cause."""
+        self._seconds = {key: found for key, found in self._seconds.items() if key in window.uses}
+        self._counted = {key: found for key, found in self._counted.items() if key in window.uses}
+        for key, use in window.uses.items():
+            if use.cycles and use.work:
+                sums = self._counted.setdefault(key, {}).setdefault(use.method, [0.0, 0.0])
+                sums[0] += use.cycles
+                sums[1] += use.work
+        for key, found in findings.items():
+            if found.verdict.verdict == SLOWED_WORD:
+                of_pod = self._seconds.setdefault(key, {})
+                for cause in [one.cause for one in supported(found.causes)] or [UNEXPLAINED]:
+                    of_pod[cause] = of_pod.get(cause, 0.0) + window.seconds
+
+    def write(self, findings: "Mapping[str, Finding]", pressed: "Mapping[str, Any]") -> None:
+        """Write the file; ``pressed`` has the pods that memory bandwidth slows now, as the guard reads it.
+
+        An error is said once: the next window writes it again.
+        """
+        pods = {
+            key: {
+                **record_of(found),
+                "slowedSeconds": self._seconds.get(key, {}),
+                "counted": self._counted.get(key, {}),
+            }
+            for key, found in findings.items()
+        }
+        times = {"time": time.time(), "uptime": time.monotonic()}
+        record = {**times, "pods": pods, "pressed": pressed}
+        self._writes.attempt(lambda: write_file(self._path, format_json(record), 0o600))
+
+    def remove(self) -> None:
+        """Remove the file: nobody updates it any more."""
+        try:
+            remove_file(self._path)
+        except OSError:
+            pass
+
+
+def supported(causes: "Iterable[Cause]") -> "list[Cause]":
+    """Return the causes with evidence."""
+    return [one for one in causes if one.state == SUPPORTED]
+
+
+def record_of(found: "Finding") -> "dict[str, Any]":
+    """Return a finding as the file has it."""
+    verdict = found.verdict
+    return {
+        "verdict": verdict.verdict,
+        "reason": verdict.reason,
+        "ratio": verdict.ratio,
+        "ratioLow": verdict.low,
+        "ratioHigh": verdict.high,
+        "method": verdict.method,
+        "samples": verdict.samples,
+        "baselineSamples": verdict.baseline_samples,
+        "causes": [
+            {
+                "cause": one.cause,
+                "state": one.state,
+                "text": one.text,
+                "pods": [{"key": pod.key, "share": pod.share, "correlation": pod.correlation} for pod in one.pods],
+            }
+            for one in found.causes
+        ],
+        "domain": found.domain,
+        "load": found.load,
+    }
+
+
+def read_status(context: "Context") -> "dict[str, Any] | None":
+    """Return the content of the file; None if no process updates it, or if it is unusable.
+
+    A pod of the node reads it without seeing the process, so the file's age decides. Both count the same clock.
+    """
+    try:
+        record: "Any" = parse(read_file(f"{context.settings.state_dir}/{SLOWDOWN_STATUS}", _LIMIT), SLOWDOWN)
+        is_fresh = 0 <= time.monotonic() - record["uptime"] <= _FRESH
+        return record if is_fresh and "pods" in record else None
+    except (OSError, ValueError, KeyError):
+        return None

@@ -1,0 +1,265 @@
+"""One read of all counters of the node, each file once, on which `top`, `record` and the metrics are based.
+
+A class's own file is the kernel's sum over its tasks and groups, without parts that have no number (kernel,
+resctrl.rst, "Resource monitoring rules"). So a class and its ungrouped tasks have no value while the value of any part
+is unknown.
+"""
+
+import time
+
+from ....core.node.errors import HookError
+from ....core.node.host.files import GONE
+from ....core.node.names import name_text
+from ....core.node.resctrl.absence import why_no_monitoring
+from ....core.node.resctrl.assignment import Assignments
+from ....core.node.resctrl.bandwidth import EVENTS, resource_of
+from ....core.node.resctrl.counter_files import read_group
+from ....core.node.resctrl.counters import ERROR, INCOMPLETE, UNAVAILABLE, Raw
+from ....core.node.resctrl.key_counts import class_of, group_of
+from ....core.node.resctrl.layouts import PERF
+from ....core.node.resctrl.open_files import OpenFiles
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ....core.node.context import Context
+    from ....core.node.resctrl.counter_totals import CounterRead
+    from ....core.node.resctrl.counters import Reading, Slot
+    from ....core.node.resctrl.filesystem import Resctrl
+
+    Values = dict[str, Raw]
+else:
+    Values = object
+# Values: by path below `mon_data`.
+
+
+class Counts:
+    """The values of a group's files, and its folder's identity: a group that is created again has another identity."""
+
+    __slots__ = ("identity", "values")
+
+    def __init__(self, identity: str, values: "Values") -> None:
+        self.identity = identity
+        self.values = values
+
+
+class ClassCounts:
+    """An RDT class.
+
+    Attributes:
+        identity: the folder of the class; empty if it cannot be read now.
+        whole: the class with all of its groups.
+        ungrouped: the ungrouped tasks of the class.
+        groups: each group's own values, by its identity.
+        unknown: by path, the number of groups without a value, if the class or its ungrouped tasks therefore have none.
+    """
+
+    __slots__ = ("groups", "identity", "ungrouped", "unknown", "whole")
+
+    def __init__(
+        self,
+        identity: str,
+        whole: "Values",
+        ungrouped: "Values",
+        groups: "dict[str, Values]",
+        unknown: "dict[str, int]",
+    ) -> None:
+        self.identity = identity
+        self.whole = whole
+        self.ungrouped = ungrouped
+        self.groups = groups
+        self.unknown = unknown
+
+
+class Snapshot:
+    """All counters of the node at one moment.
+
+    Attributes:
+        when: in seconds since the boot.
+        bandwidth: the resource that counts memory bandwidth.
+        slots: the files of each group, by path.
+        pods: the readings of each key by class, cumulative ones as totals that never decrease.
+        held: by key, the classes in which it has a group now.
+        foreign: the foreign groups, by class and name as text (`names.name_text`).
+        classes: by name; the root class's is empty.
+        rmids: the number of RMIDs in use: one for each group and each class.
+        turns: by key, the seconds and bytes of each of the last turns of time-sharing pods.
+        is_whole: whether all groups could be read.
+        mount: the times of resctrl's folders (`mounts.witnesses`).
+    """
+
+    __slots__ = (
+        *("bandwidth", "classes", "foreign", "held", "is_whole", "mount", "pods", "rmids", "slots", "turns", "when"),
+    )
+
+    def __init__(
+        self,
+        when: float,
+        slots: "dict[str, Slot]",
+        pods: "dict[str, list[Reading]] | None" = None,
+        held: "dict[str, set[str]] | None" = None,
+        foreign: "dict[tuple[str, str], Counts] | None" = None,
+        classes: "dict[str, ClassCounts] | None" = None,
+        rmids: int = 0,
+        turns: "dict[str, list[tuple[float, float]]] | None" = None,
+    ) -> None:
+        self.when = when
+        self.slots = slots
+        self.bandwidth = resource_of(slots.values())
+        self.pods = {} if pods is None else pods
+        self.held = {} if held is None else held
+        self.foreign = {} if foreign is None else foreign
+        self.classes = {} if classes is None else classes
+        self.rmids = rmids
+        self.turns = {} if turns is None else turns
+        self.is_whole = True
+        self.mount: "list[str]" = []
+
+
+def open_files(say: "Callable[[str], None] | None" = None) -> OpenFiles:
+    """Return files that stay open between snapshots; ``say`` logs a line when not all of them can."""
+    return OpenFiles(say=say)
+
+
+def take(context: "Context", files: "OpenFiles | None" = None) -> Snapshot:
+    """Read everything once; nothing on a node that cannot have monitoring. The ``files`` stay open between snapshots.
+
+    Raises:
+        HookError: resctrl is not mounted, or the state directory is unusable.
+    """
+    if files is None:
+        return _read_node(context, None)
+    try:
+        return _read_node(context, files)
+    except (HookError, OSError) as error:
+        if not files.gives_way_to(error):
+            raise
+        return _read_node(context, files)
+    finally:
+        files.forget_unseen()
+
+
+def _read_node(context: "Context", files: "OpenFiles | None") -> Snapshot:
+    resctrl = context.monitor.resctrl
+    if why_no_monitoring(resctrl) is not None:
+        return Snapshot(time.clock_gettime(time.CLOCK_BOOTTIME), {})
+    resctrl.classes()  # first: without resctrl, create nothing
+    counters = context.monitor.read_counters(files)
+    found = Snapshot(
+        counters.when, {slot.path: slot for slot in counters.slots}, counters.readings, turns=counters.turns
+    )
+    found.mount = counters.mount
+    for source, key in counters.groups:
+        found.held.setdefault(key, set()).add(class_of(source))
+    reader = _Reader(resctrl, counters, read_group if files is None else files.read_group)
+    assigned = Assignments(resctrl)
+    assignable = assigned.enabled()
+    for rdt_class, names in counters.listed.items():
+        found.rmids += 1 + len(names)
+        groups = reader.groups(rdt_class, names)
+        found.foreign.update(reader.foreign(rdt_class, names, groups))
+        folder = resctrl.class_folder(rdt_class)
+        whole = reader.values(folder)
+        # The class's count includes a group that was renamed into it meanwhile.
+        groups.update(reader.groups(rdt_class, {*resctrl.groups(rdt_class)}.difference(names)))
+        lost = sum(group is None for group in groups.values())
+        found.is_whole = found.is_whole and not lost and whole is not None
+        identity, values = whole or ("", dict.fromkeys(found.slots, ERROR))
+        if identity or whole is None:
+            states = assigned.of(folder) if assignable else {}
+            uncounted = {path for path, slot in found.slots.items() if not _is_assigned(slot, states, assigned)}
+            parts = dict(group for group in groups.values() if group is not None)
+            found.classes[rdt_class] = _class_of(identity, values, parts, uncounted, found.slots, lost)
+    return found
+
+
+class _Reader:
+    """Reads groups that the read of the keys has not read; a group that cannot be read now is None."""
+
+    def __init__(
+        self,
+        resctrl: "Resctrl",
+        counters: "CounterRead",
+        read: "Callable[[str, list[Slot]], tuple[str, list[Raw]]]",
+    ) -> None:
+        self._resctrl = resctrl
+        self._counters = counters
+        self._read = read
+        self._paths = [slot.path for slot in counters.slots]
+        self._ours = {
+            (class_of(source), group_of(source) or counters.names.of(key, source)): group
+            for (source, key), group in counters.groups.items()
+        }
+
+    def groups(self, rdt_class: str, names: "Iterable[str]") -> "dict[str, tuple[str, Values] | None]":
+        """Return the identity and the values of the groups with these names that exist."""
+        found: "dict[str, tuple[str, Values] | None]" = {}
+        for name in sorted(names):
+            ours = self._ours.get((rdt_class, name))
+            if ours:
+                found[name] = ours[0], dict(zip(self._paths, ours[1]))
+                continue
+            group = self.values(self._resctrl.group_folder(rdt_class, name))
+            if group is None or group[0]:
+                found[name] = group
+        return found
+
+    def foreign(
+        self, rdt_class: str, names: "list[str]", groups: "dict[str, tuple[str, Values] | None]"
+    ) -> "dict[tuple[str, str], Counts]":
+        """Return the groups of no key, by class and name as text."""
+        found = {name: group for name, group in groups.items() if (rdt_class, name) not in self._ours and group}
+        own = self._counters.names.found(rdt_class, names, self._counters.readings) if found else {}
+        foreign = ((name, group) for name, group in found.items() if name not in own.values())
+        return {(rdt_class, name_text(name)): Counts(*group) for name, group in foreign}
+
+    def values(self, folder: str) -> "tuple[str, Values] | None":
+        """Return the identity and the values of a group; an empty identity if it was just removed."""
+        try:
+            identity, values = self._read(folder, self._counters.slots)
+        except OSError as error:
+            return ("", {}) if error.errno in GONE else None
+        return identity, dict(zip(self._paths, values))
+
+
+def is_known(slot: "Slot", value: "Raw") -> bool:
+    """Return whether a value can be added.
+
+    The energy of a package is ``Unavailable`` until a task of the group has run there; it counts as 0.
+    """
+    return isinstance(value, (int, float)) or (slot.domain.resource == PERF and value == UNAVAILABLE)
+
+
+def _class_of(
+    identity: str,
+    whole: "Values",
+    groups: "dict[str, Values]",
+    uncounted: "set[str]",
+    slots: "dict[str, Slot]",
+    lost: int,
+) -> ClassCounts:
+    found = ClassCounts(identity, {}, {}, groups, {})
+    for path, value in whole.items():
+        if value is None:
+            continue
+        parts = [values[path] for values in groups.values()]
+        unknown = lost + sum(not is_known(slots[path], part) for part in parts)
+        if isinstance(value, str):
+            found.whole[path] = found.ungrouped[path] = value
+            found.unknown[path] = unknown
+        elif unknown or path in uncounted:
+            found.whole[path] = found.ungrouped[path] = INCOMPLETE
+            found.unknown[path] = unknown
+        else:
+            grouped = sum(part for part in parts if isinstance(part, (int, float)))
+            found.whole[path] = value
+            found.ungrouped[path] = max(value - grouped, 0)  # groups were read a moment earlier
+    return found
+
+
+def _is_assigned(slot: "Slot", states: "dict[str, dict[int, bool]]", assigned: Assignments) -> bool:
+    """Return whether a class's own tasks have a counter, where the kernel assigns them."""
+    if not states or slot.counter.name not in EVENTS or not assigned.concerns(slot.domain.resource):
+        return True
+    return states.get(slot.counter.name, {}).get(slot.domain.id, True)

@@ -1,0 +1,103 @@
+"""The diagnosis of a pod as it is printed: its verdict, its causes and their pods, and what helps."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import Field
+
+from resctrl_hooks.core.inventory.base import Record
+from resctrl_hooks.observe.inventory.class_changes import ClassChange
+from resctrl_hooks.observe.node.slowdown.verdict import SLOWED_WORD
+
+from .advice import advice
+from .effects import ClassEffect
+
+LIST = "DiagnosisList"
+"""The kind of a document of diagnoses."""
+DIAGNOSES = "/diagnoses"
+"""The path at which the metrics server serves it."""
+Method = Literal["aet", "perf", "traffic"]
+
+
+class CausePod(Record):
+    """A pod with a part in a cause."""
+
+    name: str
+    share: float = Field(description="Its part of what the other pods use.")
+    correlation: float | None = Field(description="How its use moves with the pod's cost; null if too few changes.")
+
+
+class CauseState(Record):
+    """One cause with its own evidence."""
+
+    cause: Literal[
+        "memory-bandwidth", "l3-cache", "cpu-limit", "cpu-contention", "frequency", "memory-limit", "own-change"
+    ]
+    state: Literal["supported", "excluded", "unknown"]
+    pods: list[CausePod]
+    text: str
+
+
+class Diagnosis(Record):
+    """The result for one pod."""
+
+    name: str
+    key: str
+    verdict: Literal["slowed", "normal", "unknown"]
+    reason: str = Field(description="Why the verdict is unknown; empty otherwise.")
+    ratio: float | None = Field(description="How many times as long its work takes as in quiet times; null: unknown.")
+    ratio_low: float | None = Field(description="Lower bound of the 95 % interval.")
+    ratio_high: float | None = Field(description="Upper bound of the 95 % interval.")
+    method: Method = Field(description="Evidence: aet, perf, or traffic (an estimate).")
+    samples: int = Field(description="Windows with a cost.")
+    baseline_samples: int = Field(description="Samples of its workload from quiet times.")
+    disturbance: str = Field(
+        default="", description="Without a baseline: why samples of this run were not quiet; empty if all were."
+    )
+    domain: int | None = Field(description="The memory domain of most of its traffic.")
+    load: float | None = Field(description="The load of that domain; null without `monitoring.capacity`.")
+    causes: list[CauseState]
+    advice: list[str]
+    class_changes: list[ClassChange] = Field(
+        default=[], description="Newest changes of its class and of those of the named pods."
+    )
+    experiments: list[ClassEffect] | None = Field(description="Results of --experiment; null without it.")
+
+
+def diagnosis(
+    key: str,
+    found: Mapping[str, Any],
+    names: Mapping[str, str],
+    classes: Mapping[str, str],
+    changes: Sequence[ClassChange] = (),
+) -> Diagnosis:
+    """Return the diagnosis of a finding.
+
+    Args:
+        key: the pod.
+        found: its verdict and causes, as `record_of` returns them.
+        names: the names of pods by key.
+        classes: their RDT classes by key.
+        changes: the newest changes of classes.
+
+    Raises:
+        KeyError, TypeError, ValueError: the record is another version's.
+    """
+    name = names.get(key, key)
+    pods = [pod for cause in found["causes"] for pod in cause["pods"]]
+    concerned = {classes.get(one, "") for one in (key, *(pod["key"] for pod in pods))}
+    named = [
+        {**cause, "pods": [{**pod, "name": names.get(pod["key"], pod["key"])} for pod in cause["pods"]]}
+        for cause in found["causes"]
+    ]
+    return Diagnosis.model_validate(
+        {
+            **found,
+            "name": name,
+            "key": key,
+            "causes": named,
+            "advice": advice(found["causes"], name, classes, names) if found["verdict"] == SLOWED_WORD else [],
+            "class_changes": [change for change in changes if change.rdt_class in concerned],
+            "experiments": None,
+        }
+    )

@@ -1,0 +1,104 @@
+"""What tells how fast a pod computes: its cost of a unit of work, in the best of three grades that its node has.
+
+| grade | cost | unit of work | source |
+|---|---|---|---|
+| `aet` | unhalted core cycles | micro-operation | resctrl's energy counters of the pod's groups (Linux 7.0) |
+| `perf` | cycles | instruction | performance counters of the pod's cgroups |
+| `traffic` | seconds of CPU time | GB of memory traffic | ``cpu.stat`` and the pod's groups |
+
+A task that waits for memory goes on taking cycles, so its cost rises by what it lost. A cost says nothing alone:
+programs differ. It is compared with the same pod's cost at another time. ``traffic`` is an estimate: it holds while the
+pod does the same kind of work, and not where its cache changes.
+"""
+
+from collections.abc import Sequence
+
+from resctrl_hooks.core.node.context import Context
+from resctrl_hooks.core.node.errors import HookError
+from resctrl_hooks.core.node.resctrl.bandwidth import bandwidth_of
+from resctrl_hooks.observe.node.guard.snapshots import domains_of_slots
+from resctrl_hooks.observe.node.slowdown.constants import AET, PERF, TRAFFIC
+from resctrl_hooks.observe.node.slowdown.perf import PerfCounters, PerfError
+from resctrl_hooks.observe.node.slowdown.reader import counts_of
+from resctrl_hooks.observe.node.slowdown.use import Use
+from resctrl_hooks.observe.node.slowdown.window import Counts, use_between
+
+UNITS = {AET: "cycles per micro-operation", PERF: "cycles per instruction", TRAFFIC: "CPU seconds per GB"}
+
+
+class EvidenceError(HookError):
+    """Nothing on this node tells how fast the pod computes."""
+
+    reason = "evidence"
+
+
+class Evidence:
+    """The evidence of one pod; `close` it.
+
+    Args:
+        context: the node.
+        key: the pod's key.
+        cgroups: the folders of the pod's cgroup, or of its containers' cgroups.
+
+    Attributes:
+        domains: the memory domains in which the pod's traffic is counted, each as the ids of its L3 domains.
+        bandwidth: these domains one by one.
+        skipped: why better grades are not used.
+
+    Raises:
+        EvidenceError: no grade is available; the message names the reason for each.
+        HookError: the pod's counters cannot be read.
+    """
+
+    def __init__(self, context: Context, key: str, cgroups: Sequence[str]) -> None:
+        self._context = context
+        self._key = key
+        self._folders = [folder for folder in cgroups if folder]
+        self._perf: PerfCounters | None = None
+        counted = [one for one in context.monitor.read(key) if one.value is not None]
+        self.bandwidth = bandwidth_of(counted)
+        self.domains = domains_of_slots(context, counted)
+        self.skipped: dict[str, str] = {}
+        self.method = self._best()
+
+    def _best(self) -> str:
+        now = self.read()
+        if None not in (now.cycles, now.operations):
+            return AET
+        self.skipped[AET] = "resctrl counts no cycles and micro-operations of this pod"
+        try:
+            self._perf = PerfCounters(self._folders, self._context.settings.sys_path)
+        except PerfError as error:
+            self.skipped[PERF] = str(error)
+        else:
+            return PERF
+        if not self.domains:
+            self.skipped[TRAFFIC] = "the pod's memory traffic is not counted"
+        elif now.waits is None:
+            self.skipped[TRAFFIC] = "cpu.stat of its cgroup has no usage_usec, which needs cgroup v2"
+        else:
+            return TRAFFIC
+        raise EvidenceError(f"nothing tells how fast the pod computes: {'; '.join(self.skipped.values())}")
+
+    def read(self) -> Counts:
+        """Return the pod's counters so far.
+
+        Raises:
+            HookError: they cannot be read.
+        """
+        readings = [one for one in self._context.monitor.read(self._key) if one.value is not None]
+        return counts_of(readings, self._folders, self._perf.read() if self._perf else None)
+
+    def use(self, before: Counts, after: Counts, seconds: float) -> Use:
+        """Return what the pod used between two readings."""
+        return use_between(before, after, seconds, self.domains)
+
+    def cost(self, before: Counts, after: Counts, seconds: float) -> float | None:
+        """Return the cost of a unit of work between two readings; None if it is unknown in the pod's grade."""
+        use = self.use(before, after, seconds)
+        return use.price if use.method == self.method else None
+
+    def close(self) -> None:
+        """Give the performance counters back."""
+        if self._perf is not None:
+            self._perf.close()

@@ -1,0 +1,169 @@
+"""The experiment on a node: limit one class after another in random windows, and measure the victim in each."""
+
+import posix
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+from resctrl_hooks.core.node.context import Context
+from resctrl_hooks.core.node.host.instance import RunningError
+from resctrl_hooks.observe.node.guard.lease import EXPERIMENT, GUARD
+from resctrl_hooks.observe.node.guard.load import read_classes, traffic
+from resctrl_hooks.observe.node.guard.recovery import become_owner
+from resctrl_hooks.observe.node.guard.section import section
+from resctrl_hooks.observe.node.slowdown.neighbours import memory_of
+
+from .evidence import Evidence, EvidenceError
+from .experiment import SECONDS, SETTLE, WINDOWS, Effect, effect_of, order
+from .signals import uninterrupted
+from .trial import Trial, TrialError, hold_lease
+from .watchdog import Watchdog
+
+LEAST_LOAD = 0.01
+"""The least part of a memory domain's traffic for which a class is tried. A quiet class cannot slow a pod there."""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What the experiment showed of one class: its effect, or the reason why there is none.
+
+    ``floor`` and ``declared`` are its MB values by L3 domain with and without the limit.
+    """
+
+    name: str
+    effect: Effect | None = None
+    reason: str = ""
+    declared: dict[int, int] = field(default_factory=dict)
+    floor: dict[int, int] = field(default_factory=dict)
+
+
+class Experiment:
+    """The experiment for one pod. Use it in a ``with`` statement, at whose end every value is restored.
+
+    If this process is killed, or stopped for longer than the lease, its `Watchdog` restores them.
+
+    Args:
+        context: the node. Its ``rdt.guard.throttle`` names the classes that may be limited, and their floors.
+        key: the pod's key.
+        cgroups: the folders of the pod's cgroup, or of its containers' cgroups.
+        own: the pod's RDT classes, which are not limited.
+        sleep: waits for so many seconds; tests replace it.
+
+    Raises:
+        TrialError: nothing may be limited, or a guard is running.
+        EvidenceError: nothing tells how fast the pod computes.
+        HookError: the pod's counters cannot be read.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        key: str,
+        cgroups: Sequence[str],
+        own: Sequence[str],
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._context = context
+        self._resctrl = context.monitor.resctrl
+        self._rules = {name: rule for name, rule in section(context.settings)["throttle"].items() if name not in own}
+        if not self._rules:
+            raise TrialError(
+                "no RDT class may be limited for this pod",
+                hint="name other classes than the pod's own, with a floor each, in `rdt.guard.throttle`",
+            )
+        self._sleep = sleep
+        self._trial: Trial | None = None
+        context.ledger.prepare()
+        try:
+            self._lock = become_owner(context.settings.state_dir, EXPERIMENT)
+        except RunningError as error:
+            if error.owner not in ("", GUARD):
+                raise TrialError(str(error), hint="wait for its end, or end it") from error
+            raise TrialError(
+                f"the bandwidth guard changes values on this node: {error}",
+                hint="stop it for the time of the experiment: systemctl stop resctrl-hooks-guard.service",
+            ) from error
+        self._watchdog: Watchdog | None = None
+        try:
+            self._lease = hold_lease(context, posix.getpid())
+            self.evidence = Evidence(context, key, cgroups)
+        except BaseException:
+            posix.close(self._lock)
+            raise
+
+    def __enter__(self) -> Self:
+        self._watchdog = Watchdog(self._context, self._lock)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        uninterrupted(self._end)
+
+    def _end(self) -> None:
+        failed = ["the values"]
+        try:
+            failed = self._trial.end() if self._trial else []
+            self.evidence.close()
+        finally:
+            posix.close(self._lock)
+            if self._watchdog:
+                self._watchdog.end(restored=not failed)
+        if failed:
+            raise TrialError(f"cannot restore {'; '.join(failed)}", hint="run `resctrl-hook guard restore`")
+
+    def run(self, chance: random.Random | None = None) -> Iterator[Proof]:
+        """Try the classes in the configured order; yield what each one showed.
+
+        Raises:
+            EvidenceError: the pod has no memory traffic.
+            TrialError: another program changed a class's values.
+            HookError: a counter or value cannot be read or written.
+        """
+        chance = chance or random.SystemRandom()
+        numbers, rates = self._survey()
+        for name, rule in self._rules.items():
+            if rates.get(name, 0.0) < LEAST_LOAD * sum(rates.values()):
+                yield Proof(name, reason="it has almost no traffic where the pod has its own")
+                continue
+            try:
+                self._trial = trial = Trial(self._context, self._lease, name, rule, numbers)
+            except TrialError as error:
+                yield Proof(name, reason=str(error))
+                continue
+            effect = self._windows(trial, order(WINDOWS, chance.shuffle))
+            failed = trial.end()
+            if failed:
+                raise TrialError(f"cannot restore {'; '.join(failed)}", hint="run `resctrl-hook guard restore`")
+            self._trial = None
+            reason = "" if effect else "the pod did too little work in most windows"
+            yield Proof(name, effect, reason, trial.declared, trial.floor)
+
+    def _windows(self, trial: Trial, limited: list[bool]) -> Effect | None:
+        costs: dict[bool, list[float]] = {True: [], False: []}
+        for window in limited:
+            trial.set(limited=window)
+            self._sleep(SETTLE)
+            before = self.evidence.read()
+            self._sleep(SECONDS - SETTLE)
+            cost = self.evidence.cost(before, self.evidence.read(), SECONDS - SETTLE)
+            if cost is not None:
+                costs[window].append(cost)
+        return effect_of(costs[False], costs[True])
+
+    def _survey(self) -> tuple[list[tuple[int, ...]], dict[str, float]]:
+        """Return the memory domains of the pod's traffic, and each class's bytes per second in them."""
+        evidence, classes = self.evidence, ["", *self._resctrl.classes()]
+        own, all_ = evidence.read(), read_classes(self._resctrl, classes, evidence.bandwidth, time.monotonic())
+        self._sleep(SECONDS)
+        now, all_now = evidence.read(), read_classes(self._resctrl, classes, evidence.bandwidth, time.monotonic())
+        busy = memory_of(evidence.use(own, now, SECONDS))
+        here = [domain for domain in evidence.domains if domain[0] in busy]
+        if not here:
+            raise EvidenceError("the pod has no memory traffic now, so nobody can slow it there")
+        rates: dict[str, float] = {}
+        for found in traffic(all_, all_now, evidence.domains):
+            if found.domain in here:
+                for name, rate in found.rates.items():
+                    rates[name] = rates.get(name, 0.0) + rate
+        return here, rates

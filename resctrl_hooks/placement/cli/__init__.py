@@ -1,0 +1,1 @@
+"""The commands `topology` and `config balloons`."""

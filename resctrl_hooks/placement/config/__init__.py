@@ -1,0 +1,1 @@
+"""The section `placement`, and files of balloons and topology-aware policies."""

@@ -1,0 +1,1 @@
+"""`doctor`'s checks of exclusive CPUs, and of other owners of cpusets."""

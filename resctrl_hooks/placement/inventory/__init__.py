@@ -1,0 +1,1 @@
+"""The machine's topology and its allocations for commands."""

@@ -1,0 +1,1 @@
+"""Placement in `list -o wide`, `show` and `explain`."""
