@@ -88,7 +88,7 @@ def deep(session: nox.Session) -> None:
     """
     run(session, "pytest", *SIDE_BY_SIDE, *LONG, "-m", "hypothesis", "--hypothesis-profile=deep", *session.posargs)
     session.env["NRI_CORRUPTED_SESSIONS"] = "10000"
-    run(session, "pytest", "tests/nri/test_service.py", "-k", "corrupted", *LONG)
+    run(session, "pytest", "tests/nri/node/test_service.py", "-k", "corrupted", *LONG)
     session.env.update(FAULTS_EVERY="1", HOSTILE_CASES="20000", STORM_KILLS="500")
     files = [f"tests/faults/test_{name}.py" for name in ("injected_errors", "bad_input", "storm_kills")]
     run(session, "pytest", "-n", "2", *files, *LONG)
@@ -127,7 +127,7 @@ def bench(session: nox.Session) -> None:
         session.install("-q", "-e", ".[dev]")
     session.run(sys.executable if READY else "python", "tests/bench/run.py", *session.posargs, external=READY)
     if not session.posargs:
-        for script in ("scrape", "placement", "reconcile", "sharing", "nri_events"):
+        for script in ("scrape", "placing", "reconcile", "sharing", "nri_events"):
             session.run(sys.executable if READY else "python", f"tests/bench/{script}.py", external=READY)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import yaml
-from install.daemonsets import CONTRIB, kustomized, load
+from core.install.daemonsets import CONTRIB, kustomized, load
 
 from admission.pod_security import BASELINE, PRIVILEGED, RESTRICTED, level, violations
 from admission.scc import LEVEL, admit

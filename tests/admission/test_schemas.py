@@ -10,8 +10,8 @@ from typing import Any
 import kubernetes_validate
 import pytest
 import yaml
-from install import daemonsets
-from install.daemonsets import CONTRIB
+from core.install import daemonsets
+from core.install.daemonsets import CONTRIB
 
 VERSIONS = [f"1.{minor}" for minor in range(29, 38)]
 ANNOTATION = 256 << 10

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from conftest import Host
-from node.container.test_author_input import ANNOTATIONS, DROPPED, OTHERS, Node
+from core.node.container.test_author_input import ANNOTATIONS, DROPPED, OTHERS, Node
 
 NEAR, FAR = "resource-policy.nri.io/affinity", "resource-policy.nri.io/anti-affinity"
 OF_OTHERS = 8

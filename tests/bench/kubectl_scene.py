@@ -13,7 +13,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from cluster.fake_cluster import node_page, running
+from observe.cluster.fake_cluster import node_page, running
 
 _COMMAND = "from resctrl_hooks.observe.cluster.command import main; main()"
 _PODS: dict[str, list[tuple[str, str, float, float, float | None]]] = {

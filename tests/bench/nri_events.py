@@ -28,8 +28,8 @@ from typing import NamedTuple
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from host import TMPFS, Host
-from nri.fake_runtime import FakeRuntime, Peer
-from nri.sessions import CONTAINERD, session
+from nri.node.fake_runtime import FakeRuntime, Peer
+from nri.node.sessions import CONTAINERD, session
 
 from resctrl_hooks.nri.node.event import EVENTS
 from resctrl_hooks.nri.node.protobuf import encode

@@ -13,7 +13,7 @@ from hosts.cluster import POD, Cluster
 from hosts.cpufreq import FAST_VALUES, ClassHost, on
 from hosts.faults import failing
 from hosts.placed import PlacedHost
-from node.guard.node import Node
+from observe.node.guard.node import Node
 
 from resctrl_hooks.core.node.errors import HookError, LedgerError
 from resctrl_hooks.core.node.host import cgroup_tasks, procfs

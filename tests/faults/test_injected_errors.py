@@ -76,7 +76,7 @@ class FullHost(Crowd):
         seen = self.seen()
         group, before = f"gold/mon_groups/{POD}", f"mon_groups/{POD}"
         # A plain tree's group keeps a task that joins a class, so the group cannot follow. On the simulated kernel it
-        # does: node/reconcile/test_failed_plan.py.
+        # does: core/node/reconcile/test_failed_plan.py.
         if before in seen["groups"] and {self.pids[MAIN]} <= {*self.host.tasks("gold")} & {*self.host.tasks(before)}:
             seen["groups"] = sorted(group if one == before else one for one in seen["groups"])
             joined = True

@@ -13,7 +13,7 @@ from conftest import Host, always, raising
 from hosts.cpufreq import ClassHost
 from hosts.interrupts import EXCLUSIVE, InterruptHost
 from hosts.placed import PlacedHost
-from node.guard.node import Node
+from observe.node.guard.node import Node
 
 from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.core.node.feature import Step
@@ -110,7 +110,7 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Callable[[Path], N
 
         monkeypatch.setattr(posix, "write", written)
         # This fake merges schemata by itself.
-        monkeypatch.setattr("node.guard.node.Schemata.write", _merge(do, ending))
+        monkeypatch.setattr("observe.node.guard.node.Schemata.write", _merge(do, ending))
 
     return after_writes
 

@@ -1,4 +1,4 @@
-"""Ways to break the guest's host, each for the duration of a context; `install.breakages` breaks an installation."""
+"""Ways to break the guest's host, each for the duration of a context; `core.install.breakages` an installation's."""
 
 import contextlib
 import os

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from click.testing import CliRunner, Result
-from install.staged import HOOKS, led, put
+from core.install.staged import HOOKS, led, put
 
 from kernel.bundles import write_hook
 from resctrl_hooks.core.cli import main

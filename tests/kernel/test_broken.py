@@ -1,6 +1,6 @@
 """A node survives us: real runtimes with our hook broken in one way at a time, for containers from before and after.
 
-tests/install/test_guard.py has more ways, and test_starved.py the hooks that hang.
+tests/core/install/test_guard.py has more ways, and test_starved.py the hooks that hang.
 """
 
 import contextlib
@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 from conftest import crio_annotations
-from install import breakages
-from install.staged import call
+from core.install import breakages
+from core.install.staged import call
 
 from kernel.breakages import disk_full, interpreter_gone, unmounted
 from kernel.containers import Containers

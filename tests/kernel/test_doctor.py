@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from install import breakages
+from core.install import breakages
 
 from kernel.bare import clear_host, configure_host
 from kernel.breakages import disk_full, interpreter_gone, unmounted

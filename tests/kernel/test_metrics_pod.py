@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from install.daemonsets import command_of, metrics_container, mounts, rights
+from core.install.daemonsets import command_of, metrics_container, mounts, rights
 
 from kernel.groups import Resctrl
 from kernel.installed import Installed

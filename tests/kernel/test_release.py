@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from install.staged import FIRST, deliver, led
+from core.install.staged import FIRST, deliver, led
 from project.contributed import RELEASE
 
 from kernel.bare import clear_host

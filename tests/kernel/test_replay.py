@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 from conftest import FIXTURES, fixture
-from install.staged import call
-from node.hook.test_captured import CASES
+from core.install.staged import call
+from core.node.hook.test_captured import CASES
 
 from kernel.cgroups import CGROUPS
 from kernel.groups import Place, Resctrl, parse_places, place_of

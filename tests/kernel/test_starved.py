@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 import pytest
-from install.breakages import Breakage, code_gone, dead_loop, script_fifo
+from core.install.breakages import Breakage, code_gone, dead_loop, script_fifo
 
 from kernel.bundles import make_bundle
 from kernel.cgroups import CGROUPS

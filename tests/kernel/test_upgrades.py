@@ -1,7 +1,7 @@
 """Upgrades and rollbacks between 0.2.0's node half and this version under systemd, while containers start and end.
 
 The guest has no history: the earlier version is its node half, installed by this version's installer without the units
-that 0.2.0 does not have. tests/install/test_versions.py runs whole versions on a simulated resctrl.
+that 0.2.0 does not have. tests/core/install/test_versions.py runs whole versions on a simulated resctrl.
 """
 
 import sys
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Self
 
 import pytest
-from install.versions import version_0_2
+from core.install.versions import version_0_2
 from prometheus_client.parser import text_string_to_metric_families
 
 from kernel.bare import clear_host, configure_host, failed_units

@@ -153,8 +153,8 @@ def test_output_fits_into_kubectl_apply_annotation(text: str) -> None:
     [
         ("", ""),
         ("classes: [{name: lazy, allowswap: true}]", ""),
-        ('classes: [{name: cold, memtierdconfig: "policy: {name: age}"}]', "node/features/memtierd/"),
-        ("placement: {enabled: true}", "node/features/placement/"),
+        ('classes: [{name: cold, memtierdconfig: "policy: {name: age}"}]', "core/node/features/memtierd/"),
+        ("placement: {enabled: true}", "placement/node/"),
     ],
 )
 def test_modules_of_a_feature_come_only_with_its_settings(tmp_path: Path, text: str, room: str) -> None:
@@ -163,14 +163,14 @@ def test_modules_of_a_feature_come_only_with_its_settings(tmp_path: Path, text: 
     value = yaml.safe_load(rendered(config=config))
     (packed,) = [data for path, data in laid_out_files(value).items() if path.endswith(ARCHIVE)]
     rooms = {f"{path.rpartition('/')[0]}/" for path in unpacked_archive(packed)}
-    assert rooms & {"node/features/memtierd/", "node/features/placement/"} == {room} - {""}
+    assert rooms & {"core/node/features/memtierd/", "placement/node/"} == {room} - {""}
 
 
 def test_plugin_modules_come_only_with_its_unit() -> None:
     for words, there in (((), False), (("--nri",), True)):
         value = yaml.safe_load(rendered(*words))
         (packed,) = [data for path, data in laid_out_files(value).items() if path.endswith(ARCHIVE)]
-        assert ("nri/command.py" in unpacked_archive(packed)) is there
+        assert ("nri/node/command.py" in unpacked_archive(packed)) is there
         units = {unit["name"] for unit in value["spec"]["config"]["systemd"]["units"]}
         assert ("resctrl-hooks-nri.service" in units) is there
 

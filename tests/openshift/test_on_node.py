@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from conftest import crio_annotations
-from install.staged import call, given
+from core.install.staged import call, given
 from project.test_node_half import EVERY_PYTHON
 
 from openshift.rendering import files_of, unpacked

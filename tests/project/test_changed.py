@@ -13,15 +13,16 @@ NODE = "resctrl_hooks/core/node"
 @pytest.mark.parametrize(
     "name, among, not_among",
     [
-        (f"{NODE}/host/cpulist.py", {"tests/node/host/test_cpulist.py"}, {"tests/nri/test_wire.py"}),
-        (f"{NODE}/hook/deadline.py", {"tests/node/hook/", "tests/kernel/test_lifetimes.py"}, {"tests/metrics/"}),
-        (f"{NODE}/features/placement/pools.py", {"tests/kernel/test_placement.py"}, {"tests/kernel/test_podman.py"}),
-        (f"{NODE}/ledger.py", {"tests/node/test_ledger.py"}, {"tests/node/host/test_cpulist.py"}),
-        ("tests/hosts/machines.py", {"tests/node/features/placement/test_policy"}, {"tests/node/test_ledger.py"}),
-        ("tests/conformance/filesystem.py", {"tests/conformance/test_groups.py"}, {"tests/node/test_ledger.py"}),
-        ("tests/vm/cache.py", {"tests/vm/test_cache.py", "tests/vm/test_suite.py"}, {"tests/node/test_ledger.py"}),
-        ("docs/security.md", {"tests/project/test_docs.py"}, {"tests/node/test_ledger.py"}),
-        ("tests/demo/test_demo.py", {"tests/demo/test_demo.py"}, {"tests/project/test_docs.py"}),
+        (f"{NODE}/host/cpulist.py", {"tests/core/node/host/test_cpulist.py"}, {"tests/nri/node/test_wire.py"}),
+        (f"{NODE}/hook/deadline.py", {"tests/core/node/hook/", "tests/kernel/test_lifetimes.py"},
+         {"tests/observe/metrics/"}),
+        ("resctrl_hooks/placement/node/pools.py", {"tests/kernel/test_placement.py"}, {"tests/kernel/test_podman.py"}),
+        (f"{NODE}/ledger.py", {"tests/core/node/test_ledger.py"}, {"tests/core/node/host/test_cpulist.py"}),
+        ("tests/hosts/machines.py", {"tests/placement/node/test_policy"}, {"tests/core/node/test_ledger.py"}),
+        ("tests/conformance/filesystem.py", {"tests/conformance/test_groups.py"}, {"tests/core/node/test_ledger.py"}),
+        ("tests/vm/cache.py", {"tests/vm/test_cache.py", "tests/vm/test_suite.py"}, {"tests/core/node/test_ledger.py"}),
+        ("docs/security.md", {"tests/project/test_docs.py"}, {"tests/core/node/test_ledger.py"}),
+        ("tests/lab/demo/test_demo.py", {"tests/lab/demo/test_demo.py"}, {"tests/project/test_docs.py"}),
     ],
 )  # fmt: skip
 def test_change_selects_its_tests(name: str, among: set[str], not_among: set[str]) -> None:

@@ -83,7 +83,7 @@ def test_that_fails_as_it_is():
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for module in (mutants, changed):
         monkeypatch.setattr(module, "PROJECT", tmp_path)
-    path = tmp_path / "resctrl_hooks/node/one.py"
+    path = tmp_path / "resctrl_hooks/core/node/one.py"
     path.parent.mkdir(parents=True)
     path.write_bytes(SOURCE)
     return path
@@ -109,18 +109,18 @@ def test_each_mutant_is_one_compilable_change(project: Path) -> None:
 
 
 def test_noticed_mutant_does_not_survive(project: Path) -> None:
-    root = project.parents[2]
-    (project.parent.parent / "__init__.py").touch()
+    root = project.parents[3]
+    (project.parents[2] / "__init__.py").touch()
     project.write_text(TRIED)
     tools = root / "tests/tools"
-    for folder in (tools, root / "tests/node"):
+    for folder in (tools, root / "tests/core/node"):
         folder.mkdir(parents=True)
     mark = f"left by {root}"
-    (root / "tests/node/test_one.py").write_text(TESTS.replace("LEFT BEHIND", mark))
+    (root / "tests/core/node/test_one.py").write_text(TESTS.replace("LEFT BEHIND", mark))
     (root / "pytest.ini").write_text("[pytest]\n")
     for module in (mutants, mutant_trials, changed):
         shutil.copy(str(module.__file__), tools)
-    one = "resctrl_hooks/node/one.py: "
+    one = "resctrl_hooks/core/node/one.py: "
     known = {
         f"{one}0  ->  (1)  in  return number + 0": "not so",
         f"{one}not LIMIT  ->  (LIMIT)  in  return not LIMIT": "so",
@@ -133,11 +133,11 @@ def test_noticed_mutant_does_not_survive(project: Path) -> None:
         done.stdout
         == """\
 13 mutants of 1 modules; seed 1
-fails as it is, so it tries nothing: tests/node/test_one.py::test_that_fails_as_it_is: assert False
-resctrl_hooks/node/one.py:11: return not LIMIT  ->  return None  (SURVIVED 0 tests that run it)
-resctrl_hooks/node/one.py:11: not LIMIT  ->  (LIMIT)  in  return not LIMIT  (so)
-resctrl_hooks/node/one.py:16: number + 0  ->  (number - 0)  in  return number + 0  (SURVIVED 0 tests that run it)
-resctrl_hooks/node/one.py:20: return len("")  ->  return None  (SURVIVED 0 tests that run it)
+fails as it is, so it tries nothing: tests/core/node/test_one.py::test_that_fails_as_it_is: assert False
+resctrl_hooks/core/node/one.py:11: return not LIMIT  ->  return None  (SURVIVED 0 tests that run it)
+resctrl_hooks/core/node/one.py:11: not LIMIT  ->  (LIMIT)  in  return not LIMIT  (so)
+resctrl_hooks/core/node/one.py:16: number + 0  ->  (number - 0)  in  return number + 0  (SURVIVED 0 tests that run it)
+resctrl_hooks/core/node/one.py:20: return len("")  ->  return None  (SURVIVED 0 tests that run it)
 | module | mutants | killed | equivalent | survived |
 |---|---|---|---|---|
 | `one.py` | 13 | 9 | 1 | 3 |
@@ -150,7 +150,9 @@ resctrl_hooks/node/one.py:20: return len("")  ->  return None  (SURVIVED 0 tests
             assert mark.encode() not in process.read_bytes()
 
 
-@pytest.mark.parametrize("module, folder", [("rdt/plan.py", "tests/rdt/"), ("config/root.py", "tests/config/")])
+@pytest.mark.parametrize(
+    "module, folder", [("core/rdt/plan.py", "tests/core/rdt/"), ("core/config/root.py", "tests/core/config/")]
+)
 def test_own_tests_are_those_of_the_folder(module: str, folder: str) -> None:
     """Also of a module without a test file of its own."""
     found = mutants.tests_of(f"resctrl_hooks/{module}", module.partition("/")[0], own_only=True)

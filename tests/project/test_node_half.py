@@ -130,7 +130,7 @@ def copied(folder: Path, *, compiled_by: str = "") -> Path:
     target = folder / "elsewhere" / "other-name.1.0"
     shutil.copytree(NODE, target / NODE.name, ignore=shutil.ignore_patterns("__pycache__", ".*"))
     launch = target / NODE.name / LAUNCH.name
-    launch.with_name("parts.py").write_bytes(payload().modules["node/parts.py"])
+    launch.with_name("parts.py").write_bytes(payload().modules["core/node/parts.py"])
     if compiled_by:
         subprocess.run([compiled_by, "-I", "-S", "-B", str(launch), "compile"], check=True)
     return launch

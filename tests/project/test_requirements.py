@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 PROJECT = Path(__file__).parents[2]
-WITH_RUNTIMES = PROJECT / "tests/node/hook/test_runtimes.py"
+WITH_RUNTIMES = PROJECT / "tests/core/node/hook/test_runtimes.py"
 
 
 def collect(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -4,7 +4,8 @@ A change is what differs from a revision (by default where this branch left `mai
 It concerns a test file
 
 - that imports what changed, directly or by other modules, but not by way of a hub, which imports nearly everything;
-- that stands in `tests/` where the changed module stands in the package: `node/hook/call.py` and `tests/node/hook/`;
+- that stands in `tests/` where the changed module stands in the package: `core/node/hook/call.py` and
+  `tests/core/node/hook/`;
 - that names what changed, or its folder, if that is not a module: a page, a unit, a fixture;
 - of `tests/kernel`, that is named like the module or its room, and for all of what runs on a node two more.
 
@@ -23,7 +24,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 PACKAGE = "resctrl_hooks"
 EVERYTHING = {"pyproject.toml", "tests/conftest.py", "tests/tools/requirements.py", "tests/tools/changed.py"}
 HUBS = {"tests/conftest.py", "tests/kernel/conftest.py", *(f"{PACKAGE}/{name}" for name in (
-    "__init__.py", "__main__.py", "cli/__init__.py", "node/main.py", "node/registry.py",
+    "__init__.py", "__main__.py", "core/cli/__init__.py", "core/node/main.py", "core/node/registry.py",
 ))}  # fmt: skip
 """Modules that import nearly everything, so that importing them has no significance."""
 ON_A_KERNEL = ("tests/kernel/test_first_instruction.py", "tests/kernel/test_lifetimes.py")
@@ -120,7 +121,7 @@ def _on_a_kernel(path: str, name: str) -> bool:
     if not path.startswith("tests/kernel/"):
         return False
     named = Path(path).stem.removeprefix("test_") in (*Path(name).with_suffix("").parts,)
-    return named or (name.startswith((f"{PACKAGE}/node/", f"{PACKAGE}/nri/")) and path in ON_A_KERNEL)
+    return named or ("/node/" in name and path in ON_A_KERNEL)
 
 
 @pytest.hookimpl(trylast=True)

@@ -3,7 +3,7 @@
     nox -s mutants                                   a hundred mutants of the whole node half
     nox -s mutants -- --all adopt reconcile          all mutants of modules whose path has one of these words
     nox -s mutants -- --all --own ledger             by the tests of the module's folder alone: stricter, and quick
-    nox -s mutants -- --folder metrics               a hundred mutants of another folder of the package
+    nox -s mutants -- --folder observe/metrics       a hundred mutants of another folder of the package
 
 Each mutant is tried in a copy of the project by the tests that concern its module and run its lines
 (`mutant_trials.py`), without those that take minutes. What survives is to be tested, or said to be equivalent in
@@ -34,13 +34,22 @@ import pytest
 
 PROJECT = changed.PROJECT
 PACKAGE = PROJECT / changed.PACKAGE
-NODE = "node"
+NODE = "core/node"
 EQUIVALENT = Path(__file__).parent / "mutants.json"
 SLOW = {
     *(f"tests/faults/{name}.py" for name in ("test_kill", "test_kill_features", "test_model", "test_storm")),
-    "tests/simulation/test_conformance.py",
+    "tests/lab/simulation/test_conformance.py",
 }
-FOLDERS = {NODE: ("tests/node/", "tests/faults/", "tests/simulation/", "tests/project/")}
+FOLDERS = {
+    NODE: (
+        "tests/core/node/",
+        "tests/observe/node/",
+        "tests/placement/node/",
+        "tests/faults/",
+        "tests/lab/simulation/",
+        "tests/project/",
+    )
+}
 """By folder of the package, the tests that try it. Not those of the people half, which try the node half by the way."""
 ELSEWHERE = ("tests/kernel/", "tests/vm/", "tests/bench/")
 """Tests that need a guest, and those of the guest: they try no folder."""
@@ -187,7 +196,9 @@ def tests_of(module: str, folder: str, *, own_only: bool) -> list[str]:
     own = changed.mirrored(module)
     if own_only:
         room = str(Path(own).parent) if own.endswith(".py") else own
-        found = [path for path in found if path.startswith(own.removesuffix(".py") if room == "tests/node" else room)]
+        found = [
+            path for path in found if path.startswith(own.removesuffix(".py") if room == "tests/core/node" else room)
+        ]
     return sorted(found, key=lambda path: (not path.startswith(own), os.path.getsize(PROJECT / path)))
 
 

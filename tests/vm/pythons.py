@@ -23,17 +23,20 @@ RELEASES = {(3, 9): "bullseye", (3, 14): "forky"}
 """Debian's release with each version that must be tried."""
 NODE_TESTS = (
     "tests/project/test_node_half.py",
-    "tests/node/test_launch.py",
-    "tests/node/test_bytecode.py",
-    "tests/nri/test_pythons.py",
+    "tests/core/node/test_launch.py",
+    "tests/core/node/test_bytecode.py",
+    "tests/nri/node/test_pythons.py",
 )
 PEOPLE_TESTS = (
-    "tests/config/test_check.py",
-    "tests/explanation",
-    "tests/cli/test_list_show.py",
+    "tests/core/config/test_check.py",
+    "tests/core/explanation",
+    "tests/core/cli/test_list_show.py",
     "tests/project/test_library.py",
-    "tests/node/test_main.py",
-    "tests/doctor",
+    "tests/core/node/test_main.py",
+    "tests/core/doctor",
+    "tests/observe/doctor",
+    "tests/placement/doctor",
+    "tests/nri/doctor",
 )
 SCRIPT = "/usr/share/debootstrap/scripts/sid"
 

@@ -2,7 +2,7 @@
 
 The rate is a ratio estimate: all bytes by all seconds (Cochran, Sampling Techniques, 3rd edition, 6.4), with the turns'
 variance about it, positive covariance of neighbouring turns, and Student's quantile for few turns.
-`tests/inventory/test_interval.py` measures its coverage.
+`tests/core/inventory/test_interval.py` measures its coverage.
 """
 
 import math

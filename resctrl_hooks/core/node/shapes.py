@@ -2,7 +2,7 @@
 
 A file that does not fit is damaged, and never half believed. A shape is a function from a JSON value to whether it
 fits. Fields that a shape does not name may have any value: a newer version adds some. `records` has the same fields as
-types; `tests/node/test_shapes.py` compares the two.
+types; `tests/core/node/test_shapes.py` compares the two.
 """
 
 from .host.files import parse_json

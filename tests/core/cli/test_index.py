@@ -1,0 +1,142 @@
+"""The documentation's index by question: each command is accepted, answers on a simulated node, and is on its page."""
+
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+import pytest
+from click.testing import CliRunner
+from hosts.monitored import MonitoredHost, monitored_host
+
+from resctrl_hooks.core.cli import main
+from resctrl_hooks.lab.simulation.mount import mounted
+from resctrl_hooks.observe.cluster.command import group as kubectl
+
+ROOT = Path(__file__).parents[3]
+ROW = re.compile(r"^\| ([^|]+) \| (?:`([^`|]+)`)? ?\| \[[^]]+\]\(([^)#]+)[^)]*\) \|$", re.MULTILINE)
+
+
+class Answer(NamedTuple):
+    """A row of the index."""
+
+    question: str
+    command: str
+    page: str
+
+    def __str__(self) -> str:
+        return f"{self.page}: {self.command}"
+
+
+def _answers() -> list[Answer]:
+    text = (ROOT / "docs/index.md").read_text(encoding="utf-8")
+    return [Answer(*found) for found in ROW.findall(text.partition("\n## Terms\n")[0])]
+
+
+ANSWERS = _answers()
+WITH_COMMAND = [one for one in ANSWERS if one.command]
+COMMANDS = list(dict.fromkeys(one.command for one in WITH_COMMAND))
+
+SHOWN = {
+    "list": "shop/web-0",
+    "list -o wide": "shop/web-0",
+    "top": "shop/web-0",
+    "top --sort watts": "shop/web-0",
+    "show shop/web-0": "shop/web-0",
+    "explain shop/web-0": "shop/web-0",
+    "config check": "valid",
+    "rdt apply --dry-run": "gold",
+    "rdt apply": "gold",
+    "topology": "CPU",
+    "doctor": "resctrl",
+}
+"""By command that a simulated node can run, a word of its answer. The others are parsed, and their help is printed."""
+ENDS = {"top": ("--once", "--interval", "100ms")}
+
+
+def _parts(command: str) -> tuple[click.Command, list[str], list[str]]:
+    """Return the click command of a line, the words that name it, and its arguments."""
+    words = shlex.split(command)
+    found: click.Command = kubectl if words[:2] == ["kubectl", "resctrl"] else main
+    del words[: 2 if found is kubectl else 1]
+    named: list[str] = []
+    while isinstance(found, click.Group):
+        named.append(words.pop(0))
+        inner = found.get_command(click.Context(found), named[-1])
+        assert inner is not None, command
+        found = inner
+    return found, named, words
+
+
+def test_index_has_the_questions_of_an_operator() -> None:
+    questions = " ".join(one.question for one in WITH_COMMAND)
+    for asked in (
+        "Why is my pod slow?",
+        "Was it the same yesterday at two?",
+        "Which node of my cluster has RDT that works?",
+        "Upgrade",
+        "Remove it all",
+        "Give one pod its own cache",
+        "Limit the batch pods",
+        "Create RDT classes on a node without the command",
+        "Try it on a laptop",
+        "From Python",
+    ):
+        assert asked in questions
+    text = (ROOT / "docs/index.md").read_text(encoding="utf-8")
+    assert text.count("| `resctrl-hook ") == sum(one.command.startswith("resctrl-hook ") for one in ANSWERS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_command_of_the_index_is_accepted(command: str) -> None:
+    if command.startswith("./dev "):
+        assert f"\ndef {command.split()[1]}(" in (ROOT / "noxfile.py").read_text()
+        return
+    if command.startswith("python3 "):
+        words = [sys.executable, *shlex.split(command)[1:]]
+        done = subprocess.run(words, capture_output=True, text=True, check=True, cwd=ROOT)
+        assert "ensure_group" in done.stdout
+        return
+    found, named, words = _parts(command)
+    found.make_parser(click.Context(found)).parse_args(list(words))
+    program = kubectl if command.startswith("kubectl") else main
+    helped = CliRunner().invoke(program, [*named, "--help"])
+    assert (helped.exit_code, helped.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("answer", WITH_COMMAND, ids=str)
+def test_page_explains_the_command_of_its_row(answer: Answer) -> None:
+    program, name, *_ = answer.command.split()
+    named = "from resctrl_hooks import Monitor"
+    if program == "resctrl-hook":
+        named = rf"(resctrl-hook |`|# ){re.escape(' '.join(_parts(answer.command)[1]))}\b"
+    elif program == "kubectl":
+        named = re.escape(answer.command)
+    elif program == "./dev":
+        named = rf"(\./dev|nox -s) {re.escape(name)}\b"
+    assert re.search(named, (ROOT / "docs" / answer.page).read_text(encoding="utf-8")), named
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MonitoredHost]:
+    folder = tmp_path_factory.mktemp("index")
+    classes = {"gold": {"L3": "ff0", "exclusive": True}}
+    with mounted(folder / "sim") as root, monitored_host(folder, root, rdt={"classes": classes}) as host:
+        host.pod(0, "web-0")
+        (folder / "settings.yaml").write_text("namespaces: [shop]\n")
+        yield host
+
+
+@pytest.mark.fuse
+@pytest.mark.parametrize("line", SHOWN)
+def test_command_of_the_index_answers_on_a_simulated_node(node: MonitoredHost, line: str) -> None:
+    assert f"resctrl-hook {line}" in COMMANDS
+    words = [*line.split(), *ENDS.get(line.split(maxsplit=1)[0], ())]
+    config = node.config.with_name("settings.yaml") if line.startswith("config") else node.config
+    done = CliRunner().invoke(main, ["--config", str(config), *words])
+    assert SHOWN[line] in done.stdout, done.output
+    assert done.exit_code == 0 or line == "doctor", done.output

@@ -1,0 +1,685 @@
+"""`install`, `uninstall`, `machineconfig`, `explain`, `diagnose` and `rdt` with stand-ins for the called parts."""
+
+import contextlib
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+from conftest import Host, always, raising
+from hosts.monitored import run
+from observe.cli.test_diagnosis_text import diagnosis, effect
+
+from resctrl_hooks.core.cli import explain as explain_module
+from resctrl_hooks.core.cli import install, main, rdt, uninstall
+from resctrl_hooks.core.config.problems import InvalidConfigError, Problem
+from resctrl_hooks.core.explanation.model import Explanation, StepModel
+from resctrl_hooks.core.install import systemd
+from resctrl_hooks.core.install.directories import RuntimeConfigError
+from resctrl_hooks.core.install.manifest import Manifest
+from resctrl_hooks.core.install.paths import HOOK_NAME, PYTHON, UNITS
+from resctrl_hooks.core.install.plan import Plan, PlannedFile
+from resctrl_hooks.core.install.roles import FEATURES, HOOK, LAUNCHER, LINK, UNIT
+from resctrl_hooks.core.install.tree import Tree
+from resctrl_hooks.core.install.units import MOUNT
+from resctrl_hooks.core.node.errors import HookError
+from resctrl_hooks.core.node.reconcile.release import Released
+from resctrl_hooks.core.rdt.report import ClassReport
+from resctrl_hooks.nri.install.nri import NRI
+from resctrl_hooks.observe.cli import diagnose
+from resctrl_hooks.observe.service import GUARD
+from resctrl_hooks.openshift.cli import machineconfig as machineconfig_module
+
+# install
+
+
+def manifest(*paths: str, roles: tuple[str, ...] = (), **more: Any) -> Manifest:
+    made = Manifest(**more)
+    made.files.update(dict(zip(paths, roles or ("module",) * len(paths), strict=True)))
+    return made
+
+
+@pytest.fixture
+def planned(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Return the options with which an installation is planned; it installs nothing."""
+    given: dict[str, Any] = {}
+
+    def plan(runtimes: tuple[str, ...], config: str, **options: Any) -> Any:
+        given.update(options, runtimes=runtimes, config=config)
+        payload = SimpleNamespace(version="1.2", folder="f")
+        return Plan(payload, [], {name: [] for name in runtimes}, config, options["python"], ["planned"])  # type: ignore[arg-type]
+
+    monkeypatch.setattr(install, "plan", plan)
+    monkeypatch.setattr(install, "install", lambda *_, **__: None)
+    monkeypatch.setattr(install, "read_manifest", always(None))
+    return given
+
+
+def installed(*words: str) -> Any:
+    return CliRunner().invoke(main, ["install", *words])
+
+
+def test_new_installation_has_the_defaults(planned: dict[str, Any], tmp_path: Path) -> None:
+    done = installed("--root", str(tmp_path), "--runtime", "crio")
+    assert done.exit_code == 0, done.output
+    assert planned["runtimes"] == ("crio",)
+    assert [planned[name] for name in ("python", "with_units", "earlier_units", "chosen", "history", "nfd")] == [
+        PYTHON,
+        True,
+        False,
+        [],
+        None,
+        False,
+    ]
+    assert done.stdout.splitlines() == [
+        "note: planned",
+        f"installed 1.2 for crio; `resctrl-hook doctor --root {tmp_path}` checks it",
+    ]
+
+
+@pytest.mark.parametrize(
+    "files, roles, expected",
+    [
+        ((), (), (False, False, [], False)),
+        ((f"{UNITS}/x",), (UNIT,), (True, False, [], False)),
+        ((f"{UNITS}/{MOUNT}",), (UNIT,), (True, True, [], False)),
+        ((f"{UNITS}/{NRI}",), (UNIT,), (True, False, ["nri"], False)),
+        (("/features",), (FEATURES,), (False, False, [], True)),
+    ],
+)
+def test_next_installation_is_as_before(
+    planned: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    files: tuple[str, ...],
+    roles: tuple[str, ...],
+    expected: tuple[object, ...],
+) -> None:
+    before = manifest(*files, roles=roles)
+    before.runtimes[:] = ["podman"]
+    before.python, before.config = "/opt/python", "/earlier.yaml"
+    monkeypatch.setattr(install, "read_manifest", always(before))
+    names = ("with_units", "earlier_units", "chosen", "nfd")
+    assert installed("--root", str(tmp_path), "--runtime", "crio").exit_code == 0
+    assert tuple(planned[name] for name in names) == expected
+    assert (planned["runtimes"], planned["python"], planned["config"]) == (
+        ("crio", "podman"),
+        "/opt/python",
+        "/earlier.yaml",
+    )
+    words = ("--python", "/p", "--no-units", "--nri", "--nfd", "--history")
+    assert installed("--root", str(tmp_path), *words).exit_code == 0
+    assert tuple(planned[name] for name in names) == (False, expected[1], ["nri"], True)
+    assert (planned["python"], planned["history"]) == ("/p", True)
+    assert installed("--root", str(tmp_path), "--units", "--no-nri", "--no-nfd").exit_code == 0
+    assert tuple(planned[name] for name in names) == (True, expected[1], [], False)
+    before.runtime_files["podman"] = [f"{UNITS}/{NRI}"]
+    assert installed("--root", str(tmp_path)).exit_code == 0
+    assert planned["chosen"] == []
+
+
+@pytest.mark.parametrize(
+    "error, text, code",
+    [
+        (InvalidConfigError([Problem("wrong", file="/c")]), "is invalid; not installed", 2),
+        (InvalidConfigError([Problem("wrong", file="/c")]), "error: /c: wrong\n", 2),
+        (RuntimeConfigError("bad toml"), "cannot read a runtime's configuration: bad toml; not installed", 1),
+        (OSError(13, "Permission denied", "/f"), "/f: Permission denied; not installed", 1),
+    ],
+)
+def test_impossible_plan_installs_nothing(
+    planned: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: Exception, text: str, code: int
+) -> None:
+    monkeypatch.setattr(install, "plan", raising(error))
+    monkeypatch.setattr(install, "install", lambda *_, **__: pytest.fail("was installed"))
+    done = installed("--root", str(tmp_path), "--runtime", "crio")
+    assert (done.exit_code, text in done.stderr) == (code, True), done.stderr
+
+
+def test_failed_installation_can_be_repeated(
+    planned: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(install, "install", raising(OSError(28, "No space left on device", "/f")))
+    done = installed("--root", str(tmp_path), "--runtime", "crio")
+    assert done.exit_code == 1
+    assert "/f: No space left on device; fix it and install again, or uninstall" in done.stderr
+
+
+def test_installation_needs_a_runtime_and_absolute_paths(planned: dict[str, Any], tmp_path: Path) -> None:
+    assert "no container runtime found" in installed("--root", str(tmp_path)).stderr
+    for folder in ("usr/bin", "usr/local/bin"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "usr/bin/crio").touch()
+    (tmp_path / "usr/local/bin/podman").touch()
+    assert installed("--root", str(tmp_path)).exit_code == 0
+    assert set(planned["runtimes"]) == {"crio", "podman"}
+    done = installed("--root", str(tmp_path), "--python", "python3")
+    assert (done.exit_code, "--python must be an absolute path on the host: python3" in done.stderr) == (2, True)
+    done = CliRunner().invoke(main, ["--config", "a.yaml", "install", "--root", str(tmp_path)])
+    assert (done.exit_code, "--config must be an absolute path on the host: a.yaml" in done.stderr) == (2, True)
+
+
+def test_plan_is_printed_in_the_order_of_writing(capsys: pytest.CaptureFixture[str]) -> None:
+    files = [
+        PlannedFile("/link", b"/target", LINK),
+        PlannedFile("/launch", b"12345", LAUNCHER, 0o755),
+        PlannedFile("/unit", b"123", UNIT),
+        PlannedFile("/hook", b"1", HOOK),
+    ]
+    todo = Plan(SimpleNamespace(folder="f"), files, {}, "/c", "/p", ["remark"])  # type: ignore[arg-type]
+    install._print(todo, live=True)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("0644       - manifest  ")
+    assert {"0755       5 launcher  /launch", "0644       3 unit      /unit", "   -       - link      /link"} <= set(
+        lines
+    )
+    assert lines[-1] == "note: remark"
+    assert sum("systemd reloads" in line for line in lines) == 1
+    assert [line.split()[2] for line in lines if " bytecode" in line] == ["bytecode", "bytecode"]
+    install._print(todo, live=False)
+    install._print(todo._replace(files=files[:2]), live=True)
+    assert "systemd reloads" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "with_units, runs, services, notes",
+    [
+        (True, True, [GUARD], []),
+        (True, False, [], ["systemd does not run here and cannot start the units"]),
+        (
+            True,
+            False,
+            [MOUNT, GUARD],
+            ["systemd does not run here and cannot start the units", "keep `resctrl-hook guard run` running"],
+        ),
+        (False, True, [], ["no units installed"]),
+    ],
+)
+def test_host_without_units_has_to_be_reconciled(
+    monkeypatch: pytest.MonkeyPatch, *, with_units: bool, runs: bool, services: list[str], notes: list[str]
+) -> None:
+    monkeypatch.setattr(systemd, "is_running", always(runs))
+    monkeypatch.setattr(install, "_found", always([]))
+    todo: Any = SimpleNamespace(files=[], registrations={}, config="/c.yaml", python="/p", services=services)
+    found = list(install._notes(todo, Tree("/"), with_units=with_units))
+    assert [one[: len(note)] for one, note in zip(found, notes, strict=True)] == notes
+    assert all("/c.yaml" in one for one in found[:1])
+
+
+def test_other_runtimes_that_read_the_folder_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(install, "_found", always(["crio", "podman", "containerd"]))
+    monkeypatch.setattr(install, "directories", lambda runtime, root: ["/b", "/a"])
+    files = [PlannedFile(f"/{folder}/{HOOK_NAME}", b"", HOOK) for folder in ("b", "a", "c")]
+    todo = Plan(None, files, {"crio": []}, "/c.yaml", "/p", [])  # type: ignore[arg-type]
+    found = list(install._notes(todo, Tree(str(tmp_path)), with_units=True))
+    assert [one.partition(",")[0] for one in found] == ["podman also reads /a", "podman also reads /b"]
+
+
+def test_runtime_that_has_not_looked_there_needs_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(install, "looks_past", lambda runtime, tree, folder: folder == "/b")
+    paths = {"crio": [f"/a/{HOOK_NAME}", f"/b/{HOOK_NAME}", "/b/other"], "podman": ["/b/other"]}
+    todo = Plan(None, [], paths, "", "", [])  # type: ignore[arg-type]
+    (line,) = install._restarts(todo, Tree("/"))
+    assert "/b" in line
+    assert "crio" in line
+
+
+# uninstall
+
+
+@pytest.fixture
+def removed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    calls: list[str] = []
+
+    def note(name: str) -> Any:
+        def called(*_: Any, release: Any = None, **__: Any) -> None:
+            calls.append(name)
+            if release:
+                release()
+
+        return called
+
+    for name in ("unregister", "remove_hooks", "uninstall"):
+        monkeypatch.setattr(uninstall, name, note(name))
+    monkeypatch.setattr(uninstall, "_end_records", lambda _, release: calls.append(f"records {release}"))
+    monkeypatch.setattr(uninstall, "find_effective", always(SimpleNamespace(settings="settings")))
+    monkeypatch.setattr(uninstall, "leave_to_machine_config", always(None))
+    monkeypatch.setattr(uninstall, "is_installed", always(value=True))
+    before = manifest()
+    before.runtimes[:] = ["crio", "podman"]
+    monkeypatch.setattr(uninstall, "read_manifest", always(before))
+    return calls
+
+
+@pytest.mark.parametrize(
+    "words, calls, said",
+    [
+        ([], ["uninstall", "records False"], "uninstalled\n"),
+        (["--release-groups"], ["uninstall", "records True"], "uninstalled\n"),
+        (["--root", "/image"], ["uninstall"], "uninstalled\n"),
+        (["--runtime", "crio"], ["unregister"], ""),
+        (["--runtime", "crio", "--runtime", "podman"], ["uninstall", "records False"], "uninstalled\n"),
+        (["--hooks-only"], ["remove_hooks"], ""),
+    ],
+)
+def test_uninstall_removes_what_is_asked(removed: list[str], words: list[str], calls: list[str], said: str) -> None:
+    done = CliRunner().invoke(main, ["uninstall", *words])
+    assert (done.exit_code, removed, done.stdout) == (0, calls, said), done.output
+
+
+@pytest.mark.parametrize(
+    "words, note",
+    [
+        ([], "note: the groups of running containers and {state} are kept\n"),
+        (["--release-groups"], "note: the groups of running containers and {state} are removed too\n"),
+        (["--hooks-only"], ""),
+    ],
+)
+def test_uninstall_dry_run_says_whether_records_stay(
+    removed: list[str], host: Host, monkeypatch: pytest.MonkeyPatch, words: list[str], note: str
+) -> None:
+    (host.state / "pods/key").mkdir(parents=True)
+    monkeypatch.setattr(uninstall, "find_effective", always(SimpleNamespace(settings=host.context().settings)))
+    monkeypatch.setattr(uninstall, "removed_paths", always([("/hook", "hook")]))
+    done = CliRunner().invoke(main, ["uninstall", "--dry-run", *words])
+    assert (done.exit_code, done.output) == (0, f"hook      /hook\n{note.format(state=host.state)}")
+    assert removed == []
+
+
+def test_uninstall_without_installation_ends_the_records(removed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uninstall, "is_installed", always(value=False))
+    done = CliRunner().invoke(main, ["uninstall"])
+    assert (removed, done.stdout) == (["records False"], "resctrl-hooks is not installed below /\n")
+    removed.clear()
+
+    monkeypatch.setattr(uninstall, "find_effective", raising(HookError("no settings")))
+    done = CliRunner().invoke(main, ["uninstall"])
+    assert removed == []
+    assert done.stderr == "warning: no settings; groups and records are kept\n"
+    done = CliRunner().invoke(main, ["uninstall", "--root", "/image", "--release-groups"])
+    assert done.exit_code == 2
+
+
+@pytest.mark.parametrize("named", ["", "/etc/resctrl-hooks/test.yaml", "/etc/other/config.yaml", "/etc/other.json"])
+@pytest.mark.parametrize("word", ["install", "uninstall"])
+def test_installation_of_a_machine_config_is_left_to_it(
+    planned: dict[str, Any], tmp_path: Path, word: str, named: str
+) -> None:
+    config = tmp_path / "etc/resctrl-hooks/config.json"
+    config.parent.mkdir(parents=True)
+    config.write_text('{"format": 1, "managedBy": "machineconfig"}')
+    words = ["--runtime", "crio"] if word == "install" else []
+    first = ["--config", named] if named else []
+    done = CliRunner().invoke(main, [*first, word, "--root", str(tmp_path), *words])
+    assert done.exit_code == 1
+    assert "cannot change this installation: /etc/resctrl-hooks/config.json belongs to a MachineConfig" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "error, text", [(OSError(13, "Permission denied", "/f"), "/f: Permission denied"), (HookError("busy"), "busy")]
+)
+def test_failed_removal_can_be_repeated(
+    removed: list[str], monkeypatch: pytest.MonkeyPatch, error: Exception, text: str
+) -> None:
+    monkeypatch.setattr(uninstall, "uninstall", raising(error))
+    monkeypatch.setattr("os.geteuid", always(0))
+    done = CliRunner().invoke(main, ["uninstall"])
+    assert (done.exit_code, f"{text}; fix it and uninstall again" in done.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("release, pods, stays", [(False, True, True), (False, False, False), (True, True, False)])
+def test_records_of_running_containers_stay(
+    host: Host, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *, release: bool, pods: bool,
+    stays: bool,
+) -> None:  # fmt: skip
+    context = host.context()
+    if pods:
+        (host.state / "pods/key").mkdir(parents=True)
+    done = Released()
+    done.keys[:], done.restored[:] = (["key"], []) if not stays else ([], ["MB of gold"])
+    monkeypatch.setattr(uninstall, "release_everything", always(done))
+    monkeypatch.setattr(uninstall, "restore_values", lambda _, found: found.restored.append("MB of gold"))
+    uninstall._end_records(context.settings, release=release)
+    kept = f"restored MB of gold\nthe groups of running containers and {context.settings.state_dir} are kept\n"
+    assert capsys.readouterr().out == (kept if stays else "released key\n")
+    done.problems[:] = ["one", "two"]
+    if not stays:
+        with pytest.raises(click.ClickException, match="one; two; fix it and uninstall again"):
+            uninstall._end_records(context.settings, release=release)
+
+
+# machineconfig
+
+
+@pytest.fixture
+def delivered(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    given: dict[str, Any] = {}
+
+    def delivery(settings: bytes, **options: Any) -> str:
+        given.update(options, settings=settings)
+        return "content"
+
+    entry = SimpleNamespace(mode=0o755, size=12, sha256="ab", path="/f")
+    monkeypatch.setattr(machineconfig_module, "delivery", delivery)
+    monkeypatch.setattr(machineconfig_module, "entries", always([entry]))
+    monkeypatch.setattr(machineconfig_module, "machine_config", lambda *all_: {"machine": [*map(str, all_)]})
+    monkeypatch.setattr(machineconfig_module, "butane", lambda *all_: {"butane": [*map(str, all_)]})
+    monkeypatch.setattr(machineconfig_module, "machine_config_problems", always([]))
+    return given
+
+
+def test_machineconfig_is_rendered_with_its_options(delivered: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    done = CliRunner().invoke(main, ["machineconfig"])
+    assert done.exit_code == 0, done.output
+    assert "machine:" in done.stdout
+    defaults = {"mount": True, "mount_options": "", "python": PYTHON, "nri": False, "archive": True}
+    assert delivered == {**defaults, "settings": b'{"format": 1, "managedBy": "machineconfig"}\n'}
+    words = [
+        "--no-mount",
+        "--mount-options",
+        "cdp",
+        "--python",
+        "/p",
+        "--nri",
+        "--butane",
+        "--kernel-argument",
+        "rdt=cmt",
+    ]
+    done = CliRunner().invoke(main, ["machineconfig", "--role", "infra", *words])
+    assert "butane:" in done.stdout
+    assert "infra" in done.stdout
+    assert "rdt=cmt" in done.stdout
+    given = [delivered[name] for name in ("mount", "mount_options", "python", "nri", "archive")]
+    assert given == [False, "cdp", "/p", True, False]
+    assert CliRunner().invoke(main, ["machineconfig", "--list"]).stdout == "0755      12 ab /f\n"
+    monkeypatch.setattr(machineconfig_module, "machine_config_problems", always(["too large", "no"]))
+    done = CliRunner().invoke(main, ["machineconfig"])
+    assert (done.exit_code, done.stdout, "too large; no" in done.stderr) == (2, "", True)
+
+
+def test_machineconfig_refuses_wrong_options(delivered: dict[str, Any], tmp_path: Path) -> None:
+    for words, text in ((["--role", "a b"], "a b"), (["--python", "python3"], "--python must be an absolute path")):
+        done = CliRunner().invoke(main, ["machineconfig", *words])
+        assert (done.exit_code, text in done.stderr) == (2, True)
+    assert "nodeDisruptionPolicy" in CliRunner().invoke(main, ["machineconfig", "--policy"]).stdout
+    path = tmp_path / "c.yaml"
+    path.write_text("namespaces: 5\n")
+    done = CliRunner().invoke(main, ["--config", str(path), "machineconfig"])
+    assert (done.exit_code, done.stderr.count(str(path))) == (2, 2), "the problem and the result"
+    assert f"{path} is invalid; not rendered" in done.stderr
+    path.write_text("namespaces: [shop]\n")
+    assert CliRunner().invoke(main, ["--config", str(path), "machineconfig"]).exit_code == 0
+    assert json.loads(delivered["settings"])["namespaces"] == ["shop"]
+
+
+# explain
+
+
+def explanation(**more: Any) -> Explanation:
+    values = {"stage": "createRuntime", "container": "c1", "status": "created", "pid": 5, "process": "lives"}
+    return Explanation(**{**values, "settings": "the defaults", "outcome": "starts", **more})
+
+
+@pytest.mark.parametrize(
+    "more, first",
+    [
+        ({}, "createRuntime of container c1 (status created, process 5)"),
+        ({"process": "gone"}, "createRuntime of container c1 (status created, process 5 has ended)"),
+        (
+            {"stage": "poststop", "status": "stopped", "process": "none"},
+            "poststop of container c1 (status stopped, no process)",
+        ),
+        (
+            {"stage": "poststop", "status": "running"},
+            "poststop of container c1 (evaluated as stopped; the state's status is running, process 5)",
+        ),
+    ],
+)
+def test_first_line_of_explain_has_stage_and_status(
+    capsys: pytest.CaptureFixture[str], more: dict[str, Any], first: str
+) -> None:
+    explain_module._print(explanation(**more))
+    assert capsys.readouterr().out.splitlines() == [first, "settings: the defaults", "steps: none", "outcome: starts"]
+
+
+def test_explain_prints_workload_steps_and_notes(capsys: pytest.CaptureFixture[str]) -> None:
+    steps = [
+        StepModel("monitoring", "join", {}, "always", "/r/g", "exists"),
+        StepModel("memory", "limit", {"a": 1}, "class\x1b"),
+        StepModel("rdt", "skip", {}, "no class"),
+        StepModel("oom", "score", {}, "why"),
+    ]
+    workload = {"key": "k", "keyOf": "pod", "pod": "web", "namespace": ""}
+    explain_module._print(explanation(workload=workload, steps=steps, notes=["a note"]))
+    assert capsys.readouterr().out.splitlines()[2:] == [
+        "  key: k (the pod's)",
+        "  pod: web",
+        "steps:",
+        "  - monitoring: join (always)",
+        "      where: /r/g; exists",
+        "  - memory: limit (class\\x1b)",
+        '      with: {"a": 1}',
+        "  - rdt: skipped: no class",
+        "  - oom: score (why)",
+        "note: a note",
+        "outcome: starts",
+    ]
+
+
+def test_explain_of_a_pod_and_of_a_state_are_different_calls(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    for option in ("--stage", "--bundle"):
+        done = run(host, "explain", "web", option, "poststop")
+        assert (done.exit_code, "are for a container state on stdin" in done.output) == (2, True)
+    given: list[Any] = []
+
+    def explain(data: bytes, *_: Any, **more: Any) -> Explanation:
+        given[:] = [data, more]
+        return explanation()
+
+    monkeypatch.setattr(explain_module, "explain", explain)
+    assert run(host, "explain", "--stage", "poststop", "--bundle", "/b", data="state").exit_code == 0
+    assert given == [b"state", {"stage": "poststop", "bundle": "/b"}]
+    assert json.loads(run(host, "explain", "-o", "json", data="x").stdout)["items"][0]["exitCode"] == 0
+    assert given[1] == {"stage": "", "bundle": ""}
+
+
+def test_explain_of_a_pod_names_the_next_command(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    from resctrl_hooks.core.doctor.ungrouped import PodExplanation  # noqa: PLC0415  # what the command imports then
+
+    found = PodExplanation(namespace="shop", pod="web", key="k", reason="waiting", text="no RMID", next_command="list")
+    monkeypatch.setattr("resctrl_hooks.core.doctor.ungrouped.explain_pod", always(found))
+    assert run(host, "explain", "web").stdout.splitlines() == ["shop/web: waiting", "  no RMID", "next: list"]
+    assert json.loads(run(host, "explain", "web", "-o", "json").stdout)["items"][0]["next"] == "list"
+    found.next_command = ""
+    assert run(host, "explain", "web").stdout.splitlines() == ["shop/web: waiting", "  no RMID"]
+    host.config.write_text("damaged")
+    assert run(host, "explain", "web").exit_code == 2
+
+
+# diagnose
+
+
+class _Session:
+    """A session with three pods, two of them with a baseline; one is slowed."""
+
+    def __init__(self, log: list[Any]) -> None:
+        self.log = log
+        self.live = SimpleNamespace(has_baseline=lambda key: key != "c")
+
+    def sample(self, seconds: float, keys: list[str]) -> None:
+        self.log.append((seconds, keys))
+
+    def pods(self) -> list[str]:
+        return ["a", "b", "c"]
+
+    def diagnoses(self, keys: list[str]) -> list[Any]:
+        return [diagnosis(name=key, key=key, verdict="slowed" if key == "a" else "normal") for key in keys]
+
+    def normal_cost(self, key: str) -> dict[str, float]:
+        return {"perf": 2.0}
+
+
+@pytest.fixture
+def sampled(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    log: list[Any] = []
+    monkeypatch.setattr(diagnose, "Session", lambda *_: contextlib.nullcontext(_Session(log)))
+    monkeypatch.setattr(diagnose, "find", lambda _, what: what)
+    return log
+
+
+@pytest.mark.parametrize(
+    "words, call, names",
+    [
+        ([], (60.0, []), ["a"]),
+        (["--for", "5s"], (5.0, []), ["a"]),
+        (["b", "a", "b"], (60.0, ["b", "a"]), ["b", "a"]),
+    ],
+)
+def test_diagnose_prints_named_or_slowed_pods(
+    host: Host, sampled: list[Any], words: list[str], call: Any, names: list[str]
+) -> None:
+    found = json.loads(run(host, "diagnose", *words, "-o", "json").stdout)
+    assert sampled == [call]
+    assert [one["name"] for one in found["items"]] == names
+    assert (found["pods"], found["withBaseline"]) == (2 if "b" in words else 3, 2)
+    text = run(host, "diagnose", *words).stdout
+    assert [line.partition(":")[0] for line in text.splitlines() if not line.startswith("  ") and line] == names
+    assert ("\n\n" in text) == (len(names) > 1)
+
+
+def test_diagnose_without_slowed_pods_counts_them(
+    host: Host, sampled: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_Session, "diagnoses", lambda _, keys: [diagnosis(verdict="normal") for _ in keys])
+    assert run(host, "diagnose").stdout.startswith("no pod is slowed; 2 of 3 pods have a baseline; ")
+
+
+def test_experiment_is_part_of_the_diagnosis(host: Host, sampled: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Any] = []
+
+    def experiment(context: Any, key: str, normal: Any, *, told: bool) -> list[Any]:
+        given.append((key, normal, told))
+        return [effect("bronze", 1.0, 0.8, 1.5, 1.0, -0.35, -0.4, -0.3)]
+
+    monkeypatch.setattr(diagnose, "_experiment", experiment)
+    done = run(host, "diagnose", "a", "--experiment")
+    assert "Experiment for a, in cycles:" in done.stdout
+    (item,) = json.loads(run(host, "diagnose", "a", "--experiment", "-o", "json").stdout)["items"]
+    assert [one["class"] for one in item["experiments"]] == ["bronze"]
+    assert given == [("a", {"perf": 2.0}, True), ("a", {"perf": 2.0}, False)]
+
+
+@pytest.mark.parametrize(
+    "pod, cgroups",
+    [
+        (SimpleNamespace(key="k", cgroup="/pod", living=[], classes=[""]), ["/pod"]),
+        (SimpleNamespace(key="k", cgroup="", living=[SimpleNamespace(cgroup="/c")], classes=[""]), ["/c"]),
+    ],
+)
+def test_experiment_measures_the_pods_cgroups(monkeypatch: pytest.MonkeyPatch, pod: Any, cgroups: list[str]) -> None:
+    given: list[Any] = []
+
+    def begin(_: Any, *all_: Any) -> Any:
+        given.extend(all_)
+        proofs = [SimpleNamespace(name="bronze"), SimpleNamespace(name="silver")]
+        trial = SimpleNamespace(evidence=SimpleNamespace(method="perf"), run=lambda: proofs)
+        return contextlib.nullcontext(trial)
+
+    monkeypatch.setattr(diagnose, "pod_of", always(pod))
+    monkeypatch.setattr(diagnose, "Experiment", begin)
+    monkeypatch.setattr(diagnose, "UNITS", {"perf": "cycles"})
+    monkeypatch.setattr(diagnose, "effect_of_class", lambda proof, unit, normal: (proof.name, unit, normal))
+    node: Any = None
+    found: list[Any] = [*diagnose._experiment(node, "k", {"perf": 2.0}, told=False)]
+    assert found == [
+        ("bronze", "cycles", 2.0),
+        ("silver", "cycles", 2.0),
+    ]
+    assert given[:3] == ["k", cgroups, [""]]
+    found = [*diagnose._experiment(node, "k", None, told=True)]
+    assert found[0] == ("bronze", "cycles", None)
+
+
+# rdt
+
+
+def report(name: str, state: Any, **more: Any) -> ClassReport:
+    values = {"mode": "shareable", "tasks": 3, "schemata": {"MB": {"0": "100", "1": "50"}, "L3": {"0": "f"}}}
+    return ClassReport.model_validate({**values, "name": name, "state": state, **more})
+
+
+def printed(reports: list[ClassReport], capsys: pytest.CaptureFixture[str], **more: Any) -> tuple[int, list[str]]:
+    code = 0
+    try:
+        rdt._print(reports, "table", **more)
+    except SystemExit as error:
+        code = int(str(error.code))
+    return code, [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+
+
+@pytest.mark.parametrize(
+    "states, more, code, last",
+    [
+        (["as declared"], {}, 0, ""),
+        (["as declared", "differs"], {}, 1, ""),
+        (["missing"], {"changes": True, "dry_run": True}, 0, "would create gold0; nothing written"),
+        (
+            ["missing", "differs"],
+            {"changes": True, "dry_run": True},
+            0,
+            "would create gold0, change gold1; nothing written",
+        ),
+        (["as declared"], {"changes": True, "dry_run": True}, 0, "nothing would change"),
+        (
+            ["impossible", "missing"],
+            {"changes": True, "dry_run": True},
+            1,
+            "nothing written: some changes are not possible",
+        ),
+        (["impossible"], {"changes": True}, 1, "nothing written: some changes are not possible"),
+        (["missing"], {"changes": True}, 1, ""),
+        ([], {}, 0, "No declared RDT classes."),
+    ],
+)
+def test_classes_have_their_result_and_status(
+    capsys: pytest.CaptureFixture[str], states: list[str], more: dict[str, Any], code: int, last: str
+) -> None:
+    reports = [report(f"gold{number}", state) for number, state in enumerate(states)]
+    found, lines = printed(reports, capsys, **more)
+    assert found == code
+    assert lines[-1] == last if last else lines[-1].startswith("gold")
+
+
+def test_units_declarations_and_held_values_follow_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+    one = report(
+        "gold",
+        "as declared",
+        units={"MB": "per cent", "L3": "masks"},
+        declared={"MB": ["50%", "2GBps"], "L3": {"0": "f", "1": ["a", 5]}},
+        held={1: 100, 0: 90},
+        owner="the guard",
+        problems=["a problem"],
+        notes=["a note"],
+        planned=["MB:0=1"],
+        done=["created"],
+    )
+    two = report("silver", "not declared", units={"MB": "per cent"}, declared={"MB": 50})
+    _, lines = printed([one, two], capsys)
+    assert lines[1].split() == ["gold", "as", "declared", "shareable", "3", "MB:0=100;1=50", "L3:0=f"]
+    assert lines[3:] == [
+        "L3 is in masks",
+        "MB is in per cent",
+        "gold: L3 is declared as 0=f, 1=a or 5",
+        "gold: MB is declared as 50% or 2GBps",
+        "gold: the guard holds MB of domain 0 below the declared 90",
+        "gold: the guard holds MB of domain 1 below the declared 100",
+        "gold: would write MB:0=1",
+        "gold: created",
+        "gold: a problem",
+        "gold: a note",
+    ]
+    _, lines = printed([one], capsys, changes=True)
+    assert lines[2] == "gold: would write MB:0=1"

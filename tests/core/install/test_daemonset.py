@@ -1,0 +1,224 @@
+"""The DaemonSets: well-formed; installing on a host and leaving nothing there; serving metrics with few rights."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from core.install.daemonsets import CONTRIB, daemonset, metrics_container
+from core.install.staged import CONFIG, HOOKS, files, given, install
+from resctrl_hooks import Monitor, __version__
+from resctrl_hooks.core.install.paths import LAUNCH
+from resctrl_hooks.core.install.pod import VARIABLE
+from resctrl_hooks.core.install.unit_files import ENABLED
+from resctrl_hooks.core.install.units import EXEC
+from resctrl_hooks.core.node.ledger import TOTALS
+from resctrl_hooks.core.node.names import RESCTRL_ROOT, STATE_DIR
+from resctrl_hooks.core.node.settings import DEFAULT_CONFIG
+
+NSENTER = """
+echo "$*" >>{told}
+case "$*" in
+*launch.py*) # the node's own code, which lies below a folder here
+  shift 4
+  exec $(echo "$*" | sed "s# /usr/local# $HOST/usr/local#; s# /etc# $HOST/etc#") ;;
+esac
+"""
+"""Replaces the host's nsenter, and records the calls."""
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Path:
+    """Return the image's programs, and an nsenter that records its calls on the host."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    scripts = {
+        "nsenter": NSENTER.format(told=tmp_path / "nsenter"),
+        "resctrl-hook": f'exec {sys.executable} -m resctrl_hooks "$@"\n',
+    }
+    for name, script in scripts.items():
+        (folder / name).write_text(f"#!/bin/sh\n{script}")
+        (folder / name).chmod(0o755)
+    return folder
+
+
+def run(
+    name: str, host: Path, programs: Path, tmp_path: Path, *, killed_before: int = -1, deleted_before: int = -1
+) -> None:
+    (container,) = daemonset(name)["spec"]["initContainers"]
+    shell, options, script = container["command"]
+    (tmp_path / "config.yaml").write_text(CONFIGURED.format(host=tmp_path))
+    script = script.replace(" /config/config.yaml", f" {tmp_path}/config.yaml")
+    for step, event in ((killed_before, f"exit {KILLED}"), (deleted_before, "kill -TERM $$")):
+        if step >= 0:
+            lines = script.splitlines()
+            lines.insert(steps(script)[step], event)
+            script = "\n".join(lines)
+    environment = {"HOST": str(host), "PATH": f"{programs}:{os.environ['PATH']}"}
+    done = subprocess.run([shell, options, script], env=environment, check=False, capture_output=True, text=True)
+    assert done.returncode == (0 if killed_before < 0 else KILLED), done.stderr
+
+
+KILLED = 99
+UID = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
+CONFIGURED = """\
+namespaces: [shop]
+resctrlPath: {host}/resctrl
+stateDir: {host}/run/resctrl-hooks
+"""
+
+
+def steps(script: str) -> list[int]:
+    """Return the lines at which a script's commands begin; a condition is one command."""
+    lines = enumerate(script.splitlines())
+    return [number for number, line in lines if line and line[0] not in " #" and line != "fi"]
+
+
+def told(tmp_path: Path) -> list[str]:
+    """Return the calls on the host so far, and forget them."""
+    lines = (tmp_path / "nsenter").read_text().splitlines()
+    (tmp_path / "nsenter").unlink()
+    return [line.partition(" -- ")[2] for line in lines]
+
+
+def ours(host: Path) -> set[str]:
+    return {name for name in files(host) if "resctrl" in name}
+
+
+RESET = ["systemctl daemon-reload", "systemctl reset-failed resctrl-hooks-*"]
+REMOVAL = steps(daemonset("remove.yaml")["spec"]["initContainers"][0]["command"][2])
+
+
+def test_installer_installs_keeps_and_removes(tmp_path: Path, programs: Path) -> None:
+    host = tmp_path / "host"
+    given(host, "usr/bin/crio")
+    (host / "etc").mkdir()
+    before = files(host)
+    run("resctrl-hooks.yaml", host, programs, tmp_path)
+    assert {HOOKS, CONFIG} <= files(host)
+    assert "shop" in (host / "etc/resctrl-hooks/config.json").read_text()
+    calls = told(tmp_path)
+    assert calls[0] == "systemctl daemon-reload"
+    installed = [unit for unit in ENABLED if (host / "etc/systemd/system" / unit).exists()]
+    assert EXEC in installed
+    assert [unit for unit in ENABLED if unit in " ".join(calls)] == installed
+
+    config = host / CONFIG.lstrip("/")
+    first = config.stat()
+    run("resctrl-hooks.yaml", host, programs, tmp_path)  # a rollout
+    assert (config.stat().st_ino, config.stat().st_mtime_ns) == (first.st_ino, first.st_mtime_ns)
+    config.write_text("namespaces: [other]\n")
+    run("resctrl-hooks.yaml", host, programs, tmp_path)
+    assert "shop" in config.read_text()
+
+    told(tmp_path)
+    run("remove.yaml", host, programs, tmp_path)
+    stop, release, *others = told(tmp_path)
+    assert (stop, others) == ("systemctl stop resctrl-hooks-*", RESET)
+    assert release.endswith("launch.py --config /etc/resctrl-hooks/config.yaml release")
+    assert ours(host) == set()
+    assert files(host) - {"/etc", "/run"} <= before
+
+
+@pytest.mark.parametrize("step", [1, 2, 4])
+def test_installation_is_completed_if_its_pod_is_deleted_meanwhile(tmp_path: Path, programs: Path, step: int) -> None:
+    run("resctrl-hooks.yaml", tmp_path / "host", programs, tmp_path, deleted_before=step)
+    assert (tmp_path / "host" / HOOKS.lstrip("/")).exists()
+    assert any(call.startswith("systemctl restart resctrl-hooks-reconcile.timer") for call in told(tmp_path))
+
+
+def test_removal_killed_before_each_step_is_completed_by_retry(tmp_path: Path, programs: Path) -> None:
+    host, installed, resctrl = tmp_path / "host", tmp_path / "installed", tmp_path / "resctrl"
+    (host / "etc").mkdir(parents=True)
+    run("resctrl-hooks.yaml", host, programs, tmp_path)
+    shutil.copytree(host, installed, symlinks=True)
+    for step in range(len(REMOVAL)):
+        shutil.rmtree(host)
+        shutil.copytree(installed, host, symlinks=True)
+        for folder in ("mon_groups/foreign", "info"):
+            (resctrl / folder).mkdir(parents=True, exist_ok=True)
+        Monitor(str(resctrl), state_dir=str(tmp_path / "run/resctrl-hooks")).ensure_group(UID)
+        run("remove.yaml", host, programs, tmp_path, killed_before=step)
+        assert (host / LAUNCH.lstrip("/")).exists() or not (resctrl / "mon_groups" / UID).exists(), step
+        run("remove.yaml", host, programs, tmp_path)
+        assert ours(host) == set()
+        assert [path.name for path in (resctrl / "mon_groups").iterdir()] == ["foreign"]
+        assert not (tmp_path / "run/resctrl-hooks").exists()
+        assert told(tmp_path)[-2:] == RESET
+
+
+def test_unit_of_another_version_is_stopped(tmp_path: Path, programs: Path) -> None:
+    (tmp_path / "host").mkdir()
+    nsenter = programs / "nsenter"
+    listed = (
+        "resctrl-hooks-later.service not-found active running a\nresctrl-hooks-exec.service loaded active running b"
+    )
+    nsenter.write_text(
+        f"{nsenter.read_text()}case $* in *list-units*) echo '{listed}' ;; *reset-failed*) exit 1 ;; esac\n"
+    )
+    run("resctrl-hooks.yaml", tmp_path / "host", programs, tmp_path)
+    assert [call for call in told(tmp_path) if " stop " in call] == ["systemctl stop resctrl-hooks-later.service"]
+
+
+def test_manifests_of_another_version_are_reported_on_a_running_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given(tmp_path, "run/systemd/system/x")
+    for manifests, warns in ((__version__, False), ("0.3.0", True)):
+        monkeypatch.setenv(VARIABLE, manifests)
+        assert ("warning: the DaemonSet's manifests are of version" in install(tmp_path)) is warns
+    (container,) = daemonset("resctrl-hooks.yaml")["spec"]["initContainers"]
+    assert {"name": VARIABLE, "value": __version__} in container["env"]
+
+
+@pytest.mark.parametrize("name", ["resctrl-hooks.yaml", "remove.yaml"])
+def test_only_the_installer_is_privileged(name: str) -> None:
+    spec = daemonset(name)["spec"]
+    assert spec["hostPID"] is True
+    assert [container["securityContext"].get("privileged") for container in spec["initContainers"]] == [True]
+    (container,) = spec["containers"]
+    context = container["securityContext"]
+    assert (context["capabilities"], context["seccompProfile"]) == ({"drop": ["ALL"]}, {"type": "RuntimeDefault"})
+    assert not {"privileged", "volumeMounts"} & {*context, *container}
+
+
+@pytest.mark.parametrize("name", ["resctrl-hooks.yaml", "remove.yaml"])
+def test_deleted_pod_ends_with_0(name: str) -> None:
+    (container,) = daemonset(name)["spec"]["containers"]
+    with subprocess.Popen(container["command"], start_new_session=True) as process:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        try:
+            while not children.read_text():  # it sleeps, so its trap is set
+                assert process.poll() is None
+            process.terminate()
+            assert process.wait() == 0
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)  # the sleep, which ends with the pod's container
+
+
+# Metrics
+
+
+def test_pod_monitor_selects_metrics_pods_which_wait_for_resctrl() -> None:
+    monitor = yaml.safe_load((CONTRIB / "prometheus/podmonitor.yaml").read_text())
+    container, paths = metrics_container()
+    volumes = {volume["name"]: volume["hostPath"] for volume in daemonset("metrics.yaml")["spec"]["volumes"]}
+    # The kubelet sets up only volumes that a container mounts: the pod waits until resctrl is mounted.
+    mounted = [volumes[mount["name"]] for mount in container["volumeMounts"]]
+    assert {"path": f"{RESCTRL_ROOT}/info", "type": "Directory"} in mounted
+    assert monitor["spec"]["selector"]["matchLabels"] == daemonset("metrics.yaml")["metadata"]["labels"]
+    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+    assert endpoint["honorLabels"] is True
+    assert [(port["name"], port["containerPort"]) for port in container["ports"]] == [(endpoint["port"], 9777)]
+    assert sorted(paths.values()) == [
+        os.path.dirname(DEFAULT_CONFIG),
+        STATE_DIR,
+        f"{STATE_DIR}/{TOTALS}",
+        RESCTRL_ROOT,
+        f"{RESCTRL_ROOT}/info",
+    ]

@@ -1,0 +1,131 @@
+"""The modules that a host gets: those of the houses that it needs, and those that these import."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from conftest import Host
+
+from resctrl_hooks.core.install.houses import missing, needed
+from resctrl_hooks.core.install.manifest import Manifest
+from resctrl_hooks.core.install.payload import payload
+from resctrl_hooks.core.node.feature_table import FEATURES
+from resctrl_hooks.core.node.ledger import Ledger
+from resctrl_hooks.core.node.parts import PARTS
+from resctrl_hooks.core.node.settings import Settings
+
+if TYPE_CHECKING:
+    from resctrl_hooks.core.node.records import StepRecord
+
+
+@pytest.mark.parametrize("features", [[*FEATURES], []])
+def test_modules_without_sampling_have_all_their_imports(tmp_path: Path, host: Host, features: list[str]) -> None:
+    modules = payload(["placement"], features=features).modules
+    for room in ("placement/", "memtierd/", "blockio.py", "scheduling.py", "memory.py"):
+        assert bool(features) == any(path.startswith(f"node/features/{room}") for path in modules)
+    assert "observe/node/guard/lease.py" in modules, "reconcile restores the values of a guard that has ended"
+    assert (
+        not {"observe/node/guard/guard.py", "observe/node/history/store.py", "observe/node/sampler/process.py"}
+        & modules.keys()
+    )
+    packages = {f"{parent}/__init__.py" for path in modules for parent in Path(path).parents}
+    assert packages & payload(["observe", "placement"]).modules.keys() <= modules.keys()
+    for path, data in modules.items():
+        (tmp_path / "half" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "half" / path).write_bytes(data)
+    names = [path.removesuffix(".py").replace("/", ".") for path in modules if not path.endswith("__init__.py")]
+    names = [name for name in names if name != "core.node.launch"]  # it is a script
+    script = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\nfor name in {names!r}: __import__('half.' + name)"
+    done = subprocess.run([sys.executable, "-I", "-B", "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    launch = [sys.executable, "-I", "-S", "-B", str(tmp_path / "half/node/launch.py"), "--config", str(host.config)]
+    done = subprocess.run([*launch, "reconcile"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_all_modules_are_the_default() -> None:
+    paths = payload().modules.keys()
+    assert {
+        "nri/node/plugin.py",
+        "observe/node/sampler/process.py",
+        "placement/node/request.py",
+        "core/node/launch.py",
+    } <= paths
+    assert list(paths) == sorted(paths)
+    assert {path for path in paths if "__pycache__" in path or not path.endswith(".py")} == set()
+    of_plugin = paths - payload(["observe", "placement"]).modules.keys()
+    assert {path for path in paths if path.startswith("nri/")} <= of_plugin
+    assert "core/node/reconcile/completion.py" in of_plugin, "only the plugin imports it"
+
+
+def test_modules_with_sampling_are_all() -> None:
+    whole, less = payload(["observe", "placement"]).modules, payload(["placement"]).modules
+    of_sampling = whole.keys() - less.keys()
+    assert {path.split("/")[1] for path in of_sampling} > {"sampler", "guard", "history", "slowdown", "snapshot"}
+    assert "observe/node/resident.py" in of_sampling, "only the residents of the sampling process import it"
+    assert (
+        not {"core/node/watch/command.py", "core/node/reconcile/command.py", "core/node/reconcile/release.py"}
+        & of_sampling
+    )
+    assert all(ast.parse(data) for data in whole.values())
+
+
+def test_default_installation_has_code_of_core_only(tmp_path: Path) -> None:
+    houses = needed(Settings(), root=str(tmp_path))
+    assert houses == []
+    paths = payload(houses).modules.keys()
+    assert len(paths) < 0.62 * len(payload().modules)
+    assert [path for path in paths if path.startswith(("nri/", "placement/node/", "observe/node/sampler/"))] == []
+    assert {f"node/features/{name}.py" for name in ("memory", "memtierd/feature", "blockio")} <= paths
+
+
+@pytest.mark.parametrize(
+    "settings, house",
+    [
+        ({"history": {"enabled": True}}, "observe"),
+        ({"slowdown": {"enabled": True}}, "observe"),
+        ({"rdt": {"guard": {"mode": "observe"}}}, "observe"),
+        ({"placement": {"enabled": True}}, "placement"),
+    ],
+)
+def test_house_that_settings_need_is_installed(settings: dict[str, Any], house: str) -> None:
+    assert needed(Settings(settings)) == [house]
+    assert needed(Settings(settings), ["nri"]) == [house, "nri"]
+
+
+def test_house_with_changes_on_the_node_stays_installed(tmp_path: Path) -> None:
+    settings = Settings({"stateDir": "/state"})
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state/placement.cpus").touch()
+    assert needed(settings, root=str(tmp_path)) == ["placement"]
+    (tmp_path / "state/placement.cpus").unlink()
+    assert needed(settings, root=str(tmp_path)) == []
+
+
+def test_house_with_steps_in_a_record_stays_installed(tmp_path: Path) -> None:
+    settings = Settings({"stateDir": "/state"})
+    ledger = Ledger(str(tmp_path / "state"))
+    ledger.prepare()
+    steps: list[StepRecord] = [{"feature": "placement", "action": "set", "needs": {"request": {}}}]
+    ledger.write_member("pod", "c1", {"id": "c1", "key": "pod", "boot": "", "steps": steps})
+    assert needed(settings, root=str(tmp_path)) == ["placement"]
+
+
+def test_house_that_an_installation_lacks_is_named() -> None:
+    settings = Settings({"placement": {"enabled": True}})
+    assert missing(Manifest(houses=["observe"]), settings) == ["placement"]
+    assert missing(Manifest(houses=["placement"]), settings) == []
+    assert missing(Manifest(), settings) == [], "an earlier version installed all"
+
+
+def test_parts_of_all_houses_are_in_one_module(tmp_path: Path) -> None:
+    modules = payload().modules
+    assert not any(path.startswith("node/houses/") for path in modules)
+    shipped: dict[str, Any] = {}
+    exec(modules["core/node/parts.py"].decode().replace("from .part", "from resctrl_hooks.core.node.part"), shipped)
+    plain: Any = [{**part, "features": {k: vars(row) for k, row in part.get("features", {}).items()}} for part in PARTS]
+    for part, expected in zip(shipped["PARTS"], plain, strict=True):
+        assert {**part, "features": {k: vars(row) for k, row in part.get("features", {}).items()}} == expected

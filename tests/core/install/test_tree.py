@@ -1,0 +1,210 @@
+"""Single files of a host or image: written, linked and removed, and what does not exist."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from core.install.staged import given
+from resctrl_hooks.core.install.manifest import Manifest, read_manifest
+from resctrl_hooks.core.install.paths import MANIFEST, PYTHON
+from resctrl_hooks.core.install.programs import failure, output
+from resctrl_hooks.core.install.tree import Tree
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Tree:
+    return Tree(f"{tmp_path}/")
+
+
+def test_missing_file_has_no_content_and_missing_folder_no_names(tree: Tree, tmp_path: Path) -> None:
+    given(tmp_path, "a")
+    assert [tree.read("/b"), tree.read("/a/b"), tree.read("/c/b")] == [None] * 3
+    assert [tree.names("/b"), tree.names("/a")] == [[], []]
+    assert (tree.read("/a"), tree.names("/")) == (b"", ["a"])
+
+
+def test_fifo_is_refused_without_waiting(tree: Tree, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a")
+    with pytest.raises(OSError, match="not a regular file: remove it"):
+        tree.write("/a", b"", 0o644)
+
+
+def test_names_are_sorted(tree: Tree, tmp_path: Path) -> None:
+    for name in ("b", "c", "a"):
+        given(tmp_path, f"d/{name}")
+    assert tree.names("/d") == ["a", "b", "c"]
+
+
+def test_dangling_link_exists(tree: Tree, tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("nothing")
+    assert (tree.exists("/a"), tree.exists("/b")) == (True, False)
+
+
+@pytest.mark.parametrize(
+    "before, changes",
+    [
+        (lambda path: path.write_text("x"), True),
+        (lambda path: path.write_text("text"), True),  # with another mode
+        (lambda path: (path.write_text("text"), path.chmod(0o644)), False),
+        (lambda path: (path.write_text("text"), path.chmod(0o4644)), True),
+        (lambda path: (path.with_name("b").write_text("text"), path.with_name("b").chmod(0o644), path.symlink_to("b")),
+         True),
+        (lambda _: None, True),
+    ],
+)  # fmt: skip
+def test_file_is_replaced_if_its_content_mode_or_kind_differs(
+    tree: Tree, tmp_path: Path, before: Callable[[Path], object], changes: bool
+) -> None:
+    umask = os.umask(0o077)
+    try:
+        before(tmp_path / "a")
+    finally:
+        os.umask(umask)
+    assert tree.write("/a", b"text", 0o644) is changes
+    found = (tmp_path / "a").lstat()
+    assert (found.st_mode, (tmp_path / "a").read_text()) == (0o100644, "text")
+    assert tree.write("/a", b"text", 0o644) is False
+
+
+def test_link_is_created_and_replaced(tree: Tree, tmp_path: Path) -> None:
+    for target in ("/one", "/two"):
+        tree.link("/a", target)
+        inode = (tmp_path / "a").lstat().st_ino
+        tree.link("/a", target)
+        assert ((tmp_path / "a").lstat().st_ino, os.readlink(tmp_path / "a")) == (inode, target)
+    given(tmp_path, "file", "text")
+    tree.link("/file", "/one")
+    assert os.readlink(tmp_path / "file") == "/one"
+
+
+def test_missing_folders_are_outermost_first_and_created_with_their_mode(tree: Tree, tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    assert tree.missing_folders("/a/b/c/file") == ["/a/b", "/a/b/c"]
+    assert tree.missing_folders("/a/file") == tree.missing_folders("/file") == []
+    umask = os.umask(0o077)
+    try:
+        tree.make_folder("/a/b")
+    finally:
+        os.umask(umask)
+    assert (tmp_path / "a/b").stat().st_mode & 0o777 == 0o755
+    (tmp_path / "a/b").chmod(0o700)
+    tree.make_folder("/a/b")
+    assert (tmp_path / "a/b").stat().st_mode & 0o777 == 0o700, "an existing folder keeps its mode"
+
+
+def test_removal_says_whether_it_existed(tree: Tree, tmp_path: Path) -> None:
+    given(tmp_path, "a/file")
+    (tmp_path / "a/empty").mkdir()
+    assert [tree.remove_folder("/a"), tree.remove_folder("/a/empty"), tree.remove_folder("/a/empty")] == [
+        False,
+        True,
+        False,
+    ]
+    assert [tree.remove("/a/file"), tree.remove("/a/file"), tree.remove("/missing/file")] == [True, False, False]
+    given(tmp_path, "b")
+    assert tree.remove("/b/file") is False
+
+
+def test_whole_folder_is_removed_and_links_in_it_are_not_followed(tree: Tree, tmp_path: Path) -> None:
+    given(tmp_path, "kept/file")
+    given(tmp_path, "a/b/file")
+    (tmp_path / "a/link").symlink_to(tmp_path / "kept")
+    (tmp_path / "a/dangling").symlink_to("nothing")
+    tree.remove_all("/a")
+    assert tree.names("/") == ["kept"]
+    assert tree.names("/kept") == ["file"]
+
+
+def test_only_unfinished_files_of_the_given_names_are_swept(tree: Tree, tmp_path: Path) -> None:
+    left, kept = ".config.json.123.unfinished", [".config.json.x.unfinished", ".other.123.unfinished", "config.json"]
+    for name in (left, *kept):
+        given(tmp_path, f"a/{name}")
+    tree.sweep("/a", {"config.json"})
+    assert tree.names("/a") == sorted(kept)
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda tree: tree.write("/out/x", b"", 0o644),
+        lambda tree: tree.link("/out/x", "y"),
+        lambda tree: tree.make_folder("/out/x"),
+        lambda tree: tree.remove("/out/x"),
+    ],
+)
+def test_link_that_leads_out_of_the_root_is_refused(tmp_path: Path, act: Callable[[Tree], object]) -> None:
+    (tmp_path / "outside").mkdir()
+    given(tmp_path, "root/in/file")
+    (tmp_path / "root/out").symlink_to(tmp_path / "outside")
+    (tmp_path / "root/near").symlink_to("in")
+    tree = Tree(str(tmp_path / "root"))
+    with pytest.raises(OSError, match="a link leads out of"):
+        act(tree)
+    assert list((tmp_path / "outside").iterdir()) == []
+    assert tree.remove("/near/file")
+
+
+def test_folder_beside_the_root_is_outside(tmp_path: Path) -> None:
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root2").mkdir()
+    (tmp_path / "root/out").symlink_to("../root2")
+    with pytest.raises(OSError, match=f"to {tmp_path}/root2; run this in a chroot"):
+        Tree(str(tmp_path / "root")).make_folder("/out/x")
+
+
+# The record of an installation
+
+
+def test_record_reads_back(tree: Tree, tmp_path: Path) -> None:
+    record = Manifest("0.2", "/etc/c.yaml", files={"/a": "unit", "/b": "hook", "/c": "unit"}, folders=["/x", "/x/y"])
+    for folder in tree.missing_folders(MANIFEST):
+        tree.make_folder(folder)
+    record.save(tree)
+    assert read_manifest(tree) == record
+    assert record.paths("unit") == ["/a", "/c"]
+    assert (tmp_path / MANIFEST.lstrip("/")).stat().st_mode & 0o777 == 0o644
+    assert (record.python, record.complete) == (PYTHON, False)
+
+
+@pytest.mark.parametrize(
+    "text, is_known",
+    [
+        ("", False),
+        ("{", False),
+        ("[]", False),
+        ("{}", False),
+        ('{"format": 2}', False),
+        ('{"format": 1}', True),
+        ('{"format": 1, "of a later version": 3}', True),
+    ],
+)
+def test_record_of_another_format_is_none(tree: Tree, tmp_path: Path, text: str, is_known: bool) -> None:
+    assert read_manifest(tree) is None
+    given(tmp_path, MANIFEST, text)
+    assert read_manifest(tree) == (Manifest() if is_known else None)
+
+
+# Programs
+
+
+@pytest.mark.parametrize(
+    "script, said, problem",
+    [
+        ("echo out; echo a word >&2", "out\n", ""),
+        ("exit 3", "", "status 3"),
+        ("echo first >&2; echo 'the reason ' >&2; exit 1", "", "the reason"),
+        ("cat; echo end", "end\n", ""),
+    ],
+)
+def test_failure_is_the_last_line_of_an_unsuccessful_program(script: str, said: str, problem: str) -> None:
+    assert failure("/bin/sh", "-c", script, seconds=60) == problem
+    assert output("/bin/sh", "-c", script, seconds=60) == said
+
+
+def test_program_that_does_not_run_to_its_end_has_no_output() -> None:
+    assert output("/nonexistent/program", seconds=60) == ""
+    assert "No such file" in failure("/nonexistent/program", seconds=60)
+    assert output("/bin/sh", "-c", "echo a; exec sleep 60", seconds=0.01) == ""
+    assert "timed out" in failure("/bin/sh", "-c", "exec sleep 60", seconds=0.01)

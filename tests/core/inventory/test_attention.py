@@ -1,0 +1,92 @@
+"""Conditions of the node that `list` and the metrics report at once: no room for records, a late reconcile."""
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from hosts.faults import Fail
+from hosts.monitored import MonitoredHost, plain_host
+from observe.metrics.test_metrics import samples
+
+from resctrl_hooks.core.inventory.attention import LATE, free_bytes, reconcile_age, warnings_of
+from resctrl_hooks.core.node import call_metrics
+from resctrl_hooks.core.node.call_metrics import read
+from resctrl_hooks.core.node.errors import HookError
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[MonitoredHost]:
+    with plain_host(tmp_path, "info") as made:
+        yield made
+
+
+def room(monkeypatch: pytest.MonkeyPatch, **values: int) -> None:
+    found = {"f_files": 1000, "f_ffree": 10, "f_bfree": 1 << 20, "f_frsize": 4096, "f_bavail": 1 << 20} | values
+    monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(**found))
+
+
+@pytest.mark.parametrize(
+    "values, free",
+    [
+        ({"f_files": 0, "f_ffree": 0}, 1 << 32),
+        ({"f_bfree": 16}, 1 << 16),
+        ({"f_bfree": 15}, 15 << 12),
+        ({"f_bfree": 0}, 0),
+        ({"f_ffree": 0}, 0),
+    ],
+)
+def test_file_system_is_full_below_64_kib(
+    host: MonitoredHost, monkeypatch: pytest.MonkeyPatch, values: dict[str, int], free: int
+) -> None:
+    room(monkeypatch, **values)
+    assert free_bytes("/") == free
+    assert bool(warnings_of(host.context)) == (free < 1 << 16)
+
+
+def test_missing_state_directory_needs_no_attention(host: MonitoredHost) -> None:
+    assert free_bytes("/nowhere") is None
+    host.context.settings.state_dir = "/nowhere"
+    assert warnings_of(host.context) == []
+
+
+@pytest.mark.parametrize("late, age", [(0, 180), (1, 181), (-200, 0)])
+def test_reconcile_is_late_after_three_minutes(
+    host: MonitoredHost, monkeypatch: pytest.MonkeyPatch, late: int, age: int
+) -> None:
+    assert reconcile_age(host.context) is None
+    host.context.ledger.prepare()
+    host.context.ledger.count_call("reconcile", 0.1)
+    last = read(host.context.ledger).stage("reconcile").last
+    monkeypatch.setattr(time, "time", lambda: last + LATE + late)
+    assert reconcile_age(host.context) == age
+    assert bool(warnings_of(host.context)) == (late > 0)
+
+
+def test_unreadable_call_metrics_have_no_age(host: MonitoredHost, fail: Fail) -> None:
+    fail(call_metrics, "read", HookError("damaged"))
+    assert reconcile_age(host.context) is None
+
+
+def test_full_state_directory_and_late_reconcile_are_in_list_and_metrics(
+    host: MonitoredHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def shown(seconds: float, **values: int) -> tuple[str, float, float]:
+        monkeypatch.setattr(time, "time", lambda: real() + seconds)
+        room(monkeypatch, **values)
+        found = samples(host.run("metrics").stdout)
+        free, age = found["resctrl_hooks_state_free_bytes",], found["resctrl_hooks_reconcile_age_seconds",]
+        return host.run("list").stdout.replace("\n", " "), free, age
+
+    real = time.time
+    host.context.ledger.prepare()
+    host.context.ledger.count_call("reconcile", 0.1)
+    listed, free, age = shown(0)
+    assert not any(words in listed for words in ("is full", "reconcile last completed"))
+    assert (free, age < LATE) == (1 << 32, True)
+    listed, free, age = shown(LATE + 60, f_bfree=0)
+    assert "is full: new containers start without monitoring" in listed
+    assert "reconcile last completed a pass" in listed
+    assert (free, age > LATE) == (0, True)

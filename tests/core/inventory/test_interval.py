@@ -1,0 +1,232 @@
+"""Turns and loads in bursts: the rate has no bias, and its interval contains the true rate.
+
+The node is a model without a kernel: pods take turns by the product's own decisions, one of them moves bytes in bursts,
+and each window of its turns is evaluated as `show` would, with a fixed seed.
+`python tests/core/inventory/test_interval.py` prints the table of docs/dev/accuracy.md.
+"""
+
+import itertools
+import math
+import random
+from typing import NamedTuple
+
+import pytest
+from conftest import not_none
+
+from resctrl_hooks.core.install.unit_files import units
+from resctrl_hooks.core.install.units import TIMER
+from resctrl_hooks.core.inventory.interval import LEAST_TURNS, Interval, interval_of
+from resctrl_hooks.core.node.resctrl.turn_counts import MOST
+from resctrl_hooks.core.node.sharing.decision import Claim, gap, spread, turns
+
+WINDOWS = 120
+POD = "00"
+
+
+class Load(NamedTuple):
+    """A load that moves a byte a second while it is busy; so many pods share so many RMIDs, with turns of so long."""
+
+    busy: float
+    period: float
+    turn: float
+    pods: int
+    rmids: int
+
+    def moved(self, start: float, end: float, phase: float) -> float:
+        """Return the bytes between two moments."""
+        return self._until(end - phase) - self._until(start - phase)
+
+    def _until(self, moment: float) -> float:
+        periods = math.floor(moment / self.period)
+        return periods * self.busy + min(moment - periods * self.period, self.busy)
+
+
+class Result(NamedTuple):
+    """Of all windows: how far the mean rate is off, how many intervals contain the truth, half widths by the truth."""
+
+    bias: float
+    contain: float
+    width: float
+    shown: float
+
+
+LOADS = [
+    Load(4, 12, 6, pods=2, rmids=1),
+    Load(4, 12, 6, pods=12, rmids=3),
+    Load(20, 60, 10, pods=2, rmids=1),
+    Load(20, 60, 10, pods=12, rmids=3),
+    Load(20, 60, 10, pods=6, rmids=1),
+    Load(3, 10, 10, pods=2, rmids=1),
+    Load(3, 10, 5, pods=2, rmids=1),
+    Load(3, 10, 10, pods=12, rmids=3),
+]
+
+
+Passes = tuple[float, float]
+ANYTIME: Passes = (0.0, 0.0)
+"""Seconds between two passes of reconcile: at least, and random ones more. By default there is one for each round."""
+
+
+def turns_of(
+    load: Load, seconds: float, chances: random.Random, *, by_chance: bool, passes: Passes = ANYTIME
+) -> list[tuple[float, float]]:
+    """Begin and end of each turn of one pod."""
+    keys = [f"{number:02}" for number in range(load.pods)]
+    chances.shuffle(keys)
+    holders = [Claim(key, 0, 0.0) for key in keys[: load.rmids]]
+    waiting = [Claim(key, 0, -chances.random() * load.turn) for key in keys[load.rmids :]]
+    shuffled = spread(load.turn, load.rmids, len(waiting)) if by_chance else 0.0
+    now, began, found = 0.0, 0.0 if POD in keys[: load.rmids] else None, []
+    while now < seconds:
+        due = now + (gap(load.turn, chances.random()) if by_chance else load.turn)
+        while now < due:
+            now = now + passes[0] + passes[1] * chances.random() if any(passes) else due
+        pairs = turns(
+            holders,
+            waiting,
+            now,
+            last=-math.inf,
+            interval=0.0,
+            at_least=0,
+            delay=lambda: shuffled * chances.random(),
+        )
+        for giver, taker in pairs:
+            holders = [*(one for one in holders if one != giver), Claim(taker.key, 0, now)]
+            waiting = [*(one for one in waiting if one != taker), Claim(giver.key, 0, now)]
+            if giver.key == POD and began is not None:
+                found.append((began, now))
+                began = None
+            elif taker.key == POD:
+                began = now
+    return found
+
+
+def result_of(load: Load, window: float, *, by_chance: bool = True, windows: int = WINDOWS) -> Result:
+    """Return the results of the windows of a pod's turns."""
+    chances = random.Random(f"{load} {window}")
+    rates, inside, widths = [], [], []
+    start = load.turn * load.pods / load.rmids
+    for _ in range(windows):
+        phase = chances.random() * load.period
+        parts = [
+            (max(begin, start), min(end, start + window))
+            for begin, end in turns_of(load, start + window, chances, by_chance=by_chance)
+            if end > start and begin < start + window
+        ][-MOST:]
+        counted = [(end - begin, load.moved(begin, end, phase)) for begin, end in parts]
+        interval = interval_of(counted)
+        if interval is None:
+            continue
+        first = parts[0][0] if len(parts) == MOST else start
+        truth = load.moved(first, start + window, phase) / (start + window - first)
+        rates.append(interval.rate)
+        inside.append(interval.low - 1e-9 <= truth <= interval.high + 1e-9)
+        widths.append(interval.half / truth)
+    if not rates:
+        return Result(0, 0, 0, 0)
+    number = len(rates)
+    bias = math.fsum(rates) / number / (load.busy / load.period) - 1
+    return Result(bias, sum(inside) / number, sorted(widths)[number // 2], number / windows)
+
+
+@pytest.mark.parametrize("load", LOADS, ids=str)
+def test_interval_contains_true_rate_in_95_of_100_windows_without_bias(load: Load) -> None:
+    found = result_of(load, 25 * load.turn * load.pods / load.rmids)
+    assert found.contain >= 0.95, found
+    assert abs(found.bias) < 1.3 * found.width / math.sqrt(WINDOWS), (found, "three standard errors of the mean")
+    assert found.shown == 1
+
+
+def timer() -> Passes:
+    """Return the times of the passes that reconcile's timer starts."""
+    words = dict(line.split("=", 1) for line in units("/config.yaml")[TIMER].decode().splitlines() if "=" in line)
+    return float(words["OnUnitInactiveSec"]), float(words["RandomizedDelaySec"])
+
+
+@pytest.mark.parametrize("phase", [0.0, 20.0, 40.0])
+@pytest.mark.parametrize("rmids", [1, 2])
+@pytest.mark.parametrize("turn", [30, 90])
+def test_pods_in_step_with_the_timer_have_true_rates(turn: float, rmids: int, phase: float) -> None:
+    """Three pods are busy for 20 s of each minute, in turns of half a minute, at passes every half a minute."""
+    load = Load(20, 60, turn, pods=3, rmids=rmids)
+    near, inside, windows = 0, 0, 200
+    for number in range(windows):
+        chances = random.Random(f"{load} {number}")
+        found = turns_of(load, 60 * turn * load.pods, chances, by_chance=True, passes=timer())[1:21]
+        interval = not_none(interval_of([(end - begin, load.moved(begin, end, phase)) for begin, end in found]))
+        truth = load.busy / load.period
+        near += abs(interval.rate / truth - 1) <= 0.2
+        inside += interval.low <= truth <= interval.high
+    assert near >= 0.9 * windows
+    assert inside >= 0.95 * windows
+
+
+def test_turns_of_equal_length_bias_rates() -> None:
+    """The load is in step with the turns, so all turns measure the same phase, undetected."""
+    found = result_of(LOADS[0], 300, by_chance=False)
+    assert found.contain < 0.1, found
+    assert found.width < 0.1, found
+
+
+def test_interval_needs_minimum_number_of_turns() -> None:
+    assert interval_of([(10.0, 100.0)] * (LEAST_TURNS - 1)) is None
+    assert interval_of([(10.0, 100.0)] * LEAST_TURNS) == Interval(10.0, 0.0)
+    assert Interval(10.0, 15.0).low == 0
+    assert Interval(10.0, 15.0).high == 25
+
+
+@pytest.mark.parametrize(
+    "turns, half",
+    [
+        ((90, 110) * 4, 1.2 * 2.365 * math.sqrt(800 * 8 / 7) / 80),  # negative covariance does not count
+        ((90,) * 4 + (110,) * 4, 1.2 * 2.365 * math.sqrt((800 + 2 * 500) * 8 / 7) / 80),
+        ((90, 110) * 5, 1.2 * 2.262 * math.sqrt(1000 * 10 / 9) / 100),
+        ((90, 110) * 6, 1.2 * 2.228 * math.sqrt(1200 * 12 / 11) / 120),
+        ((90, 110) * 7, 1.2 * 2.179 * math.sqrt(1400 * 14 / 13) / 140),
+        ((90, 110) * 8, 1.2 * 2.131 * math.sqrt(1600 * 16 / 15) / 160),
+        ((90, 110) * 50, 1.2 * 2.021 * math.sqrt(10_000 * 100 / 99) / 1000),
+    ],
+)
+def test_half_width_follows_from_variance_and_quantile(turns: tuple[int, ...], half: float) -> None:
+    found = not_none(interval_of([(10.0, float(moved)) for moved in turns]))
+    assert found.rate == pytest.approx(10)
+    assert found.half == pytest.approx(half)
+
+
+@pytest.mark.parametrize(
+    "turns, quantile",
+    [
+        *((9, 2.306), (11, 2.228), (13, 2.179), (20, 2.131), (21, 2.086)),
+        *((30, 2.086), (31, 2.042), (40, 2.042), (41, 2.021)),
+    ],
+)
+def test_quantile_is_that_of_the_next_smaller_degree_of_freedom(turns: int, quantile: float) -> None:
+    moved = [10.0] * (turns - 1) + [11.0]
+    rate = sum(moved) / turns
+    variance = sum((one - rate) ** 2 for one in moved) + 2 * max(
+        0.0, sum((one - rate) * (other - rate) for one, other in itertools.pairwise(moved))
+    )
+    found = not_none(interval_of([(1.0, one) for one in moved]))
+    assert found.half == pytest.approx(1.2 * quantile * math.sqrt(variance * turns / (turns - 1)) / turns)
+
+
+@pytest.mark.parametrize("chance, length", [(0.0, 10), (0.5, 10 + 20 * 0.693), (0.999999, 90)])
+def test_round_length_is_a_third_to_three_times_the_mean(chance: float, length: float) -> None:
+    assert gap(30, chance) == pytest.approx(length, rel=1e-3)
+
+
+def test_mean_round_length_is_configured_one() -> None:
+    assert math.fsum(gap(30, number / 1000) for number in range(1000)) / 1000 == pytest.approx(30, rel=0.01)
+
+
+if __name__ == "__main__":
+    print("| load | pods, RMIDs | turns | window | inside | half width | bias | shown |")
+    print("|---|---|--:|--:|--:|--:|--:|--:|")
+    for one in LOADS:
+        for cycles in (10, 25, 50):
+            length = cycles * one.turn * one.pods / one.rmids
+            said = result_of(one, length, windows=400)
+            print(
+                f"| {one.busy} of {one.period} s | {one.pods}, {one.rmids} | {one.turn} s | {length / 60:.0f} min "
+                f"| {said.contain:.0%} | {said.width:.0%} | {said.bias:+.1%} | {said.shown:.0%} |"
+            )

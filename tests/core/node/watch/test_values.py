@@ -1,0 +1,149 @@
+"""Values in cgroups that another program changes: when reconcile is asked to repair them."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hosts.cluster import POD
+
+from core.node.watch.test_watcher import Watched
+from resctrl_hooks.core.node.cgroup_settings.values import are_in_place
+from resctrl_hooks.core.node.ledger import Ledger
+from resctrl_hooks.core.node.watch import values as module
+from resctrl_hooks.core.node.watch.values import AGAIN, EVERY, EVERY_WITHOUT_EVENTS, PAUSE, SHARE, Values
+from resctrl_hooks.core.node.watch.writes import Writes
+
+CLASSES: list[dict[str, Any]] = [{"name": "swap", "allowswap": True}]
+SWAP = "memory.swap.max"
+
+
+class Node(Watched):
+    """A node with the exec watcher and one container whose class allows swap."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__(root, monkeypatch, classes=CLASSES)
+        annotations = {"class.memtierd.nri.io": "swap"}
+        id_, pid = self.cluster.spawn(1)
+        self.folder = self.cluster.host.cgroup / f"kubepods/pod{POD}/crio-{id_}"
+        self.write("0")
+        self.cluster.hook(id_, pid, notes=annotations)
+        self.cluster.appear(id_, pid, notes=annotations)
+        assert self.read() == "max"
+        self.woken = False
+        monkeypatch.setattr(Ledger, "wake", lambda _: setattr(self, "woken", True))
+        self.steps()
+        self.checks()
+
+    def write(self, value: str) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / SWAP).write_text(value)
+
+    def read(self) -> str:
+        return (self.folder / SWAP).read_text().strip()
+
+    def hide(self, value: str) -> None:
+        """Change the value without a write that the watcher could see."""
+        other = self.folder.parent / SWAP
+        other.write_text(value)
+        other.replace(self.folder / SWAP)
+
+    def checks(self, seconds: float = EVERY) -> bool:
+        """Let a check happen after this time; return whether it woke reconcile."""
+        self.steps()  # sees a write
+        self.woken = False
+        self.clock.sleep(seconds)
+        self.steps()
+        return self.woken
+
+
+@pytest.fixture
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
+    return Node(tmp_path, monkeypatch)
+
+
+def test_values_in_place_wake_nothing(node: Node) -> None:
+    assert not any(node.checks() for _ in range(9))
+
+
+def test_value_changed_by_another_program_wakes_reconcile_at_next_check(node: Node) -> None:
+    node.write("0")
+    assert node.checks()
+    node.cluster.reconcile()
+    assert node.read() == "max"
+    assert not node.checks()
+    node.write("0")
+    assert node.checks()
+
+
+def test_write_to_value_leads_to_check_at_once(node: Node) -> None:
+    node.write("0")
+    assert node.checks(PAUSE)
+
+
+def test_write_to_list_of_processes_leads_to_no_check(node: Node) -> None:
+    node.hide("0")
+    (node.folder / "cgroup.procs").write_text("1")
+    assert not node.checks(PAUSE)
+    (node.folder / "memory.max").write_text("1")
+    assert node.checks(PAUSE)
+
+
+def test_value_changed_without_event_is_found_by_regular_check(node: Node) -> None:
+    node.hide("0")
+    assert not node.checks(PAUSE)
+    assert node.checks(EVERY - PAUSE)
+
+
+def test_without_inotify_checks_are_frequent(node: Node) -> None:
+    def refused() -> Any:
+        raise OSError(24, "Too many open files")
+
+    node.watcher._values = Values(Writes(refused))
+    node.steps(number=1)
+    node.checks()
+    node.write("0")
+    assert node.checks(EVERY_WITHOUT_EVENTS)
+
+
+def test_check_that_takes_long_comes_rarely(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    def work(*of: Any) -> bool:
+        node.clock.work(0.2)
+        return are_in_place(*of)
+
+    monkeypatch.setattr(module, "are_in_place", work)
+    assert not node.checks()
+    node.write("0")
+    assert not node.checks(0.2 * (SHARE - 2))
+    assert node.checks(0.2 * 2)
+
+
+def test_check_that_waits_on_a_busy_node_does_not_delay_the_next(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    def wait(*of: Any) -> bool:
+        node.clock.sleep(0.3)
+        return are_in_place(*of)
+
+    monkeypatch.setattr(module, "are_in_place", wait)
+    assert not node.checks()
+    node.write("0")
+    assert node.checks()
+
+
+def test_wake_up_is_repeated_a_few_times_while_the_value_is_missing(node: Node) -> None:
+    node.write("0")
+    assert node.checks()
+    assert not node.checks(AGAIN / 2)
+    assert [node.checks(AGAIN) for _ in range(6)] == [True] * 4 + [False] * 2
+
+
+def test_container_that_ended_wakes_nothing(node: Node) -> None:
+    for name in os.listdir(node.folder):
+        (node.folder / name).unlink()
+    node.folder.rmdir()
+    assert not node.checks()
+
+
+def test_value_that_was_never_in_place_wakes_nothing(node: Node) -> None:
+    node.watcher._values = Values(node.watcher._writes)
+    node.write("0")
+    assert not any(node.checks() for _ in range(3))

@@ -1,0 +1,218 @@
+"""Exclusive RDT classes: where their ways lie, what other classes lose, and how that is restored."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.rdt.conftest import RdtHost
+from resctrl_hooks.core.node.errors import ResctrlError
+from resctrl_hooks.core.node.nfd.features import FIRST
+from resctrl_hooks.core.node.nfd.file import renew
+from resctrl_hooks.core.node.resctrl.schemata import LOCK
+from resctrl_hooks.core.rdt import before, classes
+from resctrl_hooks.core.rdt.before import Before
+from resctrl_hooks.core.rdt.capabilities import CacheCapability, Capabilities
+from resctrl_hooks.core.rdt.layout import lay_out
+
+RECORD = "rdt-exclusive.json"
+
+
+def cache(width: int, least: int = 1, shareable: int = 0, *names: str) -> Capabilities:
+    limits = CacheCapability((1 << width) - 1, least, gaps=False, shareable=shareable)
+    resources = names or ("L3",)
+    return Capabilities(dict.fromkeys(resources, limits), {}, {name: [0] for name in resources}, 8)
+
+
+def masks(specs: dict[str, Any], can: Capabilities, resource: str = "L3") -> dict[str, str]:
+    layout = lay_out(specs, can)
+    assert not any(layout.problems.values()), layout.problems
+    return {name: schemata[resource][0] for name, schemata in layout.wanted.items() if resource in schemata}
+
+
+def own(value: str) -> dict[str, Any]:
+    return {"L3": value, "exclusive": True}
+
+
+@pytest.mark.parametrize(
+    "specs, can, expected",
+    [
+        ({"a": own("60%"), "b": own("30%")}, cache(12), {"a": "7f", "b": "380", "/": "c00"}),
+        ({"a": own("60%"), "b": own("30%")}, cache(11), {"a": "3f", "b": "1c0", "/": "600"}),
+        ({"a": own("60%"), "b": own("f00")}, cache(12), {"a": "7f", "b": "f00", "/": "80"}),
+        ({"a": own("25%"), "b": own("f")}, cache(12), {"a": "70", "b": "f", "/": "f80"}),
+        # the hardware's ways are the last choice
+        ({"a": own("25%")}, cache(12, 1, 0x3), {"a": "1c", "/": "fe0"}),
+        # a class that is not exclusive takes its share of the rest; one without a value gets the rest
+        ({"a": own("50%"), "b": {"L3": "25%"}, "c": {"MB": None}}, cache(12),
+         {"a": "3f", "b": "1c0", "c": "fc0", "/": "fc0"}),
+        # the rest is the larger part on one side, since masks have no gaps
+        ({"a": own("1c")}, cache(8), {"a": "1c", "/": "e0"}),
+        # the root class keeps its own mask if it has one
+        ({"a": own("50%"), "/": {"L3": "c00"}}, cache(12), {"a": "3f", "/": "c00"}),
+        ({"a": {"L3": "60%"}}, cache(12), {"a": "ff"}),
+    ],
+)  # fmt: skip
+def test_exclusive_ways_are_taken_from_all_others(
+    specs: dict[str, Any], can: Capabilities, expected: dict[str, str]
+) -> None:
+    assert masks(specs, can) == expected
+
+
+def test_code_and_data_are_the_same_ways() -> None:
+    can = cache(12, 1, 0, "L3CODE", "L3DATA")
+    specs = {"a": {"L3DATA": "25%", "exclusive": True}}
+    assert masks(specs, can, "L3DATA") == {"a": "7", "/": "ff8"}
+    assert masks(specs, can, "L3CODE") == {"a": "7", "/": "ff8"}
+
+
+@pytest.mark.parametrize(
+    "specs, problem",
+    [
+        (
+            {"a": own("60%"), "b": own("f80")},
+            "b: L3 of domain 0: exclusive classes leave 0 ways to class /; the minimum is 2",
+        ),
+        ({"a": own("70%"), "b": {"L3": "50%"}}, "b: L3: 50% needs 6 adjacent ways; exclusive classes leave f00"),
+        (
+            {"a": own("ff0"), "b": {"L3": "03f"}, "c": {"L3": "00f"}},
+            "a: L3 of domain 0: mask ff0 overlaps with 3f of class b",
+        ),
+        ({"a": own("03f"), "b": own("ff0")}, "a: L3 of domain 0: mask 3f overlaps with ff0 of class b (exclusive)"),
+        ({"a": own("ffe")}, "a: L3 of domain 0: exclusive classes leave 1 ways to class /; the minimum is 2"),
+        ({"a": own("30-70%"), "b": own("40%")}, "b: L3: 40% needs 4 adjacent ways; exclusive classes leave e07"),
+    ],
+)
+def test_impossible_layout_is_reported(specs: dict[str, Any], problem: str) -> None:
+    found = [f"{name}: {text}" for name, texts in lay_out(specs, cache(12, 2)).problems.items() for text in texts]
+    assert problem in found
+
+
+@pytest.mark.fuse
+def test_exclusive_class_has_its_ways_alone(simulated: RdtHost) -> None:
+    items = simulated.apply(gold=own("50%"), batch={"MB": 50})
+    assert simulated.l3("gold") == "L3:0=3f;1=3f"
+    assert simulated.l3("batch") == simulated.l3() == "L3:0=fc0;1=fc0"
+    assert simulated.mode("gold") == "exclusive"
+    assert items["gold"]["done"] == ["created", "L3:0=3f;1=3f", "mode exclusive"]
+    assert items["/"]["notes"] == ["has 6 of 12 ways of L3 on domain 0, 1"]
+    shown = simulated.rdt("show")
+    assert shown.exit_code == 0, shown.output
+    assert "/: has 6 of 12 ways of L3 on domain 0, 1" in shown.stdout
+    assert simulated.rdt("apply", "--dry-run").stdout.endswith("nothing would change\n")
+
+
+@pytest.mark.fuse
+def test_shares_of_exclusive_classes_fit_side_by_side(simulated: RdtHost) -> None:
+    items = simulated.apply(gold=own("60%"), silver=own("30%"))
+    assert (simulated.l3("gold"), simulated.l3("silver")) == ("L3:0=7f;1=7f", "L3:0=380;1=380")
+    assert simulated.mode("gold") == "exclusive"
+    # ways 9 and 10 of the simulated cache are shared with other hardware, as on Xeons
+    assert simulated.mode("silver") == "shareable"
+    assert items["silver"]["state"] == "as declared"
+    (note,) = items["silver"]["notes"]
+    assert note.startswith("the kernel's mode stays shareable: L3 of domain 0: ways 200 are shared with other hardware")
+
+
+@pytest.mark.fuse
+def test_ways_are_restored_when_the_class_is_no_longer_exclusive(simulated: RdtHost) -> None:
+    (simulated.resctrl / "schemata").write_text("L3:0=7ff;1=fff\n")
+    (simulated.resctrl / "batch").mkdir()
+    before = simulated.l3(), simulated.l3("batch")
+    simulated.apply(gold=own("50%"), batch={"MB": 50})
+    assert (simulated.l3(), simulated.l3("batch")) != before
+    items = simulated.apply(gold=own("25%"), batch={"MB": 50})
+    assert items["gold"]["done"] == ["mode shareable", "L3:0=7;1=7", "mode exclusive"]
+    simulated.apply(batch={"MB": 50})
+    assert simulated.mode("gold") == "shareable"
+    assert (simulated.l3(), simulated.l3("batch")) == before
+    assert not (Path(simulated.state) / RECORD).exists()
+
+
+@pytest.mark.fuse
+def test_mask_changed_by_another_program_is_not_restored(simulated: RdtHost) -> None:
+    simulated.apply(gold=own("50%"))
+    (simulated.resctrl / "schemata").write_text("L3:0=f00\n")
+    simulated.apply(gold={"L3": "50%"})
+    assert simulated.l3() == "L3:0=f00;1=fff"
+
+
+@pytest.mark.fuse
+def test_change_is_recorded_before_it_is_made(simulated: RdtHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise ResctrlError("refused")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("resctrl_hooks.core.rdt.classes.write_schemata", refuse)
+        simulated.configure(rdt={"classes": {"gold": own("50%")}})
+        assert simulated.rdt("apply").exit_code == 1
+    record = json.loads((Path(simulated.state) / RECORD).read_text())
+    assert record["found"]["/"] == {"L3": {"0": "fff", "1": "fff"}}
+    simulated.apply(gold=own("50%"))
+    simulated.apply()
+    assert simulated.l3() == "L3:0=fff;1=fff"
+
+
+@pytest.mark.fuse
+def test_undeclared_class_with_exclusive_ways_is_reported(simulated: RdtHost) -> None:
+    (simulated.resctrl / "other").mkdir()
+    items = simulated.apply(gold=own("50%"))
+    assert items["gold"]["state"] == "differs"
+    assert "not exclusive: L3 of domain 0: ways 3f are also of class other" in items["gold"]["problems"][0]
+    assert simulated.mode("gold") == "shareable"
+    assert simulated.l3("other") == "L3:0=fff;1=fff"
+    assert simulated.rdt("show").exit_code == 1
+    (simulated.resctrl / "other").rmdir()
+    assert simulated.apply(gold=own("50%"))["gold"]["state"] == "as declared"
+    assert simulated.mode("gold") == "exclusive"
+
+
+@pytest.mark.fuse
+def test_two_calls_of_apply_at_once_keep_the_masks_to_restore(
+    simulated: RdtHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second call has read the classes before the first one changes them."""
+    full = simulated.l3()
+    simulated.configure(rdt={"classes": {"a": own("50%")}})
+    read = before.read_before
+
+    def read_late(*place: str) -> Before:
+        found = read(*place)
+        monkeypatch.setattr(classes, "read_before", read)
+        assert simulated.rdt("apply").exit_code == 0
+        return found
+
+    monkeypatch.setattr(classes, "read_before", read_late)
+    assert simulated.rdt("apply").exit_code == 0
+    assert simulated.l3() != full
+    simulated.apply()
+    assert simulated.l3() == full
+
+
+@pytest.mark.fuse
+def test_apply_beside_another_call_that_hangs_is_one_line(simulated: RdtHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    simulated.configure(rdt={"classes": {"a": own("50%")}})
+    monkeypatch.setattr(classes, "PATIENCE", 0.01)
+    with simulated.context().ledger.lock_named(LOCK, 1):
+        done = simulated.rdt("apply")
+    assert (done.exit_code, len(done.output.splitlines())) == (1, 1), done.output
+    assert simulated.rdt("apply").exit_code == 0
+
+
+@pytest.mark.fuse
+@pytest.mark.parametrize("exclusive", ["f", "f0", "fe", "7f", "3"])
+def test_proof_keeps_the_label_of_allocation_beside_an_exclusive_class(
+    simulated: RdtHost, tmp_path: Path, exclusive: str
+) -> None:
+    features = tmp_path / "features"
+    features.write_text(FIRST)
+    simulated.configure(nodeFeaturesPath=str(features))
+    context = simulated.context()
+    renew(context)
+    assert "allocation.L3=" in features.read_text()
+    assert simulated.apply(a=own(exclusive))["a"]["state"] == "as declared"
+    os.utime(features, (0, 0))
+    renew(context)
+    assert "allocation.L3=" in features.read_text()

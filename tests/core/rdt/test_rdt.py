@@ -1,0 +1,382 @@
+"""`rdt apply` and `rdt show` on the simulated resctrl, which refuses as the kernel does."""
+
+import io
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hosts.monitored import plain_host
+from rich.console import Console
+
+from core.rdt.conftest import RdtHost
+from resctrl_hooks.core.cli import rdt as rdt_command
+from resctrl_hooks.core.node.resctrl.bandwidth_unit import AMD, MB_PER_SECOND, PER_CENT, bounds_of, unit_of
+from resctrl_hooks.core.node.resctrl.schemata import parse_schemata
+from resctrl_hooks.core.rdt.capabilities import BandwidthCapability, CacheCapability, Capabilities, read_abilities
+from resctrl_hooks.core.rdt.config import differences, lines, wanted_schemata
+from resctrl_hooks.core.rdt.ways import mask_of
+from resctrl_hooks.lab.simulation.mount import mounted
+
+CAN = Capabilities(
+    {"L3": CacheCapability(0xFFF, 2, gaps=False)},
+    {"MB": BandwidthCapability(10, 10, 100)},
+    {"L3": [0, 1], "MB": [0, 1]},
+    8,
+)
+MBPS = Capabilities(
+    {}, {"MB": BandwidthCapability(*bounds_of(MB_PER_SECOND, 10, 10), MB_PER_SECOND, 10)}, {"MB": [0]}, 8
+)
+AMD_MB = Capabilities({}, {"MB": BandwidthCapability(0, 1, 0, AMD)}, {"MB": [0]}, 8)
+SPARSE = Capabilities({"L3": CacheCapability(0xFFF, 1, gaps=True)}, {}, {"L3": [0]}, 8)
+
+
+@pytest.mark.parametrize(
+    "can, spec, written",
+    [
+        (CAN, {"L3": "ff"}, "L3:0=ff;1=ff"),
+        (CAN, {"L3": {"1": "f0"}}, "L3:1=f0"),
+        (CAN, {"MB": 41}, "MB:0=50;1=50"),
+        (CAN, {"MB": {0: 100}, "L3": "0ff"}, "MB:0=100 L3:0=ff;1=ff"),
+        (SPARSE, {"L3": "505"}, "L3:0=505"),
+        (CAN, {"L3": "100%"}, "L3:0=fff;1=fff"),
+        (CAN, {"L3": "50%"}, "L3:0=3f;1=3f"),
+        (CAN, {"L3": "60%"}, "L3:0=ff;1=ff"),
+        (CAN, {"L3": "1%"}, "L3:0=3;1=3"),
+        (CAN, {"L3": "50-99%"}, "L3:0=fe0;1=fe0"),
+        (CAN, {"L3": "51-100%"}, "L3:0=fc0;1=fc0"),
+        (CAN, {"L3": "0-49%"}, "L3:0=3f;1=3f"),
+        (CAN, {"MB": "41%"}, "MB:0=50;1=50"),
+        (CAN, {"MB": ["2000MBps", "50%"]}, "MB:0=50;1=50"),
+        (MBPS, {"MB": ["50%", "2000MBps"]}, "MB:0=2000"),
+        (MBPS, {"MB": "2GBps"}, "MB:0=2000"),
+        (MBPS, {"MB": 4294967295}, "MB:0=4294967295"),
+        (MBPS, {"MB": 2005}, "MB:0=2005"),
+        (MBPS, {"MB": 7}, "MB:0=7"),
+        (MBPS, {"MB": 1}, "MB:0=1"),
+        (MBPS, {"MB": "2005MBps"}, "MB:0=2005"),
+        (MBPS, {"MB": {"0": ["7%", "1234MBps"]}}, "MB:0=1234"),
+        (CAN, {"L3": "9%"}, "L3:0=3;1=3"),
+        (AMD_MB, {"MB": "2000MBps"}, "MB:0=16"),
+        (AMD_MB, {"MB": "2010MBps"}, "MB:0=17"),
+        (AMD_MB, {"MB": 2048}, "MB:0=2048"),
+    ],
+)
+def test_declaration_gives_schemata(can: Capabilities, spec: dict[str, Any], written: str) -> None:
+    wanted, problems = wanted_schemata(spec, can)
+    assert (" ".join(lines(wanted)), problems) == (written, [])
+
+
+@pytest.mark.parametrize("capacity, value", [({"*": 100e9}, "400"), ({"0": 50e9, "*": 100e9}, "200")])
+def test_percentage_on_amd_is_of_configured_capacity(capacity: dict[str, float], value: str) -> None:
+    assert wanted_schemata({"MB": "50%"}, AMD_MB, capacity) == ({"MB": {0: value}}, [])
+
+
+@pytest.mark.parametrize(
+    "can, spec, problem",
+    [
+        (AMD_MB, {"MB": "50%"}, "MB: 50% needs monitoring.capacity"),
+        (CAN, {"MB": "2000MBps"}, "MB: 2000MBps cannot be converted: this processor limits per cent"),
+        (CAN, {"L3": "1fff"}, "L3: mask 1fff is wider than this cache's fff"),
+        (CAN, {"L3": "1"}, "L3: mask 1 has 1 bits; the minimum is 2"),
+        (CAN, {"L3": "505"}, "L3: mask 505 has gaps"),
+        (CAN, {"L3": {"1": "505"}}, "L3 of domain 1: mask 505 has gaps"),
+        (CAN, {"L3": {"2": "ff"}}, "L3: unknown domain 2; this machine has 0, 1"),
+        (CAN, {"L2": "ff"}, "L2: not supported; this resctrl supports L3, MB"),
+        (MBPS, {"MB": 4294967296}, "MB: 4294967296 is not between 1 and 4294967295"),
+        (MBPS, {"MB": "4294968GBps"}, "MB: 4294968000 is not between"),
+        (CAN, {"MB": 5}, "MB: 5 is not between 10 and 100"),
+        (CAN, {"MB": 101}, "MB: 101 is not between"),
+    ],
+)
+def test_impossible_value_is_one_problem(can: Capabilities, spec: dict[str, Any], problem: str) -> None:
+    wanted, (found,) = wanted_schemata(spec, can)
+    assert wanted == {}
+    assert found.startswith(problem)
+
+
+@pytest.mark.parametrize(
+    "least, values, mbps, unit",
+    [
+        (10, [100, 50], False, PER_CENT),
+        (10, [4294967295], False, MB_PER_SECOND),
+        (10, [80], True, MB_PER_SECOND),
+        (0, [2048], False, AMD),
+        (0, [16], False, AMD),
+    ],
+)
+def test_unit_of_mount_is_recognized(least: int, values: list[int], *, mbps: bool, unit: str) -> None:
+    assert unit_of(least, values, mbps=mbps) == unit
+
+
+@pytest.mark.parametrize("value, now, same", [("2005", "2005", True), ("2005", "2010", True), ("2005", "2020", False)])
+def test_value_in_mbps_that_an_older_kernel_has_rounded_is_no_difference(value: str, now: str, *, same: bool) -> None:
+    found = differences({"MB": {0: value}}, {"MB": {0: now}}, roundings={"MB": 10})
+    assert (found == []) == same
+
+
+@pytest.mark.parametrize("minimum", [1, 2])
+@pytest.mark.parametrize("ways", range(8, 21))
+def test_percentages_are_goresctrls(ways: int, minimum: int) -> None:
+    can = CacheCapability((1 << ways) - 1, minimum, gaps=False)
+    for first in range(101):
+        for last in range(max(first, 1), 101):
+            assert mask_of(f"{first}-{last}%", can, can.full) == (documented(first, last, ways, minimum), "")
+        if first:
+            assert mask_of(f"{first}%", can, can.full) == mask_of(f"0-{first}%", can, can.full)
+
+
+def documented(first: int, last: int, ways: int, minimum: int) -> int:
+    """Return the mask of a range, way by way.
+
+    Per cent p of 1 to 100 begins in the way that contains (p - 1) / 100 of the cache. A range has the ways of all its
+    per cents. Then it grows to the minimum, first at the lower end.
+    """
+    having = {
+        way
+        for way in range(ways)
+        for per_cent in range(max(first, 1), last + 1)
+        if way * 100 <= (per_cent - 1) * ways < (way + 1) * 100
+    }
+    having = set(range(min(having), max(having) + 1))
+    while len(having) < minimum:
+        having.add(min(having) - 1 if min(having) else max(having) + 1)
+    return sum(1 << way for way in having)
+
+
+@pytest.mark.parametrize(
+    "can, spec, written",
+    [
+        (CAN, {"L3": "ff", "L2": "f"}, "L3:0=ff;1=ff"),
+        (MBPS, {"L3": "60%", "MB": 50}, "MB:0=50"),
+        (CAN, {"SMBA": 5, "MB": {"0": 50, "2": 50}}, "MB:0=50"),
+        (CAN, {"L3CODE": "f", "L3DATA": "f0"}, ""),
+        (SPARSE, {"L3": "f", "MB": 10, "exclusive": True}, "L3:0=f"),
+    ],
+)
+def test_optional_class_leaves_out_what_the_node_does_not_have(
+    can: Capabilities, spec: dict[str, Any], written: str
+) -> None:
+    wanted, problems = wanted_schemata(spec | {"optional": True}, can)
+    assert (" ".join(lines(wanted)), problems) == (written, [])
+    assert wanted_schemata(spec, can)[1], "without the key, the class is impossible"
+
+
+def test_optional_class_with_a_wrong_value_is_impossible() -> None:
+    assert wanted_schemata({"L3": "505", "L2": "f", "optional": True}, CAN)[1] == [
+        "L3: mask 505 has gaps, which this processor does not support"
+    ]
+
+
+def write_info(root: Path, resource: str, **files: str) -> None:
+    """Write files of the kernel's info folder."""
+    (root / "info" / resource).mkdir(parents=True)
+    for name, text in files.items():
+        (root / "info" / resource / name).write_text(f"{text}\n")
+
+
+@pytest.mark.parametrize("io_alloc, classes", [("enabled", 7), ("disabled", 8), ("not supported", 8)])
+def test_class_of_io_alloc_is_counted(tmp_path: Path, io_alloc: str, classes: int) -> None:
+    (tmp_path / "schemata").write_text("L3:0=fff\n")
+    write_info(tmp_path, "L3", num_closids="8", cbm_mask="fff", min_cbm_bits="1", io_alloc=io_alloc)
+    assert read_abilities(str(tmp_path)).classes == classes
+
+
+def test_capabilities_are_those_of_the_info_folder(tmp_path: Path) -> None:
+    (tmp_path / "schemata").write_text("MB:0=100;1=100\nL3:1=fffff;0=fffff\nL2:0=ff\nSMBA:0=2048\nX:0=1\n")
+    write_info(tmp_path, "L3", num_closids="16", cbm_mask="fffff", min_cbm_bits="2", shareable_bits="c0000")
+    write_info(tmp_path, "L2", num_closids="8", cbm_mask="ff", sparse_masks="1")
+    write_info(tmp_path, "MB", num_closids="unknown", min_bandwidth="10", bandwidth_gran="5")
+    write_info(tmp_path, "SMBA", min_bandwidth="0")
+    assert read_abilities(str(tmp_path)) == Capabilities(
+        {"L3": CacheCapability(0xFFFFF, 2, gaps=False, shareable=0xC0000), "L2": CacheCapability(0xFF, 1, gaps=True)},
+        {"MB": BandwidthCapability(10, 5, 100), "SMBA": BandwidthCapability(0, 1, 0, AMD)},
+        {"MB": [0, 1], "L3": [0, 1], "L2": [0], "SMBA": [0], "X": [0]},
+        8,
+    )
+    assert Capabilities() == Capabilities({}, {}, {}, 0)
+    (tmp_path / "schemata").write_text("\n")
+    assert read_abilities(str(tmp_path)).classes == 0
+
+
+def test_minimum_and_step_of_per_cents_are_not_those_of_mbps(tmp_path: Path) -> None:
+    (tmp_path / "schemata").write_text("MB:0=4294967295;1=2005\n")
+    write_info(tmp_path, "MB", min_bandwidth="10", bandwidth_gran="10")
+    found = read_abilities(str(tmp_path)).bandwidths["MB"]
+    assert found == BandwidthCapability(1, 1, 4294967295, MB_PER_SECOND, rounding=10)
+
+
+def test_schemata_round_trip_is_identical() -> None:
+    parsed = parse_schemata("    MB:0=100;1= 50\n    L3:0=00f;1=fff\n")
+    assert parsed == {"MB": {0: "100", 1: "50"}, "L3": {0: "00f", 1: "fff"}}
+    assert lines(parsed) == ["MB:0=100;1=50", "L3:0=00f;1=fff"]
+    assert differences({"L3": {0: "f"}, "MB": {1: "60"}}, parsed) == ["MB of domain 1 is 50, declared 60"]
+
+
+@pytest.mark.fuse
+def test_apply_uses_an_edited_configuration_as_its_dry_run_does(simulated: RdtHost, tmp_path: Path) -> None:
+    simulated.config = tmp_path / "config.yaml"
+    simulated.config.write_text(
+        f"{{resctrlPath: {simulated.resctrl}, rdt: {{enabled: true, classes: {{gold: {{L3: '003'}}}}}}}}"
+    )
+    simulated.config.chmod(0o600)
+    planned = simulated.rdt("apply", "--dry-run")
+    assert planned.exit_code == 0, planned.output
+    assert f"{simulated.config} is not applied and is used as it is now" in planned.stderr
+    assert planned.stdout.endswith("would create gold; nothing written\n")
+    made = simulated.rdt("apply")
+    assert made.exit_code == 0, made.output
+    assert (made.stdout.splitlines()[-2:], made.stderr) == (["gold: created", "gold: L3:0=3;1=3"], planned.stderr)
+    assert not (tmp_path / "config.json").exists()
+    simulated.config.write_text("rdt: {klasses: {}}")
+    for options in (["--dry-run"], []):
+        refused = simulated.rdt("apply", *options)
+        assert (refused.exit_code, refused.stdout) == (2, "")
+        assert "config.yaml:1: rdt.klasses: unknown key" in refused.stderr
+
+
+@pytest.mark.fuse
+def test_apply_creates_and_writes_once(simulated: RdtHost) -> None:
+    declared = {"/": {"L3": "ff0"}, "gold": {"L3": {"0": "f"}, "MB": 41}}
+    simulated.configure(rdt={"classes": declared})
+    assert simulated.rdt("show").exit_code == 1
+    planned = simulated.rdt("apply", "--dry-run")
+    assert planned.exit_code == 0, planned.output
+    assert "missing" in planned.output
+    for line in ("/: would write L3:0=ff0;1=ff0", "gold: would write L3:0=f", "gold: would write MB:0=50;1=50"):
+        assert line in planned.output
+    assert planned.output.endswith("would change /, create gold; nothing written\n")
+    assert not (simulated.resctrl / "gold").exists()
+    done = simulated.rdt("apply", "--json")
+    assert done.exit_code == 0, done.output
+    root, gold = json.loads(done.output)["items"]
+    assert root["done"] == ["L3:0=ff0;1=ff0"]
+    assert gold["done"] == ["created", "L3:0=f", "MB:0=50;1=50"]
+    assert "L3:0=f;1=fff" in (simulated.resctrl / "gold/schemata").read_text()
+    again = json.loads(simulated.rdt("apply", "--json").output)["items"]
+    assert [report["done"] for report in again] == [[], []]
+    assert simulated.rdt("show").exit_code == 0
+    assert simulated.rdt("apply", "--dry-run").output.endswith("nothing would change\n")
+
+
+@pytest.mark.fuse
+def test_show_marks_differences_units_and_foreign_classes(simulated: RdtHost) -> None:
+    simulated.apply(gold={"MB": ["2000MBps", "50%"]}, odd={"MB": {"0": 33}})
+    shown = simulated.rdt("show").output
+    assert "MB:0=50;1=50" in shown
+    assert "MB is in per cent\ngold: MB is declared as 2000MBps or 50%\n" in shown
+    assert "MB:0=40" in (simulated.resctrl / "odd/schemata").read_text()
+    (simulated.resctrl / "odd/schemata").write_text("MB:0=30\n")
+    (simulated.resctrl / "gold/schemata").write_text("MB:0=20\n")
+    os.mkdir(simulated.resctrl / "other")
+    after = simulated.rdt("show", "--json")
+    assert after.exit_code == 1
+    assert {item["name"]: (item["state"], item["problems"]) for item in json.loads(after.output)["items"][1:]} == {
+        "gold": ("differs", ["MB of domain 0 is 20, declared 2000MBps or 50%, which is 50 on this machine"]),
+        "odd": ("differs", ["MB of domain 0 is 30, declared 33, which is 40 on this machine"]),
+        "other": ("not declared", []),
+    }
+    assert "odd: would write MB:0=40\n" in simulated.rdt("apply", "--dry-run").output
+
+
+@pytest.mark.fuse
+@pytest.mark.parametrize("terminal, rows", [(True, 5), (False, 3)])
+def test_terminal_has_one_line_per_resource(
+    simulated: RdtHost, monkeypatch: pytest.MonkeyPatch, *, terminal: bool, rows: int
+) -> None:
+    out = io.StringIO()
+    monkeypatch.setattr(rdt_command, "console", lambda: Console(file=out, width=60, force_terminal=terminal))
+    os.mkdir(simulated.resctrl / "background")
+    simulated.rdt("show")
+    shown = out.getvalue().splitlines()[1:]
+    assert len(shown) == rows
+    assert not terminal or max(len(re.sub(r"\x1b\[[0-9;]*m", "", line).rstrip()) for line in shown) <= 60
+
+
+@pytest.mark.fuse
+@pytest.mark.parametrize(
+    "classes, words",
+    [
+        ({"a": {"MB": 50}, "b": {"L3": "505"}}, "has gaps"),
+        ({"a": {"L3": "ff0", "exclusive": True}, "b": {"L3": "0ff"}}, "a: L3 of domain 0: mask ff0 overlaps with ff"),
+        ({name: {"MB": 50} for name in "abcd"}, "supports 4 classes"),
+    ],
+)
+def test_impossible_class_leaves_everything_unchanged(simulated: RdtHost, classes: dict[str, Any], words: str) -> None:
+    simulated.configure(rdt={"classes": classes})
+    refused = simulated.rdt("apply")
+    assert refused.exit_code == 1
+    assert words in refused.output
+    assert "nothing written: some changes are not possible" in refused.output
+    assert not (simulated.resctrl / "a").exists()
+
+
+def test_missing_resctrl_is_reported(tmp_path: Path) -> None:
+    with plain_host(tmp_path, rdt={"classes": {"gold": {"MB": 50}}}) as host:
+        failed = host.run("rdt", "show")
+    assert failed.exit_code == 1
+    assert "resctrl is not mounted at" in failed.output
+
+
+@pytest.mark.parametrize("folder", ["locked", "locked/mon_groups"])
+@pytest.mark.parametrize(
+    "mode, schemata", [("pseudo-locked", "L3:0=f"), ("pseudo-locksetup", "L3:uninitialized"), ("pseudo-locked", "")]
+)
+def test_pseudo_locked_class_is_shown_and_stays(tmp_path: Path, folder: str, mode: str, schemata: str) -> None:
+    with plain_host(tmp_path, "info", folder, rdt={"classes": {"locked": {"L3": "ff"}}}) as host:
+        write_info(host.resctrl, "L3", num_closids="4", cbm_mask="fff", min_cbm_bits="1")
+        for name, text in {"schemata": "L3:0=fff", "tasks": "", "locked/tasks": ""}.items():
+            (host.resctrl / name).write_text(text)
+        (host.resctrl / "locked/schemata").write_text(f"{schemata}\n")
+        (host.resctrl / "locked/mode").write_text(f"{mode}\n")
+        shown = json.loads(host.run("rdt", "show", "--json").stdout)["items"]
+        (locked,) = [one for one in shown if one["name"] == "locked"]
+        assert locked["state"] == "impossible"
+        assert f"its mode is {mode}" in locked["problems"][0]
+        assert host.run("rdt", "apply").exit_code == 1
+        assert (host.resctrl / "locked/schemata").read_text() == f"{schemata}\n"
+
+
+@pytest.mark.fuse
+@pytest.mark.parametrize("refused", [{"b": {"MB": 4096}}, {"/": {"MB": 2049}}, {"b": {"L3": "ff", "MB": 9999}}])
+def test_apply_that_the_kernel_refuses_changes_nothing(tmp_path: Path, refused: dict[str, Any]) -> None:
+    with mounted(tmp_path / "sim", vendor="amd", closids=4) as root:
+        host = RdtHost(tmp_path / "host", resctrl=Path(root))
+        host.apply(old={"MB": 100})
+        before = [(host.resctrl / name / "schemata").read_text() for name in ("", "old")]
+        host.configure(rdt={"classes": {"old": {"L3": "f", "MB": 200}, "a": {"MB": 16}, **refused}})
+        failed = host.rdt("apply")
+        assert failed.exit_code == 1
+        assert "out of range" in failed.output
+        assert [(host.resctrl / name / "schemata").read_text() for name in ("", "old")] == before
+        assert not any((host.resctrl / name).exists() for name in ("a", "b"))
+
+
+@pytest.mark.fuse
+def test_class_uses_an_rmid(tmp_path: Path) -> None:
+    with mounted(tmp_path / "sim", rmids=2) as root:
+        os.mkdir(f"{root}/mon_groups/somebody")
+        refused = RdtHost(tmp_path / "host", resctrl=Path(root), rdt={"classes": {"gold": {"MB": 50}}}).rdt("apply")
+        assert refused.exit_code == 1
+        assert "(ENOSPC)" in refused.output
+        assert "each class uses one RMID" in refused.output
+
+
+@pytest.mark.fuse
+@pytest.mark.parametrize("name, text", [(b"\xff", r"\xff"), (b"a\tb", r"a\x09b")])
+def test_class_with_a_refused_name_is_counted_shown_and_left(simulated: RdtHost, name: bytes, text: str) -> None:
+    folder = os.fsencode(simulated.resctrl) + b"/" + name
+    os.mkdir(folder)
+    with open(folder + b"/schemata", "rb") as file:
+        before = file.read()
+    shown = {item["name"]: item for item in json.loads(simulated.rdt("show", "--json").stdout)["items"]}
+    assert (shown[text]["state"], shown[text]["mode"], shown[text]["tasks"]) == ("not declared", "shareable", 0)
+    assert shown[text]["schemata"].keys() == shown["/"]["schemata"].keys()
+    assert f"{text}: foreign" in simulated.rdt("show").stdout
+    (problem,) = simulated.apply(gold={}, silver={}, bronze={})["gold"]["problems"]
+    assert problem == "this processor supports 4 classes including the root class; 2 exist"
+    assert simulated.apply(gold={"L3": "1"})["gold"]["state"] == "as declared"
+    with open(folder + b"/schemata", "rb") as file:
+        assert file.read() == before

@@ -1,0 +1,10 @@
+"""A model for each test."""
+
+import pytest
+
+from lab.simulation.bench import Bench
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()

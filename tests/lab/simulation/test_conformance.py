@@ -1,0 +1,202 @@
+"""The conformance tests tested: a simulation with one behaviour broken must fail the test that is named for it."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+CONFORMANCE = Path(__file__).parents[2] / "conformance"
+SERVE = """
+from resctrl_hooks.lab.simulation import assignment, counters, cpus, errors, group, ids, machine
+from resctrl_hooks.lab.simulation import model, mount, proc, schemata, tasks, tree
+def instead_of(owner, name):
+    real = getattr(owner, name)
+    return lambda broken: setattr(owner, name, lambda *given: broken(real, *given))
+{broken}
+mount.serve_here({path!r}, mount.Machine(rmids=16, {machine}), lambda: print("ready", flush=True))
+"""
+PYTEST: tuple[str, ...] = (
+    *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not kernel_only"),
+    *("-p", "pytest_timeout", "-o", "addopts=--strict-markers -rA --tb=no"),
+)
+
+
+class Broken(NamedTuple):
+    """A behaviour, the code that breaks it, and the test that must notice."""
+
+    what: str
+    code: str
+    test: str
+    machine: str = ""
+
+
+BROKEN = (
+    Broken("no limbo", "ids.Rmids.free = lambda s, rmid: s._free.append(rmid)", "test_freed_rmid_is_in_limbo"),
+    Broken(
+        "limbo is ENOSPC",
+        "@instead_of(ids.Rmids, 'take')\n"
+        "def broken(take, self, closid):\n"
+        "    try: return take(self, closid)\n"
+        "    except OSError: raise errors.RefusedError(28, 'Out of RMIDs')",
+        "test_freed_rmid_is_in_limbo",
+    ),
+    Broken(
+        "a class takes no RMID",
+        "@instead_of(model.Resctrl, 'make_class')\n"
+        "def broken(make, self, name):\n"
+        "    make(self, name); self._rmids._free.append(self.classes[name].rmid)",
+        "test_class_uses_an_rmid",
+    ),
+    Broken("endless CLOSIDs", "ids.Closids.take = lambda s, limbo: 7", "test_exhausted_closids_are_enospc"),
+    Broken("no words", "model.Resctrl.status = property(lambda s: 'ok\\n')", "test_mon_group_of_another_class"),
+    Broken("any class", "group.Group.ctrl = property(lambda s: s.parent)", "test_mon_group_of_another_class"),
+    Broken("own tasks only", "tasks.Tasks.listed = lambda s, g: s.of(g)", "test_class_lists_the_tasks_of_its_mon"),
+    Broken("all ids exist", "proc.Proc.life = lambda s, t: proc.Life(1, False)", "test_missing_task_is_esrch"),
+    Broken(
+        "whole processes",
+        "@instead_of(tasks.Tasks, '_move')\n"
+        "def broken(move, self, tid, group, uid):\n"
+        "    for thread in self._proc.threads(tid): move(self, thread, group, uid)\n"
+        "    return move(self, tid, group, uid)",
+        "test_pid_moves_one_thread",
+    ),
+    Broken("tasks are lost", "tasks.Tasks.hand_over = lambda *a: None", "test_rmdir_of_mon_group_returns_tasks"),
+    Broken("anybody may", "proc.Proc.owners = lambda s, t: (65534, 65534)", "test_only_root_and_the_owner"),
+    Broken(
+        "rename stays in the class",
+        "@instead_of(model.Resctrl, 'rename')\n"
+        "def broken(rename, self, group, parent, name):\n"
+        "    was = group.parent; rename(self, group, parent, name); group.parent = was",
+        "test_rename_into_another_class_removes_tasks",
+    ),
+    Broken("any mask", "schemata._mask = lambda text, *a: int(text, 16)", "test_invalid_write_is_einval"),
+    Broken("counts go on", "counters.Counters.start = lambda s, g: None", "test_new_group_counts_bandwidth_from_zero"),
+    Broken("a class's own", "group.Group.family = lambda s: iter([s])", "test_class_includes_its_mon_groups"),
+    Broken("CPUs of others", "cpus.assign = lambda g, m, *a: setattr(g, 'cpus', m)", "test_mon_group_has_cpus_of_its"),
+    Broken(
+        "counters without end",
+        "assignment.Assignments._free = lambda s, domain: 1",
+        "test_missing_free_counter_is_enospc",
+        "vendor='amd', assignable_counters=4",
+    ),
+    Broken(
+        "all or nothing",
+        "@instead_of(assignment.Assignments, '_set')\n"
+        "def broken(change, self, group, event, domains, *rest):\n"
+        "    return change(self, group, event, list(domains)[:1], *rest)",
+        "test_domains_with_free_counter_keep_it",
+        "vendor='amd', assignable_counters=4",
+    ),
+    Broken(
+        "counts go on when unassigned",
+        "counters.Counters._restart = lambda *a: None",
+        "test_reassigned_counter_starts_at_0",
+        "vendor='amd', assignable_counters=4",
+    ),
+    Broken(
+        "per cent everywhere",
+        "machine.VENDORS = {'amd': machine.VENDORS['intel']}",
+        "test_bandwidth_is_not_rounded",
+        "vendor='amd', assignable_counters=4",
+    ),
+    Broken(
+        "a mode that there isn't",
+        "assignment.Assignments.mode_text = lambda s: '[mbm_event]\\ndefault\\n'",
+        "test_only_mode_is_default",
+        "vendor='amd'",
+    ),
+    Broken(
+        "every cluster has all RMIDs",
+        "machine.Machine.groups = property(lambda s: 99)",
+        "test_clusters_share_rmids",
+        "clusters=2, cpus=4",
+    ),
+    Broken(
+        "one mask for both",
+        "model.Resctrl.write_schemata = lambda s, g, t: [m.update({0: 3}) for m in g.masks.values()]",
+        "test_code_and_data_are_written_separately",
+        "cdp=True",
+    ),
+    Broken(
+        "energy of 0 before a task ran",
+        "value = counters.Counters._value\ncounters.Counters._value = lambda *a: value(*a) or 0.0",
+        "test_energy_is_unavailable_in_package",
+        "energy=True, cpus=2",
+    ),
+    Broken(
+        "energy restarts",
+        "@instead_of(counters.Counters, 'start')\n"
+        "def broken(start, self, group):\n"
+        "    start(self, group); self._meters[group.rmid].work.clear()",
+        "test_energy_of_recycled_rmid_continues",
+        "energy=True, cpus=2",
+    ),
+    Broken("rmdir of all", "tree.Tree.remove = lambda *a: None", "test_rmdir_of_other_folder_is_eperm"),
+)
+
+
+ARM = "vendor='arm', pmg=8, partids=6, cpus=2, limbo=0.0"
+"""A processor with MPAM. Groups in limbo are left out: each class has its own, and the tests wait for EBUSY only."""
+_OCCUPANCY_ONLY = "drivers/resctrl/mpam_resctrl.c:949 (mpam_resctrl_pick_counters)"
+_RMIDS_OF_CLASSES = "fs/resctrl/monitor.c:205 (resctrl_find_free_rmid)"
+ARM_DIFFERS = {
+    "test_l3_counter_is_a_number_or_a_word_and_a_newline": _OCCUPANCY_ONLY,
+    "test_bandwidth_grows_while_a_task_lives": _OCCUPANCY_ONLY,
+    "test_local_bandwidth_is_part_of_the_total": _OCCUPANCY_ONLY,
+    "test_class_includes_its_mon_groups": _OCCUPANCY_ONLY,
+    "test_new_group_counts_bandwidth_from_zero": _OCCUPANCY_ONLY,
+    "test_rename_keeps_the_counters": _OCCUPANCY_ONLY,
+    "test_group_limit_is_the_smallest_num_rmids": _RMIDS_OF_CLASSES,
+    "test_class_uses_an_rmid": _RMIDS_OF_CLASSES,
+    "test_class_without_rmid_returns_its_closid": _RMIDS_OF_CLASSES,
+    "test_freed_rmid_is_in_limbo_and_mkdir_is_ebusy": _RMIDS_OF_CLASSES,
+    "test_removed_class_frees_the_rmids_of_its_mon_groups": _RMIDS_OF_CLASSES,
+    "test_invalid_write_is_einval_with_words": "drivers/resctrl/mpam_resctrl.c:999 (arch_has_sparse_bitmasks)",
+}
+"""The conformance tests in which Arm's processors differ, each with the line of Linux 7.2 that says so."""
+
+
+def failures(path: Path, code: str, tests: str, machine: str = "") -> set[str]:
+    """Return the names of the conformance tests among `tests` that fail on a simulation broken with `code`."""
+    serve = SERVE.format(broken=code, path=str(path), machine=machine)
+    with subprocess.Popen([sys.executable, "-c", serve], stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        assert server.stdout.readline() == "ready\n"
+        try:
+            done = subprocess.run(
+                [*PYTEST, CONFORMANCE, "-k", tests],
+                env=os.environ | {"RESCTRL_ROOT": str(path), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+        finally:
+            server.send_signal(signal.SIGTERM)
+    words = [line.split() for line in done.stdout.splitlines()]
+    passed = [line[1] for line in words if line[:1] == ["PASSED"]]
+    failed = [line[1] for line in words if line[:1] in (["FAILED"], ["ERROR"])]
+    assert passed or failed, done.stdout
+    return {name.rpartition("::")[2] for name in failed}
+
+
+@pytest.mark.fuse
+@pytest.mark.parametrize("broken", BROKEN, ids=[broken.what for broken in BROKEN])
+def test_broken_simulation_fails_named_test(tmp_path: Path, broken: Broken) -> None:
+    assert any(
+        name.startswith(broken.test) for name in failures(tmp_path / "r", broken.code, broken.test, broken.machine)
+    )
+
+
+@pytest.mark.fuse
+def test_correct_simulation_passes(tmp_path: Path) -> None:
+    assert failures(tmp_path / "r", "", " or ".join({one.test for one in BROKEN if not one.machine})) == set()
+
+
+@pytest.mark.fuse
+def test_model_of_arm_differs_only_where_the_kernel_source_does(tmp_path: Path) -> None:
+    failed = failures(tmp_path / "r", "", "not processors", ARM)
+    assert {name.partition("[")[0] for name in failed} == set(ARM_DIFFERS)

@@ -1,0 +1,359 @@
+"""The simulation's model without FUSE, with a clock and a /proc that tests can turn."""
+
+import errno
+import os
+import re
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lab.simulation.bench import Bench
+from resctrl_hooks.core.node.host.cpulist import format_list
+from resctrl_hooks.lab.cli.simulate import command as simulate
+from resctrl_hooks.lab.simulation import cpus, schemata
+from resctrl_hooks.lab.simulation.errors import RefusedError
+from resctrl_hooks.lab.simulation.machine import (
+    BYTES_PER_SECOND,
+    CACHE_BYTES,
+    LINES_PER_TASK,
+    UNIT_BYTES,
+    WATTS_PER_TASK,
+    Machine,
+)
+from resctrl_hooks.lab.simulation.proc import Proc
+
+
+def test_limbo_lasts_as_configured() -> None:
+    bench = Bench(rmids=2, limbo=5)
+    bench.make("mon_groups/a")
+    bench.tree.remove("mon_groups/a")
+    bench.now += 4.9
+    with pytest.raises(RefusedError) as caught:
+        bench.make("mon_groups/b")
+    assert caught.value.errno == errno.EBUSY
+    bench.now += 0.1
+    bench.make("mon_groups/b")
+    with pytest.raises(RefusedError) as caught:
+        bench.make("mon_groups/c")
+    assert caught.value.errno == errno.ENOSPC
+
+
+def test_rmids_return_at_once_without_limbo() -> None:
+    bench = Bench(rmids=2, limbo=0)
+    for _ in range(10):
+        bench.make("mon_groups/a")
+        bench.tree.remove("mon_groups/a")
+
+
+def test_task_adds_its_rate_while_it_lives(bench: Bench) -> None:
+    bench.join("mon_groups/a", 50)
+    bench.now += 10
+    wanted = 10 * BYTES_PER_SECOND / 2
+    assert bench.number("mon_groups/a", "mon_L3_00/mbm_total_bytes") == pytest.approx(wanted, abs=UNIT_BYTES)
+    assert bench.number("mon_groups/a", "mon_L3_01/mbm_local_bytes") == pytest.approx(wanted * 0.75, abs=UNIT_BYTES)
+    bench.proc.end(50)
+    stopped = bench.number("mon_groups/a", "mon_L3_00/mbm_total_bytes")
+    bench.now += 10
+    assert bench.number("mon_groups/a", "mon_L3_00/mbm_total_bytes") == stopped
+
+
+def test_zombie_adds_nothing(bench: Bench) -> None:
+    bench.join("mon_groups/a", 50)
+    bench.proc.zombies.add(50)
+    before = bench.number("mon_groups/a", "mon_L3_00/mbm_total_bytes")
+    bench.now += 10
+    assert bench.number("mon_groups/a", "mon_L3_00/mbm_total_bytes") == before
+    assert bench.tasks("mon_groups/a") == {50}
+
+
+def test_rate_follows_number_of_tasks(bench: Bench) -> None:
+    bench.make("mon_groups/a", "mon_groups/b")
+    bench.join("mon_groups/a", 50, 51)
+    bench.now += 10
+    bench.write("mon_groups/b/tasks", "51")
+    bench.now += 10
+    total = "mon_L3_00/mbm_total_bytes"
+    assert bench.number("mon_groups/a", total) == pytest.approx(30 * BYTES_PER_SECOND / 2, abs=UNIT_BYTES)
+    assert bench.number("mon_groups/b", total) == pytest.approx(10 * BYTES_PER_SECOND / 2, abs=UNIT_BYTES)
+
+
+def test_class_counts_exactly_its_own_and_mon_group_tasks(bench: Bench) -> None:
+    bench.make("gold", "gold/mon_groups/a")
+    bench.join("gold", 50, 51, 52)
+    bench.write("gold/mon_groups/a/tasks", "50,51")
+    bench.now += 10
+    total = "mon_L3_00/mbm_total_bytes"
+    assert bench.number("gold", total) == pytest.approx(30 * BYTES_PER_SECOND / 2, abs=2 * UNIT_BYTES)
+    assert bench.number("gold/mon_groups/a", total) == pytest.approx(20 * BYTES_PER_SECOND / 2, abs=UNIT_BYTES)
+
+
+def test_energy_is_a_known_number_of_watts_per_task() -> None:
+    bench = Bench(energy=True)
+    bench.make("mon_groups/a")
+    bench.write("mon_groups/a/tasks", f"{bench.proc.start(50)},{bench.proc.start(51)}")
+    energies = [f"mon_PERF_PKG_0{number}/core_energy" for number in range(2)]
+    bench.now += 1
+    before = sum(bench.number("mon_groups/a", name) for name in energies)
+    bench.now += 7
+    joules = sum(bench.number("mon_groups/a", name) for name in energies) - before
+    assert joules / 7 == pytest.approx(2 * WATTS_PER_TASK, abs=1e-5)
+    assert bench.read("mon_groups/a/mon_data/mon_PERF_PKG_00/activity").strip().partition(".")[2].isdecimal()
+    assert bench.read("info/PERF_PKG_MON/mon_features").split() == ["core_energy", "activity"]
+
+
+def test_energy_continues_at_value_of_previous_rmid_user() -> None:
+    bench = Bench(energy=True, rmids=2, limbo=0)
+    bench.join("mon_groups/a", 50)
+    bench.now += 10
+    used = bench.number("mon_groups/a", "mon_PERF_PKG_00/core_energy")
+    bench.tree.remove("mon_groups/a")
+    bench.make("mon_groups/b")
+    assert bench.number("mon_groups/b", "mon_PERF_PKG_00/core_energy") == used > 0
+    assert bench.number("mon_groups/b", "mon_L3_00/mbm_total_bytes") == 0
+
+
+def test_energy_is_unavailable_in_package_until_a_task_ran_there() -> None:
+    bench = Bench(energy=True, rmids=2, limbo=0)
+    bench.make("mon_groups/a")
+    here, there = (f"mon_groups/a/mon_data/mon_PERF_PKG_0{number}/core_energy" for number in range(2))
+    bench.now += 5
+    assert bench.read(here) == bench.read(there) == "Unavailable\n"
+    bench.proc.affinities[50] = "0-1"
+    bench.join("mon_groups/a", 50)
+    bench.now += 5
+    assert float(bench.read(here)) == pytest.approx(5 * WATTS_PER_TASK)
+    assert bench.read(there) == "Unavailable\n"
+    bench.proc.affinities[50] = "2"
+    bench.now += 5
+    bench.read(there)  # tasks that ran until now are counted where they ran
+    bench.now += 5
+    assert float(bench.read(there)) == pytest.approx(5 * WATTS_PER_TASK)
+    assert bench.read("mon_data/mon_PERF_PKG_01/core_energy") != "Unavailable\n"
+    bench.tree.remove("mon_groups/a")
+    bench.make("mon_groups/b")
+    assert float(bench.read(there.replace("/a/", "/b/"))) == pytest.approx(5 * WATTS_PER_TASK)
+
+
+@pytest.mark.parametrize(
+    "cpus, domains, listed, packages",
+    [
+        (4, 2, "0-3", {0, 1}),
+        (4, 2, "2", {1}),
+        (4, 2, "0,3", {0, 1}),
+        (8, 4, "2-5,7", {1, 2, 3}),
+        (1, 2, "0", {0, 1}),
+        (2, 2, "0-63", {0, 1}),
+        (2, 2, "5", set()),
+        (2, 2, "", set()),
+    ],
+)
+def test_packages_share_cpus_evenly(cpus: int, domains: int, listed: str, packages: set[int]) -> None:
+    assert Machine(cpus=cpus, l3_domains=domains).packages(listed) == packages
+
+
+def test_cache_lines_of_previous_user_fade() -> None:
+    bench = Bench(rmids=2, limbo=0)
+    bench.join("mon_groups/a", 50)
+    bench.now += 10
+    assert bench.number("mon_groups/a", "mon_L3_00/llc_occupancy") == pytest.approx(LINES_PER_TASK, abs=UNIT_BYTES)
+    bench.tree.remove("mon_groups/a")
+    bench.make("mon_groups/b")
+    assert bench.number("mon_groups/b", "mon_L3_00/llc_occupancy") > 0
+    bench.now += 10
+    assert bench.number("mon_groups/b", "mon_L3_00/llc_occupancy") == 0
+
+
+@pytest.mark.parametrize("clusters", [1, 2])
+def test_groups_share_a_full_cache_by_their_tasks(clusters: int) -> None:
+    bench = Bench(rmids=16, limbo=0, clusters=clusters)
+    for number, tasks in enumerate((60, 20), 1):
+        bench.join(f"mon_groups/{number}", *range(1000 * number, 1000 * number + tasks))
+    bench.now += 10
+    many, few, whole = (
+        bench.number(group, "mon_L3_00/llc_occupancy") for group in ("mon_groups/1", "mon_groups/2", "")
+    )
+    assert 0.9 * CACHE_BYTES < whole <= CACHE_BYTES
+    assert many == pytest.approx(3 * few, abs=4 * clusters * UNIT_BYTES)
+    for task in range(60):
+        bench.proc.end(1000 + task)
+    bench.number("mon_groups/1", "mon_L3_00/llc_occupancy")
+    bench.now += 10
+    assert bench.number("mon_groups/1", "mon_L3_00/llc_occupancy") == 0
+    assert bench.number("mon_groups/2", "mon_L3_00/llc_occupancy") > few
+
+
+def test_counter_reads_its_fixed_value(bench: Bench) -> None:
+    bench.make("gold", "gold/mon_groups/a", "gold/mon_groups/b")
+    name = ("mon_L3_00", "llc_occupancy")
+    first, second = (bench.group(f"gold/mon_groups/{group}") for group in "ab")
+    first.readings[name], second.readings[name] = "Unavailable", "4096"
+    assert bench.read("gold/mon_groups/a/mon_data/mon_L3_00/llc_occupancy") == "Unavailable\n"
+    # The kernel leaves out missing values as long as another one exists.
+    assert bench.number("gold", "mon_L3_00/llc_occupancy") == 4096
+
+
+def test_later_children_join_group(bench: Bench) -> None:
+    bench.make("gold", "gold/mon_groups/a")
+    bench.proc.start(50)
+    bench.proc.start(51, parent=50)
+    bench.write("gold/tasks", "50")
+    bench.write("gold/mon_groups/a/tasks", "50")
+    bench.proc.start(52, parent=50)
+    bench.proc.start(53, parent=52)
+    bench.proc.start(54, leader=50)
+    assert bench.tasks("gold/mon_groups/a") == {50, 52, 53, 54}
+    assert bench.tasks("") == {51}
+
+
+def test_earlier_children_stay_behind(bench: Bench) -> None:
+    bench.make("mon_groups/a", "mon_groups/b")
+    bench.join("mon_groups/a", 50)
+    bench.proc.start(51, parent=50)
+    bench.write("mon_groups/b/tasks", "50")
+    bench.proc.start(52, parent=50)
+    assert (bench.tasks("mon_groups/a"), bench.tasks("mon_groups/b")) == ({51}, {50, 52})
+
+
+def test_unread_child_is_in_class_of_its_parent(bench: Bench) -> None:
+    bench.make("gold", "gold/mon_groups/a")
+    bench.join("gold", 50)
+    bench.proc.start(51, parent=50)
+    bench.proc.start(52, parent=51)
+    bench.write("gold/mon_groups/a/tasks", "52")
+    assert bench.tasks("gold") == {50, 51, 52}
+
+
+def test_child_written_to_its_own_group_keeps_its_children(bench: Bench) -> None:
+    bench.join("mon_groups/a", 50)
+    bench.proc.start(51, parent=50)
+    bench.proc.start(52, parent=51)
+    bench.write("mon_groups/a/tasks", "51")
+    assert bench.tasks("mon_groups/a") == {50, 51, 52}
+
+
+def test_child_moved_to_root_class_stays_there(bench: Bench) -> None:
+    bench.join("gold", 50)
+    bench.proc.start(51, parent=50)
+    bench.write("tasks", "51")
+    assert bench.tasks("gold") == {50}
+    assert bench.tasks("") == {51}
+
+
+def test_reused_thread_id_is_another_task(bench: Bench) -> None:
+    bench.join("mon_groups/a", 50)
+    bench.proc.end(50)
+    bench.proc.start(50)
+    assert bench.tasks("mon_groups/a") == set()
+
+
+def test_dead_tasks_are_forgotten(bench: Bench) -> None:
+    bench.make("gold")
+    for task in range(100, 3000):
+        bench.join("gold", task)
+        bench.write("tasks", str(task))
+        bench.proc.end(task)
+    assert len(bench.sim.tasks._known) <= 512
+
+
+def test_names_of_removed_folder_disappear(bench: Bench) -> None:
+    bench.make("gold")
+    folder = bench.tree.find("gold")
+    bench.tree.remove("gold")
+    assert bench.tree.entries(folder) == {}
+
+
+def test_new_class_gets_contiguous_remainder_of_exclusive_ones(bench: Bench) -> None:
+    bench.make("gold")
+    bench.write("schemata", "L3:0=1;1=1\n")
+    bench.write("gold/schemata", "L3:0=2;1=4\n")
+    bench.write("gold/mode", "exclusive\n")
+    bench.make("silver")
+    # Way 0 is left too, but cut off from the others, or in the second domain with a neighbour.
+    assert "L3:0=1;1=3" in bench.read("silver/schemata")
+
+
+@pytest.mark.parametrize("name", ["rmids", "closids", "l3_domains", "cpus"])
+def test_machine_has_at_least_one_of_each(name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name} must be at least 1"):
+        Machine(**{name: 0})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seconds", [-1.0, float("inf"), float("nan")])
+def test_limbo_ends(seconds: float) -> None:
+    with pytest.raises(ValueError, match="limbo"):
+        Machine(limbo=seconds)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        *("--rmids=99999999999", "--closids=1000000", "--l3-domains=1000000", "--clusters=1000"),
+        *("--vendor=amd --assignable-counters=99999999", "--limbo=9999h", "--limbo=inf", "--limbo=-1"),
+        *("--rmids=4 --clusters=8", "--assignable-counters=8", "--rmids=0", "--closids=x", "--l3-domains=0"),
+        *("--vendor=arm", "--pmg=2", "--vendor=arm --pmg=2 --partids=2 --cdp"),
+    ],
+)
+def test_impossible_machine_is_wrong_use(tmp_path: Path, options: str) -> None:
+    done = CliRunner().invoke(simulate, [str(tmp_path / "r"), "--background", *options.split()])
+    assert done.exit_code == 2, done.output
+    named = ("Arm's processors", "AMD processors", "clusters", *re.findall(r"--[a-z0-9-]+", options))
+    assert any(word in done.output for word in named), done.output
+    assert not (tmp_path / "r").exists()
+
+
+def test_procfs_describes_this_process() -> None:
+    proc = Proc()
+    me = os.getpid()
+    end = threading.Event()
+    thread = threading.Thread(target=end.wait)
+    thread.start()
+    try:
+        with subprocess.Popen(["sleep", "100"]) as child:
+            assert child.pid in proc.children(threading.get_native_id())
+            assert proc.lineage(child.pid) == (child.pid, me)
+            child.kill()
+        assert thread.native_id is not None
+        assert proc.threads(me) >= {me, thread.native_id}
+        assert proc.threads(thread.native_id) == set()
+        assert proc.lineage(thread.native_id) == (me, os.getppid())
+        assert {me, thread.native_id, 1} <= set(proc.everything())
+        life, other = proc.life(me), proc.life(thread.native_id)
+        assert life is not None
+        assert other is not None
+        assert 0 < life.start <= other.start
+        assert proc.owners(me) == (os.getuid(), os.getuid())
+    finally:
+        end.set()
+        thread.join()
+    gone = 4_194_305
+    assert (proc.life(gone), proc.lineage(gone), proc.owners(gone)) == (None, None, None)
+    assert proc.children(gone) == proc.threads(gone) == set()
+
+
+MACHINE = Machine(cpus=70)
+
+
+@given(st.integers(0, MACHINE.all_cpus))
+def test_masks_and_lists_round_trip(mask: int) -> None:
+    assert cpus.parse_mask(cpus.mask_text(mask, MACHINE) + "\n", MACHINE) == mask
+    assert cpus.parse_list(format_list(mask) + "\n", MACHINE) == mask
+
+
+def test_masks_are_shown_in_chunks() -> None:
+    assert cpus.mask_text(MACHINE.all_cpus, MACHINE) == "3f,ffffffff,ffffffff"
+    assert cpus.mask_text(1, Machine(cpus=4)) == "1"
+
+
+def test_full_schemata_line_round_trips(bench: Bench) -> None:
+    bench.make("gold")
+    group = bench.group("gold")
+    bench.write("gold/schemata", "L3:0=ff0;1=3\nMB:0=30;1=70\n")
+    text = schemata.schemata_text(group)
+    assert [line.strip() for line in text.splitlines()] == ["MB:0=30;1=70", "L3:0=ff0;1=3"]
+    bench.write("gold/schemata", text)
+    assert schemata.schemata_text(group) == text

@@ -1,0 +1,89 @@
+"""containerd's NRI: when it is on, and the drop-in that enables it."""
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from core.install.staged import given
+
+from resctrl_hooks.nri.install.containerd import CONFIG, PLUGIN, is_on, major_version, nri_drop_in
+from resctrl_hooks.nri.install.nri import DROP_IN
+
+
+@pytest.mark.parametrize(
+    "said, major",
+    [
+        ("containerd github.com/containerd/containerd/v2 2.1.9+unknown fc10d4d\n", 2),
+        ("containerd containerd.io v1.7.27 05044ec\n", 1),
+        ("containerd containerd.io v10.0\n", 10),
+        ("containerd containerd.io unknown\n", None),
+        ("containerd 2.1.9\n", None),
+        ("", None),
+    ],
+)
+def test_major_version_of_containerd_is_in_the_third_word(said: str, major: int | None) -> None:
+    assert major_version(said) == major
+
+
+NRI_OFF, NRI_ON = ({"plugins": {PLUGIN: {"disable": value}}} for value in (True, False))
+
+
+@pytest.mark.parametrize(
+    "config, major, on",
+    [
+        ({}, None, True),
+        ({}, 2, True),
+        ({}, 1, False),
+        ({"version": 2}, None, False),
+        ({"version": 2}, 2, True),
+        ({"version": 3}, None, True),
+        ({"version": 3}, 1, False),
+        ({"version": "2"}, None, True),
+        ({"root": "/var"}, None, True),
+        ({**NRI_OFF, "version": 3}, 2, False),
+        ({**NRI_ON, "version": 2}, 1, True),
+        ({"plugins": {PLUGIN: {"disable": "false"}}}, 2, False),
+        ({"plugins": {PLUGIN: {"socket_path": "/x"}}}, 1, False),
+        ({"plugins": {PLUGIN: 3}}, 2, True),
+        ({"plugins": []}, 2, True),
+    ],
+)
+def test_setting_precedes_the_version_and_that_the_version_of_the_configuration(
+    config: dict[str, Any], major: int | None, on: bool
+) -> None:
+    assert is_on(config, major) is on
+
+
+@pytest.mark.parametrize(
+    "imports, is_read",
+    [
+        ('["/etc/containerd/conf.d/*.toml"]', True),
+        ('["/etc/other/*.toml", "/etc/containerd/*/90-*"]', True),
+        ('["/etc/containerd/conf.d/*.conf"]', False),
+        ('"/etc/containerd/conf.d/*.toml"', False),
+        ("[]", False),
+    ],
+)
+def test_main_configuration_must_import_the_drop_in(tmp_path: Path, imports: str, is_read: bool) -> None:
+    given(tmp_path, CONFIG, f"version = 2\nimports = {imports}\n")
+    written, notes = nri_drop_in(str(tmp_path))
+    assert [*written] == [DROP_IN]
+    assert tomllib.loads(written[DROP_IN].decode())["plugins"] == {PLUGIN: {"disable": False}}
+    assert [note.split(":")[0] for note in notes[:-1]] == ([] if is_read else [f"containerd does not read {DROP_IN}"])
+    assert "restart containerd" in notes[-1]
+
+
+def test_installed_containerd_is_asked_for_its_version_except_for_an_image(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "containerd"
+    program.write_text("#!/bin/sh\necho containerd containerd.io v1.7.27 05044ec\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    assert nri_drop_in(str(tmp_path)) == ({}, [])
+    monkeypatch.setattr("resctrl_hooks.nri.install.containerd.read_config", lambda root: {"version": 3})
+    drop_in, notes = nri_drop_in()
+    assert list(drop_in) == [DROP_IN]
+    assert "restart containerd" in " ".join(notes)

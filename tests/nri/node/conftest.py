@@ -1,0 +1,157 @@
+"""The plugin as a process with a runtime's socket, and in the test's own process, where most of its work is tested."""
+
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import ID, LAUNCH, POD_CGROUP, PYTHON, UID, Host
+from hosts.machines import machine, write_sysfs
+from hosts.processes import wait_until
+
+from nri.node.fake_runtime import FakeRuntime, Peer
+from resctrl_hooks.core.node.host.notify import Notify
+from resctrl_hooks.nri.node.plugin import NodePlugin
+from resctrl_hooks.nri.node.protobuf import encode
+from resctrl_hooks.nri.node.status import Status
+from resctrl_hooks.nri.node.worker import unpack
+
+Answer = tuple[int, bytes, bytes]
+"""Code, payload and updates of other containers."""
+NOTHING: Answer = (0, b"", b"")
+OK = (0, "", b"")
+POD = {
+    "id": "s" * 64,
+    "name": "web-0",
+    "uid": UID,
+    "namespace": "shop",
+    "labels": {"app": "web"},
+    "linux": {"cgroup_parent": POD_CGROUP},
+}
+CLASS = "class.memtierd.nri.io"
+FAIL = {"failurePolicy": "fail"}
+RDT = {"enabled": True, "allow": {"*": ["gold"]}}
+SCHEDULING = {
+    "enabled": True,
+    "allow": {"*": ["*"]},
+    "classes": {"quick": {"policy": "fifo", "priority": 7, "ioClass": "best-effort", "cpuWeight": 200}},
+}
+QUICK: dict[str, Any] = {**POD, "annotations": {"class.scheduling.resctrl-hooks.io": "quick"}}
+LIMITS: dict[str, Any] = {
+    "memory": {"allowLimits": {"*": ["*"]}},
+    "classes": [{"name": "batch", "allowswap": True}],
+}
+MEMORY: dict[str, Any] = {**POD, "annotations": {CLASS: "batch", "memory.high.memtierd.nri.io": "64M"}}
+IN_BATCH = {**POD, "annotations": {CLASS: "batch"}}
+TIMEOUT = 1000
+"""Milliseconds, of which 700 are an event's deadline."""
+
+
+def asking(name: str) -> dict[str, Any]:
+    return {**POD, "annotations": {"class.rdt.resctrl-hooks.io": name}}
+
+
+def container(pid: int = 0, id_: str = ID, name: str = "c0", **more: Any) -> dict[str, Any]:
+    return {"id": id_, "pod_sandbox_id": POD["id"], "name": name, **({"pid": pid} if pid else {}), **more}
+
+
+def message(pid: int = 0, pod: dict[str, Any] = POD, **more: Any) -> bytes:
+    """Return a message about a container."""
+    return encode("ContainerEvent", {"pod": pod, "container": container(pid, **more)})
+
+
+class Plugin:
+    """The command's process on a host, and the runtime that it connects to."""
+
+    def __init__(self, host: Host, python: str = PYTHON[0]) -> None:
+        self.host = host
+        self.runtime = FakeRuntime(str(host.root / "nri.sock"))
+        words = [python, *PYTHON[1:], str(LAUNCH), "--config", str(host.config), "nri", "--socket", self.runtime.path]
+        self.process = subprocess.Popen(words, env={}, stderr=subprocess.PIPE)
+        self.peer: Peer = self.runtime.accept()
+
+    def greet(self, **fields: Any) -> Peer:
+        self.peer.greet(**fields)
+        self.wait_for_log("Synchronize: ")
+        return self.peer
+
+    def wait_for_log(self, words: str) -> None:
+        wait_until(lambda: words in log(self.host), words)
+
+    def end(self) -> None:
+        self.process.terminate()
+        self.process.communicate(timeout=300)
+        self.runtime.close()
+
+
+def log(host: Host) -> str:
+    return host.log.read_text() if host.log.exists() else ""
+
+
+def configure(host: Host, **config: Any) -> None:
+    """Apply a configuration of a host without containers of other runtimes."""
+    host.configure(runtimeRoots={"runc": str(host.root / "none")}, **config)
+
+
+def plugin_of(host: Host, **config: Any) -> NodePlugin:
+    """Return a plugin with such settings, in this process."""
+    configure(host, **config)
+    status = Status(str(host.state), "")
+    plugin = NodePlugin("resctrl-hooks", "90", str(host.config), notify=Notify(), status=status, stderr=False)
+    plugin.configure({"request_timeout": TIMEOUT})
+    return plugin
+
+
+def answer_of(serve: Callable[[Callable[[int, bytes], None]], object]) -> Answer:
+    """Return the only reply of what this process serves."""
+    replies: list[tuple[int, bytes]] = []
+    serve(lambda code, answer: replies.append((code, answer)))
+    ((code, answer),) = replies
+    return (code, *unpack(answer))
+
+
+def served(plugin: NodePlugin, event: str, payload: bytes) -> Answer:
+    """Return the answer to an event."""
+    return answer_of(lambda reply: plugin.serve(event, payload, reply))
+
+
+def synchronized(plugin: NodePlugin, *containers: dict[str, Any], pod: dict[str, Any] = POD) -> Answer:
+    """Return the answer to the runtime's list of a pod's containers."""
+    parts = [encode("SynchronizeRequest", {"pods": [pod], "containers": [*containers]})]
+    return answer_of(lambda reply: plugin.synchronize(parts, reply))
+
+
+def placement(host: Host, **section: Any) -> dict[str, Any]:
+    """Return the settings of a machine of four CPUs with placement."""
+    section = {"enabled": True, "allow": {"*": ["*"]}, "kubeletPath": str(host.root / "kubelet"), **section}
+    return {"sysPath": write_sysfs(machine(cores=4, threads=1), host.root / "sys"), "placement": section}
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    return Host(tmp_path, runtimeRoots={"runc": str(tmp_path / "none")})
+
+
+@pytest.fixture
+def start(host: Host) -> Iterator[Callable[..., Plugin]]:
+    """Start the command."""
+    started: list[Plugin] = []
+
+    def make(**config: Any) -> Plugin:
+        configure(host, **config)
+        started.append(Plugin(host))
+        return started[-1]
+
+    yield make
+    for plugin in started:
+        plugin.end()
+
+
+@pytest.fixture
+def alarm() -> Iterator[None]:
+    """Restore the handler of the alarm, which a deadline sets."""
+    before = signal.getsignal(signal.SIGALRM)
+    yield
+    signal.signal(signal.SIGALRM, before)

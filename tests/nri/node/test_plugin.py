@@ -1,0 +1,631 @@
+"""The plugin in this process: its settings, the events that need work, its answers, and its words."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from conftest import GROUP, ID, POD_CGROUP, UID, Host
+from core.node.container.test_author_input import VARIABLES
+
+from nri.node.conftest import FAIL, NOTHING, POD, RDT, answer_of, asking, container, log, message, plugin_of, served
+from resctrl_hooks.core.node import call_metrics, lifecycle
+from resctrl_hooks.core.node.errors import HookError
+from resctrl_hooks.core.node.ledger import Ledger
+from resctrl_hooks.core.node.refusals import recent_refusals
+from resctrl_hooks.nri.node import events
+from resctrl_hooks.nri.node import plugin as module
+from resctrl_hooks.nri.node.event import EVENTS, Event, container_of, has_record, mask_of
+from resctrl_hooks.nri.node.protobuf import decode, encode
+from resctrl_hooks.nri.node.worker import NOT_YET
+from resctrl_hooks.nri.node.workload import READ, cgroup_of, workload_of
+
+pytestmark = pytest.mark.usefixtures("alarm")
+POD_EVENT = encode("PodEvent", {"pod": POD})
+
+
+def changed(number: int, pid: int = 0) -> bytes:
+    return encode("StateChangeEvent", {"event": number, "pod": POD, "container": container(pid)})
+
+
+# Settings
+
+
+def test_settings_are_read_again_after_a_change_only(host: Host) -> None:
+    plugin = plugin_of(host)
+    first = plugin.refresh()
+    assert plugin.refresh() is first
+    generation = plugin.generation()
+    host.configure(**FAIL)
+    assert plugin.refresh().failure_policy == "fail"
+    assert plugin.generation() == generation + 1
+    host.config.write_text("{")
+    assert plugin.refresh().failure_policy == "fail"
+    assert "the previous configuration stays active" in log(host)
+    assert plugin.generation() == generation + 1
+
+
+@pytest.mark.parametrize(
+    "config, subscribes",
+    [
+        ({}, False),
+        (FAIL, True),
+        ({"nri": {"adjust": ["rdt"]}}, True),
+        ({"classes": [{"name": "batch", "env": {"A": "b"}}]}, True),
+        ({"classes": [{"name": "batch"}], "memory": {"failurePolicy": "ignore"}}, False),
+        ({"monitoring": {"failurePolicy": "fail"}}, True),
+    ],
+)
+def test_creations_are_subscribed_only_if_they_may_be_refused_or_adjusted(
+    host: Host, config: dict[str, Any], subscribes: bool
+) -> None:
+    plugin = plugin_of(host, **config)
+    other = mask_of(name for name in events.HANDLERS if name != "CreateContainer")
+    bit = 1 << EVENTS.index("CreateContainer") - 1
+    assert plugin.subscription() == other + bit * subscribes
+    assert plugin.serves("CreateContainer", message()) is subscribes
+    assert mask_of(["RunPodSandbox", "RemoveContainer"]) == 0b100_0000_0001
+
+
+def test_configuration_of_the_runtime_replaces_the_file_until_the_next_connection(host: Host) -> None:
+    plugin = plugin_of(host)
+    plugin.configure({"config": ' {"failurePolicy": "fail"}\n'})
+    assert plugin.refresh().failure_policy == "fail"
+    assert plugin.subscription() & 1 << EVENTS.index("CreateContainer") - 1
+    host.configure(namespaces=["shop"])
+    assert plugin.refresh().failure_policy == "fail", "the file does not count"
+    plugin.configure({})
+    assert plugin.refresh().failure_policy == "ignore"
+
+
+@pytest.mark.parametrize(
+    "text, why",
+    [
+        ("a: 1", "not JSON ("),
+        ("a: 1", "YAML requires the command `resctrl-hook nri`; put it into the configuration file and run `resctrl-"),
+        ("[]", "not a JSON object"),
+        ('{"failurePolicy": 3}', "failurePolicy"),
+    ],
+)
+def test_invalid_configuration_of_the_runtime_is_named(host: Host, text: str, why: str) -> None:
+    plugin = plugin_of(host)
+    plugin.configure({"config": text})
+    assert "cannot use the runtime's configuration for this plugin: " in log(host)
+    assert why in log(host)
+    assert f"; {host.config} stays active" in log(host)
+    assert plugin.refresh().failure_policy == "ignore"
+
+
+@pytest.mark.parametrize(
+    "told, timeout, limit",
+    [(1000, 0, 0.85), (1000, 0.5, 0.425), (1000, 3, 0.85), (0, 0, 1.7), (0, 1, 0.85)],
+)
+def test_limit_is_a_part_of_the_runtimes_patience(host: Host, told: int, timeout: float, limit: float) -> None:
+    plugin = plugin_of(host)
+    plugin.configure({"request_timeout": told})
+    assert plugin.limit(timeout) == pytest.approx(limit)
+
+
+# Which events need work
+
+
+def test_late_start_is_served_once_after_a_start_without_a_process(host: Host) -> None:
+    plugin = plugin_of(host)
+    late = message(41)
+    assert plugin.serves("StartContainer", message()) is True
+    assert plugin.serves("PostStartContainer", late) is False
+    plugin.served("StartContainer", message(), 0.1, NOT_YET)
+    assert plugin.serves("PostStartContainer", message(41, id_="b" * 64)) is False
+    assert plugin.serves("PostStartContainer", late) is True
+    assert plugin.serves("PostStartContainer", late) is False
+    plugin.served("StartContainer:StateChange", changed(6), 0.1, NOT_YET)
+    assert plugin.serves("PostStartContainer:StateChange", changed(7, 41)) is True
+
+
+def test_number_of_containers_without_a_process_is_bounded(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MOST_WITHOUT_PID", 2)
+    plugin = plugin_of(host)
+    ids = [letter * 64 for letter in "abc"]
+    for id_ in ids:
+        plugin.served("StartContainer", message(id_=id_), 0.1, NOT_YET)
+    assert [plugin.serves("PostStartContainer", message(id_=id_)) for id_ in ids] == [False, False, True]
+
+
+@pytest.mark.parametrize("event", ["StopContainer", "RemoveContainer", "RemovePodSandbox"])
+def test_end_needs_work_only_if_something_is_recorded(host: Host, event: str) -> None:
+    plugin = plugin_of(host)
+    payload = POD_EVENT if event == "RemovePodSandbox" else message()
+    assert plugin.serves(event, payload) is False
+    host.process(41, f"{POD_CGROUP}/{ID}")
+    assert served(plugin, "StartContainer", message(41)) == NOTHING
+    assert plugin.serves(event, payload) is True
+    assert plugin.serves(event, b"\xff") is True, "the error is reported where it is served"
+
+
+def test_end_is_always_served_where_placement_is_in_specifications(host: Host) -> None:
+    plugin = plugin_of(host, placement={"enabled": True}, nri={"adjust": ["placement"]})
+    assert plugin.serves("StopContainer", message()) is True
+
+
+def test_other_events_need_no_work(host: Host) -> None:
+    plugin = plugin_of(host)
+    for event in ("RunPodSandbox", "StopPodSandbox", "PostCreateContainer", "UpdateContainer"):
+        assert plugin.serves(event, message()) is False
+
+
+@pytest.mark.parametrize(
+    "name, payload, recorded",
+    [
+        ("StopContainer", message(), "containers/" + ID),
+        ("RemoveContainer:StateChange", changed(11), "containers/" + ID),
+        ("RemovePodSandbox", POD_EVENT, "pods/" + UID),
+        ("RemovePodSandbox:StateChange", encode("StateChangeEvent", {"event": 3, "pod": POD}), "pods/" + UID),
+    ],
+)
+def test_record_of_a_container_or_pod_is_found(host: Host, name: str, payload: bytes, recorded: str) -> None:
+    assert has_record(name, payload, str(host.state)) is False
+    (host.state / recorded).mkdir(parents=True)
+    assert has_record(name, payload, str(host.state)) is True
+
+
+def test_record_of_pod_with_chosen_uid_is_found(host: Host) -> None:
+    (host.state / "pods" / "hdishd83djaidwnduwk28bcsb").mkdir(parents=True)
+    pod = encode("PodEvent", {"pod": {**POD, "uid": "hdishd83djaidwnduwk28bcsb"}})
+    assert has_record("RemovePodSandbox", pod, str(host.state)) is True
+
+
+def test_invalid_names_have_no_record(host: Host) -> None:
+    (host.state / "containers").mkdir(parents=True)
+    for bad in ("", ".", "../containers"):
+        assert has_record("StopContainer", message(id_=bad), str(host.state)) is False
+        pod = encode("PodEvent", {"pod": {**POD, "uid": bad}})
+        assert has_record("RemovePodSandbox", pod, str(host.state)) is False
+
+
+def test_event_names_its_container() -> None:
+    one = Event("StartContainer:StateChange", changed(6), "cri-o", "0.11")
+    assert (one.name, one.id, str(one), one.runtime, one.version) == (
+        *("StartContainer", ID, "shop/web-0/c0", "cri-o", "0.11"),
+    )
+    one.key = "key"
+    assert one.names() == {"id": ID, "key": "key", "namespace": "shop", "pod": "web-0", "container": "c0"}
+    bare = Event("StopContainer", encode("ContainerEvent", {"container": {"id": ID}}), "", "")
+    assert (str(bare), bare.names()) == (ID[:12], {"id": ID})
+    assert str(Event("RemovePodSandbox", b"", "", "")) == "an unknown pod"
+    assert container_of("StartContainer", message()) == ID
+    assert container_of("StartContainer", b"\xff") == ""
+    with pytest.raises(HookError, match="cannot parse the runtime's StartContainer: "):
+        Event("StartContainer", b"\xff", "", "")
+
+
+def test_end_has_only_the_fields_that_it_needs() -> None:
+    whole = message(41, linux={"cgroups_path": "/x"}, annotations={"a": "b"})
+    assert {"linux", "annotations"} <= Event("StartContainer", whole, "", "").container.keys()
+    ended = Event("StopContainer", whole, "", "")
+    assert ended.container == {"id": ID, "name": "c0", "pod_sandbox_id": POD["id"], "pid": 41}
+    assert ended.pod == {"id": POD["id"], "name": "web-0", "uid": UID, "namespace": "shop"}
+
+
+# Serving
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_container_has_its_group_from_its_start_to_its_pods_end(host: Host, older: bool) -> None:
+    plugin = plugin_of(host)
+    host.process(41, f"{POD_CGROUP}/{ID}")
+    start = ("StartContainer:StateChange", changed(6, 41)) if older else ("StartContainer", message(41))
+    assert served(plugin, *start) == NOTHING
+    assert host.tasks(GROUP) == [41]
+    assert "StartContainer of shop/web-0/c0: " in log(host)
+    text = log(host)
+    assert served(plugin, *start) == NOTHING
+    assert log(host) == text, "a container that is recorded is not served again"
+    pod_end = ("RemovePodSandbox", POD_EVENT)
+    assert served(plugin, *pod_end) == NOTHING
+    assert f"{UID} stays: container {ID[:12]} is running" in log(host)
+    host.end_process(41)
+    assert served(plugin, "StopContainer", message()) == NOTHING
+    assert host.groups() == [GROUP]
+    ledger = Ledger(str(host.state))
+    ledger.mark("waiting", "another")
+    assert served(plugin, *pod_end) == NOTHING
+    assert host.groups() == []
+    assert f"released {UID} with 1 groups" in log(host)
+    assert (host.state / "wake").exists(), "another pod may wait for the RMID"
+    assert served(plugin, *pod_end) == NOTHING
+
+
+def test_pods_of_another_sandbox_is_marked_idle(host: Host) -> None:
+    plugin = plugin_of(host)
+    host.process(41, f"{POD_CGROUP}/{ID}")
+    served(plugin, "StartContainer", message(41))
+    host.end_process(41)
+    (host.cgroup / POD_CGROUP.lstrip("/") / "cgroup.events").write_text("populated 1\nfrozen 0\n")
+    assert served(plugin, "RemovePodSandbox", POD_EVENT) == NOTHING
+    assert (host.groups(), Ledger(str(host.state)).marked("idle")) == ([GROUP], [UID])
+
+
+def test_start_without_a_process_waits_for_the_late_one(host: Host) -> None:
+    plugin = plugin_of(host)
+    host.context().ledger.prepare()
+    assert served(plugin, "StartContainer", message()) == (NOT_YET, b"", b"")
+    assert "StartContainer of shop/web-0/c0 has no pid; waiting for PostStartContainer" in log(host)
+    host.process(41, f"{POD_CGROUP}/{ID}")
+    assert served(plugin, "PostStartContainer", message(41)) == NOTHING
+    assert (host.groups(), (host.state / "wake").exists()) == ([GROUP], True)
+    assert "served late, because StartContainer has no pid: " in log(host)
+    counted = [line.split()[1:4] for line in (host.state / "calls").read_text().splitlines()]
+    assert [words[0] for words in counted] == ["StartContainer", "PostStartContainer"]
+    assert counted[1][2] == "late"
+    assert served(plugin, "PostStartContainer", message()) == NOTHING
+    assert "the runtime sends no pid in StartContainer and PostStartContainer; container not affected" in log(host)
+
+
+def test_late_start_of_a_served_container_is_not_counted_as_late(host: Host) -> None:
+    plugin = plugin_of(host)
+    host.process(41, f"{POD_CGROUP}/{ID}")
+    assert served(plugin, "StartContainer", message(41)) == NOTHING
+    assert served(plugin, "PostStartContainer", message(41)) == NOTHING
+    assert "served late" not in log(host)
+
+
+def test_work_of_a_hook_is_not_repeated(host: Host, pod: dict[str, Any]) -> None:
+    plugin = plugin_of(host)
+    assert host.call(pod).code == 0
+    before = {path: path.lstat().st_mtime_ns for path in host.state.rglob("*") if ID in path.name}
+    assert before
+    assert served(plugin, "StartContainer", message(pod["pid"])) == NOTHING
+    assert {path: path.lstat().st_mtime_ns for path in host.state.rglob("*") if ID in path.name} == before
+    assert "StartContainer of" not in log(host)
+
+
+FORGED = {
+    "io.container.manager": "libpod",
+    "io.kubernetes.cri.sandbox-uid": "00000000-0000-0000-0000-000000000000",
+    "io.kubernetes.cri.sandbox-namespace": "elsewhere",
+    "io.kubernetes.cri.container-type": "sandbox",
+}
+
+
+@pytest.mark.parametrize(
+    "config, more, monitored",
+    [
+        ({"labelSelector": {"app": "web"}}, {}, True),
+        ({"labelSelector": {"app": "web"}}, {"labels": {"app": "db"}}, False),
+        ({"namespaces": ["shop"]}, {"annotations": FORGED}, True),
+    ],
+    ids=["labels", "other labels", "annotations by the pod's author"],
+)
+def test_pods_are_selected_by_the_fields_of_the_message(
+    host: Host, config: dict[str, Any], more: dict[str, Any], monitored: bool
+) -> None:
+    plugin = plugin_of(host, **config)
+    host.process(41, f"{POD_CGROUP}/{ID}")
+    assert served(plugin, "StartContainer", message(41, {**POD, **more}, annotations=FORGED)) == NOTHING
+    assert host.groups() == [GROUP] * monitored
+
+
+def test_malformed_resources_do_not_affect_features_that_do_not_read_them(host: Host) -> None:
+    plugin = plugin_of(host, blockio={"enabled": True, "allow": {"*": ["*"]}})
+    host.process(41, f"{POD_CGROUP}/{ID}")
+    pod = {"uid": UID, "name": "web-0", "namespace": "shop", "annotations": {"class.blockio.resctrl-hooks.io": "slow"}}
+    event = {"pod": pod, "container": {"id": ID, "name": "c0", "pid": 41, "linux": {"resources": b"\xff"}}}
+    assert served(plugin, "StartContainer", encode("ContainerEvent", event)) == NOTHING
+    assert host.tasks(GROUP) == [41]
+    assert "cannot parse the container's resources: a varint is truncated" in log(host)
+
+
+def test_start_is_never_refused_and_applies_possible_features(host: Host) -> None:
+    plugin = plugin_of(host, rdt={**RDT, "failurePolicy": "fail"})
+    host.process(41, f"{POD_CGROUP}/{ID}", rdt="/")
+    assert served(plugin, "StartContainer", message(41, asking("silver"))) == NOTHING
+    assert "is not allowed to use RDT class 'silver'" in log(host)
+    assert host.groups() == [GROUP]
+
+
+@pytest.mark.parametrize("event", ["StopContainer", "RemoveContainer", "RemovePodSandbox"])
+def test_end_of_a_pod_without_a_record_does_nothing(host: Host, event: str) -> None:
+    plugin = plugin_of(host, **FAIL)
+    for bad in ({}, {**POD, "uid": "../.."}, {**POD, "uid": ""}, POD):
+        assert served(plugin, event, message(0, bad, id_="x/../y")) == NOTHING
+    assert "not affected" not in log(host)
+
+
+@pytest.mark.parametrize("event", ["StopContainer", "RemoveContainer", "RemovePodSandbox"])
+def test_end_that_fails_is_answered_and_counted(host: Host, event: str) -> None:
+    plugin = plugin_of(host, **FAIL)
+    host.process(41, f"{POD_CGROUP}/{ID}")
+    served(plugin, "StartContainer", message(41))
+    host.end_process(41)
+    record = host.state / "pods" / UID / "pod"
+    record.unlink()
+    record.mkdir()
+    assert served(plugin, event, message()) == NOTHING
+    assert f"cannot use {record}: Is a directory" in log(host)
+    assert "not affected" in log(host)
+    assert call_metrics.read(Ledger(str(host.state))).stages[event].failures == {"ledger": 1}
+
+
+@pytest.mark.parametrize("pid, start", [(42, 1000), (41, 2000)])
+def test_record_of_an_earlier_process_does_not_count(host: Host, pid: int, start: int) -> None:
+    plugin = plugin_of(host)
+    host.process(41, f"{POD_CGROUP}/{ID}")
+    served(plugin, "StartContainer", message(41))
+    host.end_process(41)
+    host.process(pid, f"{POD_CGROUP}/{ID}", start=start)
+    assert served(plugin, "StartContainer", message(pid)) == NOTHING
+    assert host.tasks(GROUP)[-1] == pid
+    assert log(host).count("StartContainer of shop/web-0/c0: ") == 2
+
+
+@pytest.mark.parametrize("policy, code", [("ignore", 0), ("fail", 2)])
+def test_impossible_class_refuses_a_creation_under_fail(host: Host, policy: str, code: int) -> None:
+    plugin = plugin_of(host, rdt={**RDT, "failurePolicy": policy}, nri={"adjust": ["rdt"]})
+    found, why, others = served(plugin, "CreateContainer", message(pod=asking("silver")))
+    assert (found, others) == (code, b"")
+    assert (b"namespace shop is not allowed to use RDT class 'silver'" in why) is (policy == "fail")
+    refused = [
+        [one[name] for name in ("namespace", "pod", "container", "id")] for one in recent_refusals(str(host.state))
+    ]
+    assert refused == [["shop", "web-0", "c0", ID]] * (policy == "fail")
+    host.add_class("gold")
+    found, answer, _ = served(plugin, "CreateContainer", message(pod=asking("gold")))
+    adjusted = decode("CreateContainerResponse", answer)["adjust"]
+    assert adjusted == {"linux": {"resources": {"rdt_class": {"value": "gold"}}}}
+    assert "CreateContainer of shop/web-0/c0: adjusted resources" in log(host)
+
+
+def test_class_of_an_earlier_plugin_is_left_and_counted(host: Host) -> None:
+    host.add_class("gold")
+    plugin = plugin_of(host, rdt=RDT, **FAIL, nri={"adjust": ["rdt"]})
+    host.context().ledger.prepare()
+    theirs = message(pod=asking("gold"), linux={"resources": {"rdt_class": {"value": "silver"}}})
+    assert served(plugin, "CreateContainer", theirs) == NOTHING
+    assert "left unchanged: class is silver instead of gold" in log(host)
+    assert (host.state / "calls").read_text().split()[3] == "conflict"
+
+
+@pytest.mark.parametrize("policy, code", [("ignore", 0), ("fail", 2)])
+def test_unreadable_event_is_logged_and_refused_only_at_creation(host: Host, policy: str, code: int) -> None:
+    plugin = plugin_of(host, failurePolicy=policy)
+    assert served(plugin, "StartContainer", b"\xff") == NOTHING
+    assert "StartContainer of an unknown pod: cannot parse the runtime's StartContainer" in log(host)
+    assert served(plugin, "CreateContainer", b"\xff")[0] == code
+    assert served(plugin, "RemovePodSandbox", b"\xff") == NOTHING
+    assert log(host).splitlines()[-1].count("; pod not affected") == 1
+
+
+def test_event_examines_a_part_of_many_idle_keys_and_another_part_next_time(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lifecycle, "_MOST_SEARCHED", 5)
+    context = host.context()
+    for number in range(20):
+        with context.monitor.hold(f"k{number}") as locked:
+            locked.save()
+        context.ledger.mark("idle", f"k{number}")
+    looked: list[str] = []
+    monkeypatch.setattr(lifecycle, "looks_dead", lambda _, key: looked.append(key))
+    for call in range(1, 51):
+        assert events._tidy("StartContainer", context)
+        assert len(looked) == 5 * call
+    assert len(set(looked)) == 20
+
+
+# Lists of containers
+
+
+def test_listed_containers_are_adopted_from_all_parts(host: Host) -> None:
+    plugin = plugin_of(host)
+    ids = [letter * 64 for letter in "abcd"]
+    for number, id_ in enumerate(ids[:3]):
+        host.process(41 + number, f"{POD_CGROUP}/{id_}")
+    ended = container(77, ids[3])
+    bad = container(43, "../x")
+    parts = [
+        {"pods": [POD], "containers": [container(41, ids[0]), ended, container(0, ids[1])]},
+        {"containers": [bad, container(42, ids[1])]},
+    ]
+    encoded = [encode("SynchronizeRequest", part) for part in parts]
+    assert answer_of(lambda reply: plugin.synchronize(encoded, reply)) == NOTHING
+    assert host.tasks(GROUP) == [41, 42]
+    assert "Synchronize: container ../x: the runtime sent no valid container id: '../x'" in log(host)
+    assert "Synchronize: 5 containers, 2 that started earlier were adopted" in log(host)
+    assert (host.state / "calls").read_text().split()[1] == "Synchronize"
+
+
+def test_containers_with_as_many_variables_as_a_message_has_room_for_leave_others_their_labels(host: Host) -> None:
+    plugin = plugin_of(host)
+    ids = [letter * 64 for letter in "abcd"]
+    for number, id_ in enumerate(ids):
+        host.process(41 + number, f"{POD_CGROUP}/{id_}")
+    many = encode("Container", {**container(41, ids[0]), "env": [b"A="] * 250_000})
+    field = b"\x12" + bytes((len(many) & 127 | 128, len(many) >> 7 & 127 | 128, len(many) >> 14)) + many
+    others = encode("SynchronizeRequest", {"pods": [POD], "containers": [container(44, ids[3])]})
+    payload = field * 3 + others
+    assert 3 << 20 > len(payload) > 2 << 20
+    assert answer_of(lambda reply: plugin.synchronize([payload], reply)) == NOTHING
+    record = host.context().ledger.read_member(UID, ids[3])
+    assert record is not None
+    assert record["told"]["labels"] == {"app": "web"}
+
+
+def test_variables_that_features_read_are_those_of_the_list() -> None:
+    assert (READ.decode(),) == VARIABLES
+
+
+def test_unreadable_list_is_left_to_reconcile(host: Host) -> None:
+    plugin = plugin_of(host)
+    assert answer_of(lambda reply: plugin.synchronize([b"\xff"], reply)) == (2, b"", b"")
+    assert "Synchronize: internal error in resctrl-hook: WireError: " in log(host)
+
+
+def test_adopting_replies_and_reports_its_failure(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    plugin = plugin_of(host)
+    asked: list[str] = []
+    monkeypatch.setattr(module, "become_urgent", lambda: asked.append("urgent"))
+    monkeypatch.setattr(events, "adopt", lambda _: b"adopt")
+    assert answer_of(plugin.adopt) == (0, b"", b"adopt")
+    monkeypatch.setattr(events, "adopt", lambda _: 1 / 0)
+    assert answer_of(plugin.adopt) == (2, b"", b"")
+    assert asked == ["urgent"] * 2
+    assert "adopting: internal error in resctrl-hook: ZeroDivisionError" in log(host)
+
+
+# The plugin's words
+
+
+def test_connections_are_logged_and_in_the_status(host: Host) -> None:
+    host.state.mkdir(parents=True)
+    plugin = plugin_of(host)
+    plugin.configure({"runtime_name": "cri-o", "runtime_version": "1.37", "request_timeout": 2000})
+    plugin.connected()
+    assert "connected to cri-o 1.37 as 90-resctrl-hooks" in log(host)
+    status = json.loads((host.state / "nri.json").read_text())
+    assert (status["connected"], status["connections"], status["drops"]) == (True, 1, 0)
+    assert (status["runtime"], status["version"], status["starts"]) == ("cri-o", "1.37", 1)
+    for _ in range(2):
+        plugin.dropped("it is gone")
+    assert log(host).count("not connected to a runtime: it is gone") == 1
+    status = json.loads((host.state / "nri.json").read_text())
+    assert (status["connected"], status["drops"], status["why"]) == (False, 1, "it is gone")
+    assert status["dropped"] >= status["since"] >= status["started"]
+    plugin.connected()
+    plugin.dropped("it is gone")
+    assert log(host).count("not connected to a runtime: it is gone") == 2
+    assert json.loads((host.state / "nri.json").read_text())["drops"] == 2
+
+
+@pytest.mark.parametrize("code, failed", [(0, 0), (NOT_YET, 0), (2, 1), (None, 1)])
+def test_failed_events_are_counted(host: Host, code: int | None, failed: int) -> None:
+    host.state.mkdir(parents=True)
+    plugin = plugin_of(host)
+    plugin.served("StopContainer:StateChange", changed(10), 0.3, code)
+    plugin.subscription()
+    found = json.loads((host.state / "nri.json").read_text())["events"]["StopContainer"]
+    assert (found["count"], found["failed"], found["buckets"]) == (1, failed, [0, 0, 0, 0, 0, 1, 0, 0])
+    assert ("StopContainer of shop/web-0/c0 was not served" in log(host)) is (code is None)
+
+
+def test_failed_update_is_a_warning(host: Host) -> None:
+    plugin = plugin_of(host)
+    plugin.updated("")
+    assert log(host) == ""
+    plugin.updated("a reason")
+    assert "cannot send cpusets to the runtime: a reason; they stay set in the cgroups" in log(host)
+
+
+# The message of a container
+
+
+@pytest.mark.parametrize(
+    "parent, cgroup",
+    [
+        ("", "/"),
+        ("/kubepods/pod1/", "/kubepods/pod1"),
+        ("kubepods-burstable-pod1.slice", "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1.slice"),
+        ("user.slice", "/user.slice"),
+        ("/a/b.slice", "/a/b.slice"),
+        ("pod", "/pod"),
+    ],
+)
+def test_pods_cgroup_follows_from_its_parent(parent: str, cgroup: str) -> None:
+    assert cgroup_of(parent) == cgroup
+
+
+@pytest.mark.parametrize("pid, is_valid", [(0, True), (1, True), ((1 << 31) - 1, True), (1 << 31, False)])
+def test_pid_is_a_positive_number_of_31_bits(host: Host, pid: int, is_valid: bool) -> None:
+    if is_valid and pid:
+        host.process(pid, f"{POD_CGROUP}/{ID}")
+    if is_valid:
+        assert workload_of(POD, container(pid), "containerd", host.context().settings).pid == pid
+        return
+    with pytest.raises(HookError, match=f"the runtime sent no valid pid: {pid}"):
+        workload_of(POD, container(pid), "containerd", host.context().settings)
+
+
+SENT: dict[str, Any] = {
+    "cgroups_path": "/a/b",
+    "resources": {
+        "cpu": {"shares": {"value": 200}, "quota": {}, "cpus": "0-1"},
+        "memory": {"limit": {"value": 1 << 20}},
+        "unified": {"memory.high": "1"},
+        "blockio_class": {"value": "slow"},
+        "rdt_class": {"value": "gold"},
+    },
+    "scheduler": {"policy": 2, "priority": 7},
+    "io_priority": {"class": 2, "priority": 3},
+    "devices": [encode("LinuxDevice", {"path": "/dev/x", "type": "b", "major": 8, "minor": 1})],
+}
+
+
+@pytest.mark.parametrize("pid, rdt", [(0, {"closID": "gold"}), (41, None)])
+def test_message_is_read_as_a_bundle(host: Host, pid: int, rdt: dict[str, str] | None) -> None:
+    host.process(41, f"{POD_CGROUP}/{ID}")
+    one = container(
+        pid,
+        linux={**SENT, "resources": encode("LinuxResources", SENT["resources"])},
+        env=[b"A=1", b"B=\xff"],
+        annotations={"mine": "x"},
+    )
+    found = workload_of({**POD, "annotations": {"of": "pod"}}, one, "containerd", host.context().settings)
+    bundle = found.bundle
+    linux = bundle._config["linux"]
+    assert linux["cgroupsPath"] == "/a/b"
+    assert linux.get("intelRdt") == rdt
+    assert linux["devices"]() == [{"path": "/dev/x", "type": "b", "major": 8, "minor": 1}]
+    assert bundle.resources == {
+        "cpu": {"shares": 200, "quota": 0, "cpus": "0-1"},
+        "memory": {"limit": 1 << 20},
+        "unified": {"memory.high": "1"},
+        "blockIO": {"class": "slow"},
+    }
+    process = bundle._config["process"]
+    assert process["scheduler"] == {"policy": "SCHED_FIFO", "priority": 7}
+    assert process["ioPriority"] == {"class": "IOPRIO_CLASS_BE", "priority": 3}
+    assert process["env"]() == ["A=1", "B=\ufffd"]
+    assert (found.namespace, found.pod, found.key, found.labels) == ("shop", "web-0", UID, {"app": "web"})
+
+
+@pytest.mark.parametrize("number, name", [*enumerate(("", "OTHER", "FIFO", "RR", "BATCH", "ISO", "IDLE")), (7, "")])
+def test_scheduler_has_the_names_of_a_bundle(host: Host, number: int, name: str) -> None:
+    one = container(linux={"scheduler": {"policy": number}})
+    found = workload_of(POD, one, "containerd", host.context().settings).bundle._config["process"]["scheduler"]
+    assert found["policy"] == (f"SCHED_{name}" if name else "")
+
+
+@pytest.mark.parametrize("number, name", [*enumerate(("", "RT", "BE", "IDLE")), (4, "")])
+def test_io_priority_has_the_names_of_a_bundle(host: Host, number: int, name: str) -> None:
+    one = container(linux={"io_priority": {"class": number}})
+    found = workload_of(POD, one, "containerd", host.context().settings).bundle._config["process"]["ioPriority"]
+    assert found["class"] == (f"IOPRIO_CLASS_{name}" if name else "")
+
+
+@pytest.mark.parametrize(
+    "rdt, found",
+    [
+        ({}, {"closID": "", "enableMonitoring": False}),
+        ({"clos_id": {"value": "gold"}}, {"closID": "gold", "enableMonitoring": False}),
+        ({"enable_monitoring": {"value": True}}, {"closID": "", "enableMonitoring": True}),
+    ],
+)
+def test_rdt_of_the_runtime_is_read(host: Host, rdt: dict[str, Any], found: dict[str, Any]) -> None:
+    host.process(41, f"{POD_CGROUP}/{ID}")
+    told = workload_of(POD, container(41, linux={"rdt": rdt}), "cri-o", host.context().settings)
+    assert told.bundle._config["linux"]["intelRdt"] == found
+
+
+@pytest.mark.parametrize(
+    "linux, read, why",
+    [
+        ({"resources": b"\xff"}, lambda config: config["linux"]["resources"](), "the container's resources"),
+        ({"devices": [b"\xff"]}, lambda config: config["linux"]["devices"](), "a device of the container"),
+    ],
+)
+def test_malformed_part_is_named_where_it_is_read(
+    host: Host, linux: dict[str, Any], read: Callable[[Any], object], why: str
+) -> None:
+    host.process(41, f"{POD_CGROUP}/{ID}")
+    one = workload_of(POD, {"id": ID, "pid": 41, "linux": linux}, "containerd", host.context().settings)
+    with pytest.raises(HookError, match=f"cannot parse {why}: "):
+        read(one.bundle._config)

@@ -1,0 +1,322 @@
+"""The rules: they use exported metrics, record the dashboards' series, and alert."""
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hosts.monitored import MonitoredHost
+from hosts.promtool import RULES, rules_of, run_promtool, values
+
+from observe.metrics.conftest import scraped
+
+REPOSITORY = Path(__file__).parents[3]
+METRICS_PAGE = REPOSITORY / "docs/metrics.md"
+NAME = re.compile(r"(?<![\w:])(?:l3|perf|resctrl)_\w+(?![\w:])")
+RECORDED = re.compile(r"(?<![\w:])\w+:\w+:\w+")
+MATCHER = re.compile(r'\b(\w+)(?:=|!=|=~|!~)"')
+ANY_RESOURCE = re.compile(r'\{__name__=~"(\w*)\(l3\|mb\|node\)(\w+)"\}')
+"""A metric of bandwidth that caches or memories count, in rules."""
+GROUPING = re.compile(r"(?:by|on|ignoring) \(([^)]*)\)")
+
+
+@pytest.fixture(scope="module")
+def alerts() -> list[dict[str, Any]]:
+    return [rule for rule in rules_of() if "alert" in rule]
+
+
+def test_rule_metrics_and_labels_are_exported(full_host: MonitoredHost) -> None:
+    samples = scraped(full_host)
+    names = {sample.name for sample in samples}
+    labels = {label for sample in samples for label in sample.labels} | {"instance"}  # Prometheus' own
+    labels |= {"job"}
+    recorded: set[str] = set()
+    for rule in rules_of():
+        expression = ANY_RESOURCE.sub(r"\1l3\2", rule["expr"])
+        asked, of_rules = set(NAME.findall(expression)), set(RECORDED.findall(expression))
+        assert asked | of_rules, rule
+        assert asked <= names, rule
+        recorded |= {rule.get("record", "")}
+        assert of_rules <= recorded, rule
+        used = {*MATCHER.findall(expression), *", ".join(GROUPING.findall(expression)).split(", ")} - {""}
+        assert used <= labels, rule
+
+
+def test_rules_use_bandwidth_of_any_resource() -> None:
+    total = [rule["expr"] for rule in rules_of() if "mbm_total_bytes_total" in rule["expr"]]
+    assert len(total) == 5  # pods, classes by domain and by class, ungrouped tasks, foreign groups
+    assert all(ANY_RESOURCE.search(expression) for expression in total)
+    assert not any("l3_mbm_total_bytes_total" in expression for expression in total)
+
+
+def test_no_name_but_the_former_one_contains_a_type(full_host: MonitoredHost) -> None:
+    """As `promtool check metrics` demands."""
+    types = {"counter", "gauge", "histogram", "summary", "untyped"}
+    names = {sample.name for sample in scraped(full_host)}
+    assert {name for name in names if types & {*name.split("_")}} == {"resctrl_counter_seconds_total"}
+
+
+@pytest.mark.promtool
+def test_promtool_only_remarks_on_former_name_of_metric(full_host: MonitoredHost) -> None:
+    text = full_host.run("metrics", "--format", "prometheus").stdout
+    done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False)
+    assert done.stderr.splitlines() == ["resctrl_counter_seconds_total metric name should not include type 'counter'"]
+
+
+def test_every_rule_is_recorded_once_and_each_group_has_interval() -> None:
+    groups = yaml.safe_load(RULES.read_text())["groups"]
+    names = [rule["record"] for group in groups for rule in group["rules"] if "record" in rule]
+    assert len(names) == len(set(names))
+    assert [group["name"] for group in groups if "interval" not in group] == []
+
+
+def test_each_alert_has_annotations_and_a_runbook_section(alerts: list[dict[str, Any]]) -> None:
+    assert len({alert["alert"] for alert in alerts}) == len(alerts) >= 5
+    for alert in alerts:
+        assert alert["labels"]["severity"] in {"info", "warning"}
+        assert {"summary", "description"} <= alert["annotations"].keys()
+        page, _, section = alert["annotations"]["runbook_url"].partition("#")
+        headings = re.findall(r"^#+ (.+)$", (REPOSITORY / page).read_text(), re.MULTILINE)
+        assert section == alert["alert"].lower()
+        assert section in {heading.lower() for heading in headings}
+
+
+FAILURES = 'resctrl_hooks_failures_total{{stage="createRuntime",reason="{}"}}'
+SLOWED = 'resctrl_pod_slowed_seconds_total{{cause="{}",namespace="shop",pod="cart"}}'
+UNMET = 'resctrl_hooks_unmet_containers{feature="memtierd"}'
+LAST = "resctrl_hooks_last_reconcile_timestamp_seconds"
+ROOM = "resctrl_hooks_state_free_bytes"
+BUCKET = 'resctrl_hooks_duration_seconds_bucket{{stage="createRuntime",le="{}"}}'
+CLASS = 'resctrl_class_l3_mbm_total_bytes_total{rdt_class="",domain_name="mon_L3_00"}'
+MOVED = 'resctrl_domain_mbm_bytes_total{domain="0"}'
+CARRIES = 'resctrl_domain_capacity_bytes_per_second{domain="0"}'
+INFO, OTHER = (f'resctrl_hooks_build_info{{job="resctrl-hooks"{node}}}' for node in ("", ',instance="m"'))
+UP = 'up{job="resctrl-hooks"}'
+HEALTHY = {
+    INFO: "1x60",
+    OTHER: "1x60",
+    UP: "1x60",
+    'up{job="resctrl-hooks",instance="m"}': "1x60",
+    CLASS: "0+60x60",
+    "resctrl_scrape_ok": "1x60",
+    "resctrl_hooks_waiting_pods": "0x60",
+    "resctrl_hooks_queued_pods": "0x60",
+    'resctrl_rmids{owner="free"}': "20x60",
+    'resctrl_rmids{owner="pods"}': "30x60",
+    LAST: "0+60x60",
+    ROOM: "1e9x60",
+    UNMET: "0x60",
+}
+"""Two nodes where nothing is wrong; each case changes some of the first one."""
+ALL_UP = (INFO, OTHER, UP, 'up{job="resctrl-hooks",instance="m"}')
+WAITING, QUEUED, FREE = "resctrl_hooks_waiting_pods", "resctrl_hooks_queued_pods", 'resctrl_rmids{owner="free"}'
+LEDGER, NEIGHBOUR = FAILURES.format("ledger"), SLOWED.format("memory-bandwidth")
+CASES: list[tuple[str, dict[str, str], dict[str, str]]] = [
+    ("ResctrlHooksMetricsMissing", dict.fromkeys(ALL_UP, "_x60"), {INFO: "_x10 1x50"}),
+    # The other node continues; and a node that is removed from the cluster is no longer a target.
+    ("ResctrlExporterDown", {UP: "1x20 0x40", INFO: "1x20 _x40"}, {UP: "1x20 _x40", INFO: "1x20 _x40"}),
+    ("ResctrlBandwidthNearCapacity", {CLASS: "0+60x24 1440+6000x36"}, {CLASS: "0+6000x60"}),
+    (
+        "ResctrlMemoryDomainFull",
+        {MOVED: "0+5400x60", CARRIES: "100x60"},
+        {MOVED: "0+4800x20 100000+5400x4 120000+4800x36", CARRIES: "100x60"},
+    ),
+    ("ResctrlCannotBeRead", {"resctrl_scrape_ok": "0x60"}, {"resctrl_scrape_ok": "1x20 0x3 1x40"}),
+    ("ResctrlReconcileStopped", {LAST: "0x60"}, {LAST: "0x4 240x4 480+60x55"}),
+    # Room for one record more; and a file system that has just become full.
+    ("ResctrlStateDirectoryFull", {ROOM: "1e9x40 4096x20"}, {ROOM: "131072x49 0x10"}),
+    ("ResctrlPodsUnmonitored", {WAITING: "2x60"}, {WAITING: "0x20 2x10 0x30"}),
+    # Beside pods at their limit; and pods that wait by the rules.
+    ("ResctrlPodsUnmonitored", {WAITING: "9x60", QUEUED: "8x60"}, {WAITING: "9x60", QUEUED: "9x60"}),
+    ("ResctrlContainersWithout", {UNMET: "1x60"}, {UNMET: "0x20 1x10 0x30"}),
+    ("ResctrlRMIDsLow", {FREE: "1x60"}, {FREE: "4x60"}),
+    # One failure in the node's whole uptime; and one from before the first scrape.
+    ("ResctrlHookFailures", {LEDGER: "_x45 1x15"}, {LEDGER: "1x60"}),
+    # The second of a reason; and failures before Prometheus started.
+    ("ResctrlHookFailures", {LEDGER: "1x45 2x15"}, {UP: "_x45 1x15", INFO: "_x45 1x15", LEDGER: "_x45 3x15"}),
+    # No fault of the hook.
+    *(("", {}, {FAILURES.format(reason): "0+1x60"}) for reason in ("no-rmids", "rmids-busy", "task-gone", "conflict")),
+    (
+        "ResctrlPodSlowedByNeighbours",
+        {NEIGHBOUR: "0+60x60"},
+        {SLOWED.format("cpu-limit"): "0+60x60", NEIGHBOUR: "0x20 0+60x7 420x33"},
+    ),
+    (
+        "ResctrlHookSlow",
+        {BUCKET.format("1.0"): "0+1x60", BUCKET.format("2.5"): "0+9x60", BUCKET.format("+Inf"): "0+9x60"},
+        {BUCKET.format(bound): "0+9x60" for bound in ("1.0", "2.5", "+Inf")},
+    ),
+]
+"""An alert, a case that fires it, and a similar one that must not: series by name, values per minute."""
+
+
+def test_each_alert_has_a_case(alerts: list[dict[str, Any]]) -> None:
+    assert {alert["alert"] for alert in alerts} == {alert for alert, *_ in CASES if alert}
+
+
+@pytest.mark.promtool
+@pytest.mark.parametrize("alert, fires, silent", CASES)
+def test_alert_fires_in_its_case_only(
+    tmp_path: Path, alert: str, fires: dict[str, str], silent: dict[str, str]
+) -> None:
+    """No other alert fires at 50 minutes, on healthy nodes with these series for an hour."""
+    firing = 'sort(count by (alertname) (ALERTS{alertstate="firing"}))'
+    for series, expected in ((fires, {f'{{alertname="{alert}"}}': 1.0} if alert else {}), (silent, {})):
+        run_promtool(tmp_path, at_node(HEALTHY | series), values(firing, "50m", expected))
+
+
+@pytest.mark.promtool
+def test_load_uses_capacity_of_domain_or_default(tmp_path: Path) -> None:
+    series = {
+        'resctrl_domain_mbm_bytes_total{domain="0"}': "0+3000x60",
+        'resctrl_domain_mbm_bytes_total{domain="8"}': "0+3000x60",
+        'resctrl_domain_mbm_bytes_total{domain="8",instance="m"}': "0+3000x60",
+        'resctrl_domain_capacity_bytes_per_second{domain="*"}': "100x60",
+        'resctrl_domain_capacity_bytes_per_second{domain="8"}': "200x60",
+    }
+    name = "instance_domain:resctrl_domain_load:ratio"
+    loads = {"0": 0.5, "8": 0.25}  # the other node has no capacity
+    expected = {f'{name}{{instance="n",domain="{domain}"}}': load for domain, load in loads.items()}
+    run_promtool(tmp_path, at_node(series), values(name, "30m", expected))
+
+
+@pytest.mark.promtool
+def test_alert_of_full_domain_names_largest_namespaces(tmp_path: Path) -> None:
+    series = {MOVED: "0+5400x60", CARRIES: "100x60"}
+    for namespace, rate in (("shop", 600), ("batch", 6000), ("a", 60), ("b", 6)):
+        labels = f'namespace="{namespace}",pod="p",pod_uid="p",rdt_class=""'
+        series[f"l3_mbm_total_bytes_total{{{labels}}}"] = f"0+{rate}x60"
+        series[f'resctrl_counted_seconds_total{{{labels},counter="mbm_total_bytes"}}'] = "0+60x60"
+    (rule,) = [rule for rule in rules_of() if rule.get("alert") == "ResctrlMemoryDomainFull"]
+    begin, _, rest = rule["annotations"]["description"].partition("{{")
+    end = rest.rpartition("}}")[2]
+    alert = {
+        "exp_labels": {"severity": "warning", "instance": "n", "domain": "0"},
+        "exp_annotations": {
+            "summary": "n: memory domain 0 carries 90% of its capacity",
+            "description": f"{begin}batch 100B/s; shop 10B/s; a 1B/s; {end}",
+            "runbook_url": rule["annotations"]["runbook_url"],
+        },
+    }
+    asked = [{"alertname": "ResctrlMemoryDomainFull", "eval_time": "30m", "exp_alerts": [alert]}]
+    run_promtool(tmp_path, at_node(series), alert_rule_test=asked)
+
+
+@pytest.mark.promtool
+def test_node_without_metrics_counts_as_down(tmp_path: Path) -> None:
+    """By job: its own, of which a target never answered; and node_exporter's, which has the metrics in a file."""
+    series = {
+        'up{job="resctrl-hooks",instance="never"}': "0x60",
+        'up{job="node",instance="host"}': "1x60",
+        'resctrl_hooks_build_info{job="node",instance="host"}': "1x20 _x40",
+        'up{job="other",instance="elsewhere"}': "0x60",
+        INFO: "1x60",
+        UP: "1x60",
+    }
+    name, down = "instance:resctrl_exporter_up:bool", "cluster:resctrl_nodes_down:count"
+    up = {f'{name}{{instance="{node}"}}': value for node, value in (("n", 1), ("never", 0), ("host", 0))}
+    run_promtool(tmp_path, at_node(series), values(name, "50m", up), values(down, "50m", {down: 2}))
+
+
+@pytest.mark.promtool
+def test_young_pod_counted_all_its_life_counts_as_covered(tmp_path: Path) -> None:
+    seconds = 'resctrl_counted_seconds_total{{instance="n",namespace="shop",pod="{}",counter="mbm_total_bytes"}}'
+    series = {seconds.format("young"): "_x28 0+60x30", seconds.format("half"): "0+30x60"}
+    name = "instance_namespace_pod:resctrl_counted:ratio15m"
+    run_promtool(tmp_path, series, values(f"round({name}, 0.001)", "31m", {of_pod("half"): 0.5, of_pod("young"): 1}))
+
+
+@pytest.mark.promtool
+@pytest.mark.parametrize("at", ["22m", "25m"], ids=["in a turn", "between turns"])
+def test_rates_of_time_sharing_pods_use_counted_time(tmp_path: Path, at: str) -> None:
+    """Two pods of 100 and 300 bytes a second, each counted for four minutes of every eight."""
+    series = {}
+    for pod, rate, begins in (("web", 100, 0), ("db", 300, 4)):
+        counted = [sum(begins <= minute % 8 < begins + 4 for minute in range(now)) for now in range(31)]
+        labels = f'instance="n",pod_uid="{pod}",namespace="shop",pod="{pod}",rdt_class="",domain_name="mon_L3_00"'
+        series[f"l3_mbm_total_bytes_total{{{labels}}}"] = " ".join(str(60 * rate * minutes) for minutes in counted)
+        name = f'resctrl_counted_seconds_total{{{labels},counter="mbm_total_bytes"}}'
+        series[name] = " ".join(str(60 * minutes) for minutes in counted)
+    name = "l3_mbm_total_bytes:last_counted_rate"
+    run_promtool(
+        tmp_path,
+        series,
+        values(f"round(instance_namespace_pod:{name}, 0.1)", at, {of_pod("db"): 300, of_pod("web"): 100}),
+        values(f"round(namespace:{name}, 0.1)", at, {'{namespace="shop"}': 400}),
+    )
+
+
+@pytest.mark.promtool
+def test_rates_by_counted_time_separate_pods_and_sum_classes(tmp_path: Path) -> None:
+    """Two pods, one of them in two classes; each counter was counted for half of the time."""
+    rates = {"web": {"": 60, "gold": 120}, "db": {"": 600}}
+    series = {}
+    for pod, classes in rates.items():
+        for rdt_class, rate in classes.items():
+            labels = f'instance="n",namespace="shop",pod="{pod}",pod_uid="{pod}",rdt_class="{rdt_class}"'
+            series[f"l3_mbm_total_bytes_total{{{labels}}}"] = f"0+{rate}x60"
+            series[f'resctrl_counted_seconds_total{{{labels},counter="mbm_total_bytes"}}'] = "0+30x60"
+    expected = {LAST_RATE + of_pod(pod): sum(classes.values()) / 30 for pod, classes in rates.items()}
+    run_promtool(tmp_path, series, values(LAST_RATE, "30m", expected))
+
+
+@pytest.mark.promtool
+def test_relabelled_hash_of_static_pod_is_its_key(tmp_path: Path) -> None:
+    (query,) = re.findall(r"### Static pods.*?```promql\n(.*?)```", METRICS_PAGE.read_text(), re.DOTALL)
+    key = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
+    hash_ = f'annotation_kubernetes_io_config_hash="{key.replace("-", "")}"'
+    series = {
+        f'kube_pod_annotations{{uid="mirror",{hash_}}}': "1x60",
+        f'l3_llc_occupancy_bytes{{pod_uid="{key}"}}': "7x60",
+    }
+    joined = f"l3_llc_occupancy_bytes * on (pod_uid) group_left (uid) ({query})"
+    run_promtool(tmp_path, series, values(joined, "30m", {f'{{pod_uid="{key}",uid="mirror"}}': 7}))
+
+
+@pytest.mark.promtool
+def test_recorded_rates_are_per_node_and_kind(tmp_path: Path) -> None:
+    series = {
+        'resctrl_ungrouped_l3_mbm_total_bytes_total{rdt_class=""}': "0+240x60",
+        'resctrl_foreign_l3_mbm_total_bytes_total{rdt_class="",group="kepler"}': "0+60x60",
+        'resctrl_class_l3_mbm_total_bytes_total{rdt_class=""}': "0+600x60",
+        'resctrl_class_l3_llc_occupancy_bytes{rdt_class=""}': "300x60",
+        'resctrl_l3_size_bytes{domain_id="00"}': "1200x60",
+    }
+    expected = {
+        "instance:resctrl_pods_l3_mbm_total_bytes:rate5m": ('{instance="n"}', 5),
+        "cluster:resctrl_class_l3_mbm_total_bytes:rate5m": ("", 10),
+        "instance:resctrl_class_l3_mbm_total_bytes:rate5m": ('{instance="n"}', 10),
+        "instance:resctrl_class_l3_llc_occupancy:ratio": ('{instance="n"}', 0.25),
+    }
+    checks = [values(name, "30m", {name + labels: value}) for name, (labels, value) in expected.items()]
+    run_promtool(tmp_path, at_node(series), *checks)
+
+
+@pytest.mark.promtool
+def test_rate_of_time_sharing_pods_uses_counted_seconds(tmp_path: Path) -> None:
+    series = {}
+    for pod, totals, seconds in (("a", "0+60x60", "0+60x60"), ("b", "0+60x60", "0+15x60"), ("c", "60x60", "1x60")):
+        labels = f'namespace="shop",pod="{pod}",pod_uid="{pod}",container="",rdt_class="",domain_id="00"'
+        labels += ',domain_name="mon_L3_00"'
+        series[f"l3_mbm_total_bytes_total{{{labels}}}"] = totals
+        for counter in ("mbm_total_bytes", "mbm_local_bytes"):
+            series[f'resctrl_counted_seconds_total{{{labels},counter="{counter}"}}'] = seconds
+    known = {LAST_RATE + of_pod("a"): 1, LAST_RATE + of_pod("b"): 4}  # and of c, which is never counted, nothing
+    run_promtool(tmp_path, at_node(series), values(LAST_RATE, "30m", known))
+
+
+LAST_RATE = "instance_namespace_pod:l3_mbm_total_bytes:last_counted_rate"
+
+
+def of_pod(name: str) -> str:
+    return f'{{instance="n",namespace="shop",pod="{name}"}}'
+
+
+def at_node(series: dict[str, str]) -> dict[str, str]:
+    """Return series with an instance."""
+    return {
+        name if "instance=" in name else f'{name.removesuffix("}")}{"," if "{" in name else "{"}instance="n"}}': values
+        for name, values in series.items()
+    }

@@ -1,0 +1,188 @@
+"""Each row of the metrics' tables: facts with a value for it go in, and its samples are expected."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Host
+from prometheus_client.core import Metric
+
+from resctrl_hooks import __version__
+from resctrl_hooks.core.inventory.account import Account
+from resctrl_hooks.core.inventory.models import Pod
+from resctrl_hooks.core.metric import COUNTER, Histogram, Row
+from resctrl_hooks.core.node import call_metrics
+from resctrl_hooks.nri.metrics import nri
+from resctrl_hooks.nri.node.status import BOUNDS
+from resctrl_hooks.observe.inventory.guard import GuardedClass, GuardedDomain, GuardStatus
+from resctrl_hooks.observe.metrics import guard, residents, self_metrics, slowdown
+from resctrl_hooks.observe.metrics.families import families
+from resctrl_hooks.observe.node.guard.law import STATES
+
+PAGE = Path(__file__).parents[3] / "docs/metrics.md"
+EVENTS = {
+    "StopContainer": {"count": 1, "failed": 0, "seconds": 0.5},  # of an earlier version, without a histogram
+    "StartContainer": {"count": 8, "failed": 2, "seconds": 1.5, "buckets": [1, 3, *[0] * (len(BOUNDS) - 2), 4]},
+}
+NRI = {"connected": True, "starts": 2, "connections": 3, "drops": 1, "events": EVENTS}
+WATCH = {"mode": "events", "events": 1, "moved": 2, "gone": 3, "left": 4, "failed": 5, "overruns": 6, "degraded": 7}
+THROTTLED = GuardedClass(declared=100, now=60, wanted=60, floor=20, overridden=False, rate=1.0)
+GUARDED = GuardedDomain(
+    domain="0", l3=[0], state=STATES[0], since=1, load=0.9, estimated=False, classes={"bronze": THROTTLED}, last=None
+)
+GUARD = GuardStatus(
+    running=True,
+    mode="act",
+    why="",
+    unit="%",
+    started=1,
+    updated=2,
+    actions={"cut": 4},
+    invalid_samples=5,
+    throttled_seconds={"bronze": 6.5},
+    domains=[GUARDED],
+)
+POD = {"ratio": 1.6, "counted": {"perf": [3e9, 2e9]}, "slowedSeconds": {"memory-bandwidth": 20.0}}
+JUDGED = slowdown.Judged({("4f0a", "shop", "cart", ""): POD})
+
+
+class Node:
+    """The facts of a node on which every metric has a value."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        calls = call_metrics.CallMetrics()
+        calls.add_lines(b"1700000000 createRuntime 2000 ledger -\n1700000001 reconcile 2000 - -\n")
+        self.context = type("Context", (), {"settings": type("Settings", (), {"state_dir": ""})})
+        self.calls = calls
+        self.stages = {name: calls.stage(name) for name in self_metrics.STAGES}
+        self.account = Account(
+            rmids={"pods": 3}, closids={"classes": 2}, limits={}, free_by_class={"gold": 3}, owners=[]
+        )
+        self.waiting = [Pod(key="a", state="waiting")]
+        monkeypatch.setattr(self_metrics, "queued_pods", lambda _, waiting: waiting)
+        monkeypatch.setattr(self_metrics, "read_vanished", lambda _: {"total": 3})
+        monkeypatch.setattr(self_metrics, "read_version", lambda _: "1.0")
+        monkeypatch.setattr(self_metrics, "free_bytes", lambda _: 4096)
+        monkeypatch.setattr(self_metrics, "age_of", lambda _: 30)
+
+
+OF_A_LEDGER = ("resctrl_hooks_unmet_containers", "resctrl_hooks_unsaved")
+"""Rows whose values need a ledger: test_self_metrics and test_unsaved have them."""
+TABLES: dict[str, tuple[tuple[Row[Any], ...], Any]] = {
+    "nri": (nri.NRI, NRI),
+    "watch": (residents.WATCH, WATCH),
+    "guard": (guard.ROWS, GUARD),
+    "slowdown": (slowdown.ROWS, JUDGED),
+    "capacity": (guard.CAPACITY, {"*": 2e9}),
+    "self": (tuple(row for row in self_metrics.ROWS if row.name not in OF_A_LEDGER), None),
+}
+"""By name, rows and their facts."""
+SAMPLES = f"""
+resctrl_hooks_nri_connected 1
+resctrl_hooks_nri_starts_total 2
+resctrl_hooks_nri_connections_total 3
+resctrl_hooks_nri_drops_total 1
+resctrl_hooks_nri_events_failed_total StartContainer 2
+resctrl_hooks_nri_events_failed_total StopContainer 0
+resctrl_hooks_nri_event_duration_seconds_count StartContainer 8
+resctrl_hooks_nri_event_duration_seconds_sum StartContainer 1.5
+resctrl_hooks_exec_mode events 1
+resctrl_hooks_exec_mode sampling 0
+resctrl_hooks_exec_events_total 1
+resctrl_hooks_exec_moved_total 2
+resctrl_hooks_exec_gone_total 3
+resctrl_hooks_exec_left_total 4
+resctrl_hooks_exec_failed_total 5
+resctrl_hooks_exec_overruns_total 6
+resctrl_hooks_exec_degraded_total 7
+resctrl_hooks_exec_sampled_total 0
+resctrl_guard_running act 1
+resctrl_guard_state 0 {STATES[0]} 1
+{"".join(f"resctrl_guard_state 0 {state} 0{chr(10)}" for state in STATES[1:])}resctrl_guard_load_ratio 0 0.9
+resctrl_guard_class_limit 0 bronze declared 100
+resctrl_guard_class_limit 0 bronze now 60
+resctrl_guard_class_kept 0 bronze 0
+resctrl_guard_actions_total cut 4
+resctrl_guard_throttled_seconds_total bronze 6.5
+resctrl_guard_invalid_samples_total 5
+resctrl_pod_slowdown_ratio 4f0a shop cart  1.6
+resctrl_pod_cycles_total 4f0a shop cart  perf 3e+09
+resctrl_pod_instructions_total 4f0a shop cart  perf 2e+09
+resctrl_pod_slowed_seconds_total 4f0a shop cart  memory-bandwidth 20
+resctrl_domain_capacity_bytes_per_second * 2e+09
+resctrl_hooks_build_info {__version__} 1
+resctrl_hooks_node_info 1.0 1
+resctrl_hooks_state_free_bytes 4096
+resctrl_rmids pods 3
+resctrl_closids classes 2
+resctrl_class_free_rmids gold 3
+resctrl_hooks_waiting_pods 1
+resctrl_hooks_queued_pods 1
+resctrl_hooks_groups_vanished_total 3
+resctrl_hooks_runs_total createRuntime 1
+resctrl_hooks_runs_total poststop 0
+resctrl_hooks_runs_total reconcile 1
+resctrl_hooks_failures_total createRuntime ledger 1
+resctrl_hooks_duration_seconds_count createRuntime 1
+resctrl_hooks_duration_seconds_sum createRuntime 0.002
+resctrl_hooks_duration_seconds_count poststop 0
+resctrl_hooks_duration_seconds_sum poststop 0
+resctrl_hooks_duration_seconds_count reconcile 1
+resctrl_hooks_duration_seconds_sum reconcile 0.002
+resctrl_hooks_last_run_timestamp_seconds createRuntime 1.7e+09
+resctrl_hooks_last_run_timestamp_seconds reconcile 1.7e+09
+resctrl_hooks_last_reconcile_timestamp_seconds 1.7e+09
+resctrl_hooks_reconcile_age_seconds 30
+"""
+"""The samples of all rows without the buckets: name, values of labels, value."""
+
+
+def test_each_row_has_its_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for rows, facts in TABLES.values():
+        for row, family in zip(rows, families(rows, facts or Node(monkeypatch)), strict=True):
+            assert family.name == row.name
+            assert all(set(sample.labels) - {"le"} == set(row.labels) for sample in family.samples)
+            found += [sample for sample in family.samples if "le" not in sample.labels]
+    found = [one for one in found if one.value or one.name != "resctrl_hooks_failures_total"]
+    assert [" ".join([one.name, *one.labels.values(), f"{one.value:g}"]) for one in found] == SAMPLES.split("\n")[1:-1]
+
+
+@pytest.mark.parametrize("text", [None, "", "[]", "{"])
+def test_resident_program_without_a_readable_status_has_no_metrics(host: Host, text: str | None) -> None:
+    host.state.mkdir(parents=True)
+    for name in ("nri.json", "exec.json"):
+        if text is not None:
+            (host.state / name).write_text(text)
+    assert residents.resident_families(host.context()) == []
+
+
+def test_metrics_of_a_resident_program_are_those_of_its_status(host: Host) -> None:
+    host.state.mkdir(parents=True)
+    for name, values in {"nri.json": NRI, "exec.json": WATCH}.items():
+        (host.state / name).write_text(json.dumps(values))
+    found = families(nri.NRI, NRI) + families(residents.WATCH, WATCH)
+    assert residents.resident_families(host.context()) == found
+
+
+@pytest.mark.parametrize("rows", [rows for rows, _ in TABLES.values()])
+def test_row_is_documented(rows: tuple[Row[Any], ...]) -> None:
+    text = PAGE.read_text().replace("\n  ", " ")
+    for row in rows:
+        (line,) = re.findall(rf"^- `{row.series}`.*$", text, re.MULTILINE)
+        assert all(f"`{label}`" in line for label in row.labels), line
+
+
+def test_kinds_of_values() -> None:
+    def family(values: Any, **options: Any) -> Metric:
+        (found,) = families([Row("x", "Text.", lambda facts: facts, **options)], values)
+        return found
+
+    assert [sample.value for sample in family(3.0).samples] == [3.0]
+    assert family(None).samples == []
+    assert family({"a": 1}, labels=("b",), kind=COUNTER).samples[0][:3] == ("x_total", {"b": "a"}, 1)
+    assert family({("a", "c"): 1}, labels=("b", "d")).samples[0].labels == {"b": "a", "d": "c"}
+    buckets = family({"a": Histogram((0.5,), (2, 1), 4.0)}, labels=("b",)).samples
+    assert [sample.value for sample in buckets] == [2, 3, 3, 4]

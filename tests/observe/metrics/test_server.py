@@ -1,0 +1,361 @@
+"""The HTTP server: requested formats, HEAD, gzip, /healthz, and invalid addresses."""
+
+import gzip
+import signal
+import socket
+import subprocess
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hosts.monitored import MonitoredHost, plain_host
+from hosts.processes import wait_until
+from prometheus_client import CollectorRegistry
+from prometheus_client.parser import text_string_to_metric_families as parse_classic
+
+from observe.metrics.conftest import Served, parse, served
+from resctrl_hooks.observe.metrics import answers
+from resctrl_hooks.observe.metrics import server as serving
+from resctrl_hooks.observe.metrics.answers import Answer, Scrape
+from resctrl_hooks.observe.metrics.collector import NodeCollector, registry_of
+from resctrl_hooks.observe.metrics.server import ListenAddressError, Server, parse_address
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[MonitoredHost]:
+    """Return a plain tree with one pod."""
+    with plain_host(tmp_path) as found:
+        found.group(0, "web-0", llc_occupancy=1, mbm_total_bytes=2)
+        yield found
+
+
+def registry(host: MonitoredHost) -> CollectorRegistry:
+    return registry_of(NodeCollector(host.context, lambda problem: None))
+
+
+@pytest.fixture
+def ask(host: MonitoredHost) -> Iterator[Served]:
+    with served(registry(host)) as found:
+        yield found
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Semaphore, threading.Event]:
+    """Let each scrape count at the semaphore, and wait for the event."""
+    begun, goes_on = threading.Semaphore(0), threading.Event()
+
+    def wait(*_: object) -> Answer:
+        begun.release()
+        assert goes_on.wait(300)
+        return Answer("200 OK", [], b"")
+
+    monkeypatch.setattr(Scrape, "answer", wait)
+    return begun, goes_on
+
+
+@pytest.mark.parametrize(
+    "accept, kind",
+    [
+        ("application/openmetrics-text; version=1.0.0", "application/openmetrics-text; version=1.0.0"),
+        ("application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.2", "application/openmetrics"),
+        ("text/plain;version=0.0.4", "text/plain; version=0.0.4"),
+        ("*/*", "text/plain; version=0.0.4"),
+        ("", "text/plain; version=0.0.4"),
+        *(
+            (f"application/openmetrics-text; version={unknown}", "text/plain; version=0.0.4")
+            for unknown in ("x", "", "1.x", "9" * 5000, "1.0.0.0")
+        ),
+    ],
+)
+def test_response_has_requested_format(ask: Served, accept: str, kind: str) -> None:
+    status, headers, body = ask("/metrics", Accept=accept)
+    assert status == 200
+    assert headers["Content-Type"].startswith(kind)
+    parsed = parse if "openmetrics" in kind else parse_classic
+    assert any(family.name == "l3_llc_occupancy_bytes" for family in parsed(body.decode()))
+
+
+def test_head_has_headers_of_get_and_no_body(ask: Served) -> None:
+    for path, status in (("/metrics", 200), ("/healthz", 200), ("/else", 404)):
+        got, headers, body = ask(path, "HEAD")
+        assert (got, body) == (status, b"")
+        assert int(headers["Content-Length"]) > 0
+    assert ask("/metrics", "HEAD")[1]["Content-Type"] == ask("/metrics")[1]["Content-Type"]
+
+
+def test_response_is_compressed_on_request(ask: Served) -> None:
+    _, headers, body = ask("/metrics", Accept_Encoding="gzip")
+    assert headers["Content-Encoding"] == "gzip"
+    assert len(body) == int(headers["Content-Length"])
+    assert b"l3_llc_occupancy_bytes" in gzip.decompress(body)
+    assert "Content-Encoding" not in ask("/metrics")[1]
+
+
+def test_health_needs_no_resctrl(host: MonitoredHost, ask: Served) -> None:
+    host.resctrl.rename(host.resctrl.parent / "elsewhere")
+    assert ask("/healthz")[::2] == (200, b"ok\n")
+    assert b"resctrl_scrape_ok 0.0" in ask("/metrics")[2]
+
+
+def test_other_pages_and_methods_are_refused(ask: Served) -> None:
+    assert ask("/else")[::2] == (404, b"the metrics are at /metrics\n")
+    status, headers, _ = ask("/metrics", "POST")
+    assert (status, headers["Allow"]) == (405, "GET, HEAD, OPTIONS")
+
+
+def test_server_header_has_name_only(ask: Served) -> None:
+    for path in ("/metrics", "/healthz", "/else"):
+        assert ask(path)[1]["Server"] == "resctrl-hook"
+
+
+def _handle(server: Server, error: Exception) -> None:
+    try:
+        raise error
+    except type(error):
+        server.handle_error(None, ("127.0.0.1", 1))
+
+
+def test_disconnected_client_causes_no_traceback(host: MonitoredHost, capfd: pytest.CaptureFixture[str]) -> None:
+    server = Server(("127.0.0.1", 0), registry(host))
+    for error, said in (
+        (ConnectionResetError(104, "reset"), ""),
+        (BrokenPipeError(32, "pipe"), ""),
+        (TimeoutError(), ""),
+        (KeyError("x"), "resctrl-hook: scrape failed: KeyError: 'x'\n"),
+    ):
+        _handle(server, error)
+        assert capfd.readouterr() == ("", said)
+    server.server_close()
+
+
+def test_server_ends_at_signal(host: MonitoredHost) -> None:
+    command = host.command("metrics", "--listen", "127.0.0.1:0")
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert "http://127.0.0.1:" in process.stderr.readline()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == 0
+
+
+@pytest.mark.parametrize(
+    "text,address",
+    [
+        ("9777", ("127.0.0.1", 9777)),
+        (":9777", ("127.0.0.1", 9777)),
+        ("localhost:1", ("127.0.0.1", 1)),
+        ("0.0.0.0:1", ("0.0.0.0", 1)),
+        ("[::1]:65535", ("::1", 65535)),
+    ],
+)
+def test_addresses_are_parsed(text: str, address: tuple[str, int]) -> None:
+    assert parse_address(text) == address
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        *(("", "the port is missing"), ("1.2.3.4", "the port is missing"), ("127.0.0.1:x", "the port is missing")),
+        *(("a:b", "the port is missing"), ("host:1", "not an IP address"), ("::1", "not an IP address")),
+        *(("127.0.0.1:65536", "the highest port is 65535"), ("9" * 5000, "the highest port")),
+    ],
+)
+def test_invalid_address_is_refused(text: str, words: str) -> None:
+    with pytest.raises(ListenAddressError, match=words):
+        parse_address(text)
+
+
+def test_port_in_use_is_reported(host: MonitoredHost) -> None:
+    with Server(("127.0.0.1", 0), registry(host)) as server:
+        done = host.run("metrics", "--listen", f"127.0.0.1:{server.server_address[1]}")
+    assert done.exit_code == 1
+    assert "(EADDRINUSE); another process listens there" in done.stderr
+
+
+def test_connections_beyond_limit_end_the_oldest(
+    host: MonitoredHost, ask: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "_MOST_CONNECTIONS", 3)
+    slow = ask.connections(5)
+    for connection in slow:
+        connection.sendall(b"GET /metrics")
+    assert ask("/healthz")[0] == 200
+    assert slow[0].recv(1) == b""
+    for connection in slow:
+        connection.close()
+
+
+def test_connection_with_a_complete_request_outlives_slow_ones(
+    ask: Served, monkeypatch: pytest.MonkeyPatch, held: tuple[threading.Semaphore, threading.Event]
+) -> None:
+    monkeypatch.setattr(serving, "_MOST_CONNECTIONS", 3)
+    begun, goes_on = held
+    (scraper,) = ask.connections(1)
+    scraper.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+    assert begun.acquire(timeout=300)
+    slow = ask.connections(5)
+    assert slow[0].recv(1) == b"", "the oldest of the slow ones is closed"
+    goes_on.set()
+    assert scraper.recv(9) == b"HTTP/1.0 "
+    for connection in (scraper, *slow):
+        connection.close()
+
+
+@pytest.fixture
+def work(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Count how often the node is read and an answer is written, within a minute in place of a second."""
+    found: Counter[str] = Counter()
+    collect, write = NodeCollector.collect, answers.Scrape._written
+
+    def count(kind: str, real: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        found[kind] += 1
+        return real(*given, **named)
+
+    monkeypatch.setattr(NodeCollector, "collect", lambda self: count("read", collect, self))
+    monkeypatch.setattr(answers.Scrape, "_written", lambda *given: count("written", write, *given))
+    monkeypatch.setattr(answers, "_FRESH_SECONDS", 60.0)
+    return found
+
+
+def test_hundred_scrapes_at_once_share_one_answer(ask: Served, work: Counter[str]) -> None:
+    statuses: list[int] = []
+    threads = [threading.Thread(target=lambda: statuses.append(ask("/metrics")[0])) for _ in range(100)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert statuses == [200] * 100
+    assert work == {"read": 1, "written": 1}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"GET /healthz HTTP/1.1\r\n" + b"".join(b"X-%d: %s\r\n" % (n, b"a" * 65_000) for n in range(98)) + b"\r\n",
+        b"GET /healthz HTTP/1.1\r\n" + b"X: a\r\n" * 5000 + b"\r\n",
+        b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\n\r\n",
+    ],
+    ids=["long headers", "many headers", "a long line"],
+)
+def test_long_request_head_is_refused_before_it_is_read(ask: Served, data: bytes) -> None:
+    answer = ask.raw(data)
+    assert answer == b"" or answer.split()[1] == b"431"  # unread data can reset the connection first
+
+
+def test_request_head_above_the_limit_gets_431(ask: Served) -> None:
+    answer = ask.raw(b"GET /healthz HTTP/1.1\r\nX: ".ljust((16 << 10) + 1, b"a"))
+    assert answer.split()[1] == b"431"
+
+
+def test_invalid_request_is_not_logged(ask: Served, capfd: pytest.CaptureFixture[str]) -> None:
+    ask.raw(b"nonsense\r\n\r\n")
+    assert capfd.readouterr().err == ""
+
+
+def test_header_of_eight_kilobytes_is_served(ask: Served) -> None:
+    assert ask("/healthz", X_Long="a" * 8192)[0] == 200
+
+
+def test_readings_within_a_second_are_used_again_in_each_format(ask: Served, work: Counter[str]) -> None:
+    asked = [{}, {}, {"Accept": "application/openmetrics-text"}, {"Accept_Encoding": "gzip"}]
+    assert len({ask("/metrics", **headers)[2] for headers in asked}) == 3
+    assert work == {"read": 1, "written": 3}
+
+
+def test_other_methods_do_not_read_the_node(ask: Served, work: Counter[str]) -> None:
+    assert [ask("/metrics", method)[0] for method in ("POST", "OPTIONS")] == [405, 200]
+    assert work["read"] == 0
+
+
+@pytest.mark.parametrize(
+    "host, source",
+    [
+        ("10.0.0.1", "10.0.0.1"),
+        ("2001:db8::1", "2001:db8::/64"),
+        ("2001:db8:0:0:ffff::2", "2001:db8::/64"),
+        ("2001:db8:0:1::1", "2001:db8:0:1::/64"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("fe80::1%eth0", "fe80::/64"),
+    ],
+)
+def test_source_is_an_address_or_an_ipv6_network(host: str, source: str) -> None:
+    assert serving.source_of(host) == source
+
+
+def test_closed_connection_counts_until_its_threads_end(ask: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "_MOST_CONNECTIONS", 2)
+    monkeypatch.setattr(serving, "_MOST_ENDING", 1)
+    goes_on = threading.Event()
+    ended: list[object] = []
+    monkeypatch.setattr(serving, "_end", ended.append)  # threads that take their time
+    slow = ask.connections(4)
+    assert slow[3].recv(1) == b"", "refused: the third has closed the first, whose threads still live"
+    assert len(ended) == 1
+    goes_on.set()
+    for connection in slow:
+        connection.close()
+
+
+def test_source_with_many_requests_keeps_no_other_source_out(
+    ask: Served, monkeypatch: pytest.MonkeyPatch, held: tuple[threading.Semaphore, threading.Event]
+) -> None:
+    monkeypatch.setattr(serving, "_MOST_CONNECTIONS", 4)
+    monkeypatch.setattr(serving, "_FEW", 2)
+    begun, goes_on = held
+    answers: list[bytes] = []
+    request = b"GET /metrics HTTP/1.0\r\n\r\n"
+    greedy = [threading.Thread(target=lambda: answers.append(ask.raw(request, "127.0.0.2"))) for _ in range(4)]
+    for thread in greedy:
+        thread.start()
+    for _ in greedy:
+        assert begun.acquire(timeout=300)
+    assert ask.raw(request, "127.0.0.2") == b"", "at the limit, one more of this source is refused"
+    prometheus = threading.Thread(target=lambda: answers.append(ask.raw(request)))
+    prometheus.start()
+    assert begun.acquire(timeout=300), "another source is served"
+    goes_on.set()
+    for thread in (*greedy, prometheus):
+        thread.join()
+    assert [answer.split()[1] for answer in answers] == [b"200"] * 5, "no complete request was given up"
+
+
+@pytest.mark.parametrize("own, others, has", [(0, 143, True), (0, 144, False), (7, 0, True), (8, 0, False)])
+def test_source_with_few_connections_has_some_more_places(own: int, others: int, *, has: bool) -> None:
+    serving_now = [serving._Connection("a")] * own + [serving._Connection("b")] * others
+    assert serving._has_place("a", serving_now) is has
+
+
+def test_slow_request_is_ended(ask: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One byte now and then satisfies a timeout of each read."""
+    monkeypatch.setattr(serving, "_REQUEST_SECONDS", 0.2)
+    with socket.create_connection(("127.0.0.1", ask.port)) as slow:
+        slow.settimeout(10)
+        slow.sendall(b"GET /metrics HTTP/1.1\r\n")
+        assert slow.recv(1) == b""
+
+
+def test_open_connection_does_not_delay_the_end(ask: Served) -> None:
+    before = set(threading.enumerate())
+    with socket.create_connection(("127.0.0.1", ask.port)):
+        wait_until(lambda: any(isinstance(thread, threading.Timer) for thread in threading.enumerate()))
+        assert all(thread.daemon for thread in threading.enumerate() if thread not in before)
+
+
+@pytest.mark.parametrize("kind", ["connection", "deadline"])
+def test_connections_without_a_thread_do_not_count(ask: Served, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    monkeypatch.setattr(serving, "_MOST_CONNECTIONS", 2)
+    monkeypatch.setattr(serving, "_MOST_ENDING", 1)
+    start = threading.Thread.start
+
+    def fail(thread: threading.Thread) -> None:
+        if isinstance(thread, threading.Timer) if kind == "deadline" else "process_request" in thread.name:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    with monkeypatch.context() as shortage:
+        shortage.setattr(threading.Thread, "start", fail)
+        for _ in range(4):
+            assert ask.raw(b"GET /healthz HTTP/1.0\r\n\r\n") == b""
+    assert ask("/healthz")[0] == 200

@@ -1,0 +1,199 @@
+"""The resident part on a node whose victim is slowed by bronze: its status file, its lock, its baselines."""
+
+import errno
+import json
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from conftest import Host
+
+from observe.slowdown.world import CAPACITY, KEY, World
+from resctrl_hooks.core.node import retried
+from resctrl_hooks.core.node.errors import HookError
+from resctrl_hooks.core.node.names import SLOWDOWN_STATUS
+from resctrl_hooks.observe.node.resident import Moment
+from resctrl_hooks.observe.node.slowdown import live, reader, store
+from resctrl_hooks.observe.node.slowdown.constants import FEWEST, WINDOW
+from resctrl_hooks.observe.node.slowdown.resident import SlowdownResident, start
+from resctrl_hooks.observe.node.slowdown.status import read_status
+from resctrl_hooks.observe.node.slowdown.store import NAME
+from resctrl_hooks.observe.node.snapshot.snapshot import take
+
+QUIET, LOUD = 10, 100
+
+
+class Resident:
+    """The part in the world of the experiment, on its clock."""
+
+    def __init__(self, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.world = World(host, monitoring=CAPACITY)
+        self.store = self.world.store
+        self.context = host.context()
+        self.log = host.log
+        own = Path(self.context.proc, str(os.getpid()))
+        own.mkdir(parents=True, exist_ok=True)
+        (own / "stat").write_text(Path("/proc/self/stat").read_text())
+        for module in (reader, live, retried):
+            clock = SimpleNamespace(monotonic=lambda: self.world.seconds, time=lambda: 1e9 + self.world.seconds)
+            monkeypatch.setattr(module, "time", clock)
+        self.path = Path(host.state, SLOWDOWN_STATUS)
+
+    def start(self) -> SlowdownResident:
+        found = start(self.context)
+        assert found is not None
+        return found
+
+    def run(self, part: SlowdownResident, windows: int, bronze: int) -> None:
+        (self.world.node.root / "bronze/schemata").write_text(f"MB:0={bronze}\n")
+        for _ in range(windows):
+            part.sample(Moment(self.world.seconds, lambda: take(self.context)))
+            self.world.sleep(WINDOW)
+        part.sample(Moment(self.world.seconds, lambda: take(self.context)))
+
+    def protect(self, name: str, rule: "dict[str, float]") -> None:
+        self.context.settings.rdt["guard"]["protect"] = {name: rule}
+
+    @property
+    def victim(self) -> Any:
+        status = read_status(self.context)
+        assert status is not None
+        return status["pods"][KEY]
+
+    @property
+    def pressed(self) -> Any:
+        return json.loads(self.path.read_text())["pressed"]
+
+
+@pytest.fixture
+def resident(host: Host, monkeypatch: pytest.MonkeyPatch) -> Resident:
+    return Resident(host, monkeypatch)
+
+
+def test_part_is_off_unless_enabled(resident: Resident, host: Host) -> None:
+    host.configure(slowdown={})
+    assert start(host.context()) is None
+    assert not resident.path.exists()
+
+
+def test_new_workload_is_unknown_then_normal_then_slowed_with_its_cause(resident: Resident) -> None:
+    part = resident.start()
+    resident.run(part, 5, QUIET)
+    assert (resident.victim["verdict"], resident.victim["ratio"]) == ("unknown", None)
+    resident.run(part, 10, QUIET)
+    assert (resident.victim["verdict"], resident.pressed) == ("normal", {})
+    resident.run(part, 12, LOUD)
+    victim = resident.victim
+    assert (victim["verdict"], victim["method"]) == ("slowed", "traffic")
+    assert victim["ratio"] == pytest.approx(1.96, abs=0.1)
+    assert [one["cause"] for one in victim["causes"] if one["state"] == "supported"] == ["memory-bandwidth"]
+    assert victim["domain"] == 0
+    assert victim["load"] > 0.75
+    assert 60 <= victim["slowedSeconds"]["memory-bandwidth"] <= 120, "the first windows are judged with quiet ones"
+    part.close()
+
+
+def test_load_is_unknown_beside_a_group_without_an_assigned_counter(resident: Resident) -> None:
+    root = resident.world.node.root
+    (root / "info/L3_MON").mkdir()
+    (root / "mbm_L3_assignments").write_text("mbm_total_bytes:0=e\n")
+    part = resident.start()
+    resident.run(part, 3, LOUD)
+    assert resident.victim["load"] > 0.75
+    group = root / "silver/mon_groups/pod"
+    group.mkdir()
+    (group / "mbm_L3_assignments").write_text("mbm_total_bytes:0=_\n")
+    resident.run(part, 12, LOUD)
+    assert resident.victim["load"] is None
+    part.close()
+
+
+def test_guard_hears_of_pressure_after_three_windows_and_of_its_end(resident: Resident) -> None:
+    resident.protect("gold", {"slowdown": 1.2})
+    part = resident.start()
+    resident.run(part, 15, QUIET)
+    resident.run(part, FEWEST, LOUD)
+    found = resident.pressed[KEY]
+    assert (found["classes"], found["domains"]) == (["gold"], [0])
+    assert found["ratio"] > 1.5
+    assert found["until"] - found["since"] == pytest.approx(FEWEST * WINDOW)
+    resident.run(part, FEWEST, QUIET)
+    assert resident.pressed == {}
+    part.close()
+
+
+@pytest.mark.parametrize("name, rule", [("silver", {"slowdown": 1.2}), ("gold", {})])
+def test_pressure_on_a_class_without_a_limit_of_slowdown_is_not_judged(
+    resident: Resident, name: str, rule: dict[str, float]
+) -> None:
+    resident.protect(name, rule)
+    part = resident.start()
+    resident.run(part, 15, QUIET)
+    resident.run(part, 12, LOUD)
+    assert resident.victim["verdict"] == "slowed"
+    assert resident.pressed == {}
+    part.close()
+
+
+def test_baselines_outlive_the_process_and_its_status_does_not(resident: Resident) -> None:
+    part = resident.start()
+    resident.run(part, 15, QUIET)
+    part.close()
+    assert read_status(resident.context) is None
+    again = resident.start()
+    resident.run(again, 4, LOUD)
+    assert resident.victim["verdict"] == "slowed"
+    again.close()
+
+
+def test_second_process_is_refused_and_names_the_first(resident: Resident) -> None:
+    part = resident.start()
+    with pytest.raises(HookError, match="it adds samples to the baselines"):
+        start(resident.context)
+    part.close()
+
+
+def test_damaged_baselines_are_set_aside_with_one_line(resident: Resident) -> None:
+    resident.store.mkdir()
+    (resident.store / NAME).write_text("[")
+    resident.start().close()
+    assert (resident.store / f"{NAME}.damaged").exists()
+    assert resident.log.read_text().count("are damaged") == 1
+
+
+def test_status_that_is_not_updated_is_ignored(resident: Resident) -> None:
+    part = resident.start()
+    resident.run(part, 2, QUIET)
+    record = json.loads(resident.path.read_text())
+    resident.path.write_text(json.dumps({**record, "uptime": record["uptime"] - 3 * WINDOW}))
+    assert read_status(resident.context) is None
+    resident.path.write_text("{")
+    assert read_status(resident.context) is None
+    part.close()
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EIO, errno.EDQUOT, errno.EACCES])
+def test_unwritable_baselines_stay_in_memory_and_are_said_once(
+    resident: Resident, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    part = resident.start()
+
+    def refuse(path: str, data: bytes, mode: int) -> None:
+        raise OSError(number, os.strerror(number), path)
+
+    with monkeypatch.context() as full:
+        full.setattr(store, "replace_file", refuse)
+        resident.run(part, 30, QUIET)
+        resident.run(part, 30, LOUD)
+        assert resident.victim["verdict"] == "slowed"
+        assert "baselines" in part.unsaved
+        assert not (resident.store / NAME).exists()
+    resident.run(part, 60, QUIET)
+    assert part.unsaved == {}
+    assert json.loads((resident.store / NAME).read_text())["workloads"]
+    lines = [line for line in resident.log.read_text().splitlines() if "slowdown: baselines" in line]
+    assert len(lines) == 2
+    assert errno.errorcode[number] in lines[0]
+    part.close()
