@@ -72,7 +72,7 @@ class Host:
         (code,) = self.installed.glob("usr/local/libexec/resctrl-hooks/node-*")
         shutil.copytree(code, folder, ignore=shutil.ignore_patterns("*.cpython-*"))
         python = self.hook_without_guard()[0]
-        command = [python, "-I", "-S", str(folder / "launch.py"), *self.hook()[-3:]]
+        command = [python, "-I", "-S", str(folder / "core/node/launch.py"), *self.hook()[-3:]]
         if cached:
             subprocess.run([*command[:-1], "nonsense"], check=False, stderr=subprocess.DEVNULL)
             for stage in ("creating", "stopped"):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from conftest import LAUNCH, PYTHON, Host
+from conftest import PYTHON, Host
 
+from hosts.node_half import put_node_half
 from resctrl_hooks.core.install.guard import hook_command
 
 if TYPE_CHECKING:
@@ -54,9 +54,8 @@ class TracedHook:
         self._narrow = False
         self.trace = host.root / "trace"
         half = host.root / "half"
-        self.launch: Path = half / "node" / LAUNCH.name
-        shutil.copytree(LAUNCH.parent, self.launch.parent, ignore=shutil.ignore_patterns("__pycache__"))
-        compile_it = f"import sys; sys.path.insert(0, {str(host.root)!r}); import half.node.bytecode as c; "
+        self.launch: Path = put_node_half(half)
+        compile_it = f"import sys; sys.path.insert(0, {str(host.root)!r}); import half.core.node.bytecode as c; "
         compile_it += f"c.compile_folder({str(half)!r})"
         subprocess.run([PYTHON[0], "-I", "-B", "-c", compile_it], check=True)
 

@@ -83,7 +83,7 @@ def test_install_upgrade_and_uninstall_keep_running_containers(podman: Callable[
         succeeds("install", "--runtime", "podman")
     finally:
         extra.unlink()
-    assert len(list(Path(CODE).glob("node-*/node/extra.py"))) == 1
+    assert len(list(Path(CODE).glob("node-*/core/node/extra.py"))) == 1
     engine.run(IMAGE, "sleep 1000", "-d", "--name=new")
     assert len(groups(resctrl)) == 2
     # The old container's hook is served by the new version.

@@ -13,11 +13,13 @@ from typing import Any
 
 import pytest
 from conftest import LAUNCH, UID, Host
-
-from resctrl_hooks.core.install.payload import payload
+from hosts.node_half import put_node_half
 
 NODE = LAUNCH.parent
-MODULES = sorted(NODE.rglob("*.py"))
+PACKAGE = LAUNCH.parents[2]
+HOUSES = ("core", "observe", "placement")
+"""tests/nri has a test of its own."""
+MODULES = sorted(path for house in HOUSES for path in (PACKAGE / house / "node").rglob("*.py"))
 # Builtins, and C modules that cost next to nothing.
 ALLOWED = {"_json", "_signal", "_socket", "_thread", "errno", "fcntl", "gc", "marshal", "posix", "sys", "time"}
 ALLOWED_BESIDE = {
@@ -87,10 +89,10 @@ def evaluated(node: ast.AST) -> Iterator[ast.expr]:
         yield from (statement.annotation for statement in node.body if isinstance(statement, ast.AnnAssign))
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(NODE)))
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_modules_are_python_3_9_with_few_imports(path: Path) -> None:
     tree = ast.parse(path.read_text(), feature_version=(3, 9))
-    place = path.relative_to(NODE)
+    place = Path(*path.relative_to(PACKAGE).parts[2:])
     allowed = ALLOWED | ALLOWED_BESIDE.get(str(place), set()) | ALLOWED_IN_ROOM.get(place.parts[0], set())
     for node in (tree, *running_code(tree)):
         if isinstance(node, ast.Import):
@@ -127,10 +129,7 @@ def call(
 
 def copied(folder: Path, *, compiled_by: str = "") -> Path:
     """Return the node half in a folder whose name can be no package's; returns its launch script."""
-    target = folder / "elsewhere" / "other-name.1.0"
-    shutil.copytree(NODE, target / NODE.name, ignore=shutil.ignore_patterns("__pycache__", ".*"))
-    launch = target / NODE.name / LAUNCH.name
-    launch.with_name("parts.py").write_bytes(payload().modules["core/node/parts.py"])
+    launch = put_node_half(folder / "elsewhere" / "other-name.1.0")
     if compiled_by:
         subprocess.run([compiled_by, "-I", "-S", "-B", str(launch), "compile"], check=True)
     return launch
@@ -165,8 +164,7 @@ def test_rarely_needed_modules_are_not_imported(host: Host, pod: dict[str, Any],
     host.context().ledger.prepare()  # the first call after a boot makes folders
     _, modules, _ = call("/usr/bin/python3", LAUNCH, host, pod, "hook")
     node = "resctrl_hooks.core.node."
-    rooms = {node + room for room in ("container", "features", "hook", "host", "houses", "resctrl")}
-    rooms |= {f"{node}houses.{part}" for part in ("observe", "placement", "nri")}
+    rooms = {node + room for room in ("container", "features", "hook", "host", "resctrl")}
     short = {name.rpartition(".")[2] for name in modules - rooms if name.startswith(node)}
     assert short <= {
         "call", "cgroup_names", "context", "create_runtime", "deadline", "errors", "feature", "feature_table", "files",
@@ -198,8 +196,8 @@ def test_node_half_runs_from_read_only_or_missing_folder(
     gone = tmp_path / "gone"
     gone.mkdir()
     script = (
-        f"mount --bind '{launch.parent.parent}' '{launch.parent.parent}' && "
-        f"mount -o remount,ro,bind '{launch.parent.parent}' && cd '{gone}' && rmdir '{gone}' && "
+        f"mount --bind '{launch.parents[2]}' '{launch.parents[2]}' && "
+        f"mount -o remount,ro,bind '{launch.parents[2]}' && cd '{gone}' && rmdir '{gone}' && "
         f"exec env -i '{python}' -I -S '{launch}' --config '{host.config}' hook"
     )
     done = subprocess.run(
@@ -215,7 +213,7 @@ def test_node_half_runs_from_read_only_or_missing_folder(
 
 def test_compiled_file_of_another_interpreter_is_ignored(tmp_path: Path, host: Host, pod: dict[str, Any]) -> None:
     launch = copied(tmp_path, compiled_by="/usr/bin/python3")
-    (compiled,) = launch.parents[1].glob("compiled.c*")
+    (compiled,) = launch.parents[2].glob("compiled.c*")
     for rubbish in (
         b"",
         b"rubbish",
@@ -238,23 +236,16 @@ def test_package_runs_without_people_half(tmp_path: Path) -> None:
     assert done.stderr.startswith(b"usage: resctrl-hook-node")
 
 
-ROOMS = {
-    "observe": ("guard", "history", "sampler", "slowdown", "snapshot", "resident.py"),
-    "placement": ("features/placement",),
-    "nri": (),  # its modules are beside the node half
-}
-
-
 @pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "plain"])
-@pytest.mark.parametrize("house", ROOMS)
+@pytest.mark.parametrize("house", ["observe", "placement", "nri"])
 def test_node_half_works_without_a_house(
     tmp_path: Path, host: Host, pod: dict[str, Any], house: str, compiled: bool
 ) -> None:
     launch = copied(tmp_path)
     shutil.copy(NODE / "parts.py", launch.parent)
-    for name in (f"houses/{house}.py", *ROOMS[house]):
-        path = launch.parent / name
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    for other in ("observe", "placement", "nri"):  # as in the sources, where each house has its own
+        shutil.copy(PACKAGE / other / "node/part.py", launch.parents[2] / other / "node")
+    shutil.rmtree(launch.parents[2] / house)
     if compiled:
         subprocess.run([sys.executable, "-I", "-S", "-B", str(launch), "compile"], check=True)
     host.configure(
@@ -263,6 +254,6 @@ def test_node_half_works_without_a_house(
     for arguments in (["createRuntime"], ["reconcile"], ["poststop"], ["release"]):
         code, modules, stderr = call(sys.executable, launch, host, pod, *arguments)
         assert (code, stderr) == (0, b""), arguments
-        assert f"resctrl_hooks.core.node.houses.{house}" not in modules
+        assert f"resctrl_hooks.{house}" not in modules
     code, _, stderr = call(sys.executable, launch, host, pod, "nonsense")
     assert (code, b"|guard" in stderr, b"|nri" in stderr) == (2, house != "observe", house != "nri")

@@ -22,7 +22,7 @@ WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 def version(name: str, digit: str) -> Payload:
     """Return a small node half that says which version of it runs, if all of it is there."""
     launch = (
-        "import sys\nfolder = __file__.rpartition('/node/')[0]\n"
+        "import sys\nfolder = __file__.rpartition('/core/node/')[0]\n"
         "parts = [open(f'{folder}/{part}.py').read().strip() for part in 'abc']\n"
         "sys.stderr.write(' '.join(parts))\n"
     )

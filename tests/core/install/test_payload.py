@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize("features", [[*FEATURES], []])
 def test_modules_without_sampling_have_all_their_imports(tmp_path: Path, host: Host, features: list[str]) -> None:
     modules = payload(["placement"], features=features).modules
-    for room in ("placement/", "memtierd/", "blockio.py", "scheduling.py", "memory.py"):
-        assert bool(features) == any(path.startswith(f"node/features/{room}") for path in modules)
+    for room in ("memtierd/", "blockio.py", "scheduling.py", "memory.py"):
+        assert bool(features) == any(path.startswith(f"core/node/features/{room}") for path in modules)
+    assert bool(features) == ("placement/node/feature.py" in modules)
     assert "observe/node/guard/lease.py" in modules, "reconcile restores the values of a guard that has ended"
     assert (
         not {"observe/node/guard/guard.py", "observe/node/history/store.py", "observe/node/sampler/process.py"}
@@ -41,7 +42,15 @@ def test_modules_without_sampling_have_all_their_imports(tmp_path: Path, host: H
     script = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\nfor name in {names!r}: __import__('half.' + name)"
     done = subprocess.run([sys.executable, "-I", "-B", "-c", script], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    launch = [sys.executable, "-I", "-S", "-B", str(tmp_path / "half/node/launch.py"), "--config", str(host.config)]
+    launch = [
+        sys.executable,
+        "-I",
+        "-S",
+        "-B",
+        str(tmp_path / "half/core/node/launch.py"),
+        "--config",
+        str(host.config),
+    ]
     done = subprocess.run([*launch, "reconcile"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
@@ -64,7 +73,7 @@ def test_all_modules_are_the_default() -> None:
 def test_modules_with_sampling_are_all() -> None:
     whole, less = payload(["observe", "placement"]).modules, payload(["placement"]).modules
     of_sampling = whole.keys() - less.keys()
-    assert {path.split("/")[1] for path in of_sampling} > {"sampler", "guard", "history", "slowdown", "snapshot"}
+    assert {path.split("/")[2] for path in of_sampling} > {"sampler", "guard", "history", "slowdown", "snapshot"}
     assert "observe/node/resident.py" in of_sampling, "only the residents of the sampling process import it"
     assert (
         not {"core/node/watch/command.py", "core/node/reconcile/command.py", "core/node/reconcile/release.py"}
@@ -79,7 +88,7 @@ def test_default_installation_has_code_of_core_only(tmp_path: Path) -> None:
     paths = payload(houses).modules.keys()
     assert len(paths) < 0.62 * len(payload().modules)
     assert [path for path in paths if path.startswith(("nri/", "placement/node/", "observe/node/sampler/"))] == []
-    assert {f"node/features/{name}.py" for name in ("memory", "memtierd/feature", "blockio")} <= paths
+    assert {f"core/node/features/{name}.py" for name in ("memory", "memtierd/feature", "blockio")} <= paths
 
 
 @pytest.mark.parametrize(

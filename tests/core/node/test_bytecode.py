@@ -1,7 +1,6 @@
 import importlib.util
 import marshal
 import os
-import shutil
 import sys
 from pathlib import Path
 from types import CodeType
@@ -9,6 +8,7 @@ from typing import Any
 
 import pytest
 from conftest import LAUNCH
+from hosts.node_half import put_node_half
 
 from resctrl_hooks.core.node import bytecode as compiled
 from resctrl_hooks.core.node.bytecode import compile_folder, compiled_name
@@ -20,7 +20,7 @@ def test_name_identifies_interpreter_of_bytecode() -> None:
 
 def test_all_modules_are_in_file(tmp_path: Path) -> None:
     half = tmp_path / "half"
-    shutil.copytree(LAUNCH.parent, half / "node", ignore=shutil.ignore_patterns("__pycache__"))
+    put_node_half(half)
     path = compile_folder(str(half), str(tmp_path / "x"), "/shown")
     assert path == str(tmp_path / "x")
     data = Path(path).read_bytes()
@@ -59,10 +59,11 @@ def compiled_at_once(
 
 
 STAGES = {
-    "node/__init__.py": "",
-    "node/main.py": "",
-    "node/features/__init__.py": "",
-    "node/features/monitoring.py": "",
+    "core/__init__.py": "",
+    "core/node/__init__.py": "",
+    "core/node/main.py": "",
+    "core/node/features/__init__.py": "",
+    "core/node/features/monitoring.py": "",
 }
 """Modules of every call, and of one stage."""
 
@@ -72,29 +73,29 @@ STAGES = {
     [
         (
             {
-                "node/main.py": "from . import a\nfrom .b import B\n",
-                "node/a.py": "from .b import B\n",
-                "node/b.py": "",
-                "node/c.py": "",
-                "node/other.py": "from .main import a\n",
-                "node/features/monitoring.py": "from .. import c\nfrom ..a import B\n",
+                "core/node/main.py": "from . import a\nfrom .b import B\n",
+                "core/node/a.py": "from .b import B\n",
+                "core/node/b.py": "",
+                "core/node/c.py": "",
+                "core/node/other.py": "from .main import a\n",
+                "core/node/features/monitoring.py": "from .. import c\nfrom ..a import B\n",
             },
             [
-                [".node", ".node.b", ".node.a", ".node.main", ".node.features"],
-                [".node.c", ".node.features.monitoring"],
+                [".core", ".core.node", ".core.node.b", ".core.node.a", ".core.node.main", ".core.node.features"],
+                [".core.node.c", ".core.node.features.monitoring"],
                 [],
             ],
         ),
         (
             {
-                "node/both.py": "",
-                "node/lifecycle.py": "from .both import X\n",
-                "node/features/monitoring.py": "from ..both import X\n",
+                "core/node/both.py": "",
+                "core/node/lifecycle.py": "from .both import X\n",
+                "core/node/features/monitoring.py": "from ..both import X\n",
             },
             [
-                [".node", ".node.main", ".node.features", ".node.both"],
-                [".node.features.monitoring"],
-                [".node.lifecycle"],
+                [".core", ".core.node", ".core.node.main", ".core.node.features", ".core.node.both"],
+                [".core.node.features.monitoring"],
+                [".core.node.lifecycle"],
             ],
         ),
     ],
@@ -113,7 +114,12 @@ def test_no_module_is_needed_where_there_is_none() -> None:
 
 @pytest.mark.parametrize(
     "missing, said",
-    [("a.py", "/node/a"), ("room/__init__.py", "/node/room"), ("room/b.py", "/node/room/b"), ("__init__.py", "/node")],
+    [
+        ("a.py", "/core/node/a"),
+        ("room/__init__.py", "/core/node/room"),
+        ("room/b.py", "/core/node/room/b"),
+        ("__init__.py", "/core/node"),
+    ],
 )
 def test_incomplete_folder_is_not_compiled(tmp_path: Path, missing: str, said: str) -> None:
     sources = {
@@ -124,8 +130,9 @@ def test_incomplete_folder_is_not_compiled(tmp_path: Path, missing: str, said: s
         "room/b.py": "",
     }
     for path in sources.keys() - {missing}:
-        (tmp_path / "node" / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "node" / path).write_text(sources[path])
+        (tmp_path / "core/node" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "core/node" / path).write_text(sources[path])
+    (tmp_path / "core/__init__.py").touch()
     with pytest.raises(FileNotFoundError) as caught:
         compile_folder(str(tmp_path))
     assert caught.value.filename == f"{tmp_path}{said}"
@@ -134,9 +141,14 @@ def test_incomplete_folder_is_not_compiled(tmp_path: Path, missing: str, said: s
 
 def test_imports_are_left_to_launch_except_aliased_ones(tmp_path: Path) -> None:
     main_source = "import sys\nfrom .a import X, Y\nfrom .a import X as Z\n"
-    sources = {"node/__init__.py": "", "node/main.py": main_source, "node/a.py": "X = Y = 7\n"}
-    _, (a, _, _, none), (main, code, _, imports) = compiled_at_once(tmp_path, sources)
-    assert (a, main, none, imports) == (".node.a", ".node.main", (), ((".node.a", ("X", "Y")),))
+    sources = {
+        "core/__init__.py": "",
+        "core/node/__init__.py": "",
+        "core/node/main.py": main_source,
+        "core/node/a.py": "X = Y = 7\n",
+    }
+    _, _, (a, _, _, none), (main, code, _, imports) = compiled_at_once(tmp_path, sources)
+    assert (a, main, none, imports) == (".core.node.a", ".core.node.main", (), ((".core.node.a", ("X", "Y")),))
     assert [name for name in code.co_names if name != "__future__"] == ["sys", "a", "X", "Z"]
 
 
@@ -187,7 +199,7 @@ def test_compile_command_writes_the_script_and_the_modules(tmp_path: Path, shown
     magic, code = marshal.loads(script.read_bytes())
     assert (magic, code.co_filename) == (
         importlib.util.MAGIC_NUMBER,
-        f"{[*shown, str(LAUNCH.parents[1])][0]}/node/launch.py",
+        f"{[*shown, str(LAUNCH.parents[2])][0]}/core/node/launch.py",
     )
     assert (tmp_path / "new" / compiled_name()).exists()
     assert [path.stat().st_mode & 0o777 for path in (tmp_path / "new", script)] == [0o755, 0o644]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from conftest import LAUNCH, PYTHON
+from hosts.node_half import put_node_half
 
 from resctrl_hooks.core.node import launch
 from resctrl_hooks.core.node.bytecode import compile_folder
@@ -34,11 +35,11 @@ def tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 @pytest.mark.parametrize("way", ["absolute", "relative", "beside"])
 def test_node_half_is_found_under_any_name(tmp_path: Path, way: str, called: str) -> None:
     target = tmp_path / called
-    shutil.copytree(LAUNCH.parent, target / "node", ignore=shutil.ignore_patterns("__pycache__", ".*"))
+    launch = put_node_half(target)
     names = {
-        "absolute": (tmp_path, str(target / "node/launch.py")),
-        "relative": (tmp_path, f"{called}/node/launch.py"),
-        "beside": (target / "node", "launch.py"),
+        "absolute": (tmp_path, str(launch)),
+        "relative": (tmp_path, f"{called}/core/node/launch.py"),
+        "beside": (launch.parent, "launch.py"),
     }
     folder, name = names[way]
     done = subprocess.run([*PYTHON, name], cwd=folder, capture_output=True, check=False, env={})
@@ -47,8 +48,9 @@ def test_node_half_is_found_under_any_name(tmp_path: Path, way: str, called: str
 
 def test_modules_come_from_compiled_file_first(tmp_path: Path) -> None:
     target = tmp_path / "n"
-    room = target / "node"
+    room = target / "core/node"
     room.mkdir(parents=True)
+    (target / "core/__init__.py").touch()
     shutil.copy(LAUNCH, room)
     (room / "__init__.py").touch()
     (room / "main.py").write_text(
@@ -62,7 +64,7 @@ def test_modules_come_from_compiled_file_first(tmp_path: Path) -> None:
             "compiled.compile_folder(sys.argv[2])"
         ),
     ]
-    subprocess.run([*script, str(LAUNCH.parents[2]), str(target)], check=True)
+    subprocess.run([*script, str(LAUNCH.parents[3]), str(target)], check=True)
     (room / "main.py").write_text("def start(): print('plain')")
     done = subprocess.run([*PYTHON, str(room / "launch.py")], capture_output=True, check=True, env={}, text=True)
     assert done.stdout.split()[:2] == ["compiled", "resctrl_hooks.core.node.main"]
@@ -124,22 +126,23 @@ def test_modules_of_a_group_are_created_when_the_first_is_imported(tried: Path) 
     for path, source in {
         "__init__.py": "", "main.py": "", "lifecycle.py": "from .a import VALUE\n", "a.py": "VALUE = [7]\n"
     }.items():  # fmt: skip
-        (tried / "node").mkdir(exist_ok=True)
-        (tried / "node" / path).write_text(source)
+        (tried / "core/node").mkdir(parents=True, exist_ok=True)
+        (tried / "core/node" / path).write_text(source)
+    (tried / "core/__init__.py").touch()
     compile_folder(str(tried))
     launch.make_module("", package=True)
     launch.load_compiled()
-    assert "tried.node.lifecycle" not in sys.modules
-    module: ModuleType = __import__("tried.node.lifecycle", fromlist=["VALUE"])
-    assert module is sys.modules["tried.node.lifecycle"]
-    assert module.VALUE is sys.modules["tried.node.a"].VALUE
+    assert "tried.core.node.lifecycle" not in sys.modules
+    module: ModuleType = __import__("tried.core.node.lifecycle", fromlist=["VALUE"])
+    assert module is sys.modules["tried.core.node.lifecycle"]
+    assert module.VALUE is sys.modules["tried.core.node.a"].VALUE
     assert not hasattr(module, "__file__")  # not from its source
 
 
 def test_group_that_is_damaged_comes_from_its_sources(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"damaged")
     with (tmp_path / "x").open("rb") as file:
-        finder = launch.CompiledFinder(file.fileno(), 0, b"", {}, (((".node.x",), 0, 7),))
+        finder = launch.CompiledFinder(file.fileno(), 0, b"", {}, (((".core.node.x",), 0, 7),))
         assert finder.find_spec("resctrl_hooks.core.node.x") is None
 
 
@@ -177,6 +180,6 @@ for name, wrong in (("errno", sys.argv[2]), ("no_such_module", "")):
     assert name not in sys.modules, name
 import errno
 """
-    command = [*PYTHON[:1], "-I", "-S", "-c", script, str(LAUNCH.parents[2]), str(tmp_path / "gone.so")]
+    command = [*PYTHON[:1], "-I", "-S", "-c", script, str(LAUNCH.parents[3]), str(tmp_path / "gone.so")]
     done = subprocess.run(command, capture_output=True, check=False, text=True)
     assert (done.returncode, done.stderr) == (0, "")

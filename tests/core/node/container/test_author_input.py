@@ -203,8 +203,7 @@ def test_no_other_module_reads_annotations() -> None:
     reads = re.compile(r"\.annotations\b(?!\s*[:=])")
     found = {
         str(path.relative_to(root))
-        for folder in ("node", "nri")
-        for path in (root / folder).rglob("*.py")
+        for path in root.glob("*/node/**/*.py")
         for line in path.read_text().splitlines()
         if reads.search(line.partition("#")[0]) and "`" not in line
     }
