@@ -26,7 +26,10 @@ import json, sys
 import resctrl_hooks
 print(resctrl_hooks.__path__[0], flush=True)
 from click.testing import CliRunner
-from resctrl_hooks.core.cli import main
+try:
+    from resctrl_hooks.core.cli import main
+except ImportError:  # before the houses
+    from resctrl_hooks.cli import main
 for words in sys.stdin:
     done = CliRunner().invoke(main, ["--config", sys.argv[1], *json.loads(words)])
     print(json.dumps(done.output), flush=True)
