@@ -89,7 +89,7 @@ class TracedHook:
             match = re.match(r"(?:\d+ +)?(\w+)\((.*)", line)
             if match is not None:
                 count[match[1]] += 1
-                ours = ours or (f"{self.launch.parent}/compiled." in line and match[1] == "openat")
+                ours = ours or (f"{self.launch.parents[2]}/compiled." in line and match[1] == "openat")
                 if ours and match[1] not in (*MEMORY, *ENDING):
                     given = re.sub(r"0x[0-9a-f]+|\d+", "#", re.sub(r" *<unfinished.*|\)? += .*", "", match[2]))
                     found.append(SystemCall(match[1], count[match[1]], given))

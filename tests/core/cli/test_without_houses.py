@@ -21,21 +21,14 @@ from resctrl_hooks.core import parts
 class Missing(MetaPathFinder):
     def find_spec(self, name, path, target=None):
         if name.startswith(%r):
-            raise ModuleNotFoundError(name)
+            raise ModuleNotFoundError(name, name=name)
 
 parts.HOUSES = ("core",)
 sys.meta_path.insert(0, Missing())
 from resctrl_hooks.core.cli import main
 main(prog_name="resctrl-hook")
 """
-_OTHERS = tuple(
-    f"resctrl_hooks.{name}"
-    for name in (
-        *("slowdown", "inventory.slowdown", "inventory.rates", "inventory.columns", "inventory.memory_load"),
-        *("observe.node.snapshot", "observe.node.guard", "observe.node.slowdown", "placement.node"),
-        *("inventory.feature_display.placement", "cli.past_text"),
-    )
-)
+_OTHERS = tuple(f"resctrl_hooks.{name}." for name in ("observe", "placement", "nri", "openshift", "lab"))
 
 
 def alone(host: MonitoredHost, *words: str) -> str:
