@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 from conftest import Host
 
-import resctrl_hooks.core.node.features
+import resctrl_hooks
 from resctrl_hooks.core.cli import main
 from resctrl_hooks.core.node.container.unread import READ, unread
 
@@ -19,8 +19,9 @@ COLD, PRIORITY = f"cold-start.{NRI}", f"prefer-cpu-priority.{NRI}"
 
 def test_annotations_that_features_read_are_known() -> None:
     """Every annotation of these plugins in a feature's code is in the table, and none else."""
-    folder = Path(resctrl_hooks.core.node.features.__path__[0])
-    text = "\n".join(path.read_text() for path in folder.rglob("*.py"))
+    project = Path(resctrl_hooks.__path__[0])
+    rooms = (project / "core/node/features", project / "placement/node")
+    text = "\n".join(path.read_text() for room in rooms for path in room.rglob("*.py"))
     found = re.findall(r'"([a-z.-]+)\.resource-policy\.nri\.io"', text) + re.findall(r'f"([a-z.-]+)\{_NRI\}"', text)
     assert {name for name in found if name} == set(READ)
 

@@ -118,8 +118,8 @@ def test_status_that_cannot_be_written_is_said_once_and_so_is_its_end(tmp_path: 
         else:
             (exec_status if name == "exec" else nri if name == "nri" else guard).write()
 
-    module = "resctrl_hooks.nri.node.status" if name == "nri" else f"resctrl_hooks.core.node.{name}.status"
-    module = module.replace(".exec.", ".watch.")
+    places = {"exec": "core.node.watch", "nri": "nri.node"}
+    module = f"resctrl_hooks.{places.get(name, f'observe.node.{name}')}.status"
     with failing(module, "write_file", OSError(number, os.strerror(number), f"/run/{name}.json")):
         for _ in range(5):
             write()
