@@ -1,7 +1,11 @@
 """The house of a node without hardware: a simulated resctrl in FUSE, and a demo on it.
 
-In the order of reading: `simulation` (the kernel's answers as a model and a filesystem), `demo` (a container's way,
-step by step), `cli`. The guest with a real resctrl, conformance tests and benchmarks are beside it, in `tests`.
+The kernel's requests to the mount become calls of a tree of paths, and these the model's commands: ``filesystem``,
+``tree``, ``model`` in `simulation`. The demo puts a small host (``stage`` in `demo`) on such a mount and starts a
+container with the hook.
+
+The rooms in the order of reading: `simulation`, `demo`, `cli` (the commands `simulate` and `demo`). Conformance tests
+compare the simulation with the kernel (``tests/conformance``); the guest with a real resctrl is in ``tests/vm``.
 
 Imports: `core` only; no house imports this one.
 """

@@ -1,9 +1,17 @@
 """The house of the NRI plugin: the same work on events of containerd or CRI-O in place of hooks.
 
-From the wire up, in `node`: `protobuf` and `messages`, `multiplexer` and `ttrpc`, `service` (one connection),
-`events` (the work for each event), which calls core's pipeline as a hook does.
+A runtime's event comes on a socket (`node/connection`), becomes core's workload (`node/workload`) in a worker process
+(`node/workers`), and passes core's pipeline as in a hook (`node/events`). At a container's creation the plugin also
+changes the specification (`node/creation`).
 
-In the order of reading: `node`, `config`, `install` (its service, containerd's setting), `doctor`, `metrics`, `cli`.
+The rooms in the order of reading::
+
+    node           the plugin; its own screen names the files
+    config         the section `nri`, and keys of memory classes
+    install        its service, and containerd's setting
+    doctor         the checks
+    metrics        its metrics, which observe serves
+    cli            the command `nri`
 
 Imports: `core` only.
 """

@@ -4,8 +4,19 @@ All counters of a moment are one snapshot (`node/snapshot`). Two snapshots give 
 commands show (`cli`), `metrics` serves and `recording` writes. The resident process (`node/sampler`) gives each
 snapshot to history (`node/history`), slowdown (`node/slowdown`) and guard (`node/guard`).
 
-In the order of reading: `node`, `inventory`, `cli`, `metrics`, `slowdown` (evidence and experiment), `past` (the
-history as snapshots), `recording` (reports), `cluster` (`kubectl resctrl`), `events`, `view`, `config`, `doctor`.
+The rooms in the order of reading::
+
+    node               snapshot, sampling process and its residents
+    inventory          rates, use, load; `columns` has a row for each measured column
+    cli, params        `top` and the other commands; their options
+    metrics            Prometheus and OpenTelemetry
+    slowdown           `diagnose`: evidence, diagnosis, experiment
+    past               the history as snapshots, for ``--at``
+    recording          `record` and `report`
+    cluster            `kubectl resctrl`: all nodes, from the metrics of each
+    events, view       Kubernetes Events; pods' totals as a resctrl tree
+    config, service    the keys; the unit of the sampling process
+    doctor, documents  checks; the schemas of JSON documents
 
 Imports: `core` only. Without this house a node has groups, classes and limits, and nobody reads the counters.
 """

@@ -1,5 +1,6 @@
 """The documentation holds together: pages, links, and settings that `config check` accepts."""
 
+import ast
 import re
 import textwrap
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from resctrl_hooks.core import parts
 from resctrl_hooks.core.config.check import check_text
 from resctrl_hooks.core.config.problems import Problem
 from resctrl_hooks.core.config.schema import json_schema
@@ -102,6 +104,32 @@ def test_settings_in_the_text_are_valid(words: str) -> None:
 def test_both_kinds_of_settings_are_found() -> None:
     assert len(fenced()) >= 8
     assert len(inline()) >= 4
+
+
+# The houses
+
+PACKAGE = ROOT / "resctrl_hooks"
+HOUSES = sorted(path.parent for path in PACKAGE.glob("*/part.py"))
+NODE_HALVES = sorted(path.parent for path in PACKAGE.glob("*/node/part.py"))
+
+
+@pytest.mark.parametrize("folder", [*HOUSES, *NODE_HALVES], ids=lambda folder: str(folder.relative_to(PACKAGE)))
+def test_screen_names_every_room(folder: Path) -> None:
+    text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))) or ""
+    rooms = {path.stem for path in folder.glob("[a-z]*") if path.is_dir() or path.suffix == ".py"}
+    listed = {name for names in re.findall(r"^    ([a-z_, ]+?)  ", text, re.MULTILINE) for name in names.split(", ")}
+    assert listed - rooms == set()
+    assert rooms - listed - set(re.findall(r"`([a-z_]+)`", text)) <= {"part"}
+
+
+def test_paths_in_architecture_exist() -> None:
+    text = (ROOT / "docs/dev/architecture.md").read_text(encoding="utf-8")
+    tops = {*parts.HOUSES, "library", "tests", "contrib", "hooks.d"}
+    removed = {*parts.HOUSES} - {house.name for house in HOUSES}
+    found = {path for path in re.findall(r"`([a-z.]+/[\w./-]*)`", text) if path.partition("/")[0] in tops}
+    assert len(found) > 20
+    missing = {path for path in found if not (PACKAGE / path).exists() and not (ROOT / path).exists()}
+    assert {path for path in missing if not removed & {*path.split("/")}} == {"tests/HOUSE/doctor/"}
 
 
 def test_attempts_in_security_have_tests() -> None:

@@ -2,7 +2,7 @@
 
 The lease names the values before the first change. `Watchdog`, `guard restore`, reconcile and the next guard restore
 them if this process dies, or is stopped for longer than `LEASE`. The owner of a `Trial` holds the lock of the lease
-(`guard/recovery.become_owner`): there is one.
+(`node/guard/recovery.become_owner`): there is one.
 """
 
 from collections.abc import Sequence

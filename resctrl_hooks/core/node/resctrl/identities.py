@@ -1,4 +1,4 @@
-"""The identities of a key's groups in its record, by which a group is known that another program has renamed.
+"""The identities of a key's groups in its record: device and inode number, which no rename by another program changes.
 
 Reconcile records them, so that a hook need not. A group that is renamed before the first pass is unknown, as is one
 that another program creates in place of a removed one: it is foreign.

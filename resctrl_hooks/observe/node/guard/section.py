@@ -1,4 +1,4 @@
-"""The ``rdt.guard`` section of the settings with its defaults, which are in the feature table."""
+"""The ``rdt.guard`` section of the settings with its defaults, which are in the node part of observe."""
 
 from ....core.node.feature_table import FEATURES
 

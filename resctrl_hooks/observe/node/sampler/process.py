@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Start = Callable[[Context], "Resident | None"]
 
 RESIDENTS = {"guard": "guard.resident", "history": "history.resident", "slowdown": "slowdown.resident"}
-"""The residents by name: a module of the node half with a function ``start``."""
+"""The residents by name: a module of observe's node half with a function ``start``."""
 RETRY = 30.0
 """Seconds until a failed resident is started again."""
 _NOTHING = (
