@@ -50,6 +50,12 @@ def test_version_without_notes_is_not_released() -> None:
         RELEASE.notes("9.9.9", "# Changelog\n\n## Unreleased\n\n## 0.1.0\n\n- the first\n")
 
 
+def test_every_change_is_in_the_notes_of_a_version() -> None:
+    introduction, heading, _ = (REPOSITORY / "CHANGELOG.md").read_text().partition("\n## ")
+    assert heading
+    assert "\n- " not in introduction
+
+
 @RELEASED
 def test_this_version_has_notes(dist: Path) -> None:
     text = (dist / "RELEASE_NOTES.md").read_text()
