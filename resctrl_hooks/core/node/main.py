@@ -15,6 +15,7 @@ from .part import load
 from .parts import PARTS
 from .settings import DEFAULT_CONFIG
 
+FAILED = 1
 WRONG_USE = 2
 LONG_RUNNING = {
     "reconcile": "core.node.reconcile.command:reconcile_command",
@@ -23,6 +24,10 @@ LONG_RUNNING = {
 }
 """The other commands of core, which are imported only where they run."""
 _USAGE = "usage: resctrl-hook-node [--config FILE] createRuntime|poststop|hook|{}|compile [OPTION...]\n"
+_NO_CODE = (
+    "resctrl-hook: the modules of `{}` are not installed here; install again with the settings or the option of "
+    "`resctrl-hook install` that need it\n"
+)
 
 
 def long_running_commands() -> "dict[str, str]":
@@ -45,7 +50,14 @@ def main(arguments: "list[str]") -> int:
     long_running = long_running_commands()
     if command in long_running:
         gc.enable()
-        code: int = load(long_running[command])(config, arguments[1:])
+        try:
+            function = load(long_running[command])
+        except ModuleNotFoundError as error:
+            if not str(error.name).startswith(__name__.partition(".")[0]):
+                raise
+            posix.write(2, _NO_CODE.format(command).encode())
+            return FAILED
+        code: int = function(config, arguments[1:])
         return code
     if command == "compile":
         from .bytecode import compile_command  # called by the installer, once per version and interpreter

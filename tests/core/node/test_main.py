@@ -1,6 +1,7 @@
 import gc
 import json
 import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -43,6 +44,25 @@ def test_command_has_its_own_module(monkeypatch: pytest.MonkeyPatch, command: st
     finally:
         gc.enable()
     assert called == [(False, ["more"]) if command == "compile" else (True, "x", ["more"])]
+
+
+def test_command_whose_modules_are_not_installed_ends_with_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "resctrl_hooks.nri", None)  # then its import raises what a missing one does
+    monkeypatch.delitem(sys.modules, "resctrl_hooks.nri.node.command", raising=False)
+    monkeypatch.delitem(sys.modules, "resctrl_hooks.nri.node", raising=False)
+    with standard_streams(b"") as written:
+        assert main.main(["nri"]) == 1
+    assert written().startswith("resctrl-hook: the modules of `nri` are not installed here; install again")
+    assert written().count("\n") == 1
+
+
+def test_missing_module_of_python_is_not_taken_for_one_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(name: str) -> None:
+        raise ModuleNotFoundError(f"No module named '_sqlite3' for {name}", name="_sqlite3")
+
+    monkeypatch.setattr(main, "load", broken)
+    with pytest.raises(ModuleNotFoundError, match="_sqlite3"):
+        main.main(["guard"])
 
 
 def test_exit_code_is_that_of_process(host: Host, pod: dict[str, Any]) -> None:
