@@ -22,6 +22,7 @@ from resctrl_hooks.core.install.tree import Tree
 from resctrl_hooks.core.install.unit_files import BY_HOUSE, KEEP_RUNNING, WITHOUT_SYSTEMD
 from resctrl_hooks.core.install.units import MOUNT
 from resctrl_hooks.core.install.watching import LOOKS_PAST, looks_past
+from resctrl_hooks.core.node.names import STATE_DIR
 from resctrl_hooks.core.parts import parts
 
 OTHERS = """`namespaces: ["?*"]` in the configuration excludes containers without a Kubernetes namespace"""
@@ -116,7 +117,9 @@ def command(
             with_units=with_units,
             earlier_units=before is not None and f"{UNITS}/{MOUNT}" in before.files,
             chosen=[
-                name for name, wanted in choices.items() if (_was_chosen(name, before) if wanted is None else wanted)
+                name
+                for name, wanted in choices.items()
+                if (_was_chosen(name, before, tree) if wanted is None else wanted)
             ],
             history=history,
             nfd=before is not None and FEATURES in before.files.values() if nfd is None else nfd,
@@ -148,14 +151,20 @@ def _doctor(tree: Tree) -> str:
     return shlex.join(["resctrl-hook", "doctor", *(["--root", tree.root] if tree.root else [])])
 
 
-def _was_chosen(house: str, before: Manifest | None) -> bool:
-    """Return whether an earlier installation has a house's service by choice, not because its runtime needs it."""
-    units = {f"{UNITS}/{unit.name}" for unit in BY_HOUSE[house]}
-    return (
-        before is not None
-        and not units.isdisjoint(before.files)
-        and not any(units.intersection(paths) for paths in before.runtime_files.values())
-    )
+def _was_chosen(house: str, before: Manifest | None, tree: Tree) -> bool:
+    """Return whether an earlier installation has a house's service by choice, not because its runtime needs it.
+
+    Without units, its code shows that, or the status of a service that was started by hand.
+    """
+    if before is None or any(RUNTIMES[name].house == house for name in before.runtimes):
+        return False
+    if UNIT in before.files.values():
+        units = {f"{UNITS}/{unit.name}" for unit in BY_HOUSE[house]}
+        by_runtime = any(units.intersection(paths) for paths in before.runtime_files.values())
+        return not by_runtime and not units.isdisjoint(before.files)
+    if before.houses is not None:
+        return house in before.houses
+    return any(unit.status and unit.status(f"{tree.root}{STATE_DIR}") for unit in BY_HOUSE[house])
 
 
 def _found(tree: Tree) -> list[str]:
