@@ -6,6 +6,7 @@ from contextlib import nullcontext
 import click
 
 from resctrl_hooks.core.cli.edited import as_edited
+from resctrl_hooks.core.cli.installed import without_code
 from resctrl_hooks.core.cli.params import Duration
 from resctrl_hooks.core.config.applied import apply_if_newer
 from resctrl_hooks.core.config.problems import InvalidConfigError
@@ -58,8 +59,11 @@ def command(
 
 def _apply_edited(config: str) -> None:
     try:
-        if apply_if_newer(config) is not None:
+        applied = apply_if_newer(config)
+        if applied is not None:
             to_stderr(WARNING, f"applied the changed configuration {config}")
+            for problem in without_code(applied.path, applied.settings):
+                to_stderr(WARNING, str(problem))
     except (InvalidConfigError, SettingsError, OSError) as error:
         if lacks_root(error):
             return  # other output is unchanged, and reports this

@@ -17,16 +17,19 @@ from click.testing import CliRunner, Result
 from conftest import Host, always, raising
 from hosts.monitored import KEYS, MonitoredHost, plain_host, run
 
-from resctrl_hooks.core.cli import doctor, main, show
+from resctrl_hooks.core.cli import doctor, installed, main, show
 from resctrl_hooks.core.cli import reconcile as reconcile_module
 from resctrl_hooks.core.cli import watch as watch_module
 from resctrl_hooks.core.cli.params import Duration
+from resctrl_hooks.core.config.applied import Applied
 from resctrl_hooks.core.config.problems import InvalidConfigError, Problem
 from resctrl_hooks.core.doctor import Finding
+from resctrl_hooks.core.install.manifest import Manifest
 from resctrl_hooks.core.inventory.models import Refusal
 from resctrl_hooks.core.inventory.pod_details import Failure
 from resctrl_hooks.core.node import call_metrics
 from resctrl_hooks.core.node.errors import HookError, SettingsError
+from resctrl_hooks.core.node.settings import Settings
 from resctrl_hooks.nri.cli import nri as nri_module
 from resctrl_hooks.observe.cli import events, metrics, record, view
 from resctrl_hooks.observe.cli import guard as guard_module
@@ -126,10 +129,10 @@ def test_reconcile_gets_its_options(monkeypatch: pytest.MonkeyPatch, words: list
 def test_reconcile_applies_an_edited_configuration(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], error: Exception | None, said: str
 ) -> None:
-    def apply(_: str) -> object:
+    def apply(_: str) -> Applied:
         if error:
             raise error
-        return object()
+        return Applied("/a.yaml.compiled.json", Settings(), [], [])
 
     monkeypatch.setattr(reconcile_module, "apply_if_newer", apply)
     monkeypatch.setattr("os.geteuid", always(1000))
@@ -139,6 +142,17 @@ def test_reconcile_applies_an_edited_configuration(
     monkeypatch.setattr(reconcile_module, "apply_if_newer", always(None))
     reconcile_module._apply_edited("/a.yaml")
     assert capfd.readouterr().err == ""
+
+
+def test_reconcile_names_the_command_that_installs_missing_code(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    applied = Applied("/a.yaml.compiled.json", Settings({"placement": {"enabled": True}}), [], [])
+    monkeypatch.setattr(reconcile_module, "apply_if_newer", always(applied))
+    monkeypatch.setattr(installed, "read_manifest", always(Manifest(config="/a.yaml", houses=[])))
+    reconcile_module._apply_edited("/a.yaml")
+    _, warning = capfd.readouterr().err.splitlines()
+    assert warning.endswith("modules that are not installed: placement; install again: `resctrl-hook install`")
 
 
 @pytest.mark.parametrize("word", ["run", "restore"])
