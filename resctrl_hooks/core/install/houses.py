@@ -17,26 +17,37 @@ from .payload import features_of
 WITHOUT_CODE: Final = "the settings need modules that are not installed: {}"
 
 
-def needed(settings: Settings, chosen: Collection[str] = (), root: str | None = None) -> list[str]:
+def needed(
+    settings: Settings, chosen: Collection[str] = (), root: str | None = None, edited: Settings | None = None
+) -> list[str]:
     """Return the houses whose code a node with these settings needs, and the ``chosen`` ones.
 
     ``root``: also the houses of features whose changes the host below it still has; None for a host that is not here.
+    ``edited``: also those of the features of these settings, which are not active yet, so that no container starts
+    without the code between their application and the next installation.
     """
     left = set() if root is None else _left(root + settings.state_dir)
-    return [part.name for part in parts() if part.rooms and (part.name in chosen or _is_needed(part, settings, left))]
+    left |= {name for name in FEATURES if edited and is_in_use(name, edited)}
+    return [
+        part.name
+        for part in parts()
+        if part.rooms and (part.name in chosen or _users(part, settings) or not left.isdisjoint(features_of(part)))
+    ]
 
 
 def missing(record: Manifest, settings: Settings) -> list[str]:
-    """Return the houses that settings need and an installation lacks."""
-    return [] if record.houses is None else [name for name in needed(settings) if name not in record.houses]
+    """Return the features and units that settings need and whose code an installation lacks."""
+    absent = [part for part in parts() if part.rooms and record.houses is not None and part.name not in record.houses]
+    return [user for part in absent for user in _users(part, settings)]
 
 
-def _is_needed(part: Part, settings: Settings, left: Collection[str]) -> bool:
+def _users(part: Part, settings: Settings) -> list[str]:
+    """Return the features and units of a house that settings need."""
     units = load(part.units) if part.units else ()
-    features = features_of(part)
-    return any(unit.needed is not None and unit.needed(settings) for unit in units) or any(
-        name in left or is_in_use(name, settings) for name in features
-    )
+    return [
+        *(name for name in features_of(part) if is_in_use(name, settings)),
+        *(unit.name for unit in units if unit.needed is not None and unit.needed(settings)),
+    ]
 
 
 def _left(state: str) -> set[str]:

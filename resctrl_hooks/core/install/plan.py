@@ -16,7 +16,7 @@ from .houses import needed
 from .paths import CODE, HOOK_NAME, LAUNCH, PYTHON, UNITS
 from .payload import Payload, payload
 from .roles import DROP_IN, FEATURES, HOOK, LAUNCHER, LINK, MODULE, ROLES, SETTINGS, UNIT
-from .settings_files import compiled_files, unapplied, with_history
+from .settings_files import compiled_files, edited_settings, unapplied, with_history
 from .unit_files import RESIDENT, enabling_link, resident, units
 from .units import MOUNT
 
@@ -81,7 +81,7 @@ def plan(
             notes.append(f"the history is not enabled: set `history: {{enabled: true}}` in {config}, and install again")
     files = [PlannedFile(path, data, SETTINGS) for path, data in settings_files.items()]
     settings = _settings(config, root, settings_files)
-    code = payload(needed(settings, houses, root))
+    code = payload(needed(settings, houses, root, edited_settings(config, root)))
     files += [PlannedFile(f"{CODE}/{code.folder}/{name}", data, MODULE) for name, data in code.modules.items()]
     files.append(PlannedFile(LAUNCH, code.launch(), LAUNCHER))
     if nfd:

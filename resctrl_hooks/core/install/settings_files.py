@@ -76,6 +76,14 @@ def unapplied(config: str, root: str = "") -> list[str]:
     return [*wrong, f"{compiled} stays active until {config} is fixed and applied"] if wrong else []
 
 
+def edited_settings(config: str, root: str = "") -> Settings | None:
+    """Return the settings of a valid configuration file with changes that are not applied; None without changes."""
+    if not is_unapplied(root + config):
+        return None
+    checked = check_file(root + config)
+    return Settings(checked.config.given()) if checked.config and not checked.errors else None
+
+
 def compiled_files(config: str, root: str, *, history: bool) -> dict[str, bytes]:
     """Return the files that make a configuration active; empty if a compiled file exists.
 

@@ -1,6 +1,7 @@
 """The modules that a host gets: those of the houses that it needs, and those that these import."""
 
 import ast
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from conftest import Host
 
+from resctrl_hooks.core.config.applied import apply_file
 from resctrl_hooks.core.install.houses import missing, needed
 from resctrl_hooks.core.install.manifest import Manifest
 from resctrl_hooks.core.install.payload import payload
+from resctrl_hooks.core.install.plan import plan
 from resctrl_hooks.core.node.feature_table import FEATURES
 from resctrl_hooks.core.node.ledger import Ledger
 from resctrl_hooks.core.node.parts import HOUSES, PARTS
@@ -128,6 +131,33 @@ def test_house_that_an_installation_lacks_is_named() -> None:
     assert missing(Manifest(houses=["observe"]), settings) == ["placement"]
     assert missing(Manifest(houses=["placement"]), settings) == []
     assert missing(Manifest(), settings) == [], "an earlier version installed all"
+
+
+def test_missing_code_is_named_by_what_needs_it() -> None:
+    settings = Settings({"placement": {"enabled": True}, "history": {"enabled": True}})
+    assert missing(Manifest(houses=[]), settings) == ["resctrl-hooks-guard.service", "placement"]
+
+
+@pytest.mark.parametrize(
+    "text, houses",
+    [
+        ("placement: {enabled: true}", ["placement"]),
+        ("history: {enabled: true}", []),  # it has a service, which only an installation with active settings installs
+        ("placement: {enabled: 3}", []),
+        ("placement: [", []),
+    ],
+)
+def test_feature_of_an_edited_configuration_is_installed_before_it_is_applied(
+    tmp_path: Path, text: str, houses: list[str]
+) -> None:
+    config = tmp_path / "etc/resctrl-hooks/config.yaml"
+    config.parent.mkdir(parents=True)
+    config.write_text("failurePolicy: fail\n")
+    apply_file(str(config))
+    assert plan(("crio",), "/etc/resctrl-hooks/config.yaml", root=str(tmp_path)).payload.houses == []
+    config.write_text(f"failurePolicy: fail\n{text}\n")
+    os.utime(config, ns=(1, 1))
+    assert plan(("crio",), "/etc/resctrl-hooks/config.yaml", root=str(tmp_path)).payload.houses == houses
 
 
 def test_parts_of_all_houses_are_in_one_module(tmp_path: Path) -> None:
