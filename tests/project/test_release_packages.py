@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -106,6 +107,28 @@ def test_spec_has_this_version(dist: Path) -> None:
     assert len(made) == 2
     for path in re.findall(r"(?:0644|\|') (\w\S+)", spec):
         assert path in made or (REPOSITORY / path).exists(), path
+
+
+# What the macro does with its options, where only the required libraries are installed.
+IMPORT_ALL = """
+import fnmatch, importlib, pkgutil, sys
+for name in ("httpx", "kr8s", "mfusepy", "opentelemetry", "plotly", "pyarrow"):
+    sys.modules[name] = None
+import resctrl_hooks
+omitted = [word for word in sys.argv[1:] if word != "-e"]
+for name in [module.name for module in pkgutil.walk_packages(resctrl_hooks.__path__, "resctrl_hooks.")]:
+    if not any(fnmatch.fnmatchcase(name, pattern) for pattern in omitted):
+        importlib.import_module(name)
+"""
+
+
+def test_spec_imports_no_module_that_needs_an_extra() -> None:
+    spec = (REPOSITORY / "contrib/packages/resctrl-hooks.spec").read_text()
+    (line,) = re.findall(r"^%pyproject_check_import (.*)", spec, re.MULTILINE)
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORT_ALL, *shlex.split(line)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_packages_name_their_maintainer(monkeypatch: pytest.MonkeyPatch) -> None:
