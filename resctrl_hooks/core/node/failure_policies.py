@@ -14,6 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from .container.running import Running
     from .container.workload import Workload
     from .context import Context
     from .feature import Container
@@ -106,6 +107,13 @@ class Undelivered(Feature):
 
     def revert(self, step: Step, member: "MemberRecord", locked: "LockedKey", context: "Context") -> None:  # noqa: D102
         raise self._error()
+
+    def adopt(  # noqa: D102
+        self, context: "Context", containers: "list[Running]", *, dry_run: bool
+    ) -> "tuple[list[str], dict[str, Exception]]":
+        if FEATURES[self.name].adopts:  # for others, each container lacks a step
+            raise self._error()
+        return [], {}
 
     def _error(self) -> SettingsError:
         return SettingsError(

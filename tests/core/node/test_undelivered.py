@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 from conftest import ID, POD_CGROUP, UID, Host, crio_annotations, state
 
+from resctrl_hooks.core.node.feature_table import FEATURES
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node.reconcile.report import Options
 
 SLOW = {"enabled": True, "classes": {"slow": [{"weight": 20}]}, "defaults": {"namespaces": {"shop": "slow"}}}
 WORDS = (
@@ -42,3 +44,12 @@ def test_reconcile_continues_and_reports_it(host: Host) -> None:
     report = reconcile(host.context())
     assert report.ok
     assert report.unmet == {f"{ID[:12]} blockio": WORDS}
+
+
+def test_reconcile_reports_a_missing_feature_that_adopts_containers(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FEATURES["blockio"], "adopts", True)
+    host.call(node(host))
+    for dry_run in (True, False):
+        assert reconcile(host.context(), Options(dry_run=dry_run)).failures == {"blockio": WORDS}
