@@ -67,16 +67,34 @@ def in_memory(session: nox.Session) -> tuple[str, ...]:
     return ("-o", "tmp_path_retention_policy=failed")
 
 
+def with_houses(words: list[str]) -> list[str]:
+    """Return pytest's arguments; a house's name stands for its tests."""
+    return [f"tests/{word}" if os.path.isfile(f"resctrl_hooks/{word}/part.py") else word for word in words]
+
+
 @nox.session
 def tests(session: nox.Session) -> None:
-    """All tests but those that need a guest, side by side. Arguments are pytest's."""
-    run(session, "pytest", *SIDE_BY_SIDE, *in_memory(session), *session.posargs)
+    """All tests but those that need a guest, side by side. Arguments are houses, such as `observe`, or pytest's."""
+    run(session, "pytest", *SIDE_BY_SIDE, *in_memory(session), *with_houses(session.posargs))
 
 
 @nox.session
 def coverage(session: nox.Session) -> None:
-    """The same with branch coverage, which takes half as long again. Arguments are pytest's."""
-    run(session, "pytest", *SIDE_BY_SIDE, *in_memory(session), "--cov", "--cov-report=term", *session.posargs)
+    """The same with branch coverage, which takes half as long again. Arguments as those of `tests`."""
+    measured = [
+        f"--cov={word.replace('tests/', 'resctrl_hooks/')}"
+        for word in with_houses(session.posargs)
+        if word not in session.posargs
+    ]
+    run(
+        session,
+        "pytest",
+        *SIDE_BY_SIDE,
+        *in_memory(session),
+        *(measured or ["--cov"]),
+        "--cov-report=term",
+        *with_houses(session.posargs),
+    )
 
 
 @nox.session

@@ -1,0 +1,32 @@
+"""The arguments of `./dev tests`."""
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def with_houses(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[str]], list[str]]:
+    monkeypatch.chdir(ROOT)
+    spec = importlib.util.spec_from_file_location("noxfile", ROOT / "noxfile.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    function: Callable[[list[str]], list[str]] = module.with_houses
+    return function
+
+
+def test_name_of_a_house_stands_for_its_tests(with_houses: Callable[[list[str]], list[str]]) -> None:
+    assert with_houses(["observe", "-k", "ledger"]) == ["tests/observe", "-k", "ledger"]
+    assert with_houses(["tests/kernel", "hosts"]) == ["tests/kernel", "hosts"]
+
+
+def test_every_house_has_tests(with_houses: Callable[[list[str]], list[str]]) -> None:
+    houses = [path.parent.name for path in ROOT.glob("resctrl_hooks/*/part.py")]
+    assert len(houses) == 6
+    assert all((ROOT / folder).is_dir() for folder in with_houses(houses))
