@@ -3,21 +3,28 @@
 import importlib.util
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture
-def with_houses(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[str]], list[str]]:
-    monkeypatch.chdir(ROOT)
+@pytest.fixture(scope="module")
+def noxfile() -> ModuleType:
+    """Return the module, which can be imported once: nox warns of a session that is defined again."""
     spec = importlib.util.spec_from_file_location("noxfile", ROOT / "noxfile.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    function: Callable[[list[str]], list[str]] = module.with_houses
+    return module
+
+
+@pytest.fixture
+def with_houses(noxfile: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Callable[[list[str]], list[str]]:
+    monkeypatch.chdir(ROOT)
+    function: Callable[[list[str]], list[str]] = noxfile.with_houses
     return function
 
 
