@@ -102,6 +102,12 @@ def deep(session: nox.Session) -> None:
 
 
 @nox.session
+def removal(session: nox.Session) -> None:
+    """All remaining tests without a house, for each house. Arguments are pytest's, such as `-k observe`."""
+    run(session, "pytest", "tests/project/test_removable.py", "-m", "removal", *in_memory(session), *session.posargs)
+
+
+@nox.session
 def mutants(session: nox.Session) -> None:
     """Change of the node half that no test notices. Arguments: --sample N, --all, words of modules' paths."""
     if not READY:

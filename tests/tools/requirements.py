@@ -92,6 +92,10 @@ _LEFT_OUT = pytest.StashKey[list[str]]()
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect tests without their requirements, after other plug-ins have set their marks."""
     config.stash[_LEFT_OUT] = []
+    if "removal" not in config.option.markexpr:
+        removals = [item for item in items if item.get_closest_marker("removal")]
+        config.hook.pytest_deselected(items=removals)
+        items[:] = [item for item in items if item not in removals]
     for mark, missing in MISSING.items():
         marked = [item for item in items if item.get_closest_marker(mark)]
         reason = missing() if marked and (not EXPECTED or mark in OPTIONAL) else ""

@@ -1,0 +1,279 @@
+"""Each house but core can be removed: without its folder and its tests, everything else works and has none of it."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from conftest import GROUP, PYTHON, Host, stopped
+
+from project.contributed import REPOSITORY
+from resctrl_hooks.core.config.added_keys import KEYS_OF
+from resctrl_hooks.core.install.payload import payload
+from resctrl_hooks.core.parts import HOUSES, Part, load, parts
+
+pytestmark = pytest.mark.no_cover
+OTHERS = [name for name in HOUSES if name != "core"]
+NOT_COPIED = (".git", ".venv*", ".hypothesis", ".*_cache", ".nox", "dist", "build")
+USUAL = """\
+namespaces: [shop, "team-*"]
+failurePolicy: ignore
+rdt:
+  enabled: true
+  classes:
+    batch: {MB: 50}
+classes:
+  - name: batch
+    swaplimitratio: 0.5
+log: {level: info}
+"""
+# What a copy has, as one JSON object.
+INVENTORY = """
+import json, sys
+import click
+sys.path.insert(0, "contrib")
+import man
+import resctrl_hooks
+from resctrl_hooks.core.cli import main
+from resctrl_hooks.core.cli.schemas import schemas
+from resctrl_hooks.core.install.payload import payload
+from resctrl_hooks.core.parts import parts
+
+def helps(command, context):
+    yield context.command_path, command.get_help(context)
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            yield from helps(inner, click.Context(inner, info_name=name, parent=context))
+
+found = {
+    "package": resctrl_hooks.__file__,
+    "parts": [part.name for part in parts()],
+    "helps": dict(helps(main, click.Context(main, info_name="resctrl-hook", **main.context_settings))),
+    "documents": [*schemas()],
+    "man": man.man_page().decode(),
+    "payload": [*payload().modules],
+    "modules": [*sys.modules],
+}
+print(json.dumps(found))
+"""
+
+
+class Copy(NamedTuple):
+    """A copy of the project without a house.
+
+    Args:
+        house: the house's part.
+        folder: the copy's.
+    """
+
+    house: Part
+    folder: Path
+
+    @property
+    def others(self) -> list[Part]:
+        """The parts of the other houses."""
+        return [part for part in parts() if part is not self.house]
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys that the house adds to the configuration."""
+        return KEYS_OF.get(self.house.name, ())
+
+    def run(self, *command: str | Path) -> subprocess.CompletedProcess[str]:
+        """Run Python with the copy's modules before all others."""
+        options: dict[str, Any] = {"capture_output": True, "text": True, "cwd": self.folder}
+        environment = {**os.environ, "PYTHONPATH": f"{self.folder}:{self.folder}/tests", "NO_COLOR": "1"}
+        return subprocess.run([sys.executable, *command], check=False, env=environment, **options)
+
+    def output(self, *command: str | Path) -> str:
+        """Return the output of a Python that succeeds."""
+        done = self.run(*command)
+        assert done.returncode == 0, done.stderr + done.stdout
+        return done.stdout
+
+    def call(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        """Run the project's command."""
+        return self.run("-m", "resctrl_hooks", *arguments)
+
+    def config(self, text: str) -> Path:
+        """Write a configuration; return its path."""
+        path = self.folder / "config.yaml"
+        path.write_text(text)
+        return path
+
+
+@pytest.fixture(scope="module", params=[pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in OTHERS])
+def without(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copy]:
+    """Copy the project, and delete a house's folder and tests."""
+    house: Part = next(part for part in parts() if part.name == request.param)
+    folder = tmp_path_factory.mktemp(f"without-{house.name}") / "project"
+    shutil.copytree(REPOSITORY, folder, ignore=shutil.ignore_patterns(*NOT_COPIED), symlinks=True)
+    for place in ("resctrl_hooks", "tests"):
+        shutil.rmtree(folder / place / house.name)
+    yield Copy(house, folder)
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def found(without: Copy) -> dict[str, Any]:
+    """Return what the copy has."""
+    inventory: dict[str, Any] = json.loads(without.output("-c", INVENTORY))
+    return inventory
+
+
+def commands(part: Part) -> set[str]:
+    return {name for entries in part.commands.values() for name in entries}
+
+
+def named_commands(text: str) -> set[str]:
+    """Return the commands whose calls are in a text."""
+    return {*re.findall(r"resctrl-hook ([a-zA-Z]+)", text)}
+
+
+def test_copy_runs_and_lacks_only_the_house(without: Copy, found: dict[str, Any]) -> None:
+    assert Path(found["package"]).parents[1] == without.folder
+    assert found["parts"] == [part.name for part in without.others]
+    assert not [name for name in found["modules"] if name.startswith(f"resctrl_hooks.{without.house.name}.")]
+
+
+def test_commands_are_those_of_the_others(without: Copy, found: dict[str, Any]) -> None:
+    overview = without.output("-m", "resctrl_hooks", "--help")
+    shown = {line.split()[0] for line in overview.splitlines() if line.startswith("  ") and line[2:3].isalpha()}
+    expected = {name for part in without.others for name in commands(part)}
+    assert expected <= shown
+    assert not commands(without.house) & shown
+    assert {path.split()[1] for path in found["helps"] if " " in path} == expected
+    assert not named_commands("".join(found["helps"].values())) & commands(without.house)
+    for added in without.house.subcommands:
+        assert f"resctrl-hook {added.group} {added.name}" not in found["helps"]
+
+
+def test_other_commands_have_none_of_its_options_and_examples(without: Copy, found: dict[str, Any]) -> None:
+    texts = "".join(found["helps"].values())
+    for examples in without.house.examples.values():
+        assert not [example for example in examples if example in texts]
+    if without.house.choice:
+        assert f"--{without.house.name}" not in texts
+
+
+def test_man_page_has_none_of_its_commands(without: Copy, found: dict[str, Any]) -> None:
+    text = found["man"].replace("\\", "")
+    named = [line.split()[1] for line in text.splitlines() if line.startswith(".SS ")]
+    assert {*named} >= {name for part in without.others for name in commands(part)}
+    assert not {*named} & commands(without.house)
+    assert not named_commands(text) & commands(without.house)
+    assert not [unit for unit in units(without.house) if unit in text]
+
+
+def test_documents_are_those_of_the_others(without: Copy, found: dict[str, Any]) -> None:
+    expected = [name for part in without.others if part.documents for name in load(part.documents)]
+    assert sorted(found["documents"]) == sorted(expected)
+
+
+def test_code_for_nodes_is_that_of_the_others(without: Copy, found: dict[str, Any]) -> None:
+    complete = payload().modules
+    assert {*found["payload"]} == {path for path in complete if not path.startswith(f"{without.house.name}/")}
+
+
+def test_schema_has_none_of_its_keys(without: Copy) -> None:
+    schema = json.loads(without.output("-m", "resctrl_hooks", "config", "schema"))
+    keys = {key for names in KEYS_OF.values() for key in names}
+    assert {key for key in keys if has_key(schema, key)} == keys - {*without.keys}
+
+
+def has_key(schema: dict[str, Any], name: str) -> bool:
+    """Return whether a schema has a key; sections, and those that are lists, are definitions."""
+    *sections, key = name.split(".")
+    model = schema
+    for section in sections:
+        _, _, reference = json.dumps(model["properties"][section]).partition("#/$defs/")
+        model = schema["$defs"][reference.partition('"')[0]]
+    return key in model["properties"]
+
+
+@pytest.mark.parametrize("text", ["", USUAL], ids=["empty", "usual"])
+def test_configuration_without_its_keys_is_valid(without: Copy, text: str) -> None:
+    config = without.config(text)
+    without.output("-m", "resctrl_hooks", "--config", config, "config", "check")
+    shown = without.output("-m", "resctrl_hooks", "--config", config, "config", "show")
+    assert not [key for key in without.keys if f"\n{key}:" in shown]
+
+
+def test_each_of_its_keys_in_a_configuration_gives_one_line(without: Copy) -> None:
+    values: dict[str, Any] = {}
+    for key in without.keys:
+        section, _, inner = key.partition(".")
+        values[section] = {**values.get(section, {}), inner: {}} if inner else {}
+    if "classes" in values:
+        values["classes"] = [{"name": "batch", **values["classes"]}]
+    done = without.call("--config", without.config(json.dumps(values)), "config", "check")
+    assert done.returncode == (2 if without.keys else 0)
+    message = f"is a key of the house {without.house.name}, which is not installed"
+    lines = [line for line in done.stderr.splitlines() if message in line]
+    assert len(lines) == len(without.keys), done.stderr
+    for key in without.keys:
+        assert any(key.rpartition(".")[2] in line for line in lines)
+
+
+def test_installation_has_none_of_its_code_and_units(without: Copy, tmp_path: Path) -> None:
+    command = ("-m", "resctrl_hooks", "install", "--root", tmp_path, "--runtime", "crio")
+    planned = without.output(*command, "--dry-run")
+    assert [*tmp_path.iterdir()] == []
+    without.output(*command)
+    installed = "\n".join(str(path) for path in tmp_path.rglob("*"))
+    assert "/core/node/launch.py" in installed
+    for text in (planned, installed):
+        assert f"/{without.house.name}/" not in text
+        assert not [unit for unit in units(without.house) if unit in text]
+
+
+def units(part: Part) -> list[str]:
+    return [unit.name for unit in load(part.units)] if part.units else []
+
+
+def test_doctor_has_none_of_its_checks(without: Copy) -> None:
+    done = without.call("--config", without.config(""), "doctor", "-o", "json")
+    assert done.returncode in {0, 1}, done.stderr
+    checks = {item["check"] for item in json.loads(done.stdout)["items"]}
+    assert "configuration" in checks
+    assert not checks & {name for path in without.house.checks for name in load(path)}
+
+
+def test_hooks_and_reconcile_serve_a_container(without: Copy, host: Host, pod: dict[str, Any]) -> None:
+    script = "import pathlib, sys, hosts.node_half as node; print(node.put_node_half(pathlib.Path(sys.argv[1])))"
+    launch = without.output("-c", script, host.root / "code").strip()
+
+    def run(stage: str, state: dict[str, Any]) -> str:
+        command = [*PYTHON, launch, "--config", str(host.config), stage]
+        done = subprocess.run(command, input=json.dumps(state), capture_output=True, check=False, text=True)
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout
+
+    host.configure(monitoring={"release": "last-container"})
+    run("createRuntime", pod)
+    assert host.tasks(GROUP) == [100, 101, 102]
+    assert re.search(r"^running containers \.* 1$", run("reconcile", {}), re.MULTILINE)
+    assert host.groups() == [GROUP]
+    host.end_process(100)
+    run("poststop", stopped())
+    assert (host.groups(), host.records()) == ([], [])
+
+
+@pytest.mark.removal
+def test_remaining_tests_are_collected(without: Copy) -> None:
+    done = without.run("-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider")
+    assert done.returncode == 0, "\n".join(line for line in done.stdout.splitlines() if line.startswith("ERROR"))
+
+
+@pytest.mark.removal
+@pytest.mark.timeout(7200)
+def test_remaining_tests_pass(without: Copy) -> None:
+    done = without.run("-m", "pytest", "-q", "-n", "2", "--deselect", "tests/project/test_removable.py")
+    assert done.returncode == 0, done.stdout[-8000:]
