@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 import yaml
-from project.test_generated import GENERATOR
 
+from project.test_generated import GENERATOR
 from resctrl_hooks.core.config.check import check_text
 from resctrl_hooks.core.config.root import Configuration
 from resctrl_hooks.core.config.schema import json_schema
 from resctrl_hooks.core.node.feature_table import FEATURES, KEYS
 from resctrl_hooks.core.node.settings import DEFAULTS
 
-PAGE = Path(__file__).parents[3] / "docs" / "configuration-reference.md"
+PAGE = Path(__file__).parents[2] / "docs" / "configuration-reference.md"
 TEXT: str = GENERATOR.in_page(PAGE.read_text(encoding="utf-8"), GENERATOR.reference())
 
 
