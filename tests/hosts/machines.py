@@ -1,12 +1,9 @@
-"""Simulated machines for tests of placement: as topologies, and as sysfs trees."""
+"""Simulated machines: as topologies, and as sysfs trees."""
 
 from pathlib import Path
 
 from resctrl_hooks.core.node.host.cpulist import format_list, members
 from resctrl_hooks.core.node.host.topology import DRAM, FAST, SLOW, MemoryNode, Topology
-from resctrl_hooks.placement.node import pools, topology_aware
-from resctrl_hooks.placement.node.policy import Decision, Request
-from resctrl_hooks.placement.node.usage import Grant, Usage
 
 
 def machine(
@@ -77,18 +74,6 @@ MACHINES = {
     "hybrid": machine(1, 1, 1, 12, 2, efficient=8),
     "offline and isolated": machine(2, 1, 2, 4, 2, offline=0b110, isolated=0b1111 << 8 | 0b1111 << 24),
 }
-
-
-POLICIES = {"topology-aware": topology_aware.choose, "pools": pools.choose}
-
-
-def place(topology: Topology, *wanted: Request, reserved: int = 0) -> list[Decision]:
-    """Return the decisions of topology-aware for containers that start in this order."""
-    grants: list[Grant] = []
-    for request in wanted:
-        decision = topology_aware.choose(topology, Usage(topology, grants, reserved), request)
-        grants.append(Grant(decision, request.key, memory=request.memory))
-    return [grant.decision for grant in grants]
 
 
 def write_sysfs(topology: Topology, root: Path) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
-from openshift.rendering import unpacked
+from hosts.ignition import unpacked
 
 from kernel.bare import clear_host, state_of
 from kernel.bundles import FIRST_INSTRUCTION

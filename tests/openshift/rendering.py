@@ -1,15 +1,12 @@
 """What `machineconfig` prints."""
 
-import base64
-import gzip
 from pathlib import Path
 from typing import Any
 
 from click.testing import CliRunner
+from hosts.ignition import unpacked
 
 from resctrl_hooks.core.cli import main
-
-SOURCE = "data:;base64,"
 
 
 def rendered(*words: str, config: Path | None = None) -> str:
@@ -26,19 +23,3 @@ def files_of(value: dict[str, Any]) -> list[dict[str, Any]]:
 
 def laid_out_files(value: dict[str, Any]) -> dict[str, bytes]:
     return {file["path"]: unpacked(file["contents"]) for file in files_of(value)}
-
-
-def unpacked(value: dict[str, str]) -> bytes:
-    """Return the content of a file of an Ignition configuration.
-
-    Raises:
-        ValueError: the encoding is another one.
-    """
-    head, found, packed = value.get("source", "").partition(SOURCE)
-    if head or not found or value.get("compression", "gzip") != "gzip":
-        raise ValueError("not inline content, plain or gzip-compressed")
-    try:
-        data = base64.b64decode(packed, validate=True)
-        return gzip.decompress(data) if "compression" in value else data
-    except (OSError, EOFError) as error:
-        raise ValueError(str(error)) from error

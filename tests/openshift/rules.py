@@ -7,7 +7,7 @@ does, sometimes only on a change of the node: then the pool is degraded.
 import re
 from typing import Any
 
-from openshift.rendering import unpacked
+from hosts.ignition import unpacked
 
 _VERSIONS = ("3.2.0", "3.3.0", "3.4.0", "3.5.0")
 _LARGEST_MODE = 0o777

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import yaml
 from click.testing import CliRunner
+from hosts.ignition import unpacked
 
-from openshift.rendering import files_of, laid_out_files, rendered, unpacked
+from openshift.rendering import files_of, laid_out_files, rendered
 from openshift.rules import ignition_problems
 from openshift.test_archive import unpacked_archive
 from resctrl_hooks.core.cli import main

@@ -11,9 +11,10 @@ import pytest
 from click.testing import CliRunner
 from conftest import crio_annotations
 from core.install.staged import call, given
+from hosts.ignition import unpacked
 from project.test_node_half import EVERY_PYTHON
 
-from openshift.rendering import files_of, unpacked
+from openshift.rendering import files_of
 from resctrl_hooks.core.cli import main
 from resctrl_hooks.core.install.hook_json import hook_problems
 from resctrl_hooks.core.install.paths import ADMIN_HOOKS, BOOT_CODE, CODE, HOOK_NAME, PYTHON

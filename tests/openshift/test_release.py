@@ -5,8 +5,8 @@ import hashlib
 import pytest
 import yaml
 from click.testing import CliRunner, Result
+from hosts.ignition import unpacked
 
-from openshift.rendering import unpacked
 from resctrl_hooks import __version__
 from resctrl_hooks.core.cli import main
 from resctrl_hooks.core.install.paths import CODE

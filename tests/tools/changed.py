@@ -22,7 +22,13 @@ import pytest
 
 PROJECT = Path(__file__).resolve().parents[2]
 PACKAGE = "resctrl_hooks"
-EVERYTHING = {"pyproject.toml", "tests/conftest.py", "tests/tools/requirements.py", "tests/tools/changed.py"}
+EVERYTHING = {
+    "pyproject.toml",
+    "tests/conftest.py",
+    "tests/tools/requirements.py",
+    "tests/tools/changed.py",
+    "tests/tools/houses.py",
+}
 HUBS = {"tests/conftest.py", "tests/kernel/conftest.py", *(f"{PACKAGE}/{name}" for name in (
     "__init__.py", "__main__.py", "core/cli/__init__.py", "core/node/main.py", "core/node/registry.py",
 ))}  # fmt: skip

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 from click.testing import CliRunner, Result
-from openshift.rendering import unpacked
+from hosts.ignition import unpacked
 
 from resctrl_hooks.core.cli import main
 from resctrl_hooks.core.install.guard import ALARM, BUSY_ALARM

@@ -3,11 +3,12 @@
 from itertools import combinations
 
 import pytest
-from hosts.machines import machine, place, write_sysfs
+from hosts.machines import machine, write_sysfs
 from hosts.placed import MACHINE, PlacedHost
 from hypothesis import given
 from hypothesis import strategies as st
 
+from placement.node.policies import place
 from resctrl_hooks.core.node.host.topology import DRAM, FAST, SLOW, MemoryNode, Topology
 from resctrl_hooks.placement.node import pools
 from resctrl_hooks.placement.node.policy import PlacementError, Request

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 from conftest import examples
-from hosts.machines import MACHINES, POLICIES, machine, place
+from hosts.machines import MACHINES, machine
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from placement.node.policies import POLICIES, place
 from resctrl_hooks.core.node.host.cpulist import count, format_list, parse_list
 from resctrl_hooks.core.node.host.topology import Topology
 from resctrl_hooks.placement.node import allocator

@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 
 import pytest
 from conftest import examples
-from hosts.machines import MACHINES, POLICIES
+from hosts.machines import MACHINES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from placement.node.policies import POLICIES
 from resctrl_hooks.core.node.host.cpulist import count, format_list
 from resctrl_hooks.placement.node.policy import (
     EXCLUSIVE,
