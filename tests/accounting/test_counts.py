@@ -15,6 +15,7 @@ from accounting.node import PODS, NodeProgram
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+HOUSES = ("lab",)
 pytestmark = pytest.mark.no_cover
 POD = PODS[0]
 Counts.TestCase.settings = settings(

@@ -28,6 +28,7 @@ from resctrl_hooks.observe.node.guard import lease
 from resctrl_hooks.observe.node.guard.lease import NAME
 from resctrl_hooks.placement.node import allocations, kubelet, node_values, others
 
+HOUSES = ("placement", "lab")
 FULL = {"gold": 20.0, "silver": 20.0, "bronze": 55.0}
 ERRORS = (errno.EIO, errno.EMFILE, errno.EACCES, errno.ENOMEM)
 GUARD: dict[str, tuple[Any, str]] = {

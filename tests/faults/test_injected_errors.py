@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from hosts.traced_hook import SystemCall
 
+HOUSES = ("placement",)
 pytestmark = pytest.mark.no_cover
 EVERY = int(os.environ.get("FAULTS_EVERY", "24"))
 NAP = "--inject=clock_nanosleep:delay_exit=50000"  # waits for a memtierd's end poll once, mostly

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from hosts.traced_hook import SystemCall
 
+HOUSES = ("placement",)
 pytestmark = pytest.mark.no_cover
 CHANGES = ("items", "threadsMoved", "containersCleaned", "repaired", "tidied")
 LOOKS = 5  # of the calls that change nothing, one in so many is tried

@@ -14,6 +14,7 @@ from hosts.traced_hook import SystemCall, TracedHook
 
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 
+HOUSES = ("placement",)
 pytestmark = pytest.mark.no_cover
 CLASS = {
     "name": "fast",

@@ -17,6 +17,7 @@ from resctrl_hooks.placement.node import feature as placement
 from resctrl_hooks.placement.node import placing
 from resctrl_hooks.placement.node.allocations import Book
 
+HOUSES = ("placement",)
 POOL = "pool.placement.resctrl-hooks.io"
 BALLOONS = {
     "policy": "pools",

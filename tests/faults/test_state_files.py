@@ -17,6 +17,7 @@ from resctrl_hooks.core.node.sharing.claims import begin_to_hold
 from resctrl_hooks.core.node.watch.containers import Containers
 from resctrl_hooks.placement.node.reconcile import repair_all
 
+HOUSES = ("placement",)
 SAME = 1
 """How many items named by numbers are damaged: they are all alike."""
 DAMAGED, OTHER = "damaged", "other"

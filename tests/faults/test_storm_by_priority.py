@@ -18,6 +18,7 @@ from resctrl_hooks.core.node.settings import DEFAULTS
 from resctrl_hooks.core.node.sharing.admission import _SHARE_OF_DEADLINE
 from resctrl_hooks.lab.simulation.mount import mounted
 
+HOUSES = ("lab",)
 pytestmark = pytest.mark.no_cover
 PODS = 200
 COUNTED = 40

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+HOUSES = ("lab",)
 KILLS = int(os.environ.get("STORM_KILLS", "10"))
 """How many hooks and reconciles are killed at least; `nox -s deep` kills 500."""
 PODS, CONTAINERS, RECONCILES = 8, 3, 2

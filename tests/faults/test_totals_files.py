@@ -18,6 +18,7 @@ from resctrl_hooks.observe.metrics.collector import NodeCollector
 if TYPE_CHECKING:
     from resctrl_hooks.core.node.errors import HookError
 
+HOUSES = ("placement",)
 TOTAL, ENERGY = "mon_L3_00/mbm_total_bytes", "mon_PERF_PKG_00/core_energy"
 DAMAGED, OTHER = KEYS[0], KEYS[1]
 GOLD = "gold"

@@ -23,6 +23,7 @@ from resctrl_hooks.core.rdt.classes import Classes
 from resctrl_hooks.observe.node.guard.lease import EXPERIMENT, NAME, Lease
 from resctrl_hooks.observe.slowdown.trial import Trial
 
+HOUSES = ("placement",)
 FULL = {"gold": 20.0, "silver": 20.0, "bronze": 55.0}
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from resctrl_hooks.observe.node.slowdown.watched import Watched
 
+HOUSES = ("lab",)
 pytestmark = pytest.mark.fuse
 
 TOTAL = "mbm_total_bytes"

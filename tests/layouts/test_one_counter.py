@@ -20,6 +20,7 @@ from resctrl_hooks.observe.node.snapshot.snapshot import take
 if TYPE_CHECKING:
     from pathlib import Path
 
+HOUSES = ("lab",)
 SECONDS = 3
 PODS = 3
 LAYOUTS = [Layout("L3"), Layout("MB", "0-1,10"), Layout("NODE", "1,4"), Layout("X", "3,7")]

@@ -16,6 +16,7 @@ from resctrl_hooks import Filesystem, Monitor
 from resctrl_hooks.errors import BadClassError, BadKeyError, ClassMismatchError, NoRMIDsError
 from resctrl_hooks.lab.simulation import mounted
 
+HOUSES = ("lab",)
 pytestmark = pytest.mark.fuse
 FORKS = ["sh", "-c", "sleep 60 & echo $!; wait"]
 

@@ -10,6 +10,7 @@ from resctrl_hooks import Counter, Filesystem, Monitor, Totals
 from resctrl_hooks.errors import NotTrackedError
 from resctrl_hooks.lab.simulation import mounted
 
+HOUSES = ("lab",)
 SNC = ("mon_L3_00", "mon_L3_00/mon_sub_L3_00", "mon_L3_00/mon_sub_L3_01", "mon_L3_01", "mon_L3_01/mon_sub_L3_02")
 
 

@@ -17,6 +17,7 @@ from resctrl_hooks.core.node import error_types
 from resctrl_hooks.errors import HookError
 from resctrl_hooks.lab.simulation import mounted
 
+HOUSES = ("lab",)
 PAGE = Path(__file__).parents[2] / "docs" / "library.md"
 EXAMPLES = re.compile(r"^```pycon\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

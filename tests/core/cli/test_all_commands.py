@@ -16,6 +16,8 @@ from resctrl_hooks.core.cli import examples_of, main, tasks
 from resctrl_hooks.core.cli.schemas import schemas
 from resctrl_hooks.lab.simulation.mount import mounted
 
+HOUSES = ("lab",)
+
 
 def _walk(path: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
     yield path, command

@@ -16,6 +16,7 @@ from resctrl_hooks.core.node.resctrl.counters import UNASSIGNED, Reading
 from resctrl_hooks.core.node.sharing.bandwidth_counters import Balance, balance
 from resctrl_hooks.lab.simulation import mounted
 
+HOUSES = ("lab",)
 pytestmark = pytest.mark.fuse
 TOTAL, LOCAL = "mbm_total_bytes", "mbm_local_bytes"
 

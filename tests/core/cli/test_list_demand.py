@@ -8,6 +8,8 @@ import pytest
 from hosts.monitored import run
 from hosts.shared_node import RULES, SharedNode
 
+HOUSES = ("lab",)
+
 
 @pytest.fixture
 def crowded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SharedNode:

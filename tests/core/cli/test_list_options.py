@@ -18,6 +18,7 @@ from schema_checks import refusal
 from resctrl_hooks.core.cli.schemas import schemas
 from resctrl_hooks.lab.simulation import mounted
 
+HOUSES = ("lab",)
 pytestmark = pytest.mark.fuse
 
 

@@ -12,6 +12,7 @@ from hosts.monitored import KEYS, MonitoredHost, monitored_host, replace_podman
 from resctrl_hooks.core.node.refusals import record_refusal
 from resctrl_hooks.lab.simulation import mounted
 
+HOUSES = ("lab",)
 pytestmark = pytest.mark.fuse
 
 

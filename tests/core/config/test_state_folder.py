@@ -18,6 +18,8 @@ from resctrl_hooks.core.node.reconcile.release import release_everything
 if TYPE_CHECKING:
     from pathlib import Path
 
+HOUSES = ("lab",)
+
 
 @pytest.fixture
 def node(tmp_path: Path) -> Cluster:

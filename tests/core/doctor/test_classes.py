@@ -14,6 +14,8 @@ from resctrl_hooks.core.node.settings import load
 from resctrl_hooks.core.rdt.classes import Classes
 from resctrl_hooks.lab.simulation.mount import mounted
 
+HOUSES = ("lab",)
+
 
 def found(host: Made) -> list[Finding]:
     return list(classes(Host(str(host.config))))

@@ -18,6 +18,7 @@ from resctrl_hooks.core.inventory.find import NoSuchPodError, SeveralPodsError
 from resctrl_hooks.core.node.refusals import record_refusal
 from resctrl_hooks.lab.simulation.mount import mounted
 
+HOUSES = ("lab",)
 STEPS: Any = [{"feature": "rdt", "action": "into", "needs": {"class": "gold"}}]
 LABEL = "label app=web of the label selector does not match, or the pod has the same annotation"
 

@@ -10,6 +10,7 @@ from core.install.installed_node import InstalledNode, installed_node
 from core.install.staged import FIRST, deliver
 from resctrl_hooks.core.cli import main
 
+HOUSES = ("lab",)
 WEB, DB, NEW = "a" * 64, "b" * 64, "c" * 64
 pytestmark = pytest.mark.fuse
 

@@ -17,6 +17,7 @@ from core.install.versions import version_0_2
 from resctrl_hooks.core.install.paths import LAUNCH
 from resctrl_hooks.core.install.payload import Payload, payload
 
+HOUSES = ("lab",)
 RUNTIMES = 3
 SWITCHES = 4
 pytestmark = [pytest.mark.fuse, pytest.mark.no_cover]

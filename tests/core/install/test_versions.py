@@ -17,6 +17,7 @@ from core.install.staged import files
 from core.install.versions import COMMITS, THIS, command
 from resctrl_hooks.core.install.paths import MANIFEST, UNITS
 
+HOUSES = ("lab",)
 pytestmark = [pytest.mark.fuse, pytest.mark.no_cover]
 CLASS_COUNTER = "resctrl_class_l3_mbm_total_bytes_total"
 COUNTERS = ("l3_mbm_total_bytes_total", CLASS_COUNTER)

@@ -13,6 +13,7 @@ from resctrl_hooks.core.inventory.creators import RUNTIME, UNKNOWN, creator_of, 
 from resctrl_hooks.core.inventory.gather import gather
 from resctrl_hooks.core.inventory.owners import account
 
+HOUSES = ("lab",)
 _NAMES = st.sampled_from([f"group{number}" for number in range(12)])
 _GROUPS = st.dictionaries(_NAMES, st.lists(_NAMES, unique=True, max_size=6), max_size=5)
 

@@ -16,6 +16,7 @@ from resctrl_hooks.core.node.resctrl.rmids import total_closids, total_rmids
 if TYPE_CHECKING:
     from pathlib import Path
 
+HOUSES = ("lab",)
 STATES = examples(20)  # each takes up to a second; the deep profile has 400
 KINDS: dict[str, dict[str, Any]] = {
     "Intel": {"rmids": 16},

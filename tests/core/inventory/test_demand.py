@@ -13,6 +13,8 @@ from resctrl_hooks.core.inventory.gather import gather
 from resctrl_hooks.core.inventory.models import Pod
 from resctrl_hooks.core.node.errors import HookError
 
+HOUSES = ("lab",)
+
 
 @given(
     st.integers(-2, 20), st.dictionaries(st.integers(-5, 5), st.integers(0, 9)), st.integers(0, 5), st.integers(-5, 5)

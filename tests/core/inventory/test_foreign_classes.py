@@ -15,6 +15,7 @@ from resctrl_hooks.core.inventory.gather import gather, rmids_of
 from resctrl_hooks.core.node.nfd.proof import prove
 from resctrl_hooks.core.node.resctrl.rmids import foreign_classes, free_rmids
 
+HOUSES = ("lab",)
 TEXTS = {b"\xff": r"\xff", b"a\tb": r"a\x09b", b"\xfe\\": r"\xfe\\", "a\u2028b".encode(): r"a\xe2\x80\xa8b"}
 """Names in the kernel, each with its text."""
 

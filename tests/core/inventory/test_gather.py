@@ -28,6 +28,7 @@ from resctrl_hooks.core.inventory.podman import PodmanNames
 from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.core.node.refusals import record_refusal
 
+HOUSES = ("lab",)
 GROUP = Group(rdt_class="", name="k", path="/r/mon_groups/k", origin="created", tasks=0)
 
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from hosts.shared_node import Pod
 
+HOUSES = ("lab",)
+
 
 def last_container(root: Path) -> tuple[SharedNode, Pod]:
     """Return a node that releases a pod with its last container, and a pod that has just been read."""

@@ -17,6 +17,7 @@ from resctrl_hooks.core.rdt.before import Before
 from resctrl_hooks.core.rdt.capabilities import CacheCapability, Capabilities
 from resctrl_hooks.core.rdt.layout import lay_out
 
+HOUSES = ("lab",)
 RECORD = "rdt-exclusive.json"
 
 

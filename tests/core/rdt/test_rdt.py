@@ -20,6 +20,7 @@ from resctrl_hooks.core.rdt.config import differences, lines, wanted_schemata
 from resctrl_hooks.core.rdt.ways import mask_of
 from resctrl_hooks.lab.simulation.mount import mounted
 
+HOUSES = ("lab",)
 CAN = Capabilities(
     {"L3": CacheCapability(0xFFF, 2, gaps=False)},
     {"MB": BandwidthCapability(10, 10, 100)},

@@ -29,6 +29,7 @@ from resctrl_hooks.nri.node.protobuf import decode, encode
 from resctrl_hooks.placement.node import specified as specified_module
 from resctrl_hooks.placement.node.specified import specified
 
+HOUSES = ("placement",)
 pytestmark = pytest.mark.usefixtures("alarm")
 Place = Callable[..., NodePlugin]
 CPUS = "cpus.placement.resctrl-hooks.io"

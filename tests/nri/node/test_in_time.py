@@ -25,6 +25,7 @@ from resctrl_hooks.nri.node.worker import pack
 from resctrl_hooks.placement.node import specified
 from resctrl_hooks.placement.node.allocations import LOCK
 
+HOUSES = ("placement",)
 pytestmark = pytest.mark.usefixtures("alarm")
 Serve = Callable[..., tuple[int, bytes]]
 OURS = "internal error in resctrl-hook: ZeroDivisionError: "

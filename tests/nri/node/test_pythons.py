@@ -14,6 +14,7 @@ from nri.node.test_cpusets import CPUS
 from resctrl_hooks.nri.node import multiplexer, ttrpc
 from resctrl_hooks.nri.node.protobuf import decode
 
+HOUSES = ("placement",)
 BRINGS = {
     **LIMITS["classes"][0],
     "env": {"TIER": "batch"},

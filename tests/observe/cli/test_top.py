@@ -26,6 +26,7 @@ from resctrl_hooks.lab.simulation.machine import BYTES_PER_SECOND, LOCAL_SHARE, 
 from resctrl_hooks.observe.inventory.rates import Rates
 from resctrl_hooks.observe.inventory.usage import Line, grouped, ordered
 
+HOUSES = ("lab",)
 TOLERANCE = 0.25  # a busy machine samples a little late
 
 

@@ -17,6 +17,8 @@ from resctrl_hooks.observe.inventory.usage import POD, TOTAL
 if TYPE_CHECKING:
     from pathlib import Path
 
+HOUSES = ("lab",)
+
 
 def test_power_without_energy_of_pods_has_no_line() -> None:
     found = power_usage(148.0, [line(POD, None), line(TOTAL, None)])

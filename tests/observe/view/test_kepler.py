@@ -17,6 +17,7 @@ from resctrl_hooks.observe.view.contents import Contents, Files
 
 from .kepler_rules import ESTIMATED, MEASURED, Look, Reader, attributed
 
+HOUSES = ("lab",)
 pytestmark = pytest.mark.fuse
 
 ENERGY = "mon_data/mon_PERF_PKG_00/core_energy"

@@ -16,6 +16,8 @@ from resctrl_hooks.core.node.host.procfs import Cgroup
 from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
 from resctrl_hooks.core.node.sharing.limits import NamespaceLimitError, check_limit
 
+HOUSES = ("lab",)
+
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Cluster:

@@ -15,6 +15,7 @@ from resctrl_hooks.lab.demo.podman import Podman
 from resctrl_hooks.lab.demo.stage import Stage, staged
 from resctrl_hooks.lab.demo.subject import COMMAND, CRIO_ANNOTATIONS, NAME, POD_UID, RuntimeFailedError
 
+HOUSES = ("lab",)
 pytestmark = pytest.mark.runtime
 
 NOWHERE = "/nonexistent/resctrl"

@@ -20,6 +20,7 @@ from resctrl_hooks.core.node.nfd.proof import CLASS
 from resctrl_hooks.core.node.reconcile.command import reconcile_command
 from resctrl_hooks.core.node.resctrl.rmids import total_closids, total_rmids
 
+HOUSES = ("lab",)
 KINDS: dict[str, dict[str, Any]] = {
     "Intel": {},
     "AMD": {"assignable_counters": 4},

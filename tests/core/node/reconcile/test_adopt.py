@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from hosts.faults import Fail
 
-
+HOUSES = ("lab",)
 OTHER = pod_number(2)
 GOLD, SILVER = ("gold", POD), ("silver", POD)
 

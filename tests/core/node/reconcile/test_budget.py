@@ -10,6 +10,7 @@ from resctrl_hooks.core.node.reconcile import command
 from resctrl_hooks.core.node.reconcile.budget import FILE, STALLED, Budget
 from resctrl_hooks.core.node.reconcile.report import Options, Report
 
+HOUSES = ("lab",)
 PODS = 4
 
 

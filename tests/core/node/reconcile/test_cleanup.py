@@ -21,6 +21,8 @@ from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.core.node.reconcile.report import Report
 from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
 
+HOUSES = ("lab",)
+
 
 @pytest.fixture
 def context(host: Host) -> Context:

@@ -28,6 +28,7 @@ from resctrl_hooks.core.node.reconcile.report import Report
 from resctrl_hooks.core.node.settings import load
 from resctrl_hooks.errors import InputError
 
+HOUSES = ("lab",)
 OURS = pytest.mark.parametrize("peoples", [False, True], ids=["node-half", "people-half"])
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from conftest import Host
     from hosts.faults import Fail
 
-
+HOUSES = ("lab",)
 OTHER = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c02"
 THIRD = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c03"
 

@@ -16,6 +16,7 @@ from resctrl_hooks.core.node.features import monitoring, rdt_class
 if TYPE_CHECKING:
     from pathlib import Path
 
+HOUSES = ("lab",)
 FULL = OSError(errno.ENFILE, "Too many open files in system", "/proc/100/cpu_resctrl_groups")
 PARTS = {
     "rdt": [(rdt_class, "choose")],

@@ -19,6 +19,8 @@ from resctrl_hooks.core.node.restored import Restored
 from resctrl_hooks.observe.node.guard import recovery
 from resctrl_hooks.observe.node.guard.lease import GUARD
 
+HOUSES = ("lab",)
+
 
 def damage_record(cluster: Cluster, key: str) -> None:
     """Put a folder in the place of a key's record, which can then not be read."""

@@ -13,6 +13,8 @@ from resctrl_hooks.core.node.host.files import read_kernel_file
 from resctrl_hooks.core.node.reconcile.groups import Groups
 from resctrl_hooks.core.node.reconcile.report import Options
 
+HOUSES = ("lab",)
+
 
 @pytest.fixture
 def container(cluster: Cluster) -> int:

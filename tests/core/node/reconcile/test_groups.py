@@ -13,6 +13,8 @@ from resctrl_hooks.core.node.reconcile import keys
 from resctrl_hooks.core.node.reconcile.groups import Groups
 from resctrl_hooks.core.node.reconcile.report import Options, Report
 
+HOUSES = ("lab",)
+
 
 def test_removed_class_moves_pods_to_root_class_and_keeps_counting(cluster: Cluster) -> None:
     cluster.add_classes("gold")

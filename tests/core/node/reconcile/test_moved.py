@@ -13,6 +13,7 @@ from resctrl_hooks.core.node.resctrl.counter_totals import read_counters
 if TYPE_CHECKING:
     from pathlib import Path
 
+HOUSES = ("lab",)
 OTHER = pod_number(7)
 
 

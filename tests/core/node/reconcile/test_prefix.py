@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from hosts.shared_node import Pod
 
+HOUSES = ("lab",)
 NOW = Options(wait=False)
 
 

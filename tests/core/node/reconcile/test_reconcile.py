@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from hosts.faults import Fail
 
+HOUSES = ("lab",)
+
 
 def test_unseen_container_is_adopted_with_all_threads_of_all_its_cgroups(cluster: Cluster) -> None:
     id_ = f"{1:064x}"

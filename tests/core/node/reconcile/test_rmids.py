@@ -12,6 +12,7 @@ from resctrl_hooks.core.node.reconcile.report import Options
 if TYPE_CHECKING:
     from pathlib import Path
 
+HOUSES = ("lab",)
 FIRST, SECOND = pod_number(1), pod_number(2)
 
 

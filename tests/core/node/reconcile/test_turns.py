@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
 
+HOUSES = ("lab",)
 EVERY_PASS: dict[str, Any] = {"share": {"interval": 0.0001, "atLeast": 0.0}}
 
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from hosts.shared_node import Pod
 
+HOUSES = ("lab",)
+
 
 def full_node(root: Path, *, waiting: bool = True) -> tuple[SharedNode, Pod, Pod | None]:
     """Return a node without a free RMID, with a pod whose init container in class silver has ended, and a waiting pod.

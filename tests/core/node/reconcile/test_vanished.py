@@ -15,6 +15,8 @@ from resctrl_hooks.core.node.reconcile.report import Report
 from resctrl_hooks.core.node.reconcile.vanished import read_vanished
 from resctrl_hooks.core.node.resctrl.filesystem import Resctrl
 
+HOUSES = ("lab",)
+
 
 def remove_like_resctrl_mon(cluster: Cluster) -> list[str]:
     """Remove every group of the root class with a UUID as its name; resctrl-mon tracks none of ours."""

@@ -13,6 +13,8 @@ from resctrl_hooks.core.node.resctrl.renaming import can_rename, rename
 if TYPE_CHECKING:
     from pathlib import Path
 
+HOUSES = ("lab",)
+
 
 @pytest.mark.parametrize("number", [errno.EPERM, errno.EOPNOTSUPP, errno.EXDEV])
 def test_refused_rename_of_one_group_leaves_others_renamable(

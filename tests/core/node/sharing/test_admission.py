@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from hosts.faults import Fail
 
-
+HOUSES = ("lab",)
 LOW = [{"namespaces": ["low"], "value": 1}]
 
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from resctrl_hooks.core.node.locks import Lock
 
+HOUSES = ("lab",)
+
 
 def at_its_turn(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
     """Do something when the next hook asks for its turn, and has let go of its key."""

@@ -14,6 +14,7 @@ from resctrl_hooks.core.node.sharing.bandwidth_counters import SHORT, balance, e
 if TYPE_CHECKING:
     from pathlib import Path
 
+HOUSES = ("lab",)
 TOTAL = "mbm_total_bytes"
 SHARE: dict[str, Any] = {"interval": 0.0001, "atLeast": 0.0}
 

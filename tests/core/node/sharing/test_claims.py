@@ -14,6 +14,8 @@ from resctrl_hooks.core.node.sharing.priority import version_of
 if TYPE_CHECKING:
     from resctrl_hooks.core.node.ledger import Ledger
 
+HOUSES = ("lab",)
+
 
 @pytest.mark.parametrize(
     "claim, entry",

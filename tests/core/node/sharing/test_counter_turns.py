@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+HOUSES = ("lab",)
 COUNTERS = 2
 PODS = 3
 SECONDS = 10

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from resctrl_hooks.core.node.context import Context
     from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
 
+HOUSES = ("lab",)
+
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.EACCES, errno.EPERM])
 def test_refused_rename_undoes_everything(tmp_path: Path, number: int) -> None:

@@ -13,6 +13,7 @@ from resctrl_hooks.lab.simulation.machine import BYTES_PER_SECOND
 if TYPE_CHECKING:
     from pathlib import Path
 
+HOUSES = ("lab",)
 MOST_EFFECTS = 80
 
 

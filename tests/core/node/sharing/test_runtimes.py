@@ -17,6 +17,8 @@ from resctrl_hooks.core.node.sharing.decision import may_take
 if TYPE_CHECKING:
     from pathlib import Path
 
+HOUSES = ("lab",)
+
 
 def start_own(node: SharedNode) -> Pod:
     """Start a container with a group of its runtime.

@@ -19,7 +19,7 @@ from resctrl_hooks.observe.node.snapshot.snapshot import take
 if TYPE_CHECKING:
     from pathlib import Path
 
-
+HOUSES = ("lab",)
 MINUTE = 60
 
 

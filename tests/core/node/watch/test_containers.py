@@ -18,6 +18,7 @@ from resctrl_hooks.core.node.watch import move
 from resctrl_hooks.core.node.watch.containers import Containers, Member
 from resctrl_hooks.core.node.watch.move import IGNORED, MOVED, NEW
 
+HOUSES = ("lab",)
 OTHER = "4" + POD[1:]
 GOLD: list[dict[str, Any]] = [{"feature": "monitoring", "action": "join", "needs": {"class": "gold"}}]
 VALUES: list[dict[str, Any]] = [

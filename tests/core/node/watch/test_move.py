@@ -14,6 +14,8 @@ from resctrl_hooks.core.node.watch import move
 from resctrl_hooks.core.node.watch.containers import Containers
 from resctrl_hooks.core.node.watch.move import BUSY, GONE, IGNORED, MOVED, NEW, WAITING
 
+HOUSES = ("lab",)
+
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Cluster:

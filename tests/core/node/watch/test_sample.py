@@ -7,6 +7,8 @@ from hosts.cluster import POD, Cluster, pod_number
 from resctrl_hooks.core.node.watch.containers import Containers
 from resctrl_hooks.core.node.watch.sample import sample, sample_some
 
+HOUSES = ("lab",)
+
 
 def test_sample_moves_threads_of_recorded_pods_with_a_group_only(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path, rmids=2)

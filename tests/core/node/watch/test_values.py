@@ -14,6 +14,7 @@ from resctrl_hooks.core.node.watch import values as module
 from resctrl_hooks.core.node.watch.values import AGAIN, EVERY, EVERY_WITHOUT_EVENTS, PAUSE, SHARE, Values
 from resctrl_hooks.core.node.watch.writes import Writes
 
+HOUSES = ("lab",)
 CLASSES: list[dict[str, Any]] = [{"name": "swap", "allowswap": True}]
 SWAP = "memory.swap.max"
 

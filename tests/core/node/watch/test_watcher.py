@@ -17,6 +17,8 @@ from resctrl_hooks.core.node.watch.move import BUSY, IGNORED, MOVED, Outcome
 from resctrl_hooks.core.node.watch.watcher import DEGRADED, MOST_MOVES, URGENT, Watcher
 from resctrl_hooks.core.node.watch.writes import Writes
 
+HOUSES = ("lab",)
+
 
 class Source:
     """Execs that a test makes up."""
