@@ -1,6 +1,7 @@
 """Tests that need houses beside their own: pytest does not collect them where one of these houses is missing.
 
-Such a module has a line ``HOUSES = ("lab",)``. `core` and the house whose folder the module is in need no mention.
+Such a module has a line ``HOUSES = ("lab",)``; a single test of another module is marked `houses("lab")`. `core` and
+the house whose folder the module is in need no mention.
 """
 
 import importlib.util
@@ -35,3 +36,14 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if not missing() or collection_path.suffix != ".py":
         return None
     return True if needed(collection_path) & missing() else None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect tests that are marked with a missing house."""
+    left_out = [
+        item for item in items if any(missing().intersection(mark.args) for mark in item.iter_markers("houses"))
+    ]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]

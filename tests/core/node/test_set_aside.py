@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from resctrl_hooks.core.node.settings import Settings
     from resctrl_hooks.placement.node.policy import Request
 
+HOUSES = ("placement",)
+
 
 class Node(PlacedHost):
     """A node on which the plan of the container ``bad`` never ends. ``now`` are the seconds since the boot."""

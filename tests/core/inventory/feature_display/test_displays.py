@@ -1,37 +1,19 @@
 """The presentation of each feature: a container's details, the target of a step for `explain`, and cells of `list`."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import ID, POD_CGROUP, UID, Host, always, workload_of
+from hosts.displays import cells, described, probed
 from hosts.memtierd import MemtierdHost
 
 from resctrl_hooks.core.inventory.feature_display import memory, memtierd
 from resctrl_hooks.core.inventory.feature_display.model import Display, Found
 from resctrl_hooks.core.inventory.feature_display.table import display
-from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.core.node.feature import Step
-from resctrl_hooks.placement.inventory.feature_display import placement
-from resctrl_hooks.placement.node.policy import Decision
 
 CGROUP = f"{POD_CGROUP}/crio-{ID}"
-
-
-def cells(feature: str, *containers: dict[str, Any]) -> tuple[str, ...]:
-    columns = display(feature).columns
-    assert columns is not None
-    return tuple(columns.cells(containers))
-
-
-def described(feature: str, record: dict[str, Any], needs: dict[str, Any]) -> dict[str, Any]:
-    given: Any = record
-    return display(feature).describe(given, [{"feature": feature, "action": "a", "needs": needs}])
-
-
-def probed(feature: str, host: Host, needs: dict[str, Any]) -> Found:
-    return display(feature).probe(Step(feature, "a", needs, ""), workload_of(host), host.context())
 
 
 # Monitoring
@@ -174,57 +156,6 @@ def test_missing_requirements_of_memtierd_are_found(
     assert finds.startswith(start)
     assert finds.endswith(end)
     assert ("/none" in finds) == bool(binary)
-
-
-# Placement
-
-
-@pytest.mark.parametrize(
-    "decision, found",
-    [
-        (Decision("shared", "l3-0", why="fits"), Found("shared in l3-0, CPUs 0-3", "fits")),
-        (
-            Decision("exclusive", "l3-0", mems=0b11, why="fits", runners_up=["l3-1", "node"]),
-            Found("exclusive in l3-0, CPUs 0-3, memory nodes 0-1", "fits; next best: l3-1, node"),
-        ),
-    ],
-)
-def test_present_decision_is_found(
-    host: Host, monkeypatch: pytest.MonkeyPatch, decision: Decision, found: Found
-) -> None:
-    monkeypatch.setattr(placement, "preview", always((decision, "0-3")))
-    assert probed("placement", host, {}) == found
-
-
-def test_impossible_placement_is_named(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(*_: object) -> None:
-        raise HookError("no CPU is free")
-
-    monkeypatch.setattr(placement, "preview", fails)
-    assert probed("placement", host, {}) == Found("", "would fail: no CPU is free", possible=False)
-
-
-@pytest.mark.parametrize(
-    "files, effective",
-    [({}, {}), ({"a/b": "0-1", "a": "0-3"}, {"effective": "0-1"}), ({"a": "0-3"}, {"effective": "0-3"})],
-)
-def test_effective_cpus_are_those_of_the_cgroup_or_its_scope(
-    tmp_path: Path, files: dict[str, str], effective: dict[str, str]
-) -> None:
-    (tmp_path / "a/b").mkdir(parents=True)
-    for folder, text in files.items():
-        (tmp_path / folder / "cpuset.cpus.effective").write_text(f"{text}\n")
-    needs = {"decision": {"kind": "shared", "pool": "l3-0", "milli": 500}}
-    found = described("placement", {"cgroup": str(tmp_path / "a/b")}, needs)
-    assert found == {"kind": "shared", "pool": "l3-0"} | effective
-    assert described("placement", {}, needs) == {"kind": "shared", "pool": "l3-0"}
-
-
-def test_cells_of_placement_are_those_of_placed_containers() -> None:
-    one, two = ({"placement": {"kind": "shared", "pool": "l3-0", "effective": cpus}} for cpus in ("0-3", "2-5"))
-    assert cells("placement", one, {}, two) == ("shared l3-0", "0-5")
-    assert cells("placement", one, {"placement": {"why": "not placed yet"}}) == ("not yet, shared l3-0", "0-3")
-    assert cells("placement", {"placement": {"why": "not placed yet"}}) == ("not yet", "-")
 
 
 # Other features

@@ -9,13 +9,11 @@ import pytest
 from conftest import ID, POD_CGROUP, UID, Host, crio_annotations, state, workload_of
 from hosts import crun
 from hosts.hostile_inputs import NASTY
-from hosts.placed import PlacedHost
 
 from resctrl_hooks.core.config.check import check_text
 from resctrl_hooks.core.node.classes.memory import choice_or_default
 from resctrl_hooks.core.node.feature_table import FEATURES
 from resctrl_hooks.core.node.features import blockio, rdt_class, scheduling
-from resctrl_hooks.core.node.host.cpulist import parse_list
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.core.node.reconcile.report import Options
 
@@ -205,36 +203,3 @@ def test_config_check_accepts_the_permission_for_no_class(text: str) -> None:
     checked = check_text(text.encode(), "config.yaml")
     assert checked.config is not None
     assert "allow" not in " ".join(problem.key for problem in checked.problems)
-
-
-@pytest.mark.parametrize(
-    "name, value",
-    [
-        ("cpus.placement.resctrl-hooks.io", "exclusive"),
-        ("cpus.placement.resctrl-hooks.io", "mine"),
-        ("pool.placement.resctrl-hooks.io", "other"),
-        ("pool.placement.resctrl-hooks.io", "x" * 300),
-        ("cpu-class.resource-policy.nri.io", "turbo"),
-        ("cpu-class.resource-policy.nri.io", "gone"),
-        ("cpu.preserve.resource-policy.nri.io", "true"),
-        ("memory-type.resource-policy.nri.io", "gold"),
-        ("prefer-reserved-cpus.resource-policy.nri.io", "true"),
-    ],
-)
-def test_refused_placement_request_leaves_the_operators_pool(tmp_path: Path, name: str, value: str) -> None:
-    expression = {"key": "namespace", "operator": "In", "values": ["shop"]}
-    pools = [{"name": "own", "cpus": "2-3", "matchExpressions": [expression]}, {"name": "other", "cpus": "4-5"}]
-    section: dict[str, Any] = {"policy": "pools", "pools": pools, "allow": {}, "cpuClasses": [{"name": "turbo"}]}
-    placed = PlacedHost(Host(tmp_path))
-    placed.configure(**section)
-    log = placed.start("a", 500, **{name: value})
-    assert "its request failed" in log
-    assert placed.cpus("a") == "2-3"
-
-
-def test_refused_request_leaves_a_guaranteed_container_its_exclusive_cpus(tmp_path: Path) -> None:
-    placed = PlacedHost(Host(tmp_path))
-    placed.configure(allow={"shop": ["exclusive"]})
-    log = placed.start("a", 2000, **{"cpu-class.resource-policy.nri.io": "gone"})
-    assert "is placed as without annotations; its request failed" in log
-    assert parse_list(placed.cpus("a")).bit_count() == 2

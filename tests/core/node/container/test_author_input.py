@@ -24,6 +24,7 @@ from resctrl_hooks.placement.node.hints import hints_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+HOUSES = ("placement",)
 DEFAULTS = {"namespaces": {"shop": "bronze"}}
 FILES = {"cpu.weight": "100", "io.weight": "default 100", "memory.swap.max": "max", "memory.high": "max"}
 SECTIONS: dict[str, Any] = {
