@@ -1,4 +1,4 @@
-"""`install`, `uninstall`, `machineconfig`, `explain`, `diagnose` and `rdt` with stand-ins for the called parts."""
+"""`install`, `uninstall`, `explain`, `diagnose` and `rdt` with stand-ins for the called parts."""
 
 import contextlib
 import json
@@ -28,10 +28,10 @@ from resctrl_hooks.core.install.units import MOUNT
 from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.core.node.reconcile.release import Released
 from resctrl_hooks.core.rdt.report import ClassReport
-from resctrl_hooks.nri.install.nri import NRI
 from resctrl_hooks.observe.cli import diagnose
 from resctrl_hooks.observe.service import GUARD
-from resctrl_hooks.openshift.cli import machineconfig as machineconfig_module
+
+NRI = "resctrl-hooks-nri.service"
 
 # install
 
@@ -86,7 +86,7 @@ def test_new_installation_has_the_defaults(planned: dict[str, Any], tmp_path: Pa
         ((), (), (False, False, [], False)),
         ((f"{UNITS}/x",), (UNIT,), (True, False, [], False)),
         ((f"{UNITS}/{MOUNT}",), (UNIT,), (True, True, [], False)),
-        ((f"{UNITS}/{NRI}",), (UNIT,), (True, False, ["nri"], False)),
+        pytest.param((f"{UNITS}/{NRI}",), (UNIT,), (True, False, ["nri"], False), marks=pytest.mark.houses("nri")),
         (("/features",), (FEATURES,), (False, False, [], True)),
     ],
 )
@@ -110,12 +110,25 @@ def test_next_installation_is_as_before(
         "/opt/python",
         "/earlier.yaml",
     )
-    words = ("--python", "/p", "--no-units", "--nri", "--nfd", "--history")
+    words = ("--python", "/p", "--no-units", "--nfd", "--history")
     assert installed("--root", str(tmp_path), *words).exit_code == 0
-    assert tuple(planned[name] for name in names) == (False, expected[1], ["nri"], True)
+    assert tuple(planned[name] for name in names) == (False, expected[1], expected[2], True)
     assert (planned["python"], planned["history"]) == ("/p", True)
-    assert installed("--root", str(tmp_path), "--units", "--no-nri", "--no-nfd").exit_code == 0
-    assert tuple(planned[name] for name in names) == (True, expected[1], [], False)
+    assert installed("--root", str(tmp_path), "--units", "--no-nfd").exit_code == 0
+    assert tuple(planned[name] for name in names) == (True, expected[1], expected[2], False)
+
+
+@pytest.mark.houses("nri")
+@pytest.mark.parametrize("files", [(), (f"{UNITS}/{NRI}",)])
+def test_plugin_is_chosen_by_its_switch_and_the_earlier_choice(
+    planned: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, files: tuple[str, ...]
+) -> None:
+    before = manifest(*files, roles=(UNIT,) * len(files))
+    before.runtimes[:] = ["podman"]
+    monkeypatch.setattr(install, "read_manifest", always(before))
+    for words, chosen in (((), ["nri"] if files else []), (("--nri",), ["nri"]), (("--no-nri",), [])):
+        assert installed("--root", str(tmp_path), *words).exit_code == 0
+        assert planned["chosen"] == chosen
     before.runtime_files["podman"] = [f"{UNITS}/{NRI}"]
     assert installed("--root", str(tmp_path)).exit_code == 0
     assert planned["chosen"] == []
@@ -349,70 +362,6 @@ def test_records_of_running_containers_stay(
     if not stays:
         with pytest.raises(click.ClickException, match="one; two; fix it and uninstall again"):
             uninstall._end_records(context.settings, release=release)
-
-
-# machineconfig
-
-
-@pytest.fixture
-def delivered(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    given: dict[str, Any] = {}
-
-    def delivery(settings: bytes, **options: Any) -> str:
-        given.update(options, settings=settings)
-        return "content"
-
-    entry = SimpleNamespace(mode=0o755, size=12, sha256="ab", path="/f")
-    monkeypatch.setattr(machineconfig_module, "delivery", delivery)
-    monkeypatch.setattr(machineconfig_module, "entries", always([entry]))
-    monkeypatch.setattr(machineconfig_module, "machine_config", lambda *all_: {"machine": [*map(str, all_)]})
-    monkeypatch.setattr(machineconfig_module, "butane", lambda *all_: {"butane": [*map(str, all_)]})
-    monkeypatch.setattr(machineconfig_module, "machine_config_problems", always([]))
-    return given
-
-
-def test_machineconfig_is_rendered_with_its_options(delivered: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    done = CliRunner().invoke(main, ["machineconfig"])
-    assert done.exit_code == 0, done.output
-    assert "machine:" in done.stdout
-    defaults = {"mount": True, "mount_options": "", "python": PYTHON, "nri": False, "archive": True}
-    assert delivered == {**defaults, "settings": b'{"format": 1, "managedBy": "machineconfig"}\n'}
-    words = [
-        "--no-mount",
-        "--mount-options",
-        "cdp",
-        "--python",
-        "/p",
-        "--nri",
-        "--butane",
-        "--kernel-argument",
-        "rdt=cmt",
-    ]
-    done = CliRunner().invoke(main, ["machineconfig", "--role", "infra", *words])
-    assert "butane:" in done.stdout
-    assert "infra" in done.stdout
-    assert "rdt=cmt" in done.stdout
-    given = [delivered[name] for name in ("mount", "mount_options", "python", "nri", "archive")]
-    assert given == [False, "cdp", "/p", True, False]
-    assert CliRunner().invoke(main, ["machineconfig", "--list"]).stdout == "0755      12 ab /f\n"
-    monkeypatch.setattr(machineconfig_module, "machine_config_problems", always(["too large", "no"]))
-    done = CliRunner().invoke(main, ["machineconfig"])
-    assert (done.exit_code, done.stdout, "too large; no" in done.stderr) == (2, "", True)
-
-
-def test_machineconfig_refuses_wrong_options(delivered: dict[str, Any], tmp_path: Path) -> None:
-    for words, text in ((["--role", "a b"], "a b"), (["--python", "python3"], "--python must be an absolute path")):
-        done = CliRunner().invoke(main, ["machineconfig", *words])
-        assert (done.exit_code, text in done.stderr) == (2, True)
-    assert "nodeDisruptionPolicy" in CliRunner().invoke(main, ["machineconfig", "--policy"]).stdout
-    path = tmp_path / "c.yaml"
-    path.write_text("namespaces: 5\n")
-    done = CliRunner().invoke(main, ["--config", str(path), "machineconfig"])
-    assert (done.exit_code, done.stderr.count(str(path))) == (2, 2), "the problem and the result"
-    assert f"{path} is invalid; not rendered" in done.stderr
-    path.write_text("namespaces: [shop]\n")
-    assert CliRunner().invoke(main, ["--config", str(path), "machineconfig"]).exit_code == 0
-    assert json.loads(delivered["settings"])["namespaces"] == ["shop"]
 
 
 # explain

@@ -10,7 +10,7 @@ from resctrl_hooks.core.install import directories as module
 from resctrl_hooks.core.install.directories import RUNTIMES, Directory, RuntimeConfigError, choose, directories
 from resctrl_hooks.core.install.paths import ADMIN_HOOKS, VENDOR_HOOKS
 
-CRIO, PODMAN, CONTAINERD = RUNTIMES["crio"], RUNTIMES["podman"], RUNTIMES["containerd"]
+CRIO, PODMAN = RUNTIMES["crio"], RUNTIMES["podman"]
 MAIN, PARTS = "etc/containers/containers.conf", "etc/containers/containers.conf.d"
 
 
@@ -86,8 +86,8 @@ def test_last_writable_directory_is_chosen(
 
 def test_runtime_without_drop_ins_gets_the_last_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_writable", lambda _: False)
-    monkeypatch.setitem(RUNTIMES, "containerd", CONTAINERD._replace(default=("/a", "/b")))
-    assert choose("containerd") == Directory("/b", ("/a", "/b"))
+    monkeypatch.setitem(RUNTIMES, "another", PODMAN._replace(name="another", drop_in="", default=("/a", "/b")))
+    assert choose("another") == Directory("/b", ("/a", "/b"))
 
 
 def test_missing_directory_is_writable_as_its_nearest_parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

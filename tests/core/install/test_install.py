@@ -18,8 +18,8 @@ from resctrl_hooks.core.install.paths import ADMIN_HOOKS, CODE, HOOK_NAME, LAUNC
 from resctrl_hooks.core.install.payload import Payload, payload
 from resctrl_hooks.core.node.names import NODE_FEATURES
 from resctrl_hooks.core.node.nfd.features import FIRST as FIRST_FEATURES
-from resctrl_hooks.nri.install.nri import NRI
 
+NRI = "resctrl-hooks-nri.service"
 COMPILED = CONFIG.replace(".yaml", ".json")
 
 
@@ -85,7 +85,7 @@ def test_install_prints_folder_of_modules_or_with_verbose_each_one(tmp_path: Pat
     assert f"{folder[0]}/" not in short.replace(f"{folder[0]}/ (", "")
 
 
-@pytest.mark.parametrize("runtime", ["podman", "containerd"])
+@pytest.mark.parametrize("runtime", ["podman", pytest.param("containerd", marks=pytest.mark.houses("nri"))])
 @pytest.mark.parametrize("words", [[], ["--hooks-only"], ["--runtime", "crio"]])
 def test_uninstall_dry_run_prints_what_is_removed_in_order_and_removes_nothing(
     tmp_path: Path, runtime: str, words: list[str]
@@ -122,6 +122,7 @@ def test_install_without_interpreter_succeeds_and_reports_it(tmp_path: Path) -> 
     assert "no bytecode" in result.stderr
 
 
+@pytest.mark.houses("nri")
 def test_uninstall_leaves_only_earlier_files(tmp_path: Path) -> None:
     assert uninstall(tmp_path) == f"resctrl-hooks is not installed below {tmp_path}\n"
     mine = ["usr/share/containers/oci/hooks.d/mine.json", "etc/systemd/system/mine.service", "usr/local/libexec/mine"]
@@ -142,6 +143,7 @@ def test_uninstall_without_record_finds_everything(tmp_path: Path) -> None:
     assert left == set()
 
 
+@pytest.mark.houses("nri")
 def test_one_of_two_runtimes_can_be_removed(tmp_path: Path) -> None:
     hook, unit = f"{ADMIN_HOOKS}/{HOOK_NAME}", f"{UNITS}/{NRI}"
     install(tmp_path, runtime="crio")

@@ -17,10 +17,9 @@ from resctrl_hooks.core.install.tree import Tree
 from resctrl_hooks.core.install.units import COMPILE, EXEC, MOUNT, RECONCILE, TIMER, WAKE
 from resctrl_hooks.core.node.names import NODE_FEATURES
 from resctrl_hooks.core.node.nfd.features import FIRST as FIRST_FEATURES
-from resctrl_hooks.nri.install.nri import DROP_IN as CONTAINERD_DROP_IN
-from resctrl_hooks.nri.install.nri import NRI
 from resctrl_hooks.observe.service import GUARD
 
+NRI = "resctrl-hooks-nri.service"
 HOOKS = f"{VENDOR_HOOKS}/{HOOK_NAME}"
 FOLDER = CONFIG.rpartition("/")[0]
 Planned = Callable[..., Plan]
@@ -62,8 +61,8 @@ def test_files_are_in_the_order_of_writing(planned: Planned) -> None:
     "runtime, options, yaml, more",
     [
         ("crio", {}, "", {EXEC}),
-        ("crio", {"chosen": ["nri"]}, "", {NRI}),
-        ("containerd", {}, "", {NRI}),
+        pytest.param("crio", {"chosen": ["nri"]}, "", {NRI}, marks=pytest.mark.houses("nri")),
+        pytest.param("containerd", {}, "", {NRI}, marks=pytest.mark.houses("nri")),
         ("crio", {}, "monitoring: {exec: reconcile}\n", set()),
         ("crio", {"history": True}, None, {EXEC, GUARD}),
         ("crio", {}, "slowdown: {enabled: true}\n", {EXEC, GUARD}),
@@ -86,6 +85,10 @@ def test_units_are_those_that_settings_and_runtime_need(
 def test_installation_without_units_has_none(planned: Planned) -> None:
     found = planned("crio", with_units=False)
     assert (paths(found, UNIT), paths(found, LINK), found.notes) == ([], [], [])
+
+
+@pytest.mark.houses("nri")
+def test_installation_for_containerd_without_units_has_a_note(planned: Planned) -> None:
     found = planned("containerd", with_units=False)
     assert found.notes == [f"without units nothing starts the NRI plugin, which serves containerd: `{LAUNCH} nri` does"]
     assert found.registrations == {"containerd": [HOOKS.replace(VENDOR_HOOKS, ADMIN_HOOKS)]}
@@ -173,17 +176,6 @@ def test_runtime_that_reads_no_writable_directory_gets_a_drop_in(
         assert found.notes == ([f"{runtime} reads its hook directories when it starts: {restart}"] if restart else [])
         (text,) = (file.data.decode() for file in found.files if file.path == drop_in)
         given(tmp_path, drop_in, text)
-
-
-def test_containerd_is_registered_by_its_drop_in_and_the_plugins_unit(planned: Planned, tmp_path: Path) -> None:
-    given(tmp_path, "etc/containerd/config.toml", "version = 2\n")
-    found = planned("crio", "containerd")
-    hook = f"{ADMIN_HOOKS}/{HOOK_NAME}"
-    assert found.registrations == {"crio": [HOOKS], "containerd": [hook, CONTAINERD_DROP_IN, f"{UNITS}/{NRI}"]}
-    assert paths(found, DROP_IN) == [CONTAINERD_DROP_IN]
-    assert len(found.notes) == 2
-    (text,) = (file.data for file in found.files if file.path == CONTAINERD_DROP_IN)
-    assert b"disable = false" in text
 
 
 def test_shared_registration_is_one_file(planned: Planned) -> None:

@@ -20,7 +20,6 @@ from resctrl_hooks.core.install.settings_files import FIRST, HISTORY
 from resctrl_hooks.core.install.tree import Tree
 from resctrl_hooks.core.install.unit_files import ENABLED
 from resctrl_hooks.core.install.units import EXEC, MOUNT, TIMER
-from resctrl_hooks.nri.install.nri import DROP_IN as CONTAINERD_DROP_IN
 
 Lines = list[str]
 FOLDER, OLD = "node-0123456789ab", "node-ba9876543210"
@@ -99,7 +98,8 @@ def test_recorded_files_links_and_folders_of_modules_are_present(tree: Tree, tmp
 def test_without_record_files_are_found_by_their_names(tree: Tree, tmp_path: Path) -> None:
     given(tmp_path, "etc/containers/containers.conf", '[engine]\nhooks_dir = ["/opt/hooks"]\n')
     hooks = {f"{folder}/{HOOK_NAME}": HOOK for folder in (VENDOR_HOOKS, ADMIN_HOOKS, "/opt/hooks")}
-    drop_ins = dict.fromkeys((CONTAINERD_DROP_IN, *(one.drop_in for one in RUNTIMES.values() if one.drop_in)), DROP_IN)
+    paths = [path for one in RUNTIMES.values() for path in (one.drop_in, one.service_drop_in) if path]
+    drop_ins = dict.fromkeys(paths, DROP_IN)
     expected = {**hooks, **drop_ins, UNIT_FILE.path: UNIT, LAUNCH: LAUNCHER}
     for path in (*expected, f"{UNITS}/{MOUNT}"):
         given(tmp_path, path)

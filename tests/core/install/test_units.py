@@ -12,9 +12,9 @@ from resctrl_hooks.core.install.unit_files import RESIDENT, WANTED_BY, resident,
 from resctrl_hooks.core.install.units import COMPILE, EXEC, MOUNT, RECONCILE, TIMER, WAKE
 from resctrl_hooks.core.node.host import descriptors
 from resctrl_hooks.core.node.settings import Settings
-from resctrl_hooks.nri.install.nri import NRI
 from resctrl_hooks.observe.service import GUARD
 
+NRI = "resctrl-hooks-nri.service"
 Parsed = dict[str, dict[str, dict[str, str]]]
 
 
@@ -81,18 +81,6 @@ def test_exec_watcher_has_two_capabilities_and_the_hosts_network_namespace(
     assert service["ReadWritePaths"] == "-/run/resctrl-hooks -/sys/fs/resctrl"
 
 
-def test_plugin_has_the_rights_of_reconcile_and_of_the_exec_watcher(ours: Parsed) -> None:
-    service, theirs = ours[NRI]["Service"], ours[RECONCILE]["Service"]
-    same = {key: value for key, value in theirs.items() if key.startswith(("Restrict", "Protect", "SystemCall", "Cap"))}
-    same["RestrictAddressFamilies"] += " AF_NETLINK"
-    same["CapabilityBoundingSet"] += " CAP_NET_ADMIN"
-    assert same.items() <= service.items()
-    assert service["ExecStart"].endswith(f"{LAUNCH} --config {CONFIG} nri")
-    assert (service["NoNewPrivileges"], service["Type"], service["Restart"]) == ("yes", "notify", "always")
-    assert float(service["WatchdogSec"]) > 10
-    assert "PrivateDevices" not in service, "block I/O classes look at /dev"
-
-
 def test_sampling_process_may_count_cgroups_and_no_other_unit_may(ours: Parsed) -> None:
     service = ours[GUARD]["Service"]
     assert "CAP_PERFMON" in service["CapabilityBoundingSet"].split()
@@ -125,6 +113,7 @@ def test_units_and_runtimes_of_absent_houses_are_absent() -> None:
     assert done.stdout.split() == [EXEC, MOUNT, COMPILE, RECONCILE, EXEC, TIMER, WAKE, "crio", "podman"]
 
 
+@pytest.mark.houses("nri")
 def test_chosen_house_has_its_service_without_the_one_that_it_replaces() -> None:
     settings = Settings({"history": {"enabled": True}})
     assert resident(settings) == [GUARD, EXEC]

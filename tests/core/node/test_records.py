@@ -21,8 +21,6 @@ from resctrl_hooks.core.node.feature_table import FEATURES
 from resctrl_hooks.core.node.refusals import FILE as REFUSALS
 from resctrl_hooks.core.node.refusals import record_refusal
 from resctrl_hooks.core.node.sharing.claims import begin_to_wait
-from resctrl_hooks.nri.node.status import NAME as NRI
-from resctrl_hooks.nri.node.status import Status
 
 PROJECT = Path(__file__).parents[3]
 PACKAGE = PROJECT / "resctrl_hooks"
@@ -137,11 +135,6 @@ def test_other_records_match_types(tmp_path: Path, types: Types) -> None:
     types.check("CallMetricsRecord", json.dumps(metrics.as_record("8:1")))
     for machine in MACHINES.values():
         types.check("TopologyRecord", json.dumps(machine.as_record()))
-    status = Status(str(tmp_path), "/run/nri.sock")
-    status.connected("containerd", "2.1.9")
-    status.served("StartContainer", 0.1, failed=True)
-    status.dropped("it hung up")
-    types.check("NriRecord", (tmp_path / NRI).read_bytes())
 
 
 def test_shared_step_parameters_have_a_type(types: Types) -> None:

@@ -2,6 +2,7 @@ import errno
 import json
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,6 @@ import pytest
 from hosts.faults import failing
 
 from resctrl_hooks.core.node.watch.status import EVENTS, NAME, OFF, Status, read_status
-from resctrl_hooks.nri.node import status as nri_status
-from resctrl_hooks.observe.node.guard.status import Status as GuardStatus
-from resctrl_hooks.observe.node.slowdown.status import Status as SlowdownStatus
 
 
 def test_status_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -28,23 +26,14 @@ def test_damaged_status_is_none(tmp_path: Path, text: str) -> None:
     assert read_status(str(tmp_path)) is None
 
 
-def _nri(folder: str) -> dict[str, Any]:
-    found = nri_status.Status(folder, "/run/nri.sock")
-    found.connected("containerd", "2.0")
-    found.served("StartContainer", 0.1, failed=False)
-    found.dropped("end of file")
-    return dict(found.values)
+def test_status_with_a_wrong_field_is_none(tmp_path: Path) -> None:
+    check_each_field(tmp_path / NAME, dict(Status(str(tmp_path)).values), read_status)
 
 
-READERS = {NAME: read_status, nri_status.NAME: nri_status.read_status}
-
-
-@pytest.mark.parametrize("name", READERS)
-def test_status_with_a_wrong_field_is_none(tmp_path: Path, name: str) -> None:
-    good = _nri(str(tmp_path)) if name == nri_status.NAME else dict(Status(str(tmp_path)).values)
-    path = tmp_path / name
+def check_each_field(path: Path, good: dict[str, Any], read: Callable[[str], object]) -> None:
+    """Check that a reader of a status file ignores it if a field has a value of another type or size."""
     path.write_text(json.dumps(good))
-    assert READERS[name](str(tmp_path)) == good
+    assert read(str(path.parent)) == good
     for field in good:
         wrong = [
             value
@@ -54,7 +43,7 @@ def test_status_with_a_wrong_field_is_none(tmp_path: Path, name: str) -> None:
         assert len(wrong) >= 5
         for value in wrong:
             path.write_text(json.dumps({**good, field: value}))
-            assert READERS[name](str(tmp_path)) is None, (field, value)
+            assert read(str(path.parent)) is None, (field, value)
 
 
 def fits(good: dict[str, Any], field: str, value: Any) -> bool:
@@ -98,34 +87,37 @@ def test_figures_are_written_only_after_a_while(tmp_path: Path, monkeypatch: pyt
     assert written == [0, 0, 3]
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EIO, errno.EDQUOT, errno.EACCES])
-@pytest.mark.parametrize("name", ["exec", "nri", "guard", "slowdown"])
-def test_status_that_cannot_be_written_is_said_once_and_so_is_its_end(tmp_path: Path, name: str, number: int) -> None:
-    lines: list[str] = []
+NO_WRITES = pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EIO, errno.EDQUOT, errno.EACCES])
 
-    def log(priority: int, message: str, **_fields: str | int) -> None:
-        lines.append(message)
 
-    folder = str(tmp_path)
-    exec_status = Status(folder, log)
-    guard, slowdown = GuardStatus(folder, 1, 1, "act", "%", log), SlowdownStatus(f"{folder}/slowdown.json", log)
-    nri = nri_status.Status(folder, "/run/nri.sock", log)
+@NO_WRITES
+def test_status_that_cannot_be_written_is_said_once_and_so_is_its_end(tmp_path: Path, number: int) -> None:
+    lines = Lines()
+    status = Status(str(tmp_path), lines.log)
 
     def write() -> None:
-        exec_status.values["events"] += 1
-        if name == "slowdown":
-            slowdown.write({}, {})
-        else:
-            (exec_status if name == "exec" else nri if name == "nri" else guard).write()
+        status.values["events"] += 1
+        status.write()
 
-    places = {"exec": "core.node.watch", "nri": "nri.node"}
-    module = f"resctrl_hooks.{places.get(name, f'observe.node.{name}')}.status"
-    with failing(module, "write_file", OSError(number, os.strerror(number), f"/run/{name}.json")):
+    check_messages(lines, tmp_path / NAME, "resctrl_hooks.core.node.watch.status", write, number)
+
+
+class Lines(list[str]):
+    """The messages of a log."""
+
+    def log(self, priority: int, message: str, **_fields: str | int) -> None:
+        self.append(message)
+
+
+def check_messages(lines: Lines, path: Path, module: str, write: Callable[[], None], number: int) -> None:
+    """Check that one message is about a status file that a module cannot write, and one about its end."""
+    name = path.stem
+    with failing(module, "write_file", OSError(number, os.strerror(number), f"/run/{path.name}")):
         for _ in range(5):
             write()
     (line,) = lines
-    assert line == f"{name}: {folder}/{name}.json is not current: /run/{name}.json: {os.strerror(number)}"
+    assert line == f"{name}: {path} is not current: /run/{path.name}: {os.strerror(number)}"
     for _ in range(2):
         write()
-    assert lines[1:] == [f"{name}: {folder}/{name}.json is current again"]
-    assert (tmp_path / f"{name}.json").exists()
+    assert lines[1:] == [f"{name}: {path} is current again"]
+    assert path.exists()

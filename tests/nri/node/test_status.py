@@ -1,0 +1,39 @@
+"""The plugin's status file: its types, its shape, and damage."""
+
+from pathlib import Path
+
+from core.node.test_records import Types, types
+from core.node.test_shapes import check
+from core.node.watch.test_status import NO_WRITES, Lines, check_each_field, check_messages
+
+from resctrl_hooks.nri.node.status import NAME, SHAPE, Status, read_status
+
+__all__ = ("types",)
+
+
+def served(folder: str) -> Status:
+    status = Status(folder, "/run/nri.sock")
+    status.connected("containerd", "2.1.9")
+    status.served("StartContainer", 0.1, failed=True)
+    status.dropped("it hung up")
+    return status
+
+
+def test_status_matches_its_type(tmp_path: Path, types: Types) -> None:
+    served(str(tmp_path))
+    types.check("NriRecord", (tmp_path / NAME).read_bytes())
+
+
+def test_shape_checks_every_declared_field() -> None:
+    check("NriRecord", SHAPE, set())
+
+
+def test_status_with_a_wrong_field_is_none(tmp_path: Path) -> None:
+    check_each_field(tmp_path / NAME, dict(served(str(tmp_path)).values), read_status)
+
+
+@NO_WRITES
+def test_status_that_cannot_be_written_is_said_once_and_so_is_its_end(tmp_path: Path, number: int) -> None:
+    lines = Lines()
+    status = Status(str(tmp_path), "/run/nri.sock", lines.log)
+    check_messages(lines, tmp_path / NAME, "resctrl_hooks.nri.node.status", status.write, number)
