@@ -17,8 +17,9 @@ import yaml
 from chart import chart
 from dashboard import fleet, node
 from man import man_page
+from measured import columns, metrics
 from picture import kubectl_nodes, kubectl_top, picture, topology
-from reference import columns, in_page, metrics, reference
+from reference import in_page, reference
 
 from resctrl_hooks.core.cli.schemas import schemas
 from resctrl_hooks.core.install.hook_json import hook_json

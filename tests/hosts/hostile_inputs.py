@@ -21,6 +21,8 @@ WRONG: tuple[Any, ...] = (
 )  # fmt: skip
 """JSON values that are wrong in most places."""
 STRANGE: tuple[Any, ...] = (*WRONG, 1, 2**31, 2**63, 1e308, [[]], {"a": {}}, *NASTY)
+VARIABLES = ("PCIDEVICE_",)
+"""Beginnings of the names of environment variables that features read."""
 STATUSES = ("creating", "created", "running", "stopped", "paused", "", "CREATED")
 CAPTURED = sorted(FIXTURES.glob("*-state.json"))
 ANNOTATIONS = sorted({name for path in CAPTURED for name in json.loads(path.read_text()).get("annotations", {})})

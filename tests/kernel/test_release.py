@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 from core.install.staged import FIRST, deliver, led
-from project.contributed import RELEASE
+from project.contributed import release
 
 from kernel.bare import clear_host
 from kernel.bundles import FIRST_INSTRUCTION
@@ -24,6 +24,7 @@ from kernel.runtimes import Podman, run, wait_until
 from resctrl_hooks import __version__
 from resctrl_hooks.core.install.paths import HOOK_NAME, LAUNCH, VENDOR_HOOKS
 
+HOUSES = ("observe", "placement", "nri", "openshift")
 pytestmark = [pytest.mark.systemd, pytest.mark.only(driver="systemd"), pytest.mark.nightly]
 QUIET = ("--network=none", "--log-driver=k8s-file")
 PROJECT = Path(__file__).parents[2]
@@ -51,7 +52,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
                 archive.write(path, path.relative_to(PROJECT))
         archive.writestr(f"resctrl_hooks-{__version__}.dist-info/RECORD", "")
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
-    built: Path = RELEASE.debian_package(wheel, tmp_path)
+    built: Path = release().debian_package(wheel, tmp_path)
     return built
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from project.contributed import RELEASE, REPOSITORY
+from project.contributed import REPOSITORY, release
 
 
 @pytest.fixture(scope="session")
@@ -17,7 +17,7 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SOURCE_DATE_EPOCH", "1700000000")
-        RELEASE.main(folder)
+        release().main(folder)
     return folder
 
 

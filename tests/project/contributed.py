@@ -4,6 +4,7 @@ import importlib.util
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from importlib.metadata import PathDistribution, distribution
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,13 @@ def load(name: str) -> Any:
     return module
 
 
-RELEASE = load("release")
+REFERENCE = load("reference")
+
+
+@cache
+def release() -> Any:
+    """Return the module that makes a release, which has files of all houses."""
+    return load("release")
 
 
 def needed(name: str) -> Iterator[PathDistribution]:

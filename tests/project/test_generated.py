@@ -11,6 +11,7 @@ from jsonschema import validate
 from project.contributed import REPOSITORY, load
 from resctrl_hooks.core.cli.schemas import schemas
 
+HOUSES = ("observe", "placement", "nri", "openshift", "lab")
 GENERATOR = load("generate")
 FILES: dict[str, Callable[[], bytes]] = GENERATOR.files()
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from project.test_generated import GENERATOR
+from project.contributed import REFERENCE
 from resctrl_hooks.core.config.check import check_text
 from resctrl_hooks.core.config.root import Configuration
 from resctrl_hooks.core.config.schema import json_schema
@@ -13,7 +13,7 @@ from resctrl_hooks.core.node.feature_table import FEATURES, KEYS
 from resctrl_hooks.core.node.settings import DEFAULTS
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration-reference.md"
-TEXT: str = GENERATOR.in_page(PAGE.read_text(encoding="utf-8"), GENERATOR.reference())
+TEXT: str = REFERENCE.in_page(PAGE.read_text(encoding="utf-8"), REFERENCE.reference())
 
 
 def test_every_setting_is_on_the_page() -> None:
@@ -54,4 +54,4 @@ def test_example_on_page_is_valid() -> None:
 
 def test_page_without_markers_is_refused() -> None:
     with pytest.raises(ValueError, match="no part between"):
-        GENERATOR.in_page("# nothing", "")
+        REFERENCE.in_page("# nothing", "")

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from project.contributed import RELEASE, REPOSITORY, load, needed
+from project.contributed import REPOSITORY, load, needed, release
 from resctrl_hooks import __version__
 from resctrl_hooks.core.cli.schemas import schemas
 
+HOUSES = ("observe", "placement", "nri", "openshift", "lab")
 DEPENDENCIES: list[str] = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["dependencies"]
 RELEASED = pytest.mark.xdist_group("release")  # built once
 VERSION, CHART = load("version"), load("chart")
@@ -40,14 +41,14 @@ CHANGELOG = """# Changelog
 
 
 def test_notes_are_those_of_the_version() -> None:
-    assert RELEASE.notes("0.2.0", CHANGELOG) == "# resctrl-hooks 0.2.0\n\n### Fixed\n\n- a fault\n"
-    assert RELEASE.notes("0.1.0", CHANGELOG).endswith("\n- the first\n")
-    assert "something new" in RELEASE.notes("0.3.0", CHANGELOG)
+    assert release().notes("0.2.0", CHANGELOG) == "# resctrl-hooks 0.2.0\n\n### Fixed\n\n- a fault\n"
+    assert release().notes("0.1.0", CHANGELOG).endswith("\n- the first\n")
+    assert "something new" in release().notes("0.3.0", CHANGELOG)
 
 
 def test_version_without_notes_is_not_released() -> None:
-    with pytest.raises(RELEASE.NoNotesError, match=r"nothing of 9\.9\.9"):
-        RELEASE.notes("9.9.9", "# Changelog\n\n## Unreleased\n\n## 0.1.0\n\n- the first\n")
+    with pytest.raises(release().NoNotesError, match=r"nothing of 9\.9\.9"):
+        release().notes("9.9.9", "# Changelog\n\n## Unreleased\n\n## 0.1.0\n\n- the first\n")
 
 
 def test_every_change_is_in_the_notes_of_a_version() -> None:
@@ -126,8 +127,8 @@ def test_uncommitted_changes_are_noticed(tree: Path) -> None:
 
 
 def test_development_version_of_packages_and_chart_is_older_than_its_release() -> None:
-    assert RELEASE.package_version("0.3.0") == CHART.semantic("0.3.0") == "0.3.0"
-    older = ["dpkg", "--compare-versions", RELEASE.package_version("0.3.0.dev12"), "lt", "0.3.0"]
+    assert release().package_version("0.3.0") == CHART.semantic("0.3.0") == "0.3.0"
+    older = ["dpkg", "--compare-versions", release().package_version("0.3.0.dev12"), "lt", "0.3.0"]
     subprocess.run(older, check=True)
     assert CHART.semantic("0.3.0.dev12") == "0.3.0-dev.12"
 
@@ -135,8 +136,8 @@ def test_development_version_of_packages_and_chart_is_older_than_its_release() -
 def test_release_without_an_address_or_a_maintainer_is_warned_about(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEBFULLNAME", "A Person")
     monkeypatch.delenv("DEBEMAIL", raising=False)
-    assert "DEBEMAIL is not set" in RELEASE.missing_contact()
-    assert "DEBFULLNAME is not set" not in RELEASE.missing_contact()
+    assert "DEBEMAIL is not set" in release().missing_contact()
+    assert "DEBFULLNAME is not set" not in release().missing_contact()
 
 
 def test_sbom_is_valid_and_names_requirements(tmp_path: Path) -> None:
@@ -150,7 +151,7 @@ def test_sbom_is_valid_and_names_requirements(tmp_path: Path) -> None:
     about = ["--pyproject", "pyproject.toml", "--mc-type", "application", "--sv", "1.6", "-o", str(target)]
     command = [sys.executable, "-m", "cyclonedx_py", "environment", *about, str(tmp_path / "alone/bin/python")]
     subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True)
-    text = RELEASE.complete_sbom(target.read_text(), {"resctrl-hooks": "a" * 64, "prometheus-client": "b" * 64})
+    text = release().complete_sbom(target.read_text(), {"resctrl-hooks": "a" * 64, "prometheus-client": "b" * 64})
     # In a separate process: its address checks take seconds to import.
     validate = "import sys; from cyclonedx.schema import SchemaVersion; "
     validate += "from cyclonedx.validation.json import JsonStrictValidator as Validator; "
@@ -174,4 +175,4 @@ def test_hashes_match_archives_that_pip_installed() -> None:
             {"download_info": {"dir_info": {}}, "metadata": {"name": "other"}},
         ]
     }
-    assert RELEASE.downloaded(json.dumps(report)) == {"prometheus-client": "b" * 64}
+    assert release().downloaded(json.dumps(report)) == {"prometheus-client": "b" * 64}

@@ -13,7 +13,7 @@ from core.config.judged import (
     check,
     compiled,
 )
-from project.test_generated import GENERATOR
+from project.contributed import REFERENCE
 
 from resctrl_hooks.core.config.check import check_file
 
@@ -65,4 +65,4 @@ def test_memory_policy_file_is_valid_and_says_who_sets_policies() -> None:
 
 
 def test_section_in_a_list_of_a_section_is_on_the_page() -> None:
-    assert "### `mounts` in `classes`\n" in GENERATOR.reference()
+    assert "### `mounts` in `classes`\n" in REFERENCE.reference()

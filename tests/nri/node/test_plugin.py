@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from conftest import GROUP, ID, POD_CGROUP, UID, Host
-from core.node.container.test_author_input import VARIABLES
+from hosts.hostile_inputs import VARIABLES
 
 from nri.node.conftest import FAIL, NOTHING, POD, RDT, answer_of, asking, container, log, message, plugin_of, served
 from resctrl_hooks.core.node import call_metrics, lifecycle

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from core.node.test_records import Types, types
 from core.node.test_shapes import check
 from core.node.watch.test_status import NO_WRITES, Lines, check_each_field, check_messages
+from hosts.record_types import Types, types
 
 from resctrl_hooks.nri.node.status import NAME, SHAPE, Status, read_status
 

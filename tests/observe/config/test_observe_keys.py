@@ -17,7 +17,7 @@ from core.config.judged import (
     compiled,
     problems,
 )
-from project.test_generated import GENERATOR
+from project.contributed import REFERENCE
 
 from resctrl_hooks.observe.config.guard import Protection
 
@@ -118,4 +118,4 @@ def test_protection_has_no_value_by_default() -> None:
 
 
 def test_section_in_a_section_of_a_section_is_on_the_page() -> None:
-    assert "### `protect` in `guard` in `rdt`\n" in GENERATOR.reference()
+    assert "### `protect` in `guard` in `rdt`\n" in REFERENCE.reference()

@@ -21,6 +21,7 @@ from resctrl_hooks.observe.metrics import guard, residents, self_metrics, slowdo
 from resctrl_hooks.observe.metrics.families import families
 from resctrl_hooks.observe.node.guard.law import STATES
 
+HOUSES = ("nri",)
 PAGE = Path(__file__).parents[3] / "docs/metrics.md"
 EVENTS = {
     "StopContainer": {"count": 1, "failed": 0, "seconds": 0.5},  # of an earlier version, without a histogram

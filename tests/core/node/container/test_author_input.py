@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from conftest import UID, Host
+from hosts.hostile_inputs import VARIABLES
 from hosts.placed import PlacedHost, id_of
 from hosts.work import counted
 
@@ -292,7 +293,6 @@ class Variable(str):
 
 
 FIELDS: dict[str, Any] = {"path": "/dev/vfio/5", "type": "c", "major": 195, "minor": 3}
-VARIABLES = ("PCIDEVICE_",)
 WRONG: dict[str, Any] = {
     **DROPPED,
     **OTHERS,

@@ -1,0 +1,33 @@
+"""Parts of pages that `nox -s generate` writes: measured columns and metrics, from their rows."""
+
+from typing import Any
+
+from reference import filled
+
+from resctrl_hooks.observe.inventory.columns import COLUMNS
+from resctrl_hooks.observe.metrics import guard, residents, self_metrics, slowdown
+
+
+def columns() -> str:
+    """Return the Markdown table of the measured columns."""
+    rows = ["| column | meaning |", "|---|---|"]
+    for column in COLUMNS:
+        heads = [column.heading, *([column.share.heading] if column.share else [])]
+        width = f"; needs a terminal of {column.min_width} columns" if column.min_width else ""
+        width += f", `{column.share.heading}` of {column.share.min_width}" if column.share else ""
+        rows.append(f"| {', '.join(f'`{head}`' for head in heads)} | {column.meaning}{width} |")
+    return "\n".join([*rows, ""])
+
+
+def metrics() -> str:
+    """Return the Markdown list of the metrics that are rows of a table."""
+    series: list[Any] = [
+        *self_metrics.ROWS,
+        *(row for program in residents.programs() for row in program.rows),
+        *(*guard.CAPACITY, *guard.ROWS, *slowdown.ROWS),
+    ]
+    items = []
+    for row in series:
+        labels = f" ({', '.join(f'`{label}`' for label in row.labels)})" if row.labels else ""
+        items.append(filled(f"- `{row.series}`{labels}: {row.text}"))
+    return "\n".join([*items, ""])
