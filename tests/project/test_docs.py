@@ -91,11 +91,13 @@ def wrong(text: str) -> list[Problem]:
     return [problem for problem in check_text(text.encode(), "page.yaml").problems if problem.severity != "note"]
 
 
+@pytest.mark.houses("observe", "placement", "nri", "openshift", "lab")
 @pytest.mark.parametrize("block", fenced())
 def test_settings_in_blocks_are_valid(block: str) -> None:
     assert [str(problem) for problem in wrong(block)] == []
 
 
+@pytest.mark.houses("observe", "placement", "nri", "openshift", "lab")
 @pytest.mark.parametrize("words", inline())
 def test_settings_in_the_text_are_valid(words: str) -> None:
     assert [str(problem) for problem in wrong(nested(words))] == []
@@ -132,6 +134,7 @@ def test_paths_in_architecture_exist() -> None:
     assert {path for path in missing if not removed & {*path.split("/")}} == {"tests/HOUSE/doctor/"}
 
 
+@pytest.mark.houses("observe", "placement", "nri", "openshift", "lab")
 def test_attempts_in_security_have_tests() -> None:
     rows = re.findall(r"`([a-z_/]+\.py)::(test_\w+)` \|$", (ROOT / "docs/security.md").read_text(), re.MULTILINE)
     assert len(rows) >= 16

@@ -17,9 +17,9 @@ from hosts.node_half import put_node_half
 
 NODE = LAUNCH.parent
 PACKAGE = LAUNCH.parents[2]
-HOUSES = ("core", "observe", "placement")
+NODE_HOUSES = ("core", "observe", "placement")
 """tests/nri has a test of its own."""
-MODULES = sorted(path for house in HOUSES for path in (PACKAGE / house / "node").rglob("*.py"))
+MODULES = sorted(path for house in NODE_HOUSES for path in (PACKAGE / house / "node").rglob("*.py"))
 # Builtins, and C modules that cost next to nothing.
 ALLOWED = {"_json", "_signal", "_socket", "_thread", "errno", "fcntl", "gc", "marshal", "posix", "sys", "time"}
 ALLOWED_BESIDE = {
@@ -236,6 +236,7 @@ def test_package_runs_without_people_half(tmp_path: Path) -> None:
     assert done.stderr.startswith(b"usage: resctrl-hook-node")
 
 
+@pytest.mark.houses("observe", "placement", "nri")
 @pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "plain"])
 @pytest.mark.parametrize("house", ["observe", "placement", "nri"])
 def test_node_half_works_without_a_house(

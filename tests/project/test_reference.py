@@ -12,6 +12,7 @@ from resctrl_hooks.core.config.schema import json_schema
 from resctrl_hooks.core.node.feature_table import FEATURES, KEYS
 from resctrl_hooks.core.node.settings import DEFAULTS
 
+HOUSES = ("observe", "placement", "nri", "openshift", "lab")
 PAGE = Path(__file__).parents[2] / "docs" / "configuration-reference.md"
 TEXT: str = REFERENCE.in_page(PAGE.read_text(encoding="utf-8"), REFERENCE.reference())
 

@@ -222,6 +222,7 @@ def test_host_without_units_has_to_be_reconciled(
     assert all("/c.yaml" in one for one in found[:1])
 
 
+@pytest.mark.houses("nri")
 def test_other_runtimes_that_read_the_folder_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(install, "_found", always(["crio", "podman", "containerd"]))
     monkeypatch.setattr(install, "directories", lambda runtime, root: ["/b", "/a"])

@@ -391,6 +391,7 @@ def test_runtime_that_ignores_the_folder_is_reported(patient: Patient, monkeypat
     assert patient.said("hook", "ok") == []
 
 
+@pytest.mark.houses("nri")
 @pytest.mark.parametrize("beside, words", [(False, "podman calls"), (True, "podman and containerd call")])
 def test_only_runtimes_that_call_the_hook_are_listed(
     patient: Patient, monkeypatch: pytest.MonkeyPatch, beside: bool, words: str
@@ -406,6 +407,7 @@ def test_only_runtimes_that_call_the_hook_are_listed(
     assert (f"{without}, and the hook was not installed for containerd" in said) is not beside
 
 
+@pytest.mark.houses("nri")
 def test_remedy_for_containerd_without_a_service_in_place_of_hooks(
     patient: Patient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from resctrl_hooks.core.node.records import StepRecord
 
 
+@pytest.mark.houses("observe", "placement")
 @pytest.mark.parametrize("features", [[*FEATURES], []])
+@pytest.mark.houses("observe", "placement")
 def test_modules_without_sampling_have_all_their_imports(tmp_path: Path, host: Host, features: list[str]) -> None:
     modules = payload(["placement"], features=features).modules
     for room in ("memtierd/", "blockio.py", "scheduling.py", "memory.py"):
@@ -58,6 +60,7 @@ def test_modules_without_sampling_have_all_their_imports(tmp_path: Path, host: H
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.houses("observe", "placement", "nri")
 def test_all_modules_are_the_default() -> None:
     paths = payload().modules.keys()
     assert {
@@ -73,6 +76,7 @@ def test_all_modules_are_the_default() -> None:
     assert "core/node/reconcile/completion.py" in of_plugin, "only the plugin imports it"
 
 
+@pytest.mark.houses("observe", "placement")
 def test_modules_with_sampling_are_all() -> None:
     whole, less = payload(["observe", "placement"]).modules, payload(["placement"]).modules
     of_sampling = whole.keys() - less.keys()
@@ -85,6 +89,7 @@ def test_modules_with_sampling_are_all() -> None:
     assert all(ast.parse(data) for data in whole.values())
 
 
+@pytest.mark.houses("observe", "placement", "nri")
 def test_default_installation_has_code_of_core_only(tmp_path: Path) -> None:
     houses = needed(Settings(), root=str(tmp_path))
     assert houses == []
@@ -94,6 +99,7 @@ def test_default_installation_has_code_of_core_only(tmp_path: Path) -> None:
     assert {f"core/node/features/{name}.py" for name in ("memory", "memtierd/feature", "blockio")} <= paths
 
 
+@pytest.mark.houses("observe", "placement", "nri")
 @pytest.mark.parametrize(
     "settings, house",
     [

@@ -4,6 +4,7 @@ import ast
 from pathlib import Path
 
 import pytest
+from houses import missing
 
 from resctrl_hooks.core.node.feature_table import FEATURES
 
@@ -12,9 +13,8 @@ ENGINES = (
     "core/node/hook", "core/node/reconcile", "core/node/lifecycle.py", "core/node/registry.py", "core/node/steps.py",
     "nri/node/creation.py", "nri/node/event.py", "nri/node/events.py", "nri/node/plugin.py",
 )  # fmt: skip
-MODULES = [
-    path for name in ENGINES for path in ((PACKAGE / name).rglob("*.py") if "." not in name else [PACKAGE / name])
-]
+HERE = [PACKAGE / name for name in ENGINES if name.partition("/")[0] not in missing()]
+MODULES = [path for place in HERE for path in ([place] if place.suffix else place.rglob("*.py"))]
 
 
 def features_in(tree: ast.AST) -> set[str]:

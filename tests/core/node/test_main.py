@@ -24,10 +24,10 @@ def test_wrong_use_prints_usage(arguments: list[str]) -> None:
     [
         ("reconcile", "core.node.reconcile.command", "reconcile_command"),
         ("watch", "core.node.watch.command", "watch_command"),
-        ("guard", "observe.node.sampler.command", "guard_command"),
+        pytest.param("guard", "observe.node.sampler.command", "guard_command", marks=pytest.mark.houses("observe")),
         ("release", "core.node.reconcile.release", "release_command"),
         ("compile", "core.node.bytecode", "compile_command"),
-        ("nri", "nri.node.command", "nri_command"),
+        pytest.param("nri", "nri.node.command", "nri_command", marks=pytest.mark.houses("nri")),
     ],
 )
 def test_command_has_its_own_module(monkeypatch: pytest.MonkeyPatch, command: str, module: str, function: str) -> None:

@@ -40,7 +40,8 @@ def test_changed_settings_do_not_change_defaults() -> None:
     changed = Settings()
     for name in FEATURES:
         getattr(changed, name)["failurePolicy"] = "ignore"
-    for values in (changed.sections["nri"], changed.log, changed.label_selector, changed.runtime_roots):
+    sections = [values for values in changed.sections.values() if isinstance(values, dict)]
+    for values in (*sections, changed.log, changed.label_selector, changed.runtime_roots):
         values["changed"] = ""
     changed.namespaces.append("shop")
     changed.classes.append({"name": "a"})
