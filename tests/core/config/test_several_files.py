@@ -176,6 +176,7 @@ def test_apply_names_the_file_of_installed_hooks(folder: Path, monkeypatch: pyte
     assert "note" not in call(production, "config", "apply").stderr
 
 
+@pytest.mark.houses("placement")
 def test_apply_names_the_command_that_installs_missing_code(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = written(folder / "config.yaml", "shop", placement={"enabled": True})
     record = Manifest(config=config, houses=[])

@@ -35,6 +35,7 @@ def test_step_without_parameters_is_named() -> None:
     assert found["unreadable"] == {"memory": "KeyError: 'needs'"}
 
 
+@pytest.mark.houses("placement")
 @pytest.mark.parametrize("needs", [{"request": {}}, {"request": {}, "decision": None}])
 def test_unplaced_container_is_shown(needs: Any) -> None:
     step = {"feature": "placement", "action": "place", "needs": needs}

@@ -37,7 +37,7 @@ def test_engine_names_no_feature(path: Path) -> None:
 @pytest.mark.parametrize(
     "code, found",
     [
-        ('x = "placement"', {"placement"}),
+        ('x = "scheduling"', {"scheduling"}),
         ('settings.rdt["enabled"]', {"rdt"}),
         ("from ..features.memory import NAME", {"features.memory"}),
         ('x = "memory.high"', set()),

@@ -2,11 +2,14 @@
 
 from typing import Any, cast
 
+import pytest
+
 from resctrl_hooks.core.node.feature import SKIP, Feature, Step
 from resctrl_hooks.core.node.feature_table import FEATURES
 from resctrl_hooks.core.node.registry import feature_named
 
 
+@pytest.mark.houses("placement")
 def test_only_monitoring_is_on_by_default() -> None:
     on = {name: row.defaults["enabled"] for name, row in FEATURES.items() if "enabled" in row.defaults}
     assert on == {"rdt": False, "monitoring": True, "placement": False, "blockio": False, "scheduling": False}
@@ -17,6 +20,7 @@ def test_only_memory_classes_are_unrestricted_by_default() -> None:
     assert allowed == {"memory": {"*": ["*"]}, "memtierd": {"*": ["*"]}}
 
 
+@pytest.mark.houses("placement")
 def test_foreign_group_is_not_claimed_by_default() -> None:
     assert FEATURES["monitoring"].defaults["takeOver"] is False
     assert FEATURES["placement"].defaults["pinMemory"] is True

@@ -71,6 +71,7 @@ def test_unreachable_runtime_is_reported(host: Host) -> None:
 BOTH = "and this configuration both set"
 
 
+@pytest.mark.houses("placement")
 @pytest.mark.parametrize(
     "program, config, said",
     [

@@ -155,10 +155,17 @@ PLACEMENT_ON = {"placement": {"enabled": True}}
     [
         ({}, False, False),
         ({**RDT_ON, "nri": {"adjust": ["rdt"]}}, False, True),
-        ({**PLACEMENT_ON, "nri": {"adjust": ["placement"]}}, True, True),
+        pytest.param(
+            {**PLACEMENT_ON, "nri": {"adjust": ["placement"]}}, True, True, marks=pytest.mark.houses("placement")
+        ),
         ({"nri": {"adjust": ["placement"]}}, False, True),
         (PLACEMENT_ON, False, False),
-        ({**PLACEMENT_ON, **RDT_ON, "nri": {"adjust": ["rdt", "placement"]}}, True, True),
+        pytest.param(
+            {**PLACEMENT_ON, **RDT_ON, "nri": {"adjust": ["rdt", "placement"]}},
+            True,
+            True,
+            marks=pytest.mark.houses("placement"),
+        ),
         ({"classes": [{"name": "a", "mounts": [{"source": "/a", "destination": "/b"}]}]}, False, True),
         ({"classes": [{"name": "a", "policy": {"mode": "MPOL_LOCAL"}}]}, False, True),
         ({"classes": [{"name": "a", "allowswap": True, "env": {}}]}, False, False),

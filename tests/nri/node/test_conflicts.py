@@ -58,6 +58,7 @@ def captured(method: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return message["pod"], message["container"]
 
 
+@pytest.mark.houses("placement")
 def test_captured_adjustments_of_earlier_plugin_stay(host: Host) -> None:
     (adjusted,) = (
         one.said["message"]["adjust"]

@@ -29,6 +29,7 @@ FOR_FEW = (
 )
 
 
+@pytest.mark.houses("placement")
 @pytest.mark.parametrize(
     "config, needed",
     [

@@ -131,6 +131,7 @@ def test_number_of_containers_without_a_process_is_bounded(host: Host, monkeypat
     assert [plugin.serves("PostStartContainer", message(id_=id_)) for id_ in ids] == [False, False, True]
 
 
+@pytest.mark.houses("placement")
 @pytest.mark.parametrize("event", ["StopContainer", "RemoveContainer", "RemovePodSandbox"])
 def test_end_needs_work_only_if_something_is_recorded(host: Host, event: str) -> None:
     plugin = plugin_of(host)

@@ -170,6 +170,7 @@ def test_default_of_a_hook_stays_without_other_annotations(host: Host) -> None:
     assert host.tasks("bronze") == [41]
 
 
+@pytest.mark.houses("placement")
 def test_container_of_a_hook_gets_the_cpus_that_its_annotation_requests(host: Host) -> None:
     section = {"policy": "pools", "pools": [{"name": "fast", "cpus": "0-1"}]}
     plugin = plugin_of(host, **placement(host, **section))
