@@ -93,6 +93,7 @@ class Part(NamedTuple):
         units: its systemd units, a tuple of `install.unit.Unit`.
         choice: the help of `install`'s switch of the house's name, which chooses its service for other runtimes too;
             empty for none.
+        delivered: the help of `machineconfig`'s switch of the house's name.
         runtimes: those that its service serves, a tuple of `install.runtime.Runtime`.
         rooms: its folders below the project's that a node has only if its settings or its installation need the house.
         held: a function of a node's context that returns the `rdt.held.Held` values of the house's processes.
@@ -115,6 +116,7 @@ class Part(NamedTuple):
     rivals: tuple[Rival, ...] = ()
     units: str = ""
     choice: str = ""
+    delivered: str = ""
     runtimes: str = ""
     rooms: tuple[str, ...] = ()
     held: str = ""

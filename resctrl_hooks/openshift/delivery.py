@@ -1,5 +1,6 @@
 """The files and units that a MachineConfig delivers to a node, independent of its format."""
 
+from collections.abc import Collection
 from typing import Final, NamedTuple
 
 from resctrl_hooks.core.config.applied import MACHINE_CONFIG
@@ -60,10 +61,10 @@ def delivery(
     mount: bool = True,
     mount_options: str = "",
     python: str = PYTHON,
-    nri: bool = False,
+    chosen: Collection[str] = (),
     archive: bool = True,
 ) -> Delivery:
-    """Return the files and units for compiled settings; with ``nri``, also the plugin's unit and modules.
+    """Return the files and units for compiled settings, also for the ``chosen`` houses.
 
     With ``archive``, all modules are in one compressed file, otherwise each is a readable file.
 
@@ -72,7 +73,6 @@ def delivery(
     not remove files that it does not know.
     """
     values = Settings(parse_json(settings))
-    chosen = ["nri"] if nri else []
     services = resident(values, chosen)
     code = payload(needed(values, chosen), features=[name for name in FEATURES if is_in_use(name, values)])
     boot_code = f"{BOOT_CODE}/{code.folder}"

@@ -35,7 +35,7 @@ def test_machineconfig_is_rendered_with_its_options(delivered: dict[str, Any], m
     done = CliRunner().invoke(main, ["machineconfig"])
     assert done.exit_code == 0, done.output
     assert "machine:" in done.stdout
-    defaults = {"mount": True, "mount_options": "", "python": PYTHON, "nri": False, "archive": True}
+    defaults = {"mount": True, "mount_options": "", "python": PYTHON, "chosen": [], "archive": True}
     assert delivered == {**defaults, "settings": b'{"format": 1, "managedBy": "machineconfig"}\n'}
     words = [
         "--no-mount",
@@ -52,8 +52,8 @@ def test_machineconfig_is_rendered_with_its_options(delivered: dict[str, Any], m
     assert "butane:" in done.stdout
     assert "infra" in done.stdout
     assert "rdt=cmt" in done.stdout
-    given = [delivered[name] for name in ("mount", "mount_options", "python", "nri", "archive")]
-    assert given == [False, "cdp", "/p", True, False]
+    given = [delivered[name] for name in ("mount", "mount_options", "python", "chosen", "archive")]
+    assert given == [False, "cdp", "/p", ["nri"], False]
     assert CliRunner().invoke(main, ["machineconfig", "--list"]).stdout == "0755      12 ab /f\n"
     monkeypatch.setattr(machineconfig_module, "machine_config_problems", always(["too large", "no"]))
     done = CliRunner().invoke(main, ["machineconfig"])

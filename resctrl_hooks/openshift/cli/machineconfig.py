@@ -1,6 +1,7 @@
 """`resctrl-hook machineconfig`: render a MachineConfig for an OpenShift cluster."""
 
 import os
+from collections.abc import Callable
 from typing import Final
 
 import click
@@ -10,6 +11,7 @@ from resctrl_hooks.core.config.applied import compile_file
 from resctrl_hooks.core.config.problems import InvalidConfigError
 from resctrl_hooks.core.install.paths import PYTHON
 from resctrl_hooks.core.node.settings import DEFAULT_CONFIG
+from resctrl_hooks.core.parts import parts
 from resctrl_hooks.openshift.delivery import MANAGED_BY, delivery
 from resctrl_hooks.openshift.machineconfig import (
     butane,
@@ -24,6 +26,14 @@ from resctrl_hooks.openshift.text import to_yaml
 _DEFAULTS: Final = b'{"format": 1, "managedBy": "%s"}\n' % MANAGED_BY.encode()
 
 
+def _choices(function: Callable[..., None]) -> Callable[..., None]:
+    """Add the switches that choose houses."""
+    for part in reversed(parts()):
+        if part.delivered:
+            function = click.option(f"--{part.name}", is_flag=True, help=part.delivered)(function)
+    return function
+
+
 @click.command()
 @click.option("--role", default="worker", show_default=True, help="The machine config pool.")
 @click.option(
@@ -32,23 +42,24 @@ _DEFAULTS: Final = b'{"format": 1, "managedBy": "%s"}\n' % MANAGED_BY.encode()
 @click.option("--mount/--no-mount", default=True, help="Add a unit that mounts resctrl before CRI-O starts.")
 @click.option("--mount-options", default="", help="Mount options of resctrl: cdp, mba_MBps, …")
 @click.option("--python", default=PYTHON, show_default=True, help="Path of the node's Python, 3.9 or later.")
-@click.option("--nri", is_flag=True, help="Install the NRI plugin in addition to the hook.")
+@_choices
 @click.option("--butane", "as_butane", is_flag=True, help="Render Butane source instead, with each module as text.")
 @click.option("--policy", is_flag=True, help="Render the NodeDisruptionPolicy that avoids a reboot for later changes.")
 @click.option("--list", "as_list", is_flag=True, help="List the files for a node: mode, size, sha256, path.")
 @click.pass_obj
 def command(
     config: str,
+    /,
     role: str,
     arguments: tuple[str, ...],
     *,
     mount: bool,
     mount_options: str,
     python: str,
-    nri: bool,
     as_butane: bool,
     policy: bool,
     as_list: bool,
+    **chosen: bool,
 ) -> None:
     """Render a MachineConfig that installs the hook on the nodes of a pool. Run it on your workstation.
 
@@ -67,7 +78,7 @@ def command(
         mount=mount,
         mount_options=mount_options,
         python=python,
-        nri=nri,
+        chosen=[house for house, is_chosen in chosen.items() if is_chosen],
         archive=not as_butane,  # people read the Butane source
     )
     if as_list:
