@@ -164,7 +164,7 @@ def test_waiting_pod_wakes_reconcile_and_gets_a_free_rmid(
 def command_in_its_place() -> Iterator[None]:
     """Return the people's command where reconcile looks for it."""
     path = Path("/usr/local/bin/resctrl-hook")
-    package = Path(units.__file__).parents[2]
+    package = Path(units.__file__).parents[3]
     path.write_text(f'#!/bin/sh\nPYTHONPATH={package} exec {sys.executable} -m resctrl_hooks "$@"\n')
     path.chmod(0o755)
     yield
@@ -185,7 +185,7 @@ def test_restricted_reconcile_applies_edited_configuration(installed: None, comm
 def test_declared_classes_come_back_with_a_boot(installed: None, command_in_its_place: None, resctrl: Resctrl) -> None:
     name = "resctrl-hooks-classes.service"
     unit, gold = Path(UNITS, name), Path(resctrl.path("gold"))
-    shutil.copy(Path(units.__file__).parents[2] / "contrib/systemd" / name, unit)
+    shutil.copy(Path(units.__file__).parents[3] / "contrib/systemd" / name, unit)
     configure_host(f"{SETTINGS}rdt: {{enabled: true, classes: {{gold: {{L3: '3'}}}}}}\n")
     try:
         said = run(["systemd-analyze", "verify", str(unit)], check=False)

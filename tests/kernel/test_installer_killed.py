@@ -105,7 +105,7 @@ def test_containers_start_during_killed_installation(
         succeeds("reconcile")
         assert len(list(resctrl.groups())) == 1
         extra.write_text('"""Another version."""\n')
-        assert "extra.py" in payload.payload().modules
+        assert "core/node/extra.py" in payload.payload().modules
         for name in written:
             killed_before(name, "write", *INSTALL)
             served.at(f"upgrade-{name}")
