@@ -42,7 +42,7 @@ def change(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Payload], None
 
     def install(version: Payload) -> None:
         monkeypatch.setattr("resctrl_hooks.core.install.plan.payload", lambda *_, **__: version)
-        knows = resident if "watch/__init__.py" in version.modules else lambda *_, **__: []
+        knows = resident if "core/node/watch/__init__.py" in version.modules else lambda *_, **__: []
         monkeypatch.setattr("resctrl_hooks.core.install.plan.resident", knows)
         succeeds("install", "--runtime", "podman")
         assert version.folder in Path(f"{CODE}/launch.py").read_text()
