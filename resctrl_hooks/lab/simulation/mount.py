@@ -17,7 +17,7 @@ from resctrl_hooks.core.fuse import MountError, check_fuse, detach, prepare, ser
 from .machine import Machine
 
 # The process must find this package even if it is not installed.
-_PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+_PACKAGES = os.path.abspath(__file__).removesuffix(f"{__name__.replace('.', os.sep)}.py")
 
 _SECONDS_TO_MOUNT = 30
 _SECONDS_TO_END = 10

@@ -48,6 +48,10 @@ def sleeping() -> Iterator[int]:
             process.kill()
 
 
+def test_process_finds_the_package_where_this_one_is() -> None:
+    assert Path(mount._PACKAGES, "resctrl_hooks/lab/simulation/__main__.py").exists()
+
+
 def test_background_returns_after_mount_and_closes_pipes(tmp_path: Path) -> None:
     path = tmp_path / "new" / "r"
     # Reading the output to its end would wait for ever if the server kept the pipes.
