@@ -18,5 +18,5 @@ The rooms in the order of reading::
     config, service    the keys; the unit of the sampling process
     doctor, documents  checks; the schemas of JSON documents
 
-Imports: `core` only. Without this house a node has groups, classes and limits, and nobody reads the counters.
+Imports: `core` only. Without this house a node has groups, classes and limits; its counters are not read.
 """

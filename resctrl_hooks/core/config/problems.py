@@ -150,7 +150,7 @@ def _words(details: ErrorDetails, path: KeyPath, model: type[Section]) -> tuple[
     if kind == WRONG:
         return context["what"], context["right"]
     if kind == "extra_forbidden" and (house := house_without(path)):
-        return f"is a key of the house {house}, which is not installed", "remove the key, or install the house"
+        return f"is a key of {house}, which this package leaves out", "remove the key, or install the complete package"
     if kind == "extra_forbidden":
         return "unknown key", _instead(path, model)
     if kind == "missing":

@@ -61,8 +61,10 @@ def test_keys_of_the_houses_are_those_of_their_parts() -> None:
 )
 def test_key_of_a_missing_house_is_one_problem_that_names_the_house(text: str, house: str, key: str) -> None:
     line = text.count("\n", 0, text.index(key.rpartition(".")[2])) + 1
-    reason = f"is a key of the house {house}, which is not installed"
-    assert without(house, text)[2:] == [f"c.yaml:{line}: {key}: {reason}; remove the key, or install the house"]
+    reason = f"is a key of {house}, which this package leaves out"
+    assert without(house, text)[2:] == [
+        f"c.yaml:{line}: {key}: {reason}; remove the key, or install the complete package"
+    ]
 
 
 def test_unknown_key_without_any_house_is_an_unknown_key() -> None:
