@@ -5,7 +5,7 @@ from typing import Any
 from reference import filled
 
 from resctrl_hooks.observe.inventory.columns import COLUMNS
-from resctrl_hooks.observe.metrics import guard, residents, self_metrics, slowdown
+from resctrl_hooks.observe.metrics import self_metrics, slowdown
 
 
 def columns() -> str:
@@ -21,11 +21,7 @@ def columns() -> str:
 
 def metrics() -> str:
     """Return the Markdown list of the metrics that are rows of a table."""
-    series: list[Any] = [
-        *self_metrics.ROWS,
-        *(row for program in residents.programs() for row in program.rows),
-        *(*guard.CAPACITY, *guard.ROWS, *slowdown.ROWS),
-    ]
+    series: list[Any] = [*(row for table in self_metrics.tables() for row in table.rows), *slowdown.ROWS]
     items = []
     for row in series:
         labels = f" ({', '.join(f'`{label}`' for label in row.labels)})" if row.labels else ""

@@ -1,8 +1,10 @@
-"""A metric as one row: name, sentence, labels, values. A house gives those of its resident program in its part."""
+"""A metric as one row: name, sentence, labels, values. A house gives a table of its metrics in its part."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+from resctrl_hooks.core.node.context import Context
 
 COUNTER: Final = "counter"
 
@@ -42,16 +44,16 @@ Status = Mapping[str, Any]
 """The content of a resident program's status file."""
 
 
-class Program(NamedTuple):
-    """A resident program with metrics.
+class Table(NamedTuple):
+    """Metrics with the same facts.
 
     Args:
-        status: reads its status from the state directory; None if it has not run.
-        rows: its metrics.
+        facts: returns the facts of a node, once for a scrape; None if the metrics do not exist now.
+        rows: the metrics.
     """
 
-    status: Callable[[str], Status | None]
-    rows: tuple[Row[Status], ...]
+    facts: Callable[[Context], Any]
+    rows: tuple[Row[Any], ...]
 
 
 def counter_of(name: str, text: str) -> Row[Status]:

@@ -97,7 +97,7 @@ class Part(NamedTuple):
         runtimes: those that its service serves, a tuple of `install.runtime.Runtime`.
         rooms: its folders below the project's that a node has only if its settings or its installation need the house.
         held: a function of a node's context that returns the `rdt.held.Held` values of the house's processes.
-        program: its resident program with metrics, a `core.metric.Program`.
+        metrics: its metrics, a `core.metric.Table`.
         keys: the keys that it adds to the configuration.
         checks: of `doctor`: its modules' ``CHECKS``, by name a `doctor.finding.Check`.
         conversion: a hint to the command that converts other programs' placement policies to its keys.
@@ -120,7 +120,7 @@ class Part(NamedTuple):
     runtimes: str = ""
     rooms: tuple[str, ...] = ()
     held: str = ""
-    program: str = ""
+    metrics: str = ""
     keys: tuple[Keys, ...] = ()
     checks: tuple[str, ...] = ()
     conversion: str = ""

@@ -15,7 +15,7 @@ PART: Final = Part(
             ),
         },
     },
-    program="resctrl_hooks.nri.metrics.nri:PROGRAM",
+    metrics="resctrl_hooks.nri.metrics.nri:TABLE",
     units="resctrl_hooks.nri.install.nri:UNITS",
     choice="Also install the NRI plugin for CRI-O; containerd always gets it. Default: as installed before, else no.",
     delivered="Install the NRI plugin in addition to the hook.",

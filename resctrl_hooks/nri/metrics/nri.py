@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from resctrl_hooks.core.metric import COUNTER, Histogram, Program, Row, Status, counter_of
+from resctrl_hooks.core.metric import COUNTER, Histogram, Row, Status, Table, counter_of
 from resctrl_hooks.nri.node.status import BOUNDS, read_status
 
 
@@ -21,28 +21,30 @@ def _durations(status: Status) -> Mapping[str, Histogram]:
     }
 
 
-NRI: tuple[Row[Status], ...] = (
-    Row(
-        "resctrl_hooks_nri_connected",
-        "1 while the NRI plugin is connected to a runtime, else 0.",
-        lambda status: float(status.get("connected") is True),
-    ),
-    counter_of("nri_starts", "Starts of the NRI plugin since boot; all but the first are restarts."),
-    counter_of("nri_connections", "Connections accepted by a runtime; all but the first are reconnects."),
-    counter_of("nri_drops", "Connections closed: the runtime restarted or dropped the plugin."),
-    Row(
-        "resctrl_hooks_nri_events_failed",
-        "Events whose worker died, exceeded its time, or rejected the container.",
-        lambda status: {name: event["failed"] for name, event in _events(status).items()},
-        ("event",),
-        kind=COUNTER,
-    ),
-    Row(
-        "resctrl_hooks_nri_event_duration_seconds",
-        "Time from the runtime's request to the end of the plugin's work, for events that cause work.",
-        _durations,
-        ("event",),
-        unit="seconds",
+TABLE: Final = Table(
+    lambda context: read_status(context.settings.state_dir),
+    (
+        Row(
+            "resctrl_hooks_nri_connected",
+            "1 while the NRI plugin is connected to a runtime, else 0.",
+            lambda status: float(status.get("connected") is True),
+        ),
+        counter_of("nri_starts", "Starts of the NRI plugin since boot; all but the first are restarts."),
+        counter_of("nri_connections", "Connections accepted by a runtime; all but the first are reconnects."),
+        counter_of("nri_drops", "Connections closed: the runtime restarted or dropped the plugin."),
+        Row(
+            "resctrl_hooks_nri_events_failed",
+            "Events whose worker died, exceeded its time, or rejected the container.",
+            lambda status: {name: event["failed"] for name, event in _events(status).items()},
+            ("event",),
+            kind=COUNTER,
+        ),
+        Row(
+            "resctrl_hooks_nri_event_duration_seconds",
+            "Time from the runtime's request to the end of the plugin's work, for events that cause work.",
+            _durations,
+            ("event",),
+            unit="seconds",
+        ),
     ),
 )
-PROGRAM: Final = Program(read_status, NRI)

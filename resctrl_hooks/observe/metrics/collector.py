@@ -16,9 +16,10 @@ from resctrl_hooks.observe.node.guard.snapshots import Domains, domains_of
 from resctrl_hooks.observe.node.snapshot.snapshot import open_files, take
 
 from .classes import class_families
+from .families import families_of
 from .pods import pod_families, turn_families
 from .selection import EVERYTHING, Selection
-from .self_metrics import own_families
+from .self_metrics import tables
 from .slowdown import slowdown_families
 
 
@@ -83,7 +84,7 @@ class NodeCollector(Collector):
 
     def _ourselves(self) -> list[Metric]:
         self._folding.attempt(lambda: call_metrics.fold(self._context.ledger))
-        return own_families(self._context)
+        return families_of(tables(), self._context)
 
 
 def registry_of(collector: NodeCollector) -> CollectorRegistry:

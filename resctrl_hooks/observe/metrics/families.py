@@ -1,6 +1,7 @@
 """The families of metrics' rows. Families, the page's table and tests follow from the rows.
 
-A new metric is a row in the table of its subject (`self_metrics`, `residents`, `guard`, `slowdown`) and its test.
+A new metric is a row in the table of its subject (`self_metrics`, `watch`, `guard`, `slowdown`) or of its house
+(`Part.metrics`), and its test.
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,12 +10,19 @@ from itertools import accumulate
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.utils import floatToGoString
 
-from resctrl_hooks.core.metric import COUNTER, Facts, Histogram, Row, Values
+from resctrl_hooks.core.metric import COUNTER, Facts, Histogram, Row, Table, Values
+from resctrl_hooks.core.node.context import Context
 
 
 def families(rows: Iterable[Row[Facts]], facts: Facts) -> list[Metric]:
     """Return the family of each row, without samples where nothing is known."""
     return [_family(row, row.values(facts)) for row in rows]
+
+
+def families_of(tables: Iterable[Table], context: Context) -> list[Metric]:
+    """Return the families of tables, without those that have no facts now."""
+    found = [(table.rows, table.facts(context)) for table in tables]
+    return [family for rows, facts in found if facts is not None for family in families(rows, facts)]
 
 
 def _family(row: Row[Facts], values: Values) -> Metric:

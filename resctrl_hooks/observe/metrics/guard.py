@@ -1,15 +1,12 @@
 """Metrics of a running bandwidth guard, and the configured capacity of each memory domain."""
 
 from collections.abc import Mapping
+from typing import Final
 
-from prometheus_client.core import Metric
-
-from resctrl_hooks.core.metric import COUNTER, Row
+from resctrl_hooks.core.metric import COUNTER, Row, Table
 from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.observe.inventory.guard import GuardStatus, guard_status
 from resctrl_hooks.observe.node.guard.law import STATES
-
-from .families import families
 
 Capacity = Mapping[str, float]
 CAPACITY: tuple[Row[Capacity], ...] = (
@@ -87,8 +84,12 @@ ROWS: tuple[Row[GuardStatus], ...] = (
 )
 
 
-def guard_families(context: Context) -> list[Metric]:
-    """Return the guard's families; without a guard, only the configured capacity."""
-    found = families(CAPACITY, context.settings.monitoring.get("capacity") or {})
+def _running(context: Context) -> GuardStatus | None:
     status = guard_status(context)
-    return [*found, *(families(ROWS, status) if status is not None and status.running else [])]
+    return status if status is not None and status.running else None
+
+
+TABLES: Final = (
+    Table(lambda context: context.settings.monitoring.get("capacity") or {}, CAPACITY),
+    Table(_running, ROWS),
+)

@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Final
 
-from prometheus_client.core import Metric
-
 from resctrl_hooks import __version__
 from resctrl_hooks.core.inventory.account import Account
 from resctrl_hooks.core.inventory.attention import RECONCILE, age_of, free_bytes
@@ -14,7 +12,7 @@ from resctrl_hooks.core.inventory.gather import queued_pods, waiting_pods
 from resctrl_hooks.core.inventory.models import Pod
 from resctrl_hooks.core.inventory.owners import account
 from resctrl_hooks.core.inventory.records import members_of
-from resctrl_hooks.core.metric import COUNTER, Histogram, Row
+from resctrl_hooks.core.metric import COUNTER, Histogram, Row, Table
 from resctrl_hooks.core.node import call_metrics
 from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.feature_table import FEATURES, MONITORING
@@ -22,13 +20,13 @@ from resctrl_hooks.core.node.reconcile.vanished import read_vanished
 from resctrl_hooks.core.node.registry import features_in_use
 from resctrl_hooks.core.node.resctrl.totals_file import unsaved
 from resctrl_hooks.core.node.version import read_version
+from resctrl_hooks.core.parts import load, parts
 from resctrl_hooks.observe.node.history.section import section as history
 from resctrl_hooks.observe.node.sampler.unsaved import read_unsaved
 from resctrl_hooks.observe.node.slowdown.section import section as slowdown
 
-from .families import families
-from .guard import guard_families
-from .residents import resident_families
+from .guard import TABLES as GUARD
+from .watch import TABLE as WATCH
 
 STAGES: Final = ("createRuntime", "poststop", RECONCILE)
 """Stages that are counted from 0 on."""
@@ -199,10 +197,6 @@ ROWS: tuple[Row[Node], ...] = (
 )
 
 
-def own_families(context: Context) -> list[Metric]:
-    """Return metrics of the node's RMIDs and of this program's work.
-
-    Raises:
-        HookError: resctrl or the state directory is unreadable.
-    """
-    return [*families(ROWS, Node(context)), *resident_families(context), *guard_families(context)]
+def tables() -> list[Table]:
+    """Return the tables of all houses, but those with a row for each pod."""
+    return [Table(Node, ROWS), *(load(part.metrics) for part in parts() if part.metrics), WATCH, *GUARD]

@@ -15,7 +15,8 @@ from resctrl_hooks.core.cli.schemas import schemas
 from resctrl_hooks.core.config.schema import json_schema
 from resctrl_hooks.core.node.reconcile.cleanup import tidy
 from resctrl_hooks.core.node.reconcile.report import Report
-from resctrl_hooks.observe.metrics.guard import guard_families
+from resctrl_hooks.observe.metrics.families import families_of
+from resctrl_hooks.observe.metrics.guard import TABLES
 
 PAGES = ("index.md", "recording.md", "dev/architecture.md")
 
@@ -38,7 +39,7 @@ def test_unknown_samples_are_counted_in_metrics(node: Node) -> None:
     path = node.host.state / "guard.json"
     status = json.loads(path.read_text())
     path.write_text(json.dumps(status | {"invalidSamples": 4}))
-    samples = {one.name: one.value for family in guard_families(node.context()) for one in family.samples}
+    samples = {one.name: one.value for family in families_of(TABLES, node.context()) for one in family.samples}
     assert samples["resctrl_guard_invalid_samples_total"] == 4
 
 
@@ -50,7 +51,7 @@ def test_class_that_is_kept_from_cuts_has_its_reason_in_status_and_metrics(node:
     shown = run(node.host, "guard", "status").output
     assert "90 (kept)" in shown
     assert "bronze is not lowered on memory domain 0: a cut slowed class gold" in shown
-    samples = [sample for family in guard_families(node.context()) for sample in family.samples]
+    samples = [sample for family in families_of(TABLES, node.context()) for sample in family.samples]
     kept = {one.labels["rdt_class"]: one.value for one in samples if one.name == "resctrl_guard_class_kept"}
     assert kept == {"bronze": 1, "silver": 0}
 
@@ -58,7 +59,9 @@ def test_class_that_is_kept_from_cuts_has_its_reason_in_status_and_metrics(node:
 def test_status_of_ended_guard_has_last_time(node: Node) -> None:
     node.host.end_process(100)
     assert "guard: act (experimental), not running; last seen " in run(node.host, "guard", "status").output
-    assert [family.name for family in guard_families(node.context())] == ["resctrl_domain_capacity_bytes_per_second"]
+    assert [family.name for family in families_of(TABLES, node.context())] == [
+        "resctrl_domain_capacity_bytes_per_second"
+    ]
 
 
 def test_status_as_json_follows_its_schema(node: Node) -> None:
@@ -80,7 +83,7 @@ def test_observed_class_has_its_declared_value_in_status_and_metrics(host: Host)
     host.process(100)
     node.pass_time(node.guard(pid=100), FULL, 30)
     assert "100 (would be 20)" in run(host, "guard", "status").output
-    samples = [sample for family in guard_families(node.context()) for sample in family.samples]
+    samples = [sample for family in families_of(TABLES, node.context()) for sample in family.samples]
     of_bronze = [sample for sample in samples if sample.labels.get("rdt_class") == "bronze"]
     limits = {one.labels["kind"]: one.value for one in of_bronze if one.name == "resctrl_guard_class_limit"}
     assert limits["now"] == limits["declared"] == 100
@@ -146,7 +149,7 @@ def test_lowered_class_is_as_declared_for_rdt_show(node: Node) -> None:
 def test_metrics_have_state_limits_and_capacity(node: Node) -> None:
     samples = {
         (sample.name, *sample.labels.values()): sample.value
-        for family in guard_families(node.context())
+        for family in families_of(TABLES, node.context())
         for sample in family.samples
     }
     assert samples["resctrl_domain_capacity_bytes_per_second", "*"] == 100e9
@@ -166,7 +169,7 @@ def test_act_is_called_experimental_in_help_schema_unit_metrics_and_docs(node: N
         *(run(node.host, *words, "--help").output for words in (["guard"], ["guard", "run"])),
         json.dumps(json_schema()["$defs"]["Guard"]["properties"]["mode"]),
         (docs.parent / "contrib/systemd/resctrl-hooks-guard.service").read_text(),
-        " ".join(family.documentation for family in guard_families(node.context())),
+        " ".join(family.documentation for family in families_of(TABLES, node.context())),
         *(line for name in PAGES for line in (docs / name).read_text().splitlines() if "guard.md)" in line),
         (docs / "guard.md").read_text(),
     ]

@@ -7,27 +7,20 @@ from typing import Any
 
 import pytest
 from conftest import Host
+from metric_samples import samples_of
 from prometheus_client.core import Metric
 
 from resctrl_hooks import __version__
 from resctrl_hooks.core.inventory.account import Account
 from resctrl_hooks.core.inventory.models import Pod
-from resctrl_hooks.core.metric import COUNTER, Histogram, Row
+from resctrl_hooks.core.metric import COUNTER, Histogram, Row, Table
 from resctrl_hooks.core.node import call_metrics
-from resctrl_hooks.nri.metrics import nri
-from resctrl_hooks.nri.node.status import BOUNDS
 from resctrl_hooks.observe.inventory.guard import GuardedClass, GuardedDomain, GuardStatus
-from resctrl_hooks.observe.metrics import guard, residents, self_metrics, slowdown
-from resctrl_hooks.observe.metrics.families import families
+from resctrl_hooks.observe.metrics import guard, self_metrics, slowdown, watch
+from resctrl_hooks.observe.metrics.families import families, families_of
 from resctrl_hooks.observe.node.guard.law import STATES
 
-HOUSES = ("nri",)
 PAGE = Path(__file__).parents[3] / "docs/metrics.md"
-EVENTS = {
-    "StopContainer": {"count": 1, "failed": 0, "seconds": 0.5},  # of an earlier version, without a histogram
-    "StartContainer": {"count": 8, "failed": 2, "seconds": 1.5, "buckets": [1, 3, *[0] * (len(BOUNDS) - 2), 4]},
-}
-NRI = {"connected": True, "starts": 2, "connections": 3, "drops": 1, "events": EVENTS}
 WATCH = {"mode": "events", "events": 1, "moved": 2, "gone": 3, "left": 4, "failed": 5, "overruns": 6, "degraded": 7}
 THROTTLED = GuardedClass(declared=100, now=60, wanted=60, floor=20, overridden=False, rate=1.0)
 GUARDED = GuardedDomain(
@@ -72,8 +65,7 @@ class Node:
 OF_A_LEDGER = ("resctrl_hooks_unmet_containers", "resctrl_hooks_unsaved")
 """Rows whose values need a ledger: test_self_metrics and test_unsaved have them."""
 TABLES: dict[str, tuple[tuple[Row[Any], ...], Any]] = {
-    "nri": (nri.NRI, NRI),
-    "watch": (residents.WATCH, WATCH),
+    "watch": (watch.TABLE.rows, WATCH),
     "guard": (guard.ROWS, GUARD),
     "slowdown": (slowdown.ROWS, JUDGED),
     "capacity": (guard.CAPACITY, {"*": 2e9}),
@@ -81,14 +73,6 @@ TABLES: dict[str, tuple[tuple[Row[Any], ...], Any]] = {
 }
 """By name, rows and their facts."""
 SAMPLES = f"""
-resctrl_hooks_nri_connected 1
-resctrl_hooks_nri_starts_total 2
-resctrl_hooks_nri_connections_total 3
-resctrl_hooks_nri_drops_total 1
-resctrl_hooks_nri_events_failed_total StartContainer 2
-resctrl_hooks_nri_events_failed_total StopContainer 0
-resctrl_hooks_nri_event_duration_seconds_count StartContainer 8
-resctrl_hooks_nri_event_duration_seconds_sum StartContainer 1.5
 resctrl_hooks_exec_mode events 1
 resctrl_hooks_exec_mode sampling 0
 resctrl_hooks_exec_events_total 1
@@ -141,37 +125,29 @@ resctrl_hooks_reconcile_age_seconds 30
 
 
 def test_each_row_has_its_samples(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = []
-    for rows, facts in TABLES.values():
-        for row, family in zip(rows, families(rows, facts or Node(monkeypatch)), strict=True):
-            assert family.name == row.name
-            assert all(set(sample.labels) - {"le"} == set(row.labels) for sample in family.samples)
-            found += [sample for sample in family.samples if "le" not in sample.labels]
-    found = [one for one in found if one.value or one.name != "resctrl_hooks_failures_total"]
-    assert [" ".join([one.name, *one.labels.values(), f"{one.value:g}"]) for one in found] == SAMPLES.split("\n")[1:-1]
+    found = [line for rows, facts in TABLES.values() for line in samples_of(rows, facts or Node(monkeypatch))]
+    found = [line for line in found if not re.fullmatch("resctrl_hooks_failures_total .* 0", line)]
+    assert found == SAMPLES.split("\n")[1:-1]
 
 
 @pytest.mark.parametrize("text", [None, "", "[]", "{"])
 def test_resident_program_without_a_readable_status_has_no_metrics(host: Host, text: str | None) -> None:
     host.state.mkdir(parents=True)
-    for name in ("nri.json", "exec.json"):
-        if text is not None:
-            (host.state / name).write_text(text)
-    assert residents.resident_families(host.context()) == []
+    if text is not None:
+        (host.state / "exec.json").write_text(text)
+    assert families_of([watch.TABLE], host.context()) == []
 
 
 def test_metrics_of_a_resident_program_are_those_of_its_status(host: Host) -> None:
     host.state.mkdir(parents=True)
-    for name, values in {"nri.json": NRI, "exec.json": WATCH}.items():
-        (host.state / name).write_text(json.dumps(values))
-    found = families(nri.NRI, NRI) + families(residents.WATCH, WATCH)
-    assert residents.resident_families(host.context()) == found
+    (host.state / "exec.json").write_text(json.dumps(WATCH))
+    assert families_of([watch.TABLE], host.context()) == families(watch.TABLE.rows, WATCH)
 
 
-@pytest.mark.parametrize("rows", [rows for rows, _ in TABLES.values()])
-def test_row_is_documented(rows: tuple[Row[Any], ...]) -> None:
+@pytest.mark.parametrize("table", self_metrics.tables())
+def test_row_is_documented(table: Table) -> None:
     text = PAGE.read_text().replace("\n  ", " ")
-    for row in rows:
+    for row in (*table.rows, *slowdown.ROWS):
         (line,) = re.findall(rf"^- `{row.series}`.*$", text, re.MULTILINE)
         assert all(f"`{label}`" in line for label in row.labels), line
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from hosts.monitored import KEYS, MonitoredHost, plain_host
 
-from resctrl_hooks.observe.metrics.self_metrics import REASONS, STAGES, own_families
+from resctrl_hooks.observe.metrics.families import families_of
+from resctrl_hooks.observe.metrics.self_metrics import REASONS, STAGES, tables
 
 
 @pytest.fixture
@@ -17,7 +18,7 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
 
 
 def samples(host: MonitoredHost, name: str) -> dict[tuple[str, ...], float]:
-    (family,) = [family for family in own_families(host.context) if family.name == name]
+    (family,) = [family for family in families_of(tables(), host.context) if family.name == name]
     return {tuple(sample.labels.values()): sample.value for sample in family.samples if "le" not in sample.labels}
 
 

@@ -15,7 +15,8 @@ from observe.metrics.conftest import scraped
 from resctrl_hooks.core.node import call_metrics, retried
 from resctrl_hooks.core.node.file_shapes import COUNTERS
 from resctrl_hooks.core.node.resctrl import totals_file
-from resctrl_hooks.observe.metrics.self_metrics import own_families
+from resctrl_hooks.observe.metrics.families import families_of
+from resctrl_hooks.observe.metrics.self_metrics import tables
 from resctrl_hooks.observe.node.sampler.unsaved import NAME, Unsaved, read_unsaved
 
 NUMBERS = [errno.ENOSPC, errno.EROFS, errno.EIO, errno.EDQUOT, errno.EACCES]
@@ -103,5 +104,5 @@ def test_unsaved_contents_of_the_resident_process_are_in_its_file_while_that_las
 def test_unsaved_contents_are_metrics_of_enabled_parts(host: MonitoredHost) -> None:
     host.context.settings.sections["history"] = {"enabled": True}
     Unsaved(host.context.settings.state_dir).note({"history": "disk full", "baselines": "disk full"})
-    (family,) = [one for one in own_families(host.context) if one.name == "resctrl_hooks_unsaved"]
+    (family,) = [one for one in families_of(tables(), host.context) if one.name == "resctrl_hooks_unsaved"]
     assert {one.labels["content"]: one.value for one in family.samples} == {"history": 1, "totals": 0}

@@ -1,0 +1,47 @@
+"""Each row of the plugin's metrics: a status with a value for it goes in, and its samples are expected."""
+
+import json
+
+import pytest
+from conftest import Host
+from metric_samples import samples_of
+
+from resctrl_hooks.nri.metrics.nri import TABLE
+from resctrl_hooks.nri.node.status import BOUNDS
+from resctrl_hooks.observe.metrics.families import families, families_of
+
+HOUSES = ("observe",)
+EVENTS = {
+    "StopContainer": {"count": 1, "failed": 0, "seconds": 0.5},  # of an earlier version, without a histogram
+    "StartContainer": {"count": 8, "failed": 2, "seconds": 1.5, "buckets": [1, 3, *[0] * (len(BOUNDS) - 2), 4]},
+}
+STATUS = {"connected": True, "starts": 2, "connections": 3, "drops": 1, "events": EVENTS}
+SAMPLES = """
+resctrl_hooks_nri_connected 1
+resctrl_hooks_nri_starts_total 2
+resctrl_hooks_nri_connections_total 3
+resctrl_hooks_nri_drops_total 1
+resctrl_hooks_nri_events_failed_total StartContainer 2
+resctrl_hooks_nri_events_failed_total StopContainer 0
+resctrl_hooks_nri_event_duration_seconds_count StartContainer 8
+resctrl_hooks_nri_event_duration_seconds_sum StartContainer 1.5
+"""
+"""The samples of all rows without the buckets: name, values of labels, value."""
+
+
+def test_each_row_has_its_samples() -> None:
+    assert samples_of(TABLE.rows, STATUS) == SAMPLES.split("\n")[1:-1]
+
+
+@pytest.mark.parametrize("text", [None, "", "[]", "{"])
+def test_plugin_without_a_readable_status_has_no_metrics(host: Host, text: str | None) -> None:
+    host.state.mkdir(parents=True)
+    if text is not None:
+        (host.state / "nri.json").write_text(text)
+    assert families_of([TABLE], host.context()) == []
+
+
+def test_metrics_of_the_plugin_are_those_of_its_status(host: Host) -> None:
+    host.state.mkdir(parents=True)
+    (host.state / "nri.json").write_text(json.dumps(STATUS))
+    assert families_of([TABLE], host.context()) == families(TABLE.rows, STATUS)
