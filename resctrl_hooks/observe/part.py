@@ -86,6 +86,7 @@ PART: Final = Part(
     pod_fields=("resctrl_hooks.observe.inventory.slowdown:SLOWDOWN",),
     details=("resctrl_hooks.observe.inventory.show_rates:RATES",),
     options={
+        "install": "resctrl_hooks.observe.params:history_option",
         "list": "resctrl_hooks.observe.cli.pod_options:list_options",
         "show": "resctrl_hooks.observe.cli.pod_options:show_options",
     },

@@ -223,7 +223,7 @@ def test_each_of_its_keys_in_a_configuration_gives_one_line(without: Copy) -> No
 
 
 def test_installation_has_none_of_its_code_and_units(without: Copy, tmp_path: Path) -> None:
-    command = ("-m", "resctrl_hooks", "install", "--root", tmp_path, "--runtime", "crio")
+    command = ("-m", "resctrl_hooks", "install", "--root", tmp_path, "--runtime", "crio", "--runtime", "podman")
     planned = without.output(*command, "--dry-run")
     assert [*tmp_path.iterdir()] == []
     without.output(*command)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import click
 
+from resctrl_hooks.core.cli.added import extended
 from resctrl_hooks.core.cli.errors import INVALID, FailedError, print_problems
 from resctrl_hooks.core.cli.installed import Lines, installed_config, leave_to_machine_config, warn
 from resctrl_hooks.core.config.problems import InvalidConfigError
@@ -57,11 +58,7 @@ def _choices(function: Callable[..., None]) -> Callable[..., None]:
     help="Install systemd units for the resctrl mount and reconcile. Default: as installed before, else yes.",
 )
 @_choices
-@click.option(
-    "--history/--no-history",
-    default=None,
-    help="Keep a history, for `top --at`. Default: as configured; a new configuration enables it for Podman.",
-)
+@extended("install")
 @click.option(
     "--nfd/--no-nfd",
     default=None,
@@ -78,7 +75,7 @@ def command(
     verbose: bool,
     python: str | None,
     with_units: bool | None,
-    history: bool | None,
+    history: bool | None = False,
     nfd: bool | None,
     **choices: bool | None,
 ) -> None:

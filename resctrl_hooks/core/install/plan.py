@@ -58,7 +58,7 @@ def plan(
     with_units: bool = True,
     earlier_units: bool = False,
     chosen: Collection[str] = (),
-    history: bool | None = None,
+    history: bool | None = False,
     nfd: bool = False,
 ) -> Plan:
     """Return the files that an installation for these runtimes writes on the host below ``root``.
