@@ -332,3 +332,13 @@ def raising(error: BaseException) -> Any:
         raise error
 
     return raises
+
+
+def noted(calls: list[Any], status: int) -> Any:
+    """Return a function that notes its arguments and returns a status."""
+
+    def called(*given: Any) -> int:
+        calls.extend(given)
+        return status
+
+    return called

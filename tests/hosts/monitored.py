@@ -148,3 +148,12 @@ def host_of_one_pod(root: Path) -> Iterator[tuple[MonitoredHost, tuple[Path, Pat
         for folder in folders:
             say(folder, llc_occupancy=4096, mbm_total_bytes=1000, mbm_local_bytes="Unassigned")
         yield host, folders
+
+
+@contextmanager
+def host_of_counted_pod(root: Path) -> Iterator[MonitoredHost]:
+    """Yield a host on a plain tree with pod shop/web (the first of KEYS), whose group and the root have counters."""
+    with plain_host(root, "info") as host:
+        host.group(0, "web", llc_occupancy=5, mbm_total_bytes=7)
+        say(host.resctrl, llc_occupancy=9, mbm_total_bytes=10)
+        yield host

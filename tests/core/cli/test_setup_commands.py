@@ -1,6 +1,5 @@
-"""`install`, `uninstall`, `explain`, `diagnose` and `rdt` with stand-ins for the called parts."""
+"""`install`, `uninstall`, `explain` and `rdt` with stand-ins for the called parts."""
 
-import contextlib
 import json
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +10,6 @@ import pytest
 from click.testing import CliRunner
 from conftest import Host, always, raising
 from hosts.monitored import run
-from observe.cli.test_diagnosis_text import diagnosis, effect
 
 from resctrl_hooks.core.cli import explain as explain_module
 from resctrl_hooks.core.cli import install, main, rdt, uninstall
@@ -24,12 +22,11 @@ from resctrl_hooks.core.install.paths import HOOK_NAME, PYTHON, UNITS
 from resctrl_hooks.core.install.plan import Plan, PlannedFile
 from resctrl_hooks.core.install.roles import FEATURES, HOOK, LAUNCHER, LINK, UNIT
 from resctrl_hooks.core.install.tree import Tree
-from resctrl_hooks.core.install.units import MOUNT
+from resctrl_hooks.core.install.unit_files import KEEP_RUNNING
+from resctrl_hooks.core.install.units import EXEC, MOUNT
 from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.core.node.reconcile.release import Released
 from resctrl_hooks.core.rdt.report import ClassReport
-from resctrl_hooks.observe.cli import diagnose
-from resctrl_hooks.observe.service import GUARD
 
 NRI = "resctrl-hooks-nri.service"
 
@@ -66,12 +63,11 @@ def test_new_installation_has_the_defaults(planned: dict[str, Any], tmp_path: Pa
     done = installed("--root", str(tmp_path), "--runtime", "crio")
     assert done.exit_code == 0, done.output
     assert planned["runtimes"] == ("crio",)
-    assert [planned[name] for name in ("python", "with_units", "earlier_units", "chosen", "history", "nfd")] == [
+    assert [planned[name] for name in ("python", "with_units", "earlier_units", "chosen", "nfd")] == [
         PYTHON,
         True,
         False,
         [],
-        None,
         False,
     ]
     assert done.stdout.splitlines() == [
@@ -110,28 +106,12 @@ def test_next_installation_is_as_before(
         "/opt/python",
         "/earlier.yaml",
     )
-    words = ("--python", "/p", "--no-units", "--nfd", "--history")
+    words = ("--python", "/p", "--no-units", "--nfd")
     assert installed("--root", str(tmp_path), *words).exit_code == 0
     assert tuple(planned[name] for name in names) == (False, expected[1], expected[2], True)
-    assert (planned["python"], planned["history"]) == ("/p", True)
+    assert planned["python"] == "/p"
     assert installed("--root", str(tmp_path), "--units", "--no-nfd").exit_code == 0
     assert tuple(planned[name] for name in names) == (True, expected[1], expected[2], False)
-
-
-@pytest.mark.houses("nri")
-@pytest.mark.parametrize("files", [(), (f"{UNITS}/{NRI}",)])
-def test_plugin_is_chosen_by_its_switch_and_the_earlier_choice(
-    planned: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, files: tuple[str, ...]
-) -> None:
-    before = manifest(*files, roles=(UNIT,) * len(files))
-    before.runtimes[:] = ["podman"]
-    monkeypatch.setattr(install, "read_manifest", always(before))
-    for words, chosen in (((), ["nri"] if files else []), (("--nri",), ["nri"]), (("--no-nri",), [])):
-        assert installed("--root", str(tmp_path), *words).exit_code == 0
-        assert planned["chosen"] == chosen
-    before.runtime_files["podman"] = [f"{UNITS}/{NRI}"]
-    assert installed("--root", str(tmp_path)).exit_code == 0
-    assert planned["chosen"] == []
 
 
 @pytest.mark.parametrize(
@@ -200,14 +180,15 @@ def test_plan_is_printed_in_the_order_of_writing(capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     "with_units, runs, services, notes",
     [
-        (True, True, [GUARD], []),
+        (True, True, [EXEC], []),
         (True, False, [], ["systemd does not run here and cannot start the units"]),
         (
             True,
             False,
-            [MOUNT, GUARD],
-            ["systemd does not run here and cannot start the units", "keep `resctrl-hook guard run` running"],
+            [MOUNT, EXEC],
+            ["systemd does not run here and cannot start the units", "keep `resctrl-hook watch` running"],
         ),
+        (True, False, KEEP_RUNNING, ["systemd does not run here and cannot start the units", *KEEP_RUNNING.values()]),
         (False, True, [], ["no units installed"]),
     ],
 )
@@ -222,9 +203,11 @@ def test_host_without_units_has_to_be_reconciled(
     assert all("/c.yaml" in one for one in found[:1])
 
 
-@pytest.mark.houses("nri")
-def test_other_runtimes_that_read_the_folder_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(install, "_found", always(["crio", "podman", "containerd"]))
+@pytest.mark.parametrize("more", [[], pytest.param(["containerd"], marks=pytest.mark.houses("nri"))])
+def test_other_runtimes_that_read_the_folder_are_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, more: list[str]
+) -> None:
+    monkeypatch.setattr(install, "_found", always(["crio", "podman", *more]))
     monkeypatch.setattr(install, "directories", lambda runtime, root: ["/b", "/a"])
     files = [PlannedFile(f"/{folder}/{HOOK_NAME}", b"", HOOK) for folder in ("b", "a", "c")]
     todo = Plan(None, files, {"crio": []}, "/c.yaml", "/p", [])  # type: ignore[arg-type]
@@ -447,110 +430,6 @@ def test_explain_of_a_pod_names_the_next_command(host: Host, monkeypatch: pytest
     assert run(host, "explain", "web").stdout.splitlines() == ["shop/web: waiting", "  no RMID"]
     host.config.write_text("damaged")
     assert run(host, "explain", "web").exit_code == 2
-
-
-# diagnose
-
-
-class _Session:
-    """A session with three pods, two of them with a baseline; one is slowed."""
-
-    def __init__(self, log: list[Any]) -> None:
-        self.log = log
-        self.live = SimpleNamespace(has_baseline=lambda key: key != "c")
-
-    def sample(self, seconds: float, keys: list[str]) -> None:
-        self.log.append((seconds, keys))
-
-    def pods(self) -> list[str]:
-        return ["a", "b", "c"]
-
-    def diagnoses(self, keys: list[str]) -> list[Any]:
-        return [diagnosis(name=key, key=key, verdict="slowed" if key == "a" else "normal") for key in keys]
-
-    def normal_cost(self, key: str) -> dict[str, float]:
-        return {"perf": 2.0}
-
-
-@pytest.fixture
-def sampled(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    log: list[Any] = []
-    monkeypatch.setattr(diagnose, "Session", lambda *_: contextlib.nullcontext(_Session(log)))
-    monkeypatch.setattr(diagnose, "find", lambda _, what: what)
-    return log
-
-
-@pytest.mark.parametrize(
-    "words, call, names",
-    [
-        ([], (60.0, []), ["a"]),
-        (["--for", "5s"], (5.0, []), ["a"]),
-        (["b", "a", "b"], (60.0, ["b", "a"]), ["b", "a"]),
-    ],
-)
-def test_diagnose_prints_named_or_slowed_pods(
-    host: Host, sampled: list[Any], words: list[str], call: Any, names: list[str]
-) -> None:
-    found = json.loads(run(host, "diagnose", *words, "-o", "json").stdout)
-    assert sampled == [call]
-    assert [one["name"] for one in found["items"]] == names
-    assert (found["pods"], found["withBaseline"]) == (2 if "b" in words else 3, 2)
-    text = run(host, "diagnose", *words).stdout
-    assert [line.partition(":")[0] for line in text.splitlines() if not line.startswith("  ") and line] == names
-    assert ("\n\n" in text) == (len(names) > 1)
-
-
-def test_diagnose_without_slowed_pods_counts_them(
-    host: Host, sampled: list[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_Session, "diagnoses", lambda _, keys: [diagnosis(verdict="normal") for _ in keys])
-    assert run(host, "diagnose").stdout.startswith("no pod is slowed; 2 of 3 pods have a baseline; ")
-
-
-def test_experiment_is_part_of_the_diagnosis(host: Host, sampled: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    given: list[Any] = []
-
-    def experiment(context: Any, key: str, normal: Any, *, told: bool) -> list[Any]:
-        given.append((key, normal, told))
-        return [effect("bronze", 1.0, 0.8, 1.5, 1.0, -0.35, -0.4, -0.3)]
-
-    monkeypatch.setattr(diagnose, "_experiment", experiment)
-    done = run(host, "diagnose", "a", "--experiment")
-    assert "Experiment for a, in cycles:" in done.stdout
-    (item,) = json.loads(run(host, "diagnose", "a", "--experiment", "-o", "json").stdout)["items"]
-    assert [one["class"] for one in item["experiments"]] == ["bronze"]
-    assert given == [("a", {"perf": 2.0}, True), ("a", {"perf": 2.0}, False)]
-
-
-@pytest.mark.parametrize(
-    "pod, cgroups",
-    [
-        (SimpleNamespace(key="k", cgroup="/pod", living=[], classes=[""]), ["/pod"]),
-        (SimpleNamespace(key="k", cgroup="", living=[SimpleNamespace(cgroup="/c")], classes=[""]), ["/c"]),
-    ],
-)
-def test_experiment_measures_the_pods_cgroups(monkeypatch: pytest.MonkeyPatch, pod: Any, cgroups: list[str]) -> None:
-    given: list[Any] = []
-
-    def begin(_: Any, *all_: Any) -> Any:
-        given.extend(all_)
-        proofs = [SimpleNamespace(name="bronze"), SimpleNamespace(name="silver")]
-        trial = SimpleNamespace(evidence=SimpleNamespace(method="perf"), run=lambda: proofs)
-        return contextlib.nullcontext(trial)
-
-    monkeypatch.setattr(diagnose, "pod_of", always(pod))
-    monkeypatch.setattr(diagnose, "Experiment", begin)
-    monkeypatch.setattr(diagnose, "UNITS", {"perf": "cycles"})
-    monkeypatch.setattr(diagnose, "effect_of_class", lambda proof, unit, normal: (proof.name, unit, normal))
-    node: Any = None
-    found: list[Any] = [*diagnose._experiment(node, "k", {"perf": 2.0}, told=False)]
-    assert found == [
-        ("bronze", "cycles", 2.0),
-        ("silver", "cycles", 2.0),
-    ]
-    assert given[:3] == ["k", cgroups, [""]]
-    found = [*diagnose._experiment(node, "k", None, told=True)]
-    assert found[0] == ("bronze", "cycles", None)
 
 
 # rdt

@@ -17,9 +17,7 @@ from resctrl_hooks.core.install.tree import Tree
 from resctrl_hooks.core.install.units import COMPILE, EXEC, MOUNT, RECONCILE, TIMER, WAKE
 from resctrl_hooks.core.node.names import NODE_FEATURES
 from resctrl_hooks.core.node.nfd.features import FIRST as FIRST_FEATURES
-from resctrl_hooks.observe.service import GUARD
 
-NRI = "resctrl-hooks-nri.service"
 HOOKS = f"{VENDOR_HOOKS}/{HOOK_NAME}"
 FOLDER = CONFIG.rpartition("/")[0]
 Planned = Callable[..., Plan]
@@ -39,10 +37,6 @@ def units(found: Plan) -> set[str]:
     return {path.rpartition("/")[2] for path in paths(found, UNIT)}
 
 
-def has_history(found: Plan) -> bool:
-    return any(b"enabled: true" in file.data for file in found.files if file.path == CONFIG)
-
-
 ALWAYS = {MOUNT, COMPILE, RECONCILE, TIMER, WAKE}
 
 
@@ -57,23 +51,14 @@ def test_files_are_in_the_order_of_writing(planned: Planned) -> None:
     assert {file.mode for file in found.files} == {0o644}
 
 
-@pytest.mark.parametrize(
-    "runtime, options, yaml, more",
-    [
-        ("crio", {}, "", {EXEC}),
-        pytest.param("crio", {"chosen": ["nri"]}, "", {NRI}, marks=pytest.mark.houses("nri")),
-        pytest.param("containerd", {}, "", {NRI}, marks=pytest.mark.houses("nri")),
-        ("crio", {}, "monitoring: {exec: reconcile}\n", set()),
-        ("crio", {"history": True}, None, {EXEC, GUARD}),
-        ("crio", {}, "slowdown: {enabled: true}\n", {EXEC, GUARD}),
-    ],
-)
-def test_units_are_those_that_settings_and_runtime_need(
-    planned: Planned, tmp_path: Path, runtime: str, options: dict[str, bool], yaml: str | None, more: set[str]
-) -> None:
-    if yaml is not None:
-        given(tmp_path, CONFIG, yaml)
-    found = planned(runtime, **options)
+@pytest.mark.parametrize("yaml, more", [("", {EXEC}), ("monitoring: {exec: reconcile}\n", set())])
+def test_units_are_those_that_settings_need(planned: Planned, tmp_path: Path, yaml: str, more: set[str]) -> None:
+    given(tmp_path, CONFIG, yaml)
+    check_units(planned("crio"), more)
+
+
+def check_units(found: Plan, more: set[str]) -> None:
+    """Check that a plan has these units beside those of all nodes, and links that enable them."""
     assert units(found) == ALWAYS | more
     links = {path.rpartition("/")[2]: path for path in paths(found, LINK)}
     assert links.keys() == units(found) - {RECONCILE}
@@ -85,50 +70,6 @@ def test_units_are_those_that_settings_and_runtime_need(
 def test_installation_without_units_has_none(planned: Planned) -> None:
     found = planned("crio", with_units=False)
     assert (paths(found, UNIT), paths(found, LINK), found.notes) == ([], [], [])
-
-
-@pytest.mark.houses("nri")
-def test_installation_for_containerd_without_units_has_a_note(planned: Planned) -> None:
-    found = planned("containerd", with_units=False)
-    assert found.notes == [f"without units nothing starts the NRI plugin, which serves containerd: `{LAUNCH} nri` does"]
-    assert found.registrations == {"containerd": [HOOKS.replace(VENDOR_HOOKS, ADMIN_HOOKS)]}
-
-
-@pytest.mark.parametrize(
-    "runtimes, history, enabled",
-    [
-        (["crio"], None, False),
-        (["crio"], True, True),
-        (["podman"], None, True),
-        (["crio", "podman"], None, True),
-        (["podman"], False, False),
-    ],
-)
-def test_new_configuration_has_the_history_for_podman_or_by_option(
-    planned: Planned, runtimes: list[str], history: bool | None, enabled: bool
-) -> None:
-    found = planned(*runtimes, history=history)
-    assert (has_history(found), GUARD in units(found)) == (enabled, enabled)
-
-
-@pytest.mark.parametrize("history, noted", [(None, False), (False, False), (True, True)])
-def test_history_that_cannot_be_enabled_is_noted(
-    planned: Planned, tmp_path: Path, history: bool | None, noted: bool
-) -> None:
-    given(tmp_path, CONFIG, "history: {enabled: false}\n")
-    given(tmp_path, f"{FOLDER}/config.json", '{"format": 1}')
-    found = planned("podman", history=history)
-    note = f"the history is not enabled: set `history: {{enabled: true}}` in {CONFIG}, and install again"
-    assert found.notes == ([note] if noted else [])
-    assert paths(found, SETTINGS) == []
-
-
-def test_history_is_added_to_an_applied_configuration(planned: Planned, tmp_path: Path) -> None:
-    given(tmp_path, CONFIG, "namespaces: []\n")
-    given(tmp_path, f"{FOLDER}/config.json", '{"format": 1}')
-    found = planned("crio", history=True)
-    assert has_history(found)
-    assert (GUARD in units(found), found.notes) == (True, [])
 
 
 def test_mount_unit_is_left_out_where_the_host_mounts_resctrl(planned: Planned, tmp_path: Path) -> None:

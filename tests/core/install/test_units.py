@@ -10,11 +10,8 @@ from core.install.staged import CONFIG
 from resctrl_hooks.core.install.paths import BOOT_CODE, LAUNCH
 from resctrl_hooks.core.install.unit_files import RESIDENT, WANTED_BY, resident, units
 from resctrl_hooks.core.install.units import COMPILE, EXEC, MOUNT, RECONCILE, TIMER, WAKE
-from resctrl_hooks.core.node.host import descriptors
 from resctrl_hooks.core.node.settings import Settings
-from resctrl_hooks.observe.service import GUARD
 
-NRI = "resctrl-hooks-nri.service"
 Parsed = dict[str, dict[str, dict[str, str]]]
 
 
@@ -81,18 +78,6 @@ def test_exec_watcher_has_two_capabilities_and_the_hosts_network_namespace(
     assert service["ReadWritePaths"] == "-/run/resctrl-hooks -/sys/fs/resctrl"
 
 
-def test_sampling_process_may_count_cgroups_and_no_other_unit_may(ours: Parsed) -> None:
-    service = ours[GUARD]["Service"]
-    assert "CAP_PERFMON" in service["CapabilityBoundingSet"].split()
-    assert service["SystemCallFilter"].split() == ["@system-service", "perf_event_open"]
-    events, files = 6 * 4 * 384, 250 * 24 * 3
-    assert int(service["LimitNOFILE"]) >= events + files + descriptors.RESERVE, (
-        "six pods at a time with four events on 384 CPUs, and 250 groups with three counters in 24 domains"
-    )
-    others = [name for name, unit in ours.items() if "perf" in str(unit).lower() and name != GUARD]
-    assert others == []
-
-
 def test_paths_are_separate_words() -> None:
     made = units("/etc/my rh/config.yaml", state="/var/lib/r h/100%")
     writes = parsed(made[RECONCILE])["Service"]["ReadWritePaths"]
@@ -113,9 +98,6 @@ def test_units_and_runtimes_of_absent_houses_are_absent() -> None:
     assert done.stdout.split() == [EXEC, MOUNT, COMPILE, RECONCILE, EXEC, TIMER, WAKE, "crio", "podman"]
 
 
-@pytest.mark.houses("nri")
-def test_chosen_house_has_its_service_without_the_one_that_it_replaces() -> None:
-    settings = Settings({"history": {"enabled": True}})
-    assert resident(settings) == [GUARD, EXEC]
-    assert resident(settings, ["nri"]) == [GUARD, NRI]
+def test_exec_watcher_is_needed_unless_processes_stay_or_reconcile_moves_them() -> None:
+    assert resident(Settings()) == [EXEC]
     assert resident(Settings({"monitoring": {"exec": "leave"}})) == []

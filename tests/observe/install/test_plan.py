@@ -1,0 +1,64 @@
+"""The history in an installation's configuration, and the unit that it needs."""
+
+from pathlib import Path
+
+import pytest
+from core.install.staged import CONFIG, given
+from core.install.test_plan import FOLDER, Planned, check_units, paths, planned, units
+
+from resctrl_hooks.core.install.plan import Plan
+from resctrl_hooks.core.install.roles import SETTINGS
+from resctrl_hooks.core.install.units import EXEC
+from resctrl_hooks.observe.service import GUARD
+
+__all__ = ("planned",)
+
+
+def has_history(found: Plan) -> bool:
+    return any(b"enabled: true" in file.data for file in found.files if file.path == CONFIG)
+
+
+@pytest.mark.parametrize("options, yaml", [({"history": True}, None), ({}, "slowdown: {enabled: true}\n")])
+def test_history_and_judgement_of_pods_need_the_sampling_process(
+    planned: Planned, tmp_path: Path, options: dict[str, bool], yaml: str | None
+) -> None:
+    if yaml is not None:
+        given(tmp_path, CONFIG, yaml)
+    check_units(planned("crio", **options), {EXEC, GUARD})
+
+
+@pytest.mark.parametrize(
+    "runtimes, history, enabled",
+    [
+        (["crio"], None, False),
+        (["crio"], True, True),
+        (["podman"], None, True),
+        (["crio", "podman"], None, True),
+        (["podman"], False, False),
+    ],
+)
+def test_new_configuration_has_the_history_for_podman_or_by_option(
+    planned: Planned, runtimes: list[str], history: bool | None, enabled: bool
+) -> None:
+    found = planned(*runtimes, history=history)
+    assert (has_history(found), GUARD in units(found)) == (enabled, enabled)
+
+
+@pytest.mark.parametrize("history, noted", [(None, False), (False, False), (True, True)])
+def test_history_that_cannot_be_enabled_is_noted(
+    planned: Planned, tmp_path: Path, history: bool | None, noted: bool
+) -> None:
+    given(tmp_path, CONFIG, "history: {enabled: false}\n")
+    given(tmp_path, f"{FOLDER}/config.json", '{"format": 1}')
+    found = planned("podman", history=history)
+    note = f"the history is not enabled: set `history: {{enabled: true}}` in {CONFIG}, and install again"
+    assert found.notes == ([note] if noted else [])
+    assert paths(found, SETTINGS) == []
+
+
+def test_history_is_added_to_an_applied_configuration(planned: Planned, tmp_path: Path) -> None:
+    given(tmp_path, CONFIG, "namespaces: []\n")
+    given(tmp_path, f"{FOLDER}/config.json", '{"format": 1}')
+    found = planned("crio", history=True)
+    assert has_history(found)
+    assert (GUARD in units(found), found.notes) == (True, [])
