@@ -25,35 +25,6 @@ if TYPE_CHECKING:
     from .sources import Found
 
 
-class CounterRead:
-    """The result of one read of tracked keys.
-
-    Attributes:
-        when: the time, in seconds since the boot.
-        slots: the files of each group.
-        readings: by key.
-        groups: by source and key, the group's identity and each file's value, in the order of ``slots``.
-        listed: by class, the names of all of its groups; empty in a read of a few keys.
-        turns: by key, the seconds and bytes of each turn of time-sharing keys.
-        names: the names of the keys' own groups.
-        mount: the times of resctrl's folders (`mounts.witnesses`).
-
-    A group's class, and the name of another group than the key's own, follow from its source (`key_counts.class_of`).
-    """
-
-    __slots__ = ("groups", "listed", "mount", "names", "readings", "slots", "turns", "when")
-
-    def __init__(self, when: float, slots: "list[Slot]", listed: "dict[str, list[str]]", names: "Names") -> None:
-        self.when = when
-        self.names = names
-        self.mount: "list[str]" = []
-        self.slots = slots
-        self.listed = listed
-        self.readings: "dict[str, list[Reading]]" = {}
-        self.groups: "dict[tuple[str, str], tuple[str, list[Raw]]]" = {}
-        self.turns: "dict[str, list[tuple[float, float]]]" = {}
-
-
 def read_counters(
     monitor: "Counted",
     keys: "list[str] | None" = None,
@@ -61,7 +32,7 @@ def read_counters(
     by_class: bool = True,
     began: "float | None" = None,
     read_one: "Callable[[str, list[Slot]], tuple[str, list[Raw]]]" = read_group,
-) -> CounterRead:
+) -> "Scrape":
     """Read the counters of these keys, or of every tracked key, once.
 
     Args:
@@ -76,7 +47,7 @@ def read_counters(
         NotMountedError: resctrl is not mounted.
     """
     with monitor.ledger.lock_totals(LOCK, monitor.patience):
-        return _Scrape(monitor, read_one, began).run(keys, by_class=by_class)
+        return Scrape(monitor, read_one, began).run(keys, by_class=by_class)
 
 
 def turns(monitor: "Counted", key: str) -> "list[tuple[float, float]]":
@@ -94,8 +65,20 @@ def ended(monitor: "Counted", key: str) -> "dict[str, float]":
         return Carried(monitor).of(key).ended
 
 
-class _Scrape:
-    """Reader of some keys' raw counters that adds their carried counts."""
+class Scrape:
+    """One read of tracked keys, which adds to their carried counts.
+
+    Attributes:
+        when: the time, in seconds since the boot.
+        slots: the files of each group.
+        readings: by key.
+        found: by key, its groups; a group's class, and the name of another group than the key's own, follow from its
+            place (`key_counts.class_of`).
+        listed: by class, the names of all of its groups; empty in a read of a few keys.
+        turns: by key, the seconds and bytes of each turn of time-sharing keys.
+        names: the names of the keys' own groups.
+        mount: the times of resctrl's folders (`mounts.witnesses`).
+    """
 
     def __init__(
         self,
@@ -112,37 +95,34 @@ class _Scrape:
         self._carried.began = began
         self._carried.check_mount(self._resctrl.root)
         see(self._resctrl, self._carried, self._resctrl.root)
+        self.when, self.mount = self._carried.now, self._carried.mount
 
-    def run(self, keys: "list[str] | None", *, by_class: bool) -> CounterRead:
+    def run(self, keys: "list[str] | None", *, by_class: bool) -> "Scrape":
+        """Read these keys, or with None all; return itself."""
         # Listed before the records are read: a listed group of ours has its record already.
-        listed = {name: self._resctrl.groups(name) for name in self._classes} if keys is None else {}
-        self._names = Names(self._monitor)
+        self.listed = {name: self._resctrl.groups(name) for name in self._classes} if keys is None else {}
+        self.names = Names(self._monitor)
         tracked = set(self._monitor.ledger.keys())
         wanted = tracked if keys is None else tracked.intersection(keys)
-        found: "dict[str, Found]" = {key: {} for key in sorted(wanted)}
+        self.found: "dict[str, Found]" = {key: {} for key in sorted(wanted)}
         hidden: "set[str]" = set()  # keys with a group that cannot be looked at now
-        for place, key, folder in [*self._folders(wanted, listed), *self._of_runtimes(wanted, listed)]:
+        for place, key, folder in [*self._folders(wanted), *self._of_runtimes(wanted)]:
             if not self._carried.seen:  # a plain tree whose root has no counters
                 see(self._resctrl, self._carried, folder)
             try:
-                found[key][place] = self._read_one(folder, self._carried.slots)
+                self.found[key][place] = self._read_one(folder, self._carried.slots)
             except OSError as error:
                 if error.errno not in GONE:
                     hidden.add(key)
-        for key, groups in found.items():
+        for key, groups in self.found.items():
             self._carried.update(key, groups, hidden=key in hidden, look_again=self._look_again)
         self._carried.forget(tracked)
         self._carried.save_or_keep()
-        result = CounterRead(self._carried.now, self._carried.slots, listed, self._names)
-        result.mount = self._carried.mount
-        for key, groups in found.items():
-            readings = self._by_class(key, groups)
-            result.readings[key] = readings if by_class else summed(readings)
-            for source, group in groups.items():
-                result.groups[source, key] = group
-            if turns_of_key := self._carried.turns(key):
-                result.turns[key] = turns_of_key
-        return result
+        self.slots = self._carried.slots
+        by_key = {key: self._by_class(key, groups) for key, groups in self.found.items()}
+        self.readings = by_key if by_class else {key: summed(readings) for key, readings in by_key.items()}
+        self.turns = {key: turns for key in self.found if (turns := self._carried.turns(key))}
+        return self
 
     def _look_again(self, key: str, groups: "Found") -> bool:
         """Look for a key's groups again, some of which are missing: another program may have renamed them meanwhile.
@@ -153,7 +133,7 @@ class _Scrape:
         places: "dict[str, str]" = {}
         for rdt_class in reversed(["", *sorted(self._resctrl.classes())]):
             for name in names:
-                folder = self._resctrl.group_folder(rdt_class, name or self._names.of(key, rdt_class))
+                folder = self._resctrl.group_folder(rdt_class, name or self.names.of(key, rdt_class))
                 places[source_of(rdt_class, name) if name else rdt_class] = folder
         found, hidden = look_at(places, self._carried.slots, self._read_one)
         for place in found:
@@ -161,19 +141,19 @@ class _Scrape:
         groups.update(found)
         return not hidden
 
-    def _folders(self, wanted: "set[str]", listed: "dict[str, list[str]]") -> "list[tuple[str, str, str]]":
-        """Class, key and folder of each group that may be there: of those ``listed``, if any are."""
+    def _folders(self, wanted: "set[str]") -> "list[tuple[str, str, str]]":
+        """Class, key and folder of each group that may be there: of those that are listed, if any are."""
         folders = []
         for rdt_class in self._classes:
             base = self._resctrl.group_folder(rdt_class, "")
-            if listed:
-                names = self._names.found(rdt_class, listed[rdt_class], wanted)
+            if self.listed:
+                names = self.names.found(rdt_class, self.listed[rdt_class], wanted)
             else:
-                names = {key: self._names.of(key, rdt_class) for key in wanted}
+                names = {key: self.names.of(key, rdt_class) for key in wanted}
             folders += [(rdt_class, key, f"{base}{names[key]}") for key in sorted(names)]
         return folders
 
-    def _of_runtimes(self, wanted: "set[str]", listed: "dict[str, list[str]]") -> "list[tuple[str, str, str]]":
+    def _of_runtimes(self, wanted: "set[str]") -> "list[tuple[str, str, str]]":
         """Source, key and folder of each group that a runtime may have created for a container of a key.
 
         A known one is read until it is gone, also if its container is not recorded any more.
@@ -181,10 +161,10 @@ class _Scrape:
         ledger = self._monitor.ledger
         found = {source: key for key in wanted for source in self._carried.others(key)}
         if ledger.flagged(RUNTIMES):
-            members = [] if listed else [member for key in wanted for member in ledger.members(key)]
+            members = [] if self.listed else [member for key in wanted for member in ledger.members(key)]
             for rdt_class in self._classes:
-                own = {self._names.of(key, rdt_class) for key in wanted}
-                for name in set(listed.get(rdt_class, members)) - own:
+                own = {self.names.of(key, rdt_class) for key in wanted}
+                for name in set(self.listed.get(rdt_class, members)) - own:
                     key = ledger.key_of(name)
                     if key in wanted and (ledger.read_member(key, name) or {}).get("runtimeGroup"):
                         found.setdefault(source_of(rdt_class, name), key)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..log import LogCallable
-    from .counter_totals import CounterRead
+    from .counter_totals import Scrape
     from .counters import Reading
     from .open_files import OpenFiles
 
@@ -219,7 +219,7 @@ class Monitor:
 
         return read_counters(self, by_class=by_class).readings
 
-    def read_counters(self, files: "OpenFiles | None" = None) -> "CounterRead":
+    def read_counters(self, files: "OpenFiles | None" = None) -> "Scrape":
         """Read every tracked key once, by class, with each group's own values.
 
         Args:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ....core.node.context import Context
-    from ....core.node.resctrl.counter_totals import CounterRead
+    from ....core.node.resctrl.counter_totals import Scrape
     from ....core.node.resctrl.counters import Reading, Slot
     from ....core.node.resctrl.filesystem import Resctrl
 
@@ -146,12 +146,10 @@ def _read_node(context: "Context", files: "OpenFiles | None") -> Snapshot:
         return Snapshot(time.clock_gettime(time.CLOCK_BOOTTIME), {})
     resctrl.classes()  # first: without resctrl, create nothing
     counters = context.monitor.read_counters(files)
-    found = Snapshot(
-        counters.when, {slot.path: slot for slot in counters.slots}, counters.readings, turns=counters.turns
-    )
+    held = {key: {*map(class_of, groups)} for key, groups in counters.found.items() if groups}
+    slots = {slot.path: slot for slot in counters.slots}
+    found = Snapshot(counters.when, slots, counters.readings, held, turns=counters.turns)
     found.mount = counters.mount
-    for source, key in counters.groups:
-        found.held.setdefault(key, set()).add(class_of(source))
     reader = _Reader(resctrl, counters, read_group if files is None else files.read_group)
     assigned = Assignments(resctrl)
     assignable = assigned.enabled()
@@ -180,7 +178,7 @@ class _Reader:
     def __init__(
         self,
         resctrl: "Resctrl",
-        counters: "CounterRead",
+        counters: "Scrape",
         read: "Callable[[str, list[Slot]], tuple[str, list[Raw]]]",
     ) -> None:
         self._resctrl = resctrl
@@ -189,7 +187,8 @@ class _Reader:
         self._paths = [slot.path for slot in counters.slots]
         self._ours = {
             (class_of(source), group_of(source) or counters.names.of(key, source)): group
-            for (source, key), group in counters.groups.items()
+            for key, groups in counters.found.items()
+            for source, group in groups.items()
         }
 
     def groups(self, rdt_class: str, names: "Iterable[str]") -> "dict[str, tuple[str, Values] | None]":

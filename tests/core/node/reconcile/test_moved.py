@@ -219,8 +219,7 @@ def test_reader_with_another_prefix_finds_a_moved_group_before_its_first_read(no
     node.move("gold", "silver")
     node.configure(groupPrefix="rh-")
     found = read_counters(node.context().monitor)
-    assert ("silver", POD) in found.groups
-    assert found.groups["silver", POD][0] == node.pod_record()["identities"]["gold"].partition(" ")[0]
+    assert found.found[POD]["silver"][0] == node.pod_record()["identities"]["gold"].partition(" ")[0]
 
 
 def test_group_that_another_program_renames_gets_the_present_prefix(node: Node) -> None:
