@@ -21,8 +21,7 @@ from resctrl_hooks.observe.cluster.nodes import Node
 from resctrl_hooks.observe.cluster.tables import nodes_table, pods_table
 from resctrl_hooks.observe.cluster.usage import PodUsage
 from resctrl_hooks.observe.inventory.columns import COLUMNS, value_in
-from resctrl_hooks.observe.inventory.rates import Rates
-from resctrl_hooks.observe.inventory.usage import Line
+from resctrl_hooks.observe.inventory.rates import Line
 from resctrl_hooks.observe.inventory.usage_models import Usage
 
 RECORDED = Path(__file__).with_name("top.json")
@@ -36,8 +35,8 @@ _FONT = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 
 def _line(item: Usage) -> Line:
     counted = None if item.counted_percent is None else item.counted_percent / 100
-    rates = Rates({column.key: value_in(item, column) for column in COLUMNS}, counted)
-    return Line(item.kind, item.name, item.key, rates, item.namespace, item.pod, item.rdt_class)
+    values = {column.key: value_in(item, column) for column in COLUMNS}
+    return Line(item.kind, item.name, item.key, values, item.namespace, item.pod, item.rdt_class, counted=counted)
 
 
 def recorded() -> dict[str, Any]:

@@ -39,12 +39,12 @@ def test_sums_have_the_memory_only(group: tuple[MonitoredHost, Path]) -> None:
     now = take(host.context)
     now.when = before.when + 2.0  # two reads can be of the same millisecond
     lines = usage(before, now)
-    assert [line.rates.moved["mbm_total_bytes"] for line in lines if line.kind == "pod"] == [2000]
+    assert [line.moved["mbm_total_bytes"] for line in lines if line.kind == "pod"] == [2000]
     (whole,) = traffic_of(before, now, domains_of(host.context, now))
     assert (whole.domain, whole.estimated) == ((10,), False)
     assert whole.rate == pytest.approx(1000)
     of_cache = usage(before, now, domain="mon_L3_01")
-    assert [line.rates.moved["mbm_total_bytes"] for line in of_cache if line.kind == "pod"] == [2000]
+    assert [line.moved["mbm_total_bytes"] for line in of_cache if line.kind == "pod"] == [2000]
 
 
 def test_kubectl_has_the_memory_only(group: tuple[MonitoredHost, Path]) -> None:

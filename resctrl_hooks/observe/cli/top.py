@@ -19,8 +19,9 @@ from resctrl_hooks.observe.cli.class_lines import BY_CLASS, changed
 from resctrl_hooks.observe.cli.top_scene import Scene
 from resctrl_hooks.observe.cli.top_table import domain_line, head_line, memory_lines, power_lines, usage_table
 from resctrl_hooks.observe.inventory.columns import BY_KEY, COLUMNS, values_of
+from resctrl_hooks.observe.inventory.rates import Line
 from resctrl_hooks.observe.inventory.slowdown import SORT as SLOW
-from resctrl_hooks.observe.inventory.usage import GROUPINGS, Line, grouped, ordered
+from resctrl_hooks.observe.inventory.usage import GROUPINGS, grouped, ordered
 from resctrl_hooks.observe.inventory.usage_models import Usage
 from resctrl_hooks.observe.params import Bandwidth, at_option, domain_of, interval_option
 
@@ -153,20 +154,8 @@ def _print(scene: Scene, options: ListOptions, by: str) -> None:
 def _item(line: Line, scene: Scene) -> BaseModel:
     share = scene.share(line)
     shares = {one.share.field: None if share is None else round(share * 100, 3) for one in COLUMNS if one.share}
-    return Usage(
-        kind=line.kind,
-        name=line.name,
-        key=line.key,
-        namespace=line.namespace,
-        pod=line.pod,
-        rdt_class=line.rdt_class,
-        **values_of(line.rates.values),
-        **shares,
-        counted_percent=line.rates.counted_percent,
-        uncounted=line.uncounted,
-        partial=line.partial,
-        slowdown=line.slowdown,
-    )
+    fields = values_of(line.values) | shares
+    return Usage(**fields, **{name: getattr(line, name) for name in Usage.model_fields.keys() - fields.keys()})
 
 
 def _past(

@@ -12,8 +12,9 @@ from resctrl_hooks.observe.inventory.class_changes import ClassChanges
 from resctrl_hooks.observe.inventory.guard import lowered_values
 from resctrl_hooks.observe.inventory.memory_load import memory_usage
 from resctrl_hooks.observe.inventory.package_energy import PackagePower
+from resctrl_hooks.observe.inventory.rates import FOREIGN, Line
 from resctrl_hooks.observe.inventory.slowdown import ratios
-from resctrl_hooks.observe.inventory.usage import FOREIGN, Line, Users
+from resctrl_hooks.observe.inventory.usage import Users
 from resctrl_hooks.observe.node.guard.snapshots import domains_of
 from resctrl_hooks.observe.node.snapshot.snapshot import open_files, take
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from resctrl_hooks.core.inventory.models import Rmids
 from resctrl_hooks.observe.inventory.class_changes import ClassChange
 from resctrl_hooks.observe.inventory.columns import LLC, MBM
-from resctrl_hooks.observe.inventory.rates import Rates
-from resctrl_hooks.observe.inventory.usage import TOTAL, UNGROUPED, Line
+from resctrl_hooks.observe.inventory.rates import TOTAL, UNGROUPED, Line
 from resctrl_hooks.observe.inventory.usage_models import DomainUsage, MemoryUsage, PowerUsage
 
 
@@ -51,7 +50,7 @@ class Scene:
     @property
     def total(self) -> Line:
         """The node's total, or that of the selected domain."""
-        return self.node or next((line for line in self.lines if line.kind == TOTAL), Line(TOTAL, "", "", Rates()))
+        return self.node or next((line for line in self.lines if line.kind == TOTAL), Line(TOTAL))
 
     @property
     def uncounted(self) -> int:
@@ -61,9 +60,9 @@ class Scene:
     @property
     def most(self) -> float:
         """The largest bandwidth of a user, which is the full length of a bar."""
-        return max((line.rates[MBM] or 0.0 for line in self.lines if line.kind not in (TOTAL, UNGROUPED)), default=0.0)
+        return max((line[MBM] or 0.0 for line in self.lines if line.kind not in (TOTAL, UNGROUPED)), default=0.0)
 
     def share(self, line: Line) -> float | None:
         """Return the share of all L3 caches, from 0 to 1, that the pod of a line occupies."""
-        occupied = line.rates[LLC]
+        occupied = line[LLC]
         return None if not self.llc_bytes or occupied is None else occupied / self.llc_bytes

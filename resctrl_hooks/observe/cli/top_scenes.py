@@ -12,8 +12,8 @@ from resctrl_hooks.core.node.resctrl.layouts import L3
 from resctrl_hooks.observe.cli.top_scene import Scene
 from resctrl_hooks.observe.inventory.columns import LLC, MBM
 from resctrl_hooks.observe.inventory.package_energy import power_usage
-from resctrl_hooks.observe.inventory.rates import Rates
-from resctrl_hooks.observe.inventory.usage import USERS, Line, Users, total, usage, with_total
+from resctrl_hooks.observe.inventory.rates import Line
+from resctrl_hooks.observe.inventory.usage import USERS, Users, total, usage, with_total
 from resctrl_hooks.observe.inventory.usage_models import DomainUsage
 from resctrl_hooks.observe.node.snapshot.snapshot import Snapshot
 
@@ -79,7 +79,7 @@ class Scenes:
         lines = whole = usage(before, now, users)
         seconds = now.when - before.when
         places = [(one, total(whole, now, seconds, self._domains[one])) for one in sorted(self._domains)]
-        domains = [self._usage_of(*one, rates) for one, rates in places]
+        domains = [self._usage_of(*one, of) for one, of in places]
         if self.domain is not None:
             lines = usage(before, now, users, self._domains[self.domain])
         whole_node = lines[-1]
@@ -100,17 +100,17 @@ class Scenes:
     def _size_of(self, resource: str, domain: int) -> int | None:
         return self._sizes.get(domain) if resource == L3 else None
 
-    def _usage_of(self, resource: str, domain: int, rates: Rates) -> DomainUsage:
+    def _usage_of(self, resource: str, domain: int, whole: Line) -> DomainUsage:
         place = resource, domain
-        self._peaks[place] = max(self._peaks.get(place, 0.0), rates[MBM] or 0.0)
+        self._peaks[place] = max(self._peaks.get(place, 0.0), whole[MBM] or 0.0)
         # the first interval has no predecessor to compare with
         peak = self._capacity or (self._peaks[place] if self._made > 1 else None)
         return DomainUsage(
             domain=domain,
             resource=resource,
-            memory_bandwidth_bytes_per_second=rates[MBM],
+            memory_bandwidth_bytes_per_second=whole[MBM],
             peak_bytes_per_second=peak or None,
             peak_is=("configured" if self._capacity else "observed") if peak else None,
-            llc_occupancy_bytes=rates[LLC],
+            llc_occupancy_bytes=whole[LLC],
             llc_bytes=self._size_of(*place),
         )

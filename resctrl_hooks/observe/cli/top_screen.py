@@ -19,9 +19,10 @@ from resctrl_hooks.observe.cli.top_table import (
     usage_table,
 )
 from resctrl_hooks.observe.inventory.columns import COLUMNS, MBM
+from resctrl_hooks.observe.inventory.rates import Line
 from resctrl_hooks.observe.inventory.slowdown import HEADING, MEANING
 from resctrl_hooks.observe.inventory.slowdown import SORT as SLOW
-from resctrl_hooks.observe.inventory.usage import GROUPINGS, USERS, Line, grouped, ordered, with_total
+from resctrl_hooks.observe.inventory.usage import GROUPINGS, USERS, grouped, ordered, with_total
 
 SORT_KEYS = {**{column.press: column.key for column in COLUMNS}, "s": SLOW, "n": "name"}
 _LINES = {"up": -1, "k": -1, "down": 1, "j": 1, "home": -1_000_000, "end": 1_000_000}
@@ -97,7 +98,7 @@ class Screen:
         """Take a new sample; a paused screen shows it after the pause."""
         for by in GROUPINGS:
             for line in grouped(scene.lines, by):
-                self._history.setdefault(_id(by, line), deque(maxlen=_KEPT)).append(line.rates[MBM])
+                self._history.setdefault(_id(by, line), deque(maxlen=_KEPT)).append(line[MBM])
         if not self.paused:
             self._scene = scene
 

@@ -12,8 +12,9 @@ from resctrl_hooks.core.inventory.amounts import scaled
 from resctrl_hooks.core.inventory.coverage import MARK
 from resctrl_hooks.observe.cli.top_scene import Scene
 from resctrl_hooks.observe.inventory.columns import COLUMNS, LLC, MBM, POWER, Column
+from resctrl_hooks.observe.inventory.rates import POD, TOTAL, UNGROUPED, Line
 from resctrl_hooks.observe.inventory.slowdown import HEADING, as_text
-from resctrl_hooks.observe.inventory.usage import POD, TOTAL, UNGROUPED, USERS, Line
+from resctrl_hooks.observe.inventory.usage import USERS
 from resctrl_hooks.observe.inventory.usage_models import DomainUsage
 
 _UNKNOWN = "-"
@@ -47,7 +48,7 @@ def _share(line: Line, scene: Scene) -> str:
 def _bandwidth_bar(line: Line, scene: Scene) -> str:
     if line.kind == TOTAL:
         return " " * _BAR
-    total = line.rates[MBM]
+    total = line[MBM]
     return bar(None if total is None else total / scene.most if scene.most else 0.0, _BAR)
 
 
@@ -65,17 +66,17 @@ def _value(column: Column) -> Callable[[Line, Scene], str]:
     """Return the cells of a measured column; an estimated rate has a mark."""
 
     def cell(line: Line, scene: Scene) -> str:
-        value = line.rates[column]
-        mark = MARK if column.is_rate and line.rates.estimated and value is not None else ""
+        value = line[column]
+        mark = MARK if column.is_rate and line.estimated and value is not None else ""
         return f"{mark}{_cell(value, column.unit, binary=not column.is_rate)}"
 
     return cell
 
 
 def _counted(line: Line, scene: Scene) -> str:
-    if line.rates.counted is None:
+    if line.counted is None:
         return "0%" if line.kind == POD and line.uncounted == line.members else _UNKNOWN
-    return f"{line.rates.counted:.0%}"
+    return f"{line.counted:.0%}"
 
 
 def _slow(line: Line, scene: Scene) -> str:
@@ -103,8 +104,8 @@ def usage_table(
     scene: Scene, lines: Sequence[Line], *, by: str, sort: str, reverse: bool, width: int, pictures: bool, headers: bool
 ) -> Table:
     """Return the lines as a table of the columns that fit; ``pictures`` adds bars and sparklines."""
-    known = {one for one in COLUMNS if any(line.rates[one] is not None for line in scene.lines)}
-    estimated = any(line.rates.estimated or (line.uncounted and line.kind == POD) for line in scene.lines)
+    known = {one for one in COLUMNS if any(line[one] is not None for line in scene.lines)}
+    estimated = any(line.estimated or (line.uncounted and line.kind == POD) for line in scene.lines)
     judged = any(line.slowdown is not None for line in scene.lines)
     columns = [
         column
@@ -140,7 +141,7 @@ def usage_table(
 
 def head_line(scene: Scene, width: int) -> str:
     """Return host, time, and as many of the node's sums as fit."""
-    total = scene.total.rates
+    total = scene.total
     parts = [scene.past, scene.host] if scene.past else [scene.host, scene.time]
     if (rate := total[MBM]) is not None:
         parts.append(scaled(rate, MBM.unit))
@@ -243,12 +244,12 @@ def _line(text: str, width: int) -> Text:
 
 def _heat(line: Line, scene: Scene) -> str:
     """Return a pod's style by its share of all traffic."""
-    total, rate = scene.total.rates[MBM], line.rates[MBM]
+    total, rate = scene.total[MBM], line[MBM]
     if line.kind not in USERS or not total or rate is None:
         return ""
     return next((style for share, style in _HOT if rate >= share * total), "")
 
 
 def _counters(lines: Sequence[Line]) -> str:
-    known = [column for column in COLUMNS if any(line.rates[column] is not None for line in lines)]
+    known = [column for column in COLUMNS if any(line[column] is not None for line in lines)]
     return " ".join(column.name or column.key for column in known)

@@ -109,7 +109,7 @@ def _bandwidth_resource(series: Series) -> str:
 
 def _rate(parts: Sequence[Growth], interval: float) -> float | None:
     """Return the rate of a pod's counter in a domain, over the classes that counted it."""
-    return rate_of(Growth(total_of(one.moved for one in parts), together(parts, interval)), interval)
+    return rate_of((total_of(moved for moved, _ in parts), together(parts, interval)), interval)
 
 
 def grouped(found: Iterable[PodUsage], by: str) -> list[PodUsage]:
@@ -164,5 +164,5 @@ def _growth(
     """Return the increase of one series, and the seconds in which it was counted."""
     seconds = spent.get(domain, spent.get("", 0.0))
     if before is None and (not is_new or seconds > interval + _NEW):
-        return Growth(None, 0.0)  # counted before, by an unknown amount
-    return Growth(max(now - (before or 0.0), 0.0), max(min(seconds, interval), 0.0))
+        return None, 0.0  # counted before, by an unknown amount
+    return max(now - (before or 0.0), 0.0), max(min(seconds, interval), 0.0)

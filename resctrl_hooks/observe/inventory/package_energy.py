@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from resctrl_hooks.observe.node.snapshot.packages import POWERCAP, Packages
 
 from .columns import POWER
-from .usage import POD, TOTAL, Line
+from .rates import POD, TOTAL, Line
 from .usage_models import PowerUsage
 
 
@@ -30,7 +30,7 @@ def power_usage(packages: float | None, lines: Iterable[Line]) -> PowerUsage | N
     """Return how much of the packages' power the pods use; None without RAPL."""
     if packages is None:
         return None
-    counted = [(line.kind == POD, line.rates[POWER]) for line in lines if line.kind != TOTAL]
+    counted = [(line.kind == POD, line[POWER]) for line in lines if line.kind != TOTAL]
     known = [(is_pod, watts) for is_pod, watts in counted if watts is not None]
     pods = sum(watts for is_pod, watts in known if is_pod) if known else None
     return PowerUsage(

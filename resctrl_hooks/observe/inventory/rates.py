@@ -6,6 +6,7 @@ reassignment of its counter. If that part is unknown or less than half of the in
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from resctrl_hooks.core.node.resctrl.bandwidth import EVENTS
 from resctrl_hooks.core.node.resctrl.counters import AVAILABLE, CUMULATIVE
@@ -24,16 +25,37 @@ WHOLE = 0.98
 Amounts = dict[str, float | None]
 """By counter, over all domains; None if unknown, no entry if the counter does not exist."""
 
+POD, FOREIGN, UNGROUPED, TOTAL = "pod", "foreign", "ungrouped", "total"
+
 
 @dataclass(slots=True)
-class Rates:
-    """Hardware use, by `Column.key`; None or no entry: unknown.
+class Line:
+    """One user of cache, memory and energy, and its use in an interval.
 
-    ``counted`` is the part of the interval that was counted, None without a rate; ``moved`` is the counted amount, for
-    any part of the interval, and ``by_domain`` that of each counter in each domain.
+    Attributes:
+        kind: pod, foreign, ungrouped, or total: the sum of all lines above.
+        values: the use by `Column.key`; None or no entry: unknown.
+        rdt_class: empty for the root class, None if there are several.
+        members: the number of lines in the sum; ``uncounted``: how many pods of them have no bandwidth counter now.
+        partial: whether a pod's counters do not cover its whole life.
+        slowdown: None while unknown; of several pods the largest.
+        shares: a line for each class of a pod that is in several.
+        counted: the part of the interval that was counted; None without a rate.
+        moved: the counted amounts, for any part of the interval; ``by_domain``: that of each counter in each domain.
     """
 
+    kind: str = POD
+    name: str = ""
+    key: str = ""
     values: dict[str, float | None] = field(default_factory=dict)
+    namespace: str = ""
+    pod: str = ""
+    rdt_class: str | None = None
+    members: int = 1
+    partial: bool = False
+    uncounted: int = 0
+    slowdown: float | None = None
+    shares: list["Line"] = field(default_factory=list)
     counted: float | None = None
     moved: Amounts = field(default_factory=dict)
     by_domain: dict[tuple[str, str], float | None] = field(default_factory=dict)
@@ -53,8 +75,8 @@ class Rates:
         return None if self.counted is None else round(self.counted * 100, 1)
 
 
-def of_pod(before: Snapshot, now: Snapshot, key: str, rdt_class: str | None = None, domain: str = "") -> Rates:
-    """Return the rates of a pod between two snapshots; only of its tasks in a class, only in a domain, if given."""
+def of_pod(before: Snapshot, now: Snapshot, key: str, rdt_class: str | None = None, domain: str = "") -> Line:
+    """Return the use of a pod between two snapshots; only of its tasks in a class, only in a domain, if given."""
     gauges = [
         (reading.counter.name, reading.value if reading.state == AVAILABLE else None)
         for reading in of_class(now.pods[key], rdt_class)
@@ -62,13 +84,13 @@ def of_pod(before: Snapshot, now: Snapshot, key: str, rdt_class: str | None = No
     ]
     grown = growths(before, now, key, rdt_class)
     grown = {place: growth for place, growth in grown.items() if _belongs(*place, domain, now)}
-    return _rates(gauges, grown, now.when - before.when)
+    return _line(gauges, grown, now.when - before.when)
 
 
 def of_values(
     before: Values | None, now: Values, snapshot: Snapshot, seconds: float, *, is_new: bool, domain: str = ""
-) -> Rates:
-    """Return the rates of a foreign group, or of a class's ungrouped tasks, from their counter values.
+) -> Line:
+    """Return the use of a foreign group, or of a class's ungrouped tasks, from their counter values.
 
     Args:
         before: at the earlier snapshot; None if it did not exist.
@@ -92,8 +114,8 @@ def of_values(
         begin = 0 if before is None and is_new and slot.domain.resource != PERF else (before or {}).get(path)
         known = is_known(slot, value) and is_known(slot, begin)
         moved = max(_number(value) - _number(begin), 0) if known else None
-        grown[slot.counter.name, slot.domain.folder] = Growth(moved, 0.0 if before is None else seconds)
-    return _rates(gauges, grown, seconds)
+        grown[slot.counter.name, slot.domain.folder] = (moved, 0.0 if before is None else seconds)
+    return _line(gauges, grown, seconds)
 
 
 def _belongs(counter: str, folder: str, domain: str, snapshot: Snapshot) -> bool:
@@ -103,9 +125,9 @@ def _belongs(counter: str, folder: str, domain: str, snapshot: Snapshot) -> bool
     return counter not in EVENTS or is_of(snapshot.bandwidth, folder)
 
 
-def _rates(gauges: list[tuple[str, float | None]], grown: dict[tuple[str, str], Growth], interval: float) -> Rates:
-    """Return the rates from the values of gauges, and from the increases of counters by domain."""
-    found = Rates(by_domain={place: growth.moved for place, growth in grown.items()})
+def _line(gauges: list[tuple[str, float | None]], grown: dict[tuple[str, str], Growth], interval: float) -> Line:
+    """Return the use from the values of gauges, and from the increases of counters by domain."""
+    found = Line(by_domain={place: moved for place, (moved, _) in grown.items()})
     for column in GAUGES:
         parts = [value for name, value in gauges if name == column.counter]
         found.values[column.key] = total_of(parts) if parts else None
@@ -114,30 +136,30 @@ def _rates(gauges: list[tuple[str, float | None]], grown: dict[tuple[str, str], 
         domains = [growth for (name, _), growth in grown.items() if name == column.counter]
         if not domains:
             continue
-        found.moved[column.counter] = total_of(growth.moved for growth in domains)
+        found.moved[column.counter] = total_of(moved for moved, _ in domains)
         rates = [rate_of(growth, interval) for growth in domains]
         found.values[column.key] = total_of(rates)
-        shares += [growth.seconds / interval for growth, rate in zip(domains, rates, strict=True) if rate is not None]
+        shares += [seconds / interval for (_, seconds), rate in zip(domains, rates, strict=True) if rate is not None]
     if shares and _has_rate(found):
         found.counted = 1.0 if min(shares) >= WHOLE else min(shares)
     return found
 
 
-def of_foreign(before: Snapshot, now: Snapshot, rdt_class: str, name: str, domain: str = "") -> Rates:
-    """Return the rates of a foreign group by its name as text; without any if it does not exist."""
+def of_foreign(before: Snapshot, now: Snapshot, rdt_class: str, name: str, domain: str = "") -> Line:
+    """Return the use of a foreign group by its name as text; nothing if it does not exist."""
     counts, earlier = now.foreign.get((rdt_class, name)), before.foreign.get((rdt_class, name))
     if counts is None:
-        return Rates()
+        return Line()
     values = earlier.values if earlier is not None and earlier.identity == counts.identity else None
     return of_values(values, counts.values, now, now.when - before.when, is_new=True, domain=domain)
 
 
 def pod_rates(before: Snapshot, now: Snapshot, key: str, memory: Sequence[PodMemory] = ()) -> PodRates:
     """Return the rates of a pod as reports have them."""
-    return reported(of_pod(before, now, key) if key in now.pods else Rates(), before, now, memory)
+    return reported(of_pod(before, now, key) if key in now.pods else Line(), before, now, memory)
 
 
-def reported(found: Rates, before: Snapshot, now: Snapshot, memory: Sequence[PodMemory] = ()) -> PodRates:
+def reported(found: Line, before: Snapshot, now: Snapshot, memory: Sequence[PodMemory] = ()) -> PodRates:
     """Return the rates between two snapshots as reports have them."""
     return PodRates(
         seconds=round(now.when - before.when, 3),
@@ -149,14 +171,13 @@ def reported(found: Rates, before: Snapshot, now: Snapshot, memory: Sequence[Pod
 
 def rate_of(growth: Growth, interval: float) -> float | None:
     """Return amount by seconds; None if they cover less than half of the interval."""
-    if growth.moved is None or interval <= 0 or growth.seconds < LEAST_SHARE * interval:
-        return None
-    return growth.moved / growth.seconds
+    moved, seconds = growth
+    return None if moved is None or interval <= 0 or seconds < LEAST_SHARE * interval else moved / seconds
 
 
-def added(parts: Sequence[Rates]) -> Rates:
-    """Return the sum; None if a part is unknown."""
-    found = Rates()
+def added(parts: Sequence[Line], kind: str = POD, name: str = "", **more: Any) -> Line:
+    """Return the sum; None if a part is unknown. ``more`` are other fields of it."""
+    found = Line(kind, name, members=len(parts), uncounted=sum(part.uncounted for part in parts), **more)
     for column in COLUMNS:
         found.values[column.key] = total_of(part[column] for part in parts) if parts else None
         if any(column.counter in part.moved for part in parts):
@@ -168,8 +189,8 @@ def added(parts: Sequence[Rates]) -> Rates:
     return found
 
 
-def _has_rate(rates: Rates) -> bool:
-    return any(rates[column] is not None for column in RATES)
+def _has_rate(line: Line) -> bool:
+    return any(line[column] is not None for column in RATES)
 
 
 def _number(value: float | str | None) -> float:

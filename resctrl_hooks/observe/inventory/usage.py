@@ -1,7 +1,7 @@
 """Use between two snapshots: a line per pod, per foreign group, for ungrouped tasks, and the total."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from resctrl_hooks.core.inventory.amounts import displayed
 from resctrl_hooks.core.inventory.base import group_name
@@ -13,41 +13,15 @@ from resctrl_hooks.observe.node.snapshot.growth import of_class, total_of
 from resctrl_hooks.observe.node.snapshot.snapshot import Snapshot
 
 from .columns import BY_KEY, GAUGES, MBM, RATES
-from .rates import Rates, added, of_foreign, of_pod, of_values
+from .rates import FOREIGN, POD, TOTAL, UNGROUPED, Line, added, of_foreign, of_pod, of_values
 from .slowdown import SORT as SLOW
 from .slowdown import as_displayed
 
-POD, FOREIGN, UNGROUPED, TOTAL = "pod", "foreign", "ungrouped", "total"
 USERS = (POD, FOREIGN)
 """The kinds of lines that have a user of their own."""
 FOREIGN_GROUPS = "(foreign groups)"
 _NO_GROUP = "(no group)"
 _NO_NAMESPACE = "(no namespace)"
-
-
-@dataclass(slots=True)
-class Line:
-    """One user of cache, memory and energy. ``kind`` is pod, foreign, ungrouped, or total: the sum of all lines above.
-
-    ``rdt_class`` is empty for the root class, None if there are several. ``members`` is the number of pods in the sum,
-    ``uncounted`` how many of them have no bandwidth counter now. ``partial`` marks a pod whose counters do not cover
-    its whole life. ``slowdown`` is None while unknown; of several pods the largest. ``shares`` has a line for each
-    class of a pod that is in several.
-    """
-
-    kind: str
-    name: str
-    key: str
-    rates: Rates
-    namespace: str = ""
-    pod: str = ""
-    rdt_class: str | None = None
-    members: int = 1
-    partial: bool = False
-    uncounted: int = 0
-    slowdown: float | None = None
-    shares: list["Line"] = field(default_factory=list)
-
 
 GROUPINGS: dict[str, Callable[[Line], str]] = {
     "pod": lambda line: line.name,
@@ -71,19 +45,18 @@ class Users:
         """Return the displayed name of a key that was learnt."""
         return self._names.of(key).whole
 
-    def line(self, key: str, used: Rates, readings: list[Reading]) -> Line:
+    def line(self, key: str, used: Line, readings: list[Reading]) -> Line:
         """Return the line of a pod."""
         name = self._names.of(key)
         record = self._context.ledger.read_pod(key) or {}
         groups = record.get("groups") or {}
-        return Line(
-            POD,
-            name.whole,
-            key,
+        return replace(
             used,
-            name.namespace,
-            name.pod,
-            next(iter(groups)) if len(groups) == 1 else None,
+            name=name.whole,
+            key=key,
+            namespace=name.namespace,
+            pod=name.pod,
+            rdt_class=next(iter(groups)) if len(groups) == 1 else None,
             partial=any(is_partial(reading, record) for reading in readings),
             uncounted=int(is_uncounted(readings)),
         )
@@ -105,44 +78,41 @@ def usage(before: Snapshot, now: Snapshot, users: Users | None = None, domain: s
         users.learn(now.pods)
     lines = [_pod(before, now, key, users, domain) for key in now.pods]
     for rdt_class, name in now.foreign:
-        rates = of_foreign(before, now, rdt_class, name, domain)
-        lines.append(Line(FOREIGN, group_name(rdt_class, name), "", rates))
+        found = of_foreign(before, now, rdt_class, name, domain)
+        lines.append(replace(found, kind=FOREIGN, name=group_name(rdt_class, name)))
     ungrouped = []
-    for rdt_class, found in now.classes.items():
+    for rdt_class, of in now.classes.items():
         was = before.classes.get(rdt_class)
-        values = was.ungrouped if was is not None and was.identity == found.identity else None
-        ungrouped.append(of_values(values, found.ungrouped, now, seconds, is_new=False, domain=domain))
-    lines.append(Line(UNGROUPED, "(ungrouped)", "", added(ungrouped)))
-    rates = total(lines, now, seconds, domain)
-    return [*lines, Line(TOTAL, "TOTAL", "", rates, members=len(lines), uncounted=_uncounted(lines))]
+        values = was.ungrouped if was is not None and was.identity == of.identity else None
+        ungrouped.append(of_values(values, of.ungrouped, now, seconds, is_new=False, domain=domain))
+    lines.append(added(ungrouped, UNGROUPED, "(ungrouped)"))
+    return [*lines, total(lines, now, seconds, domain)]
 
 
 def _pod(before: Snapshot, now: Snapshot, key: str, users: Users | None, domain: str) -> Line:
     """Return the line of a pod, with its share of each class that it has or had a group in."""
     readings = [one for one in now.pods[key] if not domain or one.domain.folder.partition("/")[0] == domain]
-    rates = of_pod(before, now, key, domain=domain)
-    line = users.line(key, rates, readings) if users else Line(POD, key, key, rates)
+
+    def used(rdt_class: str | None = None) -> Line:
+        found = of_pod(before, now, key, rdt_class, domain)
+        return users.line(key, found, readings) if users else replace(found, name=key, key=key)
+
+    line = used()
     classes = sorted(before.held.get(key, set()) | now.held.get(key, set()))
     if len(classes) == 1:
         line.rdt_class = classes[0]
     elif classes:
         line.rdt_class = None
         line.shares = [
-            replace(
-                line,
-                rdt_class=one,
-                rates=of_pod(before, now, key, one, domain),
-                uncounted=int(is_uncounted(of_class(readings, one))),
-            )
-            for one in classes
+            replace(used(one), rdt_class=one, uncounted=int(is_uncounted(of_class(readings, one)))) for one in classes
         ]
     return line
 
 
-def total(lines: list[Line], now: Snapshot, seconds: float, domain: str = "") -> Rates:
+def total(lines: list[Line], now: Snapshot, seconds: float, domain: str = "") -> Line:
     """Return the total of the node, or of one domain, from the lines of all users; None if any part is unknown."""
     sums: dict[str, float | None] = {}
-    parts = [one.rates for one in lines if one.kind != TOTAL]
+    parts = [one for one in lines if one.kind != TOTAL]
     for column in RATES:
         place = column.counter, domain
         moved = [one.by_domain[place] for one in parts if place in one.by_domain]
@@ -159,18 +129,13 @@ def total(lines: list[Line], now: Snapshot, seconds: float, domain: str = "") ->
             if path in slots and slots[path].domain.node is None and domain in ("", slots[path].domain.folder)
         ]
         sums[column.key] = total_of(values) if values else None
-    return Rates(sums)
+    return Line(TOTAL, "TOTAL", "", sums, members=len(parts), uncounted=sum(one.uncounted for one in parts))
 
 
 def with_total(lines: list[Line]) -> list[Line]:
     """Return the lines followed by their sum: a total is that of the lines above it."""
     users = [line for line in lines if line.kind != TOTAL]
-    rates = added([line.rates for line in users])
-    return [*users, Line(TOTAL, "TOTAL", "", rates, members=len(users), uncounted=_uncounted(users))]
-
-
-def _uncounted(lines: list[Line]) -> int:
-    return sum(line.uncounted for line in lines)
+    return [*users, added(users, TOTAL, "TOTAL")]
 
 
 def grouped(lines: list[Line], by: str) -> list[Line]:
@@ -187,21 +152,18 @@ def grouped(lines: list[Line], by: str) -> list[Line]:
             for one in (by == "class" and line.shares) or [line]:
                 parts.setdefault(GROUPINGS[by](one), []).append(one)
     sums = [
-        Line(
+        added(
+            of,
             POD,
             name,
-            name,
-            added([line.rates for line in of]),
+            key=name,
             namespace="" if by == "class" else of[0].namespace,
-            members=len(of),
-            uncounted=_uncounted(of),
             slowdown=max((line.slowdown for line in of if line.slowdown is not None), default=None),
         )
         for name, of in parts.items()
     ]
     if foreign:
-        rates = added([line.rates for line in foreign])
-        sums.append(Line(FOREIGN, FOREIGN_GROUPS, "", rates, members=len(foreign)))
+        sums.append(added(foreign, FOREIGN, FOREIGN_GROUPS))
     return [*sums, *(line for line in lines if line.kind not in USERS)]
 
 
@@ -217,7 +179,7 @@ def ordered(lines: list[Line], sort: str, *, reverse: bool = False, exact: bool 
         return [*(users[::-1] if reverse else users), *rest]
 
     def value(line: Line) -> float:
-        known = line.slowdown if sort == SLOW else line.rates[BY_KEY[sort]]
+        known = line.slowdown if sort == SLOW else line[BY_KEY[sort]]
         if known is None:
             return -1.0
         if exact:

@@ -1,6 +1,7 @@
 """Stored samples as snapshots, so that the past is shown by the same code as the present."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import cache
 from typing import Final
 
@@ -18,9 +19,8 @@ from resctrl_hooks.core.node.resctrl.counters import (
     counter_named,
     domain_named,
 )
-from resctrl_hooks.observe.inventory.rates import Rates
-from resctrl_hooks.observe.inventory.usage import POD as POD_LINE
-from resctrl_hooks.observe.inventory.usage import Line, Users, is_uncounted
+from resctrl_hooks.observe.inventory.rates import Line
+from resctrl_hooks.observe.inventory.usage import Users, is_uncounted
 from resctrl_hooks.observe.node.history.rows import (
     CAPACITY,
     COUNTED,
@@ -156,21 +156,20 @@ class PastUsers(Users):
         """Look up the names that the sample does not have."""
         self._names.learn(key for key in keys if self._rows[key].get("pod") == short_id(key))
 
-    def line(self, key: str, used: Rates, readings: list[Reading]) -> Line:
+    def line(self, key: str, used: Line, readings: list[Reading]) -> Line:
         """Return the line of a pod. Whether its counters cover its whole life is not stored."""
         row = self._rows[key]
         name = PodName(*(str(row.get(label) or "") for label in ("namespace", "pod", "container")))
         if name.pod == short_id(key):
             name = self._names.of(key)
         rdt_class = row.get("rdt_class")
-        return Line(
-            POD_LINE,
-            name.whole,
-            key,
+        return replace(
             used,
-            name.namespace,
-            name.pod,
-            None if rdt_class is None else str(rdt_class),
+            name=name.whole,
+            key=key,
+            namespace=name.namespace,
+            pod=name.pod,
+            rdt_class=None if rdt_class is None else str(rdt_class),
             uncounted=int(is_uncounted(readings)),
             slowdown=float(ratio) if (ratio := self._ratios.get(key)) is not None else None,
         )

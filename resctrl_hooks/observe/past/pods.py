@@ -10,7 +10,7 @@ from resctrl_hooks.core.inventory.pod_names import PodNames
 from resctrl_hooks.core.node.container.names import short_id
 from resctrl_hooks.core.node.resctrl.counters import CUMULATIVE, Reading
 from resctrl_hooks.observe.inventory.pod_rates import PodRates
-from resctrl_hooks.observe.inventory.rates import Rates, of_foreign, pod_rates, reported
+from resctrl_hooks.observe.inventory.rates import Line, of_foreign, pod_rates, reported
 from resctrl_hooks.observe.node.history.rows import POD, SLOWED, Row
 from resctrl_hooks.observe.node.snapshot.snapshot import Snapshot
 
@@ -61,7 +61,7 @@ def pods_at(found: Found, names: PodNames) -> list[PastPod]:
     before, now = pair_of(found.before, found.sample)
     users = PastUsers(found.sample, names)
     users.learn(now.pods)
-    lines = {key: users.line(key, Rates(), readings) for key, readings in now.pods.items()}
+    lines = {key: users.line(key, Line(), readings) for key, readings in now.pods.items()}
     judged = {str(row["key"]): row for row in found.sample.rows if row["kind"] == SLOWED}
     rows = {(str(row["key"]), str(row["domain"])): row for row in found.sample.rows if row["kind"] == POD}
     pods = []

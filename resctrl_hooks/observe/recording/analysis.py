@@ -26,7 +26,6 @@ from resctrl_hooks.observe.node.history.rows import (
     column_of,
     counted_column,
 )
-from resctrl_hooks.observe.node.snapshot.growth import Growth
 
 OTHERS: Final = "all others"
 
@@ -232,7 +231,7 @@ def points_of(rows: Sequence[tuple[float, Row]], measure: Measure) -> Points:
         if before is None or value is None or when <= earlier or float(value) < float(before):
             continue
         seconds = _counted(old, new, measure.seconds, when - earlier)
-        rate = rate_of(Growth(float(value) - float(before), seconds), when - earlier)
+        rate = rate_of((float(value) - float(before), seconds), when - earlier)
         if rate is not None:
             found[when] = rate
     return found

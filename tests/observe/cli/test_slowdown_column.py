@@ -11,8 +11,8 @@ from hosts.monitored import KEYS, MonitoredHost, plain_host
 
 from resctrl_hooks.core.node.names import SLOWDOWN_STATUS
 from resctrl_hooks.observe.cli.top_screen import SORT_KEYS
-from resctrl_hooks.observe.inventory.rates import Rates
-from resctrl_hooks.observe.inventory.usage import POD, Line, grouped, ordered
+from resctrl_hooks.observe.inventory.rates import POD, Line
+from resctrl_hooks.observe.inventory.usage import grouped, ordered
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_show_has_a_line(host: MonitoredHost) -> None:
 
 def test_group_of_pods_has_its_largest_ratio_and_sorts_by_it() -> None:
     lines = [
-        Line(POD, f"{namespace}/{number}", f"{number}", Rates({}), namespace, slowdown=ratio)
+        Line(POD, f"{namespace}/{number}", f"{number}", {}, namespace, slowdown=ratio)
         for number, (namespace, ratio) in enumerate([("a", None), ("b", 1.2), ("c", 1.1), ("b", 1.9)])
     ]
     found = ordered(grouped(lines, "namespace"), "slow")

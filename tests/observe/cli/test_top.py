@@ -23,8 +23,8 @@ from hosts.monitored import KEYS, MonitoredHost, monitored_host, plain_host, rep
 
 from resctrl_hooks.lab.simulation import mounted
 from resctrl_hooks.lab.simulation.machine import BYTES_PER_SECOND, LOCAL_SHARE, WATTS_PER_TASK
-from resctrl_hooks.observe.inventory.rates import Rates
-from resctrl_hooks.observe.inventory.usage import Line, grouped, ordered
+from resctrl_hooks.observe.inventory.rates import Line
+from resctrl_hooks.observe.inventory.usage import grouped, ordered
 
 HOUSES = ("lab",)
 TOLERANCE = 0.25  # a busy machine samples a little late
@@ -82,23 +82,23 @@ def test_class_line_has_its_own_tasks_and_foreign_groups_have_lines(host: Monito
 @pytest.mark.parametrize("by", ["namespace", "class"])
 def test_foreign_groups_are_one_line_in_totals(by: str) -> None:
     lines = [
-        Line("pod", "a", KEYS[0], Rates({"mbm": 1.0})),
-        Line("foreign", "mon_groups/one", "", Rates({"mbm": 9.0})),
-        Line("foreign", "gold/mon_groups/two", "", Rates({"mbm": 2.0})),
-        Line("total", "TOTAL", "", Rates({"mbm": 12.0})),
+        Line("pod", "a", KEYS[0], {"mbm": 1.0}),
+        Line("foreign", "mon_groups/one", "", {"mbm": 9.0}),
+        Line("foreign", "gold/mon_groups/two", "", {"mbm": 2.0}),
+        Line("total", "TOTAL", "", {"mbm": 12.0}),
     ]
-    found = {line.name: line.rates.values["mbm"] for line in grouped(lines, by) if line.kind != "pod"}
+    found = {line.name: line.values["mbm"] for line in grouped(lines, by) if line.kind != "pod"}
     assert found == {"(foreign groups)": 11.0, "TOTAL": 12.0}
     assert grouped(lines, "pod") == lines
 
 
 def test_lines_are_sorted_with_total_last() -> None:
     lines = [
-        Line("pod", "a", KEYS[0], Rates({"mbm": 1.0})),
-        Line("pod", "b", KEYS[1], Rates({"mbm": None})),
-        Line("foreign", "c", "", Rates({"mbm": 9.0})),
-        Line("ungrouped", "rest", "", Rates({"mbm": 5.0})),
-        Line("total", "TOTAL", "", Rates({"mbm": 15.0})),
+        Line("pod", "a", KEYS[0], {"mbm": 1.0}),
+        Line("pod", "b", KEYS[1], {"mbm": None}),
+        Line("foreign", "c", "", {"mbm": 9.0}),
+        Line("ungrouped", "rest", "", {"mbm": 5.0}),
+        Line("total", "TOTAL", "", {"mbm": 15.0}),
     ]
     assert [line.name for line in ordered(lines, "mbm")] == ["c", "a", "b", "rest", "TOTAL"]
     assert [line.name for line in ordered(lines, "mbm", reverse=True)] == ["b", "a", "c", "rest", "TOTAL"]

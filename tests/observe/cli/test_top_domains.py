@@ -13,8 +13,7 @@ from rich.console import Console
 
 from resctrl_hooks.observe.cli.top_scene import Scene
 from resctrl_hooks.observe.cli.top_table import usage_table
-from resctrl_hooks.observe.inventory.rates import Rates
-from resctrl_hooks.observe.inventory.usage import Line
+from resctrl_hooks.observe.inventory.rates import Line
 from resctrl_hooks.observe.inventory.usage_models import DomainUsage
 
 SIZE = 1200
@@ -69,7 +68,7 @@ def test_impossible_cache_or_capacity_is_wrong_use(host: MonitoredHost, words: l
 
 def scene() -> Scene:
     rates = {"loud": 60.0, "middle": 25.0, "quiet": 15.0}
-    lines = [Line("pod", name, name, Rates({"llc": 1.0, "mbm": rate})) for name, rate in rates.items()]
+    lines = [Line("pod", name, name, {"llc": 1.0, "mbm": rate}) for name, rate in rates.items()]
     domains = [
         DomainUsage(
             domain=number,
@@ -83,7 +82,7 @@ def scene() -> Scene:
     return Scene(
         "n",
         "0",
-        [*lines, Line("total", "TOTAL", "", Rates({"llc": 3.0, "mbm": 100.0}))],
+        [*lines, Line("total", "TOTAL", "", {"llc": 3.0, "mbm": 100.0})],
         100,
         domains=domains,
         domain=("L3", 1),

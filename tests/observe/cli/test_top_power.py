@@ -12,7 +12,7 @@ from resctrl_hooks.lab.simulation import mounted
 from resctrl_hooks.observe.cli.top_scene import Scene
 from resctrl_hooks.observe.cli.top_table import power_lines
 from resctrl_hooks.observe.inventory.package_energy import PackagePower, power_usage
-from resctrl_hooks.observe.inventory.usage import POD, TOTAL
+from resctrl_hooks.observe.inventory.rates import POD, TOTAL
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,8 +11,7 @@ from resctrl_hooks.core.cli.keyboard import first_key
 from resctrl_hooks.core.inventory.models import Rmids
 from resctrl_hooks.observe.cli.top_scene import Scene
 from resctrl_hooks.observe.cli.top_screen import Screen
-from resctrl_hooks.observe.inventory.rates import Rates, added
-from resctrl_hooks.observe.inventory.usage import Line
+from resctrl_hooks.observe.inventory.rates import Line, added
 
 MB, MIB = 1e6, 1 << 20
 PODS = (
@@ -25,10 +24,10 @@ PODS = (
 )
 
 
-def used(amount: float | None) -> Rates:
+def used(amount: float | None) -> dict[str, float | None]:
     if amount is None:
-        return Rates()
-    return Rates({"llc": amount * MIB, "mbm": amount * 100 * MB, "local": amount * 75 * MB, "watts": amount * 4})
+        return {}
+    return {"llc": amount * MIB, "mbm": amount * 100 * MB, "local": amount * 75 * MB, "watts": amount * 4}
 
 
 def scene(**amounts: float | None) -> Scene:
@@ -37,7 +36,7 @@ def scene(**amounts: float | None) -> Scene:
         for namespace, pod, rdt_class, amount in PODS
     ]
     lines += [Line("foreign", "mon_groups/somebody", "", used(0.2)), Line("ungrouped", "(ungrouped)", "", used(0.7))]
-    lines.append(Line("total", "TOTAL", "", added([line.rates for line in lines])))
+    lines.append(added(lines, "total", "TOTAL"))
     return Scene("worker-3", "01:48:06", lines, 32 * MIB, Rmids(total=64, used=9), 1)
 
 

@@ -18,8 +18,7 @@ from resctrl_hooks.observe.cli.top import _item
 from resctrl_hooks.observe.cli.top_scene import Scene
 from resctrl_hooks.observe.cli.top_scenes import Scenes
 from resctrl_hooks.observe.cli.top_table import domain_line, head_line, memory_lines, power_lines, usage_table
-from resctrl_hooks.observe.inventory.rates import Rates
-from resctrl_hooks.observe.inventory.usage import FOREIGN, POD, TOTAL, UNGROUPED, Line
+from resctrl_hooks.observe.inventory.rates import FOREIGN, POD, TOTAL, UNGROUPED, Line
 from resctrl_hooks.observe.inventory.usage_models import DomainUsage, MemoryShare, MemoryUsage, PowerUsage
 from resctrl_hooks.observe.node.snapshot.snapshot import ClassCounts, Snapshot
 from resctrl_hooks.observe.params import Bandwidth
@@ -28,7 +27,7 @@ NAMES = ("llc", "mbm", "local", "watts")
 
 
 def line(kind: str, name: str, *values: float | None, counted: float | None = None, **more: Any) -> Line:
-    return Line(kind, name, name, Rates(dict(zip(NAMES, values, strict=False)), counted), **more)
+    return Line(kind, name, name, dict(zip(NAMES, values, strict=False)), counted=counted, **more)
 
 
 def rows(scene: Scene, width: int = 200, **more: Any) -> list[str]:
@@ -241,9 +240,7 @@ def test_selected_cache_is_one_after_the_other() -> None:
     seen = []
     for _ in range(4):
         scene = made.between(snapshot(0, 0, 0), snapshot(2, 8, 6), users, 9.0)
-        seen.append(
-            (made.domain, scene.domain, scene.llc_bytes, scene.lines[-1].rates.values["mbm"], bool(scene.power))
-        )
+        seen.append((made.domain, scene.domain, scene.llc_bytes, scene.lines[-1].values["mbm"], bool(scene.power)))
         made.turn_domain()
     assert seen == [
         (None, None, 300, 7, True),
@@ -300,9 +297,9 @@ def test_lines_of_the_present_are_selected_once(
     made: Any = top_samples.LiveSamples.__new__(top_samples.LiveSamples)
     made._context, made._options, made._wanted = None, ListOptions(**options), {}
     made._keys = {*made._options.pods}
-    lines = [Line(POD, key, key, Rates(), "shop" if key != "c" else "other") for key in "abc"]
+    lines = [Line(POD, key, key, {}, "shop" if key != "c" else "other") for key in "abc"]
     for _ in range(2):
         assert [line.key for line in lines if made._is_wanted(line)] == [*wanted]
     assert asked == ([*"abc"] if "selector" in options else [])
     if "selector" in options:
-        assert not made._is_wanted(Line(POD, "gone", "gone", Rates(), "shop"))
+        assert not made._is_wanted(Line(POD, "gone", "gone", {}, "shop"))

@@ -16,8 +16,8 @@ from resctrl_hooks.observe.cli.top_table import usage_table
 from resctrl_hooks.observe.cluster import usage as cluster
 from resctrl_hooks.observe.inventory.columns import BY_KEY, COLUMNS, RATES, Column, value_in
 from resctrl_hooks.observe.inventory.pod_rates import PodRates
-from resctrl_hooks.observe.inventory.rates import Rates, added
-from resctrl_hooks.observe.inventory.usage import POD, TOTAL, Line, ordered
+from resctrl_hooks.observe.inventory.rates import POD, TOTAL, Line, added
+from resctrl_hooks.observe.inventory.usage import ordered
 from resctrl_hooks.observe.recording.analysis import MEASURES
 
 EACH = pytest.mark.parametrize("column", COLUMNS, ids=[*BY_KEY])
@@ -26,7 +26,7 @@ PAGE = Path(__file__).parents[3] / "docs/looking.md"
 
 
 def scene(column: Column) -> Scene:
-    lines = [Line(kind, kind, kind, Rates({column.key: VALUE})) for kind in (POD, TOTAL)]
+    lines = [Line(kind, kind, kind, {column.key: VALUE}) for kind in (POD, TOTAL)]
     return Scene("node", "12:00:00", lines, llc_bytes=1000)
 
 
@@ -77,9 +77,9 @@ def test_column_is_a_key_and_a_line_of_the_help(column: Column) -> None:
 
 @EACH
 def test_column_sorts_and_adds(column: Column) -> None:
-    lines = [Line(POD, str(value), "", Rates({column.key: float(value)})) for value in (1, 3, 2)]
+    lines = [Line(POD, str(value), "", {column.key: float(value)}) for value in (1, 3, 2)]
     assert [line.name for line in ordered(lines, column.key)] == ["3", "2", "1"]
-    assert added([line.rates for line in lines])[column] == 6
+    assert added(lines)[column] == 6
 
 
 @EACH

@@ -6,13 +6,12 @@ import pytest
 from hosts.guard_and_packages import write_packages
 
 from resctrl_hooks.observe.inventory.package_energy import PackagePower, power_usage
-from resctrl_hooks.observe.inventory.rates import Rates
-from resctrl_hooks.observe.inventory.usage import FOREIGN, POD, TOTAL, UNGROUPED, Line
+from resctrl_hooks.observe.inventory.rates import FOREIGN, POD, TOTAL, UNGROUPED, Line
 from resctrl_hooks.observe.inventory.usage_models import PowerUsage
 
 
 def line(kind: str, watts: float | None) -> Line:
-    return Line(kind, kind, kind, Rates({"watts": watts}))
+    return Line(kind, kind, kind, {"watts": watts})
 
 
 LINES = [line(POD, 40.0), line(POD, None), line(POD, 8.0), line(FOREIGN, 1.5), line(UNGROUPED, 2.5), line(TOTAL, 52.0)]

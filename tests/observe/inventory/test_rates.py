@@ -1,5 +1,7 @@
 """Rates: counted amount by counted seconds, without a value if these are too few or unknown."""
 
+from dataclasses import replace
+
 import pytest
 
 from resctrl_hooks.core.node.resctrl.counters import (
@@ -12,7 +14,7 @@ from resctrl_hooks.core.node.resctrl.counters import (
     slot_at,
 )
 from resctrl_hooks.observe.inventory.columns import BY_KEY, LLC, LOCAL, MBM, POWER
-from resctrl_hooks.observe.inventory.rates import Rates, added, of_pod, of_values
+from resctrl_hooks.observe.inventory.rates import Line, added, of_pod, of_values
 from resctrl_hooks.observe.node.snapshot.snapshot import Snapshot, Values
 
 TOTAL = "mon_L3_00/mbm_total_bytes"
@@ -37,11 +39,11 @@ def snapshot(when: float, *readings: Reading, held: tuple[str, ...] | None = Non
     return Snapshot(when, {}, {KEY: list(readings)} if tracked else {}, {KEY: classes} if classes else {})
 
 
-def _use(*values: float | None) -> Rates:
-    return Rates({**dict.fromkeys(BY_KEY), **dict(zip(BY_KEY, values, strict=False))})
+def _use(*values: float | None) -> Line:
+    return Line(values={**dict.fromkeys(BY_KEY), **dict(zip(BY_KEY, values, strict=False))})
 
 
-def rates(before: Snapshot, now: Snapshot) -> Rates:
+def rates(before: Snapshot, now: Snapshot) -> Line:
     return of_pod(before, now, KEY)
 
 
@@ -133,8 +135,8 @@ def test_rate_of_new_pod_covers_time_since_start(seconds: float, total: float | 
 
 
 def test_sum_is_unknown_if_a_pod_is_unknown() -> None:
-    assert added([_use(1, 2, 3, 4), _use(1, None, 3, 4)]) == _use(2, None, 6, 8)
-    assert added([Rates({"mbm": 2}, 0.6), Rates({"mbm": 3}, 1.0)]).counted == 0.6
+    assert added([_use(1, 2, 3, 4), _use(1, None, 3, 4)]) == replace(_use(2, None, 6, 8), members=2)
+    assert added([Line(values={"mbm": 2}, counted=0.6), Line(values={"mbm": 3}, counted=1.0)]).counted == 0.6
 
 
 @pytest.mark.parametrize("seconds, counted", [(1.95, 0.975), (1.96, 1.0), (2.0, 1.0)])
@@ -211,11 +213,11 @@ def test_energy_of_a_package_without_tasks_counts_as_0(
 
 
 def test_sum_has_the_amounts_of_all_parts() -> None:
-    one, other = Rates(moved={"mbm_total_bytes": 2}), Rates(moved={"mbm_total_bytes": 3})
+    one, other = Line(moved={"mbm_total_bytes": 2}), Line(moved={"mbm_total_bytes": 3})
     assert added([one, other]).moved == {"mbm_total_bytes": 5}
-    assert added([one, Rates()]).moved == {"mbm_total_bytes": None}
-    assert added([]) == Rates(dict.fromkeys(BY_KEY))
-    assert added([Rates({"llc": 1}, 0.6)]).counted is None
+    assert added([one, Line()]).moved == {"mbm_total_bytes": None}
+    assert added([]) == Line(values=dict.fromkeys(BY_KEY), members=0)
+    assert added([Line(values={"llc": 1}, counted=0.6)]).counted is None
 
 
 def _slots(values: Values) -> Snapshot:

@@ -10,20 +10,9 @@ from observe.inventory.test_rates import KEY, OCCUPANCY, OTHER, TOTAL, reading, 
 from resctrl_hooks.core.node.resctrl.counters import UNASSIGNED, UNAVAILABLE, WAITING, slot_at
 from resctrl_hooks.observe.inventory import usage as lines_of
 from resctrl_hooks.observe.inventory.columns import LLC, MBM
-from resctrl_hooks.observe.inventory.rates import Rates
-from resctrl_hooks.observe.inventory.usage import (
-    FOREIGN,
-    POD,
-    UNGROUPED,
-    Line,
-    Users,
-    grouped,
-    ordered,
-    total,
-    usage,
-    with_total,
-)
-from resctrl_hooks.observe.inventory.usage import TOTAL as NODE
+from resctrl_hooks.observe.inventory.rates import FOREIGN, POD, UNGROUPED, Line
+from resctrl_hooks.observe.inventory.rates import TOTAL as NODE
+from resctrl_hooks.observe.inventory.usage import Users, grouped, ordered, total, usage, with_total
 from resctrl_hooks.observe.node.snapshot.snapshot import ClassCounts, Counts, Snapshot
 
 
@@ -33,7 +22,7 @@ def by_class(before: Snapshot, now: Snapshot) -> dict[str, Line]:
 
 
 def rates(before: Snapshot, now: Snapshot) -> dict[str, float | None]:
-    return {name: line.rates[MBM] for name, line in by_class(before, now).items()}
+    return {name: line[MBM] for name, line in by_class(before, now).items()}
 
 
 def test_pod_in_two_classes_has_its_share_in_each() -> None:
@@ -67,7 +56,7 @@ def test_pod_in_two_classes_is_one_pod_elsewhere(by: str) -> None:
     before = snapshot(100, reading(0, 7), reading(0, 7, rdt_class="gold"))
     now = snapshot(102, reading(40, 9), reading(20, 9, rdt_class="gold"))
     (line,) = [line for line in grouped(usage(before, now), by) if line.kind == POD]
-    assert (line.rates[MBM], line.members, line.rdt_class) == (30, 1, None)
+    assert (line[MBM], line.members, line.rdt_class) == (30, 1, None)
 
 
 @pytest.mark.parametrize("identity, rate", [("1", 20.0), ("2", None)])
@@ -77,7 +66,7 @@ def test_ungrouped_tasks_of_a_class_created_again_have_no_rate(identity: str, ra
         return Snapshot(when, {TOTAL: slot_at(TOTAL)}, classes=classes)
 
     (line,) = [line for line in usage(look(100, "1", 10), look(102, identity, 50)) if line.kind == UNGROUPED]
-    assert line.rates[MBM] == rate
+    assert line[MBM] == rate
 
 
 def test_lines_of_a_domain_have_only_its_values() -> None:
@@ -93,10 +82,10 @@ def test_lines_of_a_domain_have_only_its_values() -> None:
 
     before, now = look(100, 0, 0), look(102, 40, 20)
     lines = usage(before, now, None, "mon_L3_01")
-    assert [line.rates[MBM] for line in lines] == [10, 10, 10, 30]
-    assert [line.rates[LLC] for line in lines] == [5, None, None, 5]
+    assert [line[MBM] for line in lines] == [10, 10, 10, 30]
+    assert [line[LLC] for line in lines] == [5, None, None, 5]
     whole = usage(before, now)
-    assert [line.rates[MBM] for line in whole] == [30, 30, 30, 90]
+    assert [line[MBM] for line in whole] == [30, 30, 30, 90]
     assert [total(whole, now, 2, f"mon_L3_0{number}")[MBM] for number in (0, 1, 2)] == [60, 30, None]
 
 
@@ -107,7 +96,7 @@ def test_waiting_pod_is_in_no_class() -> None:
 
 
 def pod(name: str, mbm: float | None, **more: Any) -> Line:
-    return Line(POD, name, name, Rates({"mbm": mbm}, 1.0), **more)
+    return Line(POD, name, name, {"mbm": mbm}, counted=1.0, **more)
 
 
 def names(lines: list[Line]) -> list[str]:
@@ -121,11 +110,11 @@ def test_line_of_a_pod_has_its_names_and_its_only_class(tmp_path: Path) -> None:
         host.group(1, "db", rdt_class="gold")
         users = Users(host.context)
         users.learn(KEYS[:2])
-        used = Rates({"mbm": 5})
+        used = Line(values={"mbm": 5}, counted=1.0)
         counted, uncounted = reading(1, 7), reading(1, 7, UNASSIGNED)
         one, two = users.line(KEYS[0], used, [counted]), users.line(KEYS[1], used, [counted, uncounted])
-    assert one == Line(POD, "shop/web", KEYS[0], used, "shop", "web", "gold")
-    assert two == Line(POD, "shop/db", KEYS[1], used, "shop", "db", None, uncounted=1)
+    assert one == Line(POD, "shop/web", KEYS[0], {"mbm": 5}, "shop", "web", "gold", counted=1.0)
+    assert two == Line(POD, "shop/db", KEYS[1], {"mbm": 5}, "shop", "db", None, uncounted=1, counted=1.0)
     assert (users.name(KEYS[0]), users.name(KEYS[2])) == ("shop/web", KEYS[2][:12])
 
 
@@ -133,8 +122,8 @@ def test_values_that_miss_a_part_of_the_pods_life_are_partial(tmp_path: Path, mo
     monkeypatch.setattr(lines_of, "is_partial", lambda reading, _: reading.value == 1)
     with plain_host(tmp_path) as host:
         users = Users(host.context)
-        assert users.line(KEYS[0], Rates(), [reading(2, 7), reading(1, 7)]).partial
-        assert not users.line(KEYS[0], Rates(), [reading(2, 7)]).partial
+        assert users.line(KEYS[0], Line(), [reading(2, 7), reading(1, 7)]).partial
+        assert not users.line(KEYS[0], Line(), [reading(2, 7)]).partial
 
 
 @pytest.mark.parametrize("identity, rate, moved", [("1", 20.0, 40), ("2", None, 50), (None, None, 50)])
@@ -145,9 +134,9 @@ def test_foreign_group_has_a_rate_unless_it_is_new(identity: str | None, rate: f
 
     line, rest, node = usage(look(100, identity, 10), look(102, "1", 50))
     assert (line.kind, line.name, line.key) == (FOREIGN, "gold/mon_groups/job", "")
-    assert (line.rates[MBM], line.rates.moved) == (rate, {"mbm_total_bytes": moved})
-    assert (rest.kind, rest.rates[MBM], node.kind) == (UNGROUPED, None, NODE)
-    assert node.rates[MBM] == moved / 2
+    assert (line[MBM], line.moved) == (rate, {"mbm_total_bytes": moved})
+    assert (rest.kind, rest[MBM], node.kind) == (UNGROUPED, None, NODE)
+    assert node[MBM] == moved / 2
 
 
 @pytest.mark.parametrize("other, cache", [(300, 400), (UNAVAILABLE, None)])
@@ -163,22 +152,22 @@ def test_total_is_the_sum_of_all_lines_and_of_the_classes_cache(other: float | s
         return Snapshot(when, {path: slot_at(path) for path in paths}, pods, {KEY: {""}}, classes=classes)
 
     *_, node = usage(look(100, 0, 0), look(102, 40, 20))
-    assert (node.name, node.key, node.rates[MBM], node.rates[LLC]) == ("TOTAL", "", 30, cache)
-    assert usage(look(100, 0, 0), look(100, 40, 20))[-1].rates[MBM] is None
+    assert (node.name, node.key, node[MBM], node[LLC]) == ("TOTAL", "", 30, cache)
+    assert usage(look(100, 0, 0), look(100, 40, 20))[-1][MBM] is None
 
 
 def test_total_counts_the_pods_without_a_counter() -> None:
     before = snapshot(100, reading(0, 7, UNASSIGNED))
     assert usage(before, snapshot(102, reading(0, 7, UNASSIGNED)))[-1].uncounted == 0  # without records
-    lines = [pod("a", 1, uncounted=1), pod("b", 2, uncounted=1), Line(NODE, "TOTAL", "", Rates({"mbm": 9}))]
+    lines = [pod("a", 1, uncounted=1), pod("b", 2, uncounted=1), Line(NODE, "TOTAL", "", {"mbm": 9})]
     (*shown, total) = with_total(lines)
     assert shown == lines[:2]
-    assert (total.kind, total.rates[MBM], total.members, total.uncounted) == (NODE, 3, 2, 2)
+    assert (total.kind, total[MBM], total.members, total.uncounted) == (NODE, 3, 2, 2)
 
 
 def test_groups_by_namespace_have_the_sums_of_their_pods() -> None:
-    rest, node = (Line(kind, kind, "", Rates({"mbm": 9})) for kind in (UNGROUPED, NODE))
-    job, task = (Line(FOREIGN, name, "", Rates({"mbm": 4})) for name in ("job", "task"))
+    rest, node = (Line(kind, kind, "", {"mbm": 9}) for kind in (UNGROUPED, NODE))
+    job, task = (Line(FOREIGN, name, "", {"mbm": 4}) for name in ("job", "task"))
     lines = [
         pod("a", 1, namespace="shop", slowdown=1.5, uncounted=1),
         pod("b", 2, namespace="shop", slowdown=1.2),
@@ -186,17 +175,17 @@ def test_groups_by_namespace_have_the_sums_of_their_pods() -> None:
         *(job, task, rest, node),
     ]
     shop, none, foreign, *others = grouped(lines, "namespace")
-    assert (shop.name, shop.namespace, shop.rates[MBM]) == ("shop", "shop", 3)
+    assert (shop.name, shop.namespace, shop[MBM]) == ("shop", "shop", 3)
     assert (shop.members, shop.slowdown, shop.uncounted) == (2, 1.5, 1)
     assert (none.name, none.namespace, none.slowdown) == ("(no namespace)", "", None)
-    assert (foreign.name, foreign.rates[MBM], foreign.members) == ("(foreign groups)", 8, 2)
+    assert (foreign.name, foreign[MBM], foreign.members) == ("(foreign groups)", 8, 2)
     assert others == [rest, node]
     assert grouped(lines, "pod") == lines
     assert not [line for line in grouped(lines[:3], "class") if line.namespace or line.kind == FOREIGN]
 
 
-USED = [pod("b", 3), pod("a", 3), pod("c", None), pod("d", 9, slowdown=1.1), Line(FOREIGN, "e", "", Rates({"mbm": 5}))]
-REST = [Line(UNGROUPED, "(ungrouped)", "", Rates({"mbm": 99})), Line(NODE, "TOTAL", "", Rates({"mbm": 99}))]
+USED = [pod("b", 3), pod("a", 3), pod("c", None), pod("d", 9, slowdown=1.1), Line(FOREIGN, "e", "", {"mbm": 5})]
+REST = [Line(UNGROUPED, "(ungrouped)", "", {"mbm": 99}), Line(NODE, "TOTAL", "", {"mbm": 99})]
 
 
 @pytest.mark.parametrize(
@@ -233,11 +222,11 @@ def test_lines_are_sorted_and_the_rest_stays_last(sort: str, expected: str, *, r
 def test_lines_are_in_the_order_of_displayed_values_then_of_names(
     sort: str, values: dict[str, float], expected: str, *, reverse: bool
 ) -> None:
-    lines = [Line(POD, name, name, Rates({sort: one}), slowdown=one) for name, one in values.items()]
+    lines = [Line(POD, name, name, {sort: one}, slowdown=one) for name, one in values.items()]
     assert names(ordered(lines, sort, reverse=reverse)) == [*expected]
     assert names(ordered(lines[::-1], sort, reverse=reverse)) == [*expected]
 
 
 def test_lines_of_documents_are_in_the_order_of_their_exact_values() -> None:
-    lines = [Line(POD, name, name, Rates({"mbm": one})) for name, one in {"a": 199.6e6, "b": 200.4e6, "c": 1.0}.items()]
+    lines = [Line(POD, name, name, {"mbm": one}) for name, one in {"a": 199.6e6, "b": 200.4e6, "c": 1.0}.items()]
     assert names(ordered(lines, "mbm", exact=True)) == ["b", "a", "c"]

@@ -172,7 +172,7 @@ class Sampler:
                 if one.kind == CUMULATIVE and one.domain.folder in made:
                     place = one.counter.name, one.domain.folder
                     seconds = self._counted.get((key, *place), 0.0)
-                    seconds += growth[place].seconds if place in growth else 0.0
+                    seconds += growth[place][1] if place in growth else 0.0
                     self._counted[(key, *place)] = seconds
                     row = made[one.domain.folder]
                     row.setdefault(counted_column(one.counter.name), round(seconds, 3))

@@ -14,19 +14,14 @@ if TYPE_CHECKING:
     from ....core.node.resctrl.counters import Reading
     from .snapshot import Snapshot
 
+    Growth = tuple[float | None, float]
+else:
+    Growth = object
+# Growth: a domain counter's increase in an interval, and the seconds that it covers; None and 0 if unknown.
+
 ENERGY = "core_energy"
 _ALIKE = 0.02  # tolerance, as a part of the interval, between the times of classes that counted together
 _NEW = 0.5  # seconds that a new group in an interval may seem older than the interval
-
-
-class Growth:
-    """A domain counter's increase in an interval, and the seconds that it covers; None and 0 if unknown."""
-
-    __slots__ = ("moved", "seconds")
-
-    def __init__(self, moved: "float | None", seconds: float) -> None:
-        self.moved = moved
-        self.seconds = seconds
 
 
 def growths(
@@ -48,7 +43,7 @@ def growths(
             part = _growth(known.get(_place(reading)), reading, interval, is_new=old is None)
             parts.setdefault((reading.counter.name, reading.domain.folder), []).append(part)
     return {
-        place: Growth(total_of(part.moved for part in of), 0.0 if changed else together(of, interval))
+        place: (total_of(moved for moved, _ in of), 0.0 if changed else together(of, interval))
         for place, of in parts.items()
     }
 
@@ -70,7 +65,7 @@ def total_of(parts: "Iterable[float | None]") -> "float | None":
 
 def together(parts: "Sequence[Growth]", interval: float) -> float:
     """Return for how long classes counted together; 0 if their times differ."""
-    times = [part.seconds for part in parts if part.seconds > _ALIKE * interval]
+    times = [seconds for _, seconds in parts if seconds > _ALIKE * interval]
     if not times or max(times) - min(times) > _ALIKE * interval:
         return 0.0
     return min(max(times), interval)
@@ -91,8 +86,8 @@ def _growth(before: "Reading | None", now: "Reading", interval: float, *, is_new
     The increase then is that of several intervals, of which the hardware may have counted a part.
     """
     if before is None and is_new and (now.seconds is None or now.seconds > interval + _NEW):
-        return Growth(None, 0.0)  # counted before, by an unknown amount
+        return None, 0.0  # counted before, by an unknown amount
     value = (now.value or 0) - ((before.value or 0) if before else 0)
     counted = (now.seconds or 0.0) - ((before.seconds or 0.0) if before else 0.0)
     unclear = before is not None and before.state in (UNAVAILABLE, ERROR) and before.domain.resource != PERF
-    return Growth(max(value, 0.0), 0.0 if unclear else max(counted, 0.0))
+    return max(value, 0.0), 0.0 if unclear else max(counted, 0.0)
