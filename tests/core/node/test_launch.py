@@ -12,7 +12,7 @@ import pytest
 from conftest import LAUNCH, PYTHON
 from hosts.node_half import put_node_half
 
-from resctrl_hooks.core.node import launch
+from resctrl_hooks.core.node import bytecode, launch
 from resctrl_hooks.core.node.bytecode import compile_folder
 
 if TYPE_CHECKING:
@@ -24,8 +24,11 @@ def tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Return the folder of a package `tried` that `launch` starts in place of the node half."""
     monkeypatch.setattr(launch, "_FOLDER", str(tmp_path))
     monkeypatch.setattr(launch, "_COMPILED", str(tmp_path), raising=False)
-    monkeypatch.setattr(launch, "_PACKAGE", "tried")
+    for module in (launch, bytecode):
+        monkeypatch.setattr(module, "_PACKAGE", "tried")
     monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    top = sys.modules["tried"] = type(sys)("tried")
+    top.__path__ = [str(tmp_path)]
     yield tmp_path
     for name in [name for name in sys.modules if name.partition(".")[0] == "tried"]:
         del sys.modules[name]
@@ -103,53 +106,23 @@ def test_module_with_damaged_code_comes_from_source(tried: Path, monkeypatch: py
     assert (module.VALUE, module.__file__) == (7, f"{tried}/room/a.py")
 
 
-@pytest.mark.usefixtures("tried")
-def test_immediate_module_has_a_spec() -> None:
-    sources = {"": "", ".a": "VALUE = 7", ".b": "from .a import VALUE; from . import a; PARENT = __spec__.parent"}
-    launch.run_at_once(tuple((name, compile(source, "", "exec"), not name, ()) for name, source in sources.items()))
-    assert (sys.modules["tried"].__spec__ or sys.__spec__).submodule_search_locations is not None
-    assert vars(sys.modules["tried.b"])["PARENT"] == "tried"
-
-
-@pytest.mark.usefixtures("tried")
-def test_immediate_module_finds_its_imports() -> None:
-    codes = (
-        ("", compile("", "", "exec"), True, ()),
-        (".a", compile("def __getattr__(name): return name", "", "exec"), False, ()),
-        (".b", compile("FOUND = [a.__name__, LATE]", "", "exec"), False, (("", ("a",)), (".a", ("LATE",)))),
-    )
-    launch.run_at_once(codes)
-    assert vars(sys.modules["tried.b"])["FOUND"] == ["tried.a", "LATE"]
-
-
-def test_modules_of_a_group_are_created_when_the_first_is_imported(tried: Path) -> None:
+def test_modules_of_hooks_run_at_once(tried: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tried / "room").mkdir()
     for path, source in {
-        "__init__.py": "", "main.py": "", "lifecycle.py": "from .a import VALUE\n", "a.py": "VALUE = [7]\n"
-    }.items():  # fmt: skip
-        (tried / "core/node").mkdir(parents=True, exist_ok=True)
-        (tried / "core/node" / path).write_text(source)
-    (tried / "core/__init__.py").touch()
+        "room/__init__.py": "",
+        "room/a.py": "VALUE = [7]\n",
+        "room/b.py": "from . import a\nfrom .a import VALUE\n",
+    }.items():
+        (tried / path).write_text(source)
+    monkeypatch.setattr(bytecode, "HOOK", "room room.a room.b")
     compile_folder(str(tried))
-    launch.make_module("", package=True)
     launch.load_compiled()
-    assert "tried.core.node.lifecycle" not in sys.modules
-    module: ModuleType = __import__("tried.core.node.lifecycle", fromlist=["VALUE"])
-    assert module is sys.modules["tried.core.node.lifecycle"]
-    assert module.VALUE is sys.modules["tried.core.node.a"].VALUE
-    assert not hasattr(module, "__file__")  # not from its source
-
-
-def test_group_that_is_damaged_comes_from_its_sources(tmp_path: Path) -> None:
-    (tmp_path / "x").write_bytes(b"damaged")
-    with (tmp_path / "x").open("rb") as file:
-        finder = launch.CompiledFinder(file.fileno(), 0, b"", {}, (((".core.node.x",), 0, 7),))
-        assert finder.find_spec("resctrl_hooks.core.node.x") is None
-
-
-def test_other_modules_are_located_on_first_import() -> None:
-    finder = launch.CompiledFinder(-1, 0, b"damaged", {})
-    with pytest.raises((ValueError, EOFError, TypeError)):
-        finder.find_spec("resctrl_hooks.core.node.x")
+    a, b = sys.modules["tried.room.a"], sys.modules["tried.room.b"]
+    assert b.a is a
+    assert b.VALUE is a.VALUE
+    assert [one.__spec__ and one.__spec__.parent for one in (sys.modules["tried.room"], b)] == ["tried.room"] * 2
+    assert not hasattr(b, "__file__")  # not from its source
+    assert __import__("tried.room.b", fromlist=["VALUE"]) is b
 
 
 def test_missing_compiled_file_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,27 +132,3 @@ def test_missing_compiled_file_changes_nothing(tmp_path: Path, monkeypatch: pyte
     launch.load_compiled()
     assert sys.meta_path == before
     assert os.listdir(tmp_path) == []
-
-
-def test_c_modules_are_created_by_their_loaders(tmp_path: Path) -> None:
-    script = """
-import sys
-sys.path.insert(0, sys.argv[1])
-from resctrl_hooks.core.node import launch
-library = __import__("_json").__spec__.origin
-for name in ("errno", "_json", "_socket"):
-    sys.modules.pop(name, None)
-    launch.make_c_module(name, library if name == "_json" and library != "built-in" else "")
-    made = sys.modules[name]
-    assert __import__(name) is made and made.__spec__.name == name, name
-    launch.make_c_module(name)
-    assert sys.modules[name] is made, name
-for name, wrong in (("errno", sys.argv[2]), ("no_such_module", "")):
-    sys.modules.pop(name, None)
-    launch.make_c_module(name, wrong)
-    assert name not in sys.modules, name
-import errno
-"""
-    command = [*PYTHON[:1], "-I", "-S", "-c", script, str(LAUNCH.parents[3]), str(tmp_path / "gone.so")]
-    done = subprocess.run(command, capture_output=True, check=False, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
