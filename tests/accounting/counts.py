@@ -95,8 +95,8 @@ class Counts(Events):
             self.tolerate(lambda: self.node.pass_over(NodeProgram(self.node)))
             return
         report = self.settle()
-        assert not report.failures, report.failures
-        self.check_groups({*report.waiting, *report.queued})
+        assert not report.events["failed"], report.events["failed"]
+        self.check_groups({*report.events["waiting"], *report.events["queued"]})
         self.read(2)
 
     def settle(self) -> Report:

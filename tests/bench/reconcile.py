@@ -48,7 +48,7 @@ class Host:
         for number in range(containers):
             self._add(number)
         report = reconcile(self.context, Options(wait=False))
-        assert len(report.adopted) == containers, report.as_text()
+        assert len(report.events["adopted"]) == containers, report.as_text()
         for number in range(containers):
             self._join(number)
         report = reconcile(self.context, Options(wait=False))

@@ -312,8 +312,8 @@ class NodeLife(RuleBasedStateMachine):
         report = self.node.reconcile()
         self.kernel.now += 2
         report = self.node.reconcile()
-        assert not report.failures, report.failures
-        waiting = {*report.waiting, *report.queued}
+        assert not report.events["failed"], report.events["failed"]
+        waiting = {*report.events["waiting"], *report.events["queued"]}
         wanting = {container.pod for container in self.living()}
         if waiting:
             kept = self.reserved + runtimes.reserved(self.node.context())

@@ -80,9 +80,9 @@ def points(node: Node, state: dict[str, Any], command: str = "hook") -> tuple[Tr
 
 
 def reconciled(node: Node) -> None:
-    assert reconcile(node.host.context()).problems == []
+    assert [*reconcile(node.host.context()).events["problem"]] == []
     again = reconcile(node.host.context())
-    assert (again.problems, again.repaired) == ([], 0)
+    assert ([*again.events["problem"]], again.number("repaired")) == ([], 0)
 
 
 def assert_restored(node: Node) -> None:

@@ -103,7 +103,7 @@ def test_random_containers_with_kills_in_between_stay_consistent(
                 chance.end()
         if chance.random() < 0.15:
             killer.armed = 0
-            assert reconcile(node.host.context()).problems == []
+            assert [*reconcile(node.host.context()).events["problem"]] == []
             node.assert_sound()
             real = node.host.context()
             assert placement.FEATURE.repair(real, set(real.ledger.containers())) == 0

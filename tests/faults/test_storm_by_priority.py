@@ -89,7 +89,7 @@ def test_two_hundred_parallel_hooks_end_as_the_rules_require(
         assert not had_time or after_hooks == order, "the hooks alone give the order, if they have the time"
 
         report = reconcile(host.context())
-        assert not report.failures, report.failures
+        assert not report.events["failed"], report.events["failed"]
         counted = sorted(pods[Path(group).name][0] for group in host.groups())
         assert counted == order
         for key, (_, told) in pods.items():
@@ -97,7 +97,7 @@ def test_two_hundred_parallel_hooks_end_as_the_rules_require(
                 assert told["pid"] in host.tasks(f"mon_groups/{key}")
             else:
                 assert key in host.context().ledger.marked("waiting")
-        assert not reconcile(host.context()).adopted
+        assert not reconcile(host.context()).events["adopted"]
 
 
 WITHOUT_PAUSE = """
@@ -130,7 +130,7 @@ def test_hooks_run_during_turns(tmp_path: Path, sleepers: list[subprocess.Popen[
         ledger = host.context().ledger
         for _ in range(2):  # complete the work of the two killed ones
             report = reconcile(host.context())
-            assert not report.failures, report.failures
+            assert not report.events["failed"], report.events["failed"]
         groups = {Path(group).name for group in host.groups()}
         assert groups == {entry.split(".", 2)[2] for entry in ledger.marked("rmids")}
         assert groups | set(ledger.marked("waiting")) == set(pods)

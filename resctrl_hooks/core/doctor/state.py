@@ -223,7 +223,7 @@ def _claimable(host: Host) -> list[str]:
     from resctrl_hooks.core.node.reconcile.reconcile import reconcile as run  # noqa: PLC0415  # as above
     from resctrl_hooks.core.node.reconcile.report import Options  # noqa: PLC0415  # for this check only
 
-    return run(host.context, Options(dry_run=True, claim=True)).claimed
+    return [*run(host.context, Options(dry_run=True, claim=True)).events["claimed"]]
 
 
 def _reconcile(host: Host) -> str:

@@ -281,7 +281,7 @@ def synchronize(parts: "list[bytes]", runtime: str, context: "Context") -> bytes
         one.learn({id_: found.get(one.RESOURCE, {}) for id_, found in resources.items()}, before, context)
     others = updates("", context)
     context.log(
-        INFO, f"Synchronize: {len(containers)} containers, {len(report.adopted)} that started earlier were adopted"
+        INFO, f"Synchronize: {len(containers)} containers, {report.number('adopted')} that started earlier were adopted"
     )
     context.ledger.count_call("Synchronize", time.monotonic() - begun, sorted(set(report.reasons)))
     return others

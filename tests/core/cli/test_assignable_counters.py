@@ -75,9 +75,9 @@ def test_reconcile_reports_counter_changes(host: MonitoredHost) -> None:
     for number in range(6):
         host.pod(number, f"web-{number}")
     report = reconcile(host.context)
-    assert report.counters_given == 6  # a total in each of two domains for the second, the third and the fourth
-    assert report.counters_taken == 6  # the root group's two events and the first pod's local, in each
-    assert len(report.uncounted) == 2
+    assert report.number("assigned") == 6  # a total in each of two domains for the second, the third and the fourth
+    assert report.number("unassigned") == 6  # the root group's two events and the first pod's local, in each
+    assert len(report.events["uncounted"]) == 2
     assert report.ok
     assert "pods without a bandwidth counter: 2" in report.as_line()
 

@@ -87,7 +87,7 @@ def test_pause_of_a_container_grows_and_no_pass_tries_it_before(node: Node) -> N
         node.now += pauses[-1] - 1
         report = node.one_pass()
         assert node.plans == tries
-        assert any("set aside" in str(one) for one in (*report.problems, *report.failures.values()))
+        assert any("set aside" in str(one) for one in (*report.events["problem"], *report.events["failed"].values()))
         node.now += 1
         node.one_pass()
         assert node.plans > tries

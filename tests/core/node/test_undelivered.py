@@ -43,7 +43,7 @@ def test_reconcile_continues_and_reports_it(host: Host) -> None:
     host.call(node(host))
     report = reconcile(host.context())
     assert report.ok
-    assert report.unmet == {f"{ID[:12]} blockio": WORDS}
+    assert report.events["unmet"] == {f"{ID[:12]} blockio": WORDS}
 
 
 def test_reconcile_reports_a_missing_feature_that_adopts_containers(
@@ -52,4 +52,4 @@ def test_reconcile_reports_a_missing_feature_that_adopts_containers(
     monkeypatch.setattr(FEATURES["blockio"], "adopts", True)
     host.call(node(host))
     for dry_run in (True, False):
-        assert reconcile(host.context(), Options(dry_run=dry_run)).failures == {"blockio": WORDS}
+        assert reconcile(host.context(), Options(dry_run=dry_run)).events["failed"] == {"blockio": WORDS}

@@ -112,6 +112,6 @@ def test_wrong_cgroup_in_the_record_of_a_running_pod_is_corrected(host: Host, ve
         with context.monitor.hold(UID) as locked:
             locked.record["cgroup"] = wrong
             locked.save()
-        assert reconcile(context, Options()).repaired == 1
+        assert reconcile(context, Options()).number("repaired") == 1
         assert pod_record(host)["cgroup"] == right
-    assert not reconcile(host.context(), Options()).repaired
+    assert not reconcile(host.context(), Options()).number("repaired")

@@ -98,7 +98,7 @@ def test_restore_writes_declared_values(node: Node) -> None:
     context.monitor.resctrl.fs = node.fs
     tidy(context, [], report)
     assert node.limit("bronze") == "MB:0=100"
-    assert report.repaired == 1
+    assert report.number("repaired") == 1
     assert any("restored after the guard ended" in line for line in node.lines)
 
 

@@ -146,7 +146,7 @@ def test_unseen_container_with_a_hostile_affinity_is_placed_and_holds_nothing_up
     node.run_unseen("late", 500, **{NEAR: joint(8, 900)})
     node.run_unseen("other", 500)
     with counted(5_000_000):
-        assert len(reconcile(node.host.context()).placed) == 2
+        assert len(reconcile(node.host.context()).events["placed"]) == 2
     assert node.cpus("late") == node.cpus("other") == "2-3,18-19"
     with counted(200_000):
         assert reconcile(node.host.context()).ok

@@ -103,7 +103,7 @@ def test_unusable_placement_file_is_replaced(node: PlacedHost, name: str) -> Non
     file.unlink(missing_ok=True)
     file.mkdir()
     report = reconcile(node.host.context())
-    assert f"cannot use {file}" in report.failures["placement"]
+    assert f"cannot use {file}" in report.events["failed"]["placement"]
     assert report.reasons == ["ledger"]
     outcome = node.host.call(node.state("a", status="stopped"))
     assert outcome.code == 0

@@ -67,9 +67,9 @@ def test_cpu_without_container_has_idle_class(node: ClassHost) -> None:
 def test_reconcile_repairs_overwritten_values_once(node: ClassHost) -> None:
     node.start("a", 500)
     node.cpufreq.path(2, "scaling_min_freq").write_text("900000\n")
-    assert reconcile(node.host.context()).repaired == 1
+    assert reconcile(node.host.context()).number("repaired") == 1
     assert node.cpufreq.changed() == on("0-3", FAST_VALUES)
-    assert reconcile(node.host.context()).repaired == 0
+    assert reconcile(node.host.context()).number("repaired") == 0
 
 
 @pytest.mark.parametrize("repaired", [False, True])
@@ -96,10 +96,10 @@ def test_frequency_that_kernel_lowers_for_a_while_is_not_restored_later(node: Cl
 def test_change_of_configuration_is_followed_by_reconcile(node: ClassHost) -> None:
     node.start("a", 500)
     node.classes(pools=[POOLS[0] | {"cpuClass": "slow"}])
-    assert reconcile(node.host.context()).repaired
+    assert reconcile(node.host.context()).number("repaired")
     assert node.cpufreq.changed() == on("0-3", {"scaling_max_freq": "1200000"})
     node.configure(policy="pools", pools=[{"name": "db", "cpus": "0-3", "namespaces": ["shop"]}])
-    assert reconcile(node.host.context()).repaired
+    assert reconcile(node.host.context()).number("repaired")
     assert node.cpufreq.changed() == {}
     node.assert_sound()
 
@@ -107,7 +107,7 @@ def test_change_of_configuration_is_followed_by_reconcile(node: ClassHost) -> No
 def test_disabled_placement_restores_values_at_next_reconcile(node: ClassHost) -> None:
     node.start("a", 500)
     node.classes(enabled=False)
-    assert reconcile(node.host.context()).repaired
+    assert reconcile(node.host.context()).number("repaired")
     assert node.cpufreq.changed() == {}
     assert not node.record.exists()
 
@@ -129,7 +129,7 @@ def test_uninstallation_that_keeps_records_restores_values(node: ClassHost) -> N
     assert done.problems == []
     assert node.cpufreq.changed() == {}
     node.assert_sound()
-    assert reconcile(node.host.context()).repaired  # installed again
+    assert reconcile(node.host.context()).number("repaired")  # installed again
     assert node.cpufreq.changed() == on("0-3", FAST_VALUES)
 
 
@@ -173,7 +173,7 @@ def test_missing_file_is_reported_once_and_other_values_are_written(node: ClassH
     assert CpuValues(node.host.context()).refused() == [told]
     assert told not in node.start("b", 500)
     report = reconcile(node.host.context())
-    assert (report.ok, report.repaired) == (True, 0)
+    assert (report.ok, report.number("repaired")) == (True, 0)
     node.stop("a")
     node.stop("b")
     assert node.cpufreq.changed() == {}
@@ -194,7 +194,7 @@ def test_value_of_file_that_appears_later_is_restored(node: ClassHost, *, unread
         if unreadable:
             file.rmdir()
         file.with_suffix(".away").rename(file)
-    assert reconcile(node.host.context()).repaired == len(files)
+    assert reconcile(node.host.context()).number("repaired") == len(files)
     assert node.cpufreq.changed() == on("0-3", {name: "0"})
     node.stop("a")
     assert node.cpufreq.changed() == {}
@@ -207,7 +207,7 @@ def test_value_that_cannot_be_read_is_not_changed(node: ClassHost, monkeypatch: 
     assert "cannot set scaling_governor of cpufreq/policy0 and 3 more to performance (EBUSY)" in node.start("a", 500)
     assert node.cpufreq.changed() == {}
     monkeypatch.undo()
-    assert reconcile(node.host.context()).repaired
+    assert reconcile(node.host.context()).number("repaired")
     assert node.cpufreq.changed() == on("0-3", FAST_VALUES)
 
 
@@ -266,7 +266,7 @@ def test_preference_of_another_program_is_restored_after_class_with_governor_onl
     node.start("a", 500)
     node.cpufreq.path(2, "energy_performance_preference").write_text("power\n")
     reconcile(node.host.context())
-    assert reconcile(node.host.context()).repaired == 0
+    assert reconcile(node.host.context()).number("repaired") == 0
     node.stop("a")
     assert node.cpufreq.changed() == {"policy2/energy_performance_preference": "power"}
 
@@ -287,7 +287,7 @@ def test_values_are_restored_once_kubelet_places_containers(node: ClassHost, *, 
     if by_hook:
         node.stop("a")
     else:
-        assert "placement is inactive" in reconcile(node.host.context()).failures["placement"]
+        assert "placement is inactive" in reconcile(node.host.context()).events["failed"]["placement"]
     assert node.cpufreq.changed() == {}
     assert not node.record.exists()
 
@@ -297,14 +297,14 @@ def test_classes_follow_configuration_although_repair_of_places_fails(node: Clas
     node.start("a", 500)
     node.classes(pools=[POOLS[0] | {"cpuClass": "slow"}])
     with failing(repairs, name, PlacementError("broken")):
-        assert "broken" in reconcile(node.host.context()).failures["placement"]
+        assert "broken" in reconcile(node.host.context()).events["failed"]["placement"]
     assert node.cpufreq.changed() == on("0-3", {"scaling_max_freq": "1200000"})
 
 
 def test_values_are_restored_without_allocations(node: ClassHost) -> None:
     node.start("a", 500)
     with failing(repairs, "Book", PlacementError("broken")):
-        assert "broken" in reconcile(node.host.context()).failures["placement"]
+        assert "broken" in reconcile(node.host.context()).events["failed"]["placement"]
     assert node.cpufreq.changed() == {}
     assert reconcile(node.host.context()).ok
     assert node.cpufreq.changed() == on("0-3", FAST_VALUES)
@@ -335,7 +335,7 @@ def test_unwritable_record_changes_no_value_and_fails_no_container(node: ClassHo
         assert "cannot apply CPU classes: cannot use" in node.start("a", 500)
     assert node.cpufreq.changed() == {}
     assert node.cpus("a") == "0-3"
-    assert reconcile(node.host.context()).repaired
+    assert reconcile(node.host.context()).number("repaired")
     assert node.cpufreq.changed() == on("0-3", FAST_VALUES)
 
 
@@ -374,7 +374,7 @@ def test_value_that_the_kernel_rounds_is_not_written_again(node: ClassHost, monk
     node.classes(pools=[POOLS[0] | {"cpuClass": "x"}], cpuClasses=[spec])
     node.start("a", 500)
     assert len(writes) == 4
-    assert reconcile(node.host.context()).repaired == 0
+    assert reconcile(node.host.context()).number("repaired") == 0
     assert len(writes) == 4
     assert node.cpufreq.changed() == on("0-3", {"scaling_max_freq": "1200000"})
 
@@ -391,7 +391,7 @@ def test_value_that_cannot_be_restored_now_is_restored_by_a_later_reconcile(
         )
         node.stop("a")
     assert node.cpufreq.changed() == on("1", FAST_VALUES)
-    assert reconcile(node.host.context()).repaired == len(FAST_VALUES)
+    assert reconcile(node.host.context()).number("repaired") == len(FAST_VALUES)
     assert node.cpufreq.changed() == {}
     assert not node.record.exists()
 

@@ -76,7 +76,7 @@ def test_value_that_kernel_accepts_but_does_not_keep_is_reported_and_tried_again
     uncore = "intel_uncore_frequency/package_00_die_00"
     assert f"cannot set max_freq_khz of {uncore} to 1500000 (the kernel kept 2200000)" in log
     assert len(CpuValues(node.host.context()).refused()) == 2
-    assert reconcile(node.host.context()).repaired == 5
+    assert reconcile(node.host.context()).number("repaired") == 5
     assert node.cpufreq.changed() == disabled("0-3", "state3") | {"package_00_die_00/max_freq_khz": "1500000"}
     assert CpuValues(node.host.context()).refused() == []
 

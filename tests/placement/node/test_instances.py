@@ -168,7 +168,7 @@ def test_reconcile_finds_same_instances_from_records(host: Host) -> None:
     (host.state / "placement").unlink()
     for name in node.pids:
         (node.folder(name) / "cpuset.cpus").write_text("")
-    assert reconcile(host.context()).problems == []
+    assert [*reconcile(host.context()).events["problem"]] == []
     assert [node.cpus(name) for name in node.pids] == before
     node.assert_sound()
 

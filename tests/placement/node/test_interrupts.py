@@ -29,7 +29,7 @@ def node(host: Host) -> InterruptHost:
 def settled(node: InterruptHost) -> None:
     assert reconcile(node.host.context()).ok
     again = reconcile(node.host.context())
-    assert (again.problems, again.repaired) == ([], 0)
+    assert ([*again.events["problem"]], again.number("repaired")) == ([], 0)
 
 
 def test_records_of_all_kinds_are_in_the_table_of_features() -> None:
@@ -174,7 +174,7 @@ def test_interrupts_stay_if_no_other_cpu_is_left_for_them(node: InterruptHost) -
 def test_new_interrupt_is_moved_by_reconcile(node: InterruptHost) -> None:
     node.start("a", 2000, **EXCLUSIVE)
     node.plug("77", "0-3", "mlx5")
-    assert reconcile(node.host.context()).repaired == 1
+    assert reconcile(node.host.context()).number("repaired") == 1
     assert node.path("77").read_text() == "1-3"
     settled(node)
     node.stop("a")
@@ -225,7 +225,9 @@ def test_unreadable_kubelet_state_leaves_interrupts_and_is_said(node: InterruptH
     state = node.host.root / "kubelet/cpu_manager_state"
     state.parent.mkdir()
     state.touch()
-    assert "whether the kubelet pins containers is unknown" in reconcile(node.host.context()).failures["placement"]
+    assert (
+        "whether the kubelet pins containers is unknown" in reconcile(node.host.context()).events["failed"]["placement"]
+    )
     assert node.changed() == without("0,16")
     assert release_everything(node.host.context()).problems == []
     assert node.changed() == {}

@@ -91,7 +91,7 @@ def test_later_allocation_is_respected_at_the_next_pass(node: Node, allocate: Ca
     assert not now & before
     assert node.runs("exclusive") == now
     assert not node.runs("shared") & (before | now)
-    assert reconcile(node.host.context()).repaired == 0
+    assert reconcile(node.host.context()).number("repaired") == 0
 
 
 @pytest.mark.parametrize("allocate", ALLOCATIONS)
@@ -149,8 +149,8 @@ def test_claim_that_was_never_readable_is_named_and_others_are_repaired(node: No
     node.start("shared", 500)
     (node.folder("shared") / "cpuset.cpus").write_text("1")
     report = reconcile(node.host.context())
-    assert f"{path}: not a CDI file" in report.failures["placement"]
-    assert "may be assigned" in report.failures["placement"]
+    assert f"{path}: not a CDI file" in report.events["failed"]["placement"]
+    assert "may be assigned" in report.events["failed"]["placement"]
     assert node.cpus("shared") != "1"
 
 
@@ -160,7 +160,7 @@ def test_static_policy_that_appears_later_ends_all_assignments(node: Node) -> No
     node.kubelet()
     (node.folder("ours") / "cpuset.cpus").write_text(DEFAULT)  # as the kubelet does
     report = reconcile(node.host.context())
-    assert "placement is inactive" in report.failures["placement"]
+    assert "placement is inactive" in report.events["failed"]["placement"]
     assert node.cpus("ours") == DEFAULT != format_list(before)
     node.start("late", 1000, **{CPUS: "exclusive"})
     assert node.cpus("late") == ""

@@ -60,15 +60,15 @@ def test_reconcile_places_unseen_containers(node: PlacedHost) -> None:
     node.run_unseen("sandbox", 0, **{"io.kubernetes.cri-o.ContainerType": "sandbox"})
     del node.pids["sandbox"]
     dry = reconcile(node.host.context(), Options(dry_run=True))
-    assert (dry.placed, node.cpus("late")) == ([id_of("late")], "")
+    assert ([*dry.events["placed"]], node.cpus("late")) == ([id_of("late")], "")
     report = reconcile(node.host.context())
-    assert report.problems == []
-    assert not report.failures
-    assert report.placed == [id_of("late")]
+    assert [*report.events["problem"]] == []
+    assert not report.events["failed"]
+    assert [*report.events["placed"]] == [id_of("late")]
     assert "running containers placed" in report.as_text()
     assert (node.cpus("late"), node.cpus("hooked")) == ("0,16", "1-3,17-19")
     node.assert_sound()
-    assert reconcile(node.host.context()).placed == []
+    assert [*reconcile(node.host.context()).events["placed"]] == []
     node.stop("late")
     assert node.cpus("hooked") == "0-3,16-19"
     assert node.host.context().ledger.containers() == [id_of("hooked")]
@@ -79,19 +79,19 @@ def test_container_recorded_before_placement_was_enabled_is_placed(node: PlacedH
     told = node.run_unseen("early", 500)
     assert node.host.call(told).code == 0
     node.configure(monitoring=True)
-    assert reconcile(node.host.context()).placed == [id_of("early")]
+    assert [*reconcile(node.host.context()).events["placed"]] == [id_of("early")]
     record = node.host.context().ledger.read_member(UID, id_of("early"))
     assert record is not None
     assert [step["feature"] for step in record["steps"]] == ["monitoring", "placement"]
     assert node.cpus("early") == "0-3,16-19"
-    assert reconcile(node.host.context()).placed == []
+    assert [*reconcile(node.host.context()).events["placed"]] == []
 
 
 def test_group_is_joined_before_placement(node: PlacedHost) -> None:
     node.configure(monitoring=True)
     node.run_unseen("late", 500)
     report = reconcile(node.host.context())
-    assert (report.adopted, report.placed) == ([id_of("late")], [id_of("late")])
+    assert ([*report.events["adopted"]], [*report.events["placed"]]) == ([id_of("late")], [id_of("late")])
     record = node.host.context().ledger.read_member(UID, id_of("late"))
     assert record is not None
     assert [step["feature"] for step in record["steps"]] == ["monitoring", "placement"]
@@ -100,14 +100,14 @@ def test_group_is_joined_before_placement(node: PlacedHost) -> None:
 def test_containers_that_hooks_skip_are_skipped_by_reconcile(node: PlacedHost) -> None:
     node.configure(namespaces=["other"])
     node.run_unseen("late", 500)
-    assert reconcile(node.host.context()).placed == []
+    assert [*reconcile(node.host.context()).events["placed"]] == []
     assert node.cpus("late") == ""
 
 
 def test_running_container_cannot_be_refused(node: PlacedHost) -> None:
     node.configure(failurePolicy="fail", allow={})
     node.run_unseen("late", 2000, **{CPUS: "exclusive"})
-    assert reconcile(node.host.context()).placed == [id_of("late")]
+    assert [*reconcile(node.host.context()).events["placed"]] == [id_of("late")]
     assert node.cpus("late") == "0-3,16-19"
 
 
@@ -115,8 +115,8 @@ def test_reconcile_avoids_kubelet_cpu_manager(node: PlacedHost) -> None:
     node.run_unseen("late", 500)
     node.kubelet()
     report = reconcile(node.host.context())
-    assert report.placed == []
-    assert "placement is inactive" in report.failures["placement"]
+    assert [*report.events["placed"]] == []
+    assert "placement is inactive" in report.events["failed"]["placement"]
     assert node.cpus("late") == ""
 
 
@@ -137,7 +137,7 @@ def test_request_of_one_container_does_not_stop_reconcile(node: PlacedHost, fail
     for module in ("reconcile", "placing"):
         fail(f"resctrl_hooks.placement.node.{module}", "steps_for", KeyError("nothing"), when=broken)
     report = reconcile(node.host.context())
-    ((which, why),) = report.failures.items()
+    ((which, why),) = report.events["failed"].items()
     assert which == id_of("broken")
     assert "internal error in resctrl-hook: KeyError: 'nothing' in faults.py:" in why
     assert node.cpus("last") == "0-3,16-19"
@@ -151,7 +151,7 @@ def test_unreadable_record_does_not_stop_reconcile(node: PlacedHost) -> None:
     record.mkdir()
     node.run_unseen("late", 500)
     report = reconcile(node.host.context())
-    assert any("Is a directory (EISDIR)" in problem for problem in report.problems)
+    assert any("Is a directory (EISDIR)" in problem for problem in report.events["problem"])
     assert node.cpus("late") == "0-3,16-19"
 
 
@@ -178,7 +178,10 @@ def test_missing_shared_cpus_are_reported(node: PlacedHost) -> None:
     assert node.cpus("own") == "0,16"
     take_offline(node, "1-15,17-31")
     report = reconcile(node.host.context())
-    assert "no shared CPUs left: 1 containers run on exclusive CPUs of other containers" in report.failures["placement"]
+    assert (
+        "no shared CPUs left: 1 containers run on exclusive CPUs of other containers"
+        in report.events["failed"]["placement"]
+    )
     assert not report.ok
     assert (node.cpus("a"), node.cpus("own")) == ("0,16", "0,16")
     log = node.start("b", 500)
@@ -194,7 +197,7 @@ def test_reserved_cpus_are_shared_before_exclusive_ones(node: PlacedHost) -> Non
     node.start("a", 500)
     node.start("own", 2000, **{CPUS: "exclusive"})
     take_offline(node, "1-15,17-30")
-    assert "1 containers run on reserved CPUs" in reconcile(node.host.context()).failures["placement"]
+    assert "1 containers run on reserved CPUs" in reconcile(node.host.context()).events["failed"]["placement"]
     assert (node.cpus("a"), node.cpus("own")) == ("31", "0,16")
 
 

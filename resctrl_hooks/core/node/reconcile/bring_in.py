@@ -37,7 +37,7 @@ def bring_in(change: "Change", locked: "LockedKey", context: "Context", report: 
         for _, step in change.others:
             _may_start(container, step.feature)  # the first start counts
         record_late(container, locked)
-        report.placed += change.placed
+        report.add("placed", *change.placed)
     elif container.recorded and container.changed:
         record_running(container, locked)  # planned again
     one.log_unsaid()
@@ -133,7 +133,7 @@ class _One:
                 self._not_had(step.feature, str(error))
                 return
             container.lacks(step.feature, "")
-            self._report.apply(step.feature, container.id)
+            self._report.add(f"applied {step.feature}", container.id)
             if lost.get(number):
                 self._log(WARNING, f"{step.feature} of {container} exited and was restarted; {lost[number]}")
             else:
@@ -150,7 +150,7 @@ class _One:
             self._container.unsaid.add(name)
             self.log_unsaid()
         if not self._container.record.get("late"):
-            self._report.failures[f"{self._container.id[:12]} {name}"] = why
+            self._report.add("failed", f"{self._container.id[:12]} {name}", why=why)
 
     def log_unsaid(self) -> None:
         """Log once what the container lacks."""

@@ -40,18 +40,18 @@ def claim(context: "Context", seen: "Observation", options: "Options", report: "
             used = key in living or seen.in_use(context, rdt_class, key, name)
             if options.dry_run:
                 if key in living or not used:
-                    report.claimed.append(key)
+                    report.add("claimed", key)
                 continue
             with context.monitor.hold(key) as locked:
                 if _is_recorded(locked, rdt_class, name):
                     continue
                 if key in living:
-                    report.freed += _adopt(context, locked, living[key], rdt_class, name)
-                    report.claimed.append(key)
+                    report.count("freed", _adopt(context, locked, living[key], rdt_class, name))
+                    report.add("claimed", key)
                 elif not used:
                     context.monitor.resctrl.remove(rdt_class, name)
-                    report.claimed.append(key)
-                    report.freed += 1
+                    report.add("claimed", key)
+                    report.count("freed")
                     context.log(INFO, f"removed the group of {key}: no pod or container uses it", key=key)
 
 

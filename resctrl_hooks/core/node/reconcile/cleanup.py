@@ -41,7 +41,7 @@ def tidy(
     """
     with report.catching(context, "stateDir"):
         fold(context.ledger)
-        report.tidied += _remove_unfinished(context)
+        report.count("tidied", _remove_unfinished(context))
         for name in (KEYS, CLASSES):
             share_with_earlier(context.ledger, name)
     _restore_values(context, report)
@@ -58,10 +58,10 @@ def tidy(
                 with context.monitor.hold(key) as locked:
                     if locked.member(container) is None and context.ledger.key_of(container) == key:
                         forget(context.ledger, container)
-                        report.tidied += 1
+                        report.count("tidied")
     for key in context.ledger.marked(WAITING) if marked is None else marked:
         if key not in living and not context.ledger.members(key):
-            report.tidied += context.ledger.unmark(WAITING, key)
+            report.count("tidied", context.ledger.unmark(WAITING, key))
     for key in context.ledger.marked(CHANGING):
         _finish_change(context, key, report)
 
@@ -85,7 +85,7 @@ def _finish_change(context: "Context", key: str, report: "Report") -> None:
     """Remove the mark that a killed program left, once every recorded group of the key exists."""
     with report.catching(context, key), context.monitor.hold(key) as locked:
         if all(context.monitor.resctrl.exists(rdt_class, locked.name_in(rdt_class)) for rdt_class in locked.origins):
-            report.tidied += context.ledger.unmark(CHANGING, key)
+            report.count("tidied", context.ledger.unmark(CHANGING, key))
 
 
 def _restore_values(context: "Context", report: "Report") -> None:
@@ -96,8 +96,8 @@ def _restore_values(context: "Context", report: "Report") -> None:
                 restored: "Restored" = load(function)(context)
             except RunningError:
                 continue  # its owner restores them
-            report.repaired += len(restored.done)
-            report.problems += [f"cannot restore {line}" for line in restored.failed]
+            report.count("repaired", len(restored.done))
+            report.add("problem", *(f"cannot restore {line}" for line in restored.failed))
             for line in restored.done:
                 context.log(NOTICE, f"restored after {restored.owner} ended: {line}", stage="reconcile")
             for line in restored.foreign:

@@ -164,14 +164,15 @@ def _log_bound(context: "Context", container: "Running") -> None:
 
 def _report_planned(change: "Change", report: "Report") -> None:
     for _, step in change.classes + change.others:
-        report.apply(step.feature, change.container.id)
-    report.moved += change.stray
-    report.adopted += [change.container.id] if change.stray else []
-    report.placed += change.placed
+        report.add(f"applied {step.feature}", change.container.id)
+    report.count("moved", change.stray)
+    report.add("adopted", *([change.container.id] if change.stray else []))
+    report.add("placed", *change.placed)
 
 
 def _report_unmet(container: "Running", report: "Report") -> None:
     """Report what a container lacks: of one adopted late everything, else the features without a plan."""
     unmet = container.record.get("unmet", {})
     reported = unmet if container.record.get("late") else container.record.get("unplanned", [])
-    report.unmet.update({f"{container.id[:12]} {name}": unmet[name] for name in reported})
+    for name in reported:
+        report.add("unmet", f"{container.id[:12]} {name}", why=unmet[name])

@@ -50,7 +50,7 @@ def _remove(context: "Context", key: str, rdt_class: str, cgroup: str, report: "
             resctrl.add_tasks(rdt_class, "", found)
             what = f"moved {len(found)} tasks of other cgroups out of the group of {key}: {', '.join(map(str, found))}"
             context.log(WARNING, what, stage="reconcile", key=key)
-        report.repaired += len(found)
+        report.count("repaired", len(found))
 
 
 def _is_foreign(tid: int, cgroup: str, context: "Context") -> bool:

@@ -55,17 +55,17 @@ def join(locked: "LockedKey", context: "Context", container: "Running", report: 
         return False
     for rdt_class in set(locked.origins) - before:
         locked.remove_unused(rdt_class)  # its tasks ended meanwhile
-    if locked.key not in report.waiting and locked.key not in report.queued:  # for another class
+    if locked.key not in report.events["waiting"] and locked.key not in report.events["queued"]:  # for another class
         context.ledger.unmark(WAITING, locked.key)
     if gathering.moved or not container.recorded:
-        report.adopted.append(container.id)
-        report.moved += gathering.moved
+        report.add("adopted", container.id)
+        report.count("moved", gathering.moved)
         which = "its monitoring group" if name == own else "the monitoring group of its runtime"
         what = f"moved {gathering.moved} threads of container {container.id} into {which}"
         context.log(INFO, what, key=locked.key, container=container.id)
     container.recorded = True
-    report.left += gathering.left
-    report.foreign.update(gathering.foreign)
+    report.count("left", gathering.left)
+    report.add("foreign", *gathering.foreign)
     return True
 
 

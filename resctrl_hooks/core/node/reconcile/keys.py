@@ -63,7 +63,7 @@ def _correct(context: "Context", key: str, fields: "dict[str, str]", report: "Re
         if locked.tracked:
             locked.record.update(fields)  # type: ignore[typeddict-item]  # its keys are PodRecord's
             locked.save()
-            report.repaired += 1
+            report.count("repaired")
 
 
 def _correct_group_names(context: "Context", key: str, report: "Report") -> None:
@@ -75,7 +75,7 @@ def _correct_group_names(context: "Context", key: str, report: "Report") -> None
                 locked.note_group(rdt_class, locked.origins[rdt_class])
                 locked.save()
         for rdt_class in use_present_prefix(locked, context.monitor):
-            report.repaired += 1
+            report.count("repaired")
             context.log(INFO, f"renamed the group of {key} in class {rdt_class!r} to {usual}", key=key)
 
 
@@ -88,10 +88,10 @@ def _note_identities(context: "Context", key: str) -> None:
 def _forget(context: "Context", key: str, classes: "set[str]", report: "Report") -> None:
     resctrl = context.monitor.resctrl
     with context.monitor.hold(key) as locked:
-        report.repaired += find_again(locked, context)
+        report.count("repaired", find_again(locked, context))
         for rdt_class in classes:
             if rdt_class in locked.origins and not resctrl.exists(rdt_class, locked.name_in(rdt_class)):
                 locked.forget_groups(rdt_class)
                 locked.save()
-                report.repaired += 1
+                report.count("repaired")
                 context.log(INFO, f"dropped the record of the missing group of {key} in class {rdt_class!r}", key=key)

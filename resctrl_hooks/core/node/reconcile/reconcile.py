@@ -58,9 +58,9 @@ def reconcile(
     shared = context.settings.shares_rmids and not options.dry_run and has_groups
     report = Report(dry_run=options.dry_run, shared=context.settings.shares_rmids)
     seen = observe(context, listed)
-    report.problems += seen.problems
+    report.add("problem", *seen.problems)
     let_rest([] if options.dry_run else seen.containers, context)
-    report.containers = len(seen.containers)
+    report.count("containers", len(seen.containers))
     for container in seen.containers:
         report.learn(container.key, container.record, container.id)
     keys = _end_what_is_dead(context, seen, options, report)
@@ -111,7 +111,7 @@ def _log(context: "Context", report: Report) -> None:
     if report.changed or not report.ok:
         context.log(INFO if report.ok else WARNING, report.as_line(), stage="reconcile")
     if report.not_mounted:
-        report.problems.append(report.not_mounted)
+        report.add("problem", report.not_mounted)
 
 
 def _end_what_is_dead(context: "Context", seen: "Observation", options: Options, report: Report) -> "set[str]":
@@ -142,12 +142,12 @@ def _end_what_is_dead(context: "Context", seen: "Observation", options: Options,
                 known = context.ledger.has_records(key)  # otherwise a hook is about to hold it, or was killed then
                 for member in locked.members():
                     if unwanted or locked.member_is_dead(member):
-                        report.cleaned += release_container(locked, member, context)
+                        report.count("cleaned", release_container(locked, member, context))
                 if unwanted:
                     locked.release()
                 if (unwanted or release_key(locked, context)) and known:
-                    report.released.append(key)
-                    report.freed += groups
+                    report.add("released", key)
+                    report.count("freed", groups)
     return keys
 
 
@@ -157,10 +157,10 @@ def _say_what_is_dead(context: "Context", key: str, unwanted: bool, report: Repo
     living = [
         one for one in members.values() if not unwanted and not record_is_dead(one, context.monitor.boot, context.proc)
     ]
-    report.cleaned += len(members) - len(living)
+    report.count("cleaned", len(members) - len(living))
     if unwanted or record.get("boot") != context.monitor.boot or fate(record, living, context) == ENDS:
-        report.released.append(key)
-        report.freed += len(record.get("groups", {}))
+        report.add("released", key)
+        report.count("freed", len(record.get("groups", {})))
 
 
 def _count(context: "Context", options: Options, report: Report) -> None:
@@ -172,9 +172,10 @@ def _count(context: "Context", options: Options, report: Report) -> None:
     with report.catching(context, "bandwidth counters"):
         found = balance(context, dry_run=options.dry_run, in_turns=True)
         if found is not None:
-            report.counters_given = sum(change.give for change in found.changes)
-            report.counters_taken = len(found.changes) - report.counters_given
-            report.uncounted, report.counted_in = found.uncounted, found.resource
+            for change in found.changes:
+                report.count("assigned" if change.give else "unassigned")
+            for key, domains in found.uncounted.items():
+                report.add("uncounted", key, why=f"in {found.resource} domain {', '.join(map(str, domains))}")
 
 
 def _place(context: "Context", seen: "Observation", options: Options, report: Report) -> None:
@@ -182,7 +183,7 @@ def _place(context: "Context", seen: "Observation", options: Options, report: Re
     for feature in features_in_use(context.settings):
         with report.catching(context, feature.name):
             placed, failures = feature.adopt(context, seen.containers, dry_run=report.dry_run)
-            report.placed += placed
+            report.add("placed", *placed)
             for container, problem in failures.items():
                 report.fail(context, container, problem)
 
@@ -193,6 +194,6 @@ def _end_orphans(context: "Context", pointed: "Iterable[str]", options: Options,
     for feature in features_to_repair(context):
         with report.catching(context, feature.name):
             if not options.dry_run:
-                report.repaired += feature.repair(context, known)
+                report.count("repaired", feature.repair(context, known))
             else:
-                report.orphans += [f"{feature.name} {path}" for path in feature.orphans(context, known)]
+                report.add("orphan", *(f"{feature.name} {path}" for path in feature.orphans(context, known)))

@@ -9,7 +9,7 @@ from ..names import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
     from ..context import Context
@@ -21,41 +21,40 @@ _SHORT = 12
 API_VERSION = "resctrl-hooks/v1"
 """Version of the envelope of all JSON output; within one version keys are added, never renamed."""
 
-
-# Each kind of result: the attribute, its JSON key (empty if its entries are only in ``items``), its row in the text ({}
-# is "would be " in a dry run), what it is besides a number, and the event of its entries in ``items``.
 _NUMBER, _CHANGE, _WAITS, _PROBLEM = range(4)
-_KINDS: "tuple[tuple[str, str, str, int, str], ...]" = (
-    ("containers", "containers", "running containers", _NUMBER, ""),
-    ("adopted", "", "containers {}moved to their group", _CHANGE, "adopted"),
-    ("moved", "threadsMoved", "threads {}moved", _CHANGE, ""),
-    ("left", "threadsOutside", "ungrouped threads left", _PROBLEM, ""),
-    ("released", "", "pods {}released", _CHANGE, "released"),
-    ("freed", "groupsFreed", "groups {}freed", _NUMBER, ""),
-    ("cleaned", "containersCleaned", "dead containers {}cleaned up", _CHANGE, ""),
-    ("claimed", "", "groups {}claimed or removed", _CHANGE, "claimed"),
-    ("placed", "", "running containers {}placed", _CHANGE, "placed"),
-    ("applied", "", "containers {}updated with {}", _CHANGE, ""),
-    ("repaired", "repaired", "settings {}repaired", _CHANGE, ""),
-    ("tidied", "tidied", "", _CHANGE, ""),
-    ("orphans", "orphans", "orphaned memtierd instances that would be stopped", _CHANGE, ""),
-    ("foreign", "foreignGroups", "", _NUMBER, ""),
-    ("counters_given", "countersGiven", "bandwidth counters {}assigned", _CHANGE, ""),
-    ("counters_taken", "countersTaken", "bandwidth counters {}released", _CHANGE, ""),
-    ("uncounted", "", "pods without a bandwidth counter", _NUMBER, "uncounted"),
-    ("turns", "", "RMID handovers by time-sharing", _CHANGE, "handover"),
-    ("waiting", "", "pods waiting for an RMID", _WAITS, "waiting"),
-    ("queued", "", "", _NUMBER, "queued"),
-    ("unmet", "", "features that cannot be applied to running containers", _NUMBER, "unmet"),
-    ("failures", "", "failures", _PROBLEM, "failed"),
-    ("problems", "problems", "", _PROBLEM, ""),
-)
+_KINDS: "dict[str, tuple[str, str, int]]" = {
+    "containers": ("containers", "running containers", _NUMBER),
+    "adopted": ("", "containers {}moved to their group", _CHANGE),
+    "moved": ("threadsMoved", "threads {}moved", _CHANGE),
+    "left": ("threadsOutside", "ungrouped threads left", _PROBLEM),
+    "released": ("", "pods {}released", _CHANGE),
+    "freed": ("groupsFreed", "groups {}freed", _NUMBER),
+    "cleaned": ("containersCleaned", "dead containers {}cleaned up", _CHANGE),
+    "claimed": ("", "groups {}claimed or removed", _CHANGE),
+    "placed": ("", "running containers {}placed", _CHANGE),
+    "applied": ("", "containers {}updated with {}", _CHANGE),
+    "repaired": ("repaired", "settings {}repaired", _CHANGE),
+    "tidied": ("tidied", "settings {}repaired", _CHANGE),
+    "orphan": ("orphans", "orphaned memtierd instances that would be stopped", _CHANGE),
+    "foreign": ("foreignGroups", "", _NUMBER),
+    "assigned": ("countersGiven", "bandwidth counters {}assigned", _CHANGE),
+    "unassigned": ("countersTaken", "bandwidth counters {}released", _CHANGE),
+    "uncounted": ("", "pods without a bandwidth counter", _NUMBER),
+    "handover": ("", "RMID handovers by time-sharing", _CHANGE),
+    "waiting": ("", "pods waiting for an RMID", _WAITS),
+    "queued": ("", "pods waiting for an RMID", _NUMBER),
+    "unmet": ("", "features that cannot be applied to running containers", _NUMBER),
+    "failed": ("", "failures", _PROBLEM),
+    "problem": ("problems", "", _PROBLEM),
+}
+"""The kinds of events: the key in JSON, the row in the text, whose first {} is "would be " in a dry run and the second
+the feature, and what it is besides a number. Kinds with the same row are added up."""
+_LISTED: "dict[str, Callable[[Iterable[str]], list[str]]]" = {"foreign": sorted, "orphan": sorted, "problem": list}
+"""Those whose ids are a list in JSON; the other events are items."""
 
 
 class Options:
     """Options of a pass: dry run, live keys from a file, claim of groups after the loss of the ledger, a budget."""
-
-    __slots__ = ("budget", "claim", "dry_run", "live", "wait")
 
     def __init__(
         self,
@@ -74,45 +73,45 @@ class Options:
 
 
 class Report:
-    """Counts and reasons; ``ok`` decides the exit code: no failure, no waiting pod, no thread outside."""
+    """Events of a pass by kind, and numbers; ``ok`` decides the exit code.
+
+    An event is about a key, a container's id, the start of one and a feature, or a part of the pass.
+    """
 
     def __init__(self, *, dry_run: bool = False, shared: bool = False) -> None:
         self.dry_run = dry_run
         self.shared = shared
-        self.containers = 0
-        self.adopted: "list[str]" = []
-        self.moved = 0
-        self.left = 0
-        self.released: "list[str]" = []
-        self.freed = 0
-        self.cleaned = 0
-        self.claimed: "list[str]" = []
-        self.applied: "dict[str, list[str]]" = {}
-        self.unmet: "dict[str, str]" = {}
-        self.placed: "list[str]" = []
-        self.repaired = 0
-        self.orphans: "list[str]" = []
-        self.tidied = 0
-        self.foreign: "set[str]" = set()
-        self.counters_given = 0
-        self.counters_taken = 0
-        self.uncounted: "dict[str, list[int]]" = {}
-        self.counted_in = "L3"
-        """The resource of these domains."""
-        self.waiting: "dict[str, str]" = {}
-        self.queued: "dict[str, str]" = {}
-        self.turns: "list[str]" = []
-        self.failures: "dict[str, str]" = {}
-        self.problems: "list[str]" = []
+        self.events: "dict[str, dict[str, str]]" = {kind: {} for kind in _KINDS}
+        """The reasons by kind and id. The kind of an applied feature is ``applied`` with its name."""
+        self._numbers: "dict[str, int]" = {}
         self.not_mounted = ""
         """The problem that resctrl is not mounted, which is logged once and not in each pass."""
         self.reasons: "list[str]" = []
         self.only_limbo = True
         self._learnt: "dict[str, tuple[str, PodRecord | MemberRecord, bool]]" = {}
 
+    def add(self, kind: str, *ids: str, why: str = "") -> None:
+        """Record events; with a reason, a later one of the same kind and id replaces the first."""
+        self.events.setdefault(kind, {}).update(dict.fromkeys(ids, why))
+        if not why:
+            self.count(kind, len(ids))
+
+    def count(self, kind: str, number: int = 1) -> None:
+        """Add to the number of a kind."""
+        self._numbers[kind] = self._numbers.get(kind, 0) + number
+
+    def number(self, kind: str) -> int:
+        """Return how many events of a kind there are, or threads, settings and others that have no id."""
+        return self._numbers.get(kind) or len(self.events[kind])
+
+    @property
+    def applied(self) -> "dict[str, list[str]]":
+        """The containers to which each feature was applied, or would be."""
+        return {kind.partition(" ")[2]: [*ids] for kind, ids in self.events.items() if " " in kind}
+
     @property
     def ok(self) -> bool:
-        """Whether no problem remains."""
+        """Whether no problem remains: no failure, no waiting pod, no thread outside."""
         return not self._has(_PROBLEM, _WAITS)
 
     @property
@@ -126,7 +125,7 @@ class Report:
         return self._has(_CHANGE)
 
     def _has(self, *what: int) -> bool:
-        return any(getattr(self, name) for name, _, _, kind, _ in _KINDS if kind in what)
+        return any(_KINDS[kind.partition(" ")[0]][2] in what and self.number(kind) for kind in self.events)
 
     def learn(self, key: str, record: "PodRecord | MemberRecord", container: str = "") -> None:
         """Remember a record's names, for messages about its key or container id."""
@@ -137,7 +136,7 @@ class Report:
     def fail(self, context: "Context", what: str, unexpected: Exception) -> None:
         """Record that one key or container failed; the others are still processed."""
         error = as_hook_error(unexpected)
-        self.failures[what] = str(error)
+        self.add("failed", what, why=str(error))
         self.reasons.append(error.reason)
         said = f"reconcile of {self._said(what)}: {error}"
         context.log(WARNING, said, stage="reconcile", key=what, reason=error.reason)
@@ -146,22 +145,18 @@ class Report:
         """Return a context in which an error becomes the failure of a key or container."""
         return _Catching(self, context, what)
 
-    def apply(self, feature: str, container: str) -> None:
-        """Record that a feature was applied to a container, or would be."""
-        self.applied.setdefault(feature, []).append(container)
-
     def wait(self, key: str, error: "NoRMIDsError", *, limbo: bool) -> None:
         """Record that a key waits for an RMID; with ``limbo``, an RMID becomes free without an action.
 
         Under sharing rules, or because of its namespace's limit, waiting is not a problem.
         """
-        (self.queued if self.shared or error.by_rule else self.waiting)[key] = str(error)
+        self.add("queued" if self.shared or error.by_rule else "waiting", key, why=str(error))
         self.only_limbo = self.only_limbo and limbo
 
     def forget_waiting(self) -> None:
         """Forget waiting keys before another try."""
-        self.waiting = {}
-        self.queued = {}
+        self.events["waiting"].clear()
+        self.events["queued"].clear()
         self.only_limbo = True
 
     def as_document(self) -> "dict[str, Any]":
@@ -180,27 +175,17 @@ class Report:
 
     def totals(self) -> "dict[str, int | list[str]]":
         """Return the numbers and lists of a document by key."""
-        return {key: self._plain(name) for name, key, _, _, _ in _KINDS if key}
-
-    def _plain(self, name: str) -> "int | list[str]":
-        value = getattr(self, name)
-        return value if isinstance(value, int) or name == "problems" else sorted(value)
+        return {
+            key: _LISTED[kind](self.events[kind]) if kind in _LISTED else self.number(kind)
+            for kind, (key, _, _) in _KINDS.items()
+            if key
+        }
 
     def _items(self) -> "Iterator[dict[str, str]]":
         """Return one entry for each change or problem of a pod or container, with its name if known."""
-        found = {event: getattr(self, name) for name, _, _, _, event in _KINDS if event}
-        found.update({f"applied {name}": ids for name, ids in self.applied.items()})
-        for event, of in sorted(found.items(), key=lambda item: isinstance(item[1], dict)):  # those with a reason last
-            reasons = of if isinstance(of, dict) else dict.fromkeys(of, "")
-            for what, why in sorted(reasons.items()):
-                yield self._item(
-                    event,
-                    what,
-                    why if isinstance(why, str) else f"in {self.counted_in} domain {', '.join(map(str, why))}",
-                )
-
-    def _item(self, event: str, what: str, message: str) -> "dict[str, str]":
-        return {"event": event, "id": what, **self._names_of(what), "message": message}
+        for kind, events in sorted(self.events.items(), key=lambda one: any(one[1].values())):  # with reasons last
+            for what, why in sorted(events.items() if kind not in _LISTED else ()):
+                yield {"event": kind, "id": what, **self._names_of(what), "message": why}
 
     def _names_of(self, what: str) -> "dict[str, str]":
         """Return the names for ``what``: a key, a container id, or the start of one and a feature."""
@@ -216,29 +201,24 @@ class Report:
 
     def as_line(self) -> str:
         """Return the report as one log line."""
-        return ", ".join(f"{text}: {count}" for text, count in self._rows() if count)
+        return ", ".join(f"{text}: {count}" for text, count in self._rows().items() if count)
 
     def as_text(self) -> str:
         """Return the report for people: a line for each non-zero number."""
         rows = self._rows()
-        lines = [f"{text + ' ':.<48} {count}" for text, count in rows if count or text == rows[0][0]]
-        for what, why in (*self.waiting.items(), *self.unmet.items(), *self.failures.items()):
-            lines.append(f"  {self._said(what)}: {why}")
-        lines += [f"  {what}" for what in (*sorted(self.orphans), *self.problems)]
+        lines = [f"{text + ' ':.<48} {count}" for text, count in rows.items() if count or text == next(iter(rows))]
+        for kind in ("waiting", "unmet", "failed"):
+            lines += [f"  {self._said(what)}: {why}" for what, why in self.events[kind].items()]
+        lines += [f"  {what}" for what in (*sorted(self.events["orphan"]), *self.events["problem"])]
         return "\n".join(map(printable, lines)) + "\n"
 
-    def _rows(self) -> "list[tuple[str, int]]":
-        would = "would be " if self.dry_run else ""
-        rows: "list[tuple[str, int]]" = []
-        for name, _, text, _, _ in _KINDS:
-            value = getattr(self, name)
-            number = value if isinstance(value, int) else len(value)
-            if name == "applied":
-                rows += [(text.format(would, feature), len(ids)) for feature, ids in sorted(self.applied.items())]
-            elif text:
-                rows.append((text.format(would), number))
-            elif name in ("tidied", "queued"):  # one row with the previous field
-                rows[-1] = rows[-1][0], rows[-1][1] + number
+    def _rows(self) -> "dict[str, int]":
+        rows: "dict[str, int]" = {}
+        for name, (_, text, _) in _KINDS.items():
+            for kind in sorted(kind for kind in self.events if kind.partition(" ")[0] == name):
+                row = text.format("would be " if self.dry_run else "", kind.partition(" ")[2])
+                rows[row] = rows.get(row, 0) + self.number(kind)
+        rows.pop("", None)  # of those without a row
         return rows
 
 

@@ -81,7 +81,7 @@ def take_turns(context: "Context", containers: "list[Running]", report: "Report"
             if _may_hold(taker.key, living[taker.key][0].namespace, context) and _hand_on(
                 context, giver, taker, living, report
             ):
-                report.turns.append(taker.key)
+                report.add("handover", taker.key)
     if pairs:
         write_file(
             f"{context.ledger.folder}/{_LAST}", f"{context.monitor.boot} {now()} {gap(interval, chance())}".encode()
@@ -140,9 +140,9 @@ def _hand_on(
         if not handed and not give_back(gives, monitor, context.log):
             return False
     if giver.key in living:  # otherwise all its containers have ended, and the next one begins to wait
-        report.queued[giver.key] = "its turn is over"
+        report.add("queued", giver.key, why="its turn is over")
     if handed:
-        report.queued.pop(taker.key, None)
+        report.events["queued"].pop(taker.key, None)
         for container in alive:
             take_in(context, Change(container), report)
     return True

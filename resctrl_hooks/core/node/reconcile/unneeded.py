@@ -59,7 +59,7 @@ def _release(context: "Context", key: str, rdt_class: str, report: "Report") -> 
                 locked.save()
 
         if part_with(context.monitor, key, [rdt_class], remove):
-            report.freed += 1
+            report.count("freed")
             where = f"class {rdt_class}" if rdt_class else "the root class"
             what = f"removed the group of {key} in {where}: none of its containers needs it, and a pod waits"
             context.log(INFO, what, stage="reconcile", key=key, rdt_class=rdt_class)

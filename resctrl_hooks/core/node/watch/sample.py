@@ -27,7 +27,7 @@ def sample(context: "Context") -> int:
     containers = [one for one in observe(context).containers if one.recorded and one.key not in waiting]
     report = Report()
     sweep(context, containers, report)
-    return report.moved
+    return report.number("moved")
 
 
 def sample_some(context: "Context", containers: "Containers", ids: "Iterable[str]") -> int:
@@ -40,8 +40,8 @@ def sample_some(context: "Context", containers: "Containers", ids: "Iterable[str
         member = containers.of_id(id_)
         if member is not None:
             with report.catching(context, id_):
-                report.moved += _sample_one(context, member)
-    return report.moved
+                report.count("moved", _sample_one(context, member))
+    return report.number("moved")
 
 
 def _sample_one(context: "Context", member: "Member") -> int:

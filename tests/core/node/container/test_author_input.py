@@ -413,7 +413,7 @@ def test_unseen_container_with_megabytes_of_annotations_is_adopted(node: Node) -
     }
     (folder / "state.json").write_text(json.dumps(state))
     assert (folder / "state.json").stat().st_size > 16 << 20
-    assert reconcile(node.host.context()).adopted
+    assert reconcile(node.host.context()).events["adopted"]
     assert set(node.record("large")) == set(FEATURES)
     assert node.cpus("large")
 

@@ -361,7 +361,7 @@ def test_high_limit_that_would_stall_now_is_reported_and_not_repaired(
     start(host, pod, **{HIGH: "64M"})
     (limits / "memory.high").write_text("max\n")
     (limits / "memory.current").write_text("90000000\n")
-    (why,) = host.enforce().failures.values()
+    (why,) = host.enforce().events["failed"].values()
     assert "memory.high 67108864 is below the" in why
     assert (limits / "memory.high").read_text() == "max\n"
     host.end_process(100)
@@ -385,7 +385,7 @@ def test_scope_is_repaired_if_leaf_has_its_limit_and_exceeds_it(host: Host, scop
     (lower / "memory.current").write_text("90000000\n")
     (upper / "memory.high").write_text("max\n")
     report = host.enforce()
-    assert (len(report.applied["memory"]), report.failures) == (1, {})
+    assert (len(report.applied["memory"]), report.events["failed"]) == (1, {})
     assert (upper / "memory.high").read_text() == (lower / "memory.high").read_text() == str(64 << 20)
 
 

@@ -146,14 +146,14 @@ def test_namespace_at_limit_waits_until_one_of_its_pods_ends(cluster: Cluster) -
     _, pid = cluster.start(2, second)
     assert cluster.groups_of(pid) == {("", "")}
     report = cluster.reconcile()
-    assert "namespace shop holds 1 RMIDs of at most 1" in report.queued[second]
-    assert (report.ok, report.waiting) == (True, {})
+    assert "namespace shop holds 1 RMIDs of at most 1" in report.events["queued"][second]
+    assert (report.ok, report.events["waiting"]) == (True, {})
     (item,) = [one for one in report.as_document()["items"] if one["event"] == "queued"]
-    assert (item["id"], item["message"]) == (second, report.queued[second])
+    assert (item["id"], item["message"]) == (second, report.events["queued"][second])
     cluster.poststop(ended)
     cluster.kernel.end(first_pid)
     cluster.end_pod(first)
-    assert cluster.reconcile().queued == {}
+    assert cluster.reconcile().events["queued"] == {}
     assert cluster.groups_of(pid) == {("", second)}
     assert (cluster.host.context().ledger.read_pod(second) or {})["cgroup"], "the pod's end is known"
 

@@ -189,7 +189,7 @@ def test_reconcile_repairs_tasks_in_root_class(rdt_host: Host) -> None:
     assert rdt_host.tasks("gold") == [100]
     (rdt_host.proc / "100/cpu_resctrl_groups").write_text("res:silver\nmon:\n")
     report = rdt_host.enforce()
-    assert (report.applied, report.failures) == ({}, {})  # a class to which another program moved it stays
+    assert (report.applied, report.events["failed"]) == ({}, {})  # a class to which another program moved it stays
 
 
 def test_class_removed_under_running_container_is_reported(rdt_host: Host) -> None:
@@ -198,7 +198,7 @@ def test_class_removed_under_running_container_is_reported(rdt_host: Host) -> No
     start(rdt_host, "gold")
     (rdt_host.resctrl / "gold").rename(rdt_host.root / "away")
     for _ in range(2):
-        (why,) = rdt_host.enforce().failures.values()
+        (why,) = rdt_host.enforce().events["failed"].values()
         assert "RDT class gold was removed; the container runs in the root class" in why
     assert rdt_host.log.read_text().count("RDT class gold was removed") == 1
 

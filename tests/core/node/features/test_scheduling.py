@@ -129,7 +129,7 @@ def test_failed_repair_does_not_stop_others(host: Host, monkeypatch: pytest.Monk
     (folders[unwritable] / "cpu.weight").mkdir()
     report = host.enforce()
     assert report.applied == {"scheduling": [good]}
-    assert list(report.failures) == [f"{unwritable[:12]} scheduling"]
+    assert list(report.events["failed"]) == [f"{unwritable[:12]} scheduling"]
     assert (folders[good] / "cpu.weight").read_text() == "20"
 
 

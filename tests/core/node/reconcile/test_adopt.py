@@ -61,8 +61,8 @@ def test_unmounted_resctrl_is_reported_once(two: Cluster) -> None:
     two.host.resctrl.mkdir()
     report = reconcile(two.host.context(), NOW)  # its resctrl is the plain folder
     assert not report.ok
-    assert (len(report.problems), len(report.reasons)) == (1, 1)
-    assert (report.failures, report.adopted, report.waiting) == ({}, [], {})
+    assert (len(report.events["problem"]), len(report.reasons)) == (1, 1)
+    assert (report.events["failed"], [*report.events["adopted"]], report.events["waiting"]) == ({}, [], {})
 
 
 def test_excluded_container_is_adopted_after_a_change_of_the_settings_unless_it_is_recorded(classes: Cluster) -> None:
@@ -82,14 +82,14 @@ def test_dry_run_counts_outside_threads_only(cluster: Cluster) -> None:
     first, _ = cluster.unseen(1, threads=3)
     cluster.start(2, OTHER)
     report = cluster.reconcile(Options(wait=False, dry_run=True))
-    assert (report.adopted, report.moved) == ([first], 3)
+    assert ([*report.events["adopted"]], report.number("moved")) == ([first], 3)
 
 
 def test_waiting_pod_with_group_waits_no_more(cluster: Cluster) -> None:
     cluster.start(1)
     cluster.context().ledger.mark("waiting", POD)
     report = cluster.reconcile()
-    assert (report.ok, report.adopted, cluster.marked()) == (True, [], [])
+    assert (report.ok, [*report.events["adopted"]], cluster.marked()) == (True, [], [])
 
 
 def test_correctly_grouped_container_is_left_alone(cluster: Cluster, fail: Fail) -> None:
@@ -109,7 +109,7 @@ def test_moved_threads_are_reported_once_and_later_ones_again(cluster: Cluster) 
         assert cluster.host.log.read_text().count(said) == cluster.host.log.read_text().count("threads of") == 1
     late = cluster.kernel.spawn(f"/kubepods/pod{POD}/crio-{id_}", 2)
     report = cluster.reconcile()
-    assert (report.adopted, report.moved, cluster.groups_of(late)) == ([id_], 2, {("", POD)})
+    assert ([*report.events["adopted"]], report.number("moved"), cluster.groups_of(late)) == ([id_], 2, {("", POD)})
     assert cluster.host.log.read_text().count(said) == 2
 
 
@@ -240,7 +240,7 @@ def test_threads_outside_are_counted(cluster: Cluster, monkeypatch: pytest.Monke
     )
     monkeypatch.setattr("resctrl_hooks.core.node.resctrl.filesystem.Resctrl.add_tasks", lambda *_given: None)
     report = cluster.reconcile()
-    assert (report.left, report.ok) == (2, False)
+    assert (report.number("left"), report.ok) == (2, False)
 
 
 def test_only_living_containers_are_adopted(two: Cluster) -> None:
@@ -249,8 +249,8 @@ def test_only_living_containers_are_adopted(two: Cluster) -> None:
     for order in (containers, containers[::-1]):
         dry = Report(dry_run=True)
         assert enforce(context, order, Options(dry_run=True, live={POD}), dry) == []
-        assert dry.adopted == [f"{2:064x}"]
-    assert two.reconcile(Options(wait=False, live={POD})).adopted == [f"{2:064x}"]
+        assert [*dry.events["adopted"]] == [f"{2:064x}"]
+    assert [*two.reconcile(Options(wait=False, live={POD})).events["adopted"]] == [f"{2:064x}"]
     assert two.kernel.groups() == {("", POD)}
 
 
@@ -259,7 +259,7 @@ def test_records_of_adopted_containers_have_names(cluster: Cluster) -> None:
     context, report = cluster.context(), Report()
     (found,) = observe(context).containers
     assert enforce(context, [found], NOW, report) == []
-    assert (report.adopted, report.moved, found.recorded) == ([id_], 3, True)
+    assert ([*report.events["adopted"]], report.number("moved"), found.recorded) == ([id_], 3, True)
     expected = {
         "cgroup": f"{cluster.host.cgroup}/kubepods/pod{POD}",
         "namespace": "shop",
@@ -274,7 +274,7 @@ def test_records_of_adopted_containers_have_names(cluster: Cluster) -> None:
         locked.record["pod"] = "as it was"
         locked.save()
     cluster.unseen(2)
-    assert cluster.reconcile().adopted == [f"{2:064x}"]
+    assert [*cluster.reconcile().events["adopted"]] == [f"{2:064x}"]
     assert cluster.pod_record()["pod"] == "as it was"
 
 
@@ -284,7 +284,7 @@ def test_container_ending_meanwhile_is_skipped(cluster: Cluster) -> None:
     (found,) = observe(context).containers
     found.start += 1  # another process has its pid by now
     assert enforce(context, [found], NOW, report) == []
-    assert (report.adopted, report.ok, context.ledger.keys()) == ([], True, [])
+    assert ([*report.events["adopted"]], report.ok, context.ledger.keys()) == ([], True, [])
 
 
 def test_failing_container_is_reported_and_next_is_adopted(two: Cluster, fail: Fail) -> None:
@@ -292,7 +292,7 @@ def test_failing_container_is_reported_and_next_is_adopted(two: Cluster, fail: F
     containers = sorted(observe(context).containers, key=lambda one: one.id)
     fail(context.monitor, "hold", LedgerError("the disk is gone"), when=lambda key, *_: key == OTHER)
     assert enforce(context, containers, NOW, report) == []
-    assert (report.adopted, list(report.failures)) == ([f"{2:064x}"], [f"{1:064x}"])
+    assert ([*report.events["adopted"]], list(report.events["failed"])) == ([f"{2:064x}"], [f"{1:064x}"])
 
 
 def test_member_of_foreign_group_is_reported(cluster: Cluster) -> None:
@@ -300,7 +300,7 @@ def test_member_of_foreign_group_is_reported(cluster: Cluster) -> None:
     cluster.kernel.mkdir(f"{cluster.host.resctrl}/mon_groups/pqos")
     cluster.kernel.model.write_tasks(cluster.kernel.model.root.monitored["pqos"], f"{pid}\n", ROOT_CALLER)
     cluster.kernel.show_tasks()
-    assert cluster.reconcile().foreign == {"pqos"}
+    assert cluster.reconcile().events["foreign"].keys() == {"pqos"}
     assert cluster.kernel.groups() == {("", "pqos")}, "no empty group with the pod's name"
 
 
@@ -324,7 +324,7 @@ def test_pod_with_another_waiting_container_still_waits(cluster: Cluster, fail: 
     context, report = cluster.context(), Report()
     containers = sorted(observe(context).containers, key=lambda one: one.id, reverse=recorded)
     assert enforce(context, containers, NOW, report) == containers[:1]
-    assert (report.adopted, list(report.waiting)) == ([containers[1].id], [POD])
+    assert ([*report.events["adopted"]], list(report.events["waiting"])) == ([containers[1].id], [POD])
     assert cluster.kernel.groups() == {("", POD) if recorded else GOLD}
     assert cluster.marked() == [POD]
 
@@ -344,9 +344,9 @@ def test_record_without_names_gets_those_of_living_member(cluster: Cluster) -> N
     with cluster.context().monitor.hold(POD) as locked:
         locked.record.update({"namespace": "", "pod": ""})
         locked.save()
-    assert cluster.reconcile().repaired == 1
+    assert cluster.reconcile().number("repaired") == 1
     assert (cluster.pod_record().get("namespace"), cluster.pod_record().get("pod")) == ("shop", "web-0")
-    assert cluster.reconcile().repaired == 0
+    assert cluster.reconcile().number("repaired") == 0
 
 
 def test_container_with_too_many_cgroups_is_reported_in_each_pass(

@@ -28,7 +28,7 @@ def one_pass(cluster: Cluster, seconds: float) -> Report:
 
 
 def test_passes_without_processor_time_left_adopt_all_containers_one_by_one(cluster: Cluster) -> None:
-    adopted = [one_pass(cluster, 0).adopted for _ in range(PODS)]
+    adopted = [[*one_pass(cluster, 0).events["adopted"]] for _ in range(PODS)]
     assert [len(each) for each in adopted] == [1] * PODS
     assert len({id_ for each in adopted for id_ in each}) == PODS
     assert not one_pass(cluster, 60).changed
@@ -39,13 +39,13 @@ def test_slow_pass_within_its_processor_time_adopts_all(cluster: Cluster, monkey
     hours = iter(range(1, 1_000_000))
     monkeypatch.setattr(time, "monotonic", lambda: next(hours) * 3600.0)
     report = one_pass(cluster, 60)
-    assert len(report.adopted) == PODS
+    assert len(report.events["adopted"]) == PODS
     assert not (Path(cluster.context().settings.state_dir) / FILE).exists()
 
 
 def test_pass_that_stops_wakes_the_next_and_begins_it_there(cluster: Cluster) -> None:
     state = Path(cluster.context().settings.state_dir)
-    first = one_pass(cluster, 0).adopted
+    first = [*one_pass(cluster, 0).events["adopted"]]
     assert (state / FILE).read_text() not in first
     assert (state / "wake").exists()
 
@@ -53,7 +53,7 @@ def test_pass_that_stops_wakes_the_next_and_begins_it_there(cluster: Cluster) ->
 def test_damaged_place_to_resume_is_ignored(cluster: Cluster) -> None:
     one_pass(cluster, 0)
     (Path(cluster.context().settings.state_dir) / FILE).write_bytes(b"\xff" * 5000)
-    assert len(one_pass(cluster, 60).adopted) == PODS - 1
+    assert len(one_pass(cluster, 60).events["adopted"]) == PODS - 1
 
 
 def test_dry_run_has_no_place_to_resume(cluster: Cluster) -> None:

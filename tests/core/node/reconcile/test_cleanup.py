@@ -48,7 +48,7 @@ def test_reconcile_removes_abandoned_files(host: Host, context: Context) -> None
     left = host.state / "placement~4711"
     left.touch()
     os.utime(left, (0, 0))
-    assert reconcile(context).tidied == 1
+    assert reconcile(context).number("tidied") == 1
     assert not left.exists()
 
 
@@ -97,7 +97,7 @@ def test_unfinished_files_of_many_pods_are_removed_some_at_a_time(
         monkeypatch.setattr(time, "monotonic_ns", lambda begin=begin: 2 * begin)
         report = Report()
         tidy(context, [], report)
-        assert report.tidied == (1 if begin == 2 else 2)
+        assert report.number("tidied") == (1 if begin == 2 else 2)
 
 
 def test_uncleanable_state_directory_is_reported_and_rest_continues(context: Context, fail: Fail) -> None:
@@ -105,8 +105,8 @@ def test_uncleanable_state_directory_is_reported_and_rest_continues(context: Con
     context.ledger.point("gone", "k")
     fail(cleanup, "fold", LedgerError("the disk is full"), when=lambda ledger: ledger is context.ledger)
     tidy(context, [], report)
-    assert list(report.failures) == ["stateDir"]
-    assert (context.ledger.containers(), report.tidied) == ([], 1)
+    assert list(report.events["failed"]) == ["stateDir"]
+    assert (context.ledger.containers(), report.number("tidied")) == ([], 1)
 
 
 def test_pointers_without_record_are_removed(host: Host, context: Context) -> None:
@@ -116,7 +116,7 @@ def test_pointers_without_record_are_removed(host: Host, context: Context) -> No
     context.ledger.write_member("k", "here", {})
     (host.state / "containers/junk").symlink_to("../..")
     tidy(context, [], report)
-    assert (context.ledger.containers(), report.tidied, report.ok) == (["here"], 2, True)
+    assert (context.ledger.containers(), report.number("tidied"), report.ok) == (["here"], 2, True)
 
 
 @pytest.mark.parametrize("made", ["its record", "another pointer"])
@@ -135,7 +135,7 @@ def test_pointer_of_running_hook_stays(context: Context, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(context.monitor, "hold", holding)
     tidy(context, [], report)
-    assert (context.ledger.containers(), report.tidied) == (["m"], 0)
+    assert (context.ledger.containers(), report.number("tidied")) == (["m"], 0)
 
 
 def test_locked_key_does_not_keep_other_pointers(context: Context) -> None:
@@ -147,7 +147,7 @@ def test_locked_key_does_not_keep_other_pointers(context: Context) -> None:
         with failing(context.monitor, "hold", held, when=broken.__eq__):
             tidy(context, [], report)
         assert context.ledger.containers() == [f"of-{broken}"]
-        assert list(report.failures) == [f"of-{broken}"]
+        assert list(report.events["failed"]) == [f"of-{broken}"]
 
 
 def test_mark_of_ended_pod_is_removed(cluster: Cluster) -> None:
@@ -159,7 +159,7 @@ def test_mark_of_ended_pod_is_removed(cluster: Cluster) -> None:
     context.ledger.write_member("recorded", "m", {})
     tidy(context, observe(context).containers, report)
     assert sorted(context.ledger.marked("waiting")) == sorted([POD, "recorded"])
-    assert report.tidied == 2
+    assert report.number("tidied") == 2
 
 
 def test_recorded_running_container_is_not_examined(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:

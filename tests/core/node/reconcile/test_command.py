@@ -199,7 +199,7 @@ def test_waiting_pods_do_not_fail_timer_unit(
         report = Report()
         report.wait(POD, NoRMIDsError("no RMID is free"), limbo=False)
         if failed:
-            report.failures[POD] = "whatever"
+            report.events["failed"][POD] = "whatever"
         return report
 
     monkeypatch.setattr("resctrl_hooks.core.node.reconcile.command.reconcile", waiting)

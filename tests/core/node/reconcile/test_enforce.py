@@ -93,7 +93,7 @@ def test_unseen_container_gets_all_features_at_once(late: MemtierdHost) -> None:
     host = late.host
     report = again(host)
     assert report.ok, report.as_text()
-    assert (report.adopted, report.applied, report.unmet) == ([ID], ALL, {})
+    assert ([*report.events["adopted"]], report.applied, report.events["unmet"]) == ([ID], ALL, {})
     assert values(host) == AFTER
     os.kill(late.pid(), 0)
     assert host.groups() == [f"mon_groups/{UID}"]
@@ -172,11 +172,11 @@ def test_memtierd_that_keeps_ending_is_restarted_a_limited_number_of_times(
         assert len(lines) == min(number + 1, MOST_STARTS - 1)
         assert f"exited and was restarted; {PANIC}" in lines[0]
         assert "step.go" not in lines[0]
-    assert report.unmet[f"{ID[:12]} memtierd"].endswith(f"exits within an hour; {PANIC}")
+    assert report.events["unmet"][f"{ID[:12]} memtierd"].endswith(f"exits within an hour; {PANIC}")
     assert report.reasons == ["memtierd"]
     monkeypatch.setattr(feature.FEATURE, "lost", lambda *_: "must not be asked again")
     later = again(host)
-    assert (later.unmet, later.applied) == (report.unmet, {})
+    assert (later.events["unmet"], later.applied) == (report.events["unmet"], {})
     assert host.log.read_text().count("not restarted") == 1
 
 
@@ -223,8 +223,8 @@ def test_inapplicable_features_are_reported_once_and_recorded(late: MemtierdHost
     for _ in range(2):
         report = again(host)
         assert report.ok
-        assert "is below the" in report.unmet[f"{ID[:12]} memory"]
-        assert "is not allowed to use scheduling class 'gone'" in report.unmet[f"{ID[:12]} scheduling"]
+        assert "is below the" in report.events["unmet"][f"{ID[:12]} memory"]
+        assert "is not allowed to use scheduling class 'gone'" in report.events["unmet"][f"{ID[:12]} scheduling"]
     assert set(record(host)["unmet"]) == {"memory", "scheduling"}
     log = host.log.read_text()
     assert (log.count("runs without memory"), log.count("runs without scheduling")) == (1, 1)
@@ -248,7 +248,7 @@ def test_missing_group_is_recreated_if_needed_or_else_forgotten(late: MemtierdHo
     with context.monitor.hold(UID) as locked:
         locked.ensure_group("gold")
     shutil.rmtree(host.resctrl / "gold" / "mon_groups" / UID)
-    assert again(host).repaired == 1
+    assert again(host).number("repaired") == 1
     assert host.groups() == [f"mon_groups/{UID}"]
     assert (host.context().ledger.read_pod(UID) or {})["groups"] == {"": "created"}
     assert not again(host).changed

@@ -48,7 +48,7 @@ def test_failed_plan_of_a_class_or_a_group_is_planned_again_and_the_group_is_in_
         record: Any = cluster.context().ledger.read_member(POD, id_)
         assert (record["unplanned"], list(record["unmet"])) == (failed, failed)
         report = cluster.reconcile()
-        assert (report.ok, list(report.unmet)) == (True, [f"{id_[:12]} {name}" for name in failed])
+        assert (report.ok, list(report.events["unmet"])) == (True, [f"{id_[:12]} {name}" for name in failed])
     report = cluster.reconcile()
     assert report.ok, report.as_text()
     assert cluster.groups_of(pid) == {("gold", POD)}

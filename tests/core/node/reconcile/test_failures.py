@@ -37,8 +37,8 @@ def test_unreadable_key_is_reported_and_others_are_released(cluster: Cluster, *,
         cluster.end_pod(pod_number(number))
     damage_record(cluster, pod_number(1))
     report = cluster.reconcile(Options(wait=False, dry_run=dry_run))
-    assert "Is a directory" in report.failures[pod_number(1)]
-    assert report.released == [pod_number(2)]
+    assert "Is a directory" in report.events["failed"][pod_number(1)]
+    assert [*report.events["released"]] == [pod_number(2)]
 
 
 def test_pointer_to_a_key_without_record_releases_nothing(cluster: Cluster) -> None:
@@ -46,7 +46,7 @@ def test_pointer_to_a_key_without_record_releases_nothing(cluster: Cluster) -> N
     ledger.prepare()
     ledger.point("a" * 64, POD)
     report = cluster.reconcile()
-    assert (report.released, report.failures, report.problems) == ([], {}, [])
+    assert ([*report.events["released"]], report.events["failed"], [*report.events["problem"]]) == ([], {}, [])
     assert not list(ledger.keys())
 
 
@@ -63,16 +63,17 @@ def test_containers_that_still_wait_are_returned(
     containers: Any = [SimpleNamespace(key=key, recorded=True, record={"steps": []}) for key in ("a", "broken", "b")]
     report = Report()
     assert try_again(cluster.context(), containers, report) == (containers[::2] if refused else [])
-    assert list(report.failures) == ["broken"]
+    assert list(report.events["failed"]) == ["broken"]
 
 
 def test_changes_of_counters_are_counted(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     changes = [SimpleNamespace(give=give) for give in (True, False, False, True, False)]
-    uncounted: Any = ["x"]
+    uncounted = {"x": [0, 2]}
     found = SimpleNamespace(changes=changes, uncounted=uncounted, resource="L3")
     monkeypatch.setattr("resctrl_hooks.core.node.sharing.bandwidth_counters.balance", always(found))
     report = reconcile(host.context(), NOW)
-    assert (report.counters_given, report.counters_taken, report.uncounted) == (2, 3, uncounted)
+    assert (report.number("assigned"), report.number("unassigned")) == (2, 3)
+    assert report.events["uncounted"] == {"x": "in L3 domain 0, 2"}
 
 
 def failing(*_: object, **__: object) -> Any:
@@ -94,9 +95,9 @@ def test_failing_feature_does_not_stop_others(host: Host, monkeypatch: pytest.Mo
     for name in ("features_in_use", "features_to_repair"):
         monkeypatch.setattr(module, name, always(features))
     report = reconcile(host.context(), Options(wait=False, dry_run=dry_run))
-    assert (report.placed, report.repaired) == (["a", "b"], 0 if dry_run else 6)
-    assert report.orphans == (["first left", "third left"] if dry_run else [])
-    assert report.failures == {"first": "no", "second": "no", "c": "cannot"}
+    assert ([*report.events["placed"]], report.number("repaired")) == (["a", "b"], 0 if dry_run else 6)
+    assert [*report.events["orphan"]] == (["first left", "third left"] if dry_run else [])
+    assert report.events["failed"] == {"first": "no", "second": "no", "c": "cannot"}
 
 
 def raising(*_: object, **__: object) -> Any:
@@ -109,15 +110,15 @@ def test_failure_to_count_threads_is_reported_and_adopts_nothing(
     cluster.unseen(1)
     monkeypatch.setattr("resctrl_hooks.core.node.reconcile.enforce.stray_threads", raising)
     report = cluster.reconcile(Options(wait=False, dry_run=True))
-    assert (report.moved, report.adopted, list(report.failures)) == (0, [], [POD])
+    assert (report.number("moved"), [*report.events["adopted"]], list(report.events["failed"])) == (0, [], [POD])
 
 
 def test_failure_to_join_is_reported(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster.unseen(1)
     monkeypatch.setattr("resctrl_hooks.core.node.reconcile.bring_in.join", raising)
     report = cluster.reconcile()
-    assert "a bug" in report.failures[POD]
-    assert report.waiting == {}
+    assert "a bug" in report.events["failed"][POD]
+    assert report.events["waiting"] == {}
 
 
 def test_unfinished_change_of_a_broken_key_is_reported(cluster: Cluster) -> None:
@@ -125,11 +126,15 @@ def test_unfinished_change_of_a_broken_key_is_reported(cluster: Cluster) -> None
     context, report = cluster.context(), Report()
     context.ledger.mark(CHANGING, POD)
     cleanup._finish_change(context, POD, report)
-    assert (context.ledger.marked(CHANGING), report.tidied) == ([], 1)
+    assert (context.ledger.marked(CHANGING), report.number("tidied")) == ([], 1)
     context.ledger.mark(CHANGING, POD)
     context.monitor.hold = raising  # type: ignore[method-assign]
     cleanup._finish_change(context, POD, report)
-    assert (context.ledger.marked(CHANGING), list(report.failures), report.tidied) == ([POD], [POD], 1)
+    assert (context.ledger.marked(CHANGING), list(report.events["failed"]), report.number("tidied")) == (
+        [POD],
+        [POD],
+        1,
+    )
 
 
 def test_values_that_an_ended_guard_left_are_reported(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,13 +142,13 @@ def test_values_that_an_ended_guard_left_are_reported(cluster: Cluster, monkeypa
     found.done, found.foreign, found.failed = ["class a"], ["class b: left"], ["class c: EINVAL"]
     context, report = cluster.context(), Report()
     monkeypatch.setattr(recovery, "restore_ended", always(found))
-    assert cluster.reconcile().problems == ["cannot restore class c: EINVAL"]
+    assert [*cluster.reconcile().events["problem"]] == ["cannot restore class c: EINVAL"]
     cluster.host.log.unlink()
     cleanup._restore_values(context, report)
-    assert (report.repaired, report.problems) == (1, ["cannot restore class c: EINVAL"])
+    assert (report.number("repaired"), [*report.events["problem"]]) == (1, ["cannot restore class c: EINVAL"])
     log = cluster.host.log.read_text()
     assert "restored after the guard ended: class a" in log
     assert "left after the guard ended: class b: left" in log
     monkeypatch.setattr(recovery, "restore_ended", raising)
     cleanup._restore_values(context, report)
-    assert list(report.failures) == ["guard"]
+    assert list(report.events["failed"]) == ["guard"]

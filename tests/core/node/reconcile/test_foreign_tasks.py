@@ -39,22 +39,22 @@ def plant(cluster: Cluster, pid: int) -> int:
 def test_planted_process_is_gone_after_one_pass(cluster: Cluster, container: int) -> None:
     stranger = plant(cluster, cluster.kernel.spawn("/system.slice/cron.service"))
     report = cluster.reconcile()
-    assert (report.ok, report.repaired) == (True, 1)
+    assert (report.ok, report.number("repaired")) == (True, 1)
     assert [cluster.groups_of(pid) for pid in (stranger, container)] == [{("", "")}, {("", POD)}]
     assert f"moved 1 tasks of other cgroups out of the group of {POD}: {stranger}" in cluster.host.log.read_text()
-    assert cluster.reconcile().repaired == 0
+    assert cluster.reconcile().number("repaired") == 0
 
 
 def test_process_of_another_pod_comes_into_its_own_group_in_the_same_pass(cluster: Cluster, container: int) -> None:
     other = plant(cluster, listed(cluster, 2, pod_number(2)))
-    assert cluster.reconcile().repaired == 1
+    assert cluster.reconcile().number("repaired") == 1
     assert [cluster.groups_of(pid) for pid in (container, other)] == [{("", POD)}, {("", pod_number(2))}]
 
 
 @pytest.mark.usefixtures("container")
 def test_process_elsewhere_in_the_pods_cgroup_stays(cluster: Cluster) -> None:
     sandbox = plant(cluster, cluster.kernel.spawn(f"/kubepods/pod{POD}/crio-{9:064x}"))
-    assert cluster.reconcile().repaired == 0
+    assert cluster.reconcile().number("repaired") == 0
     assert cluster.groups_of(sandbox) == {("", POD)}
 
 
@@ -65,7 +65,7 @@ def test_foreign_group_and_dry_run_change_nothing(cluster: Cluster, origin: str,
     with cluster.context().monitor.hold(POD) as locked:
         locked.origins[""] = origin
         locked.save()
-    assert cluster.reconcile(Options(wait=False, dry_run=dry_run)).repaired == int(dry_run)
+    assert cluster.reconcile(Options(wait=False, dry_run=dry_run)).number("repaired") == int(dry_run)
     assert cluster.groups_of(stranger) == {("", POD)}
 
 
@@ -81,7 +81,7 @@ def test_process_in_a_cgroup_deeper_than_the_kernel_can_tell_is_no_problem(
 
     monkeypatch.setattr(procfs, "read_kernel_file", read)
     report = cluster.reconcile()
-    assert (report.ok, report.repaired, report.failures) == (True, 0, {})
+    assert (report.ok, report.number("repaired"), report.events["failed"]) == (True, 0, {})
     assert cluster.groups_of(deep) == {("", POD)}
 
 
@@ -89,5 +89,5 @@ def test_process_in_a_cgroup_deeper_than_the_kernel_can_tell_is_no_problem(
 def test_unreadable_group_is_reported(cluster: Cluster, fail: Fail) -> None:
     fail(Groups, "tasks", ResctrlError("cannot read mon_group"))
     report = cluster.reconcile(Options(wait=False, dry_run=True))
-    assert POD in report.failures
-    assert report.repaired == 0
+    assert POD in report.events["failed"]
+    assert report.number("repaired") == 0

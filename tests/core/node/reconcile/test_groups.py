@@ -40,7 +40,7 @@ def test_foreign_groups_are_left_alone(cluster: Cluster) -> None:
     cluster.kernel.model.write_tasks(cluster.kernel.model.root.monitored["pqos"], f"{pid}\n", ROOT_CALLER)
     cluster.kernel.show_tasks()
     report = cluster.reconcile()
-    assert report.foreign == {"pqos"}
+    assert report.events["foreign"].keys() == {"pqos"}
     assert cluster.groups_of(pid) == {("", "pqos")}
     assert {name for _, name in cluster.kernel.groups()} == {"pqos", "resctrl-mon", pod_number(9), POD}
 
@@ -50,7 +50,7 @@ def test_existing_group_is_joined_and_never_removed(cluster: Cluster) -> None:
     id_, pid = cluster.start(1)
     assert cluster.groups_of(pid) == {("", POD)}
     cluster.end(id_, pid, POD)
-    assert cluster.reconcile().released == [POD]
+    assert [*cluster.reconcile().events["released"]] == [POD]
     assert cluster.kernel.groups() == {("", POD)}
 
 
@@ -65,9 +65,9 @@ def test_lost_ledger_is_repaired_by_claim(cluster: Cluster) -> None:
     assert cluster.reconcile().ok
     assert {name for _, name in cluster.kernel.groups()} == {POD, pod_number(2), "pqos"}, "nothing without --claim"
     dry = cluster.reconcile(Options(claim=True, dry_run=True))
-    assert sorted(dry.claimed) == sorted([POD, pod_number(2)])
+    assert sorted(dry.events["claimed"]) == sorted([POD, pod_number(2)])
     report = cluster.reconcile(Options(claim=True, wait=False))
-    assert sorted(report.claimed) == sorted([POD, pod_number(2)])
+    assert sorted(report.events["claimed"]) == sorted([POD, pod_number(2)])
     assert {name for _, name in cluster.kernel.groups()} == {POD, "pqos"}
     cluster.kernel.end(pid)
     cluster.end_pod()
@@ -86,8 +86,8 @@ def test_claim_leaves_group_made_by_runtime(cluster: Cluster) -> None:
     (cluster.root / f"bundle-{id_[-8:]}" / "config.json").write_text(json.dumps(config))
     for options in (Options(claim=True, dry_run=True), Options(claim=True, wait=False)):
         report = cluster.reconcile(options)
-        assert (report.ok, report.claimed) == (True, [])
-    assert report.moved == 0
+        assert (report.ok, [*report.events["claimed"]]) == (True, [])
+    assert report.number("moved") == 0
     assert cluster.groups_of(pid) == {("", id_)}
     assert cluster.pod_record(id_)["groups"].get("") in (None, "shared")
     cluster.end(id_, pid)
@@ -106,4 +106,4 @@ def test_record_of_a_group_that_came_back_stays(cluster: Cluster, rdt_class: str
     report = Report()
     keys._forget(cluster.context(), POD, {rdt_class}, report)
     assert cluster.pod_record()["groups"] == {"": "created"}
-    assert report.repaired == 0
+    assert report.number("repaired") == 0

@@ -56,7 +56,7 @@ def test_changed_prefix_renames_running_groups_with_rmid_and_counts(tmp_path: Pa
     node.configure(groupPrefix=after)
     report = node.reconcile()
     assert report.ok
-    assert not report.freed
+    assert not report.number("freed")
     assert names(node) == sorted(after + pod.key for pod in pods)
     assert (rmids(node), node.totals()) == (held, totals)
     second = node.start(beside=pods[0])
@@ -191,9 +191,9 @@ def test_claim_finds_groups_of_a_former_prefix_after_a_loss_of_the_ledger(tmp_pa
     node.reconcile()
     assert names(node) == sorted([f"a-{pod.key}", f"a-{dead.key}"])
     dry = node.reconcile(Options(claim=True, dry_run=True))
-    assert sorted(dry.claimed) == sorted([pod.key, dead.key])
+    assert sorted(dry.events["claimed"]) == sorted([pod.key, dead.key])
     report = node.reconcile(Options(claim=True, wait=False))
-    assert sorted(report.claimed) == sorted([pod.key, dead.key])
+    assert sorted(report.events["claimed"]) == sorted([pod.key, dead.key])
     node.reconcile()
     assert names(node) == [f"b-{pod.key}"]
     assert rmids(node) == {pod.key: held[pod.key]}
@@ -215,5 +215,5 @@ def test_claim_empties_a_left_group_into_the_recorded_one(tmp_path: Path) -> Non
 def test_claim_leaves_groups_of_other_prefixes(tmp_path: Path) -> None:
     node, (pod,) = started(tmp_path, 1)
     node.kernel.mkdir(f"{node.host.resctrl}/mon_groups/x-{pod.key}")
-    assert node.reconcile(Options(claim=True, wait=False)).claimed == []
+    assert [*node.reconcile(Options(claim=True, wait=False)).events["claimed"]] == []
     assert names(node) == sorted([pod.key, f"x-{pod.key}"])

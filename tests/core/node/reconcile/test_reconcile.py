@@ -38,17 +38,17 @@ def test_unseen_container_is_adopted_with_all_threads_of_all_its_cgroups(cluster
     cluster.appear(id_, pid)
     report = cluster.reconcile()
     assert report.ok
-    assert (report.adopted, report.moved) == ([id_], 5)
+    assert ([*report.events["adopted"]], report.number("moved")) == ([id_], 5)
     assert cluster.groups_of(pid) == cluster.groups_of(service) == {("", POD)}
     assert not cluster.reconcile().changed
 
 
 def test_pod_without_containers_keeps_group_until_its_cgroup_ends(cluster: Cluster) -> None:
     cluster.end(*cluster.start(1))
-    assert not cluster.reconcile().released
+    assert not cluster.reconcile().events["released"]
     assert cluster.kernel.groups() == {("", POD)}
     cluster.end_pod()
-    assert cluster.reconcile().released == [POD]
+    assert [*cluster.reconcile().events["released"]] == [POD]
     assert (cluster.kernel.groups(), cluster.host.records()) == (set(), [])
 
 
@@ -72,9 +72,9 @@ def test_starting_member_is_seen_and_member_without_process_is_not(cluster: Clus
     cluster.hook(id_, pid)  # no runtime has it in its folder yet
     with cluster.context().monitor.hold(POD) as locked:
         locked.add_member("f" * 64, {"annotations": {}}, 0)
-    assert cluster.reconcile().containers == 1
+    assert cluster.reconcile().number("containers") == 1
     cluster.kernel.end(pid)
-    assert cluster.reconcile().containers == 0
+    assert cluster.reconcile().number("containers") == 0
 
 
 def test_dry_run_releases_only_dead_or_unwanted_pods(cluster: Cluster) -> None:
@@ -83,9 +83,9 @@ def test_dry_run_releases_only_dead_or_unwanted_pods(cluster: Cluster) -> None:
     cluster.kernel.end(pid)
     shutil.rmtree(cluster.root / "crun" / dead)
     said = cluster.reconcile(Options(wait=False, dry_run=True))
-    assert (said.cleaned, said.released) == (1, [])
+    assert (said.number("cleaned"), [*said.events["released"]]) == (1, [])
     said = cluster.reconcile(Options(wait=False, dry_run=True, live=set()))
-    assert (said.cleaned, said.released, said.freed) == (2, [POD], 1)
+    assert (said.number("cleaned"), [*said.events["released"]], said.number("freed")) == (2, [POD], 1)
     assert cluster.kernel.groups() == {("", POD)}
 
 
@@ -105,7 +105,7 @@ def test_live_keys_of_caller_decide_liveness_in_any_spelling(cluster: Cluster, t
     cluster.start(2, pod_number(2))
     (tmp_path / "live").write_text(f"{spelled}\r\n")
     report = cluster.reconcile(Options(live=read_live(str(tmp_path / "live")), wait=False))
-    assert report.released == [pod_number(2)]
+    assert [*report.events["released"]] == [pod_number(2)]
     assert cluster.kernel.groups() == {("", POD)}
 
 
@@ -121,7 +121,7 @@ def test_dry_run_reports_what_a_real_run_does(cluster: Cluster) -> None:
     assert (cluster.kernel.groups(), cluster.host.records()) == before
     done = cluster.reconcile()
     for name in ("adopted", "moved", "released", "freed", "cleaned"):
-        assert getattr(said, name) == getattr(done, name), name
+        assert (said.events[name], said.number(name)) == (done.events[name], done.number(name)), name
     assert (said.dry_run, dead in said.as_text()) == (True, False)
 
 
@@ -130,8 +130,8 @@ def test_unreadable_bundle_hides_no_other(cluster: Cluster) -> None:
     (cluster.root / f"bundle-{broken[-8:]}" / "config.json").write_text("{")
     whole, _ = cluster.unseen(2)
     report = cluster.reconcile()
-    assert (report.adopted, report.ok) == ([whole], False)
-    assert broken in report.problems[0]
+    assert ([*report.events["adopted"]], report.ok) == ([whole], False)
+    assert broken in next(iter(report.events["problem"]))
 
 
 def test_continuous_reconcile_removes_nothing_that_starts(tmp_path: Path) -> None:
@@ -160,9 +160,9 @@ def test_continuous_reconcile_removes_nothing_that_starts(tmp_path: Path) -> Non
         ended.set()
         loop.join()
         assert len(reports) > 1
-        assert not any(report.released or report.failures for report in reports)
+        assert not any([*report.events["released"]] or report.events["failed"] for report in reports)
         last = reconcile(host.context(), NOW)
-        assert (last.ok, last.containers) == (True, len(processes))
+        assert (last.ok, last.number("containers")) == (True, len(processes))
         for number, process in enumerate(processes):
             assert process.pid in host.tasks(f"mon_groups/{pod_number(number % 20)}")
         assert not list(host.state.glob("waiting/*"))
@@ -192,14 +192,19 @@ def test_container_without_main_thread_keeps_its_group_until_its_last_thread_end
         wait_until(lambda: is_headless(process.pid), "its main thread has ended")
         for _ in range(3):
             report = reconcile(host.context(), NOW)
-            assert (report.ok, report.containers, report.released, report.cleaned) == (True, 1, [], 0)
+            assert (report.ok, report.number("containers"), [*report.events["released"]], report.number("cleaned")) == (
+                True,
+                1,
+                [],
+                0,
+            )
             assert host.groups() == [group]
             assert host.tasks(group)
             with host.context().monitor.hold(key) as locked:
                 assert not locked.member_is_dead(ID)
         assert not report.changed
     report = reconcile(host.context(), NOW)
-    assert (report.ok, report.released, host.groups(), host.records()) == (True, [key], [], [])
+    assert (report.ok, [*report.events["released"]], host.groups(), host.records()) == (True, [key], [], [])
 
 
 def test_unreadable_runtime_folder_is_reported(host: Host, fail: Fail) -> None:
@@ -239,13 +244,13 @@ def test_releases_precede_admissions_and_each_part_has_its_turn(
     left_out = (CHANGING if dry_run else set()) | (set() if claim else {"_claim"})
     left_out |= set() if shared else {"refresh", "by_rank", "take_turns"}
     assert done == [name for name in PARTS if name not in left_out]
-    assert (report.dry_run, report.shared, report.containers) == (dry_run, shared, 0)
+    assert (report.dry_run, report.shared, report.number("containers")) == (dry_run, shared, 0)
 
 
 def test_pass_with_changes_logs_one_line_and_others_none(cluster: Cluster) -> None:
     cluster.unseen(1)
     report = cluster.reconcile()
-    assert report.containers == 1
+    assert report.number("containers") == 1
     assert cluster.host.log.read_text().count(report.as_line()) == 1
     before = cluster.host.log.read_text()
     assert not cluster.reconcile().changed
@@ -258,13 +263,13 @@ def test_clock_jump_of_a_day_loses_nothing(cluster: Cluster, monkeypatch: pytest
     _, first = cluster.start(1)
     clock = time.time
     monkeypatch.setattr(time, "time", lambda: clock() + jump)
-    assert cluster.reconcile().released == []
+    assert [*cluster.reconcile().events["released"]] == []
     _, second = cluster.start(2, pod_number(2))
     for pid, pod in ((first, POD), (second, pod_number(2))):
         assert cluster.groups_of(pid) == {("", pod)}
     monkeypatch.setattr(time, "time", clock)
     report = cluster.reconcile()
-    assert (report.ok, report.released, report.moved) == (True, [], 0)
+    assert (report.ok, [*report.events["released"]], report.number("moved")) == (True, [], 0)
     cluster.kernel.end(first)
     cluster.end_pod()
-    assert cluster.reconcile().released == [POD]
+    assert [*cluster.reconcile().events["released"]] == [POD]

@@ -16,29 +16,30 @@ KEY = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
 ID = "c" * 64
 NAMES: Any = {"namespace": "shop", "pod": "web-0", "container": "nginx"}
 
-DONE: dict[str, tuple[Any, str]] = {
-    "adopted": ([ID], "containers moved to their group"),
-    "moved": (3, "threads moved"),
-    "released": ([KEY], "pods released"),
-    "cleaned": (1, "dead containers cleaned up"),
-    "claimed": ([KEY], "groups claimed or removed"),
-    "placed": ([ID], "running containers placed"),
-    "applied": ({"memory": [ID]}, "containers updated with memory"),
-    "repaired": (1, "settings repaired"),
-    "orphans": (["memtierd /x"], "orphaned memtierd instances that would be stopped"),
-    "turns": ([KEY], "RMID handovers by time-sharing"),
-    "tidied": (1, "settings repaired"),
-    "counters_given": (2, "bandwidth counters assigned"),
-    "counters_taken": (2, "bandwidth counters released"),
+DONE = {
+    "adopted": "containers moved to their group",
+    "moved": "threads moved",
+    "released": "pods released",
+    "cleaned": "dead containers cleaned up",
+    "claimed": "groups claimed or removed",
+    "placed": "running containers placed",
+    "applied memory": "containers updated with memory",
+    "repaired": "settings repaired",
+    "orphan": "orphaned memtierd instances that would be stopped",
+    "handover": "RMID handovers by time-sharing",
+    "tidied": "settings repaired",
+    "assigned": "bandwidth counters assigned",
+    "unassigned": "bandwidth counters released",
 }
-"""Numbers that count as a change, and their text."""
+"""Kinds of events that count as a change, and their text."""
 
 
-def report(**values: Any) -> Report:
-    """One with these values."""
-    made = Report()
-    for name, value in values.items():
-        setattr(made, name, value)
+def report(*, dry_run: bool = False, **reasons: Any) -> Report:
+    """Return a report with these events: reasons by kind and id."""
+    made = Report(dry_run=dry_run)
+    for kind, events in reasons.items():
+        for what, why in events.items():
+            made.add(kind, what, why=why)
     return made
 
 
@@ -52,19 +53,37 @@ def test_empty_report_prints_nothing() -> None:
     assert not any(said[key] for key in said.keys() - {"apiVersion", "kind", "host", "time"})
 
 
-@pytest.mark.parametrize("name", DONE)
-def test_each_change_is_counted_and_printed(name: str) -> None:
-    value, words = DONE[name]
-    count = value if isinstance(value, int) else 1
-    done = report(**{name: value})
+@pytest.mark.parametrize("kind", DONE)
+def test_each_change_is_counted_and_printed(kind: str) -> None:
+    done = Report()
+    done.add(kind, "a", "b")
     assert done.changed
     assert done.ok
-    assert done.as_line() == f"{words}: {count}"
-    assert f"\n{words + ' ':.<48} {count}\n" in done.as_text()
+    assert done.as_line() == f"{DONE[kind]}: 2"
+    assert f"\n{DONE[kind] + ' ':.<48} 2\n" in done.as_text()
+
+
+def test_number_without_ids_is_counted_and_printed() -> None:
+    done = Report()
+    done.count("moved", 3)
+    done.count("moved", 0)
+    assert (done.changed, done.as_line()) == (True, "threads moved: 3")
+
+
+def test_key_counts_for_each_of_its_groups_and_once_for_its_failures() -> None:
+    done = report(failed={KEY: "EIO"})
+    for why in ("", "EBUSY"):
+        done.add("claimed", KEY)
+        done.add("failed", KEY, why=why or "EIO")
+    assert done.as_line() == "groups claimed or removed: 2, failures: 1"
+    assert done.as_text().endswith(f"  {KEY}: EBUSY\n")
 
 
 def test_repairs_and_cleanups_are_summed() -> None:
-    assert report(repaired=2, tidied=3).as_line() == "settings repaired: 5"
+    done = Report()
+    done.count("repaired", 2)
+    done.count("tidied", 3)
+    assert done.as_line() == "settings repaired: 5"
 
 
 @pytest.mark.parametrize(
@@ -72,10 +91,10 @@ def test_repairs_and_cleanups_are_summed() -> None:
     [
         ({"waiting": {KEY: "no RMID"}}, False, True),
         ({"queued": {KEY: "no RMID"}}, True, True),
-        ({"failures": {KEY: "EIO"}}, False, False),
-        ({"problems": ["resctrl is not mounted"]}, False, False),
-        ({"left": 1}, False, False),
-        ({"uncounted": {KEY: [0]}, "unmet": {ID: "no class"}, "foreign": {"kepler"}}, True, True),
+        ({"failed": {KEY: "EIO"}}, False, False),
+        ({"problem": {"resctrl is not mounted": ""}}, False, False),
+        ({"left": {"": ""}}, False, False),
+        ({"uncounted": {KEY: "in domain 0"}, "unmet": {ID: "no class"}, "foreign": {"kepler": ""}}, True, True),
     ],
 )
 def test_problems_are_printed(values: dict[str, Any], ok: bool, well: bool) -> None:
@@ -85,11 +104,12 @@ def test_problems_are_printed(values: dict[str, Any], ok: bool, well: bool) -> N
 
 
 def test_queued_and_waiting_pods_are_one_number() -> None:
-    assert report(waiting={KEY: ""}, queued={"a": "", "b": ""}).as_line() == "pods waiting for an RMID: 3"
+    assert report(waiting={KEY: "-"}, queued={"a": "-", "b": "-"}).as_line() == "pods waiting for an RMID: 3"
 
 
 def test_dry_run_prints_planned_changes() -> None:
-    dry = report(dry_run=True, adopted=[ID], moved=2, orphans=["memtierd /b", "memtierd /a"])
+    dry = report(dry_run=True, adopted={ID: ""}, orphan={"memtierd /b": "", "memtierd /a": ""})
+    dry.count("moved", 2)
     assert dry.as_line().startswith("containers would be moved to their group: 1, threads would be moved: 2")
     assert dry.as_text().endswith("  memtierd /a\n  memtierd /b\n")
 
@@ -106,9 +126,10 @@ def test_failure_names_its_container(host: Host, what: str) -> None:
     assert failed.reasons == [HookError.reason]
 
 
-@pytest.mark.parametrize("field", ["waiting", "unmet", "failures"])
+@pytest.mark.parametrize("field", ["waiting", "unmet", "failed"])
 def test_reason_is_printed_with_the_known_names_of_its_pod_or_container(field: str) -> None:
-    found = report(**{field: {KEY: "EIO", f"{ID[:12]} memtierd": "it ended", "stateDir": "full"}})
+    values: dict[str, Any] = {field: {KEY: "EIO", f"{ID[:12]} memtierd": "it ended", "stateDir": "full"}}
+    found = report(**values)
     found.learn(KEY, NAMES, ID)
     lines = [f"shop/web-0 ({KEY}): EIO", f"shop/web-0/nginx ({ID[:12]} memtierd): it ended", "stateDir: full"]
     assert found.as_text().endswith("".join(f"  {line}\n" for line in lines))
@@ -117,7 +138,7 @@ def test_reason_is_printed_with_the_known_names_of_its_pod_or_container(field: s
 
 
 def test_record_without_names_is_printed_by_key() -> None:
-    failed = report(failures={KEY: "EIO", ID: "EIO"})
+    failed = report(failed={KEY: "EIO", ID: "EIO"})
     nameless: Any = {"namespace": None}
     failed.learn(KEY, nameless, ID)
     assert failed.as_text().endswith(f"  {KEY}: EIO\n  {ID}: EIO\n")
@@ -130,25 +151,26 @@ def test_waiting_pod_waits_for_limbo_only_if_all_do() -> None:
         waits.wait(key, NoRMIDsError("in limbo" if limbo else "none left"), limbo=limbo)
         seen.append(waits.only_limbo)
     assert seen == [True, False, False]
-    assert (list(waits.waiting), waits.queued) == (["a", "b", "c"], {})
+    assert (list(waits.events["waiting"]), waits.events["queued"]) == (["a", "b", "c"], {})
     waits.forget_waiting()
-    assert (waits.waiting, waits.only_limbo) == ({}, True)
+    assert (waits.events["waiting"], waits.only_limbo) == ({}, True)
 
 
 def test_waiting_pod_under_sharing_rules_is_queued() -> None:
     waits = Report(shared=True)
     waits.wait("a", NoRMIDsError("none left"), limbo=False)
-    assert (waits.waiting, list(waits.queued), waits.ok) == ({}, ["a"], True)
+    assert (waits.events["waiting"], list(waits.events["queued"]), waits.ok) == ({}, ["a"], True)
     waits.forget_waiting()
-    assert waits.queued == {}
+    assert waits.events["queued"] == {}
 
 
 def test_each_event_is_an_item(monkeypatch: pytest.MonkeyPatch) -> None:
-    done = report(
-        adopted=["b", "a"], released=["k"], queued={"q": "later"}, waiting={"w": "no RMID"}, uncounted={KEY: [0, 2]}
-    )
-    for feature, container in (("memory", "b"), ("memory", "a"), ("blockio", "a")):
-        done.apply(feature, container)
+    uncounted = {KEY: "in L3 domain 0, 2"}
+    done = report(queued={"q": "later"}, waiting={"w": "no RMID"}, uncounted=uncounted, released={"k": ""})
+    done.add("adopted", "b", "a")
+    done.add("applied memory", "b", "a")
+    done.add("applied blockio", "a")
+    assert done.applied == {"memory": ["b", "a"], "blockio": ["a"]}
     done.learn("w", {"pod": "web-0"})
     monkeypatch.setattr("time.time", lambda: 1_700_000_000.25)
     document = done.as_document()

@@ -56,9 +56,9 @@ def test_pod_without_rmid_waits_and_gets_one(full: Full) -> None:
     assert full.groups_of(full.waits) == {("", "")}
     assert (full.host.state / "wake").exists()
     report = full.reconcile()
-    assert (report.ok, list(report.waiting)) == (False, [SECOND])
+    assert (report.ok, list(report.events["waiting"])) == (False, [SECOND])
     full.end_first()
-    assert list(full.reconcile().waiting) == [SECOND], "the freed RMID is in limbo"
+    assert list(full.reconcile().events["waiting"]) == [SECOND], "the freed RMID is in limbo"
     full.kernel.now += 2
     assert full.reconcile().ok
     assert full.groups_of(full.waits) == {("", SECOND)}
@@ -84,7 +84,7 @@ def test_rmid_in_limbo_is_waited_for_if_requested(
 
 def test_reconcile_does_not_wait_for_rmids_in_use(full: Full, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("resctrl_hooks.core.node.reconcile.reconcile.time.sleep", pytest.fail)
-    assert list(full.reconcile(Options()).waiting) == [SECOND]
+    assert list(full.reconcile(Options()).events["waiting"]) == [SECOND]
 
 
 def test_wait_for_limbo_is_bounded(full: Full, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,12 +94,12 @@ def test_wait_for_limbo_is_bounded(full: Full, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(
         "resctrl_hooks.core.node.reconcile.reconcile.time.sleep", lambda _seconds: now.__setitem__(0, 1000)
     )
-    assert list(full.reconcile(Options()).waiting) == [SECOND]
+    assert list(full.reconcile(Options()).events["waiting"]) == [SECOND]
 
 
 def test_dead_keys_beyond_time_limit_are_left_to_next_pass(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     ended_pods(cluster)
     monkeypatch.setattr("resctrl_hooks.core.node.reconcile.reconcile._MOST_SECONDS_FOR_THE_DEAD", -1)
-    assert cluster.reconcile().released == []
+    assert [*cluster.reconcile().events["released"]] == []
     monkeypatch.undo()
-    assert len(cluster.reconcile().released) == 3
+    assert len(cluster.reconcile().events["released"]) == 3

@@ -28,8 +28,8 @@ def test_all_containers_of_pod_are_counted_in_its_turn(tmp_path: Path) -> None:
     sidecar = node.start(threads=2, beside=second)
     assert node.counted() == [first]
     report = node.reconcile()
-    assert report.turns == [second.key]
-    assert list(report.queued) == [first.key] == node.waiting()
+    assert [*report.events["handover"]] == [second.key]
+    assert list(report.events["queued"]) == [first.key] == node.waiting()
     assert node.counted() == [second, sidecar]
     node.reconcile()
     assert node.counted() == [first]
@@ -39,10 +39,10 @@ def test_all_containers_of_pod_are_counted_in_its_turn(tmp_path: Path) -> None:
 def test_shorter_interval_counts_from_the_next_pass_on(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, rmids=2, share={"interval": 3600.0, "atLeast": 0.0})
     first, second = node.start(), node.start()
-    assert node.reconcile().turns == [second.key]
-    assert node.reconcile().turns == []
+    assert [*node.reconcile().events["handover"]] == [second.key]
+    assert [*node.reconcile().events["handover"]] == []
     node.host.configure(monitoring=EVERY_PASS)
-    assert node.reconcile().turns == [first.key]
+    assert [*node.reconcile().events["handover"]] == [first.key]
 
 
 def test_container_in_another_class_waits_during_turn_of_its_pod(tmp_path: Path) -> None:
@@ -52,10 +52,10 @@ def test_container_in_another_class_waits_during_turn_of_its_pod(tmp_path: Path)
     other = node.start(beside=second, rdt_class="gold")
     assert node.counted() == [first]
     report = node.reconcile()
-    assert report.turns == [second.key]
+    assert [*report.events["handover"]] == [second.key]
     assert node.counted() in ([second], [other])
     assert node.waiting() == sorted([first.key, second.key])
-    assert sorted(report.queued) == node.waiting()
+    assert sorted(report.events["queued"]) == node.waiting()
     node.check()
 
 
@@ -65,8 +65,8 @@ def test_pod_with_ended_containers_releases_turn_and_is_not_waiting(tmp_path: Pa
     node.kernel.end(first.pid)  # its pod is still there, and may start another
     first.pid = 0
     report = node.reconcile()
-    assert report.turns == [second.key]
-    assert list(report.queued) == node.waiting() == []
+    assert [*report.events["handover"]] == [second.key]
+    assert list(report.events["queued"]) == node.waiting() == []
     assert node.counted() == [second]
     again = node.start(beside=first)
     assert node.waiting() == [first.key]
@@ -121,7 +121,7 @@ def test_turn_of_pods_that_another_program_has_changed_is_left_out(tmp_path: Pat
     report = Report()
     giver, taker = (Claim(pod.key, 0, -1.0) for pod in (first, second))
     assert not turns._hand_on(node.context(), giver, taker, {}, report)
-    assert (node.counted(), report.queued) == ([first], {})
+    assert (node.counted(), report.events["queued"]) == ([first], {})
 
 
 @pytest.mark.parametrize("given_back", [False, True])
@@ -133,9 +133,9 @@ def test_giver_of_a_failed_handover_waits_if_its_rmid_was_given_back(
     node = SharedNode(tmp_path, rmids=2, **EVERY_PASS)
     first, second = node.start(), node.start()
     report = node.reconcile()
-    assert report.turns == ([second.key] if given_back else [])
-    assert (first.key in report.queued) is given_back
-    assert second.key in report.queued
+    assert [*report.events["handover"]] == ([second.key] if given_back else [])
+    assert (first.key in report.events["queued"]) is given_back
+    assert second.key in report.events["queued"]
 
 
 @pytest.mark.parametrize("unread", [False, True])
@@ -157,6 +157,6 @@ def test_pod_that_cannot_be_ranked_is_reported(tmp_path: Path, *, unread: bool) 
 
     context.monitor.hold = refuse  # type: ignore[method-assign]
     turns.refresh(context, [] if unread else containers, report)
-    assert list(report.failures) == [first.key]
+    assert list(report.events["failed"]) == [first.key]
     index = [claim.key for claim in holders(context.ledger)]
     assert index == [first.key] if unread else sorted(index) == sorted([first.key, second.key])

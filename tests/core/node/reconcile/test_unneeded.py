@@ -39,7 +39,7 @@ def test_unneeded_rmid_goes_to_a_waiting_pod_and_counts_stay(tmp_path: Path) -> 
     assert node.marked() == [other.key]
     before = node.totals()[pod.key]
     assert before > 0
-    assert node.reconcile().freed == 1
+    assert node.reconcile().number("freed") == 1
     assert node.kernel.groups() == {("gold", pod.key)}
     assert node.totals()[pod.key] == before
     node.kernel.now += 10
@@ -54,14 +54,14 @@ def test_unneeded_rmid_goes_to_a_waiting_pod_and_counts_stay(tmp_path: Path) -> 
 
 def test_unneeded_group_stays_without_a_waiting_pod(tmp_path: Path) -> None:
     node, pod, _ = full_node(tmp_path, waiting=False)
-    assert node.reconcile().freed == 0
+    assert node.reconcile().number("freed") == 0
     assert node.kernel.groups() == {("gold", pod.key), ("silver", pod.key)}
 
 
 def test_group_of_a_class_with_tasks_stays(tmp_path: Path) -> None:
     node, pod, _ = full_node(tmp_path)
     node.kernel.spawn(f"{pod.cgroup}/sidecar", 1, "silver", pod.key)
-    assert node.reconcile().freed == 0
+    assert node.reconcile().number("freed") == 0
     assert ("silver", pod.key) in node.kernel.groups()
 
 
@@ -70,7 +70,7 @@ def test_shared_group_stays(tmp_path: Path) -> None:
     record = node.pod_record(pod.key)
     record["groups"]["silver"] = SHARED
     node.context().ledger.write_pod(pod.key, record)
-    assert node.reconcile().freed == 0
+    assert node.reconcile().number("freed") == 0
     assert ("silver", pod.key) in node.kernel.groups()
 
 
@@ -80,7 +80,7 @@ def test_group_of_a_container_that_is_about_to_start_stays(tmp_path: Path) -> No
     with context.monitor.hold(pod.key) as locked:
         step = {"feature": "monitoring", "action": "join", "needs": {"class": "silver"}}
         locked.add_member("f" * 64, {"steps": [step]})
-    assert node.reconcile().freed == 0
+    assert node.reconcile().number("freed") == 0
     assert ("silver", pod.key) in node.kernel.groups()
 
 
@@ -89,7 +89,7 @@ def test_groups_of_a_programs_own_members_stay(tmp_path: Path, members: dict[str
     node, pod, _ = full_node(tmp_path)
     with node.context().monitor.hold(pod.key) as locked:
         locked.add_member("step-1", members)
-    assert node.reconcile().freed == bool(members)
+    assert node.reconcile().number("freed") == bool(members)
 
 
 def test_pod_without_containers_keeps_its_groups(tmp_path: Path) -> None:
@@ -107,6 +107,6 @@ def test_group_reserved_for_a_further_container_stays_for_a_minute(
         locked.record["reserved"] = {"silver": 1000.0}
         locked.save()
     monkeypatch.setattr("resctrl_hooks.core.node.reconcile.unneeded.time.clock_gettime", lambda _clock: 1059.0)
-    assert node.reconcile().freed == 0
+    assert node.reconcile().number("freed") == 0
     monkeypatch.setattr("resctrl_hooks.core.node.reconcile.unneeded.time.clock_gettime", lambda _clock: 1061.0)
-    assert node.reconcile().freed == 1
+    assert node.reconcile().number("freed") == 1

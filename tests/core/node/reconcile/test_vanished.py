@@ -108,7 +108,7 @@ def test_repeatedly_vanishing_group_is_paused_whatever_the_clock_says(
     assert removed_once_more(cluster).ok
     report = removed_once_more(cluster)
     assert not report.ok
-    assert "its group vanished 2 times; created again in" in report.failures[POD]
+    assert "its group vanished 2 times; created again in" in report.events["failed"][POD]
     assert report.reasons == ["vanished"]
     assert cluster.groups_of(pid) == {("", "")}
     assert not cluster.reconcile().ok
@@ -118,7 +118,7 @@ def test_repeatedly_vanishing_group_is_paused_whatever_the_clock_says(
     clocks.uptime = 61.0
     assert cluster.reconcile().ok
     assert cluster.groups_of(pid) == {("", POD)}
-    assert "its group vanished 3 times; created again in 120 s" in removed_once_more(cluster).failures[POD]
+    assert "its group vanished 3 times; created again in 120 s" in removed_once_more(cluster).events["failed"][POD]
     assert total(cluster) == 3
 
 

@@ -152,8 +152,8 @@ def test_foreign_group_of_pod_does_not_use_reserve(tmp_path: Path) -> None:
         assert node.counted() == [first, second]
         assert node.waiting() == []
         report = node.reconcile()
-        assert not report.failures
-        assert report.turns == []
+        assert not report.events["failed"]
+        assert [*report.events["handover"]] == []
 
 
 def test_reconcile_makes_room_without_rename(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_equal_priorities_do_not_wait_for_limbo(tmp_path: Path) -> None:
     gold, late = node.start("gold"), node.start("gold")
     report = node.reconcile()
     assert (node.counted(), node.waiting()) == ([gold], [late.key])
-    assert list(report.waiting or report.queued) == [late.key]
+    assert list(report.events["waiting"] or report.events["queued"]) == [late.key]
     assert not report.only_limbo
 
 

@@ -82,7 +82,7 @@ def test_group_created_meanwhile_by_another_program_is_shared(tmp_path: Path, mo
     assert others == [gold.key]
     assert "EEXIST" not in node.host.log.read_text()
     assert batch in node.counted()
-    assert not node.reconcile().failures
+    assert not node.reconcile().events["failed"]
     assert {batch, gold} <= set(node.counted())
     assert node.waiting() == []
 

@@ -74,7 +74,7 @@ def test_reconcile_killed_at_any_effect_of_a_turn_loses_no_total(tmp_path: Path)
         for _ in range(2):
             node.kernel.now += SECONDS
             report = node.reconcile()
-            assert not report.failures, (effects, report.failures)
+            assert not report.events["failed"], (effects, report.events["failed"])
             assert len(counted(node)) == COUNTERS, effects
         totals = node.totals()
         assert all(totals[key] >= killed[key] for key in killed), effects

@@ -22,7 +22,7 @@ def repaired(node: SharedNode) -> None:
     for _ in range(2):
         node.kernel.now += 2
         report = node.reconcile()
-        assert not report.failures, report.failures
+        assert not report.events["failed"], report.events["failed"]
     assert read_vanished(node.context().settings.state_dir)["total"] == 0, "no other program removed a group"
     assert node.context().ledger.marked("changing") == []
     node.check()

@@ -50,7 +50,12 @@ def test_runtimes_group_is_a_part_of_its_pod_and_keeps_its_tasks(node: Node) -> 
         assert node.groups_of(pod.pid) == {("", pod.id)}
         assert len(node.kernel.groups()) == 1, "the pod takes no second RMID"
         report = node.reconcile()
-        assert (report.ok, report.moved, report.waiting, report.repaired) == (True, 0, {}, 0)
+        assert (report.ok, report.number("moved"), report.events["waiting"], report.number("repaired")) == (
+            True,
+            0,
+            {},
+            0,
+        )
     snapshot = take(node.context())
     assert (snapshot.foreign, snapshot.held) == ({}, {pod.key: {""}})
     found = pod_of(node.context(), pod.key)

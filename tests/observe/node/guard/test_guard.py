@@ -145,9 +145,9 @@ def test_lease_of_running_guard_is_left_alone_by_reconcile(host: Host) -> None:
     node.pass_time(node.guard(pid=100), FULL, 6)
     with running(host):
         report = reconcile(node.context())
-        assert (report.repaired, report.problems, report.failures) == (0, [], {})
+        assert (report.number("repaired"), [*report.events["problem"]], report.events["failed"]) == (0, [], {})
         assert node.limit("bronze") == "MB:0=90"
-    assert reconcile(node.context()).repaired == 1
+    assert reconcile(node.context()).number("repaired") == 1
     assert declared(node)
 
 

@@ -58,7 +58,7 @@ def lowered(node: Node) -> Guard:
 
 
 def by_reconcile(node: Node) -> None:
-    assert reconcile(node.context()).repaired == 1
+    assert reconcile(node.context()).number("repaired") == 1
 
 
 def by_guard_restore(node: Node) -> None:
@@ -96,7 +96,7 @@ def test_values_of_a_working_owner_stay_until_its_deadline(node: Node, clock: Cl
     clock.now += passed
     with pytest.raises(RunningError, match=f"the guard is running, process {os.getpid()}"):
         by_guard_restore(node)
-    assert reconcile(node.context()).repaired == 0
+    assert reconcile(node.context()).number("repaired") == 0
     by_the_resident_process(node)
     assert node.limit("bronze") == CUT
 
