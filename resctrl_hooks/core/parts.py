@@ -5,13 +5,16 @@ whose folder is missing adds nothing.
 """
 
 import importlib
-import importlib.util
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final, Literal, NamedTuple
 
-HOUSES: Final = ("core", "observe", "placement", "nri", "openshift", "lab")
-"""The houses in their order, which is that of help, documents and output."""
+_PROJECT: Final = __name__.partition(".")[0]
+_FOLDER: Final = os.path.dirname(os.path.dirname(__file__))
+_OTHERS: Final = (name for name in sorted(os.listdir(_FOLDER)) if os.path.exists(f"{_FOLDER}/{name}/part.py"))
+HOUSES: Final = tuple(dict.fromkeys(("core", *_OTHERS)))
+"""The houses that are here, core first, which is the order of help, documents and output."""
 
 Task = Literal["Look", "Diagnose", "Set up", "Limit", "Try without hardware", "Called by the system"]
 """What an operator uses a command for, in the order of help and man page."""
@@ -57,7 +60,7 @@ class Keys(NamedTuple):
     Args:
         model: the pydantic model with the keys, as ``module:name``.
         section: the section; empty for the top level.
-        after: the section's key that they follow; empty for its end. Of several after one key, those of the last house
+        after: the section's key that they follow; empty for its end. Of several after one key, those of the first house
             come first.
     """
 
@@ -135,15 +138,7 @@ class Part(NamedTuple):
 @cache
 def parts() -> tuple[Part, ...]:
     """Return the parts of the houses that are here."""
-    return tuple(_found())
-
-
-def _found() -> Iterator[Part]:
-    project = __name__.partition(".")[0]
-    for name in HOUSES:
-        module = f"{project}.{name}"
-        if importlib.util.find_spec(module) and importlib.util.find_spec(f"{module}.part"):
-            yield importlib.import_module(f"{module}.part").PART
+    return tuple(importlib.import_module(f"{_PROJECT}.{name}.part").PART for name in HOUSES)
 
 
 def load(name: str) -> Any:

@@ -12,6 +12,7 @@ PART: Final = Part(
                 "resctrl_hooks.nri.cli.nri:command",
                 "Run as an NRI plugin of containerd or CRI-O.",
                 ("nri --socket /var/run/nri/nri.sock",),
+                rank=1,
             ),
         },
     },

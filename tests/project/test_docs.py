@@ -6,10 +6,10 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+import houses
 import pytest
 import yaml
 
-from resctrl_hooks.core import parts
 from resctrl_hooks.core.config.check import check_text
 from resctrl_hooks.core.config.problems import Problem
 from resctrl_hooks.core.config.schema import json_schema
@@ -126,8 +126,8 @@ def test_screen_names_every_room(folder: Path) -> None:
 
 def test_paths_in_architecture_exist() -> None:
     text = (ROOT / "docs/dev/architecture.md").read_text(encoding="utf-8")
-    tops = {*parts.HOUSES, "library", "tests", "contrib", "hooks.d"}
-    removed = {*parts.HOUSES} - {house.name for house in HOUSES}
+    tops = {"core", *houses.ALL, "library", "tests", "contrib", "hooks.d"}
+    removed = houses.missing()
     found = {path for path in re.findall(r"`([a-z.]+/[\w./-]*)`", text) if path.partition("/")[0] in tops}
     assert len(found) > 20
     missing = {path for path in found if not (PACKAGE / path).exists() and not (ROOT / path).exists()}

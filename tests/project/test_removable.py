@@ -14,7 +14,7 @@ import pytest
 from conftest import GROUP, PYTHON, Host, stopped
 
 from project.contributed import REPOSITORY
-from resctrl_hooks.core.config.added_keys import KEYS_OF
+from resctrl_hooks.core.config.section import by_key
 from resctrl_hooks.core.install.payload import payload
 from resctrl_hooks.core.parts import HOUSES, Part, load, parts
 
@@ -82,9 +82,9 @@ class Copy(NamedTuple):
         return [part for part in parts() if part is not self.house]
 
     @property
-    def keys(self) -> tuple[str, ...]:
+    def keys(self) -> list[str]:
         """The keys that the house adds to the configuration."""
-        return KEYS_OF.get(self.house.name, ())
+        return keys_of(self.house)
 
     def run(self, *command: str | Path) -> subprocess.CompletedProcess[str]:
         """Run Python with the copy's modules before all others."""
@@ -126,6 +126,10 @@ def found(without: Copy) -> dict[str, Any]:
     """Return what the copy has."""
     inventory: dict[str, Any] = json.loads(without.output("-c", INVENTORY))
     return inventory
+
+
+def keys_of(part: Part) -> list[str]:
+    return [f"{keys.section}.{key}".lstrip(".") for keys in part.keys for key in by_key(load(keys.model))]
 
 
 def commands(part: Part) -> set[str]:
@@ -184,7 +188,7 @@ def test_code_for_nodes_is_that_of_the_others(without: Copy, found: dict[str, An
 
 def test_schema_has_none_of_its_keys(without: Copy) -> None:
     schema = json.loads(without.output("-m", "resctrl_hooks", "config", "schema"))
-    keys = {key for names in KEYS_OF.values() for key in names}
+    keys = {key for part in parts() for key in keys_of(part)}
     assert {key for key in keys if has_key(schema, key)} == keys - {*without.keys}
 
 
@@ -215,8 +219,7 @@ def test_each_of_its_keys_in_a_configuration_gives_one_line(without: Copy) -> No
         values["classes"] = [{"name": "batch", **values["classes"]}]
     done = without.call("--config", without.config(json.dumps(values)), "config", "check")
     assert done.returncode == (2 if without.keys else 0)
-    message = f"is a key of {without.house.name}, which this package leaves out"
-    lines = [line for line in done.stderr.splitlines() if message in line]
+    lines = [line for line in done.stderr.splitlines() if ": unknown key; " in line]
     assert len(lines) == len(without.keys), done.stderr
     for key in without.keys:
         assert any(key.rpartition(".")[2] in line for line in lines)

@@ -2,27 +2,13 @@
 
 import types
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from resctrl_hooks.core.parts import load, parts
 
-from .section import KeyPath, Section, by_key
+from .section import Section, by_key
 
 _Model = TypeVar("_Model", bound=Section)
-
-KEYS_OF: Final = {
-    "observe": ("slowdown", "history", "events", "rdt.guard"),
-    "placement": ("placement",),
-    "nri": ("nri", "classes.policy", "classes.env", "classes.mounts", "classes.devices"),
-}
-"""The keys of each house, because a house that is not installed cannot name them."""
-
-
-def house_without(key: KeyPath) -> str:
-    """Return the house of an unknown key that is not installed; empty for another key."""
-    installed = {part.name for part in parts()}
-    name = ".".join(part for part in key if isinstance(part, str))
-    return next((house for house, keys in KEYS_OF.items() if name in keys and house not in installed), "")
 
 
 def with_added_keys(section: str = "") -> Callable[[type[_Model]], type[_Model]]:
@@ -39,7 +25,7 @@ def with_added_keys(section: str = "") -> Callable[[type[_Model]], type[_Model]]
         if not added:
             return model
         order = [*by_key(model)]
-        for after, one in added:
+        for after, one in reversed(added):  # of several at one place, the last is inserted first
             place = order.index(after) + 1 if after else len(order)
             order[place:place] = by_key(one)
         return _in_order(_joined(model, [one for _, one in added]), order)

@@ -7,7 +7,6 @@ from typing import Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from .added_keys import house_without
 from .document import Document
 from .section import WRONG, KeyPath, Section, by_key
 
@@ -149,8 +148,6 @@ def _words(details: ErrorDetails, path: KeyPath, model: type[Section]) -> tuple[
     kind, value, context = details["type"], details["input"], details.get("ctx", {})
     if kind == WRONG:
         return context["what"], context["right"]
-    if kind == "extra_forbidden" and (house := house_without(path)):
-        return f"is a key of {house}, which this package leaves out", "remove the key, or install the complete package"
     if kind == "extra_forbidden":
         return "unknown key", _instead(path, model)
     if kind == "missing":

@@ -14,13 +14,13 @@ from typing import Final, NamedTuple
 from resctrl_hooks.core.node.feature_table import FEATURES
 from resctrl_hooks.core.node.main import long_running_commands
 from resctrl_hooks.core.node.part import Row
-from resctrl_hooks.core.node.parts import HOUSES, PARTS
+from resctrl_hooks.core.node.parts import PARTS
 from resctrl_hooks.core.parts import Part, parts
 
 _NODE: Final = "node"
 _ENDING: Final = ".py"
 _PARTS: Final = "core/node/parts.py"
-_FRONT_DOOR: Final = "{}/node/part.py"
+_FRONT_DOOR: Final = "/node/part.py"
 _DIGITS: Final = 12
 # A module's name cannot contain a dot; the folder is the package.
 _FOLDER: Final = "node-"
@@ -102,7 +102,8 @@ def _take_parts(modules: dict[str, bytes]) -> bytes:
     """
     names: set[str] = set()
     values = []
-    for text in [modules.pop(_FRONT_DOOR.format(house), b"").decode() for house in HOUSES]:
+    doors = [path for path in modules if path.endswith(_FRONT_DOOR) and path != f"core{_FRONT_DOOR}"]
+    for text in [modules.pop(path).decode() for path in doors]:
         for node in ast.parse(text).body:
             if isinstance(node, ast.ImportFrom):
                 names.update(alias.name for alias in node.names)

@@ -4,23 +4,17 @@ On a node, this module has the values of the parts themselves: `install.payload`
 to look for modules.
 """
 
+import posix
+import sys
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .part import NodePart
 
-HOUSES = ("observe", "placement", "nri")
-"""The houses beside core, in their order, each of which may be missing."""
-
-
-def _found() -> "tuple[NodePart, ...]":
-    found: "list[NodePart]" = []
-    for name in HOUSES:
-        try:
-            found.append(__import__(f"{name}.node.part", globals(), None, ("PART",), 3).PART)
-        except ModuleNotFoundError as error:
-            if f".{name}" not in str(error.name):
-                raise  # of one of its imports
-    return tuple(found)
-
-
-PARTS = _found()
+_FOLDER: str = sys.modules[__name__.partition(".")[0]].__path__[0]
+_OTHERS = sorted({*posix.listdir(_FOLDER)} - {"core"})
+PARTS: "tuple[NodePart, ...]" = tuple(
+    __import__(f"{name}.node.part", globals(), None, ("PART",), 3).PART
+    for name in _OTHERS
+    if posix.access(f"{_FOLDER}/{name}/node/part.py", posix.F_OK)
+)

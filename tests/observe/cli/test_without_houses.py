@@ -16,6 +16,7 @@ from resctrl_hooks.core.parts import parts
 _ALONE = """
 import sys
 from importlib.abc import MetaPathFinder
+from types import SimpleNamespace
 from resctrl_hooks.core import parts
 
 class Missing(MetaPathFinder):
@@ -24,6 +25,7 @@ class Missing(MetaPathFinder):
             raise ModuleNotFoundError(name, name=name)
 
 parts.HOUSES = ("core",)
+sys.modules["resctrl_hooks.core.node.parts"] = SimpleNamespace(PARTS=())
 sys.meta_path.insert(0, Missing())
 from resctrl_hooks.core.cli import main
 main(prog_name="resctrl-hook")
