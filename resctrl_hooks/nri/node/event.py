@@ -1,6 +1,7 @@
 """The names of a runtime's events, and one event, decoded."""
 
 from ...core.node.errors import HookError
+from ...core.node.hook.call import Call
 from ...core.node.host.files import is_there
 from ...core.node.names import pod_key, valid_container_id
 from .protobuf import WireError, decode
@@ -33,39 +34,38 @@ STARTS = (START, LATE_START)
 ENDS = ("StopContainer", "RemoveContainer", *POD_EVENTS)
 
 
-class Event:
-    """One event, read: its name, its pod and container, the runtime's name and its version of NRI.
+class Event(Call):
+    """One event: its pod and container, the runtime's name and its version of NRI.
 
     An end needs the heads of pod and container only.
     """
 
     def __init__(self, name: str, payload: bytes, runtime: str, version: str) -> None:
-        self.name = name.partition(":")[0]
+        stage = name.partition(":")[0]
+        super().__init__(stage, f"{'pod' if stage in POD_EVENTS else 'container'} not affected", b"")
         self.runtime = runtime
         self.version = version
+        self._type = _type_of(name)
+        self.read(payload)
+
+    def read(self, payload: bytes) -> None:
+        """Read its message.
+
+        Raises:
+            HookError: it cannot be parsed.
+        """
         try:
-            message = decode(_type_of(name), payload, head=self.name in ENDS)
+            message = decode(self._type, payload, head=self.stage in ENDS)
         except WireError as error:
-            raise HookError(f"cannot parse the runtime's {self.name}: {error}") from error
+            raise HookError(f"cannot parse the runtime's {self.stage}: {error}") from error
         self.pod: "dict[str, Any]" = message.get("pod", {})
         self.container: "dict[str, Any]" = message.get("container", {})
-        self.key = ""
-
-    @property
-    def id(self) -> str:
-        """The container's id."""
-        found: str = self.container.get("id", "")
-        return found
-
-    def names(self) -> "dict[str, str]":
-        """Return the container's names as far as known."""
-        of = {"namespace": self.pod.get("namespace"), "pod": self.pod.get("name")}
-        found = {"id": self.id, "key": self.key, **of, "container": self.container.get("name")}
-        return {name: value for name, value in found.items() if value}
+        self.id = self.container.get("id", "")
+        names = {"namespace": self.pod.get("namespace"), "pod": self.pod.get("name")}
+        self.names = {**names, "container": self.container.get("name")}
 
     def __str__(self) -> str:
-        words = (self.pod.get("namespace"), self.pod.get("name"), self.container.get("name"))
-        return "/".join(word for word in words if word) or self.id[:12] or "an unknown pod"
+        return "/".join(word for word in self.names.values() if word) or self.id[:12] or "an unknown pod"
 
 
 def mask_of(events: "Iterable[str]") -> int:

@@ -9,20 +9,18 @@ import time
 
 from ...core.node.container.recorded import lacks_labels
 from ...core.node.errors import InputError
-from ...core.node.failure_policies import incomplete_refuses
 from ...core.node.fault_report import as_hook_error
-from ...core.node.hook.call import stopped
+from ...core.node.hook.call import answer, stopped
 from ...core.node.hook.create_runtime import create_runtime
 from ...core.node.hook.deadline import set_deadline
 from ...core.node.host.cgroup import read_value
 from ...core.node.host.procfs import lives, start_time
 from ...core.node.lifecycle import reap_some, release_container
-from ...core.node.log import ERROR, INFO, WARNING
+from ...core.node.log import INFO, WARNING
 from ...core.node.names import pod_key
-from ...core.node.refusals import reasons_of, record_refusal
 from ...core.node.resctrl.locked_key import record_is_dead
 from . import ttrpc
-from .event import CREATE_CONTAINER, ENDS, LATE_START, POD_EVENTS, START, STARTS, Event
+from .event import CREATE_CONTAINER, ENDS, LATE_START, START, STARTS, Event
 from .protobuf import decode, encode
 from .wanted import specified_by
 from .worker import NOT_YET, pack
@@ -155,12 +153,12 @@ HANDLERS: "dict[str, Handler]" = {
 
 def follow_up(event: Event, context: "Context") -> bytes:
     """Return the updates of other containers that the runtime applies after its answer, as in `UpdateContainers`."""
-    if event.name not in (*STARTS, *ENDS):
+    if event.stage not in (*STARTS, *ENDS):
         return b""
-    if event.name == _GONE:  # an ended container may be started again with its specification
+    if event.stage == _GONE:  # an ended container may be started again with its specification
         for one in specified_by(context.settings):
             one.forget({event.id}, context)
-    return updates(event.id if event.name in STARTS else "", context)
+    return updates(event.id if event.stage in STARTS else "", context)
 
 
 def updates(started: str, context: "Context") -> bytes:
@@ -183,43 +181,32 @@ def serve(name: str, payload: bytes, runtime: "tuple[str, str]", context: "Conte
     other containers. ``runtime`` is its name and its version of NRI. Returns whether the process can serve another
     event: after a timeout or an internal error it cannot.
     """
-    begun = time.monotonic()
-    event: "Event | None" = None
-    stage = name.partition(":")[0]
-    code, answer, others = ttrpc.OK, b"", b""
-    reasons: "list[str]" = []
-    summary = ""
-    try:
-        set_deadline(context.settings.deadline)
+    event = Event(name, b"", *runtime)
+    code, answered, others = ttrpc.OK, b"", b""
+
+    def work(context: "Context") -> str:
+        nonlocal code, answered, others
         try:
-            event = Event(name, payload, *runtime)
-            summary, answer = HANDLERS[stage](event, context)
+            event.read(payload)
+            summary, answered = HANDLERS[event.stage](event, context)
             others = follow_up(event, context)
-        finally:
-            set_deadline(0)
-        reasons = context.failures
-    except NoProcessError:
-        code = NOT_YET
-        context.log(WARNING, f"{stage} of {event} has no pid; waiting for {LATE_START}", stage=stage)
-    except Exception as caught:  # noqa: BLE001  # a container's start must not depend on our having no bugs
-        set_deadline(0)  # it may have passed again while it was cancelled, and an alarm would cost the answer
-        error = as_hook_error(caught)
-        refused = error.refuses or incomplete_refuses(context)
-        reasons = reasons_of(context.failures, error, refused=refused)
-        outcome = "container rejected" if refused else f"{'pod' if stage in POD_EVENTS else 'container'} not affected"
-        fields = {"key": event.key, "container": event.id} if event is not None else {}
-        message = f"{stage} of {event or 'an unknown pod'}: {error}; {outcome}"
-        context.log(ERROR, message, stage=stage, **error.fields(), **fields)
-        if refused:
-            code, answer = ttrpc.UNKNOWN, str(error).encode("utf-8", "replace")
-            record_refusal(context.settings.state_dir, event.names() if event is not None else {}, str(error))
-    took = time.monotonic() - begun
-    reply(code, pack(answer, others))
-    if summary and event is not None:
-        message = f"{stage} of {event}: {summary}"
-        context.log(INFO, message, stage=stage, key=event.key, container=event.id, duration_usec=int(took * 1e6))
-    context.ledger.count_call(stage, took, reasons, event.key if event is not None else "")
-    return _tidy(stage, context) and not _UNFIT & set(reasons)
+        except NoProcessError:
+            code, summary = NOT_YET, ""
+            what = f"{event.stage} of {event} has no pid; waiting for {LATE_START}"
+            context.log(WARNING, what, stage=event.stage)
+        except Exception as caught:  # noqa: BLE001  # a container's start must not depend on our having no bugs
+            error = as_hook_error(caught)
+            raise error from error.__cause__
+        return summary
+
+    def reply_first(refusal: str) -> None:
+        if refusal:
+            reply(ttrpc.UNKNOWN, pack(refusal.encode("utf-8", "replace"), b""))
+        else:
+            reply(code, pack(answered, others))
+
+    answer(event, work, context, reply_first)
+    return _tidy(event.stage, context) and not _UNFIT & set(event.reasons)
 
 
 def _tidy(stage: str, context: "Context") -> bool:

@@ -185,13 +185,13 @@ def test_invalid_names_have_no_record(host: Host) -> None:
 
 def test_event_names_its_container() -> None:
     one = Event("StartContainer:StateChange", changed(6), "cri-o", "0.11")
-    assert (one.name, one.id, str(one), one.runtime, one.version) == (
+    assert (one.stage, one.id, str(one), one.runtime, one.version) == (
         *("StartContainer", ID, "shop/web-0/c0", "cri-o", "0.11"),
     )
     one.key = "key"
-    assert one.names() == {"id": ID, "key": "key", "namespace": "shop", "pod": "web-0", "container": "c0"}
+    assert one.known() == {"id": ID, "key": "key", "namespace": "shop", "pod": "web-0", "container": "c0"}
     bare = Event("StopContainer", encode("ContainerEvent", {"container": {"id": ID}}), "", "")
-    assert (str(bare), bare.names()) == (ID[:12], {"id": ID})
+    assert (str(bare), bare.known()) == (ID[:12], {"id": ID})
     assert str(Event("RemovePodSandbox", b"", "", "")) == "an unknown pod"
     assert container_of("StartContainer", message()) == ID
     assert container_of("StartContainer", b"\xff") == ""

@@ -31,19 +31,18 @@ def run(config: str, stage: str, find: "Callable[[str], tuple[Settings, str]]" =
     settings for ``config``: the operator's command can also use an unapplied file. An internal error is one line in the
     log, answered by the policy, and never a traceback.
     """
-    call = _Call(stage)
+    call = Call(stage, "container started without resctrl-hooks")
     try:
         return _run(call, config, find)
     # A container's start must depend neither on our bugs nor on a Ctrl-C at a terminal.
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001
         from ..fault_report import report  # only when something is broken
 
-        names = call.names() if call.is_refusable() else None
+        names = call.known() if call.is_refusable() else None
         return REFUSED if report(config, call.stage, error, find, names) else DONE
 
 
-def _run(call: "_Call", config: str, find: "Callable[[str], tuple[Settings, str]]") -> int:
-    started = time.monotonic()
+def _run(call: "Call", config: str, find: "Callable[[str], tuple[Settings, str]]") -> int:
     if not in_initial_user_namespace():
         read_to_end(0)
         return DONE  # rootless Podman also runs the hook, and must not be affected
@@ -56,39 +55,7 @@ def _run(call: "_Call", config: str, find: "Callable[[str], tuple[Settings, str]
     context = Context(settings)
     if problem:
         context.log(WARNING, problem, stage=call.stage, reason=errors.SettingsError.reason)
-    return _answer(call, context, started)
-
-
-def _answer(call: "_Call", context: Context, started: float) -> int:
-    """Serve a call within the deadline, count and log it, and return its exit code."""
-    settings = context.settings
-    try:
-        set_deadline(settings.deadline)
-        try:
-            summary = call.serve(context)
-        except OSError as error:
-            raise errors.InputError.of_file(error, error.filename or "stdin") from error
-        finally:
-            set_deadline(0)
-    except errors.HookError as error:
-        from ..failure_policies import incomplete_refuses  # only when something went wrong
-        from ..refusals import reasons_of, record_refusal
-
-        refused = (error.refuses or incomplete_refuses(context)) and call.is_refusable()
-        left = "reconcile will clean up" if call.stage == POSTSTOP else "container started without resctrl-hooks"
-        outcome = "container rejected" if refused else left
-        took = time.monotonic() - started
-        if refused:
-            record_refusal(settings.state_dir, call.names(), str(error))
-        call.count(context, took, reasons_of(context.failures, error, refused=refused))
-        message = f"{call.stage} of {call.subject}: {error}; {outcome}"
-        context.log(ERROR, message, duration_usec=int(took * 1e6), **call.fields(), **error.fields())
-        return REFUSED if refused else DONE
-    took = time.monotonic() - started
-    call.count(context, took, context.failures)
-    if summary:
-        context.log(INFO, f"{call.stage} of {call.subject}: {summary}", duration_usec=int(took * 1e6), **call.fields())
-    return DONE
+    return REFUSED if answer(call, call.serve, context) else DONE
 
 
 def stopped(container: str, context: Context) -> str:
@@ -101,35 +68,67 @@ def stopped(container: str, context: Context) -> str:
     return poststop(container, key, context)
 
 
-class _Call:
-    """One call by a runtime, with the facts known so far, for the log."""
+def answer(
+    call: "Call", work: "Callable[[Context], str]", context: Context, reply: "Callable[[str], None] | None" = None
+) -> str:
+    """Do a call's work within the deadline, reply, count and log it; return why it is refused, empty if it is not.
 
-    def __init__(self, stage: str) -> None:
-        self.stage = stage
-        self.data: "bytes | None" = None
-        self.state: "State | None" = None
+    ``work`` completes the call's facts and returns a short description of the result; its expected errors are
+    HookErrors. ``reply`` receives the return value first.
+    """
+    priority, refusal, call.reasons = INFO, "", context.failures
+    fields: "dict[str, str | int]" = {}
+    try:
+        set_deadline(context.settings.deadline)
+        try:
+            outcome = work(context)
+        finally:
+            set_deadline(0)
+    except errors.HookError as error:
+        if isinstance(error, errors.DeadlineError):
+            set_deadline(0)  # one that passes while it is cancelled would pass again
+        from ..failure_policies import incomplete_refuses  # only when something went wrong
+        from ..refusals import reasons_of, record_refusal
+
+        refused = (error.refuses or incomplete_refuses(context)) and call.is_refusable()
+        if refused:
+            refusal = str(error)
+            record_refusal(context.settings.state_dir, call.known(), refusal)
+        call.reasons = reasons_of(context.failures, error, refused=refused)
+        left = "reconcile will clean up" if call.stage == POSTSTOP else call.left
+        outcome = f"{error}; {'container rejected' if refused else left}"
+        priority, fields = ERROR, error.fields()
+    took = time.monotonic() - call.begun
+    if reply is not None:
+        reply(refusal)
+    context.ledger.count_call(call.stage, took, call.reasons, call.key)
+    if outcome:
+        names = {field: value for field, value in (("container", call.id), ("key", call.key)) if value}
+        message = f"{call.stage} of {call}: {outcome}"
+        context.log(priority, message, stage=call.stage, **names, duration_usec=int(took * 1e6), **fields)
+    return refusal
+
+
+class Call:
+    """One call by a runtime, with the facts known so far: the hook's, and the base of others that `answer` serves.
+
+    ``left`` states what a failure leaves that does not refuse. ``data`` is the state on stdin, None until it is read.
+    """
+
+    def __init__(self, stage: str, left: str, data: "bytes | None" = None) -> None:
+        self.begun = time.monotonic()
+        self.stage, self.left, self.data = stage, left, data
+        self.id = self.key = ""
+        self.names: "dict[str, str]" = {}  # namespace, pod and container
+        self.reasons: "list[str]" = []  # of its failures, for the call metrics
         self.workload: "Workload | None" = None
 
-    @property
-    def subject(self) -> str:
-        return str(self.workload or (f"container {self.state.id}" if self.state else "an unknown container"))
+    def __str__(self) -> str:
+        return str(self.workload or (f"container {self.id}" if self.id else "an unknown container"))
 
-    def names(self) -> "dict[str, str]":
-        """Return the container's names as far as known."""
-        found = {"id": self.state.id} if self.state else {}
-        if self.workload is not None:
-            of = self.workload
-            found.update(key=of.key, namespace=of.namespace, pod=of.pod, container=of.container)
-        return found
-
-    def fields(self) -> "dict[str, str]":
-        """Return the structured part of a log line."""
-        fields = {"stage": self.stage}
-        if self.state is not None:
-            fields["container"] = self.state.id
-        if self.workload is not None:
-            fields["key"] = self.workload.key
-        return fields
+    def known(self) -> "dict[str, str]":
+        """Return the known names and ids."""
+        return {name: value for name, value in {"id": self.id, "key": self.key, **self.names}.items() if value}
 
     def _read(self) -> bytes:
         """Return the state; of an oversized one, the beginning."""
@@ -140,7 +139,7 @@ class _Call:
 
     def is_refusable(self) -> bool:
         """Return whether the call can be refused: a poststop, or a possible one, must never fail."""
-        if self.state is None:
+        if not self.id:
             if self.data is None:
                 try:
                     set_deadline(TIME_TO_TAKE_BACK)
@@ -153,19 +152,19 @@ class _Call:
                 self.stage = POSTSTOP  # even if the rest of it is invalid
         return self.stage != POSTSTOP
 
-    def count(self, context: Context, seconds: float, reasons: "list[str]") -> None:
-        """Count this call."""
-        context.ledger.count_call(self.stage, seconds, reasons, self.workload.key if self.workload else "")
-
     def serve(self, context: Context) -> str:
         """Do the stage and return a short description of the result."""
-        data = self._read()
-        if len(data) > STATE_LIMIT:
-            raise errors.InputError(f"the container state is larger than {STATE_LIMIT} bytes")
-        state = self.state = parse_state(data)
-        if self.stage == HOOK:
-            self.stage = state.stage
-        summary = stopped(state.id, context) if self.stage == POSTSTOP else self._create(state, context)
+        try:
+            data = self._read()
+            if len(data) > STATE_LIMIT:
+                raise errors.InputError(f"the container state is larger than {STATE_LIMIT} bytes")
+            state = parse_state(data)
+            self.id = state.id
+            if self.stage == HOOK:
+                self.stage = state.stage
+            summary = stopped(state.id, context) if self.stage == POSTSTOP else self._create(state, context)
+        except OSError as error:
+            raise errors.InputError.of_file(error, error.filename or "stdin") from error
         try:
             if context.ledger.marked(IDLE):
                 from ..lifecycle import reap_some  # an import that most calls do not need
@@ -185,4 +184,6 @@ class _Call:
         bundle = read_bundle(state.bundle)
         cgroups = cgroups_of(context.proc, state.pid)
         workload = self.workload = derive(state, bundle, cgroups, context.settings.cgroup_path)
+        self.key = workload.key
+        self.names = {"namespace": workload.namespace, "pod": workload.pod, "container": workload.container}
         return create_runtime(workload, context)

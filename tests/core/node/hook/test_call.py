@@ -165,7 +165,7 @@ def test_known_container_is_named_by_its_pod(host: Host, pod: dict[str, Any]) ->
 
 @pytest.mark.parametrize("file, named", [(None, "stdin"), ("/some/file", "/some/file")])
 def test_unreadable_input_is_named(host: Host, pod: dict[str, Any], fail: Fail, file: str | None, named: str) -> None:
-    fail(call._Call, "_read", OSError(5, "Input/output error", file))
+    fail(call.Call, "_read", OSError(5, "Input/output error", file))
     outcome = host.call(pod)
     assert outcome.code == 0
     assert f"cannot use {named}: Input/output error" in outcome.stderr
@@ -197,7 +197,7 @@ def test_fault_before_reading_state_refuses_unless_poststop(
     host.configure(failurePolicy="fail")
     alarms: list[float] = []
     monkeypatch.setattr(call, "set_deadline", alarms.append)
-    monkeypatch.setattr(call, "_answer", None)
+    monkeypatch.setattr(call, "answer", None)
     if not readable:
         fail(call, "read_beginning", OSError(5, "Input/output error"))
     assert host.call(pod, stage).code == code
