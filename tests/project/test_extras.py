@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from resctrl_hooks import extras
-from resctrl_hooks.observe.recording.files import RecordingError, check
 
 SYSTEM, ENVIRONMENT, HOME = "/usr", "/srv/my env", "/opt/resctrl-hooks"
 APT = "apt-get install --no-install-recommends"
@@ -115,13 +114,3 @@ def test_extra_in_clone_is_that_of_the_clone(installed: Installed, monkeypatch: 
     monkeypatch.setattr(extras, "distribution", missing)
     clone = Path(__file__).parents[2]
     assert extras.remedy("report").endswith(f" -m pip install '{clone}[report]'`")
-
-
-def test_message_about_missing_package_ends_with_the_command(
-    installed: Installed, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    installed.by("debian", "/opt/venvs/resctrl-hooks", pip=False)
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    with pytest.raises(RecordingError, match=r"^Parquet needs pyarrow: use \.csv, or install the extra `parquet` with"):
-        check("a.parquet")

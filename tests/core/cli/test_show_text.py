@@ -1,4 +1,4 @@
-"""The text of `show`: all facts of a pod, and its counters and rates."""
+"""The text of `show`: all facts of a pod, and its counters."""
 
 import io
 import re
@@ -14,8 +14,6 @@ from resctrl_hooks.core.cli.show_text import print_pod
 from resctrl_hooks.core.inventory.counters import Counter, TurnRate
 from resctrl_hooks.core.inventory.models import Container, Group, Outside
 from resctrl_hooks.core.inventory.pod_details import Failure, PodDetails
-from resctrl_hooks.observe.inventory.columns import RATES
-from resctrl_hooks.observe.inventory.pod_rates import PodMemory, PodRates, lines_of
 
 NOW = 1_700_000_000.0
 KEY = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
@@ -34,16 +32,6 @@ def counter(name: str = "mbm_total_bytes", value: float | None = 2048, **more: A
     values = {"domain": "mon_L3_00", "resource": "L3", "id": 0, "node": None, "counter": name, "rdt_class": ""}
     values |= {"value": value, "kind": "cumulative", "unit": "By", "state": "available", "seconds": 65.0}
     return Counter.model_validate({**values, **more})
-
-
-def rates(**values: Any) -> PodRates:
-    unknown = dict.fromkeys(column.field for column in RATES)
-    return PodRates.model_validate({**unknown, "counted_percent": None, **values})
-
-
-def print_rates(out: Console, found: PodRates) -> None:
-    for line in lines_of(found):
-        out.print(line)
 
 
 def squeezed(lines: list[str]) -> list[str]:
@@ -81,13 +69,12 @@ def test_all_facts_of_a_pod_are_printed(capsys: pytest.CaptureFixture[str]) -> N
         Failure(time=ago(200), stage="x", reasons=[], message="cannot move"),
         Failure(time=ago(100), stage="x", reasons=[], message="cannot move"),
     ]
-    added: dict[str, Any] = {"slowdown": 1.55, "rates": rates(seconds=1.0)}
     pod = PodDetails(
         key=KEY, namespace="shop", pod="web", state="partly", priority=5, cgroup="/cg", since=ago(7200),
         unread=["a/b", "c/d"], containers=[one, two], groups=[group], counters=[counter()],
         turn_rate=TurnRate(bytes_per_second=2e6, low=None, high=None, turns=3, counted_seconds=65.0),
         counted_until={"e" * 64: ago(120), KEY: ago(60)}, failures=failures,
-        problems=["cannot read it"], **added,
+        problems=["cannot read it"],
     )  # fmt: skip
     lines = shown(pod, capsys)
     assert lines == [
@@ -97,7 +84,6 @@ def test_all_facts_of_a_pod_are_printed(capsys: pytest.CaptureFixture[str]) -> N
             "pod's group"
         ),
         "priority  5",
-        "slowdown  1.6\N{MULTIPLICATION SIGN} the time of the same work in quiet times (`diagnose`: why)",
         f"key  {KEY}",
         "cgroup  /cg",
         "age  2h",
@@ -123,11 +109,6 @@ def test_all_facts_of_a_pod_are_printed(capsys: pytest.CaptureFixture[str]) -> N
         "rate from turns: 2.00 MB/s, too few turns for a confidence interval (3 turns, 1m5s counted)",
         "counted until 2m ago: container eeeeeeeeeeee, whose runtime has removed its group",
         "counted until 1m ago: another program has removed the pod's group",
-        "",
-        "Rates, over 1 s",
-        "  memory  -",
-        "  local  -",
-        "  power  -",
         "",
         "Last errors",
         "  5m ago  poststop: a, b",
@@ -210,34 +191,6 @@ def test_counters_of_several_classes_have_their_sums() -> None:
     assert alone == ["", "Counters", "  mbm_total_bytes  L3_00  /  2.00 KiB  1m5s"]
     assert text_of(print_counters, []) == ["", "Counters: none"]
     assert text_of(print_counters, [counter()], problem="damaged")[1] == "Counters: damaged"
-
-
-def memory(**more: Any) -> PodMemory:
-    values = {"domain": 1, "memory_bandwidth_bytes_per_second": 2e6, "share_percent": 25.4, "load_percent": 80.4}
-    return PodMemory.model_validate({**values, "estimated": False, **more})
-
-
-def test_rates_have_their_interval_and_memory_domains() -> None:
-    unknown = {"memory_bandwidth_bytes_per_second": None, "share_percent": None, "load_percent": None}
-    known = rates(
-        seconds=2.0004,
-        counted_percent=75.4,
-        memory_bandwidth_bytes_per_second=3e6,
-        power_watts=4.5,
-        memory_domains=[memory(), memory(estimated=True), memory(**unknown)],
-    )
-    assert text_of(print_rates, known) == [
-        "",
-        "Rates, over 2 s, 75% of the time counted",
-        "  memory  3.00 MB/s",
-        "  local  -",
-        "  power  4.50 W",
-        "  memory 1: 2.00 MB/s, 25% of the domain's traffic; load 80%",
-        "  memory 1: ~2.00 MB/s, ~25% of the domain's traffic; load ~80%",
-        "  memory 1: -, - of the domain's traffic",
-    ]
-    for counted in (None, 100.0):
-        assert text_of(print_rates, rates(seconds=1.0, counted_percent=counted))[1] == "Rates, over 1 s"
 
 
 @pytest.mark.parametrize(

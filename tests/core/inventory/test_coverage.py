@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hosts.counter_tree import OCCUPANCY, TOTAL
 from hosts.monitored import MonitoredHost, plain_host
-from observe.inventory.test_rates import OCCUPANCY, TOTAL, reading
 
 from resctrl_hooks.core.inventory.coverage import (
     bandwidth_counters,
@@ -88,7 +88,8 @@ def test_time_over_all_classes_is_known_or_unknown(
 
 
 def test_counter_has_the_readings_values() -> None:
-    made = counter_of(reading(5, 7, "Unassigned", "gold", "mon_L3_01/mon_sub_L3_03/mbm_total_bytes"))
+    slot = slot_at("mon_L3_01/mon_sub_L3_03/mbm_total_bytes")
+    made = counter_of(Reading(slot.domain, slot.counter, 5, "Unassigned", "gold", 7))
     assert (made.domain, made.resource, made.id, made.node) == ("mon_L3_01/mon_sub_L3_03", "L3", 1, 3)
     assert (made.counter, made.rdt_class, made.value, made.kind, made.unit) == (MBM, "gold", 5, "cumulative", "By")
     assert (made.state, made.seconds, made.partial) == ("Unassigned", 7, False)

@@ -8,6 +8,7 @@ import pytest
 from conftest import Host, always
 from hosts.cluster import NOW, POD, Cluster, pod_number
 
+from core.node.reconcile.test_release import restored_by
 from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.core.node.ledger import CHANGING
 from resctrl_hooks.core.node.reconcile import cleanup
@@ -16,8 +17,6 @@ from resctrl_hooks.core.node.reconcile.enforce import try_again
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.core.node.reconcile.report import Options, Report
 from resctrl_hooks.core.node.restored import Restored
-from resctrl_hooks.observe.node.guard import recovery
-from resctrl_hooks.observe.node.guard.lease import GUARD
 
 HOUSES = ("lab",)
 
@@ -137,11 +136,11 @@ def test_unfinished_change_of_a_broken_key_is_reported(cluster: Cluster) -> None
     )
 
 
-def test_values_that_an_ended_guard_left_are_reported(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = Restored(GUARD)
+def test_values_that_an_ended_program_left_are_reported(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Restored("the guard")
     found.done, found.foreign, found.failed = ["class a"], ["class b: left"], ["class c: EINVAL"]
     context, report = cluster.context(), Report()
-    monkeypatch.setattr(recovery, "restore_ended", always(found))
+    restored_by(monkeypatch, cleanup, always(found))
     assert [*cluster.reconcile().events["problem"]] == ["cannot restore class c: EINVAL"]
     cluster.host.log.unlink()
     cleanup._restore_values(context, report)
@@ -149,6 +148,6 @@ def test_values_that_an_ended_guard_left_are_reported(cluster: Cluster, monkeypa
     log = cluster.host.log.read_text()
     assert "restored after the guard ended: class a" in log
     assert "left after the guard ended: class b: left" in log
-    monkeypatch.setattr(recovery, "restore_ended", raising)
+    restored_by(monkeypatch, cleanup, raising)
     cleanup._restore_values(context, report)
     assert list(report.events["failed"]) == ["guard"]

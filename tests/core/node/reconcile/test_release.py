@@ -1,17 +1,16 @@
 """The release command, which an uninstallation runs from the node's own code."""
 
+from types import ModuleType
 from typing import Any
 
 import pytest
-from conftest import GROUP, ID, UID, Host, always
-from hosts.faults import Fail, failing
+from conftest import GROUP, ID, UID, Host, always, raising
+from hosts.faults import failing
 
 from resctrl_hooks.core.node import main
 from resctrl_hooks.core.node.errors import LockTimeoutError
 from resctrl_hooks.core.node.reconcile import release
 from resctrl_hooks.core.node.restored import Restored
-from resctrl_hooks.observe.node.guard import recovery
-from resctrl_hooks.observe.node.guard.lease import GUARD
 
 
 @pytest.fixture
@@ -62,20 +61,26 @@ def test_release_with_extra_argument_does_nothing(counted: Host) -> None:
     assert counted.groups() == [GROUP, "mon_groups/foreign"]
 
 
-def test_values_of_the_guard_that_cannot_be_restored_are_reported(
-    counted: Host, fail: Fail, capsys: pytest.CaptureFixture[str]
+def restored_by(monkeypatch: pytest.MonkeyPatch, module: ModuleType, restore: Any) -> None:
+    """Let a module know one house that changes values of the node, and restores them with this function."""
+    monkeypatch.setattr(module, "PARTS", ({"values": {"guard": ("the bandwidth guard", "")}},))
+    monkeypatch.setattr(module, "load", always(restore))
+
+
+def test_values_that_cannot_be_restored_are_reported(
+    counted: Host, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fail(recovery, "restore_ended", OSError(5, "I/O error", "/x"))
+    restored_by(monkeypatch, release, raising(OSError(5, "I/O error", "/x")))
     assert released(counted) == 1
     assert "cannot restore the values changed by the bandwidth guard: " in capsys.readouterr().err
     assert counted.state.exists()
 
 
-def test_restored_values_of_the_guard_are_printed(
+def test_restored_values_are_printed(
     counted: Host, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = Restored(GUARD)
+    found = Restored("the guard")
     found.done.append("class bronze, domain 0: MB 90 -> 100")
-    monkeypatch.setattr(recovery, "restore_ended", always(found))
+    restored_by(monkeypatch, release, always(found))
     assert released(counted) == 0
     assert capsys.readouterr().out == f"restored class bronze, domain 0: MB 90 -> 100\nreleased {UID}\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posix
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,6 @@ from resctrl_hooks.core.inventory.gather import pod_of
 from resctrl_hooks.core.node.resctrl.counter_totals import ended
 from resctrl_hooks.core.node.watch import move
 from resctrl_hooks.core.node.watch.containers import Containers
-from resctrl_hooks.observe.node.snapshot.snapshot import take
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,8 +54,6 @@ def test_runtimes_group_is_a_part_of_its_pod_and_keeps_its_tasks(node: Node) -> 
             {},
             0,
         )
-    snapshot = take(node.context())
-    assert (snapshot.foreign, snapshot.held) == ({}, {pod.key: {""}})
     found = pod_of(node.context(), pod.key)
     assert found is not None
     assert (found.state, found.outside) == ("assigned", 0)
@@ -206,33 +202,3 @@ def test_node_without_such_containers_reads_no_further_file(node: Node, monkeypa
     context = node.context()
     monkeypatch.setattr(type(context.ledger), "key_of", lambda *_: pytest.fail("was read"))
     context.monitor.read_all()
-
-
-def opened_by_a_read(node: SharedNode, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the files that a read opens, in its folder's terms."""
-    found: list[str] = []
-    real = posix.open
-
-    def open_(path: Any, *rest: Any, **named: Any) -> int:
-        found.append(str(path).removeprefix(str(node.host.root)))
-        return real(path, *rest, **named)
-
-    context = node.context()
-    take(context)
-    with monkeypatch.context() as patch:
-        patch.setattr(posix, "open", open_)
-        take(context)
-    return found
-
-
-def test_look_reads_nothing_more_without_groups_of_runtimes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    node = SharedNode(tmp_path, rmids=8)
-    shop = [node.start("shop") for _ in range(3)]
-    before = opened_by_a_read(node, monkeypatch)
-    folders = {path for path in before if path.startswith("/resctrl/mon_groups/")}
-    assert folders == {f"/resctrl/mon_groups/{pod.key}" for pod in shop}
-    foreign = ("/crun", "/bundle", "/runtimes", "/cdi", "features.d", "/proc/")
-    assert [path for path in before if any(part in path for part in foreign)] == []
-    node.start("own", own_group=True, beside=shop[0])
-    more = opened_by_a_read(node, monkeypatch)
-    assert len(more) > len(before)  # the runtime's group
