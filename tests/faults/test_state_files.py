@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from conftest import UID, Host
-from hosts.hostile_inputs import WRONG
+from hosts.hostile_inputs import SAME, WRONG, places, replaced
 from hosts.placed import CPUS, PlacedHost, id_of
 
 from resctrl_hooks.core.node.ledger import WAITING
@@ -18,8 +18,6 @@ from resctrl_hooks.core.node.watch.containers import Containers
 from resctrl_hooks.placement.node.reconcile import repair_all
 
 HOUSES = ("placement",)
-SAME = 1
-"""How many items named by numbers are damaged: they are all alike."""
 DAMAGED, OTHER = "damaged", "other"
 POD = "5a0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c05"
 BY_HAND: dict[str, Any] = {
@@ -143,27 +141,6 @@ class Node:
         stopped = self.placed.state(DAMAGED, status="stopped")
         assert self.host.call(stopped).code == 0
         return self.host.log.read_text() if self.host.log.exists() else ""
-
-
-def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the path of each field in a JSON value, and of the first of items of one kind."""
-    if path:
-        yield path
-    if isinstance(value, list):
-        value = dict(enumerate(value))
-    if isinstance(value, dict):
-        for key in [key for key in value if not str(key).isdecimal()] or list(value)[:SAME]:
-            yield from places(value[key], (*path, key))
-
-
-def replaced(value: Any, path: tuple[Any, ...], wrong: Any) -> Any:
-    """Return a copy of a JSON value with another one at ``path``."""
-    copy = json.loads(json.dumps(value))
-    inner = copy
-    for key in path[:-1]:
-        inner = inner[key]
-    inner[path[-1]] = wrong
-    return copy
 
 
 def test_wrong_value_in_a_state_file_affects_its_own_pod_only(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections.abc import Iterator
 from typing import Any
 
 from conftest import FIXTURES, UID, Host, crio_annotations, fixture, state
@@ -20,6 +21,8 @@ WRONG: tuple[Any, ...] = (
     "\u00e9", [], [None], {}, {"a": 1}, {"": []},
 )  # fmt: skip
 """JSON values that are wrong in most places."""
+SAME = 1
+"""How many items named by numbers are damaged: they are all alike."""
 STRANGE: tuple[Any, ...] = (*WRONG, 1, 2**31, 2**63, 1e308, [[]], {"a": {}}, *NASTY)
 VARIABLES = ("PCIDEVICE_",)
 """Beginnings of the names of environment variables that features read."""
@@ -124,3 +127,24 @@ class Inputs:
         folder.mkdir(exist_ok=True)
         (folder / "config.json").write_bytes(self._tear(data) if kind == "torn" else data)
         return str(folder)
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the path of each field in a JSON value, and of the first of items of one kind."""
+    if path:
+        yield path
+    if isinstance(value, list):
+        value = dict(enumerate(value))
+    if isinstance(value, dict):
+        for key in [key for key in value if not str(key).isdecimal()] or list(value)[:SAME]:
+            yield from places(value[key], (*path, key))
+
+
+def replaced(value: Any, path: tuple[Any, ...], wrong: Any) -> Any:
+    """Return a copy of a JSON value with another one at ``path``."""
+    copy = json.loads(json.dumps(value))
+    inner = copy
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = wrong
+    return copy

@@ -10,8 +10,9 @@ from hosts.shared_node import SharedNode
 from resctrl_hooks.observe.node.snapshot.snapshot import take
 
 if TYPE_CHECKING:
-    import pytest
     from pathlib import Path
+
+    import pytest
 
 
 HOUSES = ("lab",)

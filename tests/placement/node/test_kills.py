@@ -17,7 +17,6 @@ from resctrl_hooks.placement.node import feature as placement
 from resctrl_hooks.placement.node import placing
 from resctrl_hooks.placement.node.allocations import Book
 
-HOUSES = ("placement",)
 POOL = "pool.placement.resctrl-hooks.io"
 BALLOONS = {
     "policy": "pools",

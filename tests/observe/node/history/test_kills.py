@@ -13,7 +13,7 @@ from hosts.past import T0
 from resctrl_hooks.observe.node.history.store import Store
 from resctrl_hooks.observe.node.history.tables import number
 
-WRITER = Path(__file__).parents[1] / "hosts" / "history_writer.py"
+WRITER = Path(__file__).parents[3] / "hosts" / "history_writer.py"
 EFFECTS = ("pwrite64", "fdatasync", "fsync", "ftruncate", "unlink", "fchmod", "fallocate")
 KILLS = 200
 

@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hosts.counter_tree import remake, say_paths
 from hosts.guard_and_packages import write_packages
-from hosts.hostile_inputs import WRONG
+from hosts.hostile_inputs import WRONG, places, replaced
 from hosts.monitored import KEYS, MonitoredHost, plain_host
 
-from faults.test_state_files import places, replaced
 from resctrl_hooks.observe.metrics.collector import NodeCollector
 
 if TYPE_CHECKING:
     from resctrl_hooks.core.node.errors import HookError
 
-HOUSES = ("placement",)
 TOTAL, ENERGY = "mon_L3_00/mbm_total_bytes", "mon_PERF_PKG_00/core_energy"
 DAMAGED, OTHER = KEYS[0], KEYS[1]
 GOLD = "gold"
