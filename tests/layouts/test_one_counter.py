@@ -14,8 +14,6 @@ from resctrl_hooks.core.node.resctrl.assignment import Assignments
 from resctrl_hooks.core.node.resctrl.layouts import assignments_file
 from resctrl_hooks.core.node.sharing.released_counters import FILE
 from resctrl_hooks.lab.simulation.machine import BYTES_PER_SECOND
-from resctrl_hooks.observe.metrics.classes import class_totals
-from resctrl_hooks.observe.node.snapshot.snapshot import take
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,9 +87,7 @@ def test_root_group_gets_its_counter_back_when_the_last_pod_ends(tmp_path: Path,
 def test_root_group_gets_its_counter_back_at_the_uninstallation(tmp_path: Path, layout: Layout) -> None:
     node = node_of(tmp_path, layout)
     node.kernel.show_counters()
-    node.host.configure(monitoring={"capacity": {"*": 1e9}})
-    with class_totals(node.context(), take(node.context())):
-        pass  # as the metrics do: the totals' files stay apart from the record of the counters
+    node.context().monitor.read_all()  # the totals' file stays apart from the record of the counters
     assert not release_everything(node.context()).problems
     assert counted(node) == [""]
     assert not (node.host.state / FILE).exists()

@@ -1,0 +1,39 @@
+"""The commands and the process of observation on a node that cannot have resctrl, or monitoring in it."""
+
+import pytest
+from conftest import Host
+from faults.test_no_resctrl import node, start, succeeds_without_remark
+from hosts.monitored import run
+
+from resctrl_hooks.observe.node.sampler.command import guard_command
+
+__all__ = ("node",)
+
+
+def test_top_succeeds_without_remark_about_mounts(node: Host) -> None:
+    start(node)
+    succeeds_without_remark(node, "top", "--once", "--interval", "0.1")
+
+
+@pytest.mark.parametrize("words", [(), ("--by", "class"), ("-o", "wide")], ids=" ".join)
+def test_top_has_one_line_with_the_reason(node: Host, words: tuple[str, ...]) -> None:
+    done = run(node, "top", "--once", "--interval", "0.1", *words)
+    reasons = [
+        line for line in done.stdout.splitlines() if "node has no resctrl" in line or "has no monitoring" in line
+    ]
+    assert (done.exit_code, len(reasons)) == (0, 1), done.output
+
+
+def test_scrape_is_ok_without_series_of_resctrl(node: Host) -> None:
+    done = run(node, "metrics")
+    text = done.stdout
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert "resctrl_scrape_ok 1" in text
+    assert "resctrl_rmids{" not in text
+
+
+def test_sampling_process_ends_successfully_without_monitoring(node: Host) -> None:
+    node.configure(slowdown={"enabled": True}, history={"enabled": True, "directory": str(node.root)})
+    assert guard_command(str(node.config), ["run"]) == 0
+    assert guard_command(str(node.config), ["restore"]) == 0
+    assert "nothing to sample" in node.log.read_text()
