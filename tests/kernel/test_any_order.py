@@ -17,8 +17,7 @@ import pytest
 from kernel.counted.truth import ROOT, Truth, mounted_with, rmid_of
 from kernel.groups import Resctrl, place_of
 from kernel.installed import Installed
-from kernel.test_churn import work
-from kernel.test_turns import LOAD, Pod
+from kernel.test_turns import LOAD, Pod, work
 from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.core.node.reconcile.report import Options

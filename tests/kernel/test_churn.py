@@ -15,13 +15,13 @@ from kernel.bandwidth import NOISY, VICTIM, limits
 from kernel.counted.truth import Truth, mounted_with, rmid_of
 from kernel.groups import Resctrl
 from kernel.installed import Installed
-from kernel.runtimes import wait_until
-from kernel.test_turns import LOAD, Pod
+from kernel.test_turns import LOAD, Pod, work
 from kernel.watching import Watcher
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.core.node.reconcile.report import Options
 from resctrl_hooks.observe.node.guard.guard import Guard
 
+HOUSES = ("observe",)
 ROUNDS = [7, pytest.param(120, marks=[pytest.mark.measures, pytest.mark.timeout(7000)])]
 """Pods that come and go."""
 STAY, COPIES = 2, 120
@@ -37,13 +37,6 @@ def resctrl() -> Iterator[Resctrl]:
         mounted = Resctrl(os.environ["RESCTRL_ROOT"])
         mounted.settle()
         yield mounted
-
-
-def work(pod: Pod) -> None:
-    """Let a pod work once, until it sleeps: with one processor it still runs after its answer."""
-    pod.step()
-    stat = Path(f"/proc/{pod.process.pid}/stat")
-    wait_until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "S", "the pod is at rest")
 
 
 class Node:

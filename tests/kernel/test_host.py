@@ -16,11 +16,10 @@ from kernel.installed import succeeds
 from kernel.runtimes import IMAGE, Podman, run, wait_until
 from resctrl_hooks.core.install import unit_files, units
 from resctrl_hooks.core.install.paths import CODE, LAUNCH, UNITS
-from resctrl_hooks.observe.service import GUARD
 
 # The installation does not depend on Podman's runtime, and each takes a minute.
 pytestmark = [pytest.mark.systemd, pytest.mark.only(driver="systemd", runtime_name="crun")]
-NOT_HERE = {"resctrl-hooks-nri.service", GUARD}
+NOT_HERE = {unit for unit in unit_files.RESIDENT if unit != units.EXEC}
 """Units of hosts with containerd, and of hosts whose configuration turns the guard on."""
 STATE = "/run/resctrl-hooks"
 SETTINGS = "deadlineSeconds: 8\n"

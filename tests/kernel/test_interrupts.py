@@ -14,6 +14,7 @@ from kernel.containers import Containers
 from kernel.installed import Installed
 from kernel.test_placement import CPUS, PLACED, SEE, expand, seen
 
+HOUSES = ("placement",)
 pytestmark = [pytest.mark.guest(cpus=8, numa=4), pytest.mark.only(driver="cgroupfs", runtime_name="crun"), PLACED]
 IRQS = Path("/proc/irq")
 KILLS = int(os.environ.get("INTERRUPT_KILLS", "6"))

@@ -24,6 +24,7 @@ from kernel.pods import UID
 from kernel.runtimes import Runtime, run, wait_until
 from resctrl_hooks.core.install import units
 
+HOUSES = ("openshift",)
 pytestmark = [pytest.mark.systemd, pytest.mark.only(driver="systemd", runtime_name="crun")]
 SETTINGS = "/etc/resctrl-hooks/config.json"
 UNITS = Path("/etc/systemd/system")

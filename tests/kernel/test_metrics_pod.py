@@ -16,6 +16,7 @@ from kernel.groups import Resctrl
 from kernel.installed import Installed
 from kernel.runtimes import Podman, wait_until
 
+HOUSES = ("observe",)
 TROUBLE = Path(__file__).parents[2] / "docs/troubleshooting.md"
 PORT = 9777
 STATE = "/run/resctrl-hooks"

@@ -17,6 +17,7 @@ from kernel.nri_plugin import Plugin, group_of, groups
 from kernel.runtimes import wait_until
 from resctrl_hooks.core.node.watch.status import read_status
 
+HOUSES = ("nri",)
 RDT = {"enabled": True, "allow": {"shop": ["*"]}}
 
 

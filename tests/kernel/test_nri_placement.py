@@ -14,7 +14,7 @@ from resctrl_hooks.core.node.host.cpulist import parse_list
 from resctrl_hooks.core.node.ledger import Ledger
 from resctrl_hooks.placement.node.allocations import LOCK
 
-HOUSES = ("placement",)
+HOUSES = ("placement", "nri")
 pytestmark = pytest.mark.guest(cpus=4)
 CPUS = "cpus.placement.resctrl-hooks.io"
 LOOK = ["/bin/sh", "-c", "grep Cpus_allowed_list /proc/self/status; sleep 1000"]

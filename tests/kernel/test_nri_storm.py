@@ -11,6 +11,7 @@ from kernel.groups import Place, Resctrl, place_of
 from kernel.nri_plugin import Plugin, group_of, groups
 from kernel.runtimes import wait_until
 
+HOUSES = ("nri",)
 PODS = 11
 STANDS = 6.0
 """Seconds."""

@@ -15,6 +15,7 @@ from kernel.installed import resctrl_hook, succeeds
 from kernel.nri_plugin import Plugin, group_of, groups
 from kernel.runtimes import run, wait_until
 
+HOUSES = ("nri",)
 pytestmark = pytest.mark.systemd
 UNIT = "resctrl-hooks-nri.service"
 DEADLINE = "deadlineSeconds: 9\n"

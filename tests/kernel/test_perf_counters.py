@@ -10,6 +10,7 @@ from kernel.cgroups import CGROUPS
 from kernel.runtimes import wait_until
 from resctrl_hooks.observe.node.slowdown.perf import PerfCount, PerfCounters, PerfError, PodGoneError
 
+HOUSES = ("observe",)
 ROUNDS = 20_000
 WORK = f"echo $$ > $0/cgroup.procs; i=0; while [ $i -lt {ROUNDS} ]; do i=$((i+1)); done"
 """Work of a process that first enters the cgroup which is its argument."""

@@ -12,6 +12,7 @@ from kernel.installed import Installed
 from kernel.runtimes import wait_until
 from resctrl_hooks.core.node.host.topology_sysfs import read_topology
 
+HOUSES = ("placement",)
 PLACED = pytest.mark.settings(
     monitoring={"enabled": False}, placement={"enabled": True, "allow": {"": ["*"]}, "failurePolicy": "fail"}
 )

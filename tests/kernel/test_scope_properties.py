@@ -16,6 +16,7 @@ from kernel.test_memtierd import CLASS
 from kernel.test_placement import CPUS
 from kernel.test_scheduling import BLOCKIO, CHILD, SCHEDULING
 
+HOUSES = ("placement",)
 SYSTEMCTL = "/usr/bin/systemctl"
 ASKED = {CLASS: "small", "memory.high.memtierd.nri.io": "64M", SCHEDULING: "small", BLOCKIO: "slow", CPUS: "shared"}
 IN_FORCE = {

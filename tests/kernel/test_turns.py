@@ -18,6 +18,7 @@ from hosts import crun
 
 from kernel.counted.truth import ROOT, Truth, mounted_with, rmid_of
 from kernel.groups import Resctrl, place_of
+from kernel.runtimes import wait_until
 from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.log import Log
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
@@ -65,6 +66,13 @@ class Pod:
         """Kill it."""
         with self.process:
             self.process.kill()
+
+
+def work(pod: Pod) -> None:
+    """Let a pod work once, until it sleeps: with one processor it still runs after its answer."""
+    pod.step()
+    stat = Path(f"/proc/{pod.process.pid}/stat")
+    wait_until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "S", "the pod is at rest")
 
 
 class Steps:

@@ -11,6 +11,7 @@ from kernel.counted.steps import Stepped, at_rest, copy, in_steps
 from kernel.counted.truth import ROOT
 from kernel.pods import KubernetesPod
 
+HOUSES = ("observe",)
 pytestmark = [*COUNTED, EACH_ONCE]
 
 

@@ -10,6 +10,7 @@ from kernel.groups import Resctrl
 from kernel.installed import Installed
 from kernel.runtimes import Podman
 
+HOUSES = ("observe",)
 pytestmark = [*COUNTED, pytest.mark.guest(cpus=4, numa=2, pmu=1)]
 SPIN = "while :; do :; done"
 

@@ -17,6 +17,7 @@ from resctrl_hooks.observe.inventory.memory_load import memory_usage
 from resctrl_hooks.observe.node.guard.snapshots import domains_of
 from resctrl_hooks.observe.node.snapshot.snapshot import open_files, take
 
+HOUSES = ("observe",)
 # Two memories of four processors; on AMD each processor has its own L3 domain, as this emulator's cache ids say.
 INTEL = pytest.param("Intel", marks=pytest.mark.guest(cpus=8, numa=2, bandwidth=640, core=320))
 AMD = pytest.param(

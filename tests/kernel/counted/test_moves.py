@@ -14,6 +14,7 @@ from resctrl_hooks.observe.inventory.columns import MBM
 from resctrl_hooks.observe.inventory.rates import of_pod
 from resctrl_hooks.observe.node.snapshot.snapshot import open_files, take
 
+HOUSES = ("observe",)
 pytestmark = COUNTED
 
 
