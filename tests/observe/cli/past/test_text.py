@@ -7,8 +7,9 @@ from typing import Any
 import click
 import pytest
 from conftest import always
-from core.cli.test_show_text import counter, rates, squeezed
+from core.cli.test_show_text import counter, squeezed
 
+from observe.cli.test_show_text import rates
 from resctrl_hooks.core.cli import tables
 from resctrl_hooks.core.inventory.amounts import clock
 from resctrl_hooks.observe.cli import past_text
