@@ -103,12 +103,11 @@ class Part(NamedTuple):
         metrics: its metrics, a `core.metric.Table`.
         keys: the keys that it adds to the configuration.
         checks: of `doctor`: its modules' ``CHECKS``, by name a `doctor.finding.Check`.
-        conversion: a hint to the command that converts other programs' placement policies to its keys.
         examples: further examples, by command, for commands of other houses.
         displays: by feature, its `inventory.feature_display.model.Display`.
-        wide: a clause of the help of `list` about the columns that the displays add to ``-o wide``.
         pod_fields: `inventory.pod_fields.PodField`s of the pods of `list` and `show`.
         details: those of the pods of `show` alone.
+        clauses: clauses that it adds to sentences of core, by the name with which `clause` asks for them.
         options: by command, a decorator that adds the house's options to it (`cli.added.extended`).
     """
 
@@ -126,12 +125,11 @@ class Part(NamedTuple):
     metrics: str = ""
     keys: tuple[Keys, ...] = ()
     checks: tuple[str, ...] = ()
-    conversion: str = ""
     examples: Mapping[str, tuple[str, ...]] = {}
     displays: Mapping[str, str] = {}
-    wide: str = ""
     pod_fields: tuple[str, ...] = ()
     details: tuple[str, ...] = ()
+    clauses: Mapping[str, str] = {}
     options: Mapping[str, str] = {}
 
 
@@ -139,6 +137,11 @@ class Part(NamedTuple):
 def parts() -> tuple[Part, ...]:
     """Return the parts of the houses that are here."""
     return tuple(importlib.import_module(f"{_PROJECT}.{name}.part").PART for name in HOUSES)
+
+
+def clause(name: str) -> str:
+    """Return what the houses add to a sentence of core; empty without such a house."""
+    return "".join(part.clauses.get(name, "") for part in parts())
 
 
 def load(name: str) -> Any:

@@ -22,4 +22,5 @@ PART: Final = Part(
             ),
         },
     },
+    clauses={"hardware": "; try it with `resctrl-hook demo`"},
 )

@@ -85,6 +85,7 @@ PART: Final = Part(
     examples={"show": ("show shop/web-0 --rates",)},
     pod_fields=("resctrl_hooks.observe.inventory.slowdown:SLOWDOWN",),
     details=("resctrl_hooks.observe.inventory.show_rates:RATES",),
+    clauses={"blind": " (`top` works without it)", "telemetry": "; see `resctrl-hook metrics`"},
     options={
         "install": "resctrl_hooks.observe.params:history_option",
         "list": "resctrl_hooks.observe.cli.pod_options:list_options",

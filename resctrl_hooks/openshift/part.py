@@ -17,4 +17,5 @@ PART: Final = Part(
             ),
         },
     },
+    clauses={"delivered": " (`resctrl-hook machineconfig` renders it)"},
 )

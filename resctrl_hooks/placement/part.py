@@ -25,8 +25,10 @@ PART: Final = Part(
     rooms=("placement/node/",),
     keys=(Keys("resctrl_hooks.placement.config.placement:PlacementKeys", after="rdt"),),
     checks=("resctrl_hooks.placement.doctor.placement:CHECKS",),
-    conversion="`resctrl-hook config balloons FILE` prints its `placement` section",
     displays={"placement": "resctrl_hooks.placement.inventory.feature_display.placement:PLACEMENT"},
-    wide="where containers are placed, also pool and CPUs",
+    clauses={
+        "policy": "`resctrl-hook config balloons FILE` prints its `placement` section",
+        "wide": "; where containers are placed, also pool and CPUs",
+    },
     rivals=tuple(Rival(name, "CPUs and memory nodes", "placement") for name in ("topology-aware", "balloons")),
 )

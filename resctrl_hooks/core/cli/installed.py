@@ -11,6 +11,7 @@ from resctrl_hooks.core.install.houses import WITHOUT_CODE, missing
 from resctrl_hooks.core.install.manifest import Manifest, read_manifest
 from resctrl_hooks.core.install.tree import Tree
 from resctrl_hooks.core.node.settings import DEFAULT_CONFIG, MANAGED_BY, Settings, compiled_path
+from resctrl_hooks.core.parts import clause
 
 
 def installed_config(context: click.Context, record: Manifest | None) -> str:
@@ -43,8 +44,8 @@ def leave_to_machine_config(root: str, config: str) -> None:
     """
     for path in (compiled_path(config), compiled_path(DEFAULT_CONFIG)):
         if (read_compiled(root + path) or {}).get(MANAGED_BY) == MACHINE_CONFIG:
-            what = "change or delete it in the cluster (`resctrl-hook machineconfig` renders it)"
-            raise click.ClickException(f"cannot change this installation: {path} belongs to a MachineConfig; {what}")
+            what = f"{path} belongs to a MachineConfig; change or delete it in the cluster{clause('delivered')}"
+            raise click.ClickException(f"cannot change this installation: {what}")
 
 
 class Lines:

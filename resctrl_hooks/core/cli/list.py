@@ -35,12 +35,12 @@ from resctrl_hooks.core.inventory.gather import gather, name_podmans
 from resctrl_hooks.core.inventory.models import STATES, Inventory, Pod, meaning, pod_of_foreign
 from resctrl_hooks.core.inventory.pod_fields import PodField, pod_fields
 from resctrl_hooks.core.node.context import Context
-from resctrl_hooks.core.parts import parts
+from resctrl_hooks.core.parts import clause
 
 _INITIAL_PID_NAMESPACE = 0xEFFFFFFC  # PROC_PID_INIT_INO of include/linux/proc_ns.h
 _BLIND = (
     "resctrl-hook: not in the node's PID namespace, so the state of containers is unknown; "
-    "set `hostPID: true` in the pod (`top` works without it)"
+    f"set `hostPID: true` in the pod{clause('blind')}"
 )
 _MOST_REFUSALS = 5
 _BRIEF = {"containers": {"__all__": {"outside_threads"}}}  # `show` prints them
@@ -94,7 +94,7 @@ _DEMAND_CSV: tuple[Column, ...] = (
     help="Show the demand for RMIDs and bandwidth counters by priority.",
 )
 @click.pass_obj
-@extended("list", wide="".join(f"; {part.wide}" for part in parts() if part.wide))
+@extended("list", wide=clause("wide"))
 def command(config: str, *, options: ListOptions, every: bool, demand: bool) -> None:
     """List pods with the state of their groups: pods that need attention first, then foreign groups.
 

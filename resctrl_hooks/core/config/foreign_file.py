@@ -8,13 +8,13 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from resctrl_hooks.core.parts import parts
+from resctrl_hooks.core.parts import clause
 
 from .document import Document
 from .problems import Problem, dotted
 from .section import KeyPath
 
-_CONVERT = next((part.conversion for part in parts() if part.conversion), "")
+_CONVERT = clause("policy")
 _POLICIES = ("balloons", "topology-aware")
 _SHOWN = 40
 _POLICY_KEYS = frozenset(("balloonTypes", "pinCPU", "pinMemory", "reservedResources", "availableResources"))

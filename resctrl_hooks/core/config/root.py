@@ -8,6 +8,7 @@ from resctrl_hooks.core.node.classes.choice import NO_CLASS
 from resctrl_hooks.core.node.classes.memory import UNIFIED
 from resctrl_hooks.core.node.names import default_key_validator
 from resctrl_hooks.core.node.settings import DEFAULTS, LONGEST_DEADLINE
+from resctrl_hooks.core.parts import clause
 
 from .added_keys import with_added_keys
 from .blockio import Blockio
@@ -30,7 +31,7 @@ from .section import (
     wrong,
 )
 
-_TELEMETRY = "ignored: this configures the exporter of the resctrl-mon plugin; see `resctrl-hook metrics`"
+_TELEMETRY = f"ignored: this configures the exporter of the resctrl-mon plugin{clause('telemetry')}"
 _MPOLSET = "ignored: the runtime sets memory policies (NRI 0.12), without a wrapper"
 _NO_FILE = "ignored: the supported files are {}"
 _LIMITS = (

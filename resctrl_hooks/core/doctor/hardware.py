@@ -15,6 +15,7 @@ from resctrl_hooks.core.node.resctrl.absence import how_to_mount, why_no_monitor
 from resctrl_hooks.core.node.resctrl.counter_files import layout, read_group
 from resctrl_hooks.core.node.sharing.bandwidth_counters import KEEP
 from resctrl_hooks.core.node.sharing.runtimes import reserved
+from resctrl_hooks.core.parts import clause
 
 from .finding import Check, Finding, ok, problem, some, warning
 from .host import Host, names
@@ -49,9 +50,7 @@ def processor(host: Host) -> Iterator[Finding]:
         return
     missing = why_no_monitoring(host.context.monitor.resctrl)
     if isinstance(missing, NoResctrlError):
-        yield warning(
-            f"{missing}", "use a processor with Intel RDT or AMD QoS to monitor pods; try it with `resctrl-hook demo`"
-        )
+        yield warning(f"{missing}", f"use a processor with Intel RDT or AMD QoS to monitor pods{clause('hardware')}")
         return
     line = next((line for line in host.proc("cpuinfo").splitlines() if line.startswith("flags")), "")
     flags = set(line.partition(":")[2].split())
@@ -65,7 +64,7 @@ def processor(host: Host) -> Iterator[Finding]:
     else:
         yield problem(
             "the processor reports no cache or bandwidth monitoring (cqm_* in /proc/cpuinfo)",
-            "use a processor with Intel RDT or AMD QoS (virtual machines often hide it), or try `resctrl-hook demo`",
+            f"use a processor with Intel RDT or AMD QoS (virtual machines often hide it){clause('hardware')}",
         )
 
 
