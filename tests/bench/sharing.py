@@ -62,7 +62,8 @@ class Node:
         if len(list((self.resctrl / "mon_groups").iterdir())) < self.rmids:
             with context.monitor.hold(uid) as locked:
                 locked.record["cgroup"] = str(self.root / f"cgroup/kubepods/pod{uid}")
-                ensure_by_rules(locked, "", context, -10)
+                locked.record["claim"] = {"priority": -10, "since": 0.0, "rules": 0, "entry": ""}
+                ensure_by_rules(locked, "", context)
                 locked.assign_pid(process.pid)
 
     @property

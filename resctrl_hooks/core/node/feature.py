@@ -9,9 +9,10 @@ from .ledger import LIMBO, RUNTIMES, WAITING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Collection, Sequence
     from typing import Any, Protocol
 
+    from .container import running
     from .container.running import Running
     from .container.workload import Workload
     from .context import Context
@@ -27,18 +28,7 @@ if TYPE_CHECKING:
         cgroup: str
         leaf: "Leaf | None"
 
-    class Container(OfCgroup, Protocol):
-        """The object of a step: a `Workload` before it runs, or a `Running` container."""
-
-        key: str
-        pod_cgroup: str
-        namespace: str
-        pod: str
-        container: str
-        runtime: str
-
-        def threads(self, proc: str) -> "list[int]":
-            """Return the ids of all its threads."""
+    Container = running.Container
 
     Resources = dict[str, Any]
     """Resources of a container's specification, or one of them, by NRI's names."""
@@ -213,8 +203,8 @@ class Feature:
         self.repair(context, set())  # without records every process is an orphan
 
 
-def describe(container: "Container", locked: "LockedKey", born: "float | None" = None) -> None:
-    """Record the owner of a new key: its pod's cgroup, namespace and name; ``born`` is when the container started.
+def describe(container: "Container", locked: "LockedKey") -> None:
+    """Record the owner of a new key: its pod's cgroup, namespace and name, and when a running container started.
 
     A cgroup that does not exist is no sign of the pod's end, so only an existing one is recorded.
     """
@@ -223,22 +213,22 @@ def describe(container: "Container", locked: "LockedKey", born: "float | None" =
         record["cgroup"] = container.pod_cgroup if is_folder(container.pod_cgroup) else ""
         record["namespace"] = container.namespace
         record["pod"] = container.pod
-        if born is not None:
-            record.setdefault("born", born)
+        if container.born is not None:
+            record.setdefault("born", container.born)
 
 
 def obtain_group(
     locked: "LockedKey",
     rdt_class: str,
     context: "Context",
-    priority: "Callable[[], int] | None" = None,
+    container: "Container | None" = None,
     *,
     thorough: bool = False,
 ) -> None:
     """Create the key's group in a class unless it exists; a key without an RMID waits from now on.
 
-    ``priority`` returns the key's priority under sharing rules; without it, the recorded one counts. ``thorough`` as
-    in `sharing.admission.ensure_by_rules`.
+    Under sharing rules the ``container`` has a priority; without it, the recorded one counts. ``thorough`` as in
+    `sharing.admission.ensure_by_rules`.
 
     Raises:
         NoRMIDsError: no RMID is free, or the limits or rules do not permit one.
@@ -254,11 +244,11 @@ def obtain_group(
         if settings.shares_rmids:
             from .sharing.admission import ensure_by_rules  # only where RMIDs are shared by rules
 
-            ensure_by_rules(locked, rdt_class, context, priority() if priority else None, thorough=thorough)
+            ensure_by_rules(locked, rdt_class, context, container, thorough=thorough)
         elif context.ledger.flagged(RUNTIMES):
-            from .sharing.runtimes import ensure_beside_runtimes  # only where runtimes create groups
+            from .sharing.runtimes import take_free  # only where runtimes create groups
 
-            ensure_beside_runtimes(locked, rdt_class, context)
+            take_free(locked, rdt_class, context, lambda: locked.ensure_group(rdt_class))
         else:
             locked.ensure_group(rdt_class)
     except errors.NoRMIDsError as error:

@@ -1,6 +1,5 @@
 """Reconcile's part of placement: place unplaced containers, and make records, allocations and cpusets agree."""
 
-from ...core.node.container.recorded import recorded_workload
 from ...core.node.errors import HookError, InputError
 from ...core.node.failure_policies import report_dropped
 from ...core.node.fault_report import as_hook_error
@@ -56,7 +55,7 @@ def adopt_all(
         check_kubelet(context.settings)
     for container in late:
         try:
-            workload = recorded_workload(container.id, container.pid, container.record, context.settings)
+            workload = container.planned(context.settings)
             if workload.sandbox or not workload.bundle_path:  # without a bundle, its cpuset is unknown
                 continue
 

@@ -206,5 +206,5 @@ def test_large_container_with_an_impossible_wish_is_planned_once_in_a_pause(
         planned.append(id_)
         return recorded_workload(id_, *more)
 
-    monkeypatch.setattr(discovery, "recorded_workload", planning)
+    monkeypatch.setattr("resctrl_hooks.core.node.container.running.recorded_workload", planning)
     assert work_by_pass(node.host, monkeypatch, planned) == plans

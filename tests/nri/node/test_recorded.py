@@ -29,9 +29,9 @@ from nri.node.conftest import (
 from nri.node.test_conflicts import cgroup_with, recorded
 from resctrl_hooks.core.cli import main
 from resctrl_hooks.core.node.reconcile.discovery import observe
-from resctrl_hooks.core.node.reconcile.rank import priority
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.core.node.reconcile.report import Options
+from resctrl_hooks.core.node.sharing.priority import priority_in
 from resctrl_hooks.nri.node.plugin import NodePlugin
 
 pytestmark = pytest.mark.usefixtures("alarm")
@@ -45,7 +45,7 @@ def test_changed_rules_rank_pods_by_their_labels(host: Host) -> None:
     configure(host, monitoring={"priority": rules})
     context = host.context()
     (one,) = observe(context).containers
-    assert priority(context, one, None) == 50
+    assert priority_in(context, one, None) == 50
 
 
 def test_pods_of_plugin_are_selected_by_label(host: Host) -> None:
@@ -94,7 +94,7 @@ def test_labels_and_annotations_complete_a_container_that_reconcile_adopted_firs
     assert (host.resctrl / "gold/tasks").read_text().split() == ["41"]
     context = host.context()
     (one,) = observe(context).containers
-    assert priority(context, one, None) == 50
+    assert priority_in(context, one, None) == 50
     assert not record.get("unplanned")
 
 

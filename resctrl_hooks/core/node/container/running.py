@@ -1,17 +1,25 @@
 """A running container: its record, and what was observed of it."""
 
+import posix
+
 from ..feature_table import MONITORING
 from ..host.cgroup_tasks import threads_of_container
 from ..host.procfs import groups_of_process, lives
+from .recorded import recorded_workload
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Union
 
     from ..host.cgroup import Leaf
     from ..host.cgroup_tasks import CgroupThreads
     from ..records import MemberRecord, StepRecord
+    from ..settings import Settings
     from .runtimes import Found
+    from .workload import Workload
+
+    Container = Union[Workload, "Running"]
+    """The object of a step: a `Workload` before it runs, or a `Running` container."""
 
 
 class Running:
@@ -70,6 +78,15 @@ class Running:
     def asks(self) -> bool:
         """Whether its bundle asks its runtime for a group (``linux.intelRdt.enableMonitoring``)."""
         return bool(self.record.get("runtimeGroup"))
+
+    @property
+    def born(self) -> float:
+        """When it started, in seconds since boot."""
+        return self.start / posix.sysconf("SC_CLK_TCK")
+
+    def planned(self, settings: "Settings") -> "Workload":
+        """Return the workload for which its steps were planned; raises as `recorded_workload`."""
+        return recorded_workload(self.id, self.pid, self.record, settings)
 
     @property
     def recorded_class(self) -> "str | None":

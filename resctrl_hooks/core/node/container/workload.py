@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..host.cgroup import Leaf
     from ..host.procfs import Cgroup
     from ..records import MemberRecord
+    from ..settings import Settings
     from .oci import Bundle, State
 
 
@@ -132,6 +133,18 @@ class Workload:
         self.cgroup = ""
         self.pod_cgroup = ""
         self.verified = True
+
+    born = None
+    """As `Running.born`: it starts now."""
+
+    @property
+    def asks(self) -> bool:
+        """Whether its bundle asks its runtime for a group (``linux.intelRdt.enableMonitoring``)."""
+        return self.bundle.monitored
+
+    def planned(self, settings: "Settings") -> "Workload":
+        """Return the workload itself, as `Running.planned`."""
+        return self
 
     @property
     def in_pod(self) -> bool:

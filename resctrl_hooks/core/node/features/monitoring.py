@@ -64,10 +64,13 @@ class Monitoring(Feature):
             where = resctrl_groups_of(context.proc, container.pid)
             rdt_class = where[0] if where is not None else rdt_class  # the previous step may have failed
         describe(container, locked)
-        if _stays(container, rdt_class, locked, context):
-            return
+        if container.asks:
+            from ..sharing.runtimes_group import count_group  # few containers ask for a group of their runtime
+
+            if count_group(container, rdt_class, locked, context):
+                return
         new = rdt_class not in locked.origins
-        _obtain(container, rdt_class, locked, context)
+        obtain_group(locked, rdt_class, context, container)
         try:
             locked.assign_pid(container.pid, rdt_class)
         except errors.ResctrlError:
@@ -107,11 +110,10 @@ class Monitoring(Feature):
         """
         needs: "ClassNeeds" = step.parameters
         describe(container, locked)
-        workload: "Workload" = container  # type: ignore[assignment]  # only a container that does not run yet
-        bundle = workload.bundle
+        bundle = container.planned(context.settings).bundle
         if bundle.has_own_class or (bundle.monitored and not context.settings.monitoring["takeOver"]):
             return
-        _obtain(container, needs["class"], locked, context)
+        obtain_group(locked, needs["class"], context, container)
         if locked.members():  # the group is not given away before this one starts
             locked.record["reserved"] = {needs["class"]: round(time.clock_gettime(time.CLOCK_BOOTTIME), 3)}
             locked.save()
@@ -145,30 +147,6 @@ def class_of(workload: "Workload", context: "Context") -> "tuple[str, str]":
     if bundle.has_own_class and (not workload.pid or resctrl.fs.is_folder(resctrl.class_folder(workload.id))):
         return workload.id, "because its bundle has linux.intelRdt without closID"
     return "", "because its bundle names no class"
-
-
-def _stays(container: "Container", rdt_class: str, locked: "LockedKey", context: "Context") -> bool:
-    """Return whether a workload stays in a group of its runtime, which then counts for its key."""
-    workload: "Workload" = container  # type: ignore[assignment]  # only the hook applies this feature's step
-    if not workload.bundle.monitored:
-        return False
-    from ..sharing.runtimes_group import count_group, group_name  # few containers ask for a group of their runtime
-
-    own = locked.name_in(rdt_class)
-    if group_name(context, own, container.id, rdt_class, asks=True) == own:
-        return False
-    count_group(locked, context, container.id, rdt_class)
-    return True
-
-
-def _obtain(container: "Container", rdt_class: str, locked: "LockedKey", context: "Context") -> None:
-    def priority() -> int:
-        from ..sharing.priority import priority_of  # only where RMIDs are shared by rules
-
-        # Only the hook applies this feature's step to a workload; reconcile adopts running containers.
-        return priority_of(container, context.settings.monitoring.get("priority") or [])  # type: ignore[arg-type]
-
-    obtain_group(locked, rdt_class, context, priority)
 
 
 def lacks_counter(resctrl: "Resctrl", rdt_class: str, name: str, event: str) -> bool:

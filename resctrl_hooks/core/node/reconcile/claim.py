@@ -5,7 +5,6 @@ from ..log import INFO
 from ..names import workload_key_validator
 from ..resctrl.group import ADOPTED, SHARED, name_of
 from ..resctrl.group_names import prefixes
-from .join import born_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,7 +77,7 @@ def _adopt(context: "Context", locked: "LockedKey", container: "Running", rdt_cl
     """Make a group that of a pod, or empty it into the pod's recorded one; return the number of removed groups."""
     resctrl, own = context.monitor.resctrl, locked.name_in(rdt_class)
     if locked.origins.get(rdt_class, SHARED) == SHARED or not resctrl.exists(rdt_class, own):
-        describe(container, locked, born_at(container))
+        describe(container, locked)
         locked.note_group(rdt_class, ADOPTED, name)
         locked.save()
         return 0

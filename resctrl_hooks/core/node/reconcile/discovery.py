@@ -3,7 +3,7 @@
 Everything is read without locks, so it may be outdated a moment later.
 """
 
-from ..container.recorded import lacks_labels, recorded_workload, with_labels
+from ..container.recorded import lacks_labels, with_labels
 from ..container.running import Running
 from ..container.runtimes import Found, living_containers
 from ..container.workload import workload_of
@@ -163,7 +163,7 @@ def recorded(
             container.set(name, value)
     unplanned = container.record.get("unplanned")
     if unplanned and (listed is not None or not rests):
-        workload = recorded_workload(found.id, found.pid, container.record, context.settings)
+        workload = container.planned(context.settings)
         try:
             steps = bounded(context, container.id, lambda: _plan(container, workload, context, unplanned))
         except SetAsideError:

@@ -1,9 +1,7 @@
 """A running container's record, its pod's group and its threads, also after a change of its class."""
 
-import posix
-
 from ..errors import LockTimeoutError, NoRMIDsError, ResctrlError, RMIDsBusyError
-from ..feature import describe, obtain_group
+from ..feature import describe
 from ..host.procfs import groups_of_process
 from ..ledger import WAITING
 from ..log import INFO, WARNING
@@ -11,10 +9,8 @@ from ..resctrl.group import CREATED, SHARED
 from ..resctrl.group_moves import follow
 from ..resctrl.renaming import rename as rename_group
 from ..resctrl.rmids import rmids_of_each_class
-from ..sharing.claims import claim_of
-from ..sharing.runtimes_group import count_group, group_name
-from .rank import priority
-from .tasks import gather, outside
+from ..sharing.runtimes_group import count_group
+from .tasks import gather
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +22,7 @@ if TYPE_CHECKING:
 
 def record_late(container: "Running", locked: "LockedKey") -> None:
     """Record a container that is not recorded yet, before anything is done for it."""
-    describe(container, locked, born_at(container))
+    describe(container, locked)
     if not locked.tracked and (container.asks or not container.monitored):
         locked.save()  # else its group does that
     _write(container, locked)
@@ -35,21 +31,11 @@ def record_late(container: "Running", locked: "LockedKey") -> None:
 def join(locked: "LockedKey", context: "Context", container: "Running", report: "Report") -> bool:
     """Move a recorded container's threads into its group; return false if it waits for an RMID."""
     _follow(locked, context, container)
-    describe(container, locked, born_at(container))
+    describe(container, locked)
     before = set(locked.origins)
-    own = locked.name_in(container.rdt_class)
-    name = group_name(context, own, container.id, container.rdt_class, asks=container.asks)
     try:
-        if name != own:
-            count_group(locked, context, container.id, container.rdt_class, born_at(container))
-        elif _has_own_tasks(locked, context, container):
-
-            def rank() -> int:
-                return priority(context, container, claim_of(locked.key, locked.record))
-
-            obtain_group(locked, container.rdt_class, context, rank, thorough=True)
-        other = name if name != own else ""
-        gathering = gather(locked, context, container.cgroup, container.pid, container.rdt_class, other)
+        other = count_group(container, container.rdt_class, locked, context)
+        gathering = gather(locked, context, container.cgroup, container.pid, container.rdt_class, other, container)
     except NoRMIDsError as error:
         report.wait(locked.key, error, limbo=isinstance(error, RMIDsBusyError))
         return False
@@ -60,21 +46,13 @@ def join(locked: "LockedKey", context: "Context", container: "Running", report: 
     if gathering.moved or not container.recorded:
         report.add("adopted", container.id)
         report.count("moved", gathering.moved)
-        which = "its monitoring group" if name == own else "the monitoring group of its runtime"
+        which = "the monitoring group of its runtime" if other else "its monitoring group"
         what = f"moved {gathering.moved} threads of container {container.id} into {which}"
         context.log(INFO, what, key=locked.key, container=container.id)
     container.recorded = True
     report.count("left", gathering.left)
     report.add("foreign", *gathering.foreign)
     return True
-
-
-def _has_own_tasks(locked: "LockedKey", context: "Context", container: "Running") -> bool:
-    """Return whether a container has a task for its key's group; all of its tasks may be in a foreign group."""
-    if context.settings.groups["takeOver"]:
-        return True
-    found = outside(context, {}, container.cgroup, container.pid)
-    return any(group in ("", locked.name_in(rdt_class)) for _, rdt_class, group in found)
 
 
 def _follow(locked: "LockedKey", context: "Context", container: "Running") -> None:
@@ -99,11 +77,6 @@ def _follow(locked: "LockedKey", context: "Context", container: "Running") -> No
     if used and old in locked.origins and _follow_class(locked, context, old, new, used):
         context.log(INFO, f"moved the group of {locked.key} from class {old!r} to {new!r}", key=locked.key)
     record_running(container, locked)  # before the needed groups are determined
-
-
-def born_at(container: "Running") -> float:
-    """Return when a container started, in seconds since boot."""
-    return container.start / posix.sysconf("SC_CLK_TCK")
 
 
 def record_running(container: "Running", locked: "LockedKey") -> None:

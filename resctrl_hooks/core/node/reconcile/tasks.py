@@ -7,9 +7,11 @@ from ..errors import ClassMismatchError, ResctrlError
 from ..feature import obtain_group
 from ..host.cgroup_tasks import threads_of_container
 from ..host.procfs import resctrl_groups_of
+from ..resctrl.group import SHARED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ..container.running import Running
     from ..context import Context
     from ..host.cgroup_tasks import CgroupThreads
     from ..resctrl.locked_key import LockedKey
@@ -72,12 +74,19 @@ def _listed(context: "Context", names: "dict[str, str]") -> "set[int]":
 
 
 def gather(
-    locked: "LockedKey", context: "Context", cgroup: str, pid: int, fallback_class: str, other: str = ""
+    locked: "LockedKey",
+    context: "Context",
+    cgroup: str,
+    pid: int,
+    fallback_class: str,
+    other: str = "",
+    container: "Running | None" = None,
 ) -> Gathering:
     """Move every thread of a container into the key's group of its own class; create missing groups.
 
     With an ``other`` group, move them into it: the container's runtime has created it in ``fallback_class``. Threads
     in a foreign group (another tool's) stay there, and those in other classes than that of the runtime's group.
+    Missing groups are created with the ``container``'s priority, and then thoroughly, as in `obtain_group`.
 
     Raises:
         NoRMIDsError: a class that the container uses has no group, and none can be created.
@@ -100,7 +109,10 @@ def gather(
             break
         for rdt_class, tids in todo.items():
             if not other:
-                obtain_group(locked, rdt_class, context)
+                is_new = rdt_class not in locked.origins
+                obtain_group(locked, rdt_class, context, container, thorough=container is not None)
+                if is_new and locked.origins[rdt_class] == SHARED:
+                    continue  # these may be in it already, which the next round sees
             result.left += len(tids)
             try:
                 context.monitor.resctrl.add_tasks(rdt_class, other or locked.name_in(rdt_class), tids)

@@ -9,10 +9,9 @@ from ..sharing.counter_turns import times_of
 from ..sharing.decision import Claim, gap, spread, turns
 from ..sharing.handover import give_back, hand_on, possible_givers
 from ..sharing.limits import check_limit
-from ..sharing.priority import version_of
+from ..sharing.priority import priority_in, version_of
 from .bring_in import take_in
 from .change import Change
-from .rank import priority
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,9 +36,8 @@ def refresh(context: "Context", containers: "list[Running]", report: "Report") -
             with context.monitor.hold(container.key) as locked:
                 if locked.groups() and any(origin != "shared" for origin in locked.origins.values()):
                     old = claim_of(locked.key, locked.record)
-                    begin_to_hold(
-                        locked, context.ledger, priority(context, container, old), version, old.since if old else None
-                    )
+                    priority = priority_in(context, container, locked.record)
+                    begin_to_hold(locked, context.ledger, priority, version, old.since if old else None)
                     locked.save()
     for entry, key in index.items():
         record = context.ledger.read_pod(key) or {}

@@ -1,20 +1,18 @@
 """Admission of a pod by a hook under sharing rules: a free RMID, else that of a pod of lower priority."""
 
 from ..errors import LockTimeoutError, NoRMIDsError, ResctrlError, RMIDsBusyError
-from ..ledger import CHANGING, RMIDS, RUNTIMES, WAITING
+from ..ledger import CHANGING, RMIDS, WAITING
 from ..resctrl.group import SHARED
 from ..resctrl.renaming import can_rename
-from ..resctrl.rmids import free_rmids
 from .claims import begin_to_hold, begin_to_wait, claim_of, end_holding, entry_of, holders, now, rank_of
-from .decision import may_take, yielding
+from .decision import yielding
 from .handover import give_back, hand_on, possible_givers
-from .priority import version_of
-from .runtimes import LOCK, PATIENCE, ReservedError, reserved
+from .priority import priority_in, version_of
+from .runtimes import take_free
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
+    from ..container.running import Container
     from ..context import Context
     from ..resctrl.locked_key import LockedKey
     from ..resctrl.monitor import Monitor
@@ -27,13 +25,18 @@ _HANDOVER = "handover"
 
 
 def ensure_by_rules(
-    locked: "LockedKey", rdt_class: str, context: "Context", rank: "int | None" = None, *, thorough: bool = False
+    locked: "LockedKey",
+    rdt_class: str,
+    context: "Context",
+    container: "Container | None" = None,
+    *,
+    thorough: bool = False,
 ) -> None:
     """Create the key's group in a class by a free RMID or by preemption; otherwise the key joins the queue.
 
-    ``rank`` is its priority; None: the recorded one. A hook tries a few pods of lower priority, each with not too many
-    tasks. A ``thorough`` caller tries all of them and, if the kernel cannot rename groups, removes a group, whose RMID
-    is available after limbo.
+    It has the priority of the ``container``, else the recorded one. A hook tries a few pods of lower priority, each
+    with not too many tasks. A ``thorough`` caller tries all of them and, if the kernel cannot rename groups, removes a
+    group, whose RMID is available after limbo.
 
     Raises:
         NoRMIDsError: it may take none, or none was available within the hook's time.
@@ -42,7 +45,7 @@ def ensure_by_rules(
     monitor = context.monitor
     version = version_of(context.settings.monitoring.get("priority") or [])
     claim = locked.record.get("claim")
-    priority = rank_of(locked.record)[0] if rank is None else rank
+    priority = priority_in(context, container, locked.record) if container else rank_of(locked.record)[0]
     if rdt_class in locked.origins and monitor.resctrl.exists(rdt_class, locked.name_in(rdt_class)):
         # A foreign group cannot be handed over.
         if locked.origins[rdt_class] != SHARED and (
@@ -53,7 +56,7 @@ def ensure_by_rules(
         return
     others = set(locked.origins) - {rdt_class}
     try:
-        _take_free(locked, priority, version, rdt_class, context)
+        take_free(locked, rdt_class, context, lambda: _make(locked, priority, version, rdt_class, monitor), priority)
     except NoRMIDsError as error:
         if others:
             monitor.ledger.mark(WAITING, locked.key)  # at once, since a handover can fail otherwise
@@ -67,27 +70,6 @@ def ensure_by_rules(
         if thorough and not isinstance(error, RMIDsBusyError) and _free_lower(locked, priority, context):
             raise RMIDsBusyError("the RMID of a pod of lower priority is in limbo") from error
         raise
-
-
-def _take_free(locked: "LockedKey", priority: int, version: int, rdt_class: str, context: "Context") -> None:
-    monitor = context.monitor
-    reserve: "dict[str, Any]" = context.settings.monitoring.get("reserve") or {}
-    above, kept = int(reserve.get("above", 0)), int(reserve.get("rmids", 0))
-    runtimes = reserved(context) if "runtimes" in reserve or monitor.ledger.flagged(RUNTIMES) else 0
-    # A foreign group of its name needs no other RMID.
-    if not (runtimes or (kept and priority <= above)) or monitor.resctrl.exists(rdt_class, locked.name_in(rdt_class)):
-        _make(locked, priority, version, rdt_class, monitor)
-        return
-    with monitor.ledger.lock_named(LOCK, PATIENCE):
-        free = free_rmids(monitor.resctrl, rdt_class)
-        if not may_take(free, priority, reserved=kept, above=above, runtimes=runtimes):
-            if free is not None and free <= runtimes:
-                raise ReservedError(f"{runtimes} RMIDs stay free for container runtimes")
-            raise NoRMIDsError(
-                f"the free RMIDs are reserved for pods with priorities above {above}",
-                hint="see monitoring.reserve in the configuration",
-            )
-        _make(locked, priority, version, rdt_class, monitor)
 
 
 def _make(locked: "LockedKey", priority: int, version: int, rdt_class: str, monitor: "Monitor") -> None:

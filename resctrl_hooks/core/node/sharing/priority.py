@@ -8,11 +8,22 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ..container.running import Container
     from ..container.workload import Workload
+    from ..context import Context
+    from ..records import PodRecord
 
     Rules = list[dict[str, Any]]
 
 _FIRST, _FACTOR, _MASK = 2166136261, 16777619, 0xFFFFFFFF  # FNV-1a; `hash` differs from process to process
+
+
+def priority_in(context: "Context", container: "Container", record: "PodRecord | None") -> int:
+    """Return a container's priority by the active rules; a running one keeps that of its key's ``record`` by them."""
+    rules, claim = context.settings.groups.get("priority") or [], (record or {}).get("claim")
+    if claim and container.born is not None and claim["rules"] == version_of(rules):
+        return claim["priority"]
+    return priority_of(container.planned(context.settings), rules) if rules else 0
 
 
 def priority_of(workload: "Workload", rules: "Rules") -> int:

@@ -16,6 +16,7 @@ from .decision import may_take
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from ..context import Context
@@ -50,22 +51,33 @@ def reserved(context: "Context") -> int:
     return min(peak, max(_LEAST, (rmids_of_each_class(resctrl) or total_rmids(resctrl)) // MOST))
 
 
-def ensure_beside_runtimes(locked: "LockedKey", rdt_class: str, context: "Context") -> None:
-    """Create the key's group in a class unless it would take an RMID that is kept for runtimes.
+def take_free(
+    locked: "LockedKey", rdt_class: str, context: "Context", create: "Callable[[], object]", priority: int = 0
+) -> None:
+    """Call ``create``, which creates the key's group in a class, unless it would take a reserved RMID.
 
     Raises:
-        ReservedError: it would.
-        ResctrlError, HookError: as `LockedKey.ensure_group`.
+        NoRMIDsError: the free RMIDs are kept for container runtimes, or for pods of higher priority.
+        ResctrlError, HookError: as ``create``.
     """
     resctrl = context.monitor.resctrl
-    kept = reserved(context)
-    if not kept or resctrl.exists(rdt_class, locked.name_in(rdt_class)):
-        locked.ensure_group(rdt_class)
+    reserve: "dict[str, Any]" = context.settings.groups.get("reserve") or {}
+    above, kept = int(reserve.get("above", 0)), int(reserve.get("rmids", 0))
+    runtimes = reserved(context) if "runtimes" in reserve or context.ledger.flagged(RUNTIMES) else 0
+    # A foreign group of its name needs no other RMID.
+    if not (runtimes or (kept and priority <= above)) or resctrl.exists(rdt_class, locked.name_in(rdt_class)):
+        create()
         return
     with context.ledger.lock_named(LOCK, PATIENCE):
-        if not may_take(free_rmids(resctrl, rdt_class), 0, reserved=0, above=0, runtimes=kept):
-            raise ReservedError(f"{kept} RMIDs stay free for container runtimes")
-        locked.ensure_group(rdt_class)
+        free = free_rmids(resctrl, rdt_class)
+        if not may_take(free, priority, reserved=kept, above=above, runtimes=runtimes):
+            if free is not None and free <= runtimes:
+                raise ReservedError(f"{runtimes} RMIDs stay free for container runtimes")
+            raise NoRMIDsError(
+                f"the free RMIDs are reserved for pods with priorities above {above}",
+                hint="see monitoring.reserve in the configuration",
+            )
+        create()
 
 
 def read_peaks(ledger: "Ledger") -> "dict[int, int]":

@@ -14,6 +14,7 @@ from ..resctrl.key_counts import class_of, source_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ..container.running import Container
     from ..context import Context
     from ..records import PodRecord
     from ..resctrl.locked_key import LockedKey
@@ -35,34 +36,28 @@ def group_name(context: "Context", own: str, container: str, rdt_class: str, *, 
     return container if context.monitor.resctrl.exists(rdt_class, container) else own
 
 
-def count_group(
-    locked: "LockedKey", context: "Context", container: str, rdt_class: str, made: "float | None" = None
-) -> None:
-    """Record that a runtime's group counts for a key.
-
-    Args:
-        locked: the container's key.
-        context: the node.
-        container: its id, which is the group's name.
-        rdt_class: the group's class.
-        made: when the group was created, in seconds since the boot; None for just now, before the container runs.
+def count_group(container: "Container", rdt_class: str, locked: "LockedKey", context: "Context") -> str:
+    """Return the name of its runtime's group in which a container stays, and let it count for its key; else nothing.
 
     Raises:
         LedgerError: the record cannot be written.
     """
+    own = locked.name_in(rdt_class)
+    if group_name(context, own, container.id, rdt_class, asks=container.asks) == own:
+        return ""
     set_flag(context.ledger, RUNTIMES, on=True)
-    source = source_of(rdt_class, container)
+    source = source_of(rdt_class, container.id)
     record = locked.record
-    if source in record.get("since", {}):
-        return
-    _forget_ended(record, locked.members())
-    since = round(time.clock_gettime(time.CLOCK_BOOTTIME), 3) if made is None else made
-    record.setdefault("born", since)
-    record.setdefault("since", {})[source] = since
-    resctrl = context.monitor.resctrl
-    if made is None and resctrl.has_energy():
-        keep_baseline(record, source, resctrl.group_folder(rdt_class, container))
-    locked.save()
+    if source not in record.get("since", {}):
+        _forget_ended(record, locked.members())
+        now = round(time.clock_gettime(time.CLOCK_BOOTTIME), 3)
+        record.setdefault("since", {})[source] = now if container.born is None else container.born
+        record.setdefault("born", record["since"][source])
+        resctrl = context.monitor.resctrl
+        if container.born is None and resctrl.has_energy():
+            keep_baseline(record, source, resctrl.group_folder(rdt_class, container.id))
+        locked.save()
+    return container.id
 
 
 def _forget_ended(record: "PodRecord", members: "list[str]") -> None:
