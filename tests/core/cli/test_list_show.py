@@ -1,12 +1,12 @@
 """`list` and `show`: the output for pods in each state."""
 
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hosts.commands import here
 from hosts.monitored import KEYS, MonitoredHost, monitored_host, replace_podman
 
 from resctrl_hooks.core.node.refusals import record_refusal
@@ -207,9 +207,9 @@ def test_show_of_pod_with_refused_container_names_the_refusal(host: MonitoredHos
 
 
 @pytest.mark.parametrize("form", [[], ["-o", "wide"], ["-o", "csv"], ["-o", "name"], ["-o", "json"], ["-o", "yaml"]])
-@pytest.mark.parametrize("command", [["list", "--all"], ["show", "web"], ["top", "--once", "--interval", "0.1"]])
+@pytest.mark.parametrize("command", here("list --all", "show web", "top --once --interval 0.1"))
 def test_escape_sequences_in_groups_and_reasons_are_not_printed(
-    host: MonitoredHost, command: list[str], form: list[str]
+    host: MonitoredHost, command: str, form: list[str]
 ) -> None:
     key = host.pod(0, "web")
     with host.context.monitor.hold(key) as locked:
@@ -217,35 +217,6 @@ def test_escape_sequences_in_groups_and_reasons_are_not_printed(
         assert record is not None
         locked.add_member("00" * 32, {**record, "unmet": {"rdt": "class a\x1b]0;b\x07 is not there"}}, record["pid"])
     os.mkdir(host.resctrl / "mon_groups" / "x\x1b[2Jy")
-    found = host.run(*command, *form)
+    found = host.run(*command.split(), *form)
     assert found.exit_code == 0, found.output
     assert found.stdout.replace("\r\n", "").replace("\n", "").isprintable()
-
-
-def test_show_measures_rates_on_request_and_prints_unknown_as_null(host: MonitoredHost) -> None:
-    host.pod(0, "whole")
-    host.context.monitor.ledger.mark("waiting", KEYS[3])
-    assert host.json("show", KEYS[0])["items"][0]["rates"] is None
-    words = ("show", KEYS[0], KEYS[3], "--rates", "--interval", "200ms")
-    found = {one["key"]: one["rates"] for one in host.json(*words)["items"]}
-    total, local = (found[KEYS[0]][f"memoryBandwidth{kind}BytesPerSecond"] for kind in ("", "Local"))
-    assert 0 < local < total
-    assert found[KEYS[0]]["powerWatts"] > 0
-    unknown = {name: value for name, value in found[KEYS[3]].items() if name not in ("seconds", "memoryDomains")}
-    assert set(unknown.values()) == {None}
-    text = host.run(*words).output
-    amounts = r"Rates, over [\d.]+ s\n  memory  [\d.]+ MB/s\n  local   [\d.]+ MB/s\n  power   [\d.]+ W\n"
-    assert re.search(amounts, text), text
-    assert "  memory  -\n  local   -\n  power   -\n" in text
-
-
-def test_rates_of_show_have_the_share_of_each_memory_domain(host: MonitoredHost) -> None:
-    host.pod(0, "whole")
-    host.configure(monitoring={"capacity": {"*": 1e9}})
-    words = ("show", KEYS[0], "--rates", "--interval", "200ms")
-    (one,) = host.json(*words)["items"]
-    for part in one["rates"]["memoryDomains"]:
-        assert 0 < part["sharePercent"] <= 100
-        assert part["loadPercent"] > 0
-    assert [part["domain"] for part in one["rates"]["memoryDomains"]] == [0, 1]
-    assert re.search(r"\n  memory 0: [\d.]+ MB/s, \d+% of the domain's traffic; load \d+%\n", host.run(*words).output)

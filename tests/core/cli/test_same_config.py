@@ -3,12 +3,14 @@
 import json
 import os
 import re
+import shlex
 import threading
 from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner, Result
+from hosts.commands import here
 
 from resctrl_hooks.core.cli import main, tasks
 from resctrl_hooks.core.cli.errors import remarks
@@ -38,29 +40,18 @@ def _commands(text: str) -> list[str]:
 @pytest.mark.parametrize(
     "words",
     [
-        ("show", "nosuch"),
-        ("top", "nosuch", "--once"),
-        ("show",),
-        ("list",),
-        ("list", "--json"),
-        ("list", "-o", "yaml"),
-        ("metrics",),
-        ("metrics", "--counter", "mbm_*"),
-        ("top", "--once"),
-        ("rdt", "apply"),
-        ("rdt", "show"),
-        ("config", "show"),
-        ("list", "--at", "5m ago"),
-        ("doctor",),
+        *here("show nosuch", "top nosuch --once", "show", "list", "list --json", "list -o yaml", "metrics"),
+        *here("metrics --counter mbm_*", "top --once", "rdt apply", "rdt show", "config show", "doctor"),
+        pytest.param("list --at '5m ago'", marks=pytest.mark.houses("observe")),
     ],
 )
 @pytest.mark.parametrize("content", ["", "namespaces: [shop]\n", "nonsense: true\n", "a: [\n"])
-def test_command_in_a_message_has_the_callers_configuration(config: Path, words: tuple[str, ...], content: str) -> None:
+def test_command_in_a_message_has_the_callers_configuration(config: Path, words: str, content: str) -> None:
     if content:
         _run(config, "config", "apply")
         config.write_text(config.read_text() + content)
         os.utime(config, (4e9, 4e9))
-    said = " ".join(_run(config, *words).output.split())  # YAML breaks lines
+    said = " ".join(_run(config, *shlex.split(words)).output.split())  # YAML breaks lines
     named = _commands(said)
     assert set(named) <= {"--config", *WITHOUT_FILE}
     assert named.count("--config") == said.count(f"--config {config} ")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import pytest
 from click.testing import CliRunner, Result
+from hosts.commands import here
 
 from resctrl_hooks.core.cli import main
 from resctrl_hooks.core.cli import node as cli_node
@@ -226,7 +227,7 @@ def test_settings_in_use_have_a_source_and_a_remark(
     assert bool(capsys.readouterr().err) == (bool(problem) and source != "yaml")
 
 
-@pytest.mark.parametrize("words", ["list", "rdt show", "show -n shop", "top --once"])
+@pytest.mark.parametrize("words", here("list", "rdt show", "show -n shop", "top --once"))
 @pytest.mark.parametrize("installed", [True, False], ids=["installed", "not installed"])
 def test_unapplied_file_is_reported_by_the_last_line(
     config: Path, words: str, monkeypatch: pytest.MonkeyPatch, *, installed: bool

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from conftest import Host
+from hosts.commands import here
 
 from resctrl_hooks.core.cli import installed, main
 from resctrl_hooks.core.config import find_effective
@@ -92,7 +93,7 @@ def test_renamed_file_leaves_hooks_their_settings(folder: Path) -> None:
     assert "has never been applied" in find_effective(str(folder / "new.yaml")).problem
 
 
-@pytest.mark.parametrize("command", ["list", "top -n 1", "config show", "metrics"])
+@pytest.mark.parametrize("command", here("list", "top -n 1", "config show", "metrics"))
 def test_command_uses_settings_of_the_named_file(tmp_path: Path, command: str) -> None:
     host = Host(tmp_path / "host")
     paths = {"resctrlPath": str(host.resctrl), "procPath": str(host.proc), "stateDir": str(host.state)}

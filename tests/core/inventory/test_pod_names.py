@@ -109,15 +109,6 @@ def test_names_of_removed_keys_are_forgotten_and_known_ones_kept(host: Monitored
     assert asked == []
 
 
-def test_container_samples_have_container_name(host: MonitoredHost, tmp_path: Path, asked: list[str]) -> None:
-    container(host, WEB, WEB, tmp_path)
-    stored(tmp_path, (WEB, "web"))
-    lines = [line for line in host.run("metrics").stdout.splitlines() if line.startswith("l3_llc_occupancy_bytes{")]
-    assert len(lines) == 1
-    assert 'namespace="",pod="web"' in lines[0]
-    assert 'container="web"' in lines[0]
-
-
 def test_unnamed_pod_has_same_name_in_list_and_metrics(host: MonitoredHost) -> None:
     """The start of an id; a program's own key is a name, and stays whole."""
     own = "the-session-of-some-program"

@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from conftest import LAUNCH, PYTHON, Host, always, crio_annotations, standard_streams
 from hosts import crun
 from hosts.cluster import POD, Cluster
+from hosts.commands import here
 
 import resctrl_hooks
 from resctrl_hooks.core.cli import main
@@ -147,7 +148,7 @@ def test_people_half_prints_json_with_both_spellings(host: Host) -> None:
     "words, peoples",
     [
         *((["reconcile", *more], peoples) for more in ([], ["--json"]) for peoples in (False, True)),
-        *((words, True) for words in (["topology"], ["--version"], ["list", "--json"])),
+        *((words.split(), True) for words in here("topology", "--version", "list --json")),
     ],
 )
 def test_full_disk_is_one_line_and_a_failure(tmp_path: Path, words: list[str], peoples: bool) -> None:

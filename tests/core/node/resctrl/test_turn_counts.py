@@ -1,4 +1,4 @@
-"""A key's counts in each of its turns, and their use in `show` and the metrics."""
+"""A key's counts in each of its turns, and their use in `show`."""
 
 import json
 import time
@@ -62,7 +62,14 @@ def test_permanently_counted_pod_has_no_turns(host: MonitoredHost) -> None:
     assert turns(host.context.monitor, KEYS[0]) == []
 
 
-def test_show_and_metrics_have_interval_of_time_sharing_pod(host: MonitoredHost) -> None:
+def test_show_has_interval_of_time_sharing_pod(host: MonitoredHost) -> None:
+    rate = rate_of_turns(host)
+    assert rate["turns"] == TURNS
+    assert 0 <= rate["low"] < rate["bytesPerSecond"] < rate["high"]
+
+
+def rate_of_turns(host: MonitoredHost) -> dict[str, float]:
+    """Let the pod take turns, and return their rate in `show`."""
     take_turns(host, TURNS - 1)
     for value in (0, 100, "Unassigned"):  # the last one is counted while it lasts
         say(host.resctrl / "mon_groups" / KEYS[0], mbm_total_bytes=value)
@@ -70,12 +77,5 @@ def test_show_and_metrics_have_interval_of_time_sharing_pod(host: MonitoredHost)
         host.context.monitor.read(KEYS[0])
         assert [moved for _, moved in turns(host.context.monitor, KEYS[0])] == [100] * (TURNS - (value == 0))
     (pod,) = json.loads(host.run("show", "shop/web-0", "-o", "json").stdout)["items"]
-    rate = pod["turnRate"]
-    assert rate["turns"] == TURNS
-    assert 0 <= rate["low"] < rate["bytesPerSecond"] < rate["high"]
-    said = host.run("metrics").stdout
-    for end in ("low", "high"):
-        name = f"resctrl_turns_mbm_total_{end}_bytes_per_second{{"
-        (line,) = [line for line in said.splitlines() if line.startswith(name)]
-        assert 'namespace="shop",pod="web-0"' in line
-        assert float(line.split()[-1]) == pytest.approx(rate[end])
+    rate: dict[str, float] = pod["turnRate"]
+    return rate

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-
 from core.install.installed_node import InstalledNode, installed_node
 from core.install.staged import FIRST, deliver
+
 from resctrl_hooks.core.cli import main
 
 HOUSES = ("lab",)
@@ -23,11 +23,10 @@ class Delivered(InstalledNode):
         return self.launch("hook")
 
     def moved(self, id_: str) -> float:
-        """Return a container's traffic from this version's metrics."""
-        lines = self.host.run("metrics", "--format", "prometheus").stdout.splitlines()
-        mine = [line for line in lines if line.startswith("l3_mbm_total_bytes_total{") and f'pod_uid="{id_}"' in line]
+        """Return a container's traffic from this version's counters."""
+        mine = [one.value for one in self.host.context.monitor.read(id_) if one.counter.name == "mbm_total_bytes"]
         assert mine
-        return sum(float(line.split()[-1]) for line in mine)
+        return sum(value or 0 for value in mine)
 
 
 @pytest.fixture

@@ -1,0 +1,9 @@
+"""The commands of the houses that are here, for tests of what all commands have in common."""
+
+from resctrl_hooks.core.parts import parts
+
+
+def here(*calls: str) -> list[str]:
+    """Return the calls of commands whose house is here."""
+    names = {name for part in parts() for entries in part.commands.values() for name in entries}
+    return [call for call in calls if call.startswith("-") or call.split()[0] in names]
