@@ -14,6 +14,7 @@ import pytest
 from conftest import BOTH_POLICIES, GROUP, ID, POD_CGROUP, UID, Host, state, stopped
 from hosts.faults import Fail, failing, hanging
 
+from resctrl_hooks.core.node import context
 from resctrl_hooks.core.node import lifecycle as lifetimes
 from resctrl_hooks.core.node.container.oci import STATE_LIMIT
 from resctrl_hooks.core.node.errors import DeadlineError, HookError, LedgerError
@@ -21,7 +22,7 @@ from resctrl_hooks.core.node.feature import Feature, Step
 from resctrl_hooks.core.node.features import monitoring
 from resctrl_hooks.core.node.hook import call as hook
 from resctrl_hooks.core.node.hook import create_runtime as creation
-from resctrl_hooks.core.node.hook import deadline, poststop
+from resctrl_hooks.core.node.hook import poststop
 from resctrl_hooks.core.node.ledger import Ledger
 from resctrl_hooks.core.node.resctrl.filesystem import Filesystem, Resctrl
 from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
@@ -148,7 +149,7 @@ def test_time_without_processor_does_not_count(
     host.configure(deadlineSeconds=0.05)
     mkdir = Filesystem.mkdir
     starved = itertools.chain([5.0], itertools.repeat(9.0))
-    monkeypatch.setattr(deadline, "_starved", lambda: next(starved))
+    monkeypatch.setattr(context, "_starved", lambda: next(starved))
 
     def slow(self: Filesystem, path: str) -> None:
         time.sleep(0.2)
@@ -163,9 +164,9 @@ def test_hanging_hook_ends_on_starved_node(
     host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch, fail: Fail
 ) -> None:
     host.configure(deadlineSeconds=0.05)
-    monkeypatch.setattr(deadline, "LONGEST_STARVED", 0.3)
+    monkeypatch.setattr(context, "LONGEST_STARVED", 0.3)
     starved = itertools.chain([0.0], itertools.repeat(1000.0))
-    monkeypatch.setattr(deadline, "_starved", lambda: next(starved))
+    monkeypatch.setattr(context, "_starved", lambda: next(starved))
     fail(Filesystem, "mkdir", hanging(60))
     assert "longer than the deadline of the hook" in host.call(pod).stderr
 
@@ -174,17 +175,17 @@ def test_earlier_time_without_processor_does_not_extend_the_deadline(
     host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch, fail: Fail
 ) -> None:
     host.configure(deadlineSeconds=0.05)
-    monkeypatch.setattr(deadline, "_starved", lambda: 50.0)
+    monkeypatch.setattr(context, "_starved", lambda: 50.0)
     fail(Filesystem, "mkdir", hanging(5))
     assert "longer than the deadline of the hook" in host.call(pod).stderr
 
 
 def test_run_queue_wait_is_read_from_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = deadline._starved()
-    assert 0 <= before <= deadline._starved()
-    assert Path(deadline._SCHEDSTAT).read_text(encoding="ascii").split()[1].isdecimal()
-    monkeypatch.setattr(deadline, "read_kernel_file", lambda _: b"1000000000 2500000000 3\n")
-    assert deadline._starved() == 2.5
+    before = context._starved()
+    assert 0 <= before <= context._starved()
+    assert Path(context._SCHEDSTAT).read_text(encoding="ascii").split()[1].isdecimal()
+    monkeypatch.setattr(context, "read_kernel_file", lambda _: b"1000000000 2500000000 3\n")
+    assert context._starved() == 2.5
 
 
 def test_deadline_works_with_all_signals_blocked(host: Host, pod: dict[str, Any], fail: Fail) -> None:

@@ -167,9 +167,9 @@ def test_rarely_needed_modules_are_not_imported(host: Host, pod: dict[str, Any],
     rooms = {node + room for room in ("container", "features", "hook", "host", "resctrl")}
     short = {name.rpartition(".")[2] for name in modules - rooms if name.startswith(node)}
     assert short <= {
-        "call", "cgroup_names", "context", "create_runtime", "deadline", "errors", "feature", "feature_table", "files",
+        "call", "context", "create_runtime", "errors", "feature", "feature_table", "files",
         "filesystem", "group", "ledger", "locked_key", "locks", "log", "main", "monitor", "monitoring",
-        "names", "oci", "part", "parts", "procfs", "registry", "settings", "steps", "workload",
+        "names", "oci", "part", "parts", "procfs", "registry", "settings", "workload",
     }  # fmt: skip
 
 

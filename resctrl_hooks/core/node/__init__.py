@@ -9,8 +9,8 @@ The rooms and files in the order of a pod's life::
     launch, bytecode, archive          the start: one compiled file, or a MachineConfig's archive
     main, version                      the command line, for hooks and units
     part, parts, feature_table         the houses' parts; all features in the order of their steps
-    settings, durations, context       the compiled configuration; the environment of one call
-    hook                               one call of a runtime: `call`, then `create_runtime` or `poststop`
+    settings, durations, context       the compiled configuration; the environment of one call, with its deadline
+    hook                               `call`: one call of a runtime; `create_runtime` with its steps; `poststop`
     container, names                   the state and the bundle become a workload, with its key and its cgroup
     registry, feature, features        the plan: each feature that applies returns its steps
     classes, permissions, class_needs  a container's classes, and what the operator permits
@@ -18,7 +18,7 @@ The rooms and files in the order of a pod's life::
     records, record_shapes, shapes     the types of records, and their checks at reading;
     node_records, file_shapes          the same for the files of the whole node
     flags, pointers                    marks of the whole node; records without a container
-    steps, sharing                     the application of steps; the choice of pods while RMIDs are too few
+    sharing                            the choice of pods while RMIDs are too few
     resctrl                            groups, counters, totals, and the `Monitor` of all of them
     cgroup_settings, outside           values of the cgroup; programs, while the key is free
     failure_policies, refusals         the consequences of a failure; recently refused containers

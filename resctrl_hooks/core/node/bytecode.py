@@ -27,9 +27,8 @@ core core.node core.node.errors core.node.names core.node.log core.node.host cor
 core.node.container core.node.container.oci core.node.locks core.node.ledger core.node.resctrl
 core.node.resctrl.filesystem core.node.resctrl.group core.node.resctrl.locked_key core.node.resctrl.monitor
 core.node.context core.node.part core.node.parts core.node.feature_table core.node.settings core.node.hook
-core.node.hook.deadline core.node.hook.call core.node.main core.node.feature core.node.registry core.node.steps
-core.node.hook.create_runtime core.node.host.cgroup_names core.node.container.workload core.node.features
-core.node.features.monitoring
+core.node.hook.call core.node.main core.node.feature core.node.registry core.node.hook.create_runtime
+core.node.container.workload core.node.features core.node.features.monitoring
 """
 """The modules of every createRuntime, each after its package and its imports."""
 

@@ -6,18 +6,17 @@ errors, refuses a container with a pending feature whose policy is ``fail``.
 
 from copy import copy
 
+from ...core.node.context import set_deadline
 from ...core.node.errors import BadClassError, DeadlineError, HookError
 from ...core.node.failure_policies import incomplete_refuses, refuses
 from ...core.node.fault_report import as_hook_error
 from ...core.node.feature import SKIP
 from ...core.node.feature_table import MONITORING, RDT
-from ...core.node.hook.create_runtime import planned
-from ...core.node.hook.deadline import set_deadline
+from ...core.node.hook.create_runtime import planned, with_room
 from ...core.node.hook.failures import concluded
 from ...core.node.log import ERROR, WARNING, silent
 from ...core.node.refusals import RefusedError
 from ...core.node.registry import concerns, is_in_use
-from ...core.node.steps import with_room
 from .adjustments import adjustment, respecting
 from .event import CREATE_CONTAINER
 from .protobuf import encode

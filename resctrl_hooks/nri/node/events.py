@@ -8,11 +8,11 @@ obeys a refusal.
 import time
 
 from ...core.node.container.recorded import lacks_labels
+from ...core.node.context import set_deadline
 from ...core.node.errors import InputError
 from ...core.node.fault_report import as_hook_error
 from ...core.node.hook.call import answer, stopped
 from ...core.node.hook.create_runtime import create_runtime
-from ...core.node.hook.deadline import set_deadline
 from ...core.node.host.cgroup import read_value
 from ...core.node.host.procfs import lives, start_time
 from ...core.node.lifecycle import reap_some, release_container

@@ -14,7 +14,7 @@ from core.install.breakages import BROKEN, HANGING, Breakage, dead_loop, module_
 from core.install.staged import SOON, call, command, impatient, put
 from resctrl_hooks.core.install.guard import ALARM, GUARD, TIMEOUT, hook_command
 from resctrl_hooks.core.install.paths import CODE
-from resctrl_hooks.core.node.hook.deadline import LONGEST_STARVED, TIME_TO_TAKE_BACK
+from resctrl_hooks.core.node.context import LONGEST_STARVED, TIME_TO_TAKE_BACK
 from resctrl_hooks.core.node.refusals import recent_refusals
 from resctrl_hooks.core.node.settings import LONGEST_DEADLINE
 

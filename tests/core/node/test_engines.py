@@ -10,7 +10,7 @@ from resctrl_hooks.core.node.feature_table import FEATURES
 
 PACKAGE = Path(__file__).parents[3] / "resctrl_hooks"
 ENGINES = (
-    "core/node/hook", "core/node/reconcile", "core/node/lifecycle.py", "core/node/registry.py", "core/node/steps.py",
+    "core/node/hook", "core/node/reconcile", "core/node/lifecycle.py", "core/node/registry.py",
     "nri/node/creation.py", "nri/node/event.py", "nri/node/events.py", "nri/node/plugin.py",
 )  # fmt: skip
 HERE = [PACKAGE / name for name in ENGINES if name.partition("/")[0] not in missing()]

@@ -12,9 +12,10 @@ from conftest import GROUP, ID, POD_CGROUP, UID, Host
 from hosts.faults import Fail
 
 from nri.node.conftest import FAIL, IN_BATCH, POD, message, placement, plugin_of, served
+from resctrl_hooks.core.node import context
 from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.errors import DeadlineError, LedgerError, NotArrivedError
-from resctrl_hooks.core.node.hook import call, deadline
+from resctrl_hooks.core.node.hook import call
 from resctrl_hooks.core.node.refusals import recent_refusals
 from resctrl_hooks.core.node.resctrl.filesystem import Resctrl
 from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
@@ -276,7 +277,7 @@ def test_alarm_that_rises_while_it_is_cancelled_costs_no_answer(host: Host, monk
     def set_deadline(seconds: float) -> None:
         if not seconds and late:
             raise late.pop()
-        deadline.set_deadline(seconds)
+        context.set_deadline(seconds)
 
     monkeypatch.setattr(call, "set_deadline", set_deadline)
     assert not start(plugin, lambda *_: armed.append(signal.getitimer(signal.ITIMER_REAL)))

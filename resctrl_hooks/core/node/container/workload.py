@@ -7,8 +7,7 @@ no permissions.
 
 import time
 
-from ..host.cgroup_names import maker_of, own_cgroup, pod_in_cgroup
-from ..host.procfs import cgroups_of, threads_of
+from ..host.procfs import cgroups_of, maker_of, own_cgroup, pod_in_cgroup, threads_of
 from ..names import LONGEST_ANNOTATION, canonical_pod_uid, pod_uid_validator
 
 TYPE_CHECKING = False

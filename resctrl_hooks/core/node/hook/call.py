@@ -4,13 +4,12 @@ import time
 
 from .. import errors
 from ..container.oci import CREATE_RUNTIME, HOOK, POSTSTOP, STATE_LIMIT, parse_state, read_bundle
-from ..context import Context
+from ..context import TIME_TO_TAKE_BACK, Context, set_deadline
 from ..host.files import read_beginning, read_to_end
 from ..host.procfs import cgroups_of, in_initial_user_namespace
 from ..ledger import IDLE
 from ..log import ERROR, INFO, WARNING, Log
 from ..settings import load
-from .deadline import TIME_TO_TAKE_BACK, set_deadline
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ Only a call in which something fails imports this module.
 from .. import errors
 from ..class_needs import needed_classes
 from ..container.oci import CREATE_RUNTIME
+from ..context import TIME_TO_TAKE_BACK, set_deadline
 from ..failure_policies import incomplete_refuses, refuses
 from ..fault_report import as_hook_error
 from ..log import DEBUG, WARNING
 from ..refusals import RefusedError
-from .deadline import TIME_TO_TAKE_BACK, set_deadline
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,9 +4,8 @@ import errno
 import posix
 
 from ..errors import HookError
-from .cgroup_names import own_cgroup
 from .files import GONE, is_folder, is_there, read_kernel_file, write_kernel_file
-from .procfs import CRUNS_LEAF, Cgroup, cgroups_of
+from .procfs import CRUNS_LEAF, Cgroup, cgroups_of, own_cgroup
 
 _SLICE, _SCOPE, _SERVICE = ".slice", ".scope", ".service"
 _UNITS = {"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}  # in file names of huge pages

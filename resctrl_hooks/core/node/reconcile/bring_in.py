@@ -8,8 +8,8 @@ import time
 from ..errors import DeadlineError, LockTimeoutError
 from ..fault_report import as_hook_error
 from ..feature_table import FEATURES
+from ..hook.create_runtime import apply_steps
 from ..log import INFO, WARNING
-from ..steps import apply_steps
 from .join import join, record_late, record_running
 
 TYPE_CHECKING = False

@@ -12,10 +12,9 @@ from ..failure_policies import report_dropped
 from ..fault_report import as_hook_error
 from ..feature import INTO_CLASS, SKIP, Step
 from ..feature_table import FEATURES, MONITORING
-from ..host.cgroup_names import pod_in_cgroup
 from ..host.cgroup_tasks import CgroupThreads
 from ..host.files import is_folder, list_folder
-from ..host.procfs import lives, start_time
+from ..host.procfs import lives, pod_in_cgroup, start_time
 from ..log import WARNING
 from ..pointers import has_member
 from ..registry import features_in_use, plan

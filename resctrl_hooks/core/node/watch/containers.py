@@ -6,7 +6,7 @@ import time
 from ..errors import LedgerError
 from ..feature import Step
 from ..feature_table import FEATURES, MONITORING, RDT
-from ..host.cgroup_names import container_in_cgroup
+from ..host.procfs import container_in_cgroup
 from ..ledger import MEMBER
 from ..registry import feature_named
 

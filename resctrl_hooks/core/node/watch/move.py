@@ -1,9 +1,8 @@
 """Moves one process that has called exec into its pod's group of its own class, under the key's lock."""
 
 from .. import errors, ledger
-from ..host.cgroup_names import container_in_cgroup
 from ..host.cgroup_tasks import threads_of_container
-from ..host.procfs import cgroups_of, resctrl_groups_of
+from ..host.procfs import cgroups_of, container_in_cgroup, resctrl_groups_of
 from ..reconcile.tasks import gather
 from ..resctrl.group_names import current_name
 from ..sharing.runtimes_group import group_name

@@ -10,9 +10,9 @@ from conftest import BOOT, GROUP, ID, POD_CGROUP, UID, Host, always, crio_annota
 from hosts.faults import Fail
 
 from resctrl_hooks.core.node.container.oci import STATE_LIMIT
+from resctrl_hooks.core.node.context import TIME_TO_TAKE_BACK
 from resctrl_hooks.core.node.errors import SettingsError
 from resctrl_hooks.core.node.hook import call
-from resctrl_hooks.core.node.hook.deadline import TIME_TO_TAKE_BACK
 from resctrl_hooks.core.node.settings import DEFAULTS
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resctrl_hooks.core.node.host.cgroup_names import own_cgroup, pod_in_cgroup
+from resctrl_hooks.core.node.host.procfs import own_cgroup, pod_in_cgroup
 from resctrl_hooks.core.node.names import default_key_validator
 
 UID = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"

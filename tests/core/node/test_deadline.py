@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from resctrl_hooks.core.node import context
+from resctrl_hooks.core.node.context import LONGEST_STARVED, set_deadline
 from resctrl_hooks.core.node.errors import DeadlineError
-from resctrl_hooks.core.node.hook import deadline
-from resctrl_hooks.core.node.hook.deadline import LONGEST_STARVED, set_deadline
 
 
 class Machine:
@@ -19,11 +19,11 @@ class Machine:
         self.now, self.starved = 100.0, 7.0
         self.timers: list[tuple[float, float]] = []
         self.alarm: Any = None
-        monkeypatch.setattr(deadline, "time", self)
-        monkeypatch.setattr(deadline, "_starved", lambda: self.starved)
-        monkeypatch.setattr(deadline, "signal", self._handle)
-        monkeypatch.setattr(deadline, "setitimer", self._set)
-        monkeypatch.setattr(deadline, "pthread_sigmask", lambda *_: None)
+        monkeypatch.setattr(context, "time", self)
+        monkeypatch.setattr(context, "_starved", lambda: self.starved)
+        monkeypatch.setattr(context, "signal", self._handle)
+        monkeypatch.setattr(context, "setitimer", self._set)
+        monkeypatch.setattr(context, "pthread_sigmask", lambda *_: None)
 
     def monotonic(self) -> float:
         return self.now
@@ -76,7 +76,7 @@ class Slow:
         return spec
 sys.meta_path.insert(0, Slow())
 from resctrl_hooks.core.node import errors
-from resctrl_hooks.core.node.hook.deadline import set_deadline
+from resctrl_hooks.core.node.context import set_deadline
 try:
     set_deadline(0.05)
     {work}
