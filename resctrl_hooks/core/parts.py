@@ -83,6 +83,22 @@ class Rival(NamedTuple):
     feature: str
 
 
+class Addition(NamedTuple):
+    """A section that `install` can add to a configuration, by an option of the section's name.
+
+    Args:
+        section: its name.
+        text: its text in YAML, which enables it.
+        runtimes: those for which a new configuration has it without the option.
+        help: the help of the option.
+    """
+
+    section: str
+    text: bytes
+    runtimes: tuple[str, ...]
+    help: str
+
+
 class Part(NamedTuple):
     """What one house adds.
 
@@ -102,6 +118,7 @@ class Part(NamedTuple):
         held: a function of a node's context that returns the `rdt.held.Held` values of the house's processes.
         metrics: its metrics, a `core.metric.Table`.
         keys: the keys that it adds to the configuration.
+        additions: the sections that `install` can add to a configuration.
         checks: of `doctor`: its modules' ``CHECKS``, by name a `doctor.finding.Check`.
         examples: further examples, by command, for commands of other houses.
         displays: by feature, its `inventory.feature_display.model.Display`.
@@ -124,6 +141,7 @@ class Part(NamedTuple):
     held: str = ""
     metrics: str = ""
     keys: tuple[Keys, ...] = ()
+    additions: tuple[Addition, ...] = ()
     checks: tuple[str, ...] = ()
     examples: Mapping[str, tuple[str, ...]] = {}
     displays: Mapping[str, str] = {}

@@ -25,6 +25,7 @@ PART: Final = Part(
         Keys("resctrl_hooks.nri.config.nri:NriKeys", after="scheduling"),
         Keys("resctrl_hooks.nri.config.nri:ClassKeys", section="classes"),
     ),
+    clauses={"served": "; for containerd, install the NRI plugin", "watched": "; the NRI plugin has it built in"},
     rooms=("nri/node/",),
     checks=("resctrl_hooks.nri.doctor.nri:CHECKS",),
 )

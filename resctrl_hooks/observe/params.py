@@ -88,12 +88,6 @@ def at_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--at", "when", type=Past(), metavar="TIME", help=text)(command)
 
 
-def history_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--history`` to `install`."""
-    text = "Keep a history, for `top --at`. Default: as configured; a new configuration enables it for Podman."
-    return click.option("--history/--no-history", default=None, help=text)(command)
-
-
 def recording_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--output`` and ``--force`` to a command that writes a recording."""
     text = f"Output file; its suffix selects {' or '.join(FORMATS)}."

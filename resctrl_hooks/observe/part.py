@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from resctrl_hooks.core.parts import Entry, Keys, Part
+from resctrl_hooks.core.parts import Addition, Entry, Keys, Part
 
 PART: Final = Part(
     "observe",
@@ -78,6 +78,18 @@ PART: Final = Part(
         Keys("resctrl_hooks.observe.config.observe:Events", after="log"),
         Keys("resctrl_hooks.observe.config.guard:RdtKeys", section="rdt"),
     ),
+    additions=(
+        Addition(
+            "history",
+            b"""
+# Past samples of all counters, for `top --at` and `report --since`.
+history:
+  enabled: true
+""",
+            ("podman",),  # its hosts rarely have a Prometheus
+            "Keep a history, for `top --at`. Default: as configured; a new configuration enables it for Podman.",
+        ),
+    ),
     checks=(
         "resctrl_hooks.observe.doctor.energy:CHECKS",
         "resctrl_hooks.observe.doctor.history:CHECKS",
@@ -87,7 +99,6 @@ PART: Final = Part(
     details=("resctrl_hooks.observe.inventory.show_rates:RATES",),
     clauses={"blind": " (`top` works without it)", "telemetry": "; see `resctrl-hook metrics`"},
     options={
-        "install": "resctrl_hooks.observe.params:history_option",
         "list": "resctrl_hooks.observe.cli.pod_options:list_options",
         "show": "resctrl_hooks.observe.cli.pod_options:show_options",
     },

@@ -19,21 +19,24 @@ from resctrl_hooks.core.install.manifest import Manifest, read_manifest
 from resctrl_hooks.core.install.paths import CODE, HOOK_NAME, MANIFEST, PYTHON, UNITS
 from resctrl_hooks.core.install.plan import Plan, plan
 from resctrl_hooks.core.install.roles import DROP_IN, FEATURES, HOOK, LAUNCHER, LINK, MODULE, ROLES, UNIT
+from resctrl_hooks.core.install.settings_files import ADDITIONS
 from resctrl_hooks.core.install.tree import Tree
 from resctrl_hooks.core.install.unit_files import BY_HOUSE, KEEP_RUNNING, WITHOUT_SYSTEMD
 from resctrl_hooks.core.install.units import MOUNT
 from resctrl_hooks.core.install.watching import LOOKS_PAST, looks_past
 from resctrl_hooks.core.node.names import STATE_DIR
-from resctrl_hooks.core.parts import parts
+from resctrl_hooks.core.parts import clause, parts
 
 OTHERS = """`namespaces: ["?*"]` in the configuration excludes containers without a Kubernetes namespace"""
 
 
 def _choices(function: Callable[..., None]) -> Callable[..., None]:
-    """Add the switches that choose houses."""
-    for part in reversed(parts()):
-        if part.choice:
-            function = click.option(f"--{part.name}/--no-{part.name}", default=None, help=part.choice)(function)
+    """Add the switches that choose houses and further sections of the configuration."""
+    switches = {part.name: part.choice for part in parts() if part.choice} | {
+        one.section: one.help for one in ADDITIONS
+    }
+    for name, text in reversed(switches.items()):
+        function = click.option(f"--{name}/--no-{name}", default=None, help=text)(function)
     return function
 
 
@@ -58,13 +61,13 @@ def _choices(function: Callable[..., None]) -> Callable[..., None]:
     help="Install systemd units for the resctrl mount and reconcile. Default: as installed before, else yes.",
 )
 @_choices
-@extended("install")
 @click.option(
     "--nfd/--no-nfd",
     default=None,
     help="Label the node by node-feature-discovery with what it can do. Default: as installed before, else no.",
 )
 @click.pass_context
+@extended("install", served=clause("served"))
 def command(
     context: click.Context,
     /,
@@ -75,11 +78,10 @@ def command(
     verbose: bool,
     python: str | None,
     with_units: bool | None,
-    history: bool | None = False,
     nfd: bool | None,
     **choices: bool | None,
 ) -> None:
-    """Install the hook on this host, or below --root for an image; for containerd, install the NRI plugin.
+    """Install the hook on this host, or below --root for an image{served}.
 
     An existing configuration and existing records are kept. To upgrade, install again.
 
@@ -114,11 +116,11 @@ def command(
             with_units=with_units,
             earlier_units=before is not None and f"{UNITS}/{MOUNT}" in before.files,
             chosen=[
-                name
-                for name, wanted in choices.items()
-                if (_was_chosen(name, before, tree) if wanted is None else wanted)
+                part.name
+                for part in parts()
+                if part.choice and (_was_chosen(part.name, before, tree) if (by := choices[part.name]) is None else by)
             ],
-            history=history,
+            sections=choices,
             nfd=before is not None and FEATURES in before.files.values() if nfd is None else nfd,
         )
     except InvalidConfigError as error:

@@ -1,4 +1,4 @@
-"""Options that `list`, `show` and `top` share, named as in kubectl: selection, order and output form."""
+"""Options of the commands that list pods, named as in kubectl: selection, order and output form."""
 
 import functools
 from collections.abc import Callable, Sequence

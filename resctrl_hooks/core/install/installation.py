@@ -16,7 +16,7 @@ from .pod import REMEDY, manifests_version, outdated
 from .present import named_folder, present, record_of
 from .programs import failure
 from .roles import HOOK, LAUNCHER, LINK, MODULE, ROLES, SETTINGS, UNIT, UNLISTED
-from .settings_files import FIRST, HISTORY
+from .settings_files import is_first
 from .tree import Tree
 from .unit_files import ENABLED
 
@@ -74,7 +74,7 @@ def _record(plan: Plan, before: Manifest | None, tree: Tree) -> Manifest:
         folders += [folder for folder in tree.missing_folders(path) if folder not in folders]
     first = before.first_settings if before else ""
     for file in plan.files:
-        if file.role == SETTINGS and file.data in (FIRST, FIRST + HISTORY):
+        if file.role == SETTINGS and is_first(file.data):
             first = hashlib.sha256(file.data).hexdigest()
     return Manifest(
         version=plan.payload.version,

@@ -1,7 +1,8 @@
 """The desired state of a host: every file of an installation with its role, in the order of writing."""
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from resctrl_hooks.core.config.applied import read_compiled
@@ -16,12 +17,11 @@ from .houses import needed
 from .paths import CODE, HOOK_NAME, LAUNCH, PYTHON, UNITS
 from .payload import Payload, payload
 from .roles import DROP_IN, FEATURES, HOOK, LAUNCHER, LINK, MODULE, ROLES, SETTINGS, UNIT
-from .settings_files import compiled_files, edited_settings, unapplied, with_history
+from .settings_files import ADDITIONS, compiled_files, edited_settings, unapplied, with_sections
 from .unit_files import RESIDENT, enabling_link, resident, units
 from .units import MOUNT
 
 _READABLE: Final = 0o644
-_PODMAN: Final = "podman"  # its hosts rarely have a Prometheus
 _TYPE: Final = 2  # the field of an fstab line
 
 
@@ -58,14 +58,14 @@ def plan(
     with_units: bool = True,
     earlier_units: bool = False,
     chosen: Collection[str] = (),
-    history: bool | None = False,
+    sections: Mapping[str, bool | None] = MappingProxyType({}),
     nfd: bool = False,
 ) -> Plan:
     """Return the files that an installation for these runtimes writes on the host below ``root``.
 
     ``earlier_units``: the mount unit on the host is an earlier installation's. ``chosen``: houses whose services also
-    serve runtimes that call hooks; a runtime that calls none always uses its service. ``history``: enable the history;
-    None if a new configuration for Podman enables it, and an existing one stays as it is. ``nfd``: add the file for
+    serve runtimes that call hooks; a runtime that calls none always uses its service. ``sections``: by name, whether
+    to add a section to the configuration; None adds it to a new one for some runtimes. ``nfd``: add the file for
     node-feature-discovery, whose facts reconcile writes.
 
     Raises:
@@ -73,12 +73,17 @@ def plan(
     """
     notes: list[str] = []
     houses = {*chosen, *(RUNTIMES[name].house for name in runtimes)} - {""}
-    settings_files = compiled_files(config, root, history=_PODMAN in runtimes if history is None else history)
-    if history and not settings_files:
-        enabled = with_history(config, root)
+    by_option = [one for one in ADDITIONS if sections.get(one.section)]
+    by_runtime = [
+        one for one in ADDITIONS if sections.get(one.section, False) is None and {*one.runtimes} & {*runtimes}
+    ]
+    settings_files = compiled_files(config, root, by_option + by_runtime)
+    if by_option and not settings_files:
+        enabled = with_sections(config, by_option, root)
         settings_files = enabled or {}
-        if enabled is None:
-            notes.append(f"the history is not enabled: set `history: {{enabled: true}}` in {config}, and install again")
+        lacking = [one.section for one in by_option] if enabled is None else []
+        again = f"in {config}, and install again"
+        notes += [f"the {name} is not enabled: set `{name}: {{enabled: true}}` {again}" for name in lacking]
     files = [PlannedFile(path, data, SETTINGS) for path, data in settings_files.items()]
     settings = _settings(config, root, settings_files)
     code = payload(needed(settings, houses, root, edited_settings(config, root)))

@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from collections.abc import Sequence
 from typing import Final
 
 import yaml
@@ -11,6 +12,7 @@ from resctrl_hooks.core.config.check import LARGEST, check_file
 from resctrl_hooks.core.node.errors import SettingsError
 from resctrl_hooks.core.node.host.files import parse_json, read_file
 from resctrl_hooks.core.node.settings import FORMAT, Settings, active_path, compiled_path, is_unapplied, last_valid_path
+from resctrl_hooks.core.parts import Addition, parts
 
 FIRST: Final = b"""\
 # The configuration of resctrl-hooks. Everything has a default, so this file may stay as it is.
@@ -23,19 +25,21 @@ FIRST: Final = b"""\
 # What a failure means for a container: ignore (it starts without) or fail (it is refused).
 #failurePolicy: ignore
 """
-
-HISTORY: Final = b"""
-# Past samples of all counters, for `top --at` and `report --since`.
-history:
-  enabled: true
-"""
+ADDITIONS: Final = [one for part in parts() for one in part.additions]
 
 
-def with_history(config: str, root: str = "") -> dict[str, bytes] | None:
-    """Return the files that enable the history in an existing configuration; None if only the operator can.
+def is_first(text: bytes) -> bool:
+    """Return whether a configuration is one that `compiled_files` writes."""
+    for one in ADDITIONS:
+        text = text.removesuffix(one.text)
+    return text == FIRST
 
-    The section is appended, so that the file keeps its comments. It is left to the operator if the section exists, if
-    the file is JSON, or if it has changes that are not applied.
+
+def with_sections(config: str, added: Sequence[Addition], root: str = "") -> dict[str, bytes] | None:
+    """Return the files that enable sections in an existing configuration; None if only the operator can.
+
+    The sections are appended, so that the file keeps its comments. They are left to the operator if one exists, if the
+    file is JSON, or if it has changes that are not applied.
 
     Raises:
         InvalidConfigError, OSError: the file is unusable.
@@ -43,13 +47,14 @@ def with_history(config: str, root: str = "") -> dict[str, bytes] | None:
     active = read_compiled(active_path(root + config))
     if config.endswith(".json") or not os.path.lexists(root + config) or is_unapplied(root + config):
         return None
-    if ((active or {}).get("history") or {}).get("enabled"):
+    added = [one for one in added if not ((active or {}).get(one.section) or {}).get("enabled")]
+    if not added:
         return {}
     with open(root + config, "rb") as file:
         text = file.read()
-    if "history" in (yaml.safe_load(text) or {}):
+    if not {one.section for one in added}.isdisjoint(yaml.safe_load(text) or {}):
         return None
-    text = text.rstrip(b"\n") + b"\n" + HISTORY
+    text = b"".join((text.rstrip(b"\n"), b"\n", *(one.text for one in added)))
     return {config: text, **_active(config, _compiled(text))}
 
 
@@ -84,10 +89,10 @@ def edited_settings(config: str, root: str = "") -> Settings | None:
     return Settings(checked.config.given()) if checked.config and not checked.errors else None
 
 
-def compiled_files(config: str, root: str, *, history: bool) -> dict[str, bytes]:
+def compiled_files(config: str, root: str, added: Sequence[Addition] = ()) -> dict[str, bytes]:
     """Return the files that make a configuration active; empty if a compiled file exists.
 
-    ``history``: a new configuration enables the history.
+    ``added``: the further sections of a new configuration.
 
     Raises:
         InvalidConfigError: the file to compile is invalid.
@@ -106,7 +111,7 @@ def compiled_files(config: str, root: str, *, history: bool) -> dict[str, bytes]
     if os.path.lexists(root + config):
         compiled = compile_file(root + config)
     else:
-        files[config] = FIRST + HISTORY if history else FIRST
+        files[config] = b"".join((FIRST, *(one.text for one in added)))
         compiled = _compiled(files[config])
     return files | _active(config, compiled)
 

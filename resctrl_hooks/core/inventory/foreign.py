@@ -30,7 +30,7 @@ class GroupName(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """The name that `list` and `top` print if it is foreign: its folder below resctrl's root."""
+        """The name that `list` prints if it is foreign: its folder below resctrl's root."""
         return group_name(self.rdt_class, self.text)
 
 

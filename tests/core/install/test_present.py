@@ -16,7 +16,7 @@ from resctrl_hooks.core.install.payload import Payload, folder_name, is_payload_
 from resctrl_hooks.core.install.plan import Plan, PlannedFile
 from resctrl_hooks.core.install.present import is_installed, named_folder, present, record_of
 from resctrl_hooks.core.install.roles import DROP_IN, HOOK, LAUNCHER, LINK, MODULE, SETTINGS, UNIT
-from resctrl_hooks.core.install.settings_files import FIRST, HISTORY
+from resctrl_hooks.core.install.settings_files import ADDITIONS, FIRST
 from resctrl_hooks.core.install.tree import Tree
 from resctrl_hooks.core.install.unit_files import ENABLED
 from resctrl_hooks.core.install.units import EXEC, MOUNT, TIMER
@@ -215,7 +215,9 @@ def test_removal_is_in_the_reverse_order_and_empties_the_folders(tree: Tree, tmp
     assert tree.names(VENDOR_HOOKS) == []
 
 
-@pytest.mark.parametrize("first, edited", [(FIRST, False), (FIRST + HISTORY, False), (FIRST, True)])
+@pytest.mark.parametrize(
+    "first, edited", [*((FIRST + text, False) for text in (b"", *(one.text for one in ADDITIONS))), (FIRST, True)]
+)
 def test_only_the_first_settings_are_removed(tree: Tree, tmp_path: Path, first: bytes, edited: bool) -> None:
     config = "/etc/r/config.yaml"
     files = [PlannedFile(path, first, SETTINGS) for path in (config, "/etc/r/config.json")]

@@ -1,4 +1,4 @@
-"""The configuration of an installation: the initial one, an existing one, and the history in it."""
+"""The configuration of an installation: the initial one, an existing one, and a section that is added to it."""
 
 import json
 import os
@@ -10,13 +10,15 @@ import pytest
 from core.install.staged import CONFIG, given
 from resctrl_hooks.core.config.problems import InvalidConfigError
 from resctrl_hooks.core.install.plan import mounted_otherwise
-from resctrl_hooks.core.install.settings_files import FIRST, HISTORY, compiled_files, unapplied, with_history
+from resctrl_hooks.core.install.settings_files import FIRST, compiled_files, unapplied, with_sections
 from resctrl_hooks.core.install.units import MOUNT
 from resctrl_hooks.core.node.errors import SettingsError
+from resctrl_hooks.core.parts import Addition
 
 FOLDER = CONFIG.rpartition("/")[0]
 COMPILED, LAST = f"{FOLDER}/config.json", f"{FOLDER}/config.last.json"
 JSON = "/etc/mine/settings.json"
+SECTION = Addition("scheduling", b"\n# Of a house.\nscheduling:\n  enabled: true\n", (), "")
 
 
 def applied(root: Path, yaml: str, **settings: Any) -> None:
@@ -26,31 +28,31 @@ def applied(root: Path, yaml: str, **settings: Any) -> None:
     os.utime(root / CONFIG.lstrip("/"), (1, 1))
 
 
-@pytest.mark.parametrize("history", [False, True])
-def test_new_configuration_is_compiled_to_two_files(tmp_path: Path, history: bool) -> None:
-    found = compiled_files(CONFIG, str(tmp_path), history=history)
+@pytest.mark.parametrize("added", [[], [SECTION]])
+def test_new_configuration_is_compiled_to_two_files(tmp_path: Path, added: list[Addition]) -> None:
+    found = compiled_files(CONFIG, str(tmp_path), added)
     assert [*found] == [CONFIG, LAST, COMPILED], "the file that hooks read is last"
-    assert found[CONFIG] == (FIRST + HISTORY if history else FIRST)
-    assert json.loads(found[COMPILED]).get("history", {}).get("enabled", False) is history
+    assert found[CONFIG] == (FIRST + SECTION.text if added else FIRST)
+    assert json.loads(found[COMPILED]).get("scheduling", {}).get("enabled", False) is bool(added)
     assert found[LAST] == found[COMPILED]
 
 
 def test_existing_configuration_is_compiled_and_not_written(tmp_path: Path) -> None:
     given(tmp_path, CONFIG, "namespaces: [shop]\n")
-    found = compiled_files(CONFIG, str(tmp_path), history=True)
+    found = compiled_files(CONFIG, str(tmp_path), [SECTION])
     assert [*found] == [LAST, COMPILED]
     assert json.loads(found[COMPILED])["namespaces"] == ["shop"]
     given(tmp_path, CONFIG, "namespaces: 5\n")
     with pytest.raises(InvalidConfigError):
-        compiled_files(CONFIG, str(tmp_path), history=False)
+        compiled_files(CONFIG, str(tmp_path))
 
 
 def test_compiled_file_stays(tmp_path: Path) -> None:
     given(tmp_path, COMPILED, '{"format": 1}')
-    assert compiled_files(CONFIG, str(tmp_path), history=False) == {}
-    assert compiled_files(JSON, str(tmp_path), history=False) == {JSON: b'{"format": 1}\n'}
+    assert compiled_files(CONFIG, str(tmp_path)) == {}
+    assert compiled_files(JSON, str(tmp_path)) == {JSON: b'{"format": 1}\n'}
     given(tmp_path, JSON, "{}")
-    assert compiled_files(JSON, str(tmp_path), history=False) == {}, "the first format had no number"
+    assert compiled_files(JSON, str(tmp_path)) == {}, "the first format had no number"
 
 
 @pytest.mark.parametrize("config, compiled", [(CONFIG, COMPILED), (JSON, JSON)])
@@ -68,45 +70,45 @@ def test_compiled_file_that_hooks_cannot_read_is_refused(
 ) -> None:
     given(tmp_path, compiled, text)
     with pytest.raises(SettingsError, match=f"{tmp_path}{compiled}.*{why}"):
-        compiled_files(config, str(tmp_path), history=False)
+        compiled_files(config, str(tmp_path))
 
 
-def test_history_is_appended_to_an_applied_configuration(tmp_path: Path) -> None:
+def test_section_is_appended_to_an_applied_configuration(tmp_path: Path) -> None:
     applied(tmp_path, "# mine\nfailurePolicy: fail\n\n\n", failurePolicy="fail")
-    found = with_history(CONFIG, str(tmp_path))
+    found = with_sections(CONFIG, [SECTION], str(tmp_path))
     assert found is not None
     assert [*found] == [CONFIG, LAST, COMPILED]
-    assert found[CONFIG] == b"# mine\nfailurePolicy: fail\n" + HISTORY
+    assert found[CONFIG] == b"# mine\nfailurePolicy: fail\n" + SECTION.text
     settings = json.loads(found[COMPILED])
-    assert (settings["failurePolicy"], settings["history"]["enabled"]) == ("fail", True)
+    assert (settings["failurePolicy"], settings["scheduling"]["enabled"]) == ("fail", True)
 
 
 @pytest.mark.parametrize(
     "yaml, settings, found",
     [
         ("", {}, True),  # an empty file is a mapping too
-        ("a: 1\n", {"history": {"enabled": True}}, False),
-        ("history: {}\n", {"history": {}}, None),
-        ("history: {enabled: false}\n", {"history": {"enabled": False}}, None),
+        ("a: 1\n", {"scheduling": {"enabled": True}}, False),
+        ("scheduling: {}\n", {"scheduling": {}}, None),
+        ("scheduling: {enabled: false}\n", {"scheduling": {"enabled": False}}, None),
     ],
 )
-def test_history_is_left_to_the_operator_if_its_section_exists(
+def test_section_is_left_to_the_operator_if_its_section_exists(
     tmp_path: Path, yaml: str, settings: dict[str, Any], found: bool | None
 ) -> None:
     applied(tmp_path, yaml, **settings)
-    files = with_history(CONFIG, str(tmp_path))
+    files = with_sections(CONFIG, [SECTION], str(tmp_path))
     assert (files if files is None else bool(files)) == found
 
 
-def test_history_is_left_to_the_operator_without_an_applied_yaml_file(tmp_path: Path) -> None:
-    assert with_history(CONFIG, str(tmp_path)) is None
+def test_section_is_left_to_the_operator_without_an_applied_yaml_file(tmp_path: Path) -> None:
+    assert with_sections(CONFIG, [SECTION], str(tmp_path)) is None
     given(tmp_path, JSON, "{}")
-    assert with_history(JSON, str(tmp_path)) is None
+    assert with_sections(JSON, [SECTION], str(tmp_path)) is None
     given(tmp_path, CONFIG, "namespaces: []\n")
-    assert with_history(CONFIG, str(tmp_path)) is None, "it was never applied"
+    assert with_sections(CONFIG, [SECTION], str(tmp_path)) is None, "it was never applied"
     applied(tmp_path, "namespaces: []\n")
     os.utime(tmp_path / COMPILED.lstrip("/"), (-10, -10))
-    assert with_history(CONFIG, str(tmp_path)) is None, "it was edited since"
+    assert with_sections(CONFIG, [SECTION], str(tmp_path)) is None, "it was edited since"
 
 
 @pytest.mark.parametrize(

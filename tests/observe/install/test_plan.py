@@ -1,6 +1,7 @@
 """The history in an installation's configuration, and the unit that it needs."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from core.install.staged import CONFIG, given
@@ -18,9 +19,11 @@ def has_history(found: Plan) -> bool:
     return any(b"enabled: true" in file.data for file in found.files if file.path == CONFIG)
 
 
-@pytest.mark.parametrize("options, yaml", [({"history": True}, None), ({}, "slowdown: {enabled: true}\n")])
+@pytest.mark.parametrize(
+    "options, yaml", [({"sections": {"history": True}}, None), ({}, "slowdown: {enabled: true}\n")]
+)
 def test_history_and_judgement_of_pods_need_the_sampling_process(
-    planned: Planned, tmp_path: Path, options: dict[str, bool], yaml: str | None
+    planned: Planned, tmp_path: Path, options: dict[str, Any], yaml: str | None
 ) -> None:
     if yaml is not None:
         given(tmp_path, CONFIG, yaml)
@@ -40,7 +43,7 @@ def test_history_and_judgement_of_pods_need_the_sampling_process(
 def test_new_configuration_has_the_history_for_podman_or_by_option(
     planned: Planned, runtimes: list[str], history: bool | None, enabled: bool
 ) -> None:
-    found = planned(*runtimes, history=history)
+    found = planned(*runtimes, sections={"history": history})
     assert (has_history(found), GUARD in units(found)) == (enabled, enabled)
 
 
@@ -50,7 +53,7 @@ def test_history_that_cannot_be_enabled_is_noted(
 ) -> None:
     given(tmp_path, CONFIG, "history: {enabled: false}\n")
     given(tmp_path, f"{FOLDER}/config.json", '{"format": 1}')
-    found = planned("podman", history=history)
+    found = planned("podman", sections={"history": history})
     note = f"the history is not enabled: set `history: {{enabled: true}}` in {CONFIG}, and install again"
     assert found.notes == ([note] if noted else [])
     assert paths(found, SETTINGS) == []
@@ -59,6 +62,6 @@ def test_history_that_cannot_be_enabled_is_noted(
 def test_history_is_added_to_an_applied_configuration(planned: Planned, tmp_path: Path) -> None:
     given(tmp_path, CONFIG, "namespaces: []\n")
     given(tmp_path, f"{FOLDER}/config.json", '{"format": 1}')
-    found = planned("crio", history=True)
+    found = planned("crio", sections={"history": True})
     assert has_history(found)
     assert (GUARD in units(found), found.notes) == (True, [])
