@@ -160,7 +160,7 @@ def reserve(feature: "Feature", step: "Step", workload: "Workload", context: "Co
     try:
         new = context.ledger.read_pod(workload.key) is None
         with context.monitor.hold(workload.key) as locked:
-            with_room(lambda: feature.reserve(step, workload, locked, context), feature.name, locked, context)
+            with_room(feature.reserve, step, workload, locked, context)
     except BadClassError:
         return  # the runtime may make it together with the container
     except (HookError, OSError) as caught:

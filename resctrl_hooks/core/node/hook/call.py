@@ -15,7 +15,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..container.oci import State
     from ..container.workload import Workload
     from ..settings import Settings
 
@@ -32,29 +31,25 @@ def run(config: str, stage: str, find: "Callable[[str], tuple[Settings, str]]" =
     """
     call = Call(stage, "container started without resctrl-hooks")
     try:
-        return _run(call, config, find)
+        if not in_initial_user_namespace():
+            read_to_end(0)
+            return DONE  # rootless Podman also runs the hook, and must not be affected
+        try:
+            settings, problem = find(config)
+        except errors.SettingsError as error:
+            read_to_end(0)
+            Log()(ERROR, f"{error}; container skipped", stage=call.stage, reason=error.reason)
+            return DONE
+        context = Context(settings)
+        if problem:
+            context.log(WARNING, problem, stage=call.stage, reason=errors.SettingsError.reason)
+        return REFUSED if answer(call, call.serve, context) else DONE
     # A container's start must depend neither on our bugs nor on a Ctrl-C at a terminal.
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001
         from ..fault_report import report  # only when something is broken
 
         names = call.known() if call.is_refusable() else None
         return REFUSED if report(config, call.stage, error, find, names) else DONE
-
-
-def _run(call: "Call", config: str, find: "Callable[[str], tuple[Settings, str]]") -> int:
-    if not in_initial_user_namespace():
-        read_to_end(0)
-        return DONE  # rootless Podman also runs the hook, and must not be affected
-    try:
-        settings, problem = find(config)
-    except errors.SettingsError as error:
-        read_to_end(0)
-        Log()(ERROR, f"{error}; container skipped", stage=call.stage, reason=error.reason)
-        return DONE
-    context = Context(settings)
-    if problem:
-        context.log(WARNING, problem, stage=call.stage, reason=errors.SettingsError.reason)
-    return REFUSED if answer(call, call.serve, context) else DONE
 
 
 def stopped(container: str, context: Context) -> str:
@@ -161,7 +156,19 @@ class Call:
             self.id = state.id
             if self.stage == HOOK:
                 self.stage = state.stage
-            summary = stopped(state.id, context) if self.stage == POSTSTOP else self._create(state, context)
+            if self.stage == POSTSTOP:
+                summary = stopped(state.id, context)
+            else:
+                from ..container.workload import derive  # a poststop needs neither
+                from .create_runtime import create_runtime
+
+                if not state.pid:
+                    raise errors.InputError("the container state has no pid")
+                cgroups = cgroups_of(context.proc, state.pid)
+                workload = derive(state, read_bundle(state.bundle), cgroups, context.settings.cgroup_path)
+                self.workload, self.key = workload, workload.key
+                self.names = {"namespace": workload.namespace, "pod": workload.pod, "container": workload.container}
+                summary = create_runtime(workload, context)
         except OSError as error:
             raise errors.InputError.of_file(error, error.filename or "stdin") from error
         try:
@@ -173,16 +180,3 @@ class Call:
             # This container's part is complete: leftovers of others are no reason to refuse it.
             context.log(WARNING, f"idle groups left to reconcile: {error}", stage=self.stage)
         return summary
-
-    def _create(self, state: "State", context: Context) -> str:
-        from ..container.workload import derive  # a poststop needs neither
-        from .create_runtime import create_runtime
-
-        if not state.pid:
-            raise errors.InputError("the container state has no pid")
-        bundle = read_bundle(state.bundle)
-        cgroups = cgroups_of(context.proc, state.pid)
-        workload = self.workload = derive(state, bundle, cgroups, context.settings.cgroup_path)
-        self.key = workload.key
-        self.names = {"namespace": workload.namespace, "pod": workload.pod, "container": workload.container}
-        return create_runtime(workload, context)

@@ -37,46 +37,31 @@ def create_runtime(workload: "Workload", context: "Context", earlier: "str | Non
         HookError: a step failed whose feature's policy is ``fail``, the ledger is unusable, or the deadline has passed.
             If the error ``refuses`` the container, all steps are undone; otherwise reconcile does the remainder.
     """
-    pending: "list[str]" = []
+    todo: "list[tuple[Feature, Step]]" = []
+    results: "dict[int, errors.HookError | None]" = {}  # of the complete steps, by their places in `todo`
     try:
         earlier = context.ledger.key_of(workload.id) if earlier is None else earlier
         if earlier == workload.key and _is_known_better(workload, context):
             return "its record by NRI has the pod's labels and annotations"
-        return _create_runtime(workload, context, earlier, pending)
-    except Exception as caught:  # an internal error too must leave nothing half done
-        set_deadline(0)
-        if getattr(caught, "refuses", False):
-            raise  # a feature's failure: everything is undone by now
-        from .failures import concluded, leave
+        if workload.bundle.takes_rmid:
+            context.ledger.wake()  # reconcile keeps another RMID free for the next container of such a runtime
+        unplanned: "dict[str, str]" = {}
+        steps = planned(workload, context, features_in_use(context.settings, workload), unplanned)
+        kept = {step.feature: step.kept for _, step in steps if step.kept}
+        if kept:
+            from .notes import log_kept  # few containers have such values
 
-        error = concluded(caught, pending, context)
-        leave(error, workload, context)
-        raise error from error.__cause__
+            log_kept(workload, kept, context)
+        todo += [(feature, step) for feature, step in steps if step.action != SKIP]
+        if not todo:
+            why = "; ".join(step.why for _, step in steps) or "no feature applies"
+            fields = {"stage": CREATE_RUNTIME, "key": workload.key, "container": workload.id}
+            context.log(DEBUG, f"{CREATE_RUNTIME} of {workload}: {why}", **fields)
+            return ""
+        if earlier and earlier != workload.key:
+            from ..lifecycle import forget  # only where something ends
 
-
-def _create_runtime(workload: "Workload", context: "Context", earlier: str, pending: "list[str]") -> str:
-    """Do the work of `create_runtime`; ``pending`` lists the features of steps that are not complete."""
-    _wake_for_runtimes(workload, context)
-    unplanned: "dict[str, str]" = {}
-    steps = planned(workload, context, features_in_use(context.settings, workload), unplanned)
-    kept = {step.feature: step.kept for _, step in steps if step.kept}
-    if kept:
-        from .notes import log_kept  # few containers have such values
-
-        log_kept(workload, kept, context)
-    todo = [(feature, step) for feature, step in steps if step.action != SKIP]
-    if not todo:
-        why = "; ".join(step.why for _, step in steps) or "no feature applies"
-        fields = {"stage": CREATE_RUNTIME, "key": workload.key, "container": workload.id}
-        context.log(DEBUG, f"{CREATE_RUNTIME} of {workload}: {why}", **fields)
-        return ""
-    pending += [step.feature for _, step in todo]
-    if earlier and earlier != workload.key:
-        _forget(workload.id, earlier, context)
-    with context.monitor.hold(workload.key) as locked:
-        new, had = not locked.tracked, set(locked.origins)
-        if earlier == workload.key:
-            _release_in(locked, workload.id, context)  # a restart under the same id whose poststop has not arrived
+            forget(workload.id, earlier, context)
         details: MemberRecord = {**workload.details(), "steps": [step.as_record() for _, step in todo]}
         if earlier:
             details["again"] = True
@@ -85,28 +70,57 @@ def _create_runtime(workload: "Workload", context: "Context", earlier: str, pend
         if unplanned:
             details["unmet"] = unplanned
             details["unplanned"] = list(unplanned)
-        locked.add_member(workload.id, details, workload.pid)
-        problems: "dict[int, errors.HookError | None]" = {}
+        with context.monitor.hold(workload.key) as locked:
+            _apply(todo, workload, locked, context, details, results)
+    except Exception as caught:  # an internal error too must leave nothing half done
+        set_deadline(0)
+        if getattr(caught, "refuses", False):
+            raise  # a feature's failure: everything is undone by now
+        from .failures import concluded, leave
 
-        def on_step(number: int, error: "errors.HookError | None") -> None:
-            name = todo[number][1].feature
-            problem = problems[number] = None if error is None else _trouble(name, error, workload, context, LATE_STEP)
-            if problem is None or not problem.refuses:
-                pending.remove(name)
+        done = [number for number, problem in results.items() if problem is None or not problem.refuses]
+        error = concluded(caught, [step.feature for n, (_, step) in enumerate(todo) if n not in done], context)
+        leave(error, workload, context)
+        raise error from error.__cause__
+    return "; ".join(str(results[number] or step.why) for number, (_, step) in enumerate(todo))
 
-        apply_steps(todo, workload, locked, context, on_step)
-        names = " ".join(workload.annotations)
-        if any(mark in names for mark in _UNREAD):
-            from .notes import note_unread  # few pods have such annotations
 
-            note_unread(workload, locked, context)
-        refusal = next((problem for problem in problems.values() if problem is not None and problem.refuses), None)
-        if refusal is not None:
+def _apply(
+    steps: "list[tuple[Feature, Step]]",
+    workload: "Workload",
+    locked: "LockedKey",
+    context: "Context",
+    details: "MemberRecord",
+    results: "dict[int, errors.HookError | None]",
+) -> None:
+    """Record a container with its steps, and apply them; ``results`` receives each step's failure, None for none.
+
+    Raises:
+        RefusedError: a step failed whose feature's policy is ``fail``; all are undone.
+    """
+    was_tracked, classes = locked.tracked, set(locked.origins)
+    if "again" in details and locked.member(workload.id) is not None:
+        from ..lifecycle import release_container  # a restart under the same id whose poststop has not arrived
+
+        release_container(locked, workload.id, context)
+    locked.add_member(workload.id, details, workload.pid)
+
+    def on_step(number: int, error: "errors.HookError | None") -> None:
+        name = steps[number][1].feature
+        results[number] = None if error is None else _trouble(name, error, workload, context, LATE_STEP)
+
+    apply_steps(steps, workload, locked, context, on_step)
+    names = " ".join(workload.annotations)
+    if any(mark in names for mark in _UNREAD):
+        from .notes import note_unread  # few pods have such annotations
+
+        note_unread(workload, locked, context)
+    for problem in results.values():
+        if problem is not None and problem.refuses:
             from .failures import take_back
 
-            take_back(locked, workload.id, context, classes=had, was_tracked=not new)
-            raise refusal
-    return "; ".join(str(problems[number] or step.why) for number, (_, step) in enumerate(todo))
+            take_back(locked, workload.id, context, classes=classes, was_tracked=was_tracked)
+            raise problem
 
 
 def planned(
@@ -150,18 +164,6 @@ def _trouble(name: str, caught: Exception, workload: "Workload", context: "Conte
     return trouble(name, caught, workload, context, late)
 
 
-def _wake_for_runtimes(workload: "Workload", context: "Context") -> None:
-    """Start reconcile if the runtime has taken an RMID: it keeps another one free for the next such container."""
-    if workload.bundle.takes_rmid:
-        context.ledger.wake()
-
-
-def _forget(container: str, key: str, context: "Context") -> None:
-    from ..lifecycle import forget  # only where something ends
-
-    forget(container, key, context)
-
-
 def _is_known_better(workload: "Workload", context: "Context") -> bool:
     """Return whether a container's record has its pod's labels and annotations, and this call does not."""
     record = context.ledger.read_member(workload.key, workload.id)
@@ -170,12 +172,6 @@ def _is_known_better(workload: "Workload", context: "Context") -> bool:
     from ..resctrl.locked_key import record_is_dead  # few containers are recorded by NRI before
 
     return not record_is_dead(record, context.monitor.boot, context.proc)
-
-
-def _release_in(locked: "LockedKey", container: str, context: "Context") -> None:
-    from ..lifecycle import release_container  # as above
-
-    release_container(locked, container, context)
 
 
 def apply_steps(
@@ -203,7 +199,7 @@ def apply_steps(
     outside = [number for number, (feature, step) in enumerate(steps) if feature.runs_programs(step, context)]
     for number, (feature, step) in enumerate(steps):
         if number not in outside and (is_wanted is None or is_wanted(number)):
-            on_step(number, _problem_of(feature, step, container, locked, context, needs_key=True))
+            on_step(number, _attempt(feature, step, container, locked, context, needs_key=True))
     if not outside:
         return
     from ..outside import Outside  # few containers have such steps
@@ -215,12 +211,12 @@ def apply_steps(
                 if (context.ledger.read_member(locked.key, container.id) or {}).get("pid") != container.pid:
                     on_step(number, errors.TaskGoneError.of(container.pid))  # its end was served before
                 elif is_wanted is None or is_wanted(number):
-                    on_step(number, _problem_of(feature, step, container, locked, context, needs_key=False))
+                    on_step(number, _attempt(feature, step, container, locked, context, needs_key=False))
     except errors.LockTimeoutError as error:
         raise errors.DeadlineError(str(error)) from error
 
 
-def _problem_of(
+def _attempt(
     feature: "Feature",
     step: "Step",
     container: "Container",
@@ -229,14 +225,16 @@ def _problem_of(
     *,
     needs_key: bool,
 ) -> "errors.HookError | None":
-    """Apply a step, and return its error.
+    """Apply a step, and return its error. Reconcile serves a key that waits for an RMID.
 
     Raises:
         DeadlineError: it lost the key, which the others need.
     """
     try:
-        _apply(feature, step, container, locked, context)
+        with_room(feature.apply, step, container, locked, context)
     except errors.HookError as error:
+        if isinstance(error, errors.NoRMIDsError):
+            context.ledger.wake()
         if needs_key and not locked.is_held and isinstance(error, errors.DeadlineError):
             raise
         return error
@@ -247,17 +245,14 @@ def _problem_of(
     return None
 
 
-def _apply(feature: "Feature", step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
-    """Apply a step; reconcile serves a key that waits for an RMID."""
-    try:
-        with_room(lambda: feature.apply(step, container, locked, context), step.feature, locked, context)
-    except errors.NoRMIDsError:
-        context.ledger.wake()
-        raise
-
-
-def with_room(act: "Callable[[], None]", feature: str, locked: "LockedKey", context: "Context") -> None:
-    """Call a feature's ``act`` for a key; if no RMID is free, release dead keys and call it once more.
+def with_room(
+    act: "Callable[[Step, Container, LockedKey, Context], None]",
+    step: "Step",
+    container: "Container",
+    locked: "LockedKey",
+    context: "Context",
+) -> None:
+    """Call a feature's ``act`` for a step; if no RMID is free, release dead keys and call it once more.
 
     All dead keys are searched if the container would be refused.
 
@@ -265,7 +260,7 @@ def with_room(act: "Callable[[], None]", feature: str, locked: "LockedKey", cont
         NoRMIDsError: there is still none.
     """
     try:
-        act()
+        act(step, container, locked, context)
     except errors.NoRMIDsError:
         from ..class_needs import stop_waiting  # rarely needed, as the next ones
         from ..failure_policies import refuses
@@ -273,10 +268,10 @@ def with_room(act: "Callable[[], None]", feature: str, locked: "LockedKey", cont
 
         locked.unlock()  # the end of a dead pod can take its time
         try:
-            freed = make_room(context, locked.key, thorough=refuses(feature, context))
+            freed = make_room(context, locked.key, thorough=refuses(step.feature, context))
         finally:
             locked.lock_again(context.monitor.patience)
         if not freed:
             raise
-        act()
+        act(step, container, locked, context)
         stop_waiting(locked, context)  # marked by the first try

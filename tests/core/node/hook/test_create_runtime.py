@@ -7,6 +7,7 @@ import pytest
 from conftest import UID, Host
 from hosts.faults import Fail, failing
 
+from resctrl_hooks.core.node import lifecycle
 from resctrl_hooks.core.node.call_metrics import read
 from resctrl_hooks.core.node.errors import DeadlineError, HookError, NoRMIDsError, NotArrivedError
 from resctrl_hooks.core.node.feature import Feature, Step
@@ -69,7 +70,7 @@ def test_restart_under_the_same_id_releases_the_earlier_container_first(
     host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     released: list[str] = []
-    monkeypatch.setattr(create_runtime, "_release_in", lambda _, container, __: released.append(container))
+    monkeypatch.setattr(lifecycle, "release_container", lambda _, container, __: released.append(container))
     assert host.call(pod).code == 0
     assert released == []
     assert host.call(pod).code == 0
