@@ -29,7 +29,7 @@ def start_in(
 
     If that fails, a group that was created for it is removed.
     """
-    before = set(locked.origins) if locked.tracked else None
+    is_new = rdt_class not in locked.origins
     group = locked.ensure_group(rdt_class)
     process = None
     try:
@@ -40,10 +40,8 @@ def start_in(
             with process:  # closes its pipes, and waits
                 process.kill()
         with contextlib.suppress(HookError):  # the reason of the failure is more important
-            if before is None:
-                locked.release()
-            elif rdt_class not in before:
-                locked.release_but(before)
+            if is_new:
+                locked.remove_unused(rdt_class)
         raise
     return process
 

@@ -2,6 +2,18 @@
 
 A member is dead after its poststop or the end of its init. A key is dead when its pod's cgroup is gone and it has no
 living member; without a recognizable pod cgroup, or with ``release: last-container``, after its last member.
+
+A group of ours ends in one of these ways. `LockedKey` has the first three, which only forget a foreign group:
+
+- with its key, by `release`: `release_key` decides it, by `fate`, or for ``reconcile --live`` and the ``release``
+  command. Others know it: NRI's RemovePodSandbox (`nri.node.events`), a refused first container
+  (`hook.failures.take_back`), and programs that use the library.
+- before its key, by `release_but`: its class needs none (`reconcile.unneeded`, `take_back`), or another pod gets its
+  RMID (`sharing.handover`; if groups can be renamed, it becomes the other pod's group).
+- without a task, by `remove_unused`: those for which it was created could not join it, or ended before.
+- without a record: ``reconcile --claim`` removes or adopts it (`reconcile.claim`). A second group of a key, to which
+  another program gave a name, is removed by `resctrl.moved`.
+- by another program, or with its class: `reconcile.vanished` notices it, and `reconcile.keys` drops its record.
 """
 
 import time
@@ -148,14 +160,14 @@ def fate(record: "PodRecord", members: "Iterable[MemberRecord | None]", context:
     return WAITS if has_cgroup and context.settings.groups["release"] == POD else ENDS
 
 
-def release_key(locked: "LockedKey", context: "Context") -> bool:
-    """Release the key if it is dead, else mark it idle if no member lives; return whether it was released."""
-    what = fate(locked.record, (locked.member(member) for member in locked.members()), context)
+def release_key(locked: "LockedKey", context: "Context", *, unwanted: bool = False) -> bool:
+    """Release the key if it is dead or ``unwanted``, else mark it idle if no member lives; return whether it ended."""
+    members = locked.members()
+    what = ENDS if unwanted else fate(locked.record, map(locked.member, members), context)
     if what == WAITS:
         context.ledger.mark(IDLE, locked.key)
     if what != ENDS:
         return False
-    members = locked.members()
     if not all(release_container(locked, member, context) for member in members):
         return False
     if members and locked.members():
@@ -165,7 +177,7 @@ def release_key(locked: "LockedKey", context: "Context") -> bool:
         _read_late(context, locked.key)  # the key may return with the next container, and continues its totals
     for group in locked.release():
         context.log(INFO, f"removed group {group.path}", key=locked.key, rdt_class=group.rdt_class)
-    if context.ledger.marked(WAITING) or context.ledger.flagged("short-of-counters"):
+    if not unwanted and (context.ledger.marked(WAITING) or context.ledger.flagged("short-of-counters")):
         context.ledger.wake()  # another pod may wait for the RMID or the counters
     return True
 

@@ -143,9 +143,7 @@ def _end_what_is_dead(context: "Context", seen: "Observation", options: Options,
                 for member in locked.members():
                     if unwanted or locked.member_is_dead(member):
                         report.count("cleaned", release_container(locked, member, context))
-                if unwanted:
-                    locked.release()
-                if (unwanted or release_key(locked, context)) and known:
+                if release_key(locked, context, unwanted=unwanted) and known:
                     report.add("released", key)
                     report.count("freed", groups)
     return keys

@@ -13,7 +13,7 @@ from ..fault_report import as_hook_error
 from ..host.files import is_folder, list_folder, remove_file
 from ..host.instance import RunningError
 from ..host.links import folder_of
-from ..lifecycle import release_container
+from ..lifecycle import release_key
 from ..log import ERROR, WARNING, Log
 from ..part import load
 from ..parts import PARTS
@@ -56,11 +56,10 @@ def release_everything(context: "Context") -> Released:
     for key in context.ledger.keys():  # noqa: SIM118  # it is no dictionary
         try:
             with context.monitor.hold(key) as locked:
-                if not all(release_container(locked, member, context) for member in locked.members()):
+                if release_key(locked, context, unwanted=True):
+                    done.keys.append(key)
+                else:
                     done.problems.append(f"cannot release {key}: its lock is held; run release again")
-                    continue
-                locked.release()
-            done.keys.append(key)
         except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
             done.problems.append(f"cannot release {key}: {as_hook_error(error)}")
     _withdraw(features_to_repair(context), context, done)

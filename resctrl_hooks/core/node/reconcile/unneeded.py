@@ -52,13 +52,8 @@ def _release(context: "Context", key: str, rdt_class: str, report: "Report") -> 
             return
         if resctrl.tasks(rdt_class, name) or not resctrl.exists(rdt_class, name):
             return
-
-        def remove() -> None:
-            if resctrl.remove(rdt_class, name):  # else `correct_keys` finds it
-                locked.forget_groups(rdt_class)
-                locked.save()
-
-        if part_with(context.monitor, key, [rdt_class], remove):
+        others = locked.origins.keys() - {rdt_class}
+        if part_with(context.monitor, key, [rdt_class], lambda: locked.release_but(others)):
             report.count("freed")
             where = f"class {rdt_class}" if rdt_class else "the root class"
             what = f"removed the group of {key} in {where}: none of its containers needs it, and a pod waits"

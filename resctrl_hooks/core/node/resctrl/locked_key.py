@@ -14,7 +14,7 @@ from .group import CREATED, SHARED, Group, RecordedGroups
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from types import TracebackType
 
     from ..ledger import Ledger
@@ -234,17 +234,35 @@ class LockedKey(RecordedGroups):
 
     def release(self) -> "list[Group]":
         """Remove the key's groups, except shared ones, then all its records. Return the removed groups."""
-        removed = self.remove_but()
+        removed = self._remove_but(())
         self._leave_index()
         self._ledger.remove_pod(self.key)
         self.tracked = False
         return removed
 
-    def remove_but(self, *classes: str) -> "list[Group]":
-        """Remove the groups in other classes than ``classes``, except shared ones, and forget them.
+    def release_but(self, classes: "Collection[str]") -> None:
+        """Remove the key's groups in other classes than ``classes``, except shared ones, and forget them."""
+        if self.origins.keys() - classes:
+            self._remove_but(classes)
+            self.save()
 
-        Return the removed groups.
+    def remove_unused(self, rdt_class: str) -> None:
+        """Remove a new group that none of its intended tasks joined, or forget it if it is shared.
+
+        Readers would count it as a pod's group.
+
+        Args:
+            rdt_class: the group's class.
         """
+        if rdt_class not in self.origins or self._resctrl.tasks(rdt_class, self.name_in(rdt_class)):
+            return
+        self._remove(rdt_class)
+        if not self.origins:
+            self._leave_index()
+            self.record.pop("claim", None)
+        self._save_or_forget()
+
+    def _remove_but(self, classes: "Collection[str]") -> "list[Group]":
         removed: "list[Group]" = []
         for _ in range(_MOST_RENAMES if self.record.get("identities") else 1):
             if not self.origins.keys() - classes:
@@ -270,26 +288,6 @@ class LockedKey(RecordedGroups):
         entry = self.record.get("claim", {}).get("entry")
         if entry:
             self._ledger.unmark(RMIDS, entry)
-
-    def remove_unused(self, rdt_class: str) -> None:
-        """Remove a new group that none of its intended tasks joined: readers would count it as a pod's group.
-
-        Args:
-            rdt_class: the group's class.
-        """
-        if self.origins.get(rdt_class) != CREATED or self._resctrl.tasks(rdt_class, self.name_in(rdt_class)):
-            return
-        self._remove(rdt_class)
-        if not self.origins:
-            self._leave_index()
-            self.record.pop("claim", None)
-        self._save_or_forget()
-
-    def release_but(self, classes: "set[str]") -> None:
-        """Remove the key's groups in other classes than ``classes``, except shared ones, and forget them."""
-        if self.origins.keys() - classes:
-            self.remove_but(*classes)
-            self.save()
 
 
 def record_is_dead(record: "MemberRecord | None", boot: str, proc: str) -> bool:

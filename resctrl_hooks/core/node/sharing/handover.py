@@ -96,7 +96,7 @@ def hand_on(
     tasks = resctrl.tasks(rdt_class, taker.usual_name)
     resctrl.add_tasks(classes[0], "", sorted(tasks))
     giver.forget_groups(classes[0])
-    giver.remove_but()
+    giver.release_but(())
     begin_to_wait(giver, monitor.ledger)
     monitor.ledger.unmark(WAITING, taker.key)
     _unmark(both, monitor.ledger)
@@ -132,13 +132,11 @@ def give_up(giver: "LockedKey", monitor: "Monitor", log: "LogCallable") -> bool:
 
     there = (name for name in giver.origins if monitor.resctrl.exists(name, giver.name_in(name)))
     moved: "dict[str, set[int]]" = {name: set() for name in there}
-
-    def remove() -> None:
-        giver.remove_but()
-
     done = False
     try:
-        done = _empty(giver, moved, monitor) and part_with(monitor, giver.key, sorted(moved), remove)
+        done = _empty(giver, moved, monitor) and part_with(
+            monitor, giver.key, sorted(moved), lambda: giver.release_but(())
+        )
     finally:
         if not done:
             _take_back(giver, moved, monitor, log)

@@ -7,7 +7,7 @@ import pytest
 from conftest import GROUP, ID, UID, Host, always, raising
 from hosts.faults import failing
 
-from resctrl_hooks.core.node import main
+from resctrl_hooks.core.node import lifecycle, main
 from resctrl_hooks.core.node.errors import LockTimeoutError
 from resctrl_hooks.core.node.reconcile import release
 from resctrl_hooks.core.node.restored import Restored
@@ -47,7 +47,7 @@ def test_release_leaves_foreign_state_directory(host: Host, pod: dict[str, Any])
 
 
 def test_failed_release_keeps_records(counted: Host, capsys: pytest.CaptureFixture[str]) -> None:
-    with failing(release, "release_container", LockTimeoutError("the lock is held")):
+    with failing(lifecycle, "release_container", LockTimeoutError("the lock is held")):
         assert released(counted) == 1
     assert capsys.readouterr().err.startswith(f"cannot release {UID}: the lock is held; ")
     assert counted.groups() == [GROUP, "mon_groups/foreign"]
