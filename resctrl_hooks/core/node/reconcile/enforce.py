@@ -4,12 +4,13 @@ A recorded step that no longer holds is applied again, also after a killed hook.
 its planned steps, under one lock and with one record. A dry run only reports the planned changes.
 """
 
-from ..errors import NotMountedError
+from ..errors import HookError, NotMountedError
 from ..feature import Step
 from ..feature_table import FEATURES, MONITORING
 from ..host.cgroup_tasks import MOST_CGROUPS, CgroupThreads
 from ..ledger import WAITING
-from ..log import WARNING
+from ..log import NOTICE, WARNING
+from ..once import SAID, forget, is_new
 from ..registry import features_in_use
 from ..resctrl.absence import why_no_monitoring
 from ..sharing.runtimes_group import group_name
@@ -93,6 +94,24 @@ def sweep(context: "Context", containers: "list[Running]", report: "Report") -> 
         with report.catching(context, container.key):
             if container.monitored and stray_threads(context, container):
                 take_in(context, Change(container), report)
+
+
+def note_absence(context: "Context", *, dry_run: bool) -> bool:
+    """Return whether there can be mon_groups now; otherwise log once why, if a feature uses resctrl."""
+    resctrl = context.monitor.resctrl
+    if resctrl.has_monitoring():
+        if not dry_run and context.ledger.flagged(SAID):
+            forget(context.ledger)
+        return True
+    if not dry_run and context.settings.uses_resctrl:
+        error: "HookError | None" = why_no_monitoring(resctrl)
+        try:
+            resctrl.classes()
+        except HookError as caught:  # else it was mounted meanwhile
+            error = error or caught
+        if error is not None and is_new(context.ledger, context.monitor.boot, error.reason):
+            context.log(NOTICE if error.impossible else WARNING, str(error), stage="reconcile", reason=error.reason)
+    return False
 
 
 def can_join(context: "Context", containers: "list[Running]", report: "Report") -> bool:

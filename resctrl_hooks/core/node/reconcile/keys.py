@@ -1,10 +1,13 @@
-"""Corrects the records of keys, which are read once for that: names, cgroups of pods, and groups that are gone."""
+"""Corrects the records of keys, which are read once for that: names, cgroups of pods, and groups that are elsewhere.
+
+Another program may have renamed or removed a group; and records of version 0.2 have no names, if an upgrade also
+changed the prefix.
+"""
 
 from ..host.files import is_folder
-from ..log import INFO
+from ..log import INFO, WARNING
 from ..resctrl.identities import lacks_identity, mounted, note_identities
 from ..resctrl.prefix_change import use_present_prefix
-from .recognition import find_again
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,6 +15,7 @@ if TYPE_CHECKING:
 
     from ..container.running import Running
     from ..context import Context
+    from ..resctrl.locked_key import LockedKey
     from .groups import Groups
     from .report import Report
 
@@ -95,3 +99,30 @@ def _forget(context: "Context", key: str, classes: "set[str]", report: "Report")
                 locked.save()
                 report.count("repaired")
                 context.log(INFO, f"dropped the record of the missing group of {key} in class {rdt_class!r}", key=key)
+
+
+def find_again(locked: "LockedKey", context: "Context") -> bool:
+    """Let groups of a key that another program has renamed be its own again; return whether there were any."""
+    found = locked.find_again()
+    for (old, name), place in found:
+        what = f"another program renamed the group of {locked.key} from {old or 'the root class'}/{name}"
+        what = f"{what} to {place[0] or 'the root class'}/{place[1]}"
+        context.log(WARNING, f"{what}; it is the pod's group again", stage="reconcile", key=locked.key)
+    return bool(found)
+
+
+def recognize(locked: "LockedKey", context: "Context", rdt_class: str, containers: "Iterable[Running]") -> bool:
+    """Record the name of a key's missing group in a class if there is evidence of it; return whether there is.
+
+    The evidence is a group whose name ends in the key, with the init process of one of the key's ``containers`` in it.
+    """
+    if rdt_class in locked.record.get("names", {}):
+        return False
+    pids = {one.pid for one in containers if one.key == locked.key}
+    for name in context.monitor.resctrl.groups(rdt_class):
+        if name.endswith(locked.key) and not pids.isdisjoint(context.monitor.resctrl.tasks(rdt_class, name)):
+            locked.note_group(rdt_class, locked.origins[rdt_class], name)
+            locked.save()
+            context.log(INFO, f"recognized the group of {locked.key}: {name}", stage="reconcile", key=locked.key)
+            return True
+    return False

@@ -12,18 +12,17 @@ from ..log import INFO, WARNING
 from ..registry import features_in_use
 from ..resctrl.locked_key import record_is_dead
 from ..set_aside import let_rest
-from .absence import note_absence
 from .budget import resumed
 from .claim import claim as _claim
 from .cleanup import tidy
 from .discovery import observe
-from .enforce import enforce, try_again
-from .foreign_tasks import remove_foreign_tasks
+from .enforce import enforce, note_absence, try_again
 from .groups import Groups
 from .keys import correct_keys
 from .repaired import features_to_repair
 from .report import Options, Report
 from .runtimes import put_runtimes_first
+from .tasks import remove_foreign_tasks
 from .unneeded import release_unneeded
 from .vanished import note_vanished
 
@@ -68,8 +67,7 @@ def reconcile(
         _claim(context, seen, options, report)
     containers = seen.containers
     if shared:
-        from .rank import by_rank
-        from .turns import refresh, take_turns
+        from .turns import by_rank, refresh, take_turns
 
         refresh(context, containers, report)
         containers = by_rank(context, containers)

@@ -47,6 +47,17 @@ def refresh(context: "Context", containers: "list[Running]", report: "Report") -
                     context.ledger.unmark(RMIDS, entry)
 
 
+def by_rank(context: "Context", containers: "list[Running]") -> "list[Running]":
+    """Return the containers in the order of service."""
+    ranks: "dict[str, tuple[int, float]]" = {}
+    for container in containers:
+        if container.key not in ranks:
+            record = context.ledger.read_pod(container.key)
+            claim = claim_of(container.key, record)
+            ranks[container.key] = (-priority_in(context, container, record), claim.since if claim else now())
+    return sorted(containers, key=lambda container: (*ranks[container.key], container.key))
+
+
 def take_turns(context: "Context", containers: "list[Running]", report: "Report") -> None:
     """Run one round if it is due: equal waiting pods get the RMIDs of the longest holders."""
     if context.settings.groups.get("share") is None:

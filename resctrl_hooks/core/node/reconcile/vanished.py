@@ -14,7 +14,7 @@ from ..host.files import format_json, read_file, write_file
 from ..ledger import CHANGING, WAITING
 from ..log import WARNING
 from ..shapes import parse
-from .recognition import find_again, recognize
+from .keys import find_again, recognize
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

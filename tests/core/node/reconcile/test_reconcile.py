@@ -220,7 +220,7 @@ PARTS = (
 )  # fmt: skip
 CHANGING = {"refresh", "by_rank", "take_turns", "correct_keys", "tidy"}
 """Those that a dry run leaves out."""
-ELSEWHERE = {"refresh": "turns", "by_rank": "rank", "take_turns": "turns"}
+ELSEWHERE = {"refresh": "turns", "by_rank": "turns", "take_turns": "turns"}
 
 
 @pytest.mark.parametrize("shared", [False, True])
