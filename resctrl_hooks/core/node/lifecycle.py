@@ -5,8 +5,8 @@ living member; without a recognizable pod cgroup, or with ``release: last-contai
 
 A group of ours ends in one of these ways. `LockedKey` has the first three, which only forget a foreign group:
 
-- with its key, by `release`: `release_key` decides it, by `fate`, or for ``reconcile --live`` and the ``release``
-  command. Others know it: NRI's RemovePodSandbox (`nri.node.events`), a refused first container
+- with its key, by `release`: `release_key` decides it by `fate`, unless its caller has decided it: ``reconcile
+  --live``, the ``release`` command, and NRI's RemovePodSandbox. Without it: a refused first container
   (`hook.failures.take_back`), and programs that use the library.
 - before its key, by `release_but`: its class needs none (`reconcile.unneeded`, `take_back`), or another pod gets its
   RMID (`sharing.handover`; if groups can be renamed, it becomes the other pod's group).
@@ -160,10 +160,10 @@ def fate(record: "PodRecord", members: "Iterable[MemberRecord | None]", context:
     return WAITS if has_cgroup and context.settings.groups["release"] == POD else ENDS
 
 
-def release_key(locked: "LockedKey", context: "Context", *, unwanted: bool = False) -> bool:
-    """Release the key if it is dead or ``unwanted``, else mark it idle if no member lives; return whether it ended."""
+def release_key(locked: "LockedKey", context: "Context", *, ended: bool = False) -> bool:
+    """Release the key if it is dead or has ``ended``, else mark it idle if no member lives; return whether it did."""
     members = locked.members()
-    what = ENDS if unwanted else fate(locked.record, map(locked.member, members), context)
+    what = ENDS if ended else fate(locked.record, map(locked.member, members), context)
     if what == WAITS:
         context.ledger.mark(IDLE, locked.key)
     if what != ENDS:
@@ -177,7 +177,7 @@ def release_key(locked: "LockedKey", context: "Context", *, unwanted: bool = Fal
         _read_late(context, locked.key)  # the key may return with the next container, and continues its totals
     for group in locked.release():
         context.log(INFO, f"removed group {group.path}", key=locked.key, rdt_class=group.rdt_class)
-    if not unwanted and (context.ledger.marked(WAITING) or context.ledger.flagged("short-of-counters")):
+    if context.ledger.marked(WAITING) or context.ledger.flagged("short-of-counters"):
         context.ledger.wake()  # another pod may wait for the RMID or the counters
     return True
 

@@ -15,9 +15,10 @@ from ...core.node.hook.call import answer, stopped
 from ...core.node.hook.create_runtime import create_runtime
 from ...core.node.host.cgroup import read_value
 from ...core.node.host.procfs import lives, start_time
-from ...core.node.lifecycle import reap_some, release_container
+from ...core.node.lifecycle import reap_some, release_container, release_key
 from ...core.node.log import INFO, WARNING
 from ...core.node.names import pod_key
+from ...core.node.resctrl.group import SHARED
 from ...core.node.resctrl.locked_key import record_is_dead
 from . import ttrpc
 from .event import CREATE_CONTAINER, ENDS, LATE_START, START, STARTS, Event
@@ -135,10 +136,9 @@ def remove_pod(event: Event, context: "Context") -> "tuple[str, bytes]":
         if "populated 1" in read_value(locked.record.get("cgroup", ""), "cgroup.events"):
             context.ledger.mark("idle", key)
             return f"{key} stays: another sandbox of the pod is running", b""
-        removed = locked.release()
-    if context.ledger.marked("waiting"):
-        context.ledger.wake()  # another pod may wait for the freed RMID
-    return f"released {key} with {len(removed)} groups", b""
+        groups = sum(origin != SHARED for origin in locked.origins.values())
+        release_key(locked, context, ended=True)
+    return f"released {key} with {groups} groups", b""
 
 
 HANDLERS: "dict[str, Handler]" = {

@@ -141,7 +141,7 @@ def _end_what_is_dead(context: "Context", seen: "Observation", options: Options,
                 for member in locked.members():
                     if unwanted or locked.member_is_dead(member):
                         report.count("cleaned", release_container(locked, member, context))
-                if release_key(locked, context, unwanted=unwanted) and known:
+                if release_key(locked, context, ended=unwanted) and known:
                     report.add("released", key)
                     report.count("freed", groups)
     return keys

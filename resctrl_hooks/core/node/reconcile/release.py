@@ -56,7 +56,7 @@ def release_everything(context: "Context") -> Released:
     for key in context.ledger.keys():  # noqa: SIM118  # it is no dictionary
         try:
             with context.monitor.hold(key) as locked:
-                if release_key(locked, context, unwanted=True):
+                if release_key(locked, context, ended=True):
                     done.keys.append(key)
                 else:
                     done.problems.append(f"cannot release {key}: its lock is held; run release again")

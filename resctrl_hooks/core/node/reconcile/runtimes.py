@@ -91,7 +91,6 @@ def _give_way(context: "Context", key: str) -> int:
         if context.settings.shares_rmids:
             begin_to_wait(locked, context.ledger)
         else:
-            locked.save()
             context.ledger.mark(WAITING, key)
     what = f"the RMID of {key} was freed for groups of container runtimes (monitoring.reserve.runtimes)"
     context.log(INFO, what, stage="reconcile", key=key)
