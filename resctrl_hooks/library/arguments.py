@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from resctrl_hooks.core.node.errors import BadClassError, BadKeyError, BadPidError, LedgerError
 from resctrl_hooks.core.node.host.files import format_json, parse_json
 from resctrl_hooks.core.node.names import KEY_RULE, default_key_validator, valid_class
-from resctrl_hooks.core.node.record_shapes import RECORDS
+from resctrl_hooks.core.node.records import RECORDS
 from resctrl_hooks.core.node.resctrl.filesystem import MON_GROUPS
 from resctrl_hooks.core.node.resctrl.group import ADOPTED, CREATED, SHARED
 

@@ -1,38 +1,51 @@
-"""The types of records, with which tests check what was written."""
+"""Checks of files against the types of their records."""
 
 import json
-import sys
-from pathlib import Path
-from types import ModuleType
+from collections.abc import Iterator
 from typing import Any
 
-import pytest
-from pydantic import ConfigDict, TypeAdapter
-
-from resctrl_hooks.core.node import node_records, records
-
-MODULES = (records, node_records)
+from resctrl_hooks.core.node.shapes import NotRequired, fits
 
 
-class Types:
-    """The modules' types, which normally exist for type checkers only."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.module = ModuleType("records_as_types")
-        monkeypatch.setitem(sys.modules, self.module.__name__, self.module)
-        for of in MODULES:
-            text = Path(of.__file__ or "").read_text().replace("TYPE_CHECKING = False", "TYPE_CHECKING = True")
-            exec(text, vars(self.module))
-        for kind in vars(self.module).values():
-            if hasattr(kind, "__total__"):
-                kind.__pydantic_config__ = ConfigDict(extra="forbid", strict=True)
-
-    def check(self, name: str, text: str | bytes) -> Any:
-        """Check that JSON has exactly the keys that its type requires, with values of their types."""
-        TypeAdapter(getattr(self.module, name)).validate_json(text)
-        return json.loads(text)
+def check(kind: Any, text: str | bytes) -> Any:
+    """Check that JSON is of a type and has no other fields; return its value."""
+    value = json.loads(text)
+    assert fits(kind, value)
+    assert list(_unknown(kind, value)) == []
+    return value
 
 
-@pytest.fixture
-def types(monkeypatch: pytest.MonkeyPatch) -> Types:
-    return Types(monkeypatch)
+def _unknown(kind: Any, value: Any) -> Iterator[str]:
+    """Yield the fields of a value that its type does not name."""
+    if hasattr(kind, "types"):
+        yield from value.keys() - kind.types.keys()
+        for key in value.keys() & kind.types.keys():
+            yield from _unknown(kind.types[key], value[key])
+    elif getattr(kind, "__origin__", None) in (list, dict):
+        for item in value.values() if type(value) is dict else value:
+            yield from _unknown(kind.__args__[-1], item)
+    elif getattr(kind, "__origin__", None) is NotRequired:
+        yield from _unknown(kind.__args__[0], value)
+
+
+def check_fields(kind: Any, value: Any, *elsewhere: str) -> None:
+    """Check that a type has a value's fields, and that it refuses each part of another type but those given by path."""
+    assert fits(kind, value)
+    assert list(_unknown(kind, value)) == []
+    assert kind.types.keys() == value.keys()
+    assert {path for path, other in _damaged(value) if fits(kind, other)} == {*elsewhere}
+    for key in value:
+        less = {name: item for name, item in value.items() if name != key}
+        assert fits(kind, less) == (key not in kind.required)
+    assert fits(kind, {**value, "added by a newer version": [{}]})
+
+
+def _damaged(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the value with each of its parts replaced by one of another type, with that part's path."""
+    yield path[1:], {str: 1, int: "1", float: "1", bool: "1", dict: [1], list: {"0": 1}, type(None): "1"}[type(value)]
+    items = value.items() if type(value) is dict else enumerate(value) if type(value) is list else ()
+    for key, item in items:
+        for where, other in _damaged(item, f"{path}.{key}"):
+            whole = value.copy()
+            whole[key] = other
+            yield where, whole

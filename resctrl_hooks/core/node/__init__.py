@@ -15,8 +15,7 @@ The rooms and files in the order of a pod's life::
     registry, feature, features        the plan: each feature that applies returns its steps
     classes, permissions, class_needs  a container's classes, and what the operator permits
     ledger, locks, state_folders       the record before the effect, under the key's lock
-    records, record_shapes, shapes     the types of records, and their checks at reading;
-    node_records, file_shapes          the same for the files of the whole node
+    records, shapes                    the types of records, from which the checks at reading follow
     flags, pointers                    marks of the whole node; records without a container
     sharing                            the choice of pods while RMIDs are too few
     resctrl                            groups, counters, totals, and the `Monitor` of all of them

@@ -8,17 +8,16 @@ import errno
 import posix
 
 from .errors import LedgerError
-from .file_shapes import CALL_METRICS
 from .host.files import format_json, read_file, remove_file, write_file
+from .host.state_file import parse
 from .ledger import CALLS
-from .shapes import parse
+from .shapes import Annotated, Count, NotRequired, Number, Text, TypedDict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from .ledger import Ledger
-    from .node_records import CallMetricsRecord, StageRecord
 
 FILE = "tally"
 OLD = f"{CALLS}.old"
@@ -33,6 +32,25 @@ _FOLD_FROM = 1 << 16
 _FIELDS = 5
 _PATIENCE = 1.0
 _LAST_FAILURES = 200
+
+
+class StageRecord(TypedDict, total=False):
+    """A `Stage`."""
+
+    runs: Count
+    seconds: Number
+    last: Annotated[int, Number]
+    failures: dict[Text, Count]
+    buckets: list[Count]
+
+
+class CallMetricsRecord(TypedDict):
+    """`CallMetrics`, and which lines are in them."""
+
+    format: NotRequired[Count]
+    stages: dict[Text, StageRecord]
+    last: NotRequired[list[tuple[Count, Text, Text, Text]]]
+    folded: NotRequired[Text]
 
 
 class Stage:
@@ -63,7 +81,7 @@ class CallMetrics:
     """All metrics: ``stages`` by name, and the last ``failures`` as (when, stage, reasons, key)."""
 
     def __init__(self, kept: "CallMetricsRecord | None" = None) -> None:
-        kept = kept or {}
+        kept = kept or {"stages": {}}
         self.stages = {name: Stage(stage) for name, stage in kept.get("stages", {}).items()}
         self.failures = [(when, stage, reasons, key) for when, stage, reasons, key in kept.get("last", [])]
 
@@ -136,7 +154,7 @@ def fold(ledger: "Ledger", patience: float = _PATIENCE) -> None:
 
 def _kept(ledger: "Ledger") -> "tuple[CallMetrics, str]":
     try:
-        kept = parse(read_file(f"{ledger.folder}/{FILE}", _LIMIT), CALL_METRICS)
+        kept = parse(read_file(f"{ledger.folder}/{FILE}", _LIMIT), CallMetricsRecord)
     except (FileNotFoundError, ValueError):
         return CallMetrics(), ""
     except OSError as error:

@@ -35,6 +35,7 @@ _OF_CORE = {
         "rdt",
         {"enabled": False},
         adjustable=2,
+        needs="core.node.records:ClassNeeds",
     ),
     "monitoring": Row(
         2,
@@ -51,9 +52,24 @@ _OF_CORE = {
         },
         SELECTED,
         leaves=("released-counters",),
+        needs="core.node.records:ClassNeeds",
     ),
-    "blockio": Row(4, "core.node.features.blockio", "blockio", {"enabled": False}, adjustable=4),
-    "scheduling": Row(5, "core.node.features.scheduling", "scheduling", {"enabled": False}, adjustable=5),
+    "blockio": Row(
+        4,
+        "core.node.features.blockio",
+        "blockio",
+        {"enabled": False},
+        adjustable=4,
+        needs="core.node.records:CgroupNeeds",
+    ),
+    "scheduling": Row(
+        5,
+        "core.node.features.scheduling",
+        "scheduling",
+        {"enabled": False},
+        adjustable=5,
+        needs="core.node.records:SchedulingNeeds",
+    ),
     "memory": Row(
         6,
         "core.node.features.memory",
@@ -63,6 +79,7 @@ _OF_CORE = {
         by_list="unified_annotations",
         policies=("memory", "memtierd"),
         adjustable=1,
+        needs="core.node.records:LimitNeeds",
     ),
     "memtierd": Row(
         7,
@@ -80,6 +97,7 @@ _OF_CORE = {
         policies=("memtierd", "memory"),
         most_starts=5,
         reverts=True,
+        needs="core.node.records:MemtierdNeeds",
     ),
 }
 

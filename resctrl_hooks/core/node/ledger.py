@@ -276,7 +276,7 @@ class Ledger:
         except OSError as error:
             raise errors.LedgerError.of_file(error, path) from error
         if not _shapes:
-            from .record_shapes import RECORDS  # most calls of createRuntime find no record
+            from .records import RECORDS  # most calls of createRuntime find no record
 
             _shapes.update(RECORDS)
         # A newer version may add keys, but keeps those read here; another format is not readable here.

@@ -57,6 +57,7 @@ class Row:
         leaves: files in the state directory, of which one exists while the feature has changed values of the node,
             also after it was disabled.
         most_starts: how often it is restarted within an hour if it ends by itself; 0 if it does not.
+        needs: the record of its steps' parameters, as ``module:name``; empty if any are valid.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class Row:
         adjustable: int = 0,
         reverts: bool = False,
         leaves: "tuple[str, ...]" = (),
+        needs: str = "",
     ) -> None:
         self.rank = rank
         self.module = module
@@ -89,6 +91,7 @@ class Row:
         self.adjustable = adjustable
         self.reverts = reverts
         self.leaves = leaves
+        self.needs = needs
 
 
 def load(name: str) -> "Any":

@@ -1,236 +1,224 @@
-"""Types of the JSON files below the state directory, so that mypy finds misspelt keys.
+"""The records of pods and containers: the JSON files below ``pods`` in the state directory, whose paths `ledger` has.
 
-Only type checkers import this module, under ``TYPE_CHECKING``; `ledger` has the files' paths. A file may be damaged or
-from another version, so readers use ``get`` for optional keys, and existing keys never change: an upgrade reads the
-previous version's files.
+`RECORDS` has their checks. Readers use ``get`` for fields that may be missing, and existing fields never change: an
+upgrade reads the previous version's files.
 """
+
+from .feature_table import FEATURES
+from .part import load
+from .shapes import (
+    Annotated,
+    Anything,
+    Count,
+    Flag,
+    Folder,
+    Name,
+    NotRequired,
+    Number,
+    Path,
+    Text,
+    TypedDict,
+    Whole,
+    exactly,
+    fits,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from typing_extensions import NotRequired, TypedDict
+    from .shapes import Shape
 
-    # pods/KEY/pod
+# pods/KEY/pod
 
-    class ClaimRecord(TypedDict):
-        """A holder of an RMID, or a waiting pod, under sharing rules (`sharing.claims`)."""
 
-        priority: int
-        since: float
-        """Of CLOCK_MONOTONIC, in seconds."""
-        rules: int
-        """The version of the rules that gave the priority."""
-        entry: str
-        """Its file in ``rmids``; empty for one that waits."""
+class ClaimRecord(TypedDict):
+    """A holder of an RMID, or a waiting pod, under sharing rules (`sharing.claims`)."""
 
-    class PodRecord(TypedDict, total=False):
-        """A key: its groups, and whose they are."""
+    priority: Whole
+    since: Number
+    """Of CLOCK_MONOTONIC, in seconds."""
+    rules: Whole
+    """The version of the rules that gave the priority."""
+    entry: Text
+    """Its file in ``rmids``; empty for one that waits."""
 
-        format: int
-        key: str
-        boot: str
-        """The boot that it belongs to; another's is void."""
-        groups: "dict[str, str]"
-        """By RDT class, the group's origin: created, adopted or shared."""
-        names: "dict[str, str]"
-        """By RDT class, the group's name (`resctrl.group.name_of`); `Monitor.group_prefix` may change later."""
-        renaming: "dict[str, str]"
-        """By RDT class, the group's next name, while it is being renamed (`resctrl.renaming`)."""
-        identities: "dict[str, str]"
-        """By RDT class, the key's own group and its mount, if reconcile has seen it (`resctrl.identities`)."""
-        reserved: "dict[str, float]"
-        """By RDT class, when NRI reserved a group for a further container; of CLOCK_BOOTTIME, in seconds."""
-        cgroup: str
-        """The pod's cgroup, a folder; its end is the pod's."""
-        namespace: str
-        pod: str
-        born: float
-        """When the key's first group was made, or its container began; of CLOCK_BOOTTIME, in seconds, as ``since``."""
-        since: "dict[str, float]"
-        """By source (`key_counts.class_of`), when its group was made."""
-        baselines: "dict[str, tuple[str, dict[str, float]]]"
-        """By source, the new group's identity and its PERF_PKG counters (`energy_baseline`)."""
-        claim: ClaimRecord
-        unread: "list[str]"
-        """Names of its annotations for NRI plugins that nothing reads; they are logged once."""
 
-    # pods/KEY/c-ID
+class PodRecord(TypedDict, total=False):
+    """A key: its groups, and whose they are."""
 
-    class StepRecord(TypedDict):
-        """One step of a feature, as it was planned: its parameters are ``needs``."""
+    format: Annotated[int, Anything]
+    key: Text
+    boot: Text
+    """The boot that it belongs to; another's is void."""
+    groups: dict[Text, Text]
+    """By RDT class, the group's origin: created, adopted or shared."""
+    names: dict[Text, Folder]
+    """By RDT class, the group's name (`resctrl.group.name_of`); `Monitor.group_prefix` may change later."""
+    renaming: dict[Text, Folder]
+    """By RDT class, the group's next name, while it is being renamed (`resctrl.renaming`)."""
+    identities: dict[Text, Text]
+    """By RDT class, the key's own group and its mount, if reconcile has seen it (`resctrl.identities`)."""
+    reserved: dict[Text, Number]
+    """By RDT class, when NRI reserved a group for a further container; of CLOCK_BOOTTIME, in seconds."""
+    cgroup: Path
+    """The pod's cgroup, a folder; its end is the pod's."""
+    namespace: Name
+    pod: Name
+    container: Name
+    """Never written, but shown as a member's."""
+    born: Number
+    """When the key's first group was made, or its container began; of CLOCK_BOOTTIME, in seconds, as ``since``."""
+    since: dict[Text, Number]
+    """By source (`key_counts.class_of`), when its group was made."""
+    baselines: dict[Text, tuple[Text, dict[Text, Number]]]
+    """By source, the new group's identity and its PERF_PKG counters (`energy_baseline`)."""
+    claim: ClaimRecord
+    unread: list[Text]
+    """Names of its annotations for NRI plugins that nothing reads; they are logged once."""
 
-        feature: str
-        action: str
-        needs: "Any"
-        """By feature, one of those below."""
 
-    class ToldRecord(TypedDict):
-        """A pod's labels and those of its annotations that a feature may read."""
+# pods/KEY/c-ID
 
-        labels: "dict[str, str]"
-        annotations: "dict[str, str]"
 
-    class MemberRecord(TypedDict, total=False):
-        """A container of a key: its names, its paths, its steps.
+class StepRecord(TypedDict):
+    """One step of a feature, as it was planned: its parameters are ``needs``."""
 
-        A member that a program added through the library has the first three keys, and the program's own.
-        """
+    feature: Text
+    action: Text
+    needs: Anything
+    """By feature, one of those below."""
 
-        id: str
-        key: str
-        boot: str
-        """As a key's."""
-        format: int
-        pid: int
-        start: int
-        """When its init process began, in clock ticks since the boot, which identifies it together with its pid."""
-        runtime: str
-        namespace: str
-        pod: str
-        container: str
-        bundle: str
-        cgroup: str
-        podCgroup: str
-        time: int
-        """When it was recorded, in seconds since 1970."""
-        steps: "list[StepRecord]"
-        again: bool
-        """It was restarted under the same id before a poststop arrived."""
-        intelRdt: bool
-        """Its bundle has ``linux.intelRdt``: its runtime may have created a group or a class for it."""
-        runtimeGroup: bool
-        """Its bundle has ``linux.intelRdt.enableMonitoring``: its runtime creates a group for it, named by its id."""
-        late: bool
-        """It was already running when it was adopted."""
-        unmet: "dict[str, str]"
-        """By feature, what it lacks of its configured features, and why."""
-        unplanned: "list[str]"
-        """Features whose plan failed, for the reason in ``unmet``: reconcile plans them again."""
-        starts: "dict[str, list[float]]"
-        """By feature, when reconcile restarted its process, in seconds since 1970."""
-        startUptimes: "dict[str, list[float]]"
-        """The same times in seconds since the boot, which count. Not in version 0.2."""
-        told: ToldRecord
-        """What NRI passed and the bundle lacks."""
-        kept: "dict[str, list[str]]"
-        """By feature, foreign values that stay although the feature would set others."""
 
-    # The ``needs`` of steps, by feature
+class ToldRecord(TypedDict):
+    """A pod's labels and those of its annotations that a feature may read."""
 
-    ClassNeeds = TypedDict("ClassNeeds", {"class": str})
-    """Of monitoring and rdt: the RDT class."""
+    labels: dict[Text, Name]
+    annotations: dict[Text, Name]
 
-    LimitNeeds = TypedDict("LimitNeeds", {"class": str, "limits": "dict[str, str]", "part": "NotRequired[float]"})
-    """Of memory: the class ("" for annotations alone), values by the cgroup's file at the start, and the part of
-    ``memory.max`` that ``memory.high`` is (``swaplimitratio``)."""
 
-    CgroupNeeds = TypedDict("CgroupNeeds", {"class": str, "values": "list[list[str]]", "properties": "dict[str, str]"})
-    """Of blockio: pairs of a cgroup file and its content, and the systemd properties that keep them."""
+class MemberRecord(TypedDict, total=False):
+    """A container of a key: its names, its paths, its steps.
 
-    class ProcessRecord(TypedDict, total=False):
-        """How an init process is scheduled, in the words of the class."""
+    A member that a program added through the library has the first three keys, and the program's own.
+    """
 
-        policy: str
-        priority: int
-        nice: int
-        ioClass: str
-        ioPriority: int
+    id: Text
+    key: Text
+    boot: Text
+    """As a key's."""
+    format: Annotated[int, Anything]
+    pid: Count
+    start: Count
+    """When its init process began, in clock ticks since the boot, which identifies it together with its pid."""
+    runtime: Text
+    namespace: Name
+    pod: Name
+    container: Name
+    bundle: Path
+    cgroup: Path
+    podCgroup: Path
+    time: Annotated[int, Number]
+    """When it was recorded, in seconds since 1970."""
+    steps: list[StepRecord]
+    again: Flag
+    """It was restarted under the same id before a poststop arrived."""
+    intelRdt: Flag
+    """Its bundle has ``linux.intelRdt``: its runtime may have created a group or a class for it."""
+    runtimeGroup: Flag
+    """Its bundle has ``linux.intelRdt.enableMonitoring``: its runtime creates a group for it, named by its id."""
+    late: Flag
+    """It was already running when it was adopted."""
+    unmet: dict[Text, Name]
+    """By feature, what it lacks of its configured features, and why."""
+    unplanned: list[Text]
+    """Features whose plan failed, for the reason in ``unmet``: reconcile plans them again."""
+    starts: dict[Text, list[Number]]
+    """By feature, when reconcile restarted its process, in seconds since 1970."""
+    startUptimes: dict[Text, list[Number]]
+    """The same times in seconds since the boot, which count. Not in version 0.2."""
+    told: ToldRecord
+    """What NRI passed and the bundle lacks."""
+    kept: dict[Text, list[Name]]
+    """By feature, foreign values that stay although the feature would set others."""
 
-    class SchedulingNeeds(CgroupNeeds):
-        """Of scheduling."""
 
-        process: ProcessRecord
+# The ``needs`` of steps, by feature
 
-    MemtierdNeeds = TypedDict(
-        "MemtierdNeeds", {"class": str, "runDir": str, "names": "list[str]", "supervisor": str, "cgroups": str}
-    )
+ClassNeeds = TypedDict("ClassNeeds", {"class": Text})
+"""Of monitoring and rdt: the RDT class."""
+
+
+class LimitNeeds(ClassNeeds):
+    """Of memory: the class is empty for annotations alone."""
+
+    limits: dict[Text, Text]
+    """Values by the cgroup's file at the start."""
+    part: NotRequired[Number]
+    """The part of ``memory.max`` that ``memory.high`` is (``swaplimitratio``)."""
+
+
+class CgroupNeeds(ClassNeeds):
+    """Of blockio."""
+
+    values: list[Annotated["list[str]", exactly(Text, Text)]]
+    """Pairs of a cgroup file and its content."""
+    properties: dict[Text, Text]
+    """The systemd properties that keep the values."""
+
+
+class ProcessRecord(TypedDict, total=False):
+    """How an init process is scheduled, in the words of the class."""
+
+    policy: Text
+    priority: Whole
+    nice: Whole
+    ioClass: Text
+    ioPriority: Whole
+
+
+class SchedulingNeeds(CgroupNeeds):
+    """Of scheduling."""
+
+    process: NotRequired[ProcessRecord]
+
+
+class MemtierdNeeds(ClassNeeds):
     """Of memtierd: all data for stopping it, independent of later settings."""
 
-    class RequestRecord(TypedDict, total=False):
-        """A container's placement request (`placement.policy.Request`), without empty and zero values."""
+    runDir: Path  # noqa: N815  # as in the file
+    names: Annotated["list[str]", exactly(Text, Text, Text)]
+    supervisor: Text
+    cgroups: Path
 
-        namespace: str
-        pod: str
-        container: str
-        qos: str
-        kind: str
-        exclusive: int
-        milli: int
-        limit: int
-        memory: int
-        isolated: bool
-        one_thread: bool
-        any_memory: bool
-        only_isolated: bool
-        pool: str
-        matched: str
-        group: str
-        pulls: "list[list[Any]]"
-        hints: "list[list[str]]"
-        strict_hints: bool
-        by_hints: bool
-        quiet: bool
-        housekeeping: bool
-        cpu_class: str
-        memory_kinds: "list[str]"
-        wide: str
 
-    class DecisionRecord(TypedDict):
-        """A placement decision (`placement.policy.Decision`); sets are the kernel's lists, empty ones are left out."""
+_NEEDS: "dict[str, Any]" = {}
+_OF_ANY_MEMBER = ("namespace", "pod", "container", "id", "key", "boot", "pid", "start", "bundle", "cgroup", "podCgroup")
 
-        kind: str
-        pool: str
-        milli: int
-        cpus: NotRequired[str]
-        owned: NotRequired[str]
-        hidden: NotRequired[str]
-        mems: NotRequired[str]
-        quiet: NotRequired[str]
-        cpu_class: NotRequired[str]
-        why: NotRequired[str]
 
-    class PlacementNeeds(TypedDict):
-        """Of placement."""
+def _needs_of(feature: str) -> "Any":
+    """Return the type of the parameters of a feature's steps; those of unknown features may be any."""
+    kind = _NEEDS.get(feature)
+    if kind is None:
+        row = FEATURES.get(feature)
+        kind = _NEEDS[feature] = load(row.needs) if row is not None and row.needs else Anything
+    return kind
 
-        request: RequestRecord
-        decision: NotRequired[DecisionRecord]
 
-    # placement
+def _is_pod(value: "dict[str, Any]") -> bool:
+    return "groups" in value and fits(PodRecord, value)
 
-    class _Others(TypedDict, total=False):
-        others: "dict[str, str]"
-        """CPUs that other programs have given to containers, by claim or container."""
 
-    class AllocationsRecord(_Others):
-        """The first line of all containers' places.
+def _is_member(value: "dict[str, Any]") -> bool:
+    """Return whether a value is a container's record, or that of a program's member.
 
-        ``machine`` are the facts besides the places on which the written CPUs depend.
-        """
+    The latter has no steps, and all but the common fields are that program's own.
+    """
+    if "steps" not in value:
+        value = {key: value[key] for key in _OF_ANY_MEMBER if key in value}
+    return fits(MemberRecord, value) and all(
+        fits(_needs_of(step["feature"]), step["needs"]) for step in value.get("steps", ())
+    )
 
-        format: int
-        boot: str
-        machine: "list[str]"
-        containers: int
-        """The number of the lines that follow: id, key, pid, start, cgroup, CPU request, unit, scope, memory limit, and
-        the decision as text."""
 
-    # placement.cpus and placement.irqs
-
-    class NodeValueRecord(TypedDict):
-        """A value of the node: ``found`` before the first change (empty: no file), and the ``wanted`` one.
-
-        ``now`` is the kernel's text after the write, empty before; ``refused`` the error's name, empty for none.
-        """
-
-        found: str
-        wanted: str
-        now: str
-        refused: str
-
-    class NodeValuesRecord(TypedDict):
-        """All changed values, by path below the folder of their kind, and the ``facts`` from which they follow."""
-
-        boot: str
-        values: "dict[str, NodeValueRecord]"
-        facts: NotRequired[str]
+RECORDS: "dict[str, Shape]" = {"pod": _is_pod, "member": _is_member}

@@ -12,9 +12,19 @@ from .names import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, TypedDict
 
-    from .node_records import RefusalRecord
+    class RefusalRecord(TypedDict, total=False):
+        """A container that was refused."""
+
+        time: int
+        id: str
+        key: str
+        namespace: str
+        pod: str
+        container: str
+        why: str
+
 
 FILE = "refusals"
 OLD = f"{FILE}.old"

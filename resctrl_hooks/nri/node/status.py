@@ -6,7 +6,7 @@ import time
 from ...core.node.host.files import format_json, write_file
 from ...core.node.log import silent
 from ...core.node.retried import status_writes
-from ...core.node.shapes import by_name, count, each, fields, flag, number, text
+from ...core.node.shapes import Count, Flag, NotRequired, Number, Text, TypedDict
 from ...core.node.watch import status as watch
 
 TYPE_CHECKING = False
@@ -14,23 +14,38 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...core.node.log import LogCallable
-    from ...core.node.node_records import NriRecord
 
 NAME = "nri.json"
 BOUNDS = (0.0005, 0.001, 0.005, 0.025, 0.1, 0.5, 2.0)
 """Upper bounds in seconds of an event's histogram; the runtime's timeout is 2 s by default."""
 _OFTEN = 1.0  # seconds: figures are written no more often
-_EVENT = fields({"count": count, "seconds": number, "failed": count}, {"buckets": each(count)})
-SHAPE = fields(
-    {},
-    {
-        "connected": flag,
-        "events": by_name(_EVENT),
-        **dict.fromkeys(("pid", "starts", "connections", "drops"), count),
-        **dict.fromkeys(("started", "since", "dropped"), number),
-        **dict.fromkeys(("socket", "runtime", "version", "why"), text),
-    },
-)
+
+
+class EventRecord(TypedDict):
+    """Events of one name; ``buckets`` by `BOUNDS`, the last without one."""
+
+    count: Count
+    seconds: Number
+    failed: Count
+    buckets: NotRequired[list[Count]]
+
+
+class NriRecord(TypedDict, total=False):
+    """A `Status`; times in seconds since 1970."""
+
+    pid: Count
+    socket: Text
+    started: Number
+    starts: Count
+    connected: Flag
+    connections: Count
+    drops: Count
+    events: dict[Text, EventRecord]
+    since: Number
+    runtime: Text
+    version: Text
+    dropped: Number
+    why: Text
 
 
 class Status:
@@ -93,4 +108,4 @@ class Status:
 
 def read_status(folder: str) -> "dict[str, Any] | None":
     """Return the plugin's last status; None if it has not run since the boot, or the file is damaged."""
-    return watch.read_status(folder, NAME, SHAPE)
+    return watch.read_status(folder, NAME, NriRecord)

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from resctrl_hooks.annotations import LogCallable
-from resctrl_hooks.core.node.file_shapes import CLASS_COUNTERS, CLASS_COUNTS
 from resctrl_hooks.core.node.ledger import Ledger
 from resctrl_hooks.core.node.log import silent
 from resctrl_hooks.core.node.resctrl.counters import Raw
@@ -18,6 +17,7 @@ from resctrl_hooks.core.node.resctrl.layouts import PERF, is_of
 from resctrl_hooks.core.node.resctrl.mounts import is_same_mount
 from resctrl_hooks.core.node.resctrl.total import Source, Total, exact
 from resctrl_hooks.core.node.resctrl.totals_file import CLASSES, load_totals, save_or_keep
+from resctrl_hooks.core.node.shapes import Annotated, Anything, NotRequired, Number, Text, TypedDict, fits
 from resctrl_hooks.observe.node.snapshot.packages import Packages
 
 from .domain_totals import DomainTotals
@@ -26,6 +26,44 @@ Values = dict[str, float]
 """Values of cumulative counters, by path below ``mon_data``."""
 
 _MOST_UNSEEN = 64
+_Values = dict[Text, Number]
+
+
+class ClassRecord(TypedDict):
+    """A class's data in the file; by the path of a counter, ``parts`` by the identity of a group."""
+
+    identity: Text
+    parts: dict[Text, _Values]
+    total: _Values
+    ungrouped: _Values
+    rest: NotRequired[_Values]
+
+
+class DomainsRecord(TypedDict):
+    """The data of `DomainTotals`."""
+
+    total: _Values
+    seen: dict[Text, _Values]
+
+
+class PackagesRecord(TypedDict):
+    """The data of `Packages`."""
+
+    total: _Values
+    last: _Values
+
+
+class ClassesRecord(TypedDict):
+    """The file ``totals/class-counters``; a class with damaged data is forgotten."""
+
+    classes: dict[Text, Annotated[ClassRecord, Anything]]
+    removed: NotRequired[_Values]
+    domains: NotRequired[DomainsRecord]
+    packages: NotRequired[PackagesRecord]
+    when: NotRequired[Number]
+    saved: NotRequired[Number]
+    unseen: NotRequired[dict[Text, _Values]]
+    mount: NotRequired[list[Text]]
 
 
 class Parts(dict[str, Source]):
@@ -145,8 +183,8 @@ class ClassTotals:
 
     def __init__(self, ledger: Ledger, boot: str, log: LogCallable = silent) -> None:
         self._ledger, self._boot, self._log = ledger, boot, log
-        kept = load_totals(ledger, boot, CLASSES, CLASS_COUNTERS, log)
-        classes = [(name, of) for name, of in kept.get("classes", {}).items() if CLASS_COUNTS(of)]
+        kept = load_totals(ledger, boot, CLASSES, ClassesRecord, log)
+        classes = [(name, of) for name, of in kept.get("classes", {}).items() if fits(ClassRecord, of)]
         self._parts = Parts(kept.get("unseen", {}))
         self._classes = {name: ClassTotal(of["identity"], of, self._parts) for name, of in classes}
         self._mount: list[str] = kept.get("mount", [])

@@ -5,22 +5,24 @@ line. A container's own record has its decision too, from which a lost or damage
 """
 
 from ...core.node.errors import LedgerError
-from ...core.node.file_shapes import ALLOCATIONS, PLACES, TOPOLOGY
 from ...core.node.flags import set_flag
 from ...core.node.host.cpulist import format_list, parse_list, union
 from ...core.node.host.files import format_json, is_there, kernel_text, read_file, write_file
-from ...core.node.host.topology import Topology
-from ...core.node.shapes import parse
+from ...core.node.host.state_file import parse
+from ...core.node.host.topology import Topology, TopologyRecord
+from ...core.node.shapes import LARGEST, Annotated, Count, NotRequired, Text, TypedDict, fits
 from .entries import Entry
 from .policy import Decision, PlacementError, changes, pools_in_use
 from .usage import Grant, Usage, effective
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
     from ...core.node.context import Context
     from ...core.node.locks import Lock
-    from ...core.node.node_records import KeptTopologyRecord
-    from ...core.node.records import AllocationsRecord
+    from ...core.node.shapes import Shape
     from .policy import Place, Request
 
 LOCK = _BOOK = "placement"
@@ -28,6 +30,56 @@ _TOPOLOGY = "topology"
 _LIMIT = 16 << 20
 _FORMAT = 4
 _WRITING = f"{_BOOK}.writing"
+
+
+class AllocationsRecord(TypedDict):
+    """The first line of the file.
+
+    ``machine`` are the facts besides the places on which the written CPUs depend.
+    """
+
+    format: Count
+    boot: Text
+    machine: list[Text]
+    containers: Count
+    """The number of the lines that follow."""
+    others: NotRequired[dict[Text, Text]]
+    """CPUs that other programs have given to containers, by claim or container."""
+
+
+def _texts(values: "Sequence[Any]") -> bool:
+    return {str}.issuperset(map(type, values)) and fits(Text, "".join(values))
+
+
+def _paths(values: "Sequence[Any]") -> bool:
+    return _texts(values) and "/.." not in "".join(values) and {"", "/"}.issuperset({value[:1] for value in values})
+
+
+def _counts(values: "Sequence[Any]") -> bool:
+    return {int}.issuperset(map(type, values)) and min(values) >= 0 and max(values) < LARGEST
+
+
+def _table(*columns: "Callable[[Sequence[Any]], bool]") -> "Shape":
+    """Return the check of a list of lists with these columns; by column, as each hook reads all containers."""
+
+    def fits(value: "Any") -> bool:
+        if type(value) is not list or not {list}.issuperset(map(type, value)):
+            return False
+        if not {len(columns)}.issuperset(map(len, value)):
+            return False
+        return all(shape(column) for shape, column in zip(columns, zip(*value)))
+
+    return fits
+
+
+_Places = Annotated[
+    "list[list[Any]]",
+    _table(_texts, _texts, _counts, _counts, _paths, _counts, _texts, _paths, _counts, _texts),
+]
+"""The other lines: id, key, pid, start, cgroup, CPU request, unit, scope, memory limit, and the decision as text."""
+
+_KeptTopology = TypedDict("_KeptTopology", {"as": list[Text], "topology": TopologyRecord})
+"""A copy of the machine, with the conditions of its validity: the boot, sysfs' folder, CPUs online and isolated."""
 
 
 class Book:
@@ -79,10 +131,10 @@ class Book:
     def _read(self) -> None:
         try:
             head, *lines = read_file(self._path, _LIMIT).splitlines(keepends=True)
-            kept: AllocationsRecord = parse(head, ALLOCATIONS)
+            kept = parse(head, AllocationsRecord)
             self.lost = (kept["format"], kept["boot"], kept["containers"]) != (_FORMAT, self._boot, len(lines))
             places: "dict[str, Decision]" = {}
-            for row, line in zip(parse(b"[%b]" % b",".join(lines), PLACES), lines):
+            for row, line in zip(parse(b"[%b]" % b",".join(lines), _Places), lines):
                 *entry, place = row
                 if place not in places:
                     places[place] = Decision.of_text(place)
@@ -224,7 +276,7 @@ def topology_of(context: "Context", *, keep: bool = True) -> Topology:
     folder = f"{context.settings.sys_path}/devices/system/cpu"
     now = [context.monitor.boot, folder, kernel_text(f"{folder}/online"), kernel_text(f"{folder}/isolated")]
     try:
-        kept: KeptTopologyRecord = parse(read_file(path, _LIMIT), TOPOLOGY)
+        kept = parse(read_file(path, _LIMIT), _KeptTopology)
         if kept["as"] == now:
             return Topology.of_record(kept["topology"])
     except (OSError, KeyError, TypeError, ValueError, AttributeError):

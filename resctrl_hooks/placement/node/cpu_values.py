@@ -23,9 +23,8 @@ from .uncore import FOLDER, is_rounded, limits
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ...core.node.context import Context
-    from ...core.node.records import NodeValueRecord
     from .cpu_classes import Assigned
-    from .node_values import Values
+    from .node_values import NodeValueRecord, Values
     from .usage import Usage
 
 _FREQUENCY = "_freq"  # the end of the names of files with a limit

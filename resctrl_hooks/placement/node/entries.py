@@ -10,7 +10,8 @@ if TYPE_CHECKING:
 
     from ...core.node.context import Context
     from ...core.node.host.cgroup import Leaf
-    from ...core.node.records import MemberRecord, PlacementNeeds
+    from ...core.node.records import MemberRecord
+    from .policy import PlacementNeeds
 
 
 class Entry:

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from ...core.node.container.workload import Workload
     from ...core.node.context import Context
     from ...core.node.feature import Container, Resources, Specifications
-    from ...core.node.records import MemberRecord, PlacementNeeds
+    from ...core.node.records import MemberRecord
     from ...core.node.resctrl.locked_key import LockedKey
-    from .policy import Decision
+    from .policy import Decision, PlacementNeeds
 
 
 class Placement(Feature):

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...core.node.context import Context
-    from ...core.node.records import NodeValueRecord
-    from .node_values import Values
+    from .node_values import NodeValueRecord, Values
     from .usage import Usage
 
 _DEFAULT, _LIST, _BALANCER = "default_smp_affinity", "smp_affinity_list", "irqbalance"

@@ -10,7 +10,6 @@ import posix
 
 from ...core.node.errors import DeadlineError, LedgerError
 from ...core.node.fault_report import as_hook_error
-from ...core.node.file_shapes import NODE_VALUES
 from ...core.node.host.files import (
     ASIDE,
     format_json,
@@ -22,22 +21,42 @@ from ...core.node.host.files import (
     write_file,
     write_kernel_file,
 )
+from ...core.node.host.state_file import parse
 from ...core.node.log import ERROR, WARNING
-from ...core.node.shapes import parse
+from ...core.node.shapes import NotRequired, Text, TypedDict
 from .kubelet import static_managers
 from .policy import PlacementError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ...core.node.context import Context
-    from ...core.node.records import NodeValueRecord, NodeValuesRecord
     from .usage import Usage
 
-    Values = dict[str, NodeValueRecord]
+    Values = dict[str, "NodeValueRecord"]
 
 _LIMIT = 4 << 20
 OWN = ""
 """Instead of a value: the previous one, recorded before a change with which the kernel replaces it."""
+
+
+class NodeValueRecord(TypedDict):
+    """A value of the node: ``found`` before the first change (empty: no file), and the ``wanted`` one.
+
+    ``now`` is the kernel's text after the write, empty before; ``refused`` the error's name, empty for none.
+    """
+
+    found: Text
+    wanted: Text
+    now: Text
+    refused: Text
+
+
+class NodeValuesRecord(TypedDict):
+    """All changed values, by path below the folder of their kind, and the ``facts`` from which they follow."""
+
+    boot: Text
+    values: dict[Text, NodeValueRecord]
+    facts: NotRequired[Text]
 
 
 class NodeValues:
@@ -231,7 +250,7 @@ class NodeValues:
         """
         boot = self.context.monitor.boot
         try:
-            record: NodeValuesRecord = parse(read_file(self._path(), _LIMIT), NODE_VALUES)
+            record = parse(read_file(self._path(), _LIMIT), NodeValuesRecord)
             if record["boot"] == boot:
                 return record
         except FileNotFoundError:

@@ -27,6 +27,7 @@ PART: "NodePart" = {
             adjustable=3,
             reverts=True,
             leaves=("placement.cpus", "placement.irqs"),
+            needs="placement.node.policy:PlacementNeeds",
         )
     }
 }

@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from ...core.node.container.workload import Workload
     from ...core.node.context import Context
     from ...core.node.host.cgroup import Leaf
-    from ...core.node.records import PlacementNeeds
     from .allocations import Book
-    from .policy import Decision, Request
+    from .policy import Decision, PlacementNeeds, Request
 
 
 def may_share(context: "Context") -> bool:

@@ -6,14 +6,13 @@ Sets of CPUs are integers (`cpulist`). docs/placement.md explains how to write a
 from ...core.node.errors import HookError
 from ...core.node.feature_table import FEATURES
 from ...core.node.host.cpulist import format_list, parse_list
+from ...core.node.shapes import Annotated, Count, Flag, Name, NotRequired, Text, TypedDict, Whole, exactly, fits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Final
 
     from typing_extensions import Unpack
-
-    from ...core.node.records import DecisionRecord, RequestRecord
 
     Place = tuple[str, str, int, int, int, int, int, str]
 
@@ -46,6 +45,62 @@ class PlacementError(HookError):
     """A container's request cannot be met, or a policy is invalid."""
 
     reason = NAME
+
+
+Cpus = Annotated[str, lambda value: fits(Text, value) and {*"0123456789,-"}.issuperset(value)]
+"""A set of CPUs or memory nodes as the kernel writes it."""
+
+
+class RequestRecord(TypedDict, total=False):
+    """A `Request`, without empty and zero values."""
+
+    namespace: Name
+    pod: Name
+    container: Name
+    qos: Text
+    kind: Text
+    exclusive: Count
+    milli: Count
+    limit: Count
+    memory: Count
+    isolated: Flag
+    one_thread: Flag
+    any_memory: Flag
+    only_isolated: Flag
+    pool: Text
+    matched: Text
+    group: Text
+    pulls: list[Annotated["list[Any]", exactly(Text, Whole)]]
+    hints: list[Annotated["list[str]", exactly(Text, Cpus)]]
+    strict_hints: Flag
+    by_hints: Flag
+    quiet: Flag
+    housekeeping: Flag
+    cpu_class: Text
+    memory_kinds: list[Text]
+    wide: Text
+
+
+class DecisionRecord(TypedDict):
+    """A `Decision`, without empty sets."""
+
+    kind: Text
+    pool: Text
+    milli: Count
+    cpus: NotRequired[Cpus]
+    owned: NotRequired[Cpus]
+    hidden: NotRequired[Cpus]
+    mems: NotRequired[Cpus]
+    quiet: NotRequired[Cpus]
+    cpu_class: NotRequired[Text]
+    why: NotRequired[Text]
+
+
+class PlacementNeeds(TypedDict):
+    """The parameters of placement's steps."""
+
+    request: RequestRecord
+    decision: NotRequired[DecisionRecord]
 
 
 def pools_in_use(options: "dict[str, Any]") -> "list[Any]":

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from ...core.node.context import Context
     from ...core.node.feature import Step
     from ...core.node.host.cgroup import Leaf
-    from ...core.node.records import MemberRecord, PlacementNeeds
+    from ...core.node.records import MemberRecord
+    from .policy import PlacementNeeds
 
 _SHOWN = 5
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...core.node.container.workload import Workload
-    from ...core.node.records import RequestRecord
     from ...core.node.settings import Settings
+    from .policy import RequestRecord
 
 CPUS = "cpus.placement.resctrl-hooks.io"
 POOL = "pool.placement.resctrl-hooks.io"

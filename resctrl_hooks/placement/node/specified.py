@@ -5,10 +5,10 @@ start, as without a plugin. The runtime is told, so that a daemon-reload and its
 """
 
 from ...core.node.errors import LedgerError
-from ...core.node.file_shapes import SPECIFIED
 from ...core.node.host.cpulist import format_list
 from ...core.node.host.files import format_json, read_file, write_file
-from ...core.node.shapes import parse
+from ...core.node.host.state_file import parse
+from ...core.node.shapes import Text
 from .allocations import Book, lock
 from .policy import NAME
 from .usage import effective
@@ -34,7 +34,7 @@ def specified(context: "Context") -> "dict[str, str]":
     """
     path = f"{context.ledger.folder}/{_NAME}"
     try:
-        found: "dict[str, str]" = parse(read_file(path, _LIMIT), SPECIFIED)
+        found = parse(read_file(path, _LIMIT), dict[Text, Text])
     except (FileNotFoundError, ValueError):
         return {}
     except OSError as error:

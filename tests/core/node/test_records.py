@@ -12,28 +12,22 @@ from conftest import Host
 from hosts.crowded import MAIN, POD, Crowd
 from hosts.machines import MACHINES
 from hosts.placed import id_of
-from hosts.record_types import MODULES, Types, types
+from hosts.record_types import check
 from houses import missing
 
-from resctrl_hooks.core.node import call_metrics
+from resctrl_hooks.core.node import bytecode, call_metrics
 from resctrl_hooks.core.node.feature_table import FEATURES
-from resctrl_hooks.core.node.refusals import FILE as REFUSALS
-from resctrl_hooks.core.node.refusals import record_refusal
+from resctrl_hooks.core.node.features.memtierd.processes import SupervisorRecord
+from resctrl_hooks.core.node.host.topology import TopologyRecord
+from resctrl_hooks.core.node.part import load
+from resctrl_hooks.core.node.records import MemberRecord, PodRecord
+from resctrl_hooks.core.node.resctrl.counters_record import CountersRecord
 from resctrl_hooks.core.node.sharing.claims import begin_to_wait
 
 HOUSES = ("placement",)
 PROJECT = Path(__file__).parents[3]
 PACKAGE = PROJECT / "resctrl_hooks"
-NEEDS = {
-    "monitoring": "ClassNeeds",
-    "rdt": "ClassNeeds",
-    "memory": "LimitNeeds",
-    "memtierd": "MemtierdNeeds",
-    "blockio": "CgroupNeeds",
-    "scheduling": "SchedulingNeeds",
-    "placement": "PlacementNeeds",
-}
-__all__ = ("types",)
+NEEDS = {name: load(row.needs) for name, row in FEATURES.items()}
 USES = {
     "core/node/resctrl/locked_key.py": "born",
     "core/node/resctrl/key_counts.py": "spent",
@@ -64,7 +58,7 @@ def crowd(tmp_path: Path) -> Iterator[Crowd]:
     crowd.clean()
 
 
-def test_records_of_hooks_and_reconcile_match_types(crowd: Crowd, types: Types) -> None:
+def test_records_of_hooks_and_reconcile_match_types(crowd: Crowd) -> None:
     host = crowd.host
     host.add_class("gold")
     host.configure(
@@ -89,38 +83,30 @@ def test_records_of_hooks_and_reconcile_match_types(crowd: Crowd, types: Types) 
 
     seen: set[str] = set()
     for path in host.state.glob("pods/*/*"):
-        record = types.check("PodRecord" if path.name == "pod" else "MemberRecord", path.read_bytes())
+        record = check(PodRecord if path.name == "pod" else MemberRecord, path.read_bytes())
         for step in record.get("steps", []):
-            types.check(NEEDS[step["feature"]], json.dumps(step["needs"]))
+            check(NEEDS[step["feature"]], json.dumps(step["needs"]))
             seen.add(step["feature"])
     assert seen == NEEDS.keys()
-    assert "claim" in types.check("PodRecord", (host.state / f"pods/{POD}/pod").read_bytes())
-    assert POD in types.check("CountersRecord", (host.state / "totals/counters").read_bytes())["keys"]
-    types.check("KeptTopologyRecord", (host.state / "topology").read_bytes())
+    assert "claim" in check(PodRecord, (host.state / f"pods/{POD}/pod").read_bytes())
+    assert POD in check(CountersRecord, (host.state / "totals/counters").read_bytes())["keys"]
+    check(TopologyRecord, json.dumps(json.loads((host.state / "topology").read_bytes())["topology"]))
     supervisors = list((host.root / "memtierds").rglob("memtierd.keeper"))
     assert any(id_of(MAIN) in str(path) for path in supervisors)
     for path in supervisors:
-        types.check("SupervisorRecord", path.read_bytes())
+        check(SupervisorRecord, path.read_bytes())
 
 
-def test_other_records_match_types(tmp_path: Path, types: Types) -> None:
-    record_refusal(str(tmp_path), {"key": "k", "namespace": "shop", "pod": "web", "container": "c", "id": "i"}, "full")
-    types.check("RefusalRecord", (tmp_path / REFUSALS).read_bytes())
+def test_other_records_match_types() -> None:
     metrics = call_metrics.CallMetrics()
     metrics.add_lines(b"1700000000 createRuntime 1500 no-rmids key\n")
-    types.check("CallMetricsRecord", json.dumps(metrics.as_record("8:1")))
+    check(call_metrics.CallMetricsRecord, json.dumps(metrics.as_record("8:1")))
     for machine in MACHINES.values():
-        types.check("TopologyRecord", json.dumps(machine.as_record()))
+        check(TopologyRecord, json.dumps(machine.as_record()))
 
 
-def test_shared_step_parameters_have_a_type(types: Types) -> None:
-    assert NEEDS.keys() <= FEATURES.keys()
-    assert all(hasattr(types.module, name) for name in NEEDS.values())
-
-
-def test_record_types_cost_hooks_nothing() -> None:
-    for of in MODULES:
-        assert {name for name in vars(of) if not name.startswith("__")} == {"TYPE_CHECKING"}
+def test_start_of_a_container_without_a_record_needs_no_types() -> None:
+    assert not {"core.node.records", "core.node.shapes"} & {*bytecode.HOOK.split()}
 
 
 def test_misspelt_key_is_a_mypy_error(tmp_path: Path) -> None:

@@ -1,99 +1,207 @@
-"""Each field that `records` and `node_records` declare has its type in the shape of its file."""
+"""The check of a record follows from its types; each record of core checks each of its fields."""
 
-import sys
-import types
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any, NotRequired, get_args, get_origin, get_type_hints
+from typing import Any
 
 import pytest
-from typing_extensions import is_typeddict
+from hosts.record_types import check_fields
 
-from resctrl_hooks.core.node import file_shapes, record_shapes, shapes
-from resctrl_hooks.core.node.watch.status import SHAPE as WATCH
+from resctrl_hooks.core.node import records, shapes
+from resctrl_hooks.core.node.call_metrics import CallMetricsRecord, StageRecord
+from resctrl_hooks.core.node.features.memtierd.processes import SupervisorRecord
+from resctrl_hooks.core.node.host.topology import MemoryNodeRecord, TopologyRecord
+from resctrl_hooks.core.node.reconcile.vanished import VanishedRecord
+from resctrl_hooks.core.node.resctrl.counters_record import CountersRecord, CountsRecord
+from resctrl_hooks.core.node.shapes import LARGEST, Annotated, NotRequired, TypedDict, exactly, fits
+from resctrl_hooks.core.node.sharing.counter_turns import TurnsRecord
+from resctrl_hooks.core.node.sharing.released_counters import ReleasedRecord
+from resctrl_hooks.core.node.sharing.runtimes import PeaksRecord
+from resctrl_hooks.core.node.watch.status import Status, WatchRecord
 
-NODE = Path(shapes.__file__).parent
-LEAVES = {str: "", int: 1, float: 0.5, bool: True, Any: {}}
-FILLED: dict[str, Any] = {
-    "online": "0",
-    "values of CgroupNeeds": [["", ""]],
-    "values of SchedulingNeeds": [["", ""]],
-    "names": ["", "", ""],
-    "names of PodRecord": {"": "0"},
-    "renaming": {"": "0"},
-    "hints": [["", ""]],
-    "pulls": [["", 1]],
-    "processes": [[1, 1]],
-    "since of TurnsRecord": {"0": [True, 0.5]},
-    "pods of VanishedRecord": {"0": [1, 0.5, 0.5]},
-    "uptime of VanishedRecord": {"0": [0.5, 0.5, 0.5]},
-}
-"""Values of fields whose types say less than their shapes."""
-ROWS: dict[str, tuple[Callable[[Any], bool], set[str]]] = {
-    "PodRecord": (record_shapes.POD, {"format"}),  # the ledger reads it first
-    "MemberRecord": (record_shapes.MEMBER, {"format", "steps.0.needs"}),  # by feature: the rows below
-    "ClassNeeds": (record_shapes._NEEDS["rdt"], set()),
-    "LimitNeeds": (record_shapes._NEEDS["memory"], set()),
-    "CgroupNeeds": (record_shapes._NEEDS["blockio"], set()),
-    "SchedulingNeeds": (record_shapes._NEEDS["scheduling"], set()),
-    "MemtierdNeeds": (record_shapes._NEEDS["memtierd"], set()),
-    "PlacementNeeds": (record_shapes._NEEDS["placement"], set()),
-    "NodeValuesRecord": (file_shapes.NODE_VALUES, set()),
-    "AllocationsRecord": (file_shapes.ALLOCATIONS, set()),
-    "TurnsRecord": (file_shapes.COUNTER_TURNS, set()),
-    "ClassCountersRecord": (file_shapes.RELEASED_COUNTERS, set()),
-    "CallMetricsRecord": (file_shapes.CALL_METRICS, set()),
-    "KeptTopologyRecord": (file_shapes.TOPOLOGY, set()),
-    "SupervisorRecord": (file_shapes.SUPERVISOR, set()),
-    "VanishedRecord": (file_shapes.VANISHED, set()),
-    "WatchRecord": (WATCH, set()),
-}
-"""By type: its shape, and the parts that the shape leaves to others."""
+STEP = {"feature": "rdt", "action": "class", "needs": {"class": "gold"}}
+NAMES = {"namespace": "shop", "pod": "web", "container": "app"}
+CGROUP = {"class": "slow", "values": [["io.weight", "50"]], "properties": {"IOWeight": "50"}}
+PROCESS = {"policy": "batch", "priority": 0, "nice": 5, "ioClass": "idle", "ioPriority": 7}
+NODE = {"id": 0, "cpus": "0-3", "distances": {"0": 10}, "memory": 1, "kind": "dram"}
+STAGE = {"runs": 1, "seconds": 0.5, "last": 17, "failures": {"full": 1}, "buckets": [1]}
+EXAMPLES: list[tuple[Any, dict[str, Any], list[str]]] = [
+    (records.ClaimRecord, {"priority": -1, "since": 0.5, "rules": 1, "entry": ""}, []),
+    (
+        records.PodRecord,
+        {
+            "format": 1,
+            "key": "key",
+            "boot": "boot",
+            "groups": {"": "created"},
+            "names": {"": "pod-key"},
+            "renaming": {"": "other"},
+            "identities": {"": "7"},
+            "reserved": {"": 0.5},
+            "cgroup": "/pod",
+            **NAMES,
+            "born": 0.5,
+            "since": {"": 0.5},
+            "baselines": {"": ["7", {"core_energy": 0.5}]},
+            "claim": {"priority": 0, "since": 0.5, "rules": 1, "entry": ""},
+            "unread": ["a.nri.io"],
+        },
+        ["format"],  # the ledger reads it first
+    ),
+    (
+        records.MemberRecord,
+        {
+            "id": "id",
+            "key": "key",
+            "boot": "boot",
+            "format": 1,
+            "pid": 1,
+            "start": 1,
+            "runtime": "runc",
+            **NAMES,
+            "bundle": "/bundle",
+            "cgroup": "/cgroup",
+            "podCgroup": "",
+            "time": 17,
+            "steps": [STEP],
+            "again": True,
+            "intelRdt": True,
+            "runtimeGroup": True,
+            "late": True,
+            "unmet": {"rdt": "full"},
+            "unplanned": ["rdt"],
+            "starts": {"memtierd": [0.5]},
+            "startUptimes": {"memtierd": [0.5]},
+            "told": {"labels": {"a": "b"}, "annotations": {"a": "b"}},
+            "kept": {"blockio": ["io.weight"]},
+        },
+        ["format", "steps.0.needs", "steps.0.needs.class"],  # by feature: those below
+    ),
+    (records.ClassNeeds, {"class": ""}, []),
+    (records.LimitNeeds, {"class": "", "limits": {"memory.high": "1"}, "part": 0.5}, []),
+    (records.CgroupNeeds, CGROUP, []),
+    (records.ProcessRecord, PROCESS, []),
+    (records.SchedulingNeeds, {**CGROUP, "process": PROCESS}, []),
+    (
+        records.MemtierdNeeds,
+        {"class": "swap", "runDir": "/run", "names": ["a", "b", "c"], "supervisor": "auto", "cgroups": "/cgroups"},
+        [],
+    ),
+    (PeaksRecord, {"hours": {"5": 1}, "uptime": {"5": 1}}, []),
+    (TurnsRecord, {"boot": "boot", "last": 0.5, "gap": 0.5, "since": {"key": [True, 0.5]}}, []),
+    (ReleasedRecord, {"boot": "boot", "counters": [["", "mbm_total_bytes", 0]]}, []),
+    (StageRecord, STAGE, []),
+    (CallMetricsRecord, {"format": 1, "stages": {"poststop": STAGE}, "last": [[17, "", "", ""]], "folded": "8:1"}, []),
+    (MemoryNodeRecord, NODE, []),
+    (
+        TopologyRecord,
+        {
+            "format": 1,
+            "online": "0",
+            "offline": "",
+            "isolated": "",
+            "packages": {"0": "0"},
+            "dies": {"0": "0"},
+            "l3": {"0": "0"},
+            "cores": ["0"],
+            "kinds": {"efficient": "0"},
+            "nodes": [NODE],
+        },
+        [],
+    ),
+    (SupervisorRecord, {"boot": "boot", "processes": [[1, 1]]}, []),
+    (VanishedRecord, {"total": 1, "last": 0.5, "pods": {"key": [1, 0.5, 0.5]}, "uptime": {"key": [0.5, 0.5, 0.5]}}, []),
+    (WatchRecord, dict(Status("/state").values), []),
+    (
+        CountsRecord,
+        {
+            "groups": {"": ["7", [1], [None]]},
+            "times": {"": [0.5, [0.5], 0.5]},
+            "done": {"": {"path": 1}},
+            "spent": {"": {"path": 0.5}},
+            "others": {"/x": [0.5, "7", [1], [1]]},
+            "unseen": {"7": ["", 1, True, 0.5, [1], [1]]},
+            "inherited": {"": ["7", 0.5, {"path": 1}]},
+            "turns": [[0.5, 1]],
+            "turn": [0.5, 1],
+            "ended": {"key": 0.5},
+            "gone": 17,
+            "left": 0.5,
+        },
+        [],
+    ),
+    (
+        CountersRecord,
+        {"format": 1, "boot": "boot", "layout": ["path"], "keys": {"key": 1}, "saved": 0.5, "mount": ["1"]},
+        ["format", "boot", "keys.key"],  # `totals_file` and `Carried.of` check them
+    ),
+]
+"""Types, values with all of their fields, and the parts that other code checks."""
 
 
-def declared(name: str) -> dict[str, Any]:
-    """Return the types of a module that only type checkers import."""
-    module = types.ModuleType(name)
-    sys.modules[name] = module  # where get_type_hints looks for names
-    source = (NODE / f"{name}.py").read_text(encoding="utf-8").replace("TYPE_CHECKING = False", "TYPE_CHECKING = True")
-    exec(compile(source, name, "exec"), vars(module))  # the package's own text
-    return vars(module)
+@pytest.mark.parametrize("kind, value, elsewhere", EXAMPLES, ids=lambda one: getattr(one, "__name__", ""))
+def test_record_checks_each_of_its_fields(kind: Any, value: dict[str, Any], elsewhere: list[str]) -> None:
+    check_fields(kind, value, *elsewhere)
 
 
-TYPES = {**declared("records"), **declared("node_records")}
+class Base(TypedDict):
+    name: shapes.Text
+    path: NotRequired[shapes.Path]
 
 
-def sample(kind: Any) -> Any:
-    """Return a value of a declared type with every field."""
-    if is_typeddict(kind):
-        fields = get_type_hints(kind).items()
-        return {key: FILLED.get(f"{key} of {kind.__name__}", FILLED.get(key)) or sample(of) for key, of in fields}
-    origin, inner = get_origin(kind), [sample(of) for of in get_args(kind)]
-    if origin is dict:
-        return {"0": inner[1]}
-    if origin in (list, tuple):
-        return inner
-    return inner[0] if origin is NotRequired else LEAVES[kind]
+ROWS = list[tuple[shapes.Text, shapes.Count]]
+TEXTS = dict[shapes.Text, shapes.Text]
+FOLDERS = dict[shapes.Folder, Annotated["list[int]", exactly(shapes.Bit, shapes.Whole)]]
 
 
-def damaged(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the value with each of its parts replaced by one of another type, with that part's path."""
-    yield path[1:], {str: 1, int: "1", float: "1", bool: "1", dict: [1], list: {"0": 1}}[type(value)]
-    items = value.items() if type(value) is dict else enumerate(value) if type(value) is list else ()
-    for key, item in items:
-        for where, other in damaged(item, f"{path}.{key}"):
-            whole = value.copy()
-            whole[key] = other
-            yield where, whole
+class Derived(Base, total=False):
+    inner: Base
 
 
-@pytest.mark.parametrize("name", ROWS)
-def test_shape_checks_every_declared_field(name: str) -> None:
-    check(name, *ROWS[name])
+Keyword = TypedDict("Keyword", {"as": shapes.Flag})
 
 
-def check(name: str, fits: Callable[[Any], bool], elsewhere: set[str]) -> None:
-    """Check that a shape refuses another type in each field of a record but those that it leaves to others."""
-    value = sample(TYPES[name])
-    assert fits(value)
-    assert {path for path, other in damaged(value) if fits(other)} == elsewhere
+@pytest.mark.parametrize(
+    "kind, good, wrong",
+    [
+        (
+            Base,
+            [{"name": ""}, {"name": "", "path": "/a"}, {"name": "", "new": 1}],
+            [{}, {"path": ""}, [], None, "name"],
+        ),
+        (
+            Derived,
+            [{"name": ""}, {"name": "", "inner": {"name": ""}}],
+            [{}, {"inner": {"name": ""}}, {"name": "", "inner": {}}],
+        ),
+        (ROWS, [[], [["", 0]]], [[[""]], [["", 0, 0]], [["", -1]], [[1, 0]], {}, [{}]]),
+        (TEXTS, [{}, {"": ""}], [[], {"\0": ""}, {"": "\0"}, {"": 1}, {"\ud800": ""}]),
+        (FOLDERS, [{}, {"a": [0, -1]}], [{"a/b": [0, 0]}, {"..": [0, 0]}, {"a": [0]}, {"a": [-1, 0]}]),
+        (Keyword, [{"as": True}], [{}, {"as": 1}]),
+        (shapes.Text, ["", "ü"], ["\0", "\ud800", 1, None, []]),
+        (shapes.Name, ["\0", "\ud800"], [1, None]),
+        (shapes.Path, ["", "/", "/a/..b"], ["a", "/..", "/a/../b", "/\0", 1]),
+        (shapes.Folder, ["a", "..."], ["", ".", "..", "a/b", "\0", 1]),
+        (shapes.Flag, [True, False], [0, 1, None, ""]),
+        (shapes.Whole, [0, -1, LARGEST - 1], [True, 1.0, LARGEST, -LARGEST, "1"]),
+        (shapes.Count, [0, LARGEST - 1], [-1, True, 0.0, LARGEST]),
+        (shapes.Bit, [0, (1 << 16) - 1], [-1, 1 << 16, True]),
+        (shapes.Number, [0, -0.5, 1e18], [float("inf"), float("nan"), 1e300, LARGEST, True, "1", None]),
+        (shapes.Anything, [None, [{}]], []),
+    ],
+)
+def test_type_accepts_its_values_only(kind: Any, good: list[Any], wrong: list[Any]) -> None:
+    for value in good:
+        assert fits(kind, value), value
+    for value in wrong:
+        assert not fits(kind, value), value
+
+
+@pytest.mark.parametrize("path", ["/..", "a", "/\0", "/\ud800", 1])
+def test_path_among_other_texts_is_checked(path: object) -> None:
+    class Three(TypedDict):
+        name: shapes.Name
+        text: shapes.Text
+        path: shapes.Path
+
+    assert fits(Three, {"name": "\0\ud800/..", "text": "/..", "path": "/ü"})
+    assert not fits(Three, {"name": "", "text": "", "path": path})
+    assert not fits(Three, {"name": "", "text": "\0", "path": ""})

@@ -2,13 +2,10 @@
 
 from pathlib import Path
 
-from core.node.test_shapes import check
 from core.node.watch.test_status import NO_WRITES, Lines, check_each_field, check_messages
-from hosts.record_types import Types, types
+from hosts.record_types import check, check_fields
 
-from resctrl_hooks.nri.node.status import NAME, SHAPE, Status, read_status
-
-__all__ = ("types",)
+from resctrl_hooks.nri.node.status import NAME, EventRecord, NriRecord, Status, read_status
 
 
 def served(folder: str) -> Status:
@@ -19,13 +16,15 @@ def served(folder: str) -> Status:
     return status
 
 
-def test_status_matches_its_type(tmp_path: Path, types: Types) -> None:
+def test_status_matches_its_type(tmp_path: Path) -> None:
     served(str(tmp_path))
-    types.check("NriRecord", (tmp_path / NAME).read_bytes())
+    check(NriRecord, (tmp_path / NAME).read_bytes())
 
 
-def test_shape_checks_every_declared_field() -> None:
-    check("NriRecord", SHAPE, set())
+def test_record_checks_each_of_its_fields(tmp_path: Path) -> None:
+    values = served(str(tmp_path)).values
+    check_fields(NriRecord, dict(values))
+    check_fields(EventRecord, values["events"]["StartContainer"])
 
 
 def test_status_with_a_wrong_field_is_none(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from hosts.monitored import KEYS, MonitoredHost, plain_host
 
 from observe.metrics.conftest import scraped
 from resctrl_hooks.core.node import call_metrics, retried
-from resctrl_hooks.core.node.file_shapes import COUNTERS
 from resctrl_hooks.core.node.resctrl import totals_file
+from resctrl_hooks.core.node.resctrl.counters_record import CountersRecord
 from resctrl_hooks.observe.metrics.families import families_of
 from resctrl_hooks.observe.metrics.self_metrics import tables
 from resctrl_hooks.observe.node.sampler.unsaved import NAME, Unsaved, read_unsaved
@@ -75,7 +75,7 @@ def test_scrape_with_unwritable_totals_has_right_values_that_do_not_fall(
     found = scrape(host, 6)
     assert (found[POD], found["resctrl_hooks_unsavedtotals"]) == (119 + 6, 0)
     ledger, boot = host.context.ledger, host.context.monitor.boot
-    assert totals_file.load_totals(ledger, boot, totals_file.KEYS, COUNTERS, host.context.log)["keys"]
+    assert totals_file.load_totals(ledger, boot, totals_file.KEYS, CountersRecord, host.context.log)["keys"]
 
 
 @pytest.mark.parametrize("number", NUMBERS)

@@ -1,15 +1,37 @@
 """The node's CPUs, caches and memory as plain sets, the basis of placement policies. `topology_sysfs` reads them."""
 
+from ..shapes import Annotated, Bit, Count, Text, TypedDict, fits
 from .cpulist import count, format_list, lowest, parse_list
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from ..node_records import TopologyRecord
 
 DRAM, SLOW, FAST, UNKNOWN = "dram", "slow", "fast", "unknown"
 LEVELS = ("l3", "numa", "die", "package", "node")
 """The levels of domains. A domain with the CPUs of a wider one has that one's level."""
 _FORMAT = 1
+
+
+class MemoryNodeRecord(TypedDict):
+    """A `MemoryNode`."""
+
+    id: Bit
+    cpus: Text
+    distances: dict[Text, Count]
+    memory: Count
+    kind: Text
+
+
+class TopologyRecord(TypedDict):
+    """A `Topology`; sets of CPUs as the kernel writes lists."""
+
+    format: Count
+    online: Annotated[str, lambda value: fits(Text, value) and value != ""]
+    offline: Text
+    isolated: Text
+    packages: dict[Text, Text]
+    dies: dict[Text, Text]
+    l3: dict[Text, Text]
+    cores: list[Text]
+    kinds: dict[Text, Text]
+    nodes: list[MemoryNodeRecord]
 
 
 class MemoryNode:

@@ -9,11 +9,11 @@ creation does.
 import time
 
 from ..errors import HookError
-from ..file_shapes import VANISHED as VANISHED_SHAPE
 from ..host.files import format_json, read_file, write_file
+from ..host.state_file import parse
 from ..ledger import CHANGING, WAITING
 from ..log import WARNING
-from ..shapes import parse
+from ..shapes import Annotated, Count, NotRequired, Number, Text, TypedDict, exactly
 from .keys import find_again, recognize
 
 TYPE_CHECKING = False
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from ..container.running import Running
     from ..context import Context
-    from ..node_records import VanishedRecord
     from .groups import Groups
     from .report import Report
 
@@ -35,6 +34,17 @@ _FIRST_WAIT, _LONGEST_WAIT = 60.0, 3600.0  # seconds from the second time on, do
 _FORGOTTEN = 2 * _LONGEST_WAIT  # seconds without a removal, after which the next removal counts as the first
 
 
+class VanishedRecord(TypedDict):
+    """Groups of living pods that another program removed."""
+
+    total: Count
+    last: Number
+    pods: dict[Text, Annotated["list[float]", exactly(Count, Number, Number)]]
+    """By pod how often, when last, when to try again; in seconds since 1970."""
+    uptime: NotRequired[dict[Text, Annotated["list[float]", exactly(Number, Number, Number)]]]
+    """By pod the time of ``pods`` when last, and both times in seconds since the boot. Not in version 0.2."""
+
+
 class GroupVanishedError(HookError):
     """Another program removed a group with live tasks repeatedly."""
 
@@ -45,10 +55,9 @@ class GroupVanishedError(HookError):
 def read_vanished(state_dir: str) -> "VanishedRecord":
     """Return how many groups have vanished since boot, and for each pod how often and when last."""
     try:
-        found: "VanishedRecord" = parse(read_file(f"{state_dir}/{VANISHED}", _LIMIT), VANISHED_SHAPE)
+        return parse(read_file(f"{state_dir}/{VANISHED}", _LIMIT), VanishedRecord)
     except (OSError, ValueError):
         return {"total": 0, "last": 0.0, "pods": {}}
-    return found
 
 
 def note_vanished(

@@ -6,8 +6,9 @@ to the next, so that their quotient is the rate in any case.
 
 import time
 
-from ..file_shapes import COUNTERS, COUNTS
+from ..shapes import fits
 from .counters import CUMULATIVE, GAUGE, UNASSIGNED, slot_at
+from .counters_record import CountersRecord, CountsRecord
 from .key_counts import Counts, Inherited, class_of, group_of
 from .layouts import PERF
 from .mounts import witnesses
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
     from ..ledger import Ledger
     from ..log import LogCallable
-    from ..node_records import CountsRecord
     from .counters import Raw, Slot
     from .filesystem import Resctrl
     from .sources import Found
@@ -73,7 +73,7 @@ class Carried:
         if saved:
             self._layout, self._unread, self._counts, self.mount, self.known = saved
         else:
-            fields = load_totals(node.ledger, node.boot, KEYS, COUNTERS, node.log)
+            fields = load_totals(node.ledger, node.boot, KEYS, CountersRecord, node.log)
             self._layout, self._unread = fields.get("layout", []), fields.get("keys", {})
             self.mount = fields.get("mount", [])
             self.known = list(map(slot_at, self._layout))
@@ -107,7 +107,7 @@ class Carried:
         """Return a key's data, which is empty if there is none or if it is damaged."""
         if key in self._unread:
             record = self._unread.pop(key)
-            if COUNTS(record):
+            if fits(CountsRecord, record):
                 self._counts[key] = Counts.of_record(record, self._layout, self.now)
         return self._counts.get(key) or Counts()
 

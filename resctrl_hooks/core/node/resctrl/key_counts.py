@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    from ..node_records import CountsRecord
+    from .counters_record import CountsRecord
     from .total import Number
 
 _MOST_ENDED = 8

@@ -12,6 +12,7 @@ from ..host.files import ASIDE, UNFINISHED, format_json, is_there, parse_json, r
 from ..ledger import TOTALS
 from ..log import ERROR
 from ..retried import Retried
+from ..shapes import fits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     from ..ledger import Ledger
     from ..log import LogCallable
-    from ..shapes import Shape
 
     Stamp = list[tuple[int, int, int]]
 
@@ -60,9 +60,10 @@ def _stamp_of(ledger: "Ledger", name: str) -> "Stamp":
     return found
 
 
-def load_totals(ledger: "Ledger", boot: str, name: str, shape: "Shape", log: "LogCallable") -> "dict[str, Any]":
+def load_totals(ledger: "Ledger", boot: str, name: str, kind: "Any", log: "LogCallable") -> "dict[str, Any]":
     """Return the fields of the newest undamaged file of this boot; a field that it lacks is that of the older one.
 
+    ``kind`` is the type of the file's record.
     The clock may have been set, so the times of files only count where a version wrote no other.
 
     Raises:
@@ -85,7 +86,7 @@ def load_totals(ledger: "Ledger", boot: str, name: str, shape: "Shape", log: "Lo
         if not isinstance(value, dict):
             damaged = _set_aside(ledger, name, path, key) or damaged
         elif (value.get("format"), value.get("boot")) == (_FORMAT, boot):
-            if shape(value):
+            if fits(kind, value):
                 found[key] = value
             else:
                 damaged = _set_aside(ledger, name, path, key) or damaged

@@ -4,18 +4,18 @@ The file ``counter-turns`` has the boot, the time and duration of the last round
 `counter_share` protects it.
 """
 
-from ..file_shapes import COUNTER_TURNS
 from ..host.files import format_json, read_file, write_file
+from ..host.state_file import parse
 from ..resctrl.counter_share import OURS
-from ..shapes import parse
+from ..shapes import Annotated, Flag, NotRequired, Number, Text, TypedDict, exactly
 from .claims import chance, now
 from .decision import gap, spread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import Any
 
-    from ..node_records import TurnsRecord
     from ..resctrl.counter_share import Holder
     from ..resctrl.monitor import Monitor
     from ..settings import Settings
@@ -24,6 +24,15 @@ _FILE = "counter-turns"
 _LIMIT = 1 << 20
 INTERVAL = 90.0  # three passes of the timer: docs/dev/sharing.md, Rounds
 _KEEPS, _WAITS, _YIELDS = range(3)
+
+
+class TurnsRecord(TypedDict):
+    """When the last round was; by key whether it is counted, and since when."""
+
+    boot: Text
+    last: Number
+    gap: NotRequired[Number]
+    since: dict[Text, Annotated["list[Any]", exactly(Flag, Number)]]
 
 
 def times_of(settings: "Settings") -> "tuple[float, float]":
@@ -65,7 +74,7 @@ def set_turns(monitor: "Monitor", settings: "Settings", holders: "Iterable[Holde
 def _load(monitor: "Monitor") -> "TurnsRecord":
     try:
         path = f"{monitor.ledger.folder}/{_FILE}"
-        kept: "TurnsRecord" = parse(read_file(path, _LIMIT), COUNTER_TURNS)
+        kept = parse(read_file(path, _LIMIT), TurnsRecord)
         if kept["boot"] == monitor.boot:
             return kept
     except (OSError, ValueError):

@@ -5,18 +5,17 @@ The file ``released-counters`` names them before each release, so that an uninst
 """
 
 from ..errors import ResctrlError
-from ..file_shapes import RELEASED_COUNTERS
 from ..host.files import format_json, read_file, remove_file, write_file
+from ..host.state_file import parse
 from ..resctrl.assignment import Assignments, NoCountersError
 from ..resctrl.counter_share import LOCK, UNGROUPED
-from ..shapes import parse
+from ..shapes import Count, Text, TypedDict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ..context import Context
-    from ..node_records import ClassCountersRecord
     from ..resctrl.counter_share import Change
     from ..resctrl.monitor import Monitor
 
@@ -24,6 +23,13 @@ if TYPE_CHECKING:
 
 FILE = "released-counters"
 _LIMIT = 1 << 20
+
+
+class ReleasedRecord(TypedDict):
+    """A class (empty for the root's), an event and a domain of each counter."""
+
+    boot: Text
+    counters: list[tuple[Text, Text, Count]]
 
 
 class Released:
@@ -36,7 +42,7 @@ class Released:
 
     def _read(self) -> "dict[Counter, None]":
         try:
-            kept: "ClassCountersRecord" = parse(read_file(self._path, _LIMIT), RELEASED_COUNTERS)
+            kept = parse(read_file(self._path, _LIMIT), ReleasedRecord)
         except (OSError, ValueError):
             return {}
         # A boot, and a mount too, begins with the kernel's own assignment.

@@ -7,11 +7,11 @@ A runtime fails the start of a container whose group or class it cannot create (
 import time
 
 from ..errors import LedgerError, NoRMIDsError
-from ..file_shapes import RUNTIMES as RUNTIMES_SHAPE
 from ..host.files import format_json, read_file, remove_file, write_file
+from ..host.state_file import parse
 from ..ledger import RUNTIMES
 from ..resctrl.rmids import free_rmids, rmids_of_each_class, total_rmids
-from ..shapes import parse
+from ..shapes import Count, NotRequired, Text, TypedDict
 from .decision import may_take
 
 TYPE_CHECKING = False
@@ -31,6 +31,14 @@ MOST = 4
 """A recorded reserve is at most this part of the RMIDs, here a quarter: authors of pods decide how large it gets."""
 LOCK = "rmids"  # two parallel checks would both see the same free RMID
 PATIENCE = 0.5  # seconds
+
+
+class PeaksRecord(TypedDict):
+    """The largest number of groups and classes of runtimes in each hour, by hour since 1970."""
+
+    hours: dict[Text, Count]
+    uptime: NotRequired[dict[Text, Count]]
+    """By hour since boot. Not in version 0.2."""
 
 
 class ReservedError(NoRMIDsError):
@@ -90,7 +98,7 @@ def read_peaks(ledger: "Ledger") -> "dict[int, int]":
         LedgerError: the record cannot be read. Without it, a pod would take the RMID that a runtime needs next.
     """
     try:
-        record: "Any" = parse(read_file(f"{ledger.folder}/{RUNTIMES}", _LIMIT), RUNTIMES_SHAPE)
+        record = parse(read_file(f"{ledger.folder}/{RUNTIMES}", _LIMIT), PeaksRecord)
     except FileNotFoundError:
         return {}
     except ValueError:

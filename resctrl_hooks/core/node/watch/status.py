@@ -4,17 +4,16 @@ import posix
 import time
 
 from ..host.files import format_json, read_file, write_file
+from ..host.state_file import parse
 from ..log import silent
 from ..retried import status_writes
-from ..shapes import count, fields, number, parse, text
+from ..shapes import Count, Number, Text, TypedDict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from ..log import LogCallable
-    from ..node_records import WatchRecord
-    from ..shapes import Shape
 
 NAME = "exec.json"
 EVENTS, SAMPLING, OFF = "events", "sampling", "off"
@@ -23,7 +22,25 @@ _OFTEN = 5.0  # seconds: figures are written no more often
 
 
 _COUNTS = ("events", "moved", "threads", "gone", "left", "failed", "overruns", "degraded", "samples", "sampled")
-SHAPE = fields({}, {"started": number, "mode": text, "why": text, **dict.fromkeys(("pid", *_COUNTS), count)})
+
+
+class WatchRecord(TypedDict, total=False):
+    """A `Status`; times in seconds since 1970."""
+
+    pid: Count
+    started: Number
+    mode: Text
+    why: Text
+    events: Count
+    moved: Count
+    threads: Count
+    gone: Count
+    left: Count
+    failed: Count
+    overruns: Count
+    degraded: Count
+    samples: Count
+    sampled: Count
 
 
 class Status:
@@ -64,10 +81,10 @@ class Status:
             self._was = data
 
 
-def read_status(folder: str, name: str = NAME, shape: "Shape" = SHAPE) -> "dict[str, Any] | None":
+def read_status(folder: str, name: str = NAME, kind: "Any" = WatchRecord) -> "dict[str, Any] | None":
     """Return the last status of a program; None if it has not run since the boot, or the file is damaged."""
     try:
-        found: "dict[str, Any]" = parse(read_file(f"{folder}/{name}", _LIMIT), shape)
+        found: "dict[str, Any]" = parse(read_file(f"{folder}/{name}", _LIMIT), kind)
     except (OSError, ValueError):
         return None
     return found

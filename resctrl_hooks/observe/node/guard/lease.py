@@ -13,10 +13,10 @@ import errno
 import time
 
 from ....core.node.errors import HookError, LeaseError
-from ....core.node.file_shapes import LEASE
 from ....core.node.host.files import format_json, read_file, remove_file, write_file
 from ....core.node.host.procfs import boot_id, start_time
-from ....core.node.shapes import parse
+from ....core.node.host.state_file import parse
+from ....core.node.shapes import Annotated, Count, NotRequired, Number, Text, TypedDict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,6 +29,22 @@ _GRACE = 1.0  # seconds after the deadline: the owner must notice its end before
 _NEVER = float("inf")  # leases of version 0.2.0 have no deadline
 _LIMIT = 1 << 20
 _UNUSABLE = (errno.EFBIG, errno.ELOOP, errno.EINVAL, errno.EPERM)  # what `read_file` refuses: not a file of the guard
+_DIGITS = 10  # of a domain's number, at most
+_Domain = Annotated[str, lambda key: key.isascii() and key.isdecimal() and len(key) < _DIGITS]
+"""The number of an L3 domain."""
+
+
+class LeaseRecord(TypedDict):
+    """The file's content, by class and domain."""
+
+    pid: Count
+    start: Count
+    boot: Text
+    declared: dict[Text, dict[_Domain, Count]]
+    ours: dict[Text, dict[_Domain, list[Count]]]
+    owner: NotRequired[Text]
+    deadline: NotRequired[Number]
+    """Not in version 0.2."""
 
 
 class LeaseEndedError(HookError):
@@ -83,7 +99,7 @@ class Lease:
         Raises:
             ValueError: it has another form.
         """
-        record: "Any" = parse(data, LEASE)
+        record = parse(data, LeaseRecord)
         self.pid, self.started, self.boot = record["pid"], record["start"], record["boot"]
         self.owner = record.get("owner", "")
         self.deadline = record.get("deadline", _NEVER)

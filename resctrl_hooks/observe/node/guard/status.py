@@ -4,9 +4,10 @@ import time
 
 from ....core.node.host.files import format_json, read_file, write_file
 from ....core.node.host.procfs import pid_namespace
+from ....core.node.host.state_file import parse
 from ....core.node.log import silent
 from ....core.node.retried import status_writes
-from ....core.node.shapes import count, fields, parse
+from ....core.node.shapes import Count, TypedDict
 from .law import LOWER, RAISE, REPORT, RESTORE
 from .section import ACT, OBSERVE
 
@@ -23,7 +24,12 @@ _DONE = {LOWER: "lowered", RAISE: "raised", RESTORE: "restored"}
 _WOULD = {LOWER: "would lower", RAISE: "would raise", RESTORE: "would restore"}
 _MOST_EVENTS = 50
 _LIMIT = 1 << 20
-_PROCESS = fields({}, {"pid": count})
+
+
+class ProcessRecord(TypedDict, total=False):
+    """The part of the file that other programs read."""
+
+    pid: Count
 
 
 def event_of(number: int, change: "Change") -> "dict[str, Any]":
@@ -116,10 +122,9 @@ class Status:
         self._writes.attempt(lambda: write_file(self._path, format_json(self.values), 0o600))
 
 
-def read_process(state_dir: str) -> "dict[str, Any] | None":
+def read_process(state_dir: str) -> "ProcessRecord | None":
     """Return the ``pid`` of the last status; None if no guard has run since the boot, or the file is damaged."""
     try:
-        found: "dict[str, Any]" = parse(read_file(f"{state_dir}/{NAME}", _LIMIT), _PROCESS)
+        return parse(read_file(f"{state_dir}/{NAME}", _LIMIT), ProcessRecord)
     except (OSError, ValueError):
         return None
-    return found

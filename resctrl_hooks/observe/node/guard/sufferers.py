@@ -1,20 +1,55 @@
 """The protected classes whose pods are slowed by memory bandwidth now, as the sampling of slowdown reports them."""
 
-from ....core.node.file_shapes import SLOWDOWN
 from ....core.node.host.files import read_file, stamp
+from ....core.node.host.state_file import parse
 from ....core.node.names import SLOWDOWN_STATUS
-from ....core.node.shapes import parse
+from ....core.node.shapes import Annotated, Count, NotRequired, Number, Text, TypedDict, exactly, fits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
 
     from ....core.node.context import Context
 
 FRESH = 30.0
 """Seconds for which the last window counts: three windows of 10 s."""
 _LIMIT = 1 << 24
+_Ratio = Annotated["float | None", lambda value: value is None or fits(Number, value)]
+
+
+class VerdictRecord(TypedDict):
+    """A pod's last verdict."""
+
+    verdict: Text
+    ratio: _Ratio
+    reason: NotRequired[Text]
+    method: NotRequired[Text]
+    ratioLow: NotRequired[_Ratio]
+    ratioHigh: NotRequired[_Ratio]
+    load: NotRequired[_Ratio]
+    slowedSeconds: NotRequired[dict[Text, Number]]
+    """By cause."""
+    counted: NotRequired[dict[Text, Annotated["list[float]", exactly(Number, Number)]]]
+    """By grade, cycles and work."""
+
+
+class PressedRecord(TypedDict):
+    """A pod that memory bandwidth slows now; times of the monotonic clock."""
+
+    ratio: Number
+    since: Number
+    until: Number
+    classes: list[Text]
+    domains: list[Count]
+
+
+class SlowdownRecord(TypedDict, total=False):
+    """The status file of the slowdown part, by key."""
+
+    time: Number
+    uptime: Number
+    pods: dict[Text, VerdictRecord]
+    pressed: dict[Text, PressedRecord]
 
 
 class Sufferers:
@@ -29,7 +64,7 @@ class Sufferers:
         self._path = f"{context.settings.state_dir}/{SLOWDOWN_STATUS}"
         self._least = least
         self._stamp: object = None
-        self._pods: "list[Any]" = []
+        self._pods: "list[PressedRecord]" = []
 
     def suffering(self, ratios: "Mapping[str, float]") -> "list[str]":
         """Return the classes with a suffering pod, of those with a ratio."""
@@ -60,6 +95,6 @@ class Sufferers:
         if seen != self._stamp:
             self._stamp = seen
             try:
-                self._pods = list(parse(read_file(self._path, _LIMIT), SLOWDOWN)["pressed"].values())
+                self._pods = list(parse(read_file(self._path, _LIMIT), SlowdownRecord)["pressed"].values())
             except (OSError, ValueError, KeyError):
                 self._pods = []

@@ -2,12 +2,12 @@
 
 import time
 
-from ....core.node.file_shapes import SLOWDOWN
 from ....core.node.host.files import format_json, read_file, remove_file, write_file
+from ....core.node.host.state_file import parse
 from ....core.node.log import silent
 from ....core.node.names import SLOWDOWN_STATUS
 from ....core.node.retried import status_writes
-from ....core.node.shapes import parse
+from ..guard.sufferers import SlowdownRecord
 from .causes import SUPPORTED
 from .constants import WINDOW
 from .verdict import SLOWED_WORD
@@ -115,7 +115,7 @@ def read_status(context: "Context") -> "dict[str, Any] | None":
     A pod of the node reads it without seeing the process, so the file's age decides. Both count the same clock.
     """
     try:
-        record: "Any" = parse(read_file(f"{context.settings.state_dir}/{SLOWDOWN_STATUS}", _LIMIT), SLOWDOWN)
+        record: "Any" = parse(read_file(f"{context.settings.state_dir}/{SLOWDOWN_STATUS}", _LIMIT), SlowdownRecord)
         is_fresh = 0 <= time.monotonic() - record["uptime"] <= _FRESH
         return record if is_fresh and "pods" in record else None
     except (OSError, ValueError, KeyError):

@@ -14,7 +14,8 @@ from resctrl_hooks.placement.node.feature import preview
 from resctrl_hooks.placement.node.policy import NAME
 
 if TYPE_CHECKING:
-    from resctrl_hooks.core.node.records import MemberRecord, PlacementNeeds, StepRecord
+    from resctrl_hooks.core.node.records import MemberRecord, StepRecord
+    from resctrl_hooks.placement.node.policy import PlacementNeeds
 
 _CPUS = "cpuset.cpus.effective"
 _HEADS = ("PLACED", "CPUS")

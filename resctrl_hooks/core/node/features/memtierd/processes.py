@@ -5,15 +5,14 @@ import time
 from _signal import SIGKILL, SIGTERM
 
 from ...errors import HookError
-from ...file_shapes import SUPERVISOR
 from ...host.cgroup import processes
 from ...host.files import GONE, format_json, write_kernel_file
 from ...host.procfs import boot_id, lives, start_time
-from ...shapes import parse
+from ...host.state_file import parse
+from ...shapes import Annotated, Count, Text, TypedDict, exactly
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ...node_records import SupervisorRecord
     from .run_dir import Opened
 
 PROC = "/proc"  # these processes are this machine's, whatever path the settings have for containers
@@ -21,6 +20,13 @@ RECORD = "memtierd.keeper"
 CGROUP = "resctrl-hooks"
 _PATIENCE = 0.5  # seconds for SIGTERM, and again for SIGKILL
 _NAP = 0.01
+
+
+class SupervisorRecord(TypedDict):
+    """The supervisor and its memtierd: pid and when it began."""
+
+    boot: Text
+    processes: list[Annotated["list[int]", exactly(Count, Count)]]
 
 
 class SupervisorError(HookError):
@@ -71,7 +77,7 @@ def attended(folder: "Opened") -> bool:
 def _recorded(folder: "Opened") -> "list[tuple[int, int]]":
     """Return the recorded processes, the supervisor first: pids and start times."""
     try:
-        found: SupervisorRecord = parse(folder.read(RECORD), SUPERVISOR)
+        found = parse(folder.read(RECORD), SupervisorRecord)
         return [(pid, begun) for pid, begun in found["processes"]] if found["boot"] == boot_id(PROC) else []
     except ValueError:
         return []

@@ -1,0 +1,79 @@
+"""Each record of observe checks each of its fields."""
+
+from typing import Any
+
+import pytest
+from hosts.record_types import check_fields
+
+from resctrl_hooks.core.node.shapes import fits
+from resctrl_hooks.observe.metrics.class_totals import ClassesRecord, ClassRecord
+from resctrl_hooks.observe.node.guard.lease import LeaseRecord
+from resctrl_hooks.observe.node.guard.sufferers import PressedRecord, SlowdownRecord, VerdictRecord
+
+VERDICT = {
+    "verdict": "slowed",
+    "ratio": 1.5,
+    "reason": "",
+    "method": "perf",
+    "ratioLow": None,
+    "ratioHigh": 2.0,
+    "load": None,
+    "slowedSeconds": {"memory": 1.5},
+    "counted": {"perf": [1.5, 2.5]},
+}
+PRESSED = {"ratio": 1.5, "since": 1.5, "until": 2.5, "classes": ["gold"], "domains": [0]}
+CLASS = {
+    "identity": "1",
+    "parts": {"2": {"path": 1}},
+    "total": {"path": 1},
+    "ungrouped": {"path": 1},
+    "rest": {"path": 1},
+}
+
+
+@pytest.mark.parametrize(
+    "kind, value, elsewhere",
+    [
+        (VerdictRecord, VERDICT, []),
+        (PressedRecord, PRESSED, []),
+        (SlowdownRecord, {"time": 1.5, "uptime": 1.5, "pods": {"key": VERDICT}, "pressed": {"key": PRESSED}}, []),
+        (
+            LeaseRecord,
+            {
+                "pid": 1,
+                "start": 1,
+                "boot": "boot",
+                "declared": {"gold": {"0": 100}},
+                "ours": {"gold": {"0": [100, 90]}},
+                "owner": "the guard",
+                "deadline": 1.5,
+            },
+            [],
+        ),
+        (ClassRecord, CLASS, []),
+        (
+            ClassesRecord,
+            {
+                "classes": {"gold": 1},
+                "removed": {"path": 1},
+                "when": 1.5,
+                "saved": 1.5,
+                "mount": ["1"],
+                "domains": {"total": {"0": 1}, "seen": {"gold": {"path": 1}}},
+                "unseen": {"2": {"path": 1}},
+                "packages": {"total": {"0": 1}, "last": {"0": 1}},
+            },
+            ["classes.gold"],  # a class with damaged data is forgotten
+        ),
+    ],
+)
+def test_record_checks_each_of_its_fields(kind: Any, value: dict[str, Any], elsewhere: list[str]) -> None:
+    check_fields(kind, value, *elsewhere)
+
+
+@pytest.mark.parametrize("domain", ["", "x", "-1", "1.0", "1234567890", "\u0663"])
+def test_lease_of_another_domain_than_a_number_is_damaged(domain: str) -> None:
+    lease: dict[str, Any] = {"pid": 1, "start": 1, "boot": "b", "declared": {}, "ours": {}}
+    assert fits(LeaseRecord, lease)
+    assert not fits(LeaseRecord, {**lease, "declared": {"gold": {domain: 1}}})
+    assert not fits(LeaseRecord, {**lease, "ours": {"gold": {domain: [1]}}})
