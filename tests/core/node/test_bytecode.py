@@ -4,6 +4,7 @@ import marshal
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import LAUNCH
@@ -55,10 +56,20 @@ def test_each_module_of_a_hook_follows_its_imports() -> None:
         found[name] = spec.submodule_search_locations is not None
 
 
-def test_docstrings_are_left_out(tmp_path: Path) -> None:
-    (tmp_path / "x.py").write_text('"""About."""\ndef f():\n    """About."""\n')
+def test_docstrings_and_annotations_are_left_out(tmp_path: Path) -> None:
+    source = (
+        '"""About."""\nVALUE: "int" = 7\n'
+        'async def g(a: "int") -> "int": ...\n'
+        'def f(a: "int", /, *b: "int", c: "int" = 1, **d: "int") -> "int":\n'
+        '    """About."""\n    e: "int" = a\n    return e\n'
+    )
+    (tmp_path / "x.py").write_text(source)
     data = Path(compile_folder(str(tmp_path))).read_bytes()
-    assert b"About" not in data
+    code = marshal.loads(data[16 + int(data[4:16]) :])
+    made: dict[str, Any] = {}
+    exec(code, made)
+    assert (made["f"](7), made["VALUE"], made["f"].__doc__, made.get("__doc__")) == (7, 7, None, None)
+    assert made["f"].__annotations__ == made["g"].__annotations__ == {}
 
 
 def test_file_lies_next_to_modules(tmp_path: Path) -> None:
