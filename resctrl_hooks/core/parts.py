@@ -24,34 +24,20 @@ class Entry(NamedTuple):
     """A command of the command line. A subcommand's examples are those that contain its name.
 
     Args:
-        command: its `click.Command`, as ``module:name``.
+        task: its task.
         summary: its line in the overview.
         examples: its calls, without the program's name unless they have a pipe.
         rank: its place in its task; commands of the same rank have the order of the houses.
         has_config: whether its calls in messages repeat the option ``--config`` of the caller.
+        command: its `click.Command`, as ``module:name``; empty for `command` in the module of its name in ``cli``.
     """
 
-    command: str
+    task: Task
     summary: str
     examples: tuple[str, ...]
     rank: int = 0
     has_config: bool = True
-
-
-class Subcommand(NamedTuple):
-    """A command of another house's group of commands.
-
-    Args:
-        group: the group.
-        name: its name in the group.
-        command: its `click.Command`, as ``module:name``.
-        examples: as those of `Entry`, after the group's.
-    """
-
-    group: str
-    name: str
-    command: str
-    examples: tuple[str, ...]
+    command: str = ""
 
 
 class Keys(NamedTuple):
@@ -104,9 +90,8 @@ class Part(NamedTuple):
 
     Args:
         name: the house.
-        commands: its commands by task and name. The overview has them here because reading them from the commands would
-            import what all commands need.
-        subcommands: the commands that it adds to groups of other houses.
+        commands: its commands by name; ``GROUP NAME`` is one in another house's group. The overview
+            has them here because reading them from the commands would import what all commands need.
         documents: the mapping of its JSON documents, each a `Document` of `cli.schemas` by the name of its schema.
         rivals: other programs' NRI plugins that set what its features set.
         units: its systemd units, a tuple of `install.unit.Unit`.
@@ -119,7 +104,7 @@ class Part(NamedTuple):
         metrics: its metrics, a `core.metric.Table`.
         keys: the keys that it adds to the configuration.
         additions: the sections that `install` can add to a configuration.
-        checks: of `doctor`: its modules' ``CHECKS``, by name a `doctor.finding.Check`.
+        checks: its modules in ``doctor`` that have ``CHECKS``, by name a `doctor.finding.Check`.
         examples: further examples, by command, for commands of other houses.
         displays: by feature, its `inventory.feature_display.model.Display`.
         pod_fields: `inventory.pod_fields.PodField`s of the pods of `list` and `show`.
@@ -129,8 +114,7 @@ class Part(NamedTuple):
     """
 
     name: str
-    commands: Mapping[Task, Mapping[str, Entry]] = {}
-    subcommands: tuple[Subcommand, ...] = ()
+    commands: Mapping[str, Entry] = {}
     documents: str = ""
     rivals: tuple[Rival, ...] = ()
     units: str = ""

@@ -7,20 +7,18 @@ from resctrl_hooks.core.parts import Entry, Part
 PART: Final = Part(
     "lab",
     commands={
-        "Try without hardware": {
-            "demo": Entry(
-                "resctrl_hooks.lab.cli.demo:command",
-                "Demonstrate the hook with one container, on any Linux machine.",
-                ("demo",),
-                has_config=False,
-            ),
-            "simulate": Entry(
-                "resctrl_hooks.lab.cli.simulate:command",
-                "Mount a simulated resctrl.",
-                ("simulate /tmp/resctrl --rmids 16",),
-                has_config=False,
-            ),
-        },
+        "demo": Entry(
+            "Try without hardware",
+            "Demonstrate the hook with one container, on any Linux machine.",
+            ("demo",),
+            has_config=False,
+        ),
+        "simulate": Entry(
+            "Try without hardware",
+            "Mount a simulated resctrl.",
+            ("simulate /tmp/resctrl --rmids 16",),
+            has_config=False,
+        ),
     },
     clauses={"hardware": "; try it with `resctrl-hook demo`"},
 )

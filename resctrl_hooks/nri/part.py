@@ -7,14 +7,12 @@ from resctrl_hooks.core.parts import Entry, Keys, Part
 PART: Final = Part(
     "nri",
     commands={
-        "Called by the system": {
-            "nri": Entry(
-                "resctrl_hooks.nri.cli.nri:command",
-                "Run as an NRI plugin of containerd or CRI-O.",
-                ("nri --socket /var/run/nri/nri.sock",),
-                rank=1,
-            ),
-        },
+        "nri": Entry(
+            "Called by the system",
+            "Run as an NRI plugin of containerd or CRI-O.",
+            ("nri --socket /var/run/nri/nri.sock",),
+            rank=1,
+        ),
     },
     metrics="resctrl_hooks.nri.metrics.nri:TABLE",
     units="resctrl_hooks.nri.install.nri:UNITS",
@@ -27,5 +25,5 @@ PART: Final = Part(
     ),
     clauses={"served": "; for containerd, install the NRI plugin", "watched": "; the NRI plugin has it built in"},
     rooms=("nri/node/",),
-    checks=("resctrl_hooks.nri.doctor.nri:CHECKS",),
+    checks=("nri",),
 )

@@ -7,15 +7,13 @@ from resctrl_hooks.core.parts import Entry, Part
 PART: Final = Part(
     "openshift",
     commands={
-        "Set up": {
-            "machineconfig": Entry(
-                "resctrl_hooks.openshift.cli.machineconfig:command",
-                "Render OpenShift MachineConfigs.",
-                ("machineconfig > 99-worker-resctrl-hooks.yaml",),
-                rank=1,
-                has_config=False,
-            ),
-        },
+        "machineconfig": Entry(
+            "Set up",
+            "Render OpenShift MachineConfigs.",
+            ("machineconfig > 99-worker-resctrl-hooks.yaml",),
+            rank=1,
+            has_config=False,
+        ),
     },
     clauses={"delivered": " (`resctrl-hook machineconfig` renders it)"},
 )

@@ -2,29 +2,18 @@
 
 from typing import Final
 
-from resctrl_hooks.core.parts import Entry, Keys, Part, Rival, Subcommand
+from resctrl_hooks.core.parts import Entry, Keys, Part, Rival
 
 PART: Final = Part(
     "placement",
     commands={
-        "Look": {
-            "topology": Entry(
-                "resctrl_hooks.placement.cli.topology:command",
-                "Draw this node's CPUs, caches and memory.",
-                ("topology",),
-                rank=2,
-            ),
-        },
+        "topology": Entry("Look", "Draw this node's CPUs, caches and memory.", ("topology",), rank=2),
+        "config balloons": Entry("Set up", "Convert a file of a placement policy.", ("config balloons balloons.yaml",)),
     },
-    subcommands=(
-        Subcommand(
-            "config", "balloons", "resctrl_hooks.placement.cli.balloons:command", ("config balloons balloons.yaml",)
-        ),
-    ),
     documents="resctrl_hooks.placement.documents:DOCUMENTS",
     rooms=("placement/node/",),
     keys=(Keys("resctrl_hooks.placement.config.placement:PlacementKeys", after="rdt"),),
-    checks=("resctrl_hooks.placement.doctor.placement:CHECKS",),
+    checks=("placement",),
     displays={"placement": "resctrl_hooks.placement.inventory.feature_display.placement:PLACEMENT"},
     clauses={
         "policy": "`resctrl-hook config balloons FILE` prints its `placement` section",

@@ -20,8 +20,8 @@ def test_value_is_loaded_by_its_name() -> None:
 
 
 def test_commands_of_a_part_are_in_help_at_their_rank(monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = Entry("resctrl_hooks.core.cli.watch:command", "Draw the node.", ("draw",), rank=1)
-    several = (Part("near", {"Look": {"draw": entry}}), Part("far", {"Look": {"list": entry._replace(rank=0)}}))
+    entry = Entry("Look", "Draw the node.", ("draw",), rank=1, command="resctrl_hooks.core.cli.watch:command")
+    several = (Part("near", {"draw": entry}), Part("far", {"list": entry._replace(rank=0)}))
     monkeypatch.setattr("resctrl_hooks.core.cli.parts", lambda: several)
     lines = CliRunner().invoke(main, ["--help"]).stdout.splitlines()
     assert lines[lines.index("Look:") + 1 :][:2] == ["  list  Draw the node.", "  draw  Draw the node."]

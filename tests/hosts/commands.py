@@ -5,5 +5,5 @@ from resctrl_hooks.core.parts import parts
 
 def here(*calls: str) -> list[str]:
     """Return the calls of commands whose house is here."""
-    names = {name for part in parts() for entries in part.commands.values() for name in entries}
+    names = {name for part in parts() for name in part.commands}
     return [call for call in calls if call.startswith("-") or call.split()[0] in names]

@@ -12,16 +12,25 @@ import click
 from resctrl_hooks import __version__
 from resctrl_hooks.core.cli.errors import WORDS, OneLineGroup, no_such_command
 from resctrl_hooks.core.node.settings import DEFAULT_CONFIG
-from resctrl_hooks.core.parts import Entry, Subcommand, Task, load, parts
+from resctrl_hooks.core.parts import Entry, Task, load, parts
 
 _SHELL = "|"  # an example with a pipe is complete
+
+
+def _entries() -> dict[str, Entry]:
+    """Return the commands of all parts by name, each with that of its `click.Command`."""
+    return {
+        name: entry._replace(command=entry.command or f"resctrl_hooks.{part.name}.cli.{name.split()[-1]}:command")
+        for part in parts()
+        for name, entry in part.commands.items()
+    }
 
 
 def tasks() -> dict[Task, dict[str, Entry]]:
     """Return the commands of all parts by task. Help, man page and completion have this order."""
     found = {}
     for task in get_args(Task):
-        entries = [pair for part in parts() for pair in part.commands.get(task, {}).items()]
+        entries = [pair for pair in _entries().items() if pair[1].task == task and " " not in pair[0]]
         if entries:
             found[task] = dict(sorted(entries, key=lambda pair: pair[1].rank))
     return found
@@ -31,18 +40,11 @@ def _commands() -> dict[str, Entry]:
     return {name: entry for entries in tasks().values() for name, entry in entries.items()}
 
 
-def _added_to(group: str) -> list[Subcommand]:
-    return [one for part in parts() for one in part.subcommands if one.group == group]
-
-
 def examples_of(path: str) -> list[str]:
     """Return the example lines of a command, such as ``rdt apply``."""
     name = path.split(maxsplit=1)[0]
-    lines = [
-        *_commands()[name].examples,
-        *(line for one in _added_to(name) for line in one.examples),
-        *(line for part in parts() for line in part.examples.get(name, ())),
-    ]
+    lines = [line for one, entry in _entries().items() if one.split()[0] == name for line in entry.examples]
+    lines += [line for part in parts() for line in part.examples.get(name, ())]
     return [line if _SHELL in line else f"resctrl-hook {line}" for line in lines if f" {path} " in f" {line} "]
 
 
@@ -77,8 +79,9 @@ class _LazyGroup(OneLineGroup):
         command = load(entry.command)
         assert isinstance(command, click.Command)
         if isinstance(command, click.Group):
-            for one in _added_to(cmd_name):
-                command.add_command(load(one.command), one.name)
+            for name, added in _entries().items():
+                if name.startswith(f"{cmd_name} "):
+                    command.add_command(load(added.command), name.split()[1])
         _give_examples(command, cmd_name)
         return command
 

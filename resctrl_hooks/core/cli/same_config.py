@@ -21,7 +21,7 @@ def with_config(text: str, context: click.Context | None = None) -> str:
     if not isinstance(config, str) or config == DEFAULT_CONFIG:
         return text
 
-    entries = [pair for part in parts() for of_task in part.commands.values() for pair in of_task.items()]
+    entries = [pair for part in parts() for pair in part.commands.items()]
     without = {name for name, entry in entries if not entry.has_config}
 
     def extended(found: re.Match[str]) -> str:

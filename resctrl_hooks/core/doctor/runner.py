@@ -4,16 +4,22 @@ from collections.abc import Iterator, Mapping
 
 from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.core.node.fault_report import lacks_root
-from resctrl_hooks.core.parts import load, parts
+from resctrl_hooks.core.parts import Part, load, parts
 
 from .finding import Check, Finding, problem
 from .host import Host
 
 
+def checks_of(part: Part) -> dict[str, Check]:
+    """Return the checks of a house by name."""
+    tables = [load(f"resctrl_hooks.{part.name}.doctor.{module}:CHECKS") for module in part.checks]
+    return {name: check for table in tables for name, check in table.items()}
+
+
 def checks() -> dict[str, Check]:
     """Return the checks of all houses by name, in the order of the screen."""
     found: list[tuple[str, Check]] = []
-    for name, check in (item for part in parts() for mapping in part.checks for item in load(mapping).items()):
+    for name, check in (item for part in parts() for item in checks_of(part).items()):
         names = [other for other, _ in found]
         found.insert(names.index(check.after) + 1 if check.after in names else len(found), (name, check))
     return dict(found)

@@ -3,14 +3,14 @@
 import pytest
 
 from resctrl_hooks.core.doctor import runner
-from resctrl_hooks.core.doctor.runner import checks
-from resctrl_hooks.core.parts import load, parts
+from resctrl_hooks.core.doctor.runner import checks, checks_of
+from resctrl_hooks.core.parts import parts
 
 EACH = [pytest.param(part.name, id=part.name) for part in parts() if part.checks and part.name != "core"]
 
 
 def names_of(house: str) -> set[str]:
-    return {name for part in parts() if part.name == house for mapping in part.checks for name in load(mapping)}
+    return {name for part in parts() if part.name == house for name in checks_of(part)}
 
 
 @pytest.mark.parametrize("house", EACH)
@@ -31,4 +31,4 @@ def test_check_follows_the_one_that_it_names() -> None:
 
 
 def test_every_check_has_its_own_name() -> None:
-    assert sum(len(load(mapping)) for part in parts() for mapping in part.checks) == len(checks())
+    assert sum(len(checks_of(part)) for part in parts()) == len(checks())
