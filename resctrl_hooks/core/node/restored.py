@@ -1,4 +1,9 @@
-"""The outcome of restoring the values of the node that a program had changed."""
+"""The outcome of restoring the values of the node that a program had changed, such as the bandwidth guard.
+
+A part names the function that restores them among its `values`. Each pass of reconcile calls it (`cleanup`), so that a
+killed program leaves nothing, and so does an uninstallation (`release`). Features do the same in `repair` and
+`withdraw`; their `Row.leaves` says whether they have changed values (`repaired`).
+"""
 
 
 class Restored:

@@ -53,7 +53,7 @@ def enforce(
         if budget is not None and budget.is_spent and number:
             leave(context, containers[number:], len(containers))
             return waiting
-        try:
+        with report.catching(context, container.id):
             change = planned_change(
                 container,
                 missing_steps(context, container, features),
@@ -67,8 +67,6 @@ def enforce(
             if not change.is_empty and not take_in(context, change, report):
                 waiting.append(container)
             _report_unmet(container, report)
-        except Exception as error:  # noqa: BLE001  # as `Report.catching`, and free where nothing fails
-            report.fail(context, container.id, error)
         if budget is not None:
             budget.note_progress()
     if budget is not None:
@@ -166,7 +164,7 @@ def _stray(context: "Context", container: "Running", groups: "Groups | None", re
     try:
         _log_bound(context, container)
         return stray_threads(context, container, groups)
-    except Exception as error:  # noqa: BLE001  # as above
+    except Exception as error:  # noqa: BLE001  # as `Report.catching`
         report.fail(context, container.key, error)
         return 0
 

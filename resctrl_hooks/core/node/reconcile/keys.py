@@ -38,7 +38,7 @@ def correct_keys(
     mount = mounted(context.monitor.resctrl)
     is_mounted: "bool | None" = None if mount else False
     for key in sorted(keys):
-        try:
+        with report.catching(context, key):
             record = context.ledger.read_pod(key)
             if record is None:
                 continue
@@ -58,8 +58,6 @@ def correct_keys(
             gone = {one for one in unneeded if not groups.has(one, key)}
             if gone and record.get("cgroup") and groups.is_mounted():
                 _forget(context, key, gone, report)
-        except Exception as error:  # noqa: BLE001  # as `Report.catching`, and free where nothing fails
-            report.fail(context, key, error)
 
 
 def _correct(context: "Context", key: str, fields: "dict[str, str]", report: "Report") -> None:

@@ -156,12 +156,10 @@ def remove_foreign_tasks(context: "Context", containers: "list[Running]", groups
         for rdt_class in {one.recorded_class for one in members}:
             if rdt_class is None:
                 continue
-            try:
+            with report.catching(context, key):
                 others = groups.tasks(rdt_class, key) - known
                 if any(_is_foreign(tid, cgroup, context) for tid in others):
                     _move_out(context, key, rdt_class, cgroup, report)
-            except Exception as error:  # noqa: BLE001  # as `Report.catching`, and free where nothing fails
-                report.fail(context, key, error)
 
 
 def _move_out(context: "Context", key: str, rdt_class: str, cgroup: str, report: "Report") -> None:

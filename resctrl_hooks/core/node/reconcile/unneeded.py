@@ -38,10 +38,8 @@ def release_unneeded(
     for rdt_class in groups.classes():
         for key in groups.keys(rdt_class, needed):
             if rdt_class not in needed[key]:
-                try:
+                with report.catching(context, key):
                     _release(context, key, rdt_class, report)
-                except Exception as error:  # noqa: BLE001  # as `Report.catching`, and free where nothing fails
-                    report.fail(context, key, error)
 
 
 def _release(context: "Context", key: str, rdt_class: str, report: "Report") -> None:
