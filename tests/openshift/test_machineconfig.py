@@ -155,7 +155,7 @@ def test_output_fits_into_kubectl_apply_annotation(text: str) -> None:
         ("", ""),
         ("classes: [{name: lazy, allowswap: true}]", ""),
         ('classes: [{name: cold, memtierdconfig: "policy: {name: age}"}]', "core/node/features/memtierd/"),
-        ("placement: {enabled: true}", "placement/node/"),
+        pytest.param("placement: {enabled: true}", "placement/node/", marks=pytest.mark.houses("placement")),
     ],
 )
 def test_modules_of_a_feature_come_only_with_its_settings(tmp_path: Path, text: str, room: str) -> None:

@@ -18,11 +18,13 @@ NODE = "resctrl_hooks/core/node"
          {"tests/observe/metrics/"}),
         ("resctrl_hooks/placement/node/pools.py", {"tests/kernel/test_placement.py"}, {"tests/kernel/test_podman.py"}),
         (f"{NODE}/ledger.py", {"tests/core/node/test_ledger.py"}, {"tests/core/node/host/test_cpulist.py"}),
-        ("tests/hosts/machines.py", {"tests/placement/node/test_policy"}, {"tests/core/node/test_ledger.py"}),
+        pytest.param("tests/hosts/machines.py", {"tests/placement/node/test_policy"},
+                     {"tests/core/node/test_ledger.py"}, marks=pytest.mark.houses("placement")),
         ("tests/conformance/filesystem.py", {"tests/conformance/test_groups.py"}, {"tests/core/node/test_ledger.py"}),
         ("tests/vm/cache.py", {"tests/vm/test_cache.py", "tests/vm/test_suite.py"}, {"tests/core/node/test_ledger.py"}),
         ("docs/security.md", {"tests/project/test_docs.py"}, {"tests/core/node/test_ledger.py"}),
-        ("tests/lab/demo/test_demo.py", {"tests/lab/demo/test_demo.py"}, {"tests/project/test_docs.py"}),
+        pytest.param("tests/lab/demo/test_demo.py", {"tests/lab/demo/test_demo.py"}, {"tests/project/test_docs.py"},
+                     marks=pytest.mark.houses("lab")),
     ],
 )  # fmt: skip
 def test_change_selects_its_tests(name: str, among: set[str], not_among: set[str]) -> None:

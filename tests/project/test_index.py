@@ -17,7 +17,7 @@ from resctrl_hooks.core.cli import main
 from resctrl_hooks.lab.simulation.mount import mounted
 from resctrl_hooks.observe.cluster.command import group as kubectl
 
-HOUSES = ("observe", "lab")
+HOUSES = ("observe", "placement", "openshift", "lab")
 ROOT = Path(__file__).parents[2]
 ROW = re.compile(r"^\| ([^|]+) \| (?:`([^`|]+)`)? ?\| \[[^]]+\]\(([^)#]+)[^)]*\) \|$", re.MULTILINE)
 

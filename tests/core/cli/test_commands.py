@@ -92,6 +92,7 @@ def test_reconcile_applies_an_edited_configuration(
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.houses("placement")
 def test_reconcile_names_the_command_that_installs_missing_code(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -152,7 +152,8 @@ def test_cells_of_csv_are_plain(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.splitlines() == ["bool,list,none,number", "true,a 1,,1.5"]
 
 
-def test_console_keeps_its_own_colours_and_lines() -> None:
+def test_console_keeps_its_own_colours_and_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
     out = SafeConsole(force_terminal=True, color_system="standard", highlight=False, file=io.StringIO())
     out.print(Text("a\x1b[2J", "red"), "b", sep="\n")
     assert isinstance(out.file, io.StringIO)

@@ -114,6 +114,7 @@ def test_installed_code_of_another_build_is_named_with_what_differs(
         assert ours.folder in found.text
 
 
+@pytest.mark.houses("placement")
 def test_house_that_settings_need_and_the_installation_lacks_is_named(patient: Patient) -> None:
     record = patient.code / "manifest.json"
     assert json.loads(record.read_text())["houses"] == []

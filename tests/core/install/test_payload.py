@@ -114,6 +114,7 @@ def test_house_that_settings_need_is_installed(settings: dict[str, Any], house: 
     assert needed(Settings(settings), ["nri"]) == ["nri", house]
 
 
+@pytest.mark.houses("placement")
 def test_house_with_changes_on_the_node_stays_installed(tmp_path: Path) -> None:
     settings = Settings({"stateDir": "/state"})
     (tmp_path / "state").mkdir()
@@ -123,6 +124,7 @@ def test_house_with_changes_on_the_node_stays_installed(tmp_path: Path) -> None:
     assert needed(settings, root=str(tmp_path)) == []
 
 
+@pytest.mark.houses("placement")
 def test_house_with_steps_in_a_record_stays_installed(tmp_path: Path) -> None:
     settings = Settings({"stateDir": "/state"})
     ledger = Ledger(str(tmp_path / "state"))
@@ -132,6 +134,7 @@ def test_house_with_steps_in_a_record_stays_installed(tmp_path: Path) -> None:
     assert needed(settings, root=str(tmp_path)) == ["placement"]
 
 
+@pytest.mark.houses("placement")
 def test_house_that_an_installation_lacks_is_named() -> None:
     settings = Settings({"placement": {"enabled": True}})
     assert missing(Manifest(houses=["observe"]), settings) == ["placement"]
@@ -139,6 +142,7 @@ def test_house_that_an_installation_lacks_is_named() -> None:
     assert missing(Manifest(), settings) == [], "an earlier version installed all"
 
 
+@pytest.mark.houses("observe", "placement")
 def test_missing_code_is_named_by_what_needs_it() -> None:
     settings = Settings({"placement": {"enabled": True}, "history": {"enabled": True}})
     assert missing(Manifest(houses=[]), settings) == ["resctrl-hooks-guard.service", "placement"]
@@ -147,7 +151,7 @@ def test_missing_code_is_named_by_what_needs_it() -> None:
 @pytest.mark.parametrize(
     "text, houses",
     [
-        ("placement: {enabled: true}", ["placement"]),
+        pytest.param("placement: {enabled: true}", ["placement"], marks=pytest.mark.houses("placement")),
         ("history: {enabled: true}", []),  # it has a service, which only an installation with active settings installs
         ("placement: {enabled: 3}", []),
         ("placement: [", []),

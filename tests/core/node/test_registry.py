@@ -36,6 +36,7 @@ def test_features_follow_settings() -> None:
     assert features_in_use(Settings({"monitoring": {"enabled": False}})) == []
 
 
+PLACEMENT = pytest.mark.houses("placement")
 OTHERS = {"enabled": True, "allow": {"other": ["*"]}}
 ALL = {
     "classes": [{"name": "batch", "memtierdconfig": "policy: {}"}],
@@ -57,8 +58,8 @@ ALL = {
         ({"scheduling-class.resource-policy.nri.io": "batch"}, {}, ["scheduling"]),
         ({}, {"rdt": {**OTHERS, "defaults": {"qos": {"BestEffort": "bronze"}}}}, ["rdt"]),
         ({}, {"scheduling": {**OTHERS, "defaults": {"namespaces": {"shop": "batch"}}}}, ["scheduling"]),
-        ({}, {"placement": OTHERS}, ["placement"]),
-        ({}, {"placement": {**OTHERS, "namespaces": ["s*"]}}, ["placement"]),
+        pytest.param({}, {"placement": OTHERS}, ["placement"], marks=PLACEMENT),
+        pytest.param({}, {"placement": {**OTHERS, "namespaces": ["s*"]}}, ["placement"], marks=PLACEMENT),
     ],
 )
 def test_only_applicable_features_are_imported(
@@ -89,8 +90,10 @@ def test_every_feature_has_a_policy() -> None:
     [
         ("monitoring", {"namespaces": ["shop-*"]}, ["shop-1"]),
         ("monitoring", {}, ["shop-1", "other", "shop"]),
-        ("placement", {"placement": {"namespaces": ["shop-*", "other"]}}, ["shop-1", "other"]),
-        ("placement", {}, ["shop-1", "other", "shop"]),
+        pytest.param(
+            "placement", {"placement": {"namespaces": ["shop-*", "other"]}}, ["shop-1", "other"], marks=PLACEMENT
+        ),
+        pytest.param("placement", {}, ["shop-1", "other", "shop"], marks=PLACEMENT),
         ("memory", {"placement": {"namespaces": ["other"]}}, ["shop-1", "other", "shop"]),
     ],
 )

@@ -66,14 +66,12 @@ def test_invalid_section_is_refused(tmp_path: Path, name: str, value: Any) -> No
 def test_empty_value_is_replaced_by_default(tmp_path: Path) -> None:
     given: dict[str, Any] = {
         "monitoring": {"release": "", "events": [], "classCounters": None},
-        "placement": {"policy": "", "kubeletPath": "", "pinMemory": False},
         "memtierd": {"runDir": "", "binary": [], "startSeconds": 0, "allow": {}},
         "memory": {"allow": []},
     }
     settings, problem = load(write(tmp_path, **given))
     assert problem == ""
     assert settings.monitoring == FEATURES["monitoring"].defaults
-    assert settings.sections["placement"] == {**FEATURES["placement"].defaults, "pinMemory": False}
     assert settings.memtierd == {**FEATURES["memtierd"].defaults, "startSeconds": 0, "allow": {}}
     assert not settings.memory["allow"], "no namespace is allowed more than configured"
 

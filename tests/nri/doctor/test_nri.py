@@ -68,10 +68,10 @@ def test_unreachable_runtime_is_reported(host: Host) -> None:
     assert "problem: no runtime listens on /var/run/nri/nri.sock" in lines(told(host))
 
 
+PLACEMENT = pytest.mark.houses("placement")
 BOTH = "and this configuration both set"
 
 
-@pytest.mark.houses("placement")
 @pytest.mark.parametrize(
     "program, config, said",
     [
@@ -82,7 +82,10 @@ BOTH = "and this configuration both set"
             f"warning: the NRI plugin 90-nri-memtierd {BOTH} memory.high and memory.swap.max",
         ),
         ("nri-memory-qos", {"unifiedAnnotations": ["memory.high"]}, f"{BOTH} memory.high and memory.swap.max"),
-        ("nri-resource-policy-balloons", {"placement": {"enabled": True}}, f"{BOTH} CPUs and memory nodes"),
+        pytest.param(
+            *("nri-resource-policy-balloons", {"placement": {"enabled": True}}, f"{BOTH} CPUs and memory nodes"),
+            marks=PLACEMENT,
+        ),
         ("nri-resource-policy-balloons", {}, "ok: other NRI plugins set nothing"),
         ("nri-resctrl-mon", {}, f"{BOTH} monitoring groups named by the pod's UID"),
         ("nri-resctrl-mon", {"groupPrefix": "rh-"}, "ok: other NRI plugins set nothing"),
@@ -96,14 +99,15 @@ def test_overlap_with_other_plugin_is_named(host: Host, program: str, config: di
     assert said in lines(told(host))
 
 
-def test_values_of_other_programs_that_stay_are_named(host: Host) -> None:
+@pytest.mark.parametrize("others", [{}, pytest.param({"placement": ["cpuset is cpus 1"]}, marks=PLACEMENT)])
+def test_values_of_other_programs_that_stay_are_named(host: Host, others: dict[str, list[str]]) -> None:
     ledger = host.context.ledger
     ledger.prepare()
     kept = {"memory": ["memory.high is 100 instead of 67108864"]}
     for number in range(4):
         member: Any = {"namespace": "shop", "pod": f"web-{number}", "container": "c0", "kept": kept}
         ledger.write_member(UID, f"{number:064x}", member)
-    ledger.write_member(UID, f"{9:064x}", {"pod": "other", "kept": {"placement": ["cpuset is cpus 1"]}})
+    ledger.write_member(UID, f"{9:064x}", {"pod": "other", "kept": others})
     (found,) = [one for one in told(host) if one.level == "warning"]
     assert "another program set stay in 4 containers: shop/web-0/c0 (memory: memory.high is 100" in found.text
     assert found.text.endswith(" and 1 more")

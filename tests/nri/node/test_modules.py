@@ -47,6 +47,7 @@ def test_modules_are_imported_if_settings_need_them(host: Host, config: dict[str
     assert found & FOR_FEW == needed
 
 
+@pytest.mark.houses("placement")
 def test_plugin_names_no_feature_of_another_house() -> None:
     features = {name for part in PARTS for name in part.get("features", {})}
     sources = [path.read_text() for path in Path(nri.__file__).parent.glob("*.py")]

@@ -143,6 +143,7 @@ def test_end_needs_work_only_if_something_is_recorded(host: Host, event: str) ->
     assert plugin.serves(event, b"\xff") is True, "the error is reported where it is served"
 
 
+@pytest.mark.houses("placement")
 def test_end_is_always_served_where_placement_is_in_specifications(host: Host) -> None:
     plugin = plugin_of(host, placement={"enabled": True}, nri={"adjust": ["placement"]})
     assert plugin.serves("StopContainer", message()) is True

@@ -78,6 +78,10 @@ def test_foreign_group_whose_name_is_no_text_is_the_same_in_list_and_metrics(hos
     names = {group["name"] for group in document["foreignGroups"] if not group["rdtClass"]}
     assert names == {*TEXTS.values()}
     assert "\\udc" not in json.dumps(document)
+
+
+@pytest.mark.houses("placement")
+def test_foreign_group_whose_name_is_no_text_is_text_in_topology(host: MonitoredHost) -> None:
     assert "\\udc" not in json.dumps(host.json("topology"))
 
 

@@ -9,6 +9,7 @@ from conftest import BOTH_POLICIES, ID, UID, Host, always, crio_annotations, sta
 from hosts.killed_hook import Killed
 from hosts.machines import machine, write_sysfs
 
+from resctrl_hooks.core.node.feature_table import FEATURES
 from resctrl_hooks.core.node.host.programs import ProgramError
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ AFTER = {
 }
 PLACED = {"AllowedCPUs=0-3"}
 BY_FEATURE = {
-    "placement": PLACED,
+    **({"placement": PLACED} if "placement" in FEATURES else {}),
     "blockio": {"IOAccounting=yes", "IOWeight=300"},
     "scheduling": {"CPUWeight=20", f"MemoryMax={128 << 20}"},
     "memory": {"MemorySwapMax=0", f"MemoryHigh={64 << 20}"},
@@ -115,7 +116,7 @@ def test_features_of_one_container_share_one_program_run(host: Host, systemd: Sy
     assert (outcome.code, outcome.stderr) == (0, "")
     assert systemd.calls == [ALL]
     assert values(host) == AFTER
-    assert (folder(host) / "cpuset.cpus").read_text() == "0-3"
+    assert (folder(host) / "cpuset.cpus").read_text() == ("0-3" if "placement" in FEATURES else "")
 
 
 @pytest.mark.parametrize("feature", BY_FEATURE)
@@ -150,6 +151,7 @@ def test_limit_without_room_is_never_sent(host: Host, systemd: Systemd, policy: 
     assert values(host) == {**AFTER, "memory.high": "max", "memory.swap.max": "max"}
 
 
+@pytest.mark.houses("placement")
 def test_failed_first_step_leaves_systemd_call_to_the_next(host: Host, systemd: Systemd) -> None:
     kubelet = host.root / "kubelet"
     kubelet.mkdir()

@@ -17,6 +17,7 @@ NRI = "resource-policy.nri.io"
 COLD, PRIORITY = f"cold-start.{NRI}", f"prefer-cpu-priority.{NRI}"
 
 
+@pytest.mark.houses("placement")
 def test_annotations_that_features_read_are_known() -> None:
     """Every annotation of these plugins in a feature's code is in the table, and none else."""
     project = Path(resctrl_hooks.__path__[0])

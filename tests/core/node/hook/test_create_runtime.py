@@ -29,9 +29,9 @@ def test_error_that_ends_the_call_refuses_only_before_the_last_refusing_step(
     error: Exception,
     reason: str,
 ) -> None:
-    host.configure(memory={"failurePolicy": "fail"}, placement={"failurePolicy": "ignore"})
+    host.configure(memory={"failurePolicy": "fail"}, blockio={"failurePolicy": "ignore"})
     host.context().ledger.prepare()
-    names = ["monitoring", "memory", "placement", "memory", "monitoring", "placement"]
+    names = ["monitoring", "memory", "blockio", "memory", "monitoring", "blockio"]
     steps = [(feature_named(name), Step(name, "join", {}, "")) for name in names]
 
     def apply_steps(steps: list[Any], *_: object) -> None:

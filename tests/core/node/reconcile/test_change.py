@@ -60,6 +60,7 @@ def test_only_a_container_with_steps_is_recorded(recorded: bool, steps: Any, lat
     assert planned(recorded=recorded, steps=steps).late is late
 
 
+@pytest.mark.houses("placement")
 def test_new_record_with_a_step_of_the_node_counts_as_placed() -> None:
     assert planned(recorded=False, steps=(GROUP, PLACEMENT)).placed == ["c" * 64]
     assert planned(steps=(GROUP, PLACEMENT)).placed == []

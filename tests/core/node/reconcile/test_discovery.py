@@ -181,9 +181,12 @@ def features(monkeypatch: pytest.MonkeyPatch) -> list[Planned]:
     return found
 
 
-def test_steps_that_cannot_be_planned_are_unmet_and_others_apply(cluster: Cluster, features: list[Planned]) -> None:
+@pytest.mark.parametrize("first", [[], pytest.param(["placement"], marks=pytest.mark.houses("placement"))])
+def test_steps_that_cannot_be_planned_are_unmet_and_others_apply(
+    cluster: Cluster, features: list[Planned], first: list[str]
+) -> None:
     features += [
-        Planned("placement", ValueError("it adopts what it lacks itself")),
+        *(Planned(name, ValueError("it adopts what it lacks itself")) for name in first),
         Planned("memory", HookError("no such class")),
         Planned("monitoring"),
         Planned("blockio"),
