@@ -18,6 +18,7 @@ from openshift.test_archive import unpacked_archive
 from resctrl_hooks.core.cli import main
 from resctrl_hooks.core.install.paths import ADMIN_HOOKS, CODE, HOOK_NAME
 from resctrl_hooks.core.install.payload import payload
+from resctrl_hooks.core.install.unit_files import RESIDENT
 from resctrl_hooks.core.node.archive import ARCHIVE
 from resctrl_hooks.openshift import delivery
 from resctrl_hooks.openshift.archive import for_machines
@@ -186,7 +187,7 @@ def test_policy_covers_delivered_files(value: dict[str, Any]) -> None:
         for file in policy["files"]
         if not any(f"{path}/".startswith(f"{file['path']}/") for path in delivered)
     ] == []
-    every = {*units, "resctrl-hooks-guard.service", "resctrl-hooks-nri.service"}  # by settings and --nri
+    every = {*units, *RESIDENT}  # by settings and --nri
     assert {unit["name"] for unit in policy["units"]} == every
     for item in [*policy["files"], *policy["units"]]:
         for action in item["actions"]:

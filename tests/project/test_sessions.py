@@ -31,7 +31,7 @@ def with_houses(noxfile: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Callabl
 
 
 def test_name_of_a_house_stands_for_its_tests(with_houses: Callable[[list[str]], list[str]]) -> None:
-    assert with_houses(["observe", "-k", "ledger"]) == ["tests/observe", "-k", "ledger"]
+    assert with_houses(["core", "-k", "ledger"]) == ["tests/core", "-k", "ledger"]
     assert with_houses(["tests/kernel", "hosts"]) == ["tests/kernel", "hosts"]
 
 

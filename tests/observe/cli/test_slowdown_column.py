@@ -5,14 +5,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from core.cli.test_list_text import check_order, container, gathered, inventory, pod, printed
 from hosts.counter_tree import say
 from hosts.guard_and_packages import write_slowdown_state
 from hosts.monitored import KEYS, MonitoredHost, plain_host
 
+from resctrl_hooks.core.inventory.models import Inventory
 from resctrl_hooks.core.node.names import SLOWDOWN_STATUS
 from resctrl_hooks.observe.cli.top_screen import SORT_KEYS
 from resctrl_hooks.observe.inventory.rates import POD, Line
 from resctrl_hooks.observe.inventory.usage import grouped, ordered
+
+__all__ = ("gathered",)
 
 
 @pytest.fixture
@@ -40,6 +44,21 @@ def test_list_wide_has_the_ratio_and_a_dash_for_an_unknown_one(host: MonitoredHo
     assert "SLOW" not in host.run("list").output
     found: Any = host.json("list", "--sort", "slow")
     assert [(one["name"], one["slowdown"]) for one in found["items"]] == [("shop/cart", 1.6), ("shop/quiet", None)]
+
+
+def test_wide_table_has_the_column_behind_the_age(capsys: pytest.CaptureFixture[str]) -> None:
+    one = pod("web", slowdown=1.5, containers=[container()])
+    lines = printed(capsys, inventory(one, pod("db")), every=True, form="wide", namespace="shop")
+    assert lines[:4] == [
+        "POD  RUNNING  STATE  CLASS  TASKS  AGE  SLOW  OUTSIDE  ID",
+        "web  1/1  assigned  /  0  -  1.5\N{MULTIPLICATION SIGN}  -  key-web",
+        "  cccccccccccc  running  /  0  -  0  cccccccccccc",
+        "db  0/0  assigned  -  0  -  -  -  key-db",
+    ]
+
+
+def test_pods_are_in_the_order_of_the_column(gathered: Inventory) -> None:
+    check_order(gathered, "slow", "dbac")
 
 
 def test_top_has_the_column_only_where_pods_are_judged(host: MonitoredHost) -> None:
