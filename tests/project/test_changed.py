@@ -15,7 +15,7 @@ NODE = "resctrl_hooks/core/node"
     [
         (f"{NODE}/host/cpulist.py", {"tests/core/node/host/test_cpulist.py"}, {"tests/nri/node/test_wire.py"}),
         (f"{NODE}/hook/call.py", {"tests/core/node/hook/", "tests/kernel/test_lifetimes.py"},
-         {"tests/observe/metrics/"}),
+         {"tests/observe/view/"}),
         ("resctrl_hooks/placement/node/pools.py", {"tests/kernel/test_placement.py"}, {"tests/kernel/test_podman.py"}),
         (f"{NODE}/ledger.py", {"tests/core/node/test_ledger.py"}, {"tests/core/node/host/test_cpulist.py"}),
         pytest.param("tests/hosts/machines.py", {"tests/placement/node/test_policy"},

@@ -52,7 +52,7 @@ def test_wide_table_has_the_column_behind_the_age(capsys: pytest.CaptureFixture[
     assert lines[:4] == [
         "POD  RUNNING  STATE  CLASS  TASKS  AGE  SLOW  OUTSIDE  ID",
         "web  1/1  assigned  /  0  -  1.5\N{MULTIPLICATION SIGN}  -  key-web",
-        "  cccccccccccc  running  /  0  -  0  cccccccccccc",
+        "  cccccccccccc  running  /  0  -  -  cccccccccccc",
         "db  0/0  assigned  -  0  -  -  -  key-db",
     ]
 
