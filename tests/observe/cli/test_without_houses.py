@@ -65,7 +65,12 @@ def test_fields_of_pods_are_those_of_the_parts(host: MonitoredHost) -> None:
 
 def test_options_and_words_of_help_are_those_of_the_parts(host: MonitoredHost) -> None:
     for command, words in {
-        "list": ("--at TIME", "|slow]", "With --at", *(part.wide for part in parts() if part.wide)),
+        "list": (
+            "--at TIME",
+            "|slow]",
+            "With --at",
+            *(part.clauses["wide"] for part in parts() if "wide" in part.clauses),
+        ),
         "show": ("--at TIME", "--rates", "--interval", "With --at"),
     }.items():
         whole, core = (
