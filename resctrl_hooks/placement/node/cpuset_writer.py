@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .usage import Usage
 
 CPUS, MEMS = "cpuset.cpus", "cpuset.mems"
-UNTOLD = "placement.untold"
+UNSENT = "placement.untold"
 """The flag that some updates of AllowedCPUs= are pending."""
 _EFFECTIVE = "cpuset.cpus.effective"
 _SHARE_OF_DEADLINE = 0.3  # maximum part of the hook's deadline for sending other containers' cpusets to systemd
@@ -74,10 +74,10 @@ def settle_in(entry: "Entry", leaf: "Leaf", usage: "Usage", context: "Context") 
     wanted = effective(entry.decision, usage)
     mems = entry.decision.mems
     if leaf.own_scope:
-        from ...core.node.cgroup_settings.told import tell_own  # only where systemd manages the container
+        from ...core.node.cgroup_settings.systemd_properties import send_own  # only where systemd manages the container
 
         nodes = {"AllowedMemoryNodes": format_list(mems)} if mems else {}
-        tell_own(leaf, {"AllowedCPUs": format_list(wanted), **nodes}, context, container=entry.id)
+        send_own(leaf, {"AllowedCPUs": format_list(wanted), **nodes}, context, container=entry.id)
     if not _write(entry, format_list(wanted), format_list(mems)):
         raise CgroupError(f"cgroup {entry.folder} no longer exists: the container has ended")
     entry.applied = wanted
@@ -92,32 +92,32 @@ def settle_in(entry: "Entry", leaf: "Leaf", usage: "Usage", context: "Context") 
         context.log(WARNING, f"a parent cgroup of container {entry.id[:12]} does not allow CPUs {lost}")
 
 
-def _tell(entry: "Entry", cpus: int, context: "Context") -> None:
+def _send(entry: "Entry", cpus: int, context: "Context") -> None:
     """Send a scope's CPUs to systemd, so that a daemon-reload keeps them."""
     if entry.unit:
-        from ...core.node.cgroup_settings.told import tell  # only where systemd manages the container
+        from ...core.node.cgroup_settings.systemd_properties import send  # only where systemd manages the container
 
-        tell(entry.unit, {"AllowedCPUs": format_list(cpus)}, context, container=entry.id)
+        send(entry.unit, {"AllowedCPUs": format_list(cpus)}, context, container=entry.id)
 
 
-def tell_others(entries: "list[Entry]", context: "Context") -> None:
+def send_others(entries: "list[Entry]", context: "Context") -> None:
     """Send the written cpusets to systemd, as many as time allows; reconcile sends the rest."""
     end = time.monotonic() + context.settings.deadline * _SHARE_OF_DEADLINE
     for entry in entries:
         if entry.unit and time.monotonic() > end:
-            set_flag(context.ledger, UNTOLD, on=True)
+            set_flag(context.ledger, UNSENT, on=True)
             context.ledger.wake()
             return
-        _tell(entry, entry.applied, context)
+        _send(entry, entry.applied, context)
 
 
-def to_tell(book: "Book", changed: "list[Entry]", context: "Context") -> "list[Entry]":
-    """Return the containers for `tell_all`: the written ones, or all if a hook ran out of time."""
-    late = set_flag(context.ledger, UNTOLD, on=False)
+def to_send(book: "Book", changed: "list[Entry]", context: "Context") -> "list[Entry]":
+    """Return the containers for `send_all`: the written ones, or all if a hook ran out of time."""
+    late = set_flag(context.ledger, UNSENT, on=False)
     return [entry for entry in (book.entries.values() if late else changed) if entry.unit]
 
 
-def tell_all(entries: "list[Entry]", context: "Context") -> None:
+def send_all(entries: "list[Entry]", context: "Context") -> None:
     """Send the cpusets of all these to systemd; for reconcile, without the lock.
 
     This may take long, so hooks get the lock in between; each value is read from the cgroup just before.
@@ -134,13 +134,13 @@ def tell_all(entries: "list[Entry]", context: "Context") -> None:
                     entry = left.pop()
                     cpus = _have(entry)
                     if cpus:  # otherwise it has ended
-                        _tell(entry, cpus, context)
+                        _send(entry, cpus, context)
                     if time.monotonic() > end:
                         break
             if left:
                 time.sleep(_BREATH)
     except Exception:
-        set_flag(context.ledger, UNTOLD, on=True)
+        set_flag(context.ledger, UNSENT, on=True)
         raise
 
 

@@ -77,7 +77,7 @@ class Placement(Feature):
         return specified
 
     def runs_programs(self, step: "Step", context: "Context") -> bool:
-        """Return true: systemd is told the cpusets, of other pods' containers too, and the node's lock is awaited."""
+        """Return true: cpusets are sent to systemd, other containers' too, and the node's lock is awaited."""
         return True
 
     def holds(self, step: "Step", container: "Container", context: "Context") -> bool:

@@ -2,7 +2,7 @@
 
 from ...core.node.feature_table import FEATURES
 from ...core.node.host.files import is_there
-from .cpuset_writer import tell_others
+from .cpuset_writer import send_others
 from .policy import NAME
 
 TYPE_CHECKING = False
@@ -19,7 +19,7 @@ def finish(book: "Book", others: "list[Entry]", context: "Context") -> None:
         from .node_changes import follow_all  # few nodes have CPU classes, or CPUs without interrupts
 
         follow_all(book.usage(), context)
-    tell_others(others, context)
+    send_others(others, context)
 
 
 def changes_node(book: "Book", context: "Context") -> bool:

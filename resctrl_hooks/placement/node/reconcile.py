@@ -9,7 +9,7 @@ from ...core.node.log import DEBUG, INFO
 from ...core.node.resctrl.locked_key import record_is_dead
 from ...core.node.set_aside import bounded
 from .allocations import Book, lock
-from .cpuset_writer import follow, tell_all, to_tell
+from .cpuset_writer import follow, send_all, to_send
 from .entries import Entry, needs_of, record_of
 from .kubelet import check_kubelet
 from .node_changes import apply_all
@@ -118,10 +118,10 @@ def repair_all(context: "Context", known: "set[str]") -> int:
         finally:
             values = apply_all(book.usage(), context)
         repaired += values
-        untold = to_tell(book, done, context)
+        unsent = to_send(book, done, context)
         problems += [problem for problem in (short_of_cpus(book.usage()),) if problem]
     try:
-        tell_all(untold, context)
+        send_all(unsent, context)
     except HookError as error:
         problems.append(f"cannot update AllowedCPUs= of all units: {error}")
     if problems:

@@ -1,7 +1,7 @@
 """The cpusets that this project's NRI plugin put into containers' specifications: `feature.Specifications`.
 
 Placement leaves any other cpuset in a specification unchanged. Decisions and cgroups are written at a container's
-start, as without a plugin. The runtime is told, so that a daemon-reload and its own updates keep the values.
+start, as without a plugin. The runtime gets them too, so that a daemon-reload and its own updates keep the values.
 """
 
 from ...core.node.errors import LedgerError

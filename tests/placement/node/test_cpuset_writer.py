@@ -34,7 +34,7 @@ def with_units(node: PlacedHost, count: int, monkeypatch: pytest.MonkeyPatch) ->
         book.add(entry)
     book.save()
     book.written()
-    set_flag(real.ledger, placement_effect.UNTOLD, on=True)
+    set_flag(real.ledger, placement_effect.UNSENT, on=True)
     monkeypatch.setattr("resctrl_hooks.core.node.host.systemd.available", always(value=True))
     monkeypatch.setattr("resctrl_hooks.core.node.host.systemd.set_properties", lambda *given: told.append(given))
     return told
@@ -58,7 +58,7 @@ def test_hooks_get_lock_while_reconcile_calls_systemd(node: PlacedHost, monkeypa
     cpus = {unit: properties["AllowedCPUs"] for unit, properties, _ in told}
     assert [cpus[f"crio-{id_of(f's{number}')}.scope"] for number in (0, 3)] == ["0-3,16-19", "5"]
     assert {seconds for *_, seconds in told} == {real.settings.deadline / 2}
-    assert not real.ledger.flagged(placement_effect.UNTOLD)
+    assert not real.ledger.flagged(placement_effect.UNSENT)
 
 
 def test_hook_and_poststop_hold_no_key_while_they_call_systemd(
@@ -136,16 +136,16 @@ def test_all_units_are_updated_in_one_call_if_time_allows(node: PlacedHost, monk
 def test_units_of_others_are_updated_while_time_allows(node: PlacedHost, monkeypatch: pytest.MonkeyPatch) -> None:
     told = with_units(node, 3, monkeypatch)
     context = node.host.context()
-    assert set_flag(context.ledger, placement_effect.UNTOLD, on=False)
+    assert set_flag(context.ledger, placement_effect.UNSENT, on=False)
     most = context.settings.deadline * placement_effect._SHARE_OF_DEADLINE
     clock = iter([7.0, 7.0, 7.0 + most, 7.01 + most])
     monkeypatch.setattr(placement_effect, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     entries = sorted(Book(context).entries.values(), key=lambda entry: entry.id)
-    placement_effect.tell_others(entries, context)
+    placement_effect.send_others(entries, context)
     assert [(unit, properties) for unit, properties, _ in told] == [
         (f"crio-{entry.id}.scope", {"AllowedCPUs": "0-3,16-19"}) for entry in entries[:2]
     ]
-    assert (context.ledger.flagged(placement_effect.UNTOLD), (node.host.state / "wake").exists()) == (True, True)
+    assert (context.ledger.flagged(placement_effect.UNSENT), (node.host.state / "wake").exists()) == (True, True)
 
 
 SETS = {"gains": (0b0011, 0b1111), "loses": (0b1111, 0b0011), "moves": (0b0011, 0b1100), "comes": (0, 0b0001)}

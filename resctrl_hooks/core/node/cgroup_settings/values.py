@@ -42,7 +42,7 @@ class CgroupFeature(Feature):
         put(container, self.values(step), self.properties(step, container, context), context)
 
     def runs_programs(self, step: "Step", context: "Context") -> bool:
-        """Return whether systemd is told the values."""
+        """Return whether the values are sent to systemd."""
         from ..host.systemd import available  # only for containers with such values
 
         return available(context.settings.cgroup_path) and bool(self.values(step))
@@ -72,9 +72,9 @@ def put(container: "Container", values: "list[list[str]]", properties: "dict[str
     """
     leaf = living_cgroup(container, context)
     if properties and leaf.own_scope:
-        from .told import tell_own  # only where systemd manages the container
+        from .systemd_properties import send_own  # only where systemd manages the container
 
-        tell_own(leaf, properties, context, key=container.key, container=container.id)
+        send_own(leaf, properties, context, key=container.key, container=container.id)
     for name, value in values:
         for folder, file, line in _targets(leaf, name, value):
             _write(folder, file, line)

@@ -61,15 +61,15 @@ def recorded_workload(container: str, pid: int, record: "MemberRecord", settings
         BadKeyError: as `derive`.
     """
     proc, cgroup_root, path = settings.proc_path, settings.cgroup_path, record.get("bundle", "")
-    told = record.get("told")
+    from_nri = record.get("told")
     dialect = _DIALECTS.get(record.get("runtime", ""))
-    if told is None or dialect is None:
+    if from_nri is None or dialect is None:
         return workload_of(container, pid, path, proc, cgroup_root)
     path = path or bundle_of(container, settings)
     bundle = read_bundle(path) if path else Bundle({})
     annotations = {
         **bundle.annotations,
-        **told["annotations"],
+        **from_nri["annotations"],
         dialect.uid: record["key"],
         dialect.namespace: record.get("namespace", ""),
         dialect.pod: record.get("pod", ""),
@@ -78,5 +78,5 @@ def recorded_workload(container: str, pid: int, record: "MemberRecord", settings
     }
     state = State(container, "running", pid, path, annotations)
     workload = derive(state, bundle, cgroups_of(proc, pid), cgroup_root, dialect)
-    workload.labels = told["labels"]
+    workload.labels = from_nri["labels"]
     return workload

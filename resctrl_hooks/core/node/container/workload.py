@@ -70,7 +70,7 @@ _MAKERS = {"crio": CRIO, "cri-containerd": CONTAINERD, "libpod": _PODMAN, "libpo
 # In the path of every bundle of containerd's (containerd, core/runtime), which may name a cgroup by the id alone.
 _CONTAINERDS_BUNDLE = "/io.containerd.runtime.v"
 
-_MOST_TOLD, _LONGEST_TOLD, _ALL_TOLD = 256, 1024, 1 << 15
+_MOST_RECORDED, _LONGEST_RECORDED, _ALL_RECORDED = 256, 1024, 1 << 15
 """Of annotations, and of labels, in a record: their number, the characters of one, and of all.
 
 A character takes up to 12 bytes of a record, which has a size limit.
@@ -264,13 +264,13 @@ def _bounded(values: "dict[str, str]") -> "dict[str, str]":
     from .author_input import problem_of  # only NRI's containers have such values
 
     found: "dict[str, str]" = {}
-    left = _ALL_TOLD
+    left = _ALL_RECORDED
     for name, value in values.items():
         size = len(name) + len(value)
-        if size <= min(left, _LONGEST_TOLD) and name.isprintable() and not problem_of(value):
+        if size <= min(left, _LONGEST_RECORDED) and name.isprintable() and not problem_of(value):
             found[name] = value
             left -= size
-            if len(found) == _MOST_TOLD:
+            if len(found) == _MOST_RECORDED:
                 break
     return found
 

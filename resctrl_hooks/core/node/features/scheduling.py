@@ -84,7 +84,7 @@ class Scheduling(CgroupFeature):
         return {"unified": dict(step.parameters["values"])}
 
     def runs_programs(self, step: "Step", context: "Context") -> bool:
-        """Return whether ionice(1) is needed, or systemd is told values."""
+        """Return whether ionice(1) is needed, or values are sent to systemd."""
         needs: "SchedulingNeeds" = step.parameters
         return bool(needs["process"].get("ioClass")) or super().runs_programs(step, context)
 

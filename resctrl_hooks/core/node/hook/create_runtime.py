@@ -193,7 +193,7 @@ def apply_steps(
         DeadlineError: another process holds the key for too long, or no time is left between two steps.
     """
     if container.leaf is not None and container.leaf.own_scope:
-        from ..cgroup_settings.told import collect  # only where systemd manages the container
+        from ..cgroup_settings.systemd_properties import collect  # only where systemd manages the container
 
         collect(steps, container, container.leaf, context)
     outside = [number for number, (feature, step) in enumerate(steps) if feature.runs_programs(step, context)]

@@ -40,17 +40,17 @@ class Leaf:
     """A container's cgroup.
 
     ``unit`` is the system manager's unit that contains it, empty for none. ``own_scope`` is true if that is a scope for
-    this container only, and ``scope`` the scope's folder if crun made the cgroup below it. ``told`` are the unit's
-    properties that this call has sent to systemd, ``untold`` the pending ones.
+    this container only, and ``scope`` the scope's folder if crun made the cgroup below it. ``sent`` are the unit's
+    properties that this call has sent to systemd, ``pending`` the pending ones.
     """
 
-    __slots__ = ("folder", "own_scope", "path", "scope", "told", "unit", "untold")
+    __slots__ = ("folder", "own_scope", "path", "pending", "scope", "sent", "unit")
 
     def __init__(self, root: str, path: str) -> None:
         self.path = path
         self.folder = root + path
-        self.told: "dict[str, str]" = {}
-        self.untold: "dict[str, str]" = {}
+        self.sent: "dict[str, str]" = {}
+        self.pending: "dict[str, str]" = {}
         parts = path.strip("/").split("/")
         depth = 0
         while depth < len(parts) and parts[depth].endswith(_SLICE):

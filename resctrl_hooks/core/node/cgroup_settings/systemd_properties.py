@@ -16,28 +16,28 @@ if TYPE_CHECKING:
 
 
 def collect(steps: "list[tuple[Feature, Step]]", container: "Container", leaf: "Leaf", context: "Context") -> None:
-    """Collect the properties of pending steps; `tell_own` sends them in one call.
+    """Collect the properties of pending steps; `send_own` sends them in one call.
 
     Properties that cannot be sent now are left out: applying the step reports the error.
     """
     for feature, step in steps:
         try:
-            leaf.untold.update(feature.properties(step, container, context))
+            leaf.pending.update(feature.properties(step, container, context))
         except DeadlineError:
             raise
         except Exception:  # noqa: BLE001, S112  # no feature's trouble is another's
             continue
 
 
-def tell_own(leaf: "Leaf", properties: "dict[str, str]", context: "Context", **fields: "str | int") -> None:
+def send_own(leaf: "Leaf", properties: "dict[str, str]", context: "Context", **fields: "str | int") -> None:
     """Send properties of a container's own scope, together with those collected for its other steps."""
-    if properties.items() <= leaf.told.items():
+    if properties.items() <= leaf.sent.items():
         return
-    others, leaf.untold = leaf.untold, {}
-    leaf.told.update(tell(leaf.unit, properties, context, others, **fields))
+    others, leaf.pending = leaf.pending, {}
+    leaf.sent.update(send(leaf.unit, properties, context, others, **fields))
 
 
-def tell(
+def send(
     unit: str,
     properties: "dict[str, str]",
     context: "Context",
