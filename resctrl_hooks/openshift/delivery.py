@@ -7,7 +7,7 @@ from resctrl_hooks.core.config.applied import MACHINE_CONFIG
 from resctrl_hooks.core.install.hook_json import hook_json
 from resctrl_hooks.core.install.houses import needed
 from resctrl_hooks.core.install.paths import ADMIN_HOOKS, BOOT_CODE, CODE, HOOK_NAME, LAUNCH, PYTHON
-from resctrl_hooks.core.install.payload import payload
+from resctrl_hooks.core.install.payload import NFD, payload
 from resctrl_hooks.core.install.unit_files import resident, units
 from resctrl_hooks.core.install.units import COMPILE, MOUNT, RECONCILE, TIMER, WAKE
 from resctrl_hooks.core.node.archive import ARCHIVE
@@ -74,7 +74,7 @@ def delivery(
     """
     values = Settings(parse_json(settings))
     services = resident(values, chosen)
-    code = payload(needed(values, chosen), features=[name for name in FEATURES if is_in_use(name, values)])
+    code = payload(needed(values, (*chosen, NFD)), features=[name for name in FEATURES if is_in_use(name, values)])
     boot_code = f"{BOOT_CODE}/{code.folder}"
     modules = {name: code.modules[name] for name in _BESIDE} | {ARCHIVE: pack(code.modules)}
     files = [

@@ -86,7 +86,7 @@ def _record(plan: Plan, before: Manifest | None, tree: Tree) -> Manifest:
         folders=folders,
         first_settings=first,
         manifests=manifests_version(tree),
-        houses=plan.payload.houses,
+        houses=plan.payload.rooms,
     )
 
 

@@ -31,7 +31,7 @@ class Manifest:
     manifests: str = ""
     """The version of the Kubernetes manifests whose pod installed, or `UNKNOWN`; empty for another installation."""
     houses: list[str] | None = None
-    """The houses whose code is installed beside core's; None for all, as versions that do not record it install."""
+    """The names of the installed `payload.optional` rooms; None for all, as versions that do not record it install."""
     complete: bool = False
 
     def paths(self, kind: str) -> list[str]:

@@ -14,10 +14,12 @@ from typing import Final, NamedTuple
 from resctrl_hooks.core.node.feature_table import FEATURES
 from resctrl_hooks.core.node.main import long_running_commands
 from resctrl_hooks.core.node.part import Row
-from resctrl_hooks.core.node.parts import PARTS
-from resctrl_hooks.core.parts import Part, parts
+from resctrl_hooks.core.parts import parts
 
+NFD: Final = "nfd"
+"""The name of the rooms of the file for node-feature-discovery."""
 _NODE: Final = "node"
+_CORE: Final = f"core/{_NODE}/"
 _ENDING: Final = ".py"
 _PARTS: Final = "core/node/parts.py"
 _FRONT_DOOR: Final = "/node/part.py"
@@ -53,8 +55,8 @@ class Payload(NamedTuple):
     folder: str
     modules: dict[str, bytes]
     script: str = "core/node/launch.py"
-    houses: list[str] | None = None
-    """The houses with rooms of which it has code; None for all."""
+    rooms: list[str] | None = None
+    """The names of the `optional` rooms that it has; None for all."""
 
     def launch(self, boot_code: str = "") -> bytes:
         """Return the script in front.
@@ -65,30 +67,40 @@ class Payload(NamedTuple):
         return _LAUNCH.format(version=self.version, folder=self.folder, script=self.script, compiled=compiled).encode()
 
 
-def payload(houses: Collection[str] | None = None, *, features: Collection[str] = FEATURES) -> Payload:
+def optional() -> dict[str, tuple[str, ...]]:
+    """Return the rooms that a node has only if it needs them, by name.
+
+    They are those of houses, of core's features with a package of their own, and of `NFD`.
+    """
+    rooms = {name: room_of(row) for name, row in FEATURES.items()}
+    packages = {name: (room,) for name, room in rooms.items() if room.startswith(_CORE) and room.endswith("/")}
+    return {**packages, NFD: (f"{_CORE}nfd/",), **{part.name: part.rooms for part in parts() if part.rooms}}
+
+
+def payload(needed: Collection[str] | None = None, *, features: Collection[str] = FEATURES) -> Payload:
     """Return this package's node half, and its folder.
 
-    ``houses``: those of which it has code, beside core; None for all. ``features``: those that the settings enable; the
-    modules of others are left out.
+    ``needed``: the names of the `optional` rooms that it has; None for all. ``features``: those that the settings
+    enable; the modules of others are left out.
     """
     from resctrl_hooks import __version__  # noqa: PLC0415  # the library's front imports all of it
 
-    absent = [room for part in parts() if houses is not None and part.name not in houses for room in part.rooms]
-    unused = [_room_of(row) for name, row in FEATURES.items() if name not in features]
+    absent = [room for name, rooms in optional().items() if needed is not None and name not in needed for room in rooms]
+    unused = [room_of(row) for name, row in FEATURES.items() if name not in features]
     modules = _all_modules()
     modules[_PARTS] = _take_parts(modules)
     modules = _without((*absent, *unused), modules)
-    return Payload(__version__, folder_name(modules), modules, houses=None if houses is None else sorted(houses))
+    return Payload(__version__, folder_name(modules), modules, rooms=None if needed is None else sorted(needed))
 
 
-def features_of(part: Part) -> list[str]:
-    """Return the features whose modules are in a house's rooms."""
-    return [name for name, row in FEATURES.items() if _room_of(row).startswith(part.rooms)]
+def features_in(rooms: tuple[str, ...]) -> list[str]:
+    """Return the features whose modules are in these rooms."""
+    return [name for name, row in FEATURES.items() if room_of(row).startswith(rooms)]
 
 
 def _all_modules() -> dict[str, bytes]:
     project = resources.files("resctrl_hooks")
-    rooms = [f"core/{_NODE}/", *(room for part in parts() for room in part.rooms)]
+    rooms = [_CORE, *(room for part in parts() for room in part.rooms)]
     found = dict(each for room in rooms for each in _modules(project / room, room))
     found.update({f"{room.partition('/')[0]}/__init__.py": b"" for room in rooms})  # their texts are for readers
     return dict(sorted(found.items()))
@@ -115,39 +127,46 @@ def _take_parts(modules: dict[str, bytes]) -> bytes:
     )
 
 
-def _path_of(name: str) -> str:
+def path_of(name: str) -> str:
     """Return the path of a module that is named from the project's folder on, also as ``module:name``."""
     return name.partition(":")[0].replace(".", "/") + _ENDING
 
 
-def _room_of(row: Row) -> str:
+def room_of(row: Row) -> str:
     """Return the path of a feature's module, or of its package."""
-    room, _, module = _path_of(row.module).rpartition("/")
+    room, _, module = path_of(row.module).rpartition("/")
     return f"{room}/" if module == f"feature{_ENDING}" else f"{room}/{module}"
 
 
 def _without(rooms: tuple[str, ...], modules: dict[str, bytes]) -> dict[str, bytes]:
     """Return the modules without some rooms, and without all that only modules in these rooms import.
 
-    A module in such a room stays if another one imports it, or if reconcile calls it. All begins with the modules that
-    are called by their names or that no other one imports.
+    A module in such a room stays if another one imports it. All begins with the modules that are called by their names
+    or that no other one names. An import for types alone needs no module.
     """
-    imports = {path: set(_imported(path, modules)) - {path} for path in modules}
-    of_reconcile = {_path_of(function) for part in PARTS for _, function in part.get("values", {}).values()}
-    of_reconcile |= {_path_of(part["files"]) for part in PARTS if "files" in part}
-    called = {*map(_path_of, (*long_running_commands().values(), *(row.module for row in FEATURES.values())))}
-    imported = {one for found in imports.values() for one in found}
-    beginnings = [path for path in modules if path not in imported or path in called]
-    kept = [path for path in beginnings if not path.startswith(rooms)] + sorted(of_reconcile & modules.keys())
+    trees = {path: ast.parse(data) for path, data in modules.items()}
+    named = {one for path, tree in trees.items() for one in _imported(path, tree, modules) if one != path}
+    for tree in trees.values():
+        _forget_types(tree)
+    imports = {path: set(_imported(path, tree, modules)) for path, tree in trees.items()}
+    called = {*map(path_of, (*long_running_commands().values(), *(row.module for row in FEATURES.values())))}
+    kept = [path for path in modules if (path not in named or path in called) and not path.startswith(rooms)]
     for path in kept:  # it grows
         kept += imports[path].difference(kept)
     return {path: data for path, data in modules.items() if path in kept}
 
 
-def _imported(path: str, modules: dict[str, bytes]) -> Iterator[str]:
+def _forget_types(tree: ast.Module) -> None:
+    """Remove what only type checkers read."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            node.body = []
+
+
+def _imported(path: str, tree: ast.Module, modules: dict[str, bytes]) -> Iterator[str]:
     """Yield the modules that a module imports by relative imports, and the packages that contain them or itself."""
     yield from _packages(path.split("/")[:-1], modules)
-    for node in ast.walk(ast.parse(modules[path])):
+    for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.level:
             words = [*path.split("/")[: -node.level], *(node.module or "").split(".")]
             places = ["/".join(word for word in (*words, name) if word) for name in ("", *(a.name for a in node.names))]

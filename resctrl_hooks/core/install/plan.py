@@ -15,7 +15,7 @@ from .directories import RUNTIMES, choose
 from .hook_json import hook_json
 from .houses import needed
 from .paths import CODE, HOOK_NAME, LAUNCH, PYTHON, UNITS
-from .payload import Payload, payload
+from .payload import NFD, Payload, payload
 from .roles import DROP_IN, FEATURES, HOOK, LAUNCHER, LINK, MODULE, ROLES, SETTINGS, UNIT
 from .settings_files import ADDITIONS, compiled_files, edited_settings, unapplied, with_sections
 from .unit_files import RESIDENT, enabling_link, resident, units
@@ -86,7 +86,7 @@ def plan(
         notes += [f"the {name} is not enabled: set `{name}: {{enabled: true}}` {again}" for name in lacking]
     files = [PlannedFile(path, data, SETTINGS) for path, data in settings_files.items()]
     settings = _settings(config, root, settings_files)
-    code = payload(needed(settings, houses, root, edited_settings(config, root)))
+    code = payload(needed(settings, {*houses, *([NFD] if nfd else [])}, root, edited_settings(config, root)))
     files += [PlannedFile(f"{CODE}/{code.folder}/{name}", data, MODULE) for name, data in code.modules.items()]
     files.append(PlannedFile(LAUNCH, code.launch(), LAUNCHER))
     if nfd:

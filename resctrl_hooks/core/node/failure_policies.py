@@ -4,8 +4,8 @@ Only a call in which something fails imports this module, and programs that tell
 """
 
 from .container.author_input import dropped
-from .errors import HookError, SettingsError
-from .fault_report import as_hook_error
+from .errors import HookError
+from .fault_report import as_hook_error, undelivered
 from .feature import SKIP, Feature, Step
 from .feature_table import FEATURES
 from .log import WARNING
@@ -97,26 +97,20 @@ class Undelivered(Feature):
         self.name = name
 
     def plan(self, workload: "Workload", context: "Context", earlier: "Sequence[Step]" = ()) -> "list[Step]":  # noqa: D102
-        raise self._error()
+        raise undelivered(self.name)
 
     def apply(self, step: Step, container: "Container", locked: "LockedKey", context: "Context") -> None:  # noqa: D102
-        raise self._error()
+        raise undelivered(self.name)
 
     def holds(self, step: Step, container: "Container", context: "Context") -> bool:  # noqa: D102
-        raise self._error()
+        raise undelivered(self.name)
 
     def revert(self, step: Step, member: "MemberRecord", locked: "LockedKey", context: "Context") -> None:  # noqa: D102
-        raise self._error()
+        raise undelivered(self.name)
 
     def adopt(  # noqa: D102
         self, context: "Context", containers: "list[Running]", *, dry_run: bool
     ) -> "tuple[list[str], dict[str, Exception]]":
         if FEATURES[self.name].adopts:  # for others, each container lacks a step
-            raise self._error()
+            raise undelivered(self.name)
         return [], {}
-
-    def _error(self) -> SettingsError:
-        return SettingsError(
-            f"the modules of {self.name} are not installed here",
-            hint="run `resctrl-hook install`, or render the MachineConfig, with these settings",
-        )

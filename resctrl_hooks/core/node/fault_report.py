@@ -3,7 +3,7 @@
 import errno
 import posix
 
-from .errors import HookError
+from .errors import HookError, SettingsError
 from .ledger import Ledger
 from .log import ERROR, Log
 from .refusals import REASON, record_refusal
@@ -12,6 +12,9 @@ from .settings import Settings, load
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+_PROJECT = f"{__name__.partition('.')[0]}."
 
 
 class FaultError(HookError):
@@ -33,11 +36,22 @@ def describe(error: BaseException) -> str:
     return f"internal error in resctrl-hook: {type(error).__name__}: {error}{where}"
 
 
+def undelivered(name: str) -> SettingsError:
+    """Return the error of a feature or house whose modules are not on this node."""
+    return SettingsError(
+        f"the modules of {name} are not installed here",
+        hint="run `resctrl-hook install`, or render the MachineConfig, with these settings",
+    )
+
+
 def as_hook_error(error: Exception) -> HookError:
     """Return any error as a `HookError`, so that one container's failure does not affect others."""
     if isinstance(error, HookError):
         return error
-    if isinstance(error, OSError):
+    found: HookError
+    if isinstance(error, ModuleNotFoundError) and str(error.name).startswith(_PROJECT):
+        found = undelivered(str(error.name).split(".")[1])
+    elif isinstance(error, OSError):
         found = HookError.of_file(error, error.filename or "a file")
     else:
         found = FaultError(describe(error))

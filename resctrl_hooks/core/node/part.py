@@ -21,14 +21,14 @@ if TYPE_CHECKING:
         commands: "dict[str, str]"
         """Its commands by name: functions of the configuration's path and the arguments that return the exit code."""
 
-        values: "dict[str, tuple[str, str]]"
-        """Its changed values of the node by name: the program that changes them, in words, and a function of the
-        context that restores the values of a program that has ended, and returns a `Restored`. It raises
-        `RunningError` while the program works."""
+        values: "dict[str, tuple[str, str, str]]"
+        """Its changed values of the node by name: the program that changes them, in words; a file in the state
+        directory that exists while there are some; and a function of the context that restores the values of a program
+        that has ended, and returns a `Restored`. It raises `RunningError` while the program works."""
 
-        files: str
-        """A function of the settings that returns the paths of the files outside of the state directory that it
-        replaces."""
+        files: "dict[str, tuple[str, str]]"
+        """The files outside of the state directory that it replaces, by its section of the settings: the section's key
+        with the folder, and the file's name."""
 
 
 SELECTED, LISTED = "selected", "listed"

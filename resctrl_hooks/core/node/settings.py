@@ -81,7 +81,7 @@ class Settings(Sections):
                 raise errors.SettingsError(f"{path}: {name} should be {kind.__name__}, not {type(value).__name__}")
             if kind is str and default[:1] == "/" != str(value)[:1]:
                 raise errors.SettingsError(f"{path}: {name} should be an absolute path, not {str(value)[:80]!r}")
-            checked[name] = value
+            checked[name] = {**default, **given[name]} if kind is dict else value
         if checked["failurePolicy"] not in ("ignore", "fail"):
             raise errors.SettingsError(f"{path}: failurePolicy should be ignore or fail")
         if not 0 < checked["deadlineSeconds"] <= LONGEST_DEADLINE:

@@ -28,6 +28,6 @@ PART: "NodePart" = {
         "events": False,
     },
     "commands": {"guard": "observe.node.sampler.command:guard_command"},
-    "values": {"guard": ("the bandwidth guard", "observe.node.guard.recovery:restore_ended")},
-    "files": "observe.node.slowdown.section:replaced_files",
+    "values": {"guard": ("the bandwidth guard", "guard-lease.json", "observe.node.guard.recovery:restore_ended")},
+    "files": {"slowdown": ("directory", "baselines.json")},
 }

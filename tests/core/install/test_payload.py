@@ -28,15 +28,12 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize("features", [[*FEATURES], []])
 @pytest.mark.houses("observe", "placement")
 def test_modules_without_sampling_have_all_their_imports(tmp_path: Path, host: Host, features: list[str]) -> None:
-    modules = payload(["placement"], features=features).modules
+    modules = payload(["placement", "memtierd", "nfd"], features=features).modules
     for room in ("memtierd/", "blockio.py", "scheduling.py", "memory.py"):
         assert bool(features) == any(path.startswith(f"core/node/features/{room}") for path in modules)
     assert bool(features) == ("placement/node/feature.py" in modules)
-    assert "observe/node/guard/lease.py" in modules, "reconcile restores the values of a guard that has ended"
-    assert (
-        not {"observe/node/guard/guard.py", "observe/node/history/store.py", "observe/node/sampler/process.py"}
-        & modules.keys()
-    )
+    assert not [path for path in modules if path.startswith("observe/node/")]
+    assert "core/node/resctrl/open_files.py" not in modules, "others import it for types only"
     packages = {f"{parent}/__init__.py" for path in modules for parent in Path(path).parents}
     assert packages & payload(["observe", "placement"]).modules.keys() <= modules.keys()
     for path, data in modules.items():
@@ -80,7 +77,7 @@ def test_all_modules_are_the_default() -> None:
 def test_modules_with_sampling_are_all() -> None:
     whole, less = payload(["observe", "placement"]).modules, payload(["placement"]).modules
     of_sampling = whole.keys() - less.keys()
-    assert {path.split("/")[2] for path in of_sampling} > {"sampler", "guard", "history", "slowdown", "snapshot"}
+    assert {path.rsplit("/", 2)[-2] for path in of_sampling} > {"sampler", "guard", "history", "slowdown", "snapshot"}
     assert "observe/node/resident.py" in of_sampling, "only the residents of the sampling process import it"
     assert (
         not {"core/node/watch/command.py", "core/node/reconcile/command.py", "core/node/reconcile/release.py"}
@@ -94,9 +91,10 @@ def test_default_installation_has_code_of_core_only(tmp_path: Path) -> None:
     houses = needed(Settings(), root=str(tmp_path))
     assert houses == []
     paths = payload(houses).modules.keys()
-    assert len(paths) < 0.62 * len(payload().modules)
+    assert len(paths) < 0.54 * len(payload().modules)
     assert [path for path in paths if path.startswith(("nri/", "placement/node/", "observe/node/sampler/"))] == []
-    assert {f"core/node/features/{name}.py" for name in ("memory", "memtierd/feature", "blockio")} <= paths
+    assert {f"core/node/features/{name}.py" for name in ("memory", "scheduling", "blockio")} <= paths
+    assert [path for path in paths if path.startswith(("core/node/features/memtierd/", "core/node/nfd/"))] == []
 
 
 @pytest.mark.houses("observe", "placement", "nri")
@@ -107,11 +105,12 @@ def test_default_installation_has_code_of_core_only(tmp_path: Path) -> None:
         ({"slowdown": {"enabled": True}}, "observe"),
         ({"rdt": {"guard": {"mode": "observe"}}}, "observe"),
         ({"placement": {"enabled": True}}, "placement"),
+        ({"classes": [{"name": "swap", "memtierdconfig": "policy: {}"}]}, "memtierd"),
     ],
 )
 def test_house_that_settings_need_is_installed(settings: dict[str, Any], house: str) -> None:
     assert needed(Settings(settings)) == [house]
-    assert needed(Settings(settings), ["nri"]) == ["nri", house]
+    assert needed(Settings(settings), ["nri"]) == sorted(["nri", house])
 
 
 @pytest.mark.houses("placement")
@@ -122,6 +121,22 @@ def test_house_with_changes_on_the_node_stays_installed(tmp_path: Path) -> None:
     assert needed(settings, root=str(tmp_path)) == ["placement"]
     (tmp_path / "state/placement.cpus").unlink()
     assert needed(settings, root=str(tmp_path)) == []
+
+
+@pytest.mark.houses("observe")
+def test_house_with_changed_values_on_the_node_stays_installed(tmp_path: Path) -> None:
+    settings = Settings({"stateDir": "/state"})
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state/guard-lease.json").touch()
+    assert needed(settings, root=str(tmp_path)) == ["observe"]
+
+
+def test_rooms_of_the_features_file_are_installed_where_it_is(tmp_path: Path) -> None:
+    settings = Settings({"nodeFeaturesPath": "/features"})
+    assert needed(settings, root=str(tmp_path)) == []
+    (tmp_path / "features").touch()
+    assert needed(settings, root=str(tmp_path)) == ["nfd"]
+    assert "core/node/nfd/file.py" in payload(["nfd"]).modules
 
 
 @pytest.mark.houses("placement")
@@ -164,10 +179,10 @@ def test_feature_of_an_edited_configuration_is_installed_before_it_is_applied(
     config.parent.mkdir(parents=True)
     config.write_text("failurePolicy: fail\n")
     apply_file(str(config))
-    assert plan(("crio",), "/etc/resctrl-hooks/config.yaml", root=str(tmp_path)).payload.houses == []
+    assert plan(("crio",), "/etc/resctrl-hooks/config.yaml", root=str(tmp_path)).payload.rooms == []
     config.write_text(f"failurePolicy: fail\n{text}\n")
     os.utime(config, ns=(1, 1))
-    assert plan(("crio",), "/etc/resctrl-hooks/config.yaml", root=str(tmp_path)).payload.houses == houses
+    assert plan(("crio",), "/etc/resctrl-hooks/config.yaml", root=str(tmp_path)).payload.rooms == houses
 
 
 def test_parts_of_all_houses_are_in_one_module(tmp_path: Path) -> None:

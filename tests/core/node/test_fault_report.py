@@ -110,6 +110,8 @@ def test_any_error_is_in_words_for_operator() -> None:
     fault = as_hook_error(KeyError("x"))
     assert fault.reason == "fault"
     assert "KeyError: 'x'" in str(fault)
+    absent = as_hook_error(ModuleNotFoundError("no", name="resctrl_hooks.observe.node.guard"))
+    assert str(absent).startswith("the modules of observe are not installed here; run `resctrl-hook install`")
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from ..pointers import forget, forget_unusable, has_member
 from ..resctrl.totals_file import CLASSES, KEYS, share_with_earlier
 from ..settings import last_valid_path
 from ..state_folders import folders_of_records
+from .repaired import changed_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,8 +75,9 @@ def _remove_unfinished(context: "Context") -> int:
     begin = time.monotonic_ns() % len(keys) if most < len(keys) else 0
     folders = folders_of_records(context.ledger.folder, (keys + keys)[begin : begin + most])
     removed = sum(remove_unfinished(folder, context.proc) for folder in folders)
-    of_parts = [path for part in PARTS if "files" in part for path in load(part["files"])(settings)]
-    for path in (*of_parts, settings.node_features_path, settings.path):
+    of_parts = (item for part in PARTS for item in part.get("files", {}).items())
+    files = [f"{settings.sections[section][key]}/{name}" for section, (key, name) in of_parts]
+    for path in (*files, settings.node_features_path, settings.path):
         folder, _, name = path.rpartition("/")
         removed += remove_unfinished(folder, context.proc, (name, f".{name}", last_valid_path(name))) if folder else 0
     return removed
@@ -90,7 +92,7 @@ def _finish_change(context: "Context", key: str, report: "Report") -> None:
 
 def _restore_values(context: "Context", report: "Report") -> None:
     """Restore the values of the node that a killed, stopped or hung program of a part left changed."""
-    for name, (_, function) in ((name, value) for part in PARTS for name, value in part.get("values", {}).items()):
+    for name, _, function in changed_values(context):
         with report.catching(context, name):
             try:
                 restored: "Restored" = load(function)(context)

@@ -14,6 +14,7 @@ from ..host.procfs import in_initial_user_namespace
 from ..host.programs import ALL_FOLDERS, ProgramError, find_program, run
 from ..log import ERROR, NOTICE, WARNING, Log
 from ..names import canonical_pod_uid, default_key_validator
+from ..part import load as load_function
 from ..settings import is_unapplied, load
 from ..version import note_version
 from .budget import Budget
@@ -129,13 +130,22 @@ def once(config: str, live: str, flags: "dict[str, bool]") -> int:
     if not options.dry_run:
         note_version(context.ledger.folder)
         if is_there(settings.node_features_path):
-            from ..nfd.file import renew  # few nodes have the file
-
-            renew(context)
+            _renew_features(context)
         context.ledger.count_call(STAGE, time.monotonic() - started, sorted(set(report.reasons)))
     written = _print(format_json(report.as_document()).decode() if flags["--json"] else report.as_text())
     well = report.well if flags["--waiting-ok"] else report.ok
     return OK if well and written else WRONG
+
+
+def _renew_features(context: "Context") -> None:
+    """Renew the file for node-feature-discovery; few nodes have it, and the modules for it."""
+    try:
+        renew = load_function("core.node.nfd.file:renew")
+    except ModuleNotFoundError:
+        what = f"cannot update {context.settings.node_features_path}: run `resctrl-hook install --nfd`"
+        context.log(WARNING, what, stage=STAGE)
+    else:
+        renew(context)
 
 
 def read_live(path: str) -> "set[str]":

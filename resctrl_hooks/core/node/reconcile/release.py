@@ -16,9 +16,8 @@ from ..host.links import folder_of
 from ..lifecycle import release_key
 from ..log import ERROR, WARNING, Log
 from ..part import load
-from ..parts import PARTS
 from ..settings import load as load_settings
-from .repaired import features_to_repair, features_with_values
+from .repaired import changed_values, features_to_repair, features_with_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,7 +88,7 @@ def _withdraw(features: "list[Feature]", context: "Context", done: "Released") -
 
 def _restore(context: "Context", done: "Released") -> None:
     """Restore the values of the node that programs of the parts changed."""
-    for owner, function in (value for part in PARTS for value in part.get("values", {}).values()):
+    for _, owner, function in changed_values(context):
         try:
             restored: "Restored" = load(function)(context)
         except RunningError as error:

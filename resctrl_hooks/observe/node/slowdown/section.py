@@ -17,8 +17,3 @@ BASELINES = "baselines.json"
 def section(settings: "Settings") -> "dict[str, Any]":
     """Return the section."""
     return {**KEYS["slowdown"], **settings.sections["slowdown"]}
-
-
-def replaced_files(settings: "Settings") -> "list[str]":
-    """Return the paths of the files outside of the state directory that are replaced."""
-    return [f"{section(settings)['directory']}/{BASELINES}"]

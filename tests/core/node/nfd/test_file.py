@@ -17,6 +17,7 @@ from resctrl_hooks.core.node.nfd import file
 from resctrl_hooks.core.node.nfd.features import FIRST, PREFIX
 from resctrl_hooks.core.node.nfd.file import LIFETIME, renew
 from resctrl_hooks.core.node.nfd.proof import CLASS
+from resctrl_hooks.core.node.reconcile import command
 from resctrl_hooks.core.node.reconcile.command import reconcile_command
 from resctrl_hooks.core.node.resctrl.rmids import total_closids, total_rmids
 
@@ -109,6 +110,19 @@ def test_facts_are_removed_when_reconcile_stops(tmp_path: Path) -> None:
     assert node.renew()
     later = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=LIFETIME + 1)
     assert labels(node.folder, later) == {}
+
+
+def test_file_without_modules_for_it_is_named_once_a_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(name: str) -> Any:
+        raise ModuleNotFoundError(name)
+
+    node = Node(tmp_path)
+    monkeypatch.setattr(command, "load_function", absent)
+    logged: list[str] = []
+    context = node.context()
+    monkeypatch.setattr(context, "log", lambda _, text, **more: logged.append(text))
+    command._renew_features(context)
+    assert logged == [f"cannot update {context.settings.node_features_path}: run `resctrl-hook install --nfd`"]
 
 
 def test_fresh_facts_are_not_proved_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

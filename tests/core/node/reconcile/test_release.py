@@ -63,7 +63,7 @@ def test_release_with_extra_argument_does_nothing(counted: Host) -> None:
 
 def restored_by(monkeypatch: pytest.MonkeyPatch, module: ModuleType, restore: Any) -> None:
     """Let a module know one house that changes values of the node, and restores them with this function."""
-    monkeypatch.setattr(module, "PARTS", ({"values": {"guard": ("the bandwidth guard", "")}},))
+    monkeypatch.setattr(module, "changed_values", always([("guard", "the bandwidth guard", "")]))
     monkeypatch.setattr(module, "load", always(restore))
 
 
