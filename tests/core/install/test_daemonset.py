@@ -48,11 +48,18 @@ def programs(tmp_path: Path) -> Path:
 
 
 def run(
-    name: str, host: Path, programs: Path, tmp_path: Path, *, killed_before: int = -1, deleted_before: int = -1
+    name: str,
+    host: Path,
+    programs: Path,
+    tmp_path: Path,
+    *,
+    killed_before: int = -1,
+    deleted_before: int = -1,
+    more: str = "",
 ) -> None:
     (container,) = daemonset(name)["spec"]["initContainers"]
     shell, options, script = container["command"]
-    (tmp_path / "config.yaml").write_text(CONFIGURED.format(host=tmp_path))
+    (tmp_path / "config.yaml").write_text(CONFIGURED.format(host=tmp_path) + more)
     script = script.replace(" /config/config.yaml", f" {tmp_path}/config.yaml")
     for step, event in ((killed_before, f"exit {KILLED}"), (deleted_before, "kill -TERM $$")):
         if step >= 0:
@@ -123,6 +130,24 @@ def test_installer_installs_keeps_and_removes(tmp_path: Path, programs: Path) ->
     assert release.endswith("launch.py --config /etc/resctrl-hooks/config.yaml release")
     assert ours(host) == set()
     assert files(host) - {"/etc", "/run"} <= before
+
+
+@pytest.mark.houses("placement")
+def test_code_of_an_enabled_feature_is_there_before_its_settings(tmp_path: Path, programs: Path) -> None:
+    """Its containers would be refused in between."""
+    host = tmp_path / "host"
+    run("resctrl-hooks.yaml", host, programs, tmp_path)
+    code = host / "usr/local/libexec/resctrl-hooks"
+    assert not list(code.glob("node-*/placement"))
+    text = (CONTRIB / "daemonset/resctrl-hooks.yaml").read_text()
+    assert text.count('resctrl-hook "$@"') == 2
+    (apply,) = [line for line in text.splitlines() if line.endswith("config apply")]
+    (_, _, script) = daemonset("resctrl-hooks.yaml")["spec"]["initContainers"][0]["command"]
+    lines = script.splitlines()
+    step = steps(script).index(lines.index(apply.strip())) + 1
+    run("resctrl-hooks.yaml", host, programs, tmp_path, killed_before=step, more="placement: {enabled: true}\n")
+    assert "placement" in (host / "etc/resctrl-hooks/config.json").read_text()
+    assert list(code.glob("node-*/placement"))
 
 
 @pytest.mark.parametrize("step", [1, 2, 4])
