@@ -31,11 +31,19 @@ def needed(module: Path) -> frozenset[str]:
     return frozenset(re.findall(r'"(\w+)"', found[1])) if found else frozenset()
 
 
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Ignore a module that needs a missing house."""
-    if not missing() or collection_path.suffix != ".py":
-        return None
-    return True if needed(collection_path) & missing() else None
+class _WithoutHouse(pytest.Module):
+    """A module that needs a missing house."""
+
+    def collect(self) -> list[pytest.Item | pytest.Collector]:
+        """Return no tests, and do not import the module."""
+        return []
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
+    """Leave out a module that needs a missing house, also one that the command line names."""
+    absent = missing() and needed(module_path) & missing()
+    return _WithoutHouse.from_parent(parent, path=module_path) if absent else None
 
 
 @pytest.hookimpl(trylast=True)
