@@ -46,6 +46,7 @@ def test_command_has_its_own_module(monkeypatch: pytest.MonkeyPatch, command: st
     assert called == [(False, ["more"]) if command == "compile" else (True, "x", ["more"])]
 
 
+@pytest.mark.houses("nri")
 def test_command_whose_modules_are_not_installed_ends_with_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "resctrl_hooks.nri", None)  # then its import raises what a missing one does
     monkeypatch.delitem(sys.modules, "resctrl_hooks.nri.node.command", raising=False)
@@ -62,7 +63,7 @@ def test_missing_module_of_python_is_not_taken_for_one_of_ours(monkeypatch: pyte
 
     monkeypatch.setattr(main, "load", broken)
     with pytest.raises(ModuleNotFoundError, match="_sqlite3"):
-        main.main(["guard"])
+        main.main(["reconcile"])
 
 
 def test_exit_code_is_that_of_process(host: Host, pod: dict[str, Any]) -> None:

@@ -92,7 +92,7 @@ def test_free_rmids_are_those_of_the_class(tmp_path: Path) -> None:
 
 
 @pytest.mark.fuse
-def test_list_doctor_and_metrics_show_the_free_rmids_of_each_class(tmp_path: Path) -> None:
+def test_list_and_doctor_show_the_free_rmids_of_each_class(tmp_path: Path) -> None:
     with (
         mounted(tmp_path / "resctrl", vendor="arm", pmg=3, partids=4) as path,
         monitored_host(tmp_path, path) as host,
@@ -107,6 +107,18 @@ def test_list_doctor_and_metrics_show_the_free_rmids_of_each_class(tmp_path: Pat
             one for one in json.loads(host.run("doctor", "--json").stdout)["items"] if one["check"] == "RMIDs"
         ]
         assert (finding["level"], "free by class: root class 0, gold 2" in finding["text"]) == ("warning", True)
+
+
+@pytest.mark.fuse
+@pytest.mark.houses("observe")
+def test_metrics_have_the_free_rmids_of_each_class(tmp_path: Path) -> None:
+    with (
+        mounted(tmp_path / "resctrl", vendor="arm", pmg=3, partids=4) as path,
+        monitored_host(tmp_path, path) as host,
+    ):
+        (host.resctrl / "gold").mkdir()
+        for number in range(2):
+            host.pod(number, f"web-{number}")
         lines = host.run("metrics").output.splitlines()
         assert 'resctrl_class_free_rmids{rdt_class=""} 0.0' in lines
         assert 'resctrl_class_free_rmids{rdt_class="gold"} 2.0' in lines

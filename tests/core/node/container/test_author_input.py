@@ -209,7 +209,7 @@ def test_no_other_module_reads_annotations() -> None:
         for line in path.read_text().splitlines()
         if reads.search(line.partition("#")[0]) and "`" not in line
     }
-    assert found == {
+    expected = {
         "core/node/container/chosen_uid.py",  # CRI-O's own
         "core/node/container/labels.py",  # the kubelet's, and comparisons
         "core/node/container/recorded.py",  # names, and copies
@@ -221,6 +221,7 @@ def test_no_other_module_reads_annotations() -> None:
         "core/node/registry.py",  # names
         "observe/node/slowdown/workload.py",  # the runtime's own
     }
+    assert found == {name for name in expected if (root / name.partition("/")[0]).exists()}
 
 
 @pytest.fixture(scope="module")

@@ -58,13 +58,12 @@ UNFINISHED = (
     "totals/class-counters~4000001",
     f"pods/{POD}/pod~4000001",
     f"pods/{POD}/c-{'a' * 64}~4000001",
-    "../lib/baselines.json~4000001",
     "../etc/config.json~4000001",
     "../etc/.config.json.4000001.unfinished",
     "../etc/.config.last.json.4000001.unfinished",
     "../nfd/.labels~4000001",
 )
-FOREIGN = ("../nfd/other~4000001", "../etc/.other.4000001.unfinished", "../lib/x~4000001", "../etc/config.json~x")
+FOREIGN = ("../nfd/other~4000001", "../etc/.other.4000001.unfinished", "../etc/config.json~x")
 
 
 def test_unfinished_files_are_removed_wherever_files_are_replaced(tmp_path: Path) -> None:
@@ -72,7 +71,6 @@ def test_unfinished_files_are_removed_wherever_files_are_replaced(tmp_path: Path
     node.start(1)
     host = node.host
     context = host.context()
-    context.settings.sections["slowdown"] = {"directory": f"{host.state}/../lib"}
     context.settings.node_features_path = f"{host.state}/../nfd/labels"
     context.settings.path = f"{host.state}/../etc/config.json"
     for name in (*UNFINISHED, *FOREIGN):
