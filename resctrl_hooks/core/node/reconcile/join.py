@@ -1,6 +1,6 @@
 """A running container's record, its pod's group and its threads, also after a change of its class."""
 
-from ..errors import LockTimeoutError, NoRMIDsError, ResctrlError, RMIDsBusyError
+from ..errors import LockTimeoutError, NoRMIDsError, ResctrlError
 from ..feature import describe
 from ..host.procfs import groups_of_process
 from ..ledger import WAITING
@@ -37,7 +37,7 @@ def join(locked: "LockedKey", context: "Context", container: "Running", report: 
         other = count_group(container, container.rdt_class, locked, context)
         gathering = gather(locked, context, container.cgroup, container.pid, container.rdt_class, other, container)
     except NoRMIDsError as error:
-        report.wait(locked.key, error, limbo=isinstance(error, RMIDsBusyError))
+        report.wait(locked.key, error)
         return False
     for rdt_class in set(locked.origins) - before:
         locked.remove_unused(rdt_class)  # its tasks ended meanwhile

@@ -3,6 +3,7 @@
 import posix
 import time
 
+from ..errors import NoRMIDsError, RMIDsBusyError
 from ..fault_report import as_hook_error
 from ..log import WARNING
 from ..names import printable
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..context import Context
-    from ..errors import NoRMIDsError
     from ..records import MemberRecord, PodRecord
     from .budget import Budget
 
@@ -145,13 +145,13 @@ class Report:
         """Return a context in which an error becomes the failure of a key or container."""
         return _Catching(self, context, what)
 
-    def wait(self, key: str, error: "NoRMIDsError", *, limbo: bool) -> None:
-        """Record that a key waits for an RMID; with ``limbo``, an RMID becomes free without an action.
+    def wait(self, key: str, error: NoRMIDsError) -> None:
+        """Record that a key waits for an RMID; ``only_limbo``: all such keys wait for RMIDs that become free soon.
 
         Under sharing rules, or because of its namespace's limit, waiting is not a problem.
         """
         self.add("queued" if self.shared or error.by_rule else "waiting", key, why=str(error))
-        self.only_limbo = self.only_limbo and limbo
+        self.only_limbo = self.only_limbo and isinstance(error, RMIDsBusyError)
 
     def forget_waiting(self) -> None:
         """Forget waiting keys before another try."""

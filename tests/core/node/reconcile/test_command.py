@@ -198,7 +198,7 @@ def test_waiting_pods_do_not_fail_timer_unit(
 ) -> None:
     def waiting(*_: object) -> Report:
         report = Report()
-        report.wait(POD, NoRMIDsError("no RMID is free"), limbo=False)
+        report.wait(POD, NoRMIDsError("no RMID is free"))
         if failed:
             report.events["failed"][POD] = "whatever"
         return report

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from resctrl_hooks.core.node.errors import HookError, NoRMIDsError
+from resctrl_hooks.core.node.errors import HookError, NoRMIDsError, RMIDsBusyError
 from resctrl_hooks.core.node.reconcile.report import Options, Report
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def test_waiting_pod_waits_for_limbo_only_if_all_do() -> None:
     waits = Report()
     seen = []
     for key, limbo in (("a", True), ("b", False), ("c", True)):
-        waits.wait(key, NoRMIDsError("in limbo" if limbo else "none left"), limbo=limbo)
+        waits.wait(key, RMIDsBusyError("in limbo") if limbo else NoRMIDsError("none left"))
         seen.append(waits.only_limbo)
     assert seen == [True, False, False]
     assert (list(waits.events["waiting"]), waits.events["queued"]) == (["a", "b", "c"], {})
@@ -158,7 +158,7 @@ def test_waiting_pod_waits_for_limbo_only_if_all_do() -> None:
 
 def test_waiting_pod_under_sharing_rules_is_queued() -> None:
     waits = Report(shared=True)
-    waits.wait("a", NoRMIDsError("none left"), limbo=False)
+    waits.wait("a", NoRMIDsError("none left"))
     assert (waits.events["waiting"], list(waits.events["queued"]), waits.ok) == ({}, ["a"], True)
     waits.forget_waiting()
     assert waits.events["queued"] == {}
