@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from resctrl_hooks.core.node.shapes import NotRequired, fits
+from resctrl_hooks.core.node.shapes import Annotated, NotRequired, fits
 
 
 def check(kind: Any, text: str | bytes) -> Any:
@@ -17,14 +17,15 @@ def check(kind: Any, text: str | bytes) -> Any:
 
 def _unknown(kind: Any, value: Any) -> Iterator[str]:
     """Yield the fields of a value that its type does not name."""
-    if hasattr(kind, "types"):
+    origin = getattr(kind, "__origin__", None)
+    if hasattr(kind, "types") and type(value) is dict:
         yield from value.keys() - kind.types.keys()
         for key in value.keys() & kind.types.keys():
             yield from _unknown(kind.types[key], value[key])
-    elif getattr(kind, "__origin__", None) in (list, dict):
+    elif origin in (list, dict):
         for item in value.values() if type(value) is dict else value:
             yield from _unknown(kind.__args__[-1], item)
-    elif getattr(kind, "__origin__", None) is NotRequired:
+    elif origin in (Annotated, NotRequired):
         yield from _unknown(kind.__args__[0], value)
 
 

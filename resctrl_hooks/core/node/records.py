@@ -21,6 +21,7 @@ from .shapes import (
     Whole,
     exactly,
     fits,
+    shape_of,
 )
 
 TYPE_CHECKING = False
@@ -90,6 +91,20 @@ class StepRecord(TypedDict):
     """By feature, one of those below."""
 
 
+_needs: "dict[str, Shape]" = {}  # the checks of steps' parameters, by feature
+
+
+def _is_step(value: "Any") -> bool:
+    """Return whether a value is a step with the parameters of its feature; those of unknown features may be any."""
+    if not fits(StepRecord, value):
+        return False
+    feature = value["feature"]
+    if feature not in _needs:
+        row = FEATURES.get(feature)
+        _needs[feature] = shape_of(load(row.needs) if row is not None and row.needs else Anything)
+    return _needs[feature](value["needs"])
+
+
 class ToldRecord(TypedDict):
     """A pod's labels and those of its annotations that a feature may read."""
 
@@ -120,7 +135,7 @@ class MemberRecord(TypedDict, total=False):
     podCgroup: Path
     time: Annotated[int, Number]
     """When it was recorded, in seconds since 1970."""
-    steps: list[StepRecord]
+    steps: list[Annotated[StepRecord, _is_step]]
     again: Flag
     """It was restarted under the same id before a poststop arrived."""
     intelRdt: Flag
@@ -192,17 +207,7 @@ class MemtierdNeeds(ClassNeeds):
     cgroups: Path
 
 
-_NEEDS: "dict[str, Any]" = {}
 _OF_ANY_MEMBER = ("namespace", "pod", "container", "id", "key", "boot", "pid", "start", "bundle", "cgroup", "podCgroup")
-
-
-def _needs_of(feature: str) -> "Any":
-    """Return the type of the parameters of a feature's steps; those of unknown features may be any."""
-    kind = _NEEDS.get(feature)
-    if kind is None:
-        row = FEATURES.get(feature)
-        kind = _NEEDS[feature] = load(row.needs) if row is not None and row.needs else Anything
-    return kind
 
 
 def _is_pod(value: "dict[str, Any]") -> bool:
@@ -216,9 +221,7 @@ def _is_member(value: "dict[str, Any]") -> bool:
     """
     if "steps" not in value:
         value = {key: value[key] for key in _OF_ANY_MEMBER if key in value}
-    return fits(MemberRecord, value) and all(
-        fits(_needs_of(step["feature"]), step["needs"]) for step in value.get("steps", ())
-    )
+    return fits(MemberRecord, value)
 
 
 RECORDS: "dict[str, Shape]" = {"pod": _is_pod, "member": _is_member}

@@ -8,7 +8,7 @@ some.
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Iterable
     from typing import Annotated as Annotated  # noqa: PLC0414  # so that mypy exports it, as those below
     from typing import Any
 
@@ -16,13 +16,9 @@ if TYPE_CHECKING:
     from typing_extensions import TypedDict as TypedDict  # noqa: PLC0414
 
     Shape = Callable[[Any], bool]
-    _Plan = tuple[Collection[str], Iterable[str], Iterable[tuple[str, Shape]], dict[str, Shape]]
 
 _MOST_BITS = 1 << 16
-_ROOTS = ("", "/")
 _NO_FOLDERS = ("", ".", "..")
-_MOST_PLANS = 64
-_FEW = 3
 LARGEST = 1 << 62
 """The bound of any number: of a kernel's counter, and of nanoseconds."""
 _LARGEST_FLOAT = float(LARGEST)
@@ -34,8 +30,8 @@ def fits(kind: "Any", value: "Any") -> bool:
 
 
 def shape_of(kind: "Any") -> "Shape":
-    """Return the check of a type: of a record, of lists and objects of types, or of one above."""
-    origin = _origin(kind)
+    """Return the check of a type: of a record, of lists and objects of types, or of one of those below."""
+    origin = getattr(kind, "__origin__", None)
     if origin is None:
         shape: "Shape" = getattr(kind, "shape", kind)
         return shape
@@ -47,10 +43,6 @@ def shape_of(kind: "Any") -> "Shape":
     if origin is dict:
         return _by_name(*shapes)
     return exactly(*shapes) if origin is tuple else shapes[0]
-
-
-def _origin(kind: "Any") -> "Any":
-    return getattr(kind, "__origin__", None)
 
 
 def exactly(*kinds: "Any") -> "Shape":
@@ -77,57 +69,6 @@ def _all(shape: "Shape", values: "Iterable[Any]") -> bool:
     return True
 
 
-def _fields(record: "Any") -> "Shape":
-    """Return the check of a record.
-
-    Each pass of reconcile checks the records of all containers, most of which have the same fields in the same order:
-    how these are checked is found once.
-    """
-    plans: "dict[tuple[str, ...], _Plan]" = {}
-
-    def fits(value: "Any") -> bool:
-        if type(value) is not dict:
-            return False
-        plan = plans.get(tuple(value)) or _plan(value, record, plans)
-        if plan is None:
-            return False
-        strings, paths, others, shapes = plan
-        if strings:
-            try:
-                joined = "".join([value[key] for key in strings])
-            except TypeError:
-                return False
-            if "/.." in joined or "\0" in joined or not joined.isascii():
-                return all(shapes[key](value[key]) for key in shapes)
-            for key in paths:
-                if value[key][:1] not in _ROOTS:
-                    return False
-        for key, shape in others:  # noqa: SIM110  # faster than all()
-            if not shape(value[key]):
-                return False
-        return True
-
-    return fits
-
-
-def _plan(value: "dict[str, Any]", record: "Any", plans: "dict[tuple[str, ...], _Plan]") -> "_Plan | None":
-    """Return how a record with these fields is checked, and keep it; None without a required one.
-
-    Its strings are joined, some of them are paths, the other fields have checks, and last are the checks of all.
-    """
-    if not record.required <= value.keys():
-        return None
-    shapes = {key: shape_of(record.types[key]) for key in value if key in record.types}
-    paths = [key for key in shapes if shapes[key] is _path]
-    strings = [key for key in shapes if shapes[key] in (_text, _name)] + paths
-    if len(strings) < _FEW:
-        strings, paths = [], []
-    others = [(key, shapes[key]) for key in shapes if key not in strings]
-    if len(plans) >= _MOST_PLANS:
-        plans.clear()
-    return plans.setdefault(tuple(value), (strings, paths, others, shapes))
-
-
 if not TYPE_CHECKING:
     # Generic types without values in JSON; an import of `typing` takes as long as a call of a hook.
     Annotated, NotRequired = set, frozenset
@@ -138,7 +79,6 @@ if not TYPE_CHECKING:
         Attributes:
             types: its fields' types.
             required: the names of those that it must have.
-            shape: its check.
         """
 
         types, required = {}, frozenset()
@@ -150,8 +90,24 @@ if not TYPE_CHECKING:
             for base in bases:
                 self.types, self.required = {**base.types, **own}, base.required
             if total:
-                self.required = self.required.union(key for key in own if _origin(own[key]) is not NotRequired)
-            self.shape = _fields(self)
+                self.required = self.required.union(
+                    key for key in own if getattr(own[key], "__origin__", None) is not NotRequired
+                )
+            self._shapes = {}
+
+        def shape(self, value: "Any") -> bool:
+            """Return whether a value has all required fields, and each field fits."""
+            if type(value) is not dict or not self.required <= value.keys():
+                return False
+            for key, item in value.items():
+                shape = self._shapes.get(key)
+                if shape is None:
+                    if key not in self.types:
+                        continue
+                    shape = self._shapes[key] = shape_of(self.types[key])
+                if not shape(item):
+                    return False
+            return True
 
         def __call__(self, name: str, types: "dict[str, Any]") -> "_Record":
             """Return a record with fields whose names are keywords of Python."""

@@ -73,7 +73,7 @@ EXAMPLES: list[tuple[Any, dict[str, Any], list[str]]] = [
             "told": {"labels": {"a": "b"}, "annotations": {"a": "b"}},
             "kept": {"blockio": ["io.weight"]},
         },
-        ["format", "steps.0.needs", "steps.0.needs.class"],  # by feature: those below
+        ["format"],
     ),
     (records.ClassNeeds, {"class": ""}, []),
     (records.LimitNeeds, {"class": "", "limits": {"memory.high": "1"}, "part": 0.5}, []),
