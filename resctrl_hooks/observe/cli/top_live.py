@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 from rich.live import Live
 
-from resctrl_hooks.core.cli.keyboard import Keys
 from resctrl_hooks.core.cli.list_options import ListOptions
 from resctrl_hooks.core.cli.tables import console
 from resctrl_hooks.core.node.errors import HookError
+from resctrl_hooks.observe.cli.keyboard import Keys
 from resctrl_hooks.observe.cli.top_scene import Scene
 from resctrl_hooks.observe.cli.top_scenes import Scenes
 from resctrl_hooks.observe.cli.top_screen import PAST_KEYS, Screen

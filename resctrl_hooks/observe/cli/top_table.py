@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from rich.table import Table
 from rich.text import Text
 
-from resctrl_hooks.core.cli.bars import bar, sparkline
 from resctrl_hooks.core.cli.tables import Name, counted, table
 from resctrl_hooks.core.inventory.amounts import scaled
 from resctrl_hooks.core.inventory.coverage import MARK
+from resctrl_hooks.observe.cli.bars import bar, sparkline
 from resctrl_hooks.observe.cli.top_scene import Scene
 from resctrl_hooks.observe.inventory.columns import COLUMNS, LLC, MBM, POWER, Column
 from resctrl_hooks.observe.inventory.rates import POD, TOTAL, UNGROUPED, Line

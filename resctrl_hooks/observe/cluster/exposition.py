@@ -9,7 +9,7 @@ Format: https://prometheus.io/docs/instrumenting/exposition_formats/.
 import re
 from collections.abc import Iterator, Mapping
 
-from resctrl_hooks.core.inventory.foreign_numbers import number
+from resctrl_hooks.observe.inventory.foreign_numbers import number
 
 from .errors import AnswerError
 

@@ -8,8 +8,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from resctrl_hooks.core.inventory.foreign_numbers import number
 from resctrl_hooks.observe.inventory.columns import COLUMNS
+from resctrl_hooks.observe.inventory.foreign_numbers import number
 
 from .api import Cluster, MetricsPod
 from .errors import ClusterError

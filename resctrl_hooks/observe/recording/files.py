@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
-from resctrl_hooks.core.inventory.foreign_numbers import number
 from resctrl_hooks.extras import remedy
+from resctrl_hooks.observe.inventory.foreign_numbers import number
 from resctrl_hooks.observe.node.history.rows import LABELS, Row, Value
 
 PARQUET = ".parquet"

@@ -7,11 +7,11 @@ from resctrl_hooks.core.cli.errors import remarks
 from resctrl_hooks.core.cli.node import open_node
 from resctrl_hooks.core.inventory.container_names import container_names
 from resctrl_hooks.core.inventory.owners import account_or_none
-from resctrl_hooks.core.inventory.unplaced import unplaced_containers
 from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.core.node.host.cpulist import format_list
 from resctrl_hooks.placement.inventory.topology_view import Others, draw, report
+from resctrl_hooks.placement.inventory.unplaced import unplaced_containers
 from resctrl_hooks.placement.node.allocations import Book
 from resctrl_hooks.placement.node.reconcile import read_allocations
 

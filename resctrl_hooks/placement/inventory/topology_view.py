@@ -7,9 +7,9 @@ from pydantic import Field
 
 from resctrl_hooks.core.inventory.account import Account
 from resctrl_hooks.core.inventory.base import Record
-from resctrl_hooks.core.inventory.unplaced import Unplaced
 from resctrl_hooks.core.node.host.cpulist import count, format_list, lowest, members
 from resctrl_hooks.core.node.host.topology import Domain, MemoryNode, Topology
+from resctrl_hooks.placement.inventory.unplaced import Unplaced
 from resctrl_hooks.placement.node.allocations import Book
 from resctrl_hooks.placement.node.entries import Entry
 from resctrl_hooks.placement.node.usage import Usage, effective

@@ -14,10 +14,10 @@ import click
 import pytest
 
 from observe.cli.test_top_screen import scene
-from resctrl_hooks.core.cli.keyboard import Keys
 from resctrl_hooks.core.cli.list_options import ListOptions
 from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.observe.cli import top_live
+from resctrl_hooks.observe.cli.keyboard import Keys
 from resctrl_hooks.observe.cli.top_scene import Scene
 from resctrl_hooks.observe.cli.top_screen import Screen
 

@@ -6,9 +6,9 @@ import re
 import pytest
 from rich.console import Console
 
-from resctrl_hooks.core.cli.bars import bar, sparkline
-from resctrl_hooks.core.cli.keyboard import first_key
 from resctrl_hooks.core.inventory.models import Rmids
+from resctrl_hooks.observe.cli.bars import bar, sparkline
+from resctrl_hooks.observe.cli.keyboard import first_key
 from resctrl_hooks.observe.cli.top_scene import Scene
 from resctrl_hooks.observe.cli.top_screen import Screen
 from resctrl_hooks.observe.inventory.rates import Line, added

@@ -3,6 +3,7 @@
 from collections.abc import Container, Iterator
 from typing import NamedTuple
 
+from resctrl_hooks.core.inventory.container_names import joined
 from resctrl_hooks.core.node.container.oci import read_bundle
 from resctrl_hooks.core.node.container.resources import cpu_request
 from resctrl_hooks.core.node.container.runtimes import bundle_of, living_containers
@@ -12,8 +13,6 @@ from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.core.node.host.cpulist import parse_list
 from resctrl_hooks.core.node.host.files import kernel_text
 from resctrl_hooks.core.node.resctrl.locked_key import record_is_dead
-
-from .container_names import joined
 
 _FIELD = "Cpus_allowed_list:"
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resctrl_hooks.core.inventory.foreign_numbers import LEAST, MOST, number
+from resctrl_hooks.observe.inventory.foreign_numbers import LEAST, MOST, number
 
 
 @pytest.mark.parametrize(
