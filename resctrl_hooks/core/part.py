@@ -66,7 +66,6 @@ PART: Final = Part(
     units="resctrl_hooks.core.install.units:UNITS",
     checks=(
         "hardware",
-        "owners",
         "system",
         "memory",
         "runtimes",
@@ -75,6 +74,5 @@ PART: Final = Part(
         "plugins",
         "watch",
         "state",
-        "classes",
     ),
 )

@@ -1,4 +1,4 @@
-"""Checks of processor, kernel and the mounted resctrl.
+"""Checks of processor, kernel and the mounted resctrl with its RMIDs.
 
 Sources: Linux, Documentation/filesystems/resctrl.rst and Documentation/admin-guide/kernel-parameters.txt (``rdt=``).
 """
@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from typing import Final
 
+from resctrl_hooks.core.inventory.creators import greediest
 from resctrl_hooks.core.inventory.gather import queued_pods
 from resctrl_hooks.core.inventory.models import Inventory
 from resctrl_hooks.core.node.errors import HookError, NoMonitoringError, NoResctrlError
@@ -25,6 +26,8 @@ _FLAGS: Final = {
     "cqm_mbm_total": "memory bandwidth",
     "cqm_mbm_local": "local memory bandwidth",
 }
+_MANY: Final = 0.25
+"""The part of all RMIDs from which one program's groups are reported although no pod waits."""
 _WORDS: Final = {
     "Unavailable": "the hardware could not count at that moment, for example for a new group; read again later",
     "Unassigned": "the group has no assigned counter (AMD ABMC, Arm MPAM; see mbm_assign_mode in info/*_MON)",
@@ -32,20 +35,15 @@ _WORDS: Final = {
 }
 
 
-def _wanted(host: Host) -> bool:
-    """Return whether a configured feature uses resctrl; memory classes and placement do not."""
-    return host.settings.uses_resctrl
-
-
 def _expected(host: Host) -> bool:
     """Return whether resctrl should be mounted; a node that cannot have it is one line of `processor`."""
     missing = why_no_monitoring(host.context.monitor.resctrl)
-    return _wanted(host) and not isinstance(missing, NoResctrlError)
+    return host.settings.uses_resctrl and not isinstance(missing, NoResctrlError)
 
 
 def processor(host: Host) -> Iterator[Finding]:
     """Check the processor's monitoring capabilities."""
-    if not _wanted(host):
+    if not host.settings.uses_resctrl:
         yield ok("monitoring and RDT classes are disabled; resctrl is not needed")
         return
     missing = why_no_monitoring(host.context.monitor.resctrl)
@@ -224,6 +222,22 @@ def counters(host: Host) -> Iterator[Finding]:
             yield warning(f"{', '.join(without)} of the root group: {word}", meaning)
 
 
+def owners(host: Host) -> Iterator[Finding]:
+    """Print the owners, and name the program that holds the most RMIDs for other groups than those of pods."""
+    inventory = host.inventory
+    if inventory is None or inventory.account is None or not inventory.account.rmids:
+        return
+    found = inventory.account
+    yield ok(found.as_line())
+    greedy = greediest(found)
+    if greedy is None:
+        return
+    creator, groups = greedy
+    total = sum(found.rmids.values())
+    text = f"{creator.name} holds {len(groups)} of {total} RMIDs: {some([one.name for one in groups])}"
+    yield warning(text, creator.remedy) if inventory.waiting or len(groups) >= _MANY * total else ok(text)
+
+
 CHECKS: Final = {
     "processor": Check(processor),
     "kernel": Check(kernel),
@@ -231,4 +245,5 @@ CHECKS: Final = {
     "RMIDs": Check(rmids),
     "bandwidth": Check(bandwidth_counters),
     "counters": Check(counters),
+    "RMID owners": Check(owners),
 }

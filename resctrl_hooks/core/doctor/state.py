@@ -1,4 +1,4 @@
-"""Checks of the configuration, the state directory, and leftovers in resctrl."""
+"""Checks of the configuration, the state directory, and the groups and classes in resctrl."""
 
 import errno
 import os
@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Final
 
 from resctrl_hooks.core.inventory.amounts import clock
-from resctrl_hooks.core.node.errors import HookError
+from resctrl_hooks.core.node.errors import HookError, NotMountedError
 from resctrl_hooks.core.node.host.files import ASIDE
 from resctrl_hooks.core.node.host.links import folder_of
 from resctrl_hooks.core.node.ledger import TOTALS
 from resctrl_hooks.core.node.reconcile.claim import claimable_prefixes
 from resctrl_hooks.core.node.resctrl.totals_file import CLASSES, KEYS
 from resctrl_hooks.core.node.settings import DEFAULT_CONFIG, MANAGED_BY, config_command, is_unapplied
+from resctrl_hooks.core.rdt.classes import Classes
 
 from .finding import Check, Finding, ok, problem, some, warning
 from .host import Host
@@ -244,10 +245,27 @@ def other_configuration(host: Host) -> Iterator[Finding]:
         )
 
 
+def classes(host: Host) -> Iterator[Finding]:
+    """Check that the declared RDT classes exist with their values; a container whose class is missing has none."""
+    if not host.settings.rdt.get("classes"):
+        return
+    try:
+        reports = Classes.of_node(host.context).show()
+    except NotMountedError:
+        return  # the check of the mount says so
+    wrong = [f"{one.name} ({one.state})" for one in reports if one.state not in ("as declared", "not declared")]
+    if wrong:
+        remedy = "run `resctrl-hook rdt apply`; `resctrl-hook rdt show` prints the differences"
+        yield warning(f"declared RDT classes: {some(wrong)}", remedy)
+    else:
+        yield ok(f"the declared RDT classes are as declared: {some(list(host.settings.rdt['classes']))}")
+
+
 CHECKS: Final = {
     "configuration": Check(configuration, of_files=True),
     "other config": Check(other_configuration, of_files=True),
     "state": Check(state_directory),
     "permissions": Check(permissions, of_files=True),
     "groups": Check(groups),
+    "classes": Check(classes),
 }

@@ -20,26 +20,15 @@ def versions(host: Host) -> Iterator[Finding]:
     record = host.manifest
     if record is None:
         return
-    found = list(_differences(host))
-    yield from found
-    if not found:
-        yield ok(f"hook and services are of version {record.version}, the configuration of format {FORMAT}")
-
-
-def _differences(host: Host) -> Iterator[Finding]:
-    record = host.manifest
-    if record is None:
-        return
     old = outdated(record.manifests, record.version)
-    if old:
-        yield warning(old, REMEDY)
+    found = [warning(old, REMEDY)] if old else []
     for unit in ORDERED if host.live else ():
         status = unit.status(host.settings.state_dir) if unit.status else None
         if status is not None and _is_older(host, status.get("pid", 0)):
-            yield warning(
-                f"{unit.name} still runs the code of an earlier version than {record.version}",
-                f"systemctl restart {unit.name}",
-            )
+            text = f"{unit.name} still runs the code of an earlier version than {record.version}"
+            found.append(warning(text, f"systemctl restart {unit.name}"))
+    same = ok(f"hook and services are of version {record.version}, the configuration of format {FORMAT}")
+    yield from found or [same]
 
 
 def _is_older(host: Host, pid: int) -> bool:

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from conftest import Host as Made
 
-from resctrl_hooks.core.doctor.classes import classes
 from resctrl_hooks.core.doctor.finding import Finding
 from resctrl_hooks.core.doctor.host import Host
 from resctrl_hooks.core.doctor.runner import checks
+from resctrl_hooks.core.doctor.state import classes
 from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.settings import load
 from resctrl_hooks.core.rdt.classes import Classes
