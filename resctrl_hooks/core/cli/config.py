@@ -137,7 +137,7 @@ def schema() -> None:
 
 
 def _as_list(problems: list[Problem]) -> list[dict[str, Any]]:
-    return [problem.as_json() for problem in problems]
+    return [asdict(problem) for problem in problems]
 
 
 def _flat(settings: Any, path: str = "") -> Iterator[tuple[str, str]]:

@@ -1,7 +1,7 @@
 """Problems of a configuration in the operator's terms: file, line, key, error, remedy."""
 
 import difflib
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -52,10 +52,6 @@ class Problem:
         place = f"{self.file}:{self.line}" if self.line else self.file
         text = ": ".join(part for part in (place, self.key, self.what) if part)
         return f"{text}; {self.right}" if self.right else text
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the problem for ``--json``."""
-        return asdict(self)
 
 
 class InvalidConfigError(Exception):

@@ -18,6 +18,7 @@ from .paths import CODE, HOOK_NAME, LAUNCH, PYTHON, UNITS
 from .payload import NFD, Payload, payload
 from .roles import DROP_IN, FEATURES, HOOK, LAUNCHER, LINK, MODULE, ROLES, SETTINGS, UNIT
 from .settings_files import ADDITIONS, compiled_files, edited_settings, unapplied, with_sections
+from .tree import Tree
 from .unit_files import RESIDENT, enabling_link, resident, units
 from .units import MOUNT
 
@@ -90,7 +91,10 @@ def plan(
     files += [PlannedFile(f"{CODE}/{code.folder}/{name}", data, MODULE) for name, data in code.modules.items()]
     files.append(PlannedFile(LAUNCH, code.launch(), LAUNCHER))
     if nfd:
-        files.append(_features(settings.node_features_path, root))
+        facts = Tree(root).read(settings.node_features_path)  # those that reconcile has written
+        files.append(
+            PlannedFile(settings.node_features_path, FIRST_FEATURES.encode() if facts is None else facts, FEATURES)
+        )
     wanted = resident(settings, houses)
     if with_units:
         texts = units(
@@ -100,7 +104,8 @@ def plan(
             resctrl=settings.resctrl_path,
             features=settings.node_features_path,
         )
-        if mounted_otherwise(root, ours=earlier_units or _is(f"{root}{UNITS}/{MOUNT}", texts[MOUNT])):
+        # A unit with exactly this content is ours although its record was lost.
+        if mounted_otherwise(root, ours=earlier_units or Tree(root).read(f"{UNITS}/{MOUNT}") == texts[MOUNT]):
             del texts[MOUNT]
             notes.append("this host already mounts resctrl; its mount is not changed")
         unwanted = set(RESIDENT) - set(wanted)
@@ -137,32 +142,10 @@ def _settings(config: str, root: str, planned: dict[str, bytes]) -> Settings:
     return Settings(parse_json(data) if data is not None else read_compiled(active_path(root + config)) or {})
 
 
-def _features(path: str, root: str) -> PlannedFile:
-    """Return the file for node-feature-discovery, with the facts that it has."""
-    try:
-        with open(root + path, "rb") as file:
-            data = file.read()
-    except FileNotFoundError:
-        data = FIRST_FEATURES.encode()
-    return PlannedFile(path, data, FEATURES)
-
-
-def _is(path: str, data: bytes) -> bool:
-    """Return whether a file has exactly this content, and so is ours although its record was lost."""
-    try:
-        with open(path, "rb") as file:
-            return file.read() == data
-    except OSError:
-        return False
-
-
 def mounted_otherwise(root: str, *, ours: bool) -> bool:
     """Return whether the host mounts resctrl by an fstab line or by a mount unit that is not ours."""
-    try:
-        with open(f"{root}/etc/fstab", encoding="utf-8", errors="replace") as file:
-            lines = [line.split() for line in file]
-    except FileNotFoundError:
-        lines = []
+    fstab = (Tree(root).read("/etc/fstab") or b"").decode("utf-8", "replace")
+    lines = [line.split() for line in fstab.splitlines()]
     if any(len(words) > _TYPE and words[_TYPE] == "resctrl" and not words[0].startswith("#") for words in lines):
         return True
     return not ours and os.path.lexists(f"{root}{UNITS}/{MOUNT}")

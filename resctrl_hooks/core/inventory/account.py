@@ -54,11 +54,6 @@ class Owner(Record):
     rdt_class: ClassName
     group: KernelName = Field(description="Its mon_group; empty for a class itself.")
 
-    @property
-    def closids(self) -> int:
-        """The number of its CLOSIDs."""
-        return 0 if self.group else 1
-
 
 class Account(Record):
     """The owners of all RMIDs and CLOSIDs of the node."""
@@ -93,7 +88,7 @@ def account_of(facts: Facts) -> Account:
     """Return the owner of each RMID and CLOSID."""
     owners = [_owner(facts, rdt_class, group) for rdt_class, groups in facts.groups.items() for group in ("", *groups)]
     rmids = Counter(one.owner for one in owners)
-    closids = Counter(one.owner for one in owners for _ in range(one.closids))
+    closids = Counter(one.owner for one in owners if not one.group)
     total = min(facts.rmids.values(), default=0)
     each = facts.of_each_class
     by_class = (

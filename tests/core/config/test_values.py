@@ -2,6 +2,7 @@
 
 # ruff: noqa: E501  # a place and its values stand on one line
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +127,7 @@ def test_item_has_no_value_by_default(model: type[Section], required: dict[str, 
 )
 def test_problem_is_one_line(problem: Problem, text: str) -> None:
     assert str(problem) == text
-    assert Problem(**problem.as_json()) == problem
+    assert Problem(**asdict(problem)) == problem
 
 
 def test_lines_of_values_count_from_1() -> None:
