@@ -16,6 +16,7 @@ The rooms in the order of reading::
     cli           a module for each command, imported when it is called
     parts, part   the front door of every house, and core's own
     metric, fuse  shared by several houses: a metric as a row; FUSE
+    programs      calls of other programs for a limited time
 
 Imports: no other house. `node` imports only the standard library and runs on Python 3.9.
 """

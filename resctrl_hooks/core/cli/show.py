@@ -1,8 +1,6 @@
 """`resctrl-hook show KEY`: all known facts about one pod."""
 
 import json
-import shutil
-import subprocess
 import time
 from collections.abc import Callable, Mapping
 from operator import attrgetter
@@ -32,6 +30,7 @@ from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.core.node.refusals import REASON
 from resctrl_hooks.core.node.resctrl.counter_totals import ended, turns
+from resctrl_hooks.core.programs import output
 
 _SORTS: dict[str, Callable[[Pod], str]] = {"name": lambda pod: pod.name, "state": lambda pod: pod.state}
 _CSV: tuple[Column, ...] = (
@@ -182,13 +181,9 @@ def _failures(context: Context, key: str) -> list[Failure]:
 
 def _journal(key: str) -> list[Failure]:
     """Return the journal's warnings and errors for a key; empty without a journal."""
-    journalctl = shutil.which("journalctl")
-    if not journalctl:
-        return []
     arguments = [f"RESCTRL_KEY={key}", "-p", "warning", "-o", "json", "-n", str(MOST_LINES), "--no-pager", "-q"]
-    done = subprocess.run([journalctl, *arguments], capture_output=True, text=True, check=False, timeout=10)
     found = []
-    for line in done.stdout.splitlines():
+    for line in output("journalctl", *arguments, seconds=10).splitlines():
         try:
             entry = json.loads(line)
             when = int(entry["__REALTIME_TIMESTAMP"]) // 1_000_000

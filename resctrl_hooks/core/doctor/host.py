@@ -5,7 +5,6 @@ from functools import cached_property
 
 from resctrl_hooks.core.config.effective import Effective, find_effective
 from resctrl_hooks.core.install.manifest import Manifest, read_manifest
-from resctrl_hooks.core.install.programs import ask
 from resctrl_hooks.core.install.tree import Tree
 from resctrl_hooks.core.inventory.gather import gather, name_podmans
 from resctrl_hooks.core.inventory.models import Inventory
@@ -13,6 +12,7 @@ from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.errors import HookError, SettingsError
 from resctrl_hooks.core.node.log import Log
 from resctrl_hooks.core.node.settings import DEFAULT_CONFIG, Settings, active_path, compiled_path, last_valid_path, load
+from resctrl_hooks.core.programs import ask
 
 DEFAULT_PROC = Settings().proc_path
 _SECONDS = 30

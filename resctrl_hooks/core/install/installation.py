@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from resctrl_hooks.core.node.settings import compiled_path, last_valid_path
+from resctrl_hooks.core.programs import failure
 
 from . import systemd
 from .guard import INTERPRETER_OPTIONS
@@ -14,7 +15,6 @@ from .paths import CODE, LAUNCH, MANIFEST, UNITS
 from .plan import Plan
 from .pod import REMEDY, manifests_version, outdated
 from .present import named_folder, present, record_of
-from .programs import failure
 from .roles import HOOK, LAUNCHER, LINK, MODULE, ROLES, SETTINGS, UNIT, UNLISTED
 from .settings_files import is_first
 from .tree import Tree

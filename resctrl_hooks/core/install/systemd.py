@@ -3,7 +3,8 @@
 import os
 from collections.abc import Callable, Iterable
 
-from .programs import failure
+from resctrl_hooks.core.programs import failure
+
 from .tree import Tree
 
 Warn = Callable[[str], object]

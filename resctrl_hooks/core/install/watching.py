@@ -10,7 +10,8 @@ from typing import Final
 
 import psutil
 
-from .programs import output
+from resctrl_hooks.core.programs import output
+
 from .runtime import Runtime
 from .tree import Tree
 

@@ -3,10 +3,10 @@
 Podman is asked only if one of its containers is recorded. Source: podman-ps(1).
 """
 
-import subprocess
 from typing import NamedTuple
 
 from resctrl_hooks.core.node.context import Context
+from resctrl_hooks.core.programs import ask
 
 from .records import members_of
 
@@ -27,19 +27,8 @@ class PodmanNames(NamedTuple):
 def podman_names(command: tuple[str, ...] = _COMMAND) -> PodmanNames:
     """Ask Podman for the names of all its containers and pods."""
     names = PodmanNames({}, {})
-    try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            timeout=_SECONDS,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return names
-    for line in done.stdout.splitlines() if done.returncode == 0 else ():
+    done = ask(*command, seconds=_SECONDS)
+    for line in () if isinstance(done, str) or done.returncode else done.stdout.splitlines():
         fields = line.split("\t")
         if len(fields) == _FIELDS:
             container, name, pod, pod_name = fields

@@ -7,7 +7,7 @@ import fnmatch
 from typing import Any, Final
 
 from resctrl_hooks.core.install.directories import read_toml
-from resctrl_hooks.core.install.programs import output
+from resctrl_hooks.core.programs import output
 
 from .nri import DROP_IN
 

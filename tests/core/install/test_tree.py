@@ -9,8 +9,8 @@ import pytest
 from core.install.staged import given
 from resctrl_hooks.core.install.manifest import Manifest, read_manifest
 from resctrl_hooks.core.install.paths import MANIFEST, PYTHON
-from resctrl_hooks.core.install.programs import failure, output
 from resctrl_hooks.core.install.tree import Tree
+from resctrl_hooks.core.programs import failure, output
 
 
 @pytest.fixture

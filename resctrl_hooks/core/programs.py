@@ -7,7 +7,13 @@ def ask(*command: str, seconds: float) -> subprocess.CompletedProcess[str] | str
     """Run a program; return its status and output, or the reason why it did not run to its end."""
     try:
         return subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds, check=False
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=seconds,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
