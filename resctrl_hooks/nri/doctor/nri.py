@@ -1,7 +1,7 @@
 """Checks of the NRI plugin: whether NRI is enabled, whether the plugin is connected, and which other plugins run."""
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from resctrl_hooks.core.doctor.finding import Check, Finding, ok, problem, some, warning
 from resctrl_hooks.core.doctor.host import DEFAULT_PROC, Host
@@ -16,7 +16,7 @@ from resctrl_hooks.core.parts import parts
 from resctrl_hooks.nri.install.containerd import CONFIG, is_on, major_version, read_config
 from resctrl_hooks.nri.install.nri import NRI
 from resctrl_hooks.nri.node.command import DEFAULT_SOCKET
-from resctrl_hooks.nri.node.status import read_status
+from resctrl_hooks.nri.node.status import NriRecord, read_status
 
 _GROUPS: Final = "monitoring groups named by the pod's UID"
 _SHOWN: Final = 3
@@ -41,7 +41,7 @@ def plugin(host: Host) -> Iterator[Finding]:
     yield from _others(host)
 
 
-def _connection(status: dict[str, Any] | None) -> Iterator[Finding]:
+def _connection(status: "NriRecord | None") -> Iterator[Finding]:
     start = f"systemctl restart {NRI}; its log: journalctl -u {NRI}"
     if status is None or not start_time(DEFAULT_PROC, status.get("pid", 0)):
         yield problem("the NRI plugin does not run: new containers are not monitored until reconcile runs", start)

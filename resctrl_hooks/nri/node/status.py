@@ -4,15 +4,13 @@ import posix
 import time
 
 from ...core.node.host.files import format_json, write_file
+from ...core.node.host.state_file import read_state
 from ...core.node.log import silent
 from ...core.node.retried import status_writes
 from ...core.node.shapes import Count, Flag, NotRequired, Number, Text, TypedDict
-from ...core.node.watch import status as watch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from ...core.node.log import LogCallable
 
 NAME = "nri.json"
@@ -106,6 +104,6 @@ class Status:
         self._writes.attempt(lambda: write_file(self._path, format_json(self.values), 0o600))
 
 
-def read_status(folder: str) -> "dict[str, Any] | None":
+def read_status(folder: str) -> "NriRecord | None":
     """Return the plugin's last status; None if it has not run since the boot, or the file is damaged."""
-    return watch.read_status(folder, NAME, NriRecord)
+    return read_state(f"{folder}/{NAME}", NriRecord)

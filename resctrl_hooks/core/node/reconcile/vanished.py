@@ -9,8 +9,8 @@ creation does.
 import time
 
 from ..errors import HookError
-from ..host.files import format_json, read_file, write_file
-from ..host.state_file import parse
+from ..host.files import format_json, write_file
+from ..host.state_file import read_state
 from ..ledger import CHANGING, WAITING
 from ..log import WARNING
 from ..shapes import Annotated, Count, NotRequired, Number, Text, TypedDict, exactly
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 VANISHED = "vanished"
 """The file of the state directory that counts vanished groups, as JSON."""
 
-_LIMIT = 1 << 20
 _PATIENCE = 0.5
 _FIRST_WAIT, _LONGEST_WAIT = 60.0, 3600.0  # seconds from the second time on, doubled each time
 _FORGOTTEN = 2 * _LONGEST_WAIT  # seconds without a removal, after which the next removal counts as the first
@@ -54,10 +53,7 @@ class GroupVanishedError(HookError):
 
 def read_vanished(state_dir: str) -> "VanishedRecord":
     """Return how many groups have vanished since boot, and for each pod how often and when last."""
-    try:
-        return parse(read_file(f"{state_dir}/{VANISHED}", _LIMIT), VanishedRecord)
-    except (OSError, ValueError):
-        return {"total": 0, "last": 0.0, "pods": {}}
+    return read_state(f"{state_dir}/{VANISHED}", VanishedRecord) or {"total": 0, "last": 0.0, "pods": {}}
 
 
 def note_vanished(

@@ -4,8 +4,8 @@ The file ``counter-turns`` has the boot, the time and duration of the last round
 `counter_share` protects it.
 """
 
-from ..host.files import format_json, read_file, write_file
-from ..host.state_file import parse
+from ..host.files import format_json, write_file
+from ..host.state_file import read_state
 from ..resctrl.counter_share import OURS
 from ..shapes import Annotated, Flag, NotRequired, Number, Text, TypedDict, exactly
 from .claims import chance, now
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from ..settings import Settings
 
 _FILE = "counter-turns"
-_LIMIT = 1 << 20
 INTERVAL = 90.0  # three passes of the timer: docs/dev/sharing.md, Rounds
 _KEEPS, _WAITS, _YIELDS = range(3)
 
@@ -72,11 +71,7 @@ def set_turns(monitor: "Monitor", settings: "Settings", holders: "Iterable[Holde
 
 
 def _load(monitor: "Monitor") -> "TurnsRecord":
-    try:
-        path = f"{monitor.ledger.folder}/{_FILE}"
-        kept = parse(read_file(path, _LIMIT), TurnsRecord)
-        if kept["boot"] == monitor.boot:
-            return kept
-    except (OSError, ValueError):
-        pass
+    kept = read_state(f"{monitor.ledger.folder}/{_FILE}", TurnsRecord)
+    if kept and kept["boot"] == monitor.boot:
+        return kept
     return {"boot": monitor.boot, "last": -1e9, "since": {}}

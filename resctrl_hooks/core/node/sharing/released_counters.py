@@ -5,8 +5,8 @@ The file ``released-counters`` names them before each release, so that an uninst
 """
 
 from ..errors import ResctrlError
-from ..host.files import format_json, read_file, remove_file, write_file
-from ..host.state_file import parse
+from ..host.files import format_json, remove_file, write_file
+from ..host.state_file import read_state
 from ..resctrl.assignment import Assignments, NoCountersError
 from ..resctrl.counter_share import LOCK, UNGROUPED
 from ..shapes import Count, Text, TypedDict
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     Counter = tuple[str, str, int]  # class, event, domain
 
 FILE = "released-counters"
-_LIMIT = 1 << 20
 
 
 class ReleasedRecord(TypedDict):
@@ -41,12 +40,9 @@ class Released:
         self._held = self._read()
 
     def _read(self) -> "dict[Counter, None]":
-        try:
-            kept = parse(read_file(self._path, _LIMIT), ReleasedRecord)
-        except (OSError, ValueError):
-            return {}
+        kept = read_state(self._path, ReleasedRecord)
         # A boot, and a mount too, begins with the kernel's own assignment.
-        counters = kept["counters"] if kept["boot"] == self._monitor.boot else []
+        counters = kept["counters"] if kept and kept["boot"] == self._monitor.boot else []
         return dict.fromkeys((rdt_class, event, domain) for rdt_class, event, domain in counters)
 
     def extend(self, changes: "Iterable[Change]") -> None:

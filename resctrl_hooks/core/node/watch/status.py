@@ -3,8 +3,8 @@
 import posix
 import time
 
-from ..host.files import format_json, read_file, write_file
-from ..host.state_file import parse
+from ..host.files import format_json, write_file
+from ..host.state_file import read_state
 from ..log import silent
 from ..retried import status_writes
 from ..shapes import Count, Number, Text, TypedDict
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 NAME = "exec.json"
 EVENTS, SAMPLING, OFF = "events", "sampling", "off"
-_LIMIT = 1 << 20
 _OFTEN = 5.0  # seconds: figures are written no more often
 
 
@@ -81,10 +80,6 @@ class Status:
             self._was = data
 
 
-def read_status(folder: str, name: str = NAME, kind: "Any" = WatchRecord) -> "dict[str, Any] | None":
-    """Return the last status of a program; None if it has not run since the boot, or the file is damaged."""
-    try:
-        found: "dict[str, Any]" = parse(read_file(f"{folder}/{name}", _LIMIT), kind)
-    except (OSError, ValueError):
-        return None
-    return found
+def read_status(folder: str) -> "WatchRecord | None":
+    """Return the watcher's last status; None if it has not run since the boot, or the file is damaged."""
+    return read_state(f"{folder}/{NAME}", WatchRecord)

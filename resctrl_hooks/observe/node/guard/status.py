@@ -2,9 +2,9 @@
 
 import time
 
-from ....core.node.host.files import format_json, read_file, write_file
+from ....core.node.host.files import format_json, write_file
 from ....core.node.host.procfs import pid_namespace
-from ....core.node.host.state_file import parse
+from ....core.node.host.state_file import read_state
 from ....core.node.log import silent
 from ....core.node.retried import status_writes
 from ....core.node.shapes import Count, TypedDict
@@ -23,7 +23,6 @@ NAME = "guard.json"
 _DONE = {LOWER: "lowered", RAISE: "raised", RESTORE: "restored"}
 _WOULD = {LOWER: "would lower", RAISE: "would raise", RESTORE: "would restore"}
 _MOST_EVENTS = 50
-_LIMIT = 1 << 20
 
 
 class ProcessRecord(TypedDict, total=False):
@@ -124,7 +123,4 @@ class Status:
 
 def read_process(state_dir: str) -> "ProcessRecord | None":
     """Return the ``pid`` of the last status; None if no guard has run since the boot, or the file is damaged."""
-    try:
-        return parse(read_file(f"{state_dir}/{NAME}", _LIMIT), ProcessRecord)
-    except (OSError, ValueError):
-        return None
+    return read_state(f"{state_dir}/{NAME}", ProcessRecord)

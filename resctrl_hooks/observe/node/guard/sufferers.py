@@ -1,7 +1,7 @@
 """The protected classes whose pods are slowed by memory bandwidth now, as the sampling of slowdown reports them."""
 
-from ....core.node.host.files import read_file, stamp
-from ....core.node.host.state_file import parse
+from ....core.node.host.files import stamp
+from ....core.node.host.state_file import read_state
 from ....core.node.names import SLOWDOWN_STATUS
 from ....core.node.shapes import Annotated, Count, NotRequired, Number, Text, TypedDict, exactly, fits
 
@@ -94,7 +94,5 @@ class Sufferers:
         seen = stamp(self._path)
         if seen != self._stamp:
             self._stamp = seen
-            try:
-                self._pods = list(parse(read_file(self._path, _LIMIT), SlowdownRecord)["pressed"].values())
-            except (OSError, ValueError, KeyError):
-                self._pods = []
+            found = read_state(self._path, SlowdownRecord, _LIMIT) or {}
+            self._pods = list(found.get("pressed", {}).values())
