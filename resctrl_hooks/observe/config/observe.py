@@ -1,10 +1,37 @@
-"""Keys of the top level that configure what observes a node."""
+"""Keys of the top level that configure what observes a node: the ``slowdown`` and ``history`` sections, and Events."""
 
-from resctrl_hooks.core.config.section import Section
+from typing import Annotated
+
+from pydantic import Field
+
+from resctrl_hooks.core.config.section import AbsolutePath, Pattern, Section
 from resctrl_hooks.core.node.feature_table import KEYS
 
 from .history import History
-from .slowdown import Slowdown
+
+_DEFAULTS = KEYS["slowdown"]
+
+
+class Slowdown(Section):
+    """Finds slowed pods, and the neighbours that slow them. See docs/slowdown.md."""
+
+    enabled: bool = _DEFAULTS["enabled"]
+    """Whether the resident process (`resctrl-hooks-guard.service`) samples all the time. `diagnose` also works
+    without it."""
+
+    perf: bool = _DEFAULTS["perf"]
+    """Whether performance counters may be used. Pods with the kernel's telemetry counters (AET) need none."""
+
+    pods: Annotated[int, Field(ge=0, le=256)] = _DEFAULTS["pods"]
+    """Largest number of pods with performance counters. In the resident process they take turns of 10 seconds, a sixth
+    of them at a time."""
+
+    watch: list[Pattern] = _DEFAULTS["watch"]
+    """Pods with performance counters, as patterns of NAMESPACE/POD. Empty: pods of protected classes
+    (`rdt.guard.protect`), then slowed pods, then those with the most CPU time."""
+
+    directory: AbsolutePath = _DEFAULTS["directory"]
+    """Directory of the baselines, which outlive pods and reboots."""
 
 
 class Residents(Section):

@@ -4,7 +4,6 @@ import sqlite3
 import zlib
 
 from ....core.node.host.files import parse_json
-from .places import Places
 from .sample import Sample, sample_of
 from .tables import (
     APPLICATION,
@@ -31,7 +30,7 @@ _UPTIME, _DIGITS = b'"uptime": ', 32
 _EVENT = b'"kind"'  # a label of all rows, but only events have their labels in a sample
 
 
-class Reader(Places):
+class Reader:
     """An open history; `Store` has the arguments and errors."""
 
     def __init__(self, path: str, *, write: bool, size: int) -> None:
@@ -70,6 +69,37 @@ class Reader(Places):
     def size(self) -> int:
         """Return the bytes of the file and of its write-ahead log."""
         return bytes_of(self._path) + bytes_of(f"{self._path}-wal")
+
+    def at(self, time: int) -> "Entry | None":
+        """Return the last sample at or before a time; None if there is none."""
+        return self._entry("time <= ? ORDER BY time DESC, id DESC", time)
+
+    def near(self, entry: Entry, steps: int) -> "Entry | None":
+        """Return the sample so many steps after one, or before it for a negative number; the end if there are fewer."""
+        query = "id > ? ORDER BY id" if steps > 0 else "id < ? ORDER BY id DESC"
+        found = [*self._entries(f"{query} LIMIT {abs(steps)}", entry.id)]
+        return found[-1] if found else None
+
+    def following(self, time: int) -> "Entry | None":
+        """Return the first sample after a time; None if there is none."""
+        return self._entry("time > ? ORDER BY time, id", time)
+
+    def ends(self) -> "tuple[int, int] | None":
+        """Return the times of the first and the last sample in the order of writing; None for an empty history."""
+        first = self._query("SELECT time FROM sample ORDER BY id LIMIT 1")
+        last = self._query("SELECT time FROM sample ORDER BY id DESC LIMIT 1")
+        return (first[0][0], last[0][0]) if first and last else None
+
+    def number(self) -> int:
+        """Return the number of samples."""
+        return self._query("SELECT count(*) FROM sample")[0][0]
+
+    def _entry(self, condition: str, *values: object) -> "Entry | None":
+        found = self._entries(f"{condition} LIMIT 1", *values)
+        return found[0] if found else None
+
+    def _entries(self, condition: str, *values: object) -> "list[Entry]":
+        return [Entry(*row) for row in self._query(f"SELECT id, time, span FROM sample WHERE {condition}", *values)]  # noqa: S608  # constants
 
     def read(self, entry: Entry) -> "Sample | None":
         """Return a sample; None if it was deleted or thinned meanwhile, or is in `skipped`."""
@@ -123,7 +153,7 @@ class Reader(Places):
         Raises:
             SampleError: it cannot be decoded.
         """
-        query = f"SELECT id, time, span, layout, data FROM sample WHERE {condition} LIMIT 1"  # noqa: S608  # as above
+        query = f"SELECT id, time, span, layout, data FROM sample WHERE {condition} LIMIT 1"  # noqa: S608  # constants
         for id_, time, span, layout, data in self._query(query, *values):
             try:
                 return sample_of(time, span, self._labels(layout), zlib.decompress(data))  # type: ignore[arg-type]  # a blob
