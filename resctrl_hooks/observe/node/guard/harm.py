@@ -5,6 +5,8 @@ slows a protected class depends on how often the two meet on a core, so it is me
 more bytes after a cut, not fewer, and its pods should be slowed less.
 """
 
+from typing import NamedTuple
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,15 +37,12 @@ class _Trial:
         self.after: "list[Mapping[str, float]] | None" = []  # None: the traffic is judged
 
 
-class Kept:
+class Kept(NamedTuple):
     """A class that is not cut until a time: its MB value, and the reason in words."""
 
-    __slots__ = ("reason", "until", "value")
-
-    def __init__(self, value: int, until: float, reason: str) -> None:
-        self.value = value
-        self.until = until
-        self.reason = reason
+    value: int
+    until: float
+    reason: str
 
 
 class Harm:

@@ -4,6 +4,8 @@ Pure: no clock, no files. A controller of single steps, because the effect of an
 processor (measured by others: intel-cmt-cat issues 69, 185, 277, 285), so each step waits for its effect.
 """
 
+from typing import NamedTuple
+
 from ....core.node.resctrl.bandwidth_unit import AMD_UNIT
 from .harm import Harm
 from .sample import Sample
@@ -42,42 +44,29 @@ PROBE = 600.0
 BLIND_SAMPLES, BLIND_SECONDS = 3, 10.0
 
 
-class Rules:
+class Rules(NamedTuple):
     """The operator's configuration: classes protected at a load, limitable classes in order, and the two loads.
 
     A class that is protected at a slowdown is not in ``protect``: its pods are in `Sample.suffering`. ``at_slowdown``:
     there is such a class. ``beside`` returns the protected classes that a limit of a class may also slow down.
     """
 
-    def __init__(
-        self,
-        protect: "list[str]",
-        throttle: "list[str]",
-        high: float,
-        low: float,
-        *,
-        at_slowdown: bool = False,
-        beside: "Callable[[str], Sequence[str]]" = lambda _: (),
-    ) -> None:
-        self.beside = beside
-        self.at_slowdown = at_slowdown
-        self.protect = protect
-        self.throttle = throttle
-        self.high = high
-        self.low = low
+    protect: "list[str]"
+    throttle: "list[str]"
+    high: float
+    low: float
+    at_slowdown: bool = False
+    beside: "Callable[[str], Sequence[str]]" = lambda _: ()
 
 
-class Change:
+class Change(NamedTuple):
     """One action or report: ``kind`` is `LOWER`, `RAISE`, `RESTORE` or `REPORT`."""
 
-    __slots__ = ("kind", "name", "new", "old", "reason")
-
-    def __init__(self, kind: str, name: str, old: int, new: int, reason: str) -> None:
-        self.kind = kind
-        self.name = name
-        self.old = old
-        self.new = new
-        self.reason = reason
+    kind: str
+    name: str
+    old: int
+    new: int
+    reason: str
 
 
 class Domain:

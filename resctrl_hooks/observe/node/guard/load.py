@@ -10,6 +10,8 @@ unknown, and no other's. The load is a lower bound if a class has just come or g
 group has no assigned counter (AMD), which the kernel's sum leaves out.
 """
 
+from typing import NamedTuple
+
 from ....core.node.resctrl.assignment import Assignments, text_of
 from ....core.node.resctrl.bandwidth import EVENTS
 from ....core.node.resctrl.bandwidth_unit import capacity_of
@@ -33,30 +35,21 @@ _DIGITS = 20  # of 64 bits
 _TRIES = 3  # of a read during which groups come or go
 
 
-class ClassCounts:
+class ClassCounts(NamedTuple):
     """All classes' counters at one time; ``counts`` is by class and L3 domain.
 
     ``jumped`` are classes whose increase since the read before is not their traffic, ``partial`` the L3 domains in
     which a group has no assigned counter. ``at_memory``: each domain is a memory.
     """
 
-    def __init__(
-        self,
-        time: float,
-        counts: "dict[str, Counts]",
-        jumped: "frozenset[str]" = frozenset(),
-        partial: "frozenset[int]" = frozenset(),
-        *,
-        at_memory: bool = False,
-    ) -> None:
-        self.time = time
-        self.at_memory = at_memory
-        self.counts = counts
-        self.jumped = jumped
-        self.partial = partial
+    time: float
+    counts: "dict[str, Counts]"
+    jumped: "frozenset[str]" = frozenset()
+    partial: "frozenset[int]" = frozenset()
+    at_memory: bool = False
 
 
-class Traffic:
+class Traffic(NamedTuple):
     """The traffic of one memory domain between two samples.
 
     Args:
@@ -67,20 +60,11 @@ class Traffic:
         partial: Whether a group without a counter is missing in it.
     """
 
-    def __init__(
-        self,
-        domain: "tuple[int, ...]",
-        rate: "float | None",
-        rates: "dict[str, float]",
-        *,
-        estimated: bool,
-        partial: bool = False,
-    ) -> None:
-        self.domain = domain
-        self.rate = rate
-        self.rates = rates
-        self.estimated = estimated
-        self.partial = partial
+    domain: "tuple[int, ...]"
+    rate: "float | None"
+    rates: "dict[str, float]"
+    estimated: bool
+    partial: bool = False
 
     def load(self, capacity: "dict[str, float]") -> "float | None":
         """Return the share of the configured capacity, None without traffic or capacity."""
@@ -151,7 +135,7 @@ class Reader:
             torn = self._groups.changed(groups, classes)
             if not torn:
                 break
-        found.jumped = frozenset(torn | self._torn | self._groups.follow(groups))
+        found = found._replace(jumped=frozenset(torn | self._torn | self._groups.follow(groups)))
         self._torn = torn
         for name, counts in found.counts.items():
             left = self._groups.left.get(name, {})

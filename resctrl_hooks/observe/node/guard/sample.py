@@ -1,11 +1,13 @@
 """What the guard's law decides on: one sample of a memory domain."""
 
+from typing import NamedTuple
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-class Sample:
+class Sample(NamedTuple):
     """One sample of a memory domain.
 
     Args:
@@ -17,20 +19,9 @@ class Sample:
         ratios: The worst slowdown of a pod of each class protected at a slowdown, since the last change, if known.
     """
 
-    __slots__ = ("capacity", "load", "rates", "ratios", "suffering", "time")
-
-    def __init__(
-        self,
-        time: float,
-        load: "float | None",
-        capacity: float,
-        rates: "Mapping[str, float]",
-        suffering: "Sequence[str]" = (),
-        ratios: "Mapping[str, float] | None" = None,
-    ) -> None:
-        self.ratios = ratios or {}
-        self.suffering = suffering
-        self.time = time
-        self.load = load
-        self.capacity = capacity
-        self.rates = rates
+    time: float
+    load: "float | None"
+    capacity: float
+    rates: "Mapping[str, float]"
+    suffering: "Sequence[str]" = ()
+    ratios: "Mapping[str, float]" = {}  # noqa: RUF012  # never changed

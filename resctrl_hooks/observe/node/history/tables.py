@@ -1,6 +1,7 @@
 """The tables of the history's file, the place of a sample in them, and the errors of reading and writing them."""
 
 import posix
+from typing import NamedTuple
 
 from ....core.node.errors import HookError
 
@@ -54,19 +55,16 @@ class SampleError(HistoryError):
         self.id = id_
 
 
-class Entry:
+class Entry(NamedTuple):
     """A stored sample's place: its id, its time in milliseconds since 1970, and its span in seconds.
 
     ``uptime`` is its time in seconds since the boot, which no clock changes; 0 if it was not read.
     """
 
-    __slots__ = ("id", "span", "time", "uptime")
-
-    def __init__(self, id_: int, time: int, span: int, uptime: float = 0.0) -> None:
-        self.id = id_
-        self.time = time
-        self.span = span
-        self.uptime = uptime
+    id: int
+    time: int
+    span: int
+    uptime: float = 0.0
 
 
 def uri_of(path: str, *, write: bool) -> str:

@@ -6,6 +6,7 @@ is unknown.
 """
 
 import time
+from typing import NamedTuple
 
 from ....core.node.errors import HookError
 from ....core.node.host.files import GONE
@@ -34,17 +35,14 @@ else:
 # Values: by path below `mon_data`.
 
 
-class Counts:
+class Counts(NamedTuple):
     """The values of a group's files, and its folder's identity: a group that is created again has another identity."""
 
-    __slots__ = ("identity", "values")
-
-    def __init__(self, identity: str, values: "Values") -> None:
-        self.identity = identity
-        self.values = values
+    identity: str
+    values: "Values"
 
 
-class ClassCounts:
+class ClassCounts(NamedTuple):
     """An RDT class.
 
     Attributes:
@@ -55,21 +53,11 @@ class ClassCounts:
         unknown: by path, the number of groups without a value, if the class or its ungrouped tasks therefore have none.
     """
 
-    __slots__ = ("groups", "identity", "ungrouped", "unknown", "whole")
-
-    def __init__(
-        self,
-        identity: str,
-        whole: "Values",
-        ungrouped: "Values",
-        groups: "dict[str, Values]",
-        unknown: "dict[str, int]",
-    ) -> None:
-        self.identity = identity
-        self.whole = whole
-        self.ungrouped = ungrouped
-        self.groups = groups
-        self.unknown = unknown
+    identity: str
+    whole: "Values"
+    ungrouped: "Values"
+    groups: "dict[str, Values]"
+    unknown: "dict[str, int]"
 
 
 class Snapshot:
