@@ -56,6 +56,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in kernel_only]
         for item in ours:
             item.add_marker("fuse")
+            item.add_marker(pytest.mark.houses("lab"))
         return
     for item in ours:
         if not any(item.iter_markers("guest")):
