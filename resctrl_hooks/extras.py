@@ -41,15 +41,15 @@ def _named(extra: str, command: str) -> str:
 
 
 def _by_pip(installer: str | None, extra: str) -> str:
-    python, wanted = shlex.quote(sys.executable), _requirement(extra)
+    python, requirement = shlex.quote(sys.executable), _requirement(extra)
     if installer == _UV:
-        return f"uv pip install --python {python} {wanted}"
+        return f"uv pip install --python {python} {requirement}"
     if find_spec("pip") is None:
         before = f"{_APT} python3-pip && " if installer == _DEBIAN else ""
-        return f"{before}python3 -m pip --python {python} install {wanted}"
+        return f"{before}python3 -m pip --python {python} install {requirement}"
     marker = os.path.join(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED")
     managed = not _is_virtual() and os.path.exists(marker)
-    return f"{python} -m pip install {'--break-system-packages ' if managed else ''}{wanted}"
+    return f"{python} -m pip install {'--break-system-packages ' if managed else ''}{requirement}"
 
 
 def _requirement(extra: str) -> str:

@@ -95,9 +95,9 @@ def delivery(
         python=python,
         boot_code=boot_code,
     )
-    wanted = [*([MOUNT] if mount else []), COMPILE, RECONCILE, TIMER, WAKE, *services]
+    names = [*([MOUNT] if mount else []), COMPILE, RECONCILE, TIMER, WAKE, *services]
     return Delivery(
         code.version,
         files,
-        [DeliveredUnit(name, texts[name].decode(), enabled=name != RECONCILE) for name in wanted],
+        [DeliveredUnit(name, texts[name].decode(), enabled=name != RECONCILE) for name in names],
     )

@@ -12,7 +12,7 @@ from hosts.monitored import run
 from resctrl_hooks.core.node.errors import NoMonitoringError, NoResctrlError, NotMountedError
 from resctrl_hooks.core.node.resctrl.absence import missing, why_no_monitoring, why_no_resctrl
 from resctrl_hooks.core.node.resctrl.filesystem import Resctrl
-from resctrl_hooks.core.node.watch.wanted import why_useless
+from resctrl_hooks.core.node.watch.enabled import why_useless
 from resctrl_hooks.core.node.watch.watcher import Watcher
 
 FILESYSTEMS = "nodev\tproc\nnodev\tcgroup2\n\text4\n"

@@ -8,8 +8,8 @@ from resctrl_hooks.core.install.paths import UNITS
 from resctrl_hooks.core.install.unit_files import ORDERED
 from resctrl_hooks.core.install.units import EXEC
 from resctrl_hooks.core.node.host.procfs import start_time
+from resctrl_hooks.core.node.watch.enabled import is_enabled, why_useless
 from resctrl_hooks.core.node.watch.status import EVENTS, OFF, read_status
-from resctrl_hooks.core.node.watch.wanted import is_wanted, why_useless
 
 from .finding import Check, Finding, ok, warning
 from .host import DEFAULT_PROC, Host
@@ -20,7 +20,7 @@ _WITHOUT_SYSTEMD: Final = "keep `resctrl-hook watch` running as root; systemd do
 
 def exec_watcher(host: Host) -> Iterator[Finding]:
     """Check whether processes that enter running containers are counted from their first milliseconds."""
-    if not is_wanted(host.settings):
+    if not is_enabled(host.settings):
         yield ok(f"no exec watcher, as configured by monitoring.exec: {_LEFT}")
         return
     by_hand = _WITHOUT_SYSTEMD if host.live and not systemd.is_running() else ""

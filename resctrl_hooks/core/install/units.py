@@ -3,8 +3,8 @@
 from typing import Final
 
 from resctrl_hooks.core.node.settings import Settings
+from resctrl_hooks.core.node.watch.enabled import WATCH
 from resctrl_hooks.core.node.watch.status import read_status
-from resctrl_hooks.core.node.watch.wanted import WATCH
 
 from . import unit_texts
 from .unit import Unit

@@ -72,6 +72,6 @@ def _is_near(name: str, other: str) -> bool:
 def allows(allow: "dict[str, list[str]] | None", namespace: str, class_name: str) -> bool:
     """Return whether an ``allow`` table, from namespace patterns to class patterns, permits a class for a namespace."""
     return any(
-        matches(pattern, namespace) and any(matches(wanted, class_name) for wanted in classes)
+        matches(pattern, namespace) and any(matches(class_pattern, class_name) for class_pattern in classes)
         for pattern, classes in (allow or {}).items()
     )

@@ -111,7 +111,7 @@ class Classes:
             return self._applied_or_planned(dry_run=False)
 
     def _applied_or_planned(self, *, dry_run: bool) -> list[ClassReport]:
-        reports = [self._report(name) for name in {**self._plan.wanted, **self._plan.modes}]
+        reports = [self._report(name) for name in {**self._plan.desired, **self._plan.modes}]
         missing = [report.name for report in reports if report.state == "missing"]
         exist = 1 + len(self._there) + len(self._foreign)
         if self._can.classes and exist + len(missing) > self._can.classes:
@@ -157,7 +157,7 @@ class Classes:
 
     def _differences(self, report: ClassReport, spec: dict[str, Any]) -> list[str]:
         have = _as_declared(report.schemata, report.held)
-        found = differences(self._plan.wanted.get(report.name, {}), have, spec, self._plan.roundings)
+        found = differences(self._plan.desired.get(report.name, {}), have, spec, self._plan.roundings)
         obstacle = self._plan.obstacles.get(report.name)
         if obstacle is not None and obstacle.declared:
             found.append(f"not exclusive: {obstacle.text}; declare that class, or change its schemata")
@@ -171,11 +171,11 @@ class Classes:
         if report.state not in ("missing", "differs"):
             return []
         now = _as_declared(report.schemata, report.held)
-        wanted = self._plan.wanted.get(report.name, {})
+        desired = self._plan.desired.get(report.name, {})
         rows = lines(
             {
                 name: values
-                for name, values in wanted.items()
+                for name, values in desired.items()
                 if differences({name: values}, now, roundings=self._plan.roundings)
             }
         )

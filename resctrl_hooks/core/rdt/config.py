@@ -12,7 +12,7 @@ ROOT_NAME = "/"
 EXCLUSIVE, OPTIONAL = "exclusive", "optional"
 
 
-def wanted_schemata(
+def desired_schemata(
     spec: dict[str, Any], can: Capabilities, capacity: dict[str, float] | None = None, ways: Ways | None = None
 ) -> tuple[Schemata, list[str]]:
     """Return the schemata of a declared class for each domain, and the values that this machine cannot provide.
@@ -22,7 +22,7 @@ def wanted_schemata(
     """
     ways = ways or Ways(can)
     exclusive, optional = bool(spec.get(EXCLUSIVE)), bool(spec.get(OPTIONAL))
-    wanted: Schemata = {}
+    desired: Schemata = {}
     problems: list[str] = []
     for resource, declared in spec.items():
         if declared is None or resource in (EXCLUSIVE, OPTIONAL):
@@ -51,8 +51,8 @@ def wanted_schemata(
                 of_one = f" of domain {domain}" if isinstance(declared, dict) else ""
                 problems.append(f"{resource}{of_one}: {problem}")
             else:
-                wanted.setdefault(resource, {})[domain] = found
-    return wanted, list(dict.fromkeys(problems))
+                desired.setdefault(resource, {})[domain] = found
+    return desired, list(dict.fromkeys(problems))
 
 
 def by_domain(declared: Any, domains: list[int]) -> dict[int, Any]:
@@ -80,7 +80,7 @@ def _bandwidth(values: list[Any], can: BandwidthCapability, capacity: float) -> 
 
 
 def differences(
-    wanted: Schemata, have: Schemata, spec: dict[str, Any] | None = None, roundings: dict[str, int] | None = None
+    desired: Schemata, have: Schemata, spec: dict[str, Any] | None = None, roundings: dict[str, int] | None = None
 ) -> list[str]:
     """Return the differences of a class to its declaration: ``L3 of domain 0 is fff, declared 00f``.
 
@@ -89,7 +89,7 @@ def differences(
     multiple of its resource's in ``roundings`` is no difference.
     """
     found = []
-    for resource, values in wanted.items():
+    for resource, values in desired.items():
         for domain, value in sorted(values.items()):
             other = have.get(resource, {}).get(domain, "nothing")
             if not _same(resource, value, other, (roundings or {}).get(resource, 1)):
@@ -120,6 +120,6 @@ def _same(resource: str, value: str, other: str, rounding: int = 1) -> bool:
         return value == other
 
 
-def lines(wanted: Schemata) -> list[str]:
+def lines(desired: Schemata) -> list[str]:
     """Return the lines to write, one per resource."""
-    return [schemata_line(resource, values) for resource, values in wanted.items()]
+    return [schemata_line(resource, values) for resource, values in desired.items()]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .capabilities import Capabilities, Schemata
-from .config import EXCLUSIVE, ROOT_NAME, by_domain, wanted_schemata
+from .config import EXCLUSIVE, ROOT_NAME, by_domain, desired_schemata
 from .ways import Ways, is_share, largest_run, level, mask_of
 
 
@@ -13,16 +13,16 @@ from .ways import Ways, is_share, largest_run, level, mask_of
 class Layout:
     """By class: its schemata on this machine, the values that it cannot provide, and what exclusive classes change.
 
-    ``narrowed`` is the part of ``wanted`` that no class declares: the ways that exclusive classes leave to it.
+    ``narrowed`` is the part of ``desired`` that no class declares: the ways that exclusive classes leave to it.
     """
 
-    wanted: dict[str, Schemata] = field(default_factory=dict)
+    desired: dict[str, Schemata] = field(default_factory=dict)
     problems: dict[str, list[str]] = field(default_factory=dict)
     narrowed: dict[str, Schemata] = field(default_factory=dict)
 
 
 def lay_out(specs: dict[str, Any], can: Capabilities, capacity: dict[str, float] | None = None) -> Layout:
-    """Return the layout of declared classes; ``capacity`` is as for `wanted_schemata`.
+    """Return the layout of declared classes; ``capacity`` is as for `desired_schemata`.
 
     Masks and ranges of exclusive classes are placed first, then their shares side by side in the order of the
     declaration, then the shares of other classes in the ways that are left.
@@ -32,10 +32,10 @@ def lay_out(specs: dict[str, Any], can: Capabilities, capacity: dict[str, float]
     for name in exclusive:
         _take_fixed(specs[name], can, ways)
     for name in [*exclusive, *(name for name in specs if name not in exclusive)]:
-        result.wanted[name], result.problems[name] = wanted_schemata(specs[name], can, capacity, ways)
+        result.desired[name], result.problems[name] = desired_schemata(specs[name], can, capacity, ways)
     for name in exclusive:
-        _complete(result.wanted[name], can)
-    for name, problems in _overlaps(result.wanted, specs).items():
+        _complete(result.desired[name], can)
+    for name, problems in _overlaps(result.desired, specs).items():
         result.problems[name] += problems
     _narrow(result, specs, can, ways)
     return result
@@ -50,11 +50,11 @@ def _take_fixed(spec: dict[str, Any], can: Capabilities, ways: Ways) -> None:
                 ways.take(resource, domain, mask_of(value, can.caches[resource], 0)[0])
 
 
-def _complete(wanted: Schemata, can: Capabilities) -> None:
+def _complete(desired: Schemata, can: Capabilities) -> None:
     """Give code the ways of data, or the reverse, where an exclusive class declares one of them."""
     for resource, peer in itertools.permutations(can.caches, 2):
-        if level(resource) == level(peer) and resource in wanted:
-            wanted[peer] = {**wanted[resource], **wanted.get(peer, {})}
+        if level(resource) == level(peer) and resource in desired:
+            desired[peer] = {**desired[resource], **desired.get(peer, {})}
 
 
 def _overlaps(classes: dict[str, Schemata], declared: dict[str, Any]) -> dict[str, list[str]]:
@@ -82,17 +82,17 @@ def _narrow(result: Layout, specs: dict[str, Any], can: Capabilities, ways: Ways
                 continue
             rest = ways.free(resource, domain) if cache.gaps else largest_run(ways.free(resource, domain))
             for name in losers:
-                if domain in result.wanted.get(name, {}).get(resource, {}):
+                if domain in result.desired.get(name, {}).get(resource, {}):
                     continue
                 if rest.bit_count() < cache.min_bits:
                     _blame(result, specs, resource, domain, f"{rest.bit_count()} ways to class {name}", cache.min_bits)
                     continue
-                for schemata in (result.wanted, result.narrowed):
+                for schemata in (result.desired, result.narrowed):
                     schemata.setdefault(name, {}).setdefault(resource, {})[domain] = f"{rest:x}"
 
 
 def _blame(result: Layout, specs: dict[str, Any], resource: str, domain: int, left: str, least: int) -> None:
     text = f"{resource} of domain {domain}: exclusive classes leave {left}; the minimum is {least}"
     for name, spec in specs.items():
-        if spec.get(EXCLUSIVE) and domain in result.wanted[name].get(resource, {}):
+        if spec.get(EXCLUSIVE) and domain in result.desired[name].get(resource, {}):
             result.problems[name].append(text)

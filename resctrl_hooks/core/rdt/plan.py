@@ -37,14 +37,14 @@ class Plan:
         layout = lay_out(self.specs, can, capacity)
         self.narrowed, self.problems = layout.narrowed, layout.problems
         restored = before.restorable(self.narrowed, now)
-        self.wanted = {
-            name: _merged(restored.get(name, {}), layout.wanted.get(name, {}))
-            for name in {**self.specs, **layout.wanted, **restored}
+        self.desired = {
+            name: _merged(restored.get(name, {}), layout.desired.get(name, {}))
+            for name in {**self.specs, **layout.desired, **restored}
         }
         full = {
             resource: dict.fromkeys(can.domains[resource], f"{cache.full:x}") for resource, cache in can.caches.items()
         }
-        self.now = {name: _merged(full, now.get(name, {})) for name in {**now, **self.wanted}}
+        self.now = {name: _merged(full, now.get(name, {})) for name in {**now, **self.desired}}
         self.modes = {name: SHAREABLE for name in before.modes if name in now}
         self.obstacles: dict[str, Obstacle] = {}
         for name in [name for name, spec in self.specs.items() if spec.get(EXCLUSIVE)]:
@@ -57,7 +57,7 @@ class Plan:
 
     def _obstacle(self, name: str, can: Capabilities) -> Obstacle | None:
         """Return the first ways of a class that are not its own. Source: resctrl.rst, "mode", exclusive."""
-        after = {other: _merged(masks, self.wanted.get(other, {})) for other, masks in self.now.items()}
+        after = {other: _merged(masks, self.desired.get(other, {})) for other, masks in self.now.items()}
         for resource, cache in can.caches.items():
             for domain in can.domains[resource]:
                 mask = int(after[name][resource][domain], 16)
@@ -66,7 +66,7 @@ class Plan:
                     for peer in can.caches if other != name else ():
                         both = mask & int(masks[peer][domain], 16) if level(peer) == level(resource) else 0
                         if both:
-                            declared = domain in self.wanted[name].get(resource, {})
+                            declared = domain in self.desired[name].get(resource, {})
                             return Obstacle(f"{where} {both:x} are also of class {other}", declared)
                 if mask & cache.shareable:
                     text = f"{where} {mask & cache.shareable:x} are shared with other hardware (shareable_bits)"

@@ -38,8 +38,8 @@ class DemoError(Exception):
     """A step had an unexpected result; the text describes it."""
 
 
-def available(wanted: str = "") -> tuple[list[str], str]:
-    """Return the possible subjects, best first or only ``wanted``, and a better one's requirements as a sentence.
+def available(requested: str = "") -> tuple[list[str], str]:
+    """Return the possible subjects, best first or only ``requested``, and a better one's requirements as a sentence.
 
     Raises:
         DemoError: No subject is possible.
@@ -50,10 +50,10 @@ def available(wanted: str = "") -> tuple[list[str], str]:
             "demo on the host"
         )
     runtimes = [name for name in SUBJECTS if name != PROCESS and shutil.which(name)]
-    if wanted and wanted != PROCESS and (os.geteuid() or wanted not in runtimes):
-        raise DemoError(f"{wanted} requires root" if os.geteuid() else f"{wanted} is not installed")
-    if wanted:
-        return [wanted], ""
+    if requested and requested != PROCESS and (os.geteuid() or requested not in runtimes):
+        raise DemoError(f"{requested} requires root" if os.geteuid() else f"{requested} is not installed")
+    if requested:
+        return [requested], ""
     if os.geteuid():
         return [PROCESS], "run it as root to see the same with a real container"
     if not runtimes:
@@ -61,14 +61,14 @@ def available(wanted: str = "") -> tuple[list[str], str]:
     return [*runtimes, PROCESS], ""
 
 
-def tell(stage: Stage, wanted: str = "") -> None:
+def tell(stage: Stage, requested: str = "") -> None:
     """Run the whole demo on a stage, and explain each line.
 
     Raises:
         DemoError: A step had an unexpected result.
         RuntimeFailedError: The runtime failed.
     """
-    names, missing = available(wanted)
+    names, missing = available(requested)
     click.secho("resctrl-hooks puts each pod into its own resctrl monitoring group before it runs.", bold=True)
     click.echo(f"The demo uses only {stage.folder} and removes it at the end.")
     _resctrl(stage)

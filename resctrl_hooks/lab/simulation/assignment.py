@@ -139,18 +139,18 @@ class Assignments:
         """Write `mbm_assign_mode`, without its last newline; a change releases all counters."""
         if text not in {"mbm_event", "default"}:
             raise RefusedError(errno.EINVAL, "Unsupported assign mode")
-        wanted = text == "mbm_event"
-        if wanted and not self._machine.assignable_counters:
+        enable = text == "mbm_event"
+        if enable and not self._machine.assignable_counters:
             raise RefusedError(errno.EINVAL, "mbm_event mode is not supported")
-        if self._is_fixed and wanted != self.enabled:
+        if self._is_fixed and enable != self.enabled:
             raise RefusedError(errno.EINVAL, "Counter assignment mode is not configurable")
-        if wanted != self.enabled:
+        if enable != self.enabled:
             for group in groups:
                 self.end(group)
                 for event in self._events:
                     for domain in self._domains:
                         self._start(group, event, domain)
-            self.enabled = wanted
+            self.enabled = enable
             self.on_mkdir = True
 
     def on_mkdir_text(self) -> str:

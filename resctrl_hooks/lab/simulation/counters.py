@@ -62,8 +62,8 @@ class Meter:
             for package, number in self.running.items():
                 self.work[package] = self.work.get(package, 0.0) + elapsed * number
         self.running = running
-        wanted = self.tasks * LINES_PER_TASK
-        self.lines = wanted + (self.lines - wanted) * float(0.5 ** (elapsed / _FADE_SECONDS))
+        needed = self.tasks * LINES_PER_TASK
+        self.lines = needed + (self.lines - needed) * float(0.5 ** (elapsed / _FADE_SECONDS))
         self.since = now
         self.tasks = tasks
 

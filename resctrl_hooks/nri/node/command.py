@@ -9,8 +9,8 @@ from ...core.node.host.notify import Notify
 from ...core.node.ledger import Ledger
 from ...core.node.log import ERROR, Log
 from ...core.node.settings import load
+from ...core.node.watch.enabled import is_enabled, why_useless
 from ...core.node.watch.priority import become_urgent
-from ...core.node.watch.wanted import is_wanted, why_useless
 from .plugin import NodePlugin
 from .resident import Resident
 from .status import Status
@@ -102,7 +102,7 @@ def _exec_watcher(config: str, find: "Find", plugin: NodePlugin, *, stderr: bool
 
     def is_useful() -> bool:
         settings = plugin.refresh()
-        return is_wanted(settings) and not why_useless(settings)
+        return is_enabled(settings) and not why_useless(settings)
 
     return Companion(run, is_useful)
 

@@ -25,7 +25,7 @@ def judged(context: Context, names: PodNames, has_namespace: Callable[[str], boo
     Args:
         context: the node.
         names: the names of its pods.
-        has_namespace: whether pods of a namespace are wanted. Pods of others still have their names as causes.
+        has_namespace: whether pods of a namespace are requested. Pods of others still have their names as causes.
 
     Raises:
         LedgerError: the records are unreadable.

@@ -121,8 +121,8 @@ def kubelet(host: Host) -> Iterator[Finding]:
                 "see the kubelet's log; a kubelet that starts writes the file again",
             )
             continue
-        wanted = host.settings.sections["placement"]["enabled"]
-        if policy in pinning and wanted:
+        enabled = host.settings.sections["placement"]["enabled"]
+        if policy in pinning and enabled:
             yield problem(
                 f"the kubelet's {what} manager has the policy {policy}; placement is inactive while it is set",
                 "use only one: set cpuManagerPolicy/memoryManagerPolicy to none, or placement.enabled to false",

@@ -50,16 +50,16 @@ def follow(book: "Book", context: "Context", but: str = "", *, grow: bool, check
         for entry in book.entries.values():
             entry.applied = _have(entry)
     todo = [(entry, sets[entry.decision]) for entry in book.entries.values() if entry.id != but]
-    todo = [(entry, wanted) for entry, wanted in todo if entry.applied != wanted]
+    todo = [(entry, cpus) for entry, cpus in todo if entry.applied != cpus]
     todo.sort(key=lambda pair: not pair[0].applied & ~pair[1])  # losers first, within one pass too
-    for entry, wanted in todo:
+    for entry, cpus in todo:
         have = entry.applied
-        if not grow and have and not have & ~wanted:
+        if not grow and have and not have & ~cpus:
             continue
-        if wanted not in lists:
-            lists[wanted] = format_list(wanted)
-        if _write(entry, lists[wanted]):
-            entry.applied = wanted
+        if cpus not in lists:
+            lists[cpus] = format_list(cpus)
+        if _write(entry, lists[cpus]):
+            entry.applied = cpus
             done.append(entry)
     return done
 
@@ -71,22 +71,22 @@ def settle_in(entry: "Entry", leaf: "Leaf", usage: "Usage", context: "Context") 
         PlacementError: a parent cgroup has too few CPUs.
         HookError: its cpuset cannot be written.
     """
-    wanted = effective(entry.decision, usage)
+    cpus = effective(entry.decision, usage)
     mems = entry.decision.mems
     if leaf.own_scope:
         from ...core.node.cgroup_settings.systemd_properties import send_own  # only where systemd manages the container
 
         nodes = {"AllowedMemoryNodes": format_list(mems)} if mems else {}
-        send_own(leaf, {"AllowedCPUs": format_list(wanted), **nodes}, context, container=entry.id)
-    if not _write(entry, format_list(wanted), format_list(mems)):
+        send_own(leaf, {"AllowedCPUs": format_list(cpus), **nodes}, context, container=entry.id)
+    if not _write(entry, format_list(cpus), format_list(mems)):
         raise CgroupError(f"cgroup {entry.folder} no longer exists: the container has ended")
-    entry.applied = wanted
+    entry.applied = cpus
     found = read_value(entry.folder, _EFFECTIVE)
-    if found and parse_list(found) != wanted:
-        lost = format_list(wanted & ~parse_list(found))
-        if entry.decision.owned & wanted & ~parse_list(found) or not count(wanted & parse_list(found)):
+    if found and parse_list(found) != cpus:
+        lost = format_list(cpus & ~parse_list(found))
+        if entry.decision.owned & cpus & ~parse_list(found) or not count(cpus & parse_list(found)):
             raise PlacementError(
-                f"the kernel set the container's CPUs to {found} instead of {format_list(wanted)}",
+                f"the kernel set the container's CPUs to {found} instead of {format_list(cpus)}",
                 hint="a parent cgroup has its own cpuset: see cpuset.cpus.effective of each",
             )
         context.log(WARNING, f"a parent cgroup of container {entry.id[:12]} does not allow CPUs {lost}")

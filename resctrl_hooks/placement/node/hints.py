@@ -33,8 +33,8 @@ def hints_of(
 ) -> "list[list[str]]":
     """Return the names of devices and the CPUs near to each, as the kernel's list.
 
-    ``kinds`` is the value of the annotation ``topologyhints``: the wanted kinds of hints, empty for all. Unknown kinds,
-    and variables that name too many addresses or are no text, are dropped wishes of ``workload``.
+    ``kinds`` is the value of the annotation ``topologyhints``: the requested kinds of hints, empty for all. Unknown
+    kinds, and variables that name too many addresses or are no text, are dropped wishes of ``workload``.
     """
     if kinds and not _wants_devices(kinds, workload):
         return []

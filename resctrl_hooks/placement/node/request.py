@@ -175,10 +175,10 @@ def _choose_exclusive(request: Request, workload: "Workload", settings: "Setting
     request.exclusive = request.exclusive or max(request.milli // MILLI, 1)
     _check_number(request, workload, settings)
     request.only_isolated = _flag(workload, REQUIRE_ISOLATED) or False
-    wanted = request.only_isolated or _flag(workload, PREFER_ISOLATED)
-    if wanted:
+    preferred = request.only_isolated or _flag(workload, PREFER_ISOLATED)
+    if preferred:
         _check_allowed("isolated", "isolated CPUs", workload, settings)
-    request.isolated = bool(settings.sections["placement"].get("preferIsolCpus")) if wanted is None else wanted
+    request.isolated = bool(settings.sections["placement"].get("preferIsolCpus")) if preferred is None else preferred
     balancing, affinity = _annotation(workload, IRQ_BALANCING), _annotation(workload, IRQ_AFFINITY)
     if balancing or affinity:
         from .annotated import choose_interrupts  # as above

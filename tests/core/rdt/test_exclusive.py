@@ -30,7 +30,7 @@ def cache(width: int, least: int = 1, shareable: int = 0, *names: str) -> Capabi
 def masks(specs: dict[str, Any], can: Capabilities, resource: str = "L3") -> dict[str, str]:
     layout = lay_out(specs, can)
     assert not any(layout.problems.values()), layout.problems
-    return {name: schemata[resource][0] for name, schemata in layout.wanted.items() if resource in schemata}
+    return {name: schemata[resource][0] for name, schemata in layout.desired.items() if resource in schemata}
 
 
 def own(value: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from resctrl_hooks.core.cli import rdt as rdt_command
 from resctrl_hooks.core.node.resctrl.bandwidth_unit import AMD, MB_PER_SECOND, PER_CENT, bounds_of, unit_of
 from resctrl_hooks.core.node.resctrl.schemata import parse_schemata
 from resctrl_hooks.core.rdt.capabilities import BandwidthCapability, CacheCapability, Capabilities, read_abilities
-from resctrl_hooks.core.rdt.config import differences, lines, wanted_schemata
+from resctrl_hooks.core.rdt.config import desired_schemata, differences, lines
 from resctrl_hooks.core.rdt.ways import mask_of
 from resctrl_hooks.lab.simulation.mount import mounted
 
@@ -66,13 +66,13 @@ SPARSE = Capabilities({"L3": CacheCapability(0xFFF, 1, gaps=True)}, {}, {"L3": [
     ],
 )
 def test_declaration_gives_schemata(can: Capabilities, spec: dict[str, Any], written: str) -> None:
-    wanted, problems = wanted_schemata(spec, can)
-    assert (" ".join(lines(wanted)), problems) == (written, [])
+    desired, problems = desired_schemata(spec, can)
+    assert (" ".join(lines(desired)), problems) == (written, [])
 
 
 @pytest.mark.parametrize("capacity, value", [({"*": 100e9}, "400"), ({"0": 50e9, "*": 100e9}, "200")])
 def test_percentage_on_amd_is_of_configured_capacity(capacity: dict[str, float], value: str) -> None:
-    assert wanted_schemata({"MB": "50%"}, AMD_MB, capacity) == ({"MB": {0: value}}, [])
+    assert desired_schemata({"MB": "50%"}, AMD_MB, capacity) == ({"MB": {0: value}}, [])
 
 
 @pytest.mark.parametrize(
@@ -93,8 +93,8 @@ def test_percentage_on_amd_is_of_configured_capacity(capacity: dict[str, float],
     ],
 )
 def test_impossible_value_is_one_problem(can: Capabilities, spec: dict[str, Any], problem: str) -> None:
-    wanted, (found,) = wanted_schemata(spec, can)
-    assert wanted == {}
+    desired, (found,) = desired_schemata(spec, can)
+    assert desired == {}
     assert found.startswith(problem)
 
 
@@ -160,13 +160,13 @@ def documented(first: int, last: int, ways: int, minimum: int) -> int:
 def test_optional_class_leaves_out_what_the_node_does_not_have(
     can: Capabilities, spec: dict[str, Any], written: str
 ) -> None:
-    wanted, problems = wanted_schemata(spec | {"optional": True}, can)
-    assert (" ".join(lines(wanted)), problems) == (written, [])
-    assert wanted_schemata(spec, can)[1], "without the key, the class is impossible"
+    desired, problems = desired_schemata(spec | {"optional": True}, can)
+    assert (" ".join(lines(desired)), problems) == (written, [])
+    assert desired_schemata(spec, can)[1], "without the key, the class is impossible"
 
 
 def test_optional_class_with_a_wrong_value_is_impossible() -> None:
-    assert wanted_schemata({"L3": "505", "L2": "f", "optional": True}, CAN)[1] == [
+    assert desired_schemata({"L3": "505", "L2": "f", "optional": True}, CAN)[1] == [
         "L3: mask 505 has gaps, which this processor does not support"
     ]
 

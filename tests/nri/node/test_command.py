@@ -182,7 +182,7 @@ def test_exec_watcher_follows_the_settings(host: Host, monkeypatch: pytest.Monke
     host.configure(monitoring={"exec": "watch" if wanted else "reconcile"})
     plugin = SimpleNamespace(refresh=lambda: load(str(host.config))[0], log=lambda *words, **_: said.append(words))
     companion = command._exec_watcher("/c", load, plugin, stderr=False)  # type: ignore[arg-type]
-    monkeypatch.setattr(command, "is_wanted", lambda settings: settings.monitoring["exec"] == "watch")
+    monkeypatch.setattr(command, "is_enabled", lambda settings: settings.monitoring["exec"] == "watch")
     assert companion.wanted() is wanted
     ends: list[bool] = []
 

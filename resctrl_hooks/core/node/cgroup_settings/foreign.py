@@ -33,7 +33,7 @@ _USUAL = {(SWAP, "0"), ("memory.oom.group", "1")}
 _IO_MAX, _UNLIMITED = "io.max", "=max"
 
 
-def without_foreign(wanted: "Pairs", workload: "Workload", context: "Context") -> "tuple[Pairs, list[str]]":
+def without_foreign(desired: "Pairs", workload: "Workload", context: "Context") -> "tuple[Pairs, list[str]]":
     """Return the values, pairs of a file and its content, without those that are set to others; and these in words.
 
     Raises:
@@ -42,7 +42,7 @@ def without_foreign(wanted: "Pairs", workload: "Workload", context: "Context") -
     kept: "list[str]" = []
     left: "Pairs" = []
     starts = _starts(workload, context)
-    for name, value in wanted:
+    for name, value in desired:
         theirs = _told(name, workload) or (_found(name, value, workload, context) if starts else "")
         if theirs and not is_in_place(theirs, name, value) and (name, theirs) not in _USUAL:
             kept.append(f"{name} is {theirs[:80]} instead of {value}")

@@ -110,13 +110,13 @@ def is_in_place(have: str, name: str, value: str) -> bool:
     """Return whether a file has the written value; files with a line per device contain further lines."""
     if name not in _DEVICE_FILES:
         return same_value(name, have, value)
-    device, *wanted = value.split()
+    device, *desired = value.split()
     for line in have.splitlines():
         found = line.split()
-        if found[:1] == [device] and (set(wanted) <= set(found[1:])):
+        if found[:1] == [device] and (set(desired) <= set(found[1:])):
             return True
     # A device without a limit has no line.
-    return bool(wanted) and all(word.endswith("=max") for word in wanted)
+    return bool(desired) and all(word.endswith("=max") for word in desired)
 
 
 def are_in_place(values: "list[list[str]]", container: "OfCgroup", context: "Context") -> bool:

@@ -38,11 +38,11 @@ class RecordedNames:
 
     def learn(self, keys: "Iterable[str]") -> None:
         """Update the names for the existing keys."""
-        wanted = set(keys)
-        for key in self._known.keys() - wanted:
+        existing = set(keys)
+        for key in self._known.keys() - existing:
             del self._known[key]
         bundles: "dict[str, str]" = {}
-        for key in wanted - self._known.keys():
+        for key in existing - self._known.keys():
             record = self._ledger.read_pod(key) or {}
             if record.get("pod"):
                 self._known[key] = str(record.get("namespace", "")), str(record["pod"]), ""

@@ -54,8 +54,8 @@ class BlockIO(CgroupFeature):
         if not name:
             return [Step(NAME, SKIP, {}, why)]
         own_cgroup(workload, context)  # raises here, so that `explain` reports it too
-        wanted, weight = values_of(spec, context.settings.sys_path)
-        values, kept = without_foreign(wanted, workload, context)
+        desired, weight = values_of(spec, context.settings.sys_path)
+        values, kept = without_foreign(desired, workload, context)
         properties = {"IOAccounting": "yes", **({"IOWeight": str(weight)} if weight else {})}
         nothing = "all is set already" if kept else "no device matches its patterns"
         shown = ", ".join(f"{file} {value}" for file, value in values) or nothing
@@ -115,9 +115,9 @@ def devices_of(patterns: "list[str]", sys_path: str) -> "list[str]":
     found: "list[str]" = []
     for pattern in patterns:
         folder, _, last = pattern.rpartition("/")
-        wanted = without_brackets(last)
+        alternatives = without_brackets(last)
         for name in sorted(list_folder(folder or "/")):
-            if not any(matches(one, name) for one in wanted):
+            if not any(matches(one, name) for one in alternatives):
                 continue
             try:
                 seen = posix.stat(f"{folder}/{name}")

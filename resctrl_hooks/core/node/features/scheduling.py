@@ -53,8 +53,8 @@ class Scheduling(CgroupFeature):
         name, spec, why = chosen_class(workload, context.settings, NAME, ANNOTATIONS)
         if not name:
             return [Step(NAME, SKIP, {}, why)]
-        wanted = cgroup_values_of(spec)
-        values, kept = without_foreign(wanted, workload, context) if wanted else ([], [])
+        desired = cgroup_values_of(spec)
+        values, kept = without_foreign(desired, workload, context) if desired else ([], [])
         process = _process_of(spec, workload.bundle.scheduled, kept)
         if values:
             own_cgroup(workload, context)  # raises here, so that `explain` reports it too
@@ -152,8 +152,8 @@ def _process_of(spec: "dict[str, Any]", theirs: "dict[str, Any]", kept: "list[st
         if not ours or theirs.get(part[0]) is None or _whole(part, ours) == _whole(part, theirs):
             process.update(ours)
         else:
-            was, wanted = (" ".join(f"{key} {one[key]}" for key in part if one.get(key)) for one in (theirs, ours))
-            kept.append(f"{was} instead of {wanted}")
+            was, desired = (" ".join(f"{key} {one[key]}" for key in part if one.get(key)) for one in (theirs, ours))
+            kept.append(f"{was} instead of {desired}")
     return process
 
 
@@ -185,10 +185,10 @@ def _has_io_priority(pid: int, process: "ProcessRecord") -> bool:
     from ..host.programs import find_program, run
 
     code, output = run([find_program("ionice"), "-p", str(pid)], _IONICE_PATIENCE)
-    wanted = process["ioClass"]
-    if wanted != "idle":
-        wanted += f": prio {process.get('ioPriority', IO_PRIORITY_UNSET)}"
-    return code != 0 or output.strip() == wanted  # ionice fails for an ended process
+    desired = process["ioClass"]
+    if desired != "idle":
+        desired += f": prio {process.get('ioPriority', IO_PRIORITY_UNSET)}"
+    return code != 0 or output.strip() == desired  # ionice fails for an ended process
 
 
 def _schedule(tid: int, process: "ProcessRecord") -> None:

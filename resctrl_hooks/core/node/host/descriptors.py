@@ -110,14 +110,14 @@ class Descriptors:
         return _limit(self.held + self._reserve + number) - self._reserve - self.held
 
 
-def _limit(wanted: int) -> int:
-    """Return the soft limit, which is raised to the wanted number if the hard limit allows it."""
+def _limit(number: int) -> int:
+    """Return the soft limit, which is raised to this number if the hard limit allows it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return sys.maxsize
-    if wanted <= soft or hard == soft:
+    if number <= soft or hard == soft:
         return soft
-    more = -(-wanted // _STEP) * _STEP
+    more = -(-number // _STEP) * _STEP
     more = more if hard == resource.RLIM_INFINITY else min(more, hard)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (more, hard))

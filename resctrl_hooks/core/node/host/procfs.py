@@ -197,10 +197,10 @@ def own_cgroup(path: str, container: str, asked: str) -> str:
     unknown ``asked`` is empty. The container itself, for example systemd in it, made all cgroups below that, except
     crun's own. Empty for none. Part of a name does not match a short id: "session-1.scope" is not of a container "1".
     """
-    wanted = "" if ":" in asked else asked.strip("/")
-    place = f"{path}/".find(f"/{wanted}/") if wanted else -1
+    requested = "" if ":" in asked else asked.strip("/")
+    place = f"{path}/".find(f"/{requested}/") if requested else -1
     if place >= 0:
-        return path[: place + len(wanted) + 1]
+        return path[: place + len(requested) + 1]
     named = "-".join(asked.split(":")[1:]) or container
     if container not in path and named not in path:
         return ""

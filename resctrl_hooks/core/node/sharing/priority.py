@@ -44,14 +44,14 @@ def priority_of(workload: "Workload", rules: "Rules") -> int:
     return 0
 
 
-def _has_labels(workload: "Workload", wanted: "dict[str, str]") -> bool:
+def _has_labels(workload: "Workload", required: "dict[str, str]") -> bool:
     from ..container.labels import pod_labels  # few rules use labels
 
     try:
         labels = pod_labels(workload)
     except InputError:
         return False
-    return all(labels.get(name) == value for name, value in wanted.items())
+    return all(labels.get(name) == value for name, value in required.items())
 
 
 def version_of(rules: "Rules") -> int:

@@ -26,8 +26,8 @@ _ID_LENGTH = 64
 class Member:
     """A recorded container.
 
-    ``wanted`` says whether it is to be monitored. ``classes`` are RDT classes in which its pod may have a group: the
-    container's, and after an exec all that the pod had then. ``names`` are the known names of its pod's groups, by
+    ``monitored`` is true if its steps include a group. ``classes`` are RDT classes in which its pod may have a group:
+    the container's, and after an exec all that the pod had then. ``names`` are the known names of its pod's groups, by
     class. ``values`` are those that its steps set in its cgroup: pairs of a file and its content. ``asks``: its bundle
     asks its runtime for a group. ``stamp`` is of the file of its ``record``; None until the file is old enough for its
     time to tell.
@@ -40,12 +40,12 @@ class Member:
         "id",
         "key",
         "leaf",
+        "monitored",
         "names",
         "pid",
         "record",
         "stamp",
         "values",
-        "wanted",
     )
 
     def __init__(self, key: str, id_: str, record: "MemberRecord", stamp: "Stamp | None") -> None:
@@ -55,7 +55,7 @@ class Member:
         self.id = id_
         self.pid = record.get("pid", 0)
         self.cgroup = record.get("cgroup", "")
-        self.wanted = bool(monitored)
+        self.monitored = bool(monitored)
         self.asks = bool(record.get("runtimeGroup"))
         self.classes: "tuple[str, ...]" = tuple(step["needs"]["class"] for step in monitored)
         self.names: "dict[str, str]" = {}

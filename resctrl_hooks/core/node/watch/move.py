@@ -58,7 +58,7 @@ def serve(
         container = next(filter(None, (container_in_cgroup(cgroup.path) for cgroup in cgroups)), "")
         if container:  # its hook may have failed
             return Outcome(NEW, where=cgroups[0].folder(context.settings.cgroup_path, container))
-    if member is None or not member.wanted:
+    if member is None or not member.monitored:
         return Outcome(IGNORED, where=folders[0] if folders else "")
     if may_move is not None and not may_move(member):
         return Outcome(REFUSED)

@@ -13,6 +13,7 @@ from ..log import DEBUG, WARNING, Log
 from ..settings import Settings, compiled_path, load
 from .bounds import Bucket, Loops, Places
 from .containers import Containers
+from .enabled import is_enabled, why_useless
 from .listener import Listener, NoConnectorError
 from .move import BUSY, GONE, IGNORED, MOVED, NEW, REFUSED, WAITING, serve
 from .newcomers import Newcomers
@@ -20,7 +21,6 @@ from .priority import become_ordinary, become_urgent
 from .sample import sample, sample_some
 from .status import EVENTS, OFF, SAMPLING, Status
 from .values import Values
-from .wanted import is_wanted, why_useless
 from .writes import Writes
 
 TYPE_CHECKING = False
@@ -41,7 +41,7 @@ _RETRIES = (0.002, 0.01, 0.05, 0.25)  # seconds until a process whose key was bu
 _LOOK_AROUND, _OFF_FOR, _SAY_EVERY = 2.0, 10.0, 60.0  # seconds
 _NEVER = float("inf")
 STAGE = "watch"
-_UNWANTED = "monitoring.exec is not watch, or monitoring is off"
+_DISABLED = "monitoring.exec is not watch, or monitoring is off"
 
 
 class Watcher:
@@ -77,7 +77,7 @@ class Watcher:
         self._source: "Source | None" = None
         self._listen_at = self._sample_at = self._look_at = self._loops_at = 0.0
         self._overruns = 0
-        self._wanted = False  # a sample, once
+        self._sample_due = False  # a sample, once
         self._ignored = Places()
         self._retries: "list[tuple[float, int, int]]" = []
         self._newcomers = Newcomers()
@@ -90,8 +90,8 @@ class Watcher:
     def _use(self, settings: Settings) -> None:
         self._context = Context(settings, Log(settings.log, stderr=self._stderr))
         self._containers = Containers(self._context.ledger)
-        self._off = why_useless(settings) or _UNWANTED
-        self.is_on = is_wanted(settings) and self._off == _UNWANTED
+        self._off = why_useless(settings) or _DISABLED
+        self.is_on = is_enabled(settings) and self._off == _DISABLED
 
     def run(self, until: "Callable[[Watcher], bool]") -> None:
         """Watch for as long as ``until`` is false; it is asked every two seconds or so, or ten while nothing is on."""
@@ -132,7 +132,7 @@ class Watcher:
         self._values.notice()
         if time.monotonic() >= self._values.due:
             self._values.serve(self._containers, self._context)
-        if (self._wanted or self._source is None) and time.monotonic() >= self._sample_at:
+        if (self._sample_due or self._source is None) and time.monotonic() >= self._sample_at:
             self._sample()
         if self._loops.sampled and time.monotonic() >= self._loops_at:
             self._sample_loops()
@@ -143,7 +143,7 @@ class Watcher:
         due = [self._look_at, self._values.due, *(when for when, _, _ in self._retries[:1])]
         if self._loops.sampled:
             due.append(self._loops_at)
-        if self._wanted or self._source is None:
+        if self._sample_due or self._source is None:
             due.append(self._sample_at)
         return max(0.0, min(due) - now)
 
@@ -180,7 +180,7 @@ class Watcher:
             return
         self._become(urgent=True)
         self._overruns = 0
-        self._wanted = True  # for what came before
+        self._sample_due = True  # for what came before
         self.status.become(EVENTS)
 
     def _close(self) -> None:
@@ -214,7 +214,7 @@ class Watcher:
         lost, self._overruns = source.overruns - self._overruns, source.overruns
         if lost:
             self.status.values["overruns"] += lost
-            self._wanted = True
+            self._sample_due = True
             self._context.ledger.wake()
         for pid in pids:
             self._serve(pid, 0)
@@ -251,7 +251,7 @@ class Watcher:
 
     def _sample(self) -> None:
         begun = time.monotonic()
-        self._wanted = False
+        self._sample_due = False
         self.status.values["samples"] += 1
         try:
             self._move_calmly(lambda: sample(self._context))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _CALLS = {"x86_64": 298, "aarch64": 241, "ppc64le": 319, "s390x": 331, "riscv64": 241}
 _HARDWARE, _CYCLES, _INSTRUCTIONS, _MISSES, _REFERENCES = 0, 0, 1, 3, 9
-_NEEDED, _WANTED = (_CYCLES, _INSTRUCTIONS), (_REFERENCES, _MISSES)
+_NEEDED, _OPTIONAL = (_CYCLES, _INSTRUCTIONS), (_REFERENCES, _MISSES)
 _TIME_ENABLED, _TIME_RUNNING, _GROUP = 1, 2, 8  # read_format
 _OF_CGROUP, _CLOSE_ON_EXEC = 4, 8
 _ATTR_SIZE = 112  # PERF_ATTR_SIZE_VER5
@@ -107,14 +107,14 @@ class PerfCounters:
         self.cpus = parse_list(kernel_text(f"{sys_path}/devices/system/cpu/online"))
         cpus = list(members(self.cpus))
         groups, self._budget, self._taken = len(cpus) * len(cgroups), budget or of_process(), 0
-        wanted = _WANTED if self._take((len(_NEEDED) + len(_WANTED)) * groups) else ()
+        optional = _OPTIONAL if self._take((len(_NEEDED) + len(_OPTIONAL)) * groups) else ()
         needed = len(_NEEDED) * groups
-        if not wanted and not self._take(needed):
+        if not optional and not self._take(needed):
             room = self._budget.room
             raise TooManyError(f"{needed} events are needed, and this process can open {room} more (LimitNOFILE)")
         try:
             try:
-                self._open_cgroups(cgroups, cpus, wanted)
+                self._open_cgroups(cgroups, cpus, optional)
             except _UnevenError:
                 self._close_events()
                 self._events = list(_NEEDED)
@@ -140,11 +140,11 @@ class PerfCounters:
         """The number of open descriptors."""
         return len(self._opened)
 
-    def _open_cgroups(self, folders: "Sequence[str]", cpus: "Sequence[int]", wanted: "tuple[int, ...]") -> None:
+    def _open_cgroups(self, folders: "Sequence[str]", cpus: "Sequence[int]", optional: "tuple[int, ...]") -> None:
         for folder in folders:
-            self._open_cgroup(folder, cpus, wanted)
+            self._open_cgroup(folder, cpus, optional)
 
-    def _open_cgroup(self, folder: str, cpus: "Sequence[int]", wanted: "tuple[int, ...]") -> None:
+    def _open_cgroup(self, folder: str, cpus: "Sequence[int]", optional: "tuple[int, ...]") -> None:
         try:
             fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
@@ -158,7 +158,7 @@ class PerfCounters:
                 self._leaders.append(leader)
                 for config in self._events[1:]:
                     self._follow(config, fd, cpu, leader)
-                for config in wanted if is_first else ():
+                for config in optional if is_first else ():
                     self._try(config, fd, cpu, leader)
         except PerfError as error:
             if _is_removed(folder, fd):  # the kernel answers ENOENT, as for a processor without counters
@@ -195,7 +195,7 @@ class PerfCounters:
         except PerfError as error:
             if error.errno not in _NOT_HERE or len(self._leaders) == 1:
                 raise
-            kind = _UnevenError if config in _WANTED else OneCpuError
+            kind = _UnevenError if config in _OPTIONAL else OneCpuError
             raise kind(f"CPU {cpu}: {error.message}", errno=error.errno) from error
 
     def _try(self, config: int, cgroup: int, cpu: int, leader: int) -> None:

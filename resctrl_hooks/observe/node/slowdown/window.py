@@ -188,20 +188,20 @@ def _part(old: "WallTime | None", new: "WallTime | None", window: WallTime) -> "
 def _stopped(
     ran: CpuTime, throttled: CpuTime, stood: "WallPart | None", waited: "WallPart | None", window: WallTime
 ) -> WallPart:
-    """Return the part of a window for which the pod's limit stopped it, as a mean over the CPUs that it wanted.
+    """Return the part of a window for which the pod's limit stopped it, as a mean over the CPUs that it demanded.
 
-    Pressure is such a mean, and throttled time by wanted CPU is the limit's part of it. The kernel does not count these
-    CPUs: they are those in use and those that were waited for, whole CPUs and one at least. Tasks waited on at least as
-    many CPUs as the used and the throttled time need beside the time for which each CPU stood still. A throttled CPU
-    stands still, so the part is not above ``stood``.
+    Pressure is such a mean, and throttled time by demanded CPU is the limit's part of it. The kernel does not count
+    these CPUs: they are those in use and those that were waited for, whole CPUs and one at least. Tasks waited on at
+    least as many CPUs as the used and the throttled time need beside the time for which each CPU stood still. A
+    throttled CPU stands still, so the part is not above ``stood``.
     """
     used, kept = float(ran / window), float(throttled / window)
     still = plain(stood) or plain(waited)
     awaited, most = kept, 1.0
     if still:
         awaited, most = max(used / (1 - min(_MOST_STOOD, still)), kept / still) * float(waited or still), still
-    wanted = Cpus(max(1, round(used + awaited)))
-    return WallPart(min(most, float((throttled / wanted) / window)))
+    demand = Cpus(max(1, round(used + awaited)))
+    return WallPart(min(most, float((throttled / demand) / window)))
 
 
 def _traffic(before: Counts, after: Counts, seconds: float, domains: "Domains") -> "dict[int, float] | None":

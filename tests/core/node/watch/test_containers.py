@@ -67,16 +67,16 @@ def test_record_that_is_planned_again_is_seen_at_the_next_look(records: Records,
     look = {"id": lambda: records.containers.of_id(id_of(1)), "cgroup": lambda: records.containers.of_cgroup("/cg/1/x")}
     found = look[by]()
     assert found is not None
-    assert not found.wanted
+    assert not found.monitored
     records.write(1, steps=GOLD, pid=77)
     records.containers.refresh()
     found = look[by]()
     assert found is not None
-    assert (found.wanted, found.classes, found.pid) == (True, ("gold",), 77)
+    assert (found.monitored, found.classes, found.pid) == (True, ("gold",), 77)
     records.write(1)
     found = look[by]()
     assert found is not None
-    assert not found.wanted
+    assert not found.monitored
 
 
 def test_two_changes_within_a_clock_tick_are_both_seen(records: Records, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +130,7 @@ def test_container_with_a_step_of_a_feature_that_is_not_delivered_is_watched_wit
     assert records.containers.with_values() == []
     member = records.containers.of_id(id_of(2))
     assert member is not None
-    assert member.wanted
+    assert member.monitored
 
 
 def test_values_of_record_that_is_planned_again_are_seen(records: Records) -> None:

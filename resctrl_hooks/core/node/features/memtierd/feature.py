@@ -165,10 +165,10 @@ def run_dir(settings: "Settings") -> str:
 
 def supervisor_of(settings: "Settings") -> str:
     """Return the supervisor of memtierd here: ``systemd`` or ``process``."""
-    wanted: str = settings.memtierd["supervisor"]
-    if wanted != AUTO:
-        return wanted
-    from ...host.systemd import available  # only where a memtierd is wanted
+    configured: str = settings.memtierd["supervisor"]
+    if configured != AUTO:
+        return configured
+    from ...host.systemd import available  # only where a container needs memtierd
 
     return SYSTEMD if available(settings.cgroup_path) else PROCESS
 

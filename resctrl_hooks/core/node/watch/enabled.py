@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 WATCH = "watch"
 
 
-def is_wanted(settings: "Settings") -> bool:
-    """Return whether the settings want execs to be watched, and /proc has the processes that the kernel tells of."""
-    wanted = bool(settings.monitoring["enabled"]) and settings.monitoring["exec"] == WATCH
-    return wanted and is_there(f"{settings.proc_path}/self")
+def is_enabled(settings: "Settings") -> bool:
+    """Return whether the settings enable the exec watcher, and /proc shows the processes of the kernel's events."""
+    enabled = bool(settings.monitoring["enabled"]) and settings.monitoring["exec"] == WATCH
+    return enabled and is_there(f"{settings.proc_path}/self")
 
 
 def why_useless(settings: "Settings") -> str:
