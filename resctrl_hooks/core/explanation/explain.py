@@ -65,23 +65,23 @@ def explain(data: bytes, found: Effective, *, stage: str = "", bundle: str = "")
     given = _read_config(bundle) if bundle else None
     process = _process(state, context)
     source = found.path or "the built-in defaults"
-    said = Explanation(stage or state.stage, state.id, state.status, state.pid, process, source)
+    report = Explanation(stage or state.stage, state.id, state.status, state.pid, process, source)
     if found.problem:
-        said.notes.append(found.problem)
+        report.notes.append(found.problem)
     if not in_initial_user_namespace():
-        said.outcome = (
+        report.outcome = (
             "not in the host's initial user namespace (rootless Podman): the hook exits immediately without output"
         )
-        return said
+        return report
     try:
-        if said.stage == POSTSTOP:
-            _poststop(state, context, said)
+        if report.stage == POSTSTOP:
+            _poststop(state, context, report)
         else:
-            _create_runtime(state, given or _own_bundle(state, said), context, said)
+            _create_runtime(state, given or _own_bundle(state, report), context, report)
     except HookError as error:
-        _fails(said, error, refused=error.refuses or incomplete_refuses(context))
-    said.notes += log.lines
-    return said
+        _fails(report, error, refused=error.refuses or incomplete_refuses(context))
+    report.notes += log.lines
+    return report
 
 
 def _process(state: State, context: Context) -> str:
@@ -102,59 +102,59 @@ def _read_config(path: str) -> Bundle:
     return Bundle(config)
 
 
-def _own_bundle(state: State, said: Explanation) -> Bundle:
+def _own_bundle(state: State, report: Explanation) -> Bundle:
     try:
         return read_bundle(state.bundle)
     except InputError as error:
         what = "the hook would fail; the explanation assumes an empty config.json; name another file with --bundle"
-        said.notes.append(f"{error}: {what}")
-        said.blocked = str(error)
+        report.notes.append(f"{error}: {what}")
+        report.blocked = str(error)
         return Bundle({})
 
 
-def _create_runtime(state: State, bundle: Bundle, context: Context, said: Explanation) -> None:
+def _create_runtime(state: State, bundle: Bundle, context: Context, report: Explanation) -> None:
     cgroups = cgroups_of(context.proc, state.pid)
     workload = derive(state, bundle, cgroups, context.settings.cgroup_path)
     key_of = "pod" if workload.in_pod else "container"
-    said.workload = {"key": workload.key, "keyOf": key_of, **_recorded(workload.details())}
+    report.workload = {"key": workload.key, "keyOf": key_of, **_recorded(workload.details())}
     gone = f"process {state.pid} has ended" if state.pid else "the state has no pid"
-    if said.process != "lives":
-        said.notes.append(
+    if report.process != "lives":
+        report.notes.append(
             f"{gone}, so its cgroup and RDT class are unknown: the hook would fail; the explanation uses only the "
             "state and the bundle (a Podman pod is identified only by its cgroup)"
         )
         workload.pid = 0
         if not state.pid:
-            said.blocked = gone
+            report.blocked = gone
     elif not workload.cgroup:
         where = ", ".join(dict.fromkeys(cgroup.path for cgroup in cgroups)) or "none"
-        said.notes.append(f"process {state.pid} may not be the container's: it is in the cgroup {where}")
+        report.notes.append(f"process {state.pid} may not be the container's: it is in the cgroup {where}")
     steps = planned(workload, context)
-    said.steps = [_said_step(step, workload, context) for _, step in steps]
-    _look_back(workload, context, said)
+    report.steps = [_explained_step(step, workload, context) for _, step in steps]
+    _look_back(workload, context, report)
     names = unread(workload.annotations)
     if names:
-        said.notes.append(f"annotations of NRI plugins that are not read: {', '.join(names)}")
-    lost = said.process == "gone"  # it includes all steps for the container
-    impossible = [step for step in said.steps if not step.skipped and (lost or not step.possible)]
+        report.notes.append(f"annotations of NRI plugins that are not read: {', '.join(names)}")
+    lost = report.process == "gone"  # it includes all steps for the container
+    impossible = [step for step in report.steps if not step.skipped and (lost or not step.possible)]
     why = f": {gone}" if lost else ""
     refusing = any(refuses(step.feature, context) for step in impossible)
-    if said.blocked:
-        _fails(said, said.blocked, refused=incomplete_refuses(context))
+    if report.blocked:
+        _fails(report, report.blocked, refused=incomplete_refuses(context))
     elif refusing:
-        said.outcome = f"the container is rejected (exit code {REFUSED}){why}"
-        said.exit_code = REFUSED
+        report.outcome = f"the container is rejected (exit code {REFUSED}){why}"
+        report.exit_code = REFUSED
     elif impossible:
-        said.outcome = f"the container starts without {', '.join(step.feature for step in impossible)}{why}"
-    elif not said.steps:
-        said.outcome = "the container starts; its steps are unknown, see the notes"
-    elif all(step.skipped for step in said.steps):
-        said.outcome = "the container starts; no feature applies"
+        report.outcome = f"the container starts without {', '.join(step.feature for step in impossible)}{why}"
+    elif not report.steps:
+        report.outcome = "the container starts; its steps are unknown, see the notes"
+    elif all(step.skipped for step in report.steps):
+        report.outcome = "the container starts; no feature applies"
     else:
-        said.outcome = "the container starts after these steps"
+        report.outcome = "the container starts after these steps"
 
 
-def _said_step(step: Step, workload: Workload, context: Context) -> StepModel:
+def _explained_step(step: Step, workload: Workload, context: Context) -> StepModel:
     """Return a step with the current state of its target. Read-only."""
     found = Found() if step.action == SKIP else display(step.feature).probe(step, workload, context)
     kept = f"; left unchanged: {', '.join(step.kept)}" if step.kept else ""
@@ -167,38 +167,40 @@ def _recorded(record: "MemberRecord") -> dict[str, Any]:
     return {name: record.get(name, "") for name in names}
 
 
-def _look_back(workload: Workload, context: Context, said: Explanation) -> None:
+def _look_back(workload: Workload, context: Context, report: Explanation) -> None:
     """Return the ledger's data on this container."""
     earlier = context.ledger.key_of(workload.id)
     if earlier == workload.key:
-        said.notes.append("this container is already recorded; its earlier run is released first")
+        report.notes.append("this container is already recorded; its earlier run is released first")
     elif earlier:
-        said.notes.append(f"this container is recorded under {earlier}, which is released first")
+        report.notes.append(f"this container is recorded under {earlier}, which is released first")
 
 
-def _poststop(state: State, context: Context, said: Explanation) -> None:
+def _poststop(state: State, context: Context, report: Explanation) -> None:
     key = context.ledger.key_of(state.id)
     pod = context.ledger.read_pod(key) if key else None
     record = context.ledger.read_member(key, state.id) if key else None
     if record is None or pod is None:
-        said.outcome = "no record of this container; no action"
+        report.outcome = "no record of this container; no action"
         return
-    said.workload = {"key": key, **_recorded(record)}
+    report.workload = {"key": key, **_recorded(record)}
     if is_of_earlier_run(record, context):
-        said.outcome = "ignored: late poststop of an earlier run; the container is running again"
+        report.outcome = "ignored: late poststop of an earlier run; the container is running again"
         return
-    said.steps = [
+    report.steps = [
         StepModel(kept["feature"], f"revert: {kept['action']}", kept["needs"], "recorded")
         for kept in reversed(record.get("steps", []))
     ]
     others = [context.ledger.read_member(key, other) for other in context.ledger.members(key) if other != state.id]
     names = {rdt_class: name_of(pod, rdt_class, context.monitor.group_prefix + key) for rdt_class in pod["groups"]}
     groups = [context.monitor.resctrl.group_folder(*group) for group in sorted(names.items())]
-    said.outcome = f"{', '.join(groups) or 'no group'}: {_FATES[fate(pod, others, context)].format(pod.get('cgroup'))}"
+    report.outcome = (
+        f"{', '.join(groups) or 'no group'}: {_FATES[fate(pod, others, context)].format(pod.get('cgroup'))}"
+    )
 
 
-def _fails(said: Explanation, error: HookError | str, *, refused: bool) -> None:
-    refused = refused and said.stage != POSTSTOP
-    said.exit_code = REFUSED if refused else DONE
+def _fails(report: Explanation, error: HookError | str, *, refused: bool) -> None:
+    refused = refused and report.stage != POSTSTOP
+    report.exit_code = REFUSED if refused else DONE
     end = f"the container is rejected (exit code {REFUSED})" if refused else "the container starts without this feature"
-    said.outcome = f"{error}; {end}"
+    report.outcome = f"{error}; {end}"

@@ -82,7 +82,7 @@ def report(
     """
     try:
         settings, _ = find(config)
-    except Exception:  # noqa: BLE001  # whatever is wrong with them is said by ``error``
+    except Exception:  # noqa: BLE001  # ``error`` reports any problem of them
         settings = Settings()
     refused = settings.failure_policy == "fail" and names is not None
     what = str(FaultError(describe(error)))

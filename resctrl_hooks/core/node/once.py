@@ -7,14 +7,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .ledger import Ledger
 
-SAID = "said"
+LOGGED = "said"
 """The file in the state directory with the boot and the reason of the last such message."""
 _LIMIT = 4096
 
 
 def is_new(ledger: "Ledger", boot: str, reason: str) -> bool:
     """Return whether nothing was logged for a reason since the boot and since `forget`; remember it from now on."""
-    path = f"{ledger.folder}/{SAID}"
+    path = f"{ledger.folder}/{LOGGED}"
     line = f"{boot} {reason}\n".encode()
     try:
         if read_small_file(path, _LIMIT) == line:
@@ -32,6 +32,6 @@ def is_new(ledger: "Ledger", boot: str, reason: str) -> bool:
 def forget(ledger: "Ledger") -> None:
     """Log the message again when its reason returns. Never raises."""
     try:
-        remove_file(f"{ledger.folder}/{SAID}")
+        remove_file(f"{ledger.folder}/{LOGGED}")
     except OSError:
         pass  # the next pass tries again

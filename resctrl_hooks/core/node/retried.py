@@ -1,6 +1,6 @@
 """Writes that may fail for a while, as on a full or read-only disk: what they save stays in memory until they succeed.
 
-One rule for baselines, history, status files and totals: a failure is said once and so is its end, the next try waits
+One rule for baselines, history, status files and totals: a failure is logged once and so is its end, the next try waits
 longer each time, and the program goes on.
 """
 
@@ -23,9 +23,9 @@ class Retried:
     """The writes of one content.
 
     Args:
-        say: logs a line with its priority.
-        failing: says in words what a failure means, such as "baselines are only in memory".
-        again: says that writes succeed again.
+        log: logs a line with its priority.
+        failing: what a failure means, such as "baselines are only in memory".
+        again: the message that writes succeed again.
         pause: seconds until the first new try; 0 to try each time.
 
     Attributes:
@@ -33,9 +33,9 @@ class Retried:
     """
 
     def __init__(
-        self, say: "Callable[[int, str], None]", failing: str, again: str, *, pause: float = FIRST_PAUSE
+        self, log: "Callable[[int, str], None]", failing: str, again: str, *, pause: float = FIRST_PAUSE
     ) -> None:
-        self._say = say
+        self._log = log
         self._failing = failing
         self._again = again
         self._first = self._pause = pause
@@ -61,18 +61,18 @@ class Retried:
         return False
 
     def failed(self, why: str) -> None:
-        """Note a failure; the first one in a row is said."""
+        """Note a failure; the first one in a row is logged."""
         if not self.why:
             self._pause = self._first
-            self._say(WARNING, f"{self._failing}: {why}")
+            self._log(WARNING, f"{self._failing}: {why}")
         self.why = why
         self._due = time.monotonic() + self._pause
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
 
     def succeeded(self) -> None:
-        """Note a success; the first one after a failure is said."""
+        """Note a success; the first one after a failure is logged."""
         if self.why:
-            self._say(NOTICE, self._again)
+            self._log(NOTICE, self._again)
         self.why = ""
 
 

@@ -163,12 +163,12 @@ def _section(given: "Any", defaults: "dict[str, Any]", what: str) -> "dict[str, 
         return dict(defaults)
     if not isinstance(given, dict):
         raise errors.SettingsError(f"{what} should be dict, not {type(given).__name__}")
-    said = {
+    configured = {
         name: value
         for name, value in given.items()
         if value is not None and not (value in ("", []) and isinstance(defaults.get(name), (str, tuple)))
     }
-    return {**defaults, **said}
+    return {**defaults, **configured}
 
 
 def compiled_path(config: str) -> str:

@@ -6,7 +6,7 @@ import sys
 import click
 
 from resctrl_hooks.lab.demo.stage import staged
-from resctrl_hooks.lab.demo.story import SUBJECTS, DemoError, tell
+from resctrl_hooks.lab.demo.story import SUBJECTS, DemoError, run_demo
 from resctrl_hooks.lab.demo.subject import RuntimeFailedError
 
 
@@ -27,6 +27,6 @@ def command(subject: str | None, *, plain: bool) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # SIGTERM must unmount the simulation
     try:
         with staged(plain=plain) as stage:
-            tell(stage, subject or "")
+            run_demo(stage, subject or "")
     except (DemoError, RuntimeFailedError) as error:
         raise click.ClickException(str(error)) from None

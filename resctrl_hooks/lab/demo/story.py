@@ -61,7 +61,7 @@ def available(requested: str = "") -> tuple[list[str], str]:
     return [*runtimes, PROCESS], ""
 
 
-def tell(stage: Stage, requested: str = "") -> None:
+def run_demo(stage: Stage, requested: str = "") -> None:
     """Run the whole demo on a stage, and explain each line.
 
     Raises:

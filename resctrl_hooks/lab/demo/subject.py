@@ -74,7 +74,7 @@ def run(command: list[str], environment: dict[str, str] | None = None) -> str:
     # Files, not pipes: a container that `create` leaves running keeps inherited pipes open.
     with (
         tempfile.TemporaryFile("w+", errors="replace") as output,
-        tempfile.TemporaryFile("w+", errors="replace") as said,
+        tempfile.TemporaryFile("w+", errors="replace") as error_output,
     ):
         try:
             done = subprocess.run(
@@ -82,7 +82,7 @@ def run(command: list[str], environment: dict[str, str] | None = None) -> str:
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
-                stderr=said,
+                stderr=error_output,
                 check=False,
                 timeout=_SECONDS,
             )
@@ -91,8 +91,8 @@ def run(command: list[str], environment: dict[str, str] | None = None) -> str:
         except FileNotFoundError:
             raise RuntimeFailedError(f"{command[0]} is not installed") from None
         output.seek(0)
-        said.seek(0)
+        error_output.seek(0)
         if done.returncode:
-            lines = said.read().strip() or f"{command[0]} ended with status {done.returncode}"
+            lines = error_output.read().strip() or f"{command[0]} ended with status {done.returncode}"
             raise RuntimeFailedError(lines)
         return output.read()

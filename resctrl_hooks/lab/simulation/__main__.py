@@ -17,7 +17,7 @@ def main() -> None:
     """Mount the simulation, report that, and serve it."""
     mountpoint, machine, ready = sys.argv[1:]
 
-    def tell() -> None:
+    def report_mounted() -> None:
         os.write(int(ready), b"1")
         os.close(int(ready))
         # Close the pipe of the parent: its reader would otherwise wait for ever.
@@ -27,7 +27,7 @@ def main() -> None:
         os.close(null)
 
     try:
-        serve_here(mountpoint, Machine(**json.loads(machine)), tell)
+        serve_here(mountpoint, Machine(**json.loads(machine)), report_mounted)
     except MountError as error:
         sys.exit(str(error))
 

@@ -168,9 +168,9 @@ class Counters:
 
     def text(self, group: Group, folder: str, event: str) -> str:
         """Return a counter's content; a CTRL group's is the sum of its own and its MON groups' values."""
-        told = group.readings.get((folder, event))
-        if told is not None:
-            return told
+        preset = group.readings.get((folder, event))
+        if preset is not None:
+            return preset
         place = self._places[folder]
         numbers: list[float] = []
         word = ""

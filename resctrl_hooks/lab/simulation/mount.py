@@ -71,17 +71,17 @@ def start(mountpoint: str, machine: Machine) -> subprocess.Popen[bytes]:
         os.close(writer)
         # The pipe yields the byte, or ends with the process.
         answered, _, _ = select.select([reader], [], [], _SECONDS_TO_MOUNT)
-        told = os.read(reader, 1) if answered else b""
+        byte = os.read(reader, 1) if answered else b""
     finally:
         os.close(reader)
     assert process.stderr is not None
-    if told:
+    if byte:
         process.stderr.close()
         return process
     process.kill()
     _, errors = process.communicate()
-    said = "; ".join(errors.decode(errors="replace").split("\n")).strip("; ")
-    raise MountError(said or f"no answer from the process that mounts the simulation at {path}")
+    message = "; ".join(errors.decode(errors="replace").split("\n")).strip("; ")
+    raise MountError(message or f"no answer from the process that mounts the simulation at {path}")
 
 
 def stop(process: subprocess.Popen[bytes], mountpoint: str) -> None:

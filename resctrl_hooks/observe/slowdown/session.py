@@ -38,7 +38,7 @@ class Session:
 
     Args:
         context: the node.
-        say: shows a remark.
+        output: prints a remark.
         sleep: waits for so many seconds; tests replace it.
 
     Raises:
@@ -46,7 +46,7 @@ class Session:
     """
 
     def __init__(
-        self, context: Context, say: Callable[[str], None], sleep: Callable[[float], None] = time.sleep
+        self, context: Context, output: Callable[[str], None], sleep: Callable[[float], None] = time.sleep
     ) -> None:
         self._context = context
         self._sleep = sleep
@@ -63,15 +63,15 @@ class Session:
             failed = LedgerError.of_file(error, error.filename or context.settings.state_dir)
             if error.errno not in UNWRITABLE:
                 raise failed from error
-            say(f"baselines of workloads are not updated: {failed}")
+            output(f"baselines of workloads are not updated: {failed}")
         if problem := store.load():
-            say(problem)
+            output(problem)
         sizes = {number: float(size) for number, size in l3_sizes(context.settings.resctrl_path).items()}
-        self._files = open_files(say)
+        self._files = open_files(output)
         self.live = Live(
             context,
             store,
-            lambda _, text: say(self._named(text)),
+            lambda _, text: output(self._named(text)),
             perf=self._settings["perf"],
             sizes=sizes,
             files=self._files,
@@ -82,7 +82,7 @@ class Session:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._files.close()  # now: `say` is in a circle, which is collected at any time
+        self._files.close()  # now: `output` is in a circle, which is collected at any time
         self.live.watched.close()
         if self._lock is not None:
             try:

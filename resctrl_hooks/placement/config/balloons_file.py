@@ -167,11 +167,11 @@ class Conversion:
         part = self._policy.classes
         known = by_key(CpuClass)
         have = [one.get("name") for one in self.placement.get("cpuClasses", []) if isinstance(one, dict)]
-        for name, said in part.value.items() if part is not None else ():
+        for name, values in part.value.items() if part is not None else ():
             if name in have or part is None:
                 continue
             one: dict[str, Any] = {"name": name}
-            for key, value in (fold(said, known) if isinstance(said, dict) else {}).items():
+            for key, value in (fold(values, known) if isinstance(values, dict) else {}).items():
                 if key not in known:
                     self.problems.append(part.problem((name, key), "has no counterpart here"))
                 elif value not in (0, "", [], None):

@@ -85,17 +85,17 @@ def _symmetric(found: "dict[str, list[str]]", container: str, pod: "dict[str, An
 
 
 def _rule(rule: "dict[str, Any]", pod: "dict[str, Any]", sign: int) -> "Rule":
-    said = _text(rule.get("weight"), "weight")[:_LONGEST_WEIGHT]
-    if said and not (said[1:] if said[0] in "+-" else said).isdecimal():
-        raise ValueError(f"the weight {said!r} is not a whole number")
-    weight = max(-_HEAVIEST, min(int(said or 0) or 1, _HEAVIEST)) * sign
+    weight_text = _text(rule.get("weight"), "weight")[:_LONGEST_WEIGHT]
+    if weight_text and not (weight_text[1:] if weight_text[0] in "+-" else weight_text).isdecimal():
+        raise ValueError(f"the weight {weight_text!r} is not a whole number")
+    weight = max(-_HEAVIEST, min(int(weight_text or 0) or 1, _HEAVIEST)) * sign
     if rule.get("match") is None:
         raise ValueError("a rule has no 'match'")
     return _checked(rule.get("scope") or pod), _checked(rule["match"]), weight
 
 
-def _checked(said: "Any") -> "dict[str, Any]":
-    expression = _mapping(said, "expression")
+def _checked(given: "Any") -> "dict[str, Any]":
+    expression = _mapping(given, "expression")
     operator, key = _text(expression.get("operator"), "operator"), _text(expression.get("key"), "key")
     values = _list(expression.get("values"), "values")
     if operator not in OPERATORS:

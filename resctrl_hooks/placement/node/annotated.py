@@ -22,14 +22,14 @@ _BALANCING = {"disable": True, "true": True, _HOUSEKEEPING: True, "enable": Fals
 and internal/runtimehandlerhooks); ``true`` is the former ``disable``."""
 
 
-def memory_kinds_of(said: str) -> "list[str]":
+def memory_kinds_of(text: str) -> "list[str]":
     """Return the kinds of memory in a list such as ``dram,hbm``.
 
     Raises:
         PlacementError: one is unknown.
     """
     found: "list[str]" = []
-    for word in said.lower().replace(" ", "").split(",") if said else ():
+    for word in text.lower().replace(" ", "").split(",") if text else ():
         if word not in _MEMORY_KINDS:
             raise PlacementError(
                 f"unknown memory type {word[:80]!r} in the annotation memory-type.resource-policy.nri.io",
@@ -39,16 +39,16 @@ def memory_kinds_of(said: str) -> "list[str]":
     return found
 
 
-def level_of(said: str) -> str:
+def level_of(text: str) -> str:
     """Return the topology's level by its name; empty without one.
 
     Raises:
         PlacementError: the name is unknown.
     """
-    level = said.lower()
+    level = text.lower()
     if level and level not in _LEVELS:
         raise PlacementError(
-            f"unknown level {said[:80]!r} in the annotation unlimited-burstable.resource-policy.nri.io",
+            f"unknown level {text[:80]!r} in the annotation unlimited-burstable.resource-policy.nri.io",
             hint=f"the levels are {', '.join(_LEVELS)}",
         )
     return _LEVELS.get(level, "")
@@ -68,39 +68,39 @@ def choose_interrupts(request: "Request", balancing: str, affinity: str, workloa
     request.housekeeping = balancing == _HOUSEKEEPING and not masked
 
 
-def masks_all_interrupts(said: str) -> bool:
+def masks_all_interrupts(text: str) -> bool:
     """Return whether the value of NRI's ``irq-affinity``, YAML or JSON, masks all interrupts.
 
     Raises:
         PlacementError: it is another value, which is not supported.
     """
-    if "".join(mark for mark in said if mark not in _PUNCTUATION) not in _ALL_INTERRUPTS:
+    if "".join(mark for mark in text if mark not in _PUNCTUATION) not in _ALL_INTERRUPTS:
         raise PlacementError(
-            f"the annotation irq-affinity.resource-policy.nri.io can only be `mask: ['*']` here, not {said[:80]!r}",
+            f"the annotation irq-affinity.resource-policy.nri.io can only be `mask: ['*']` here, not {text[:80]!r}",
             hint="claims and patterns are not supported; see docs/comparison.md",
         )
     return True
 
 
-def cpu_class_of(said: str, name: str, request: "Request", workload: "Workload", settings: "Settings") -> str:
+def cpu_class_of(text: str, name: str, request: "Request", workload: "Workload", settings: "Settings") -> str:
     """Return the CPU class that an annotation of this name requests; empty for a pod's that does not apply.
 
     Raises:
         PlacementError: the class is unknown or forbidden, or the container alone requests it without exclusive CPUs.
     """
     known = [spec["name"] for spec in settings.sections["placement"].get("cpuClasses") or []]
-    if said not in known:
+    if text not in known:
         raise PlacementError(
-            f"unknown CPU class {said[:80]!r} in the annotation {name}",
+            f"unknown CPU class {text[:80]!r} in the annotation {name}",
             hint=f"the classes are {', '.join(known) or 'none'}",
         )
-    what = f"use CPU class {said}"
-    check_allowed(settings, "placement.allow", workload, f"class:{said}", what, PlacementError)
+    what = f"use CPU class {text}"
+    check_allowed(settings, "placement.allow", workload, f"class:{text}", what, PlacementError)
     if request.exclusive:
-        return said
+        return text
     if name in workload.own_and_pods(name.partition("/")[0])[:-2]:
         raise PlacementError(
-            f"the annotation {name} requests CPU class {said} for a container without exclusive CPUs",
+            f"the annotation {name} requests CPU class {text} for a container without exclusive CPUs",
             hint="request exclusive CPUs, or remove the annotation",
         )
     return ""

@@ -262,7 +262,7 @@ class NodeValues:
         return {"boot": boot, "values": {}}
 
     def _set_aside(self, error: ValueError) -> None:
-        """Keep a damaged record under another name, and say once what it means; `doctor` may lack the permission."""
+        """Keep a damaged record under another name, and log once what it means; `doctor` may lack the permission."""
         path = self._path()
         try:
             posix.rename(path, path + ASIDE)

@@ -174,8 +174,8 @@ class Request:
 
     def as_record(self) -> "RequestRecord":
         """Return plain JSON values, without the settings."""
-        said: "Any" = {name: one for name, one in vars(self).items() if one and name not in ("options", "id", "key")}
-        request: "RequestRecord" = said
+        fields: "Any" = {name: one for name, one in vars(self).items() if one and name not in ("options", "id", "key")}
+        request: "RequestRecord" = fields
         return request
 
 

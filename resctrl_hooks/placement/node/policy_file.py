@@ -27,7 +27,7 @@ def load_policy(path: str) -> "Choose":
     space: "dict[str, Any]" = {"__name__": spec.name, "__spec__": spec}
     try:
         code = compile(read_file(path, _LIMIT, trusted=True), path, "exec", dont_inherit=True)
-        exec(code, space)  # noqa: S102  # root wrote it, and said in the settings that it is to be run
+        exec(code, space)  # noqa: S102  # root wrote it, and enabled it in the settings
     except OSError as error:
         raise PlacementError.of_file(error, f"policy {path}") from error
     except Exception as error:

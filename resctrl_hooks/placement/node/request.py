@@ -141,12 +141,12 @@ def request_from(record: "RequestRecord", id_: str, key: str, options: "dict[str
 
 def _choose_kind(request: Request, workload: "Workload", options: "dict[str, Any]") -> None:
     """Choose the kind: by our annotation, then NRI's; else a Guaranteed pod's whole CPUs are exclusive if allowed."""
-    said = _annotation(workload, CPUS)
-    kind, colon, number = said.partition(":")
-    if said:
+    text = _annotation(workload, CPUS)
+    kind, colon, number = text.partition(":")
+    if text:
         if kind not in (SHARED, EXCLUSIVE, MIXED, RESERVED) or (colon and not _is_number(number)):
             raise PlacementError(
-                f"invalid annotation {CPUS}: {said[:80]!r}",
+                f"invalid annotation {CPUS}: {text[:80]!r}",
                 hint="write shared, exclusive, mixed or reserved, with a number as in exclusive:4 or mixed:4",
             )
         request.kind = kind

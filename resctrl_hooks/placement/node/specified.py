@@ -88,11 +88,11 @@ def learn(listed: "dict[str, Resources]", before: "set[str]", context: "Context"
         OSError, HookError: the allocations cannot be read, or the write failed.
     """
     with lock(context):
-        said, book = specified(context), Book(context, read_only=True)
-        known = {id_: cpus for id_, cpus in said.items() if id_ not in before}
-        ours = said.keys() | book.entries.keys()
+        recorded, book = specified(context), Book(context, read_only=True)
+        known = {id_: cpus for id_, cpus in recorded.items() if id_ not in before}
+        ours = recorded.keys() | book.entries.keys()
         known.update((id_, value.get("cpus", "")) for id_, value in listed.items() if id_ in ours)
-        if known != said:
+        if known != recorded:
             _write(known, context)
 
 
@@ -105,17 +105,17 @@ def changes(started: str, context: "Context") -> "dict[str, Resources]":
         OSError, HookError: the allocations cannot be read.
     """
     with lock(context):
-        book, said = Book(context, read_only=True), specified(context)
+        book, recorded = Book(context, read_only=True), specified(context)
         usage = book.usage()
         found: "dict[str, Resources]" = {}
         for entry in book.entries.values():
-            if entry.id not in said and entry.id != started:
+            if entry.id not in recorded and entry.id != started:
                 continue
             cpus = format_list(effective(entry.decision, usage))
-            if said.get(entry.id) != cpus:
-                said[entry.id] = cpus
+            if recorded.get(entry.id) != cpus:
+                recorded[entry.id] = cpus
                 cpu = {"cpus": cpus, "mems": format_list(entry.decision.mems)}
                 found[entry.id] = {name: value for name, value in cpu.items() if value}
         if found:
-            _write(said, context)
+            _write(recorded, context)
     return found

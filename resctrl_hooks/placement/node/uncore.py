@@ -25,9 +25,9 @@ def limits(
     found: "dict[str, str]" = {}
     for folder, near in _domains(base, topology) if with_limits else ():
         for of_class, cpus in with_limits:
-            for file, said in of_class.items() if cpus & near else ():
-                symbol = UNCORE_SYMBOLS.get(said)
-                text = kernel_text(f"{base}/{folder}/{symbol}") if symbol else said
+            for file, value in of_class.items() if cpus & near else ():
+                symbol = UNCORE_SYMBOLS.get(value)
+                text = kernel_text(f"{base}/{folder}/{symbol}") if symbol else value
                 key = f"{folder}/{file}"
                 if int(text or 0) >= int(found.get(key, 0)):
                     found[key] = text or found.get(key, "0")

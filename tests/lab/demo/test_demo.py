@@ -17,7 +17,7 @@ from resctrl_hooks.lab.demo import podman, story
 from resctrl_hooks.lab.demo.podman import Podman
 from resctrl_hooks.lab.demo.process import PlainProcess
 from resctrl_hooks.lab.demo.stage import Stage, staged
-from resctrl_hooks.lab.demo.story import DemoError, available, tell
+from resctrl_hooks.lab.demo.story import DemoError, available, run_demo
 from resctrl_hooks.lab.demo.subject import POD_UID, RuntimeFailedError
 
 
@@ -142,7 +142,7 @@ def test_failing_runtime_is_reported_and_skipped(
 ) -> None:
     monkeypatch.setattr(story, "available", lambda _: (["runc", "process"], ""))
     monkeypatch.setitem(story.SUBJECTS, "runc", Broken)
-    tell(stage)
+    run_demo(stage)
     assert "broken cannot run a container here; continuing without it: no such luck" in capsys.readouterr().out
 
 
@@ -156,7 +156,7 @@ def test_plain_process_after_failing_runtimes_is_explained_as_one(
     monkeypatch.setattr("shutil.which", lambda name: name if name != "runc" or runc else None)
     for name in ("podman", "crun"):
         monkeypatch.setitem(story.SUBJECTS, name, Broken)
-    tell(stage)
+    run_demo(stage)
     output = capsys.readouterr().out
     explained = output.partition("\n2. ")[2]
     assert explained.startswith("A process starts in place of a container, and waits (a plain process)\n")
@@ -189,7 +189,7 @@ def test_requested_runtime_that_fails_names_an_alternative(stage: Stage, monkeyp
     monkeypatch.setattr("shutil.which", lambda name: name if name == "runc" else None)
     monkeypatch.setitem(story.SUBJECTS, "crun", Broken)
     with pytest.raises(RuntimeFailedError, match="no such luck\ncrun cannot run a container here; try --with runc"):
-        tell(stage, "crun")
+        run_demo(stage, "crun")
 
 
 class Deaf(PlainProcess):
@@ -202,7 +202,7 @@ class Deaf(PlainProcess):
 def test_uncalled_hook_fails_demo(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(story.SUBJECTS, "process", Deaf)
     with pytest.raises(DemoError, match="expected one group"):
-        tell(stage, "process")
+        run_demo(stage, "process")
 
 
 class Leaving(PlainProcess):
@@ -216,10 +216,10 @@ class Leaving(PlainProcess):
 def test_remaining_group_fails_demo(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(story.SUBJECTS, "process", Leaving)
     with pytest.raises(DemoError, match="groups are left"):
-        tell(stage, "process")
+        run_demo(stage, "process")
 
 
 def test_failing_hook_is_reported(stage: Stage) -> None:
     stage.configure(resctrlPath="/nonexistent/resctrl")
     with pytest.raises(RuntimeFailedError, match="resctrl is not mounted"):
-        tell(stage, "process")
+        run_demo(stage, "process")

@@ -61,11 +61,11 @@ def _why_not(uid: str, *, verified: bool) -> str:
     """Return why a UID cannot name a group; empty if it can."""
     if not uid:
         return "it is missing or empty"
-    said = repr(uid[:_SHOWN])
+    shown = repr(uid[:_SHOWN])
     if uid == KERNELS_GROUP:
-        return f"{said} is a name of the kernel's"
+        return f"{shown} is a name of the kernel's"
     if not default_key_validator(uid):
-        return f"{said} has {len(uid)} characters; {KEY_RULE}"
+        return f"{shown} has {len(uid)} characters; {KEY_RULE}"
     if not verified and is_hex(uid, _ID_LENGTH):
-        return f"{said} has the form of a container's id, and only annotations name the pod"
+        return f"{shown} has the form of a container's id, and only annotations name the pod"
     return ""

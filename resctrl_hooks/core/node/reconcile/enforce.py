@@ -10,7 +10,7 @@ from ..feature_table import FEATURES, MONITORING
 from ..host.cgroup_tasks import MOST_CGROUPS, CgroupThreads
 from ..ledger import WAITING
 from ..log import NOTICE, WARNING
-from ..once import SAID, forget, is_new
+from ..once import LOGGED, forget, is_new
 from ..registry import features_in_use
 from ..resctrl.absence import why_no_monitoring
 from ..sharing.runtimes_group import group_name
@@ -98,7 +98,7 @@ def note_absence(context: "Context", *, dry_run: bool) -> bool:
     """Return whether there can be mon_groups now; otherwise log once why, if a feature uses resctrl."""
     resctrl = context.monitor.resctrl
     if resctrl.has_monitoring():
-        if not dry_run and context.ledger.flagged(SAID):
+        if not dry_run and context.ledger.flagged(LOGGED):
             forget(context.ledger)
         return True
     if not dry_run and context.settings.uses_resctrl:

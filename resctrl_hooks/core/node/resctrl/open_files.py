@@ -27,13 +27,13 @@ class OpenFiles:
 
     Args:
         budget: where the descriptors come from; None: the process's.
-        say: logs a line when some groups no longer fit.
+        output: logs a line when some groups no longer fit.
     """
 
-    def __init__(self, budget: "Descriptors | None" = None, say: "Callable[[str], None] | None" = None) -> None:
+    def __init__(self, budget: "Descriptors | None" = None, output: "Callable[[str], None] | None" = None) -> None:
         self._budget = budget or of_process()
-        self._say = say
-        self._said = False
+        self._output = output
+        self._reported = False
         self._open: "dict[str, list[int]]" = {}
         self._files: "list[str]" = []
         self._seen: "set[str]" = set()
@@ -75,18 +75,18 @@ class OpenFiles:
         return True
 
     def forget_unseen(self) -> None:
-        """End a read of all groups: close the files of groups that were not read, and say which do not stay open."""
+        """End a read of all groups: close the files of groups that were not read, and report which do not stay open."""
         for identity in self._open.keys() - self._seen:
             self._drop(identity)
         unkept, groups = len(self._unkept), len(self._seen)
-        if unkept and not self._said and self._say is not None:
+        if unkept and not self._reported and self._output is not None:
             needed = groups * len(self._files)
-            self._say(
+            self._output(
                 f"the counter files of {unkept} of {groups} groups do not stay open, so each read takes longer: "
                 f"all need {needed} file descriptors, and this process keeps {self.kept}; "
                 "raise its limit (LimitNOFILE)"
             )
-        self._said = bool(unkept)
+        self._reported = bool(unkept)
         self._seen.clear()
         self._unkept.clear()
         self._budget.renew()

@@ -71,7 +71,7 @@ class Status:
             self.write()
 
     def write(self) -> None:
-        """Write the file if anything has changed. An error is said once: the watcher continues without figures."""
+        """Write the file if anything has changed. An error is logged once: the watcher continues without figures."""
         self._written = time.monotonic()
         data = format_json(self.values)
         if data == self._was:

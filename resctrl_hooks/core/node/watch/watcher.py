@@ -38,7 +38,7 @@ URGENT, MOST = 0.2, 0.5  # of a processor: at realtime priority, and altogether;
 DEGRADED = 10.0  # seconds of samples before events are tried again
 _SAMPLE_EVERY, _SAMPLE_SHARE = 2.0, 20  # seconds at least; a sample takes at most a twentieth of a processor
 _RETRIES = (0.002, 0.01, 0.05, 0.25)  # seconds until a process whose key was busy is looked at again
-_LOOK_AROUND, _OFF_FOR, _SAY_EVERY = 2.0, 10.0, 60.0  # seconds
+_LOOK_AROUND, _OFF_FOR, _WARN_EVERY = 2.0, 10.0, 60.0  # seconds
 _NEVER = float("inf")
 STAGE = "watch"
 _DISABLED = "monitoring.exec is not watch, or monitoring is off"
@@ -83,7 +83,7 @@ class Watcher:
         self._newcomers = Newcomers()
         self._writes = Writes()
         self._values = Values(self._writes)
-        self._say_at = 0.0
+        self._next_warning_at = 0.0
         self._use(settings)
         self.status = Status(self._context.settings.state_dir, self._context.log)
 
@@ -99,7 +99,7 @@ class Watcher:
             try:
                 self.step()
             except Exception as error:  # noqa: BLE001  # see fault_report.as_hook_error
-                self._say(WARNING, f"the exec watcher restarts in {_LOOK_AROUND:g} s: {as_hook_error(error)}")
+                self._log(WARNING, f"the exec watcher restarts in {_LOOK_AROUND:g} s: {as_hook_error(error)}")
                 self._close()
                 time.sleep(_LOOK_AROUND)
         self._close()
@@ -156,7 +156,7 @@ class Watcher:
             try:
                 self._use(self._find(self._config)[0])
             except SettingsError as error:
-                self._say(WARNING, f"{error}; the previous settings stay active")
+                self._log(WARNING, f"{error}; the previous settings stay active")
         if not self._loops.sampled:
             self._loops.drain(time.monotonic())
         if self._newcomers.are_late(time.monotonic(), self._is_recorded_or_gone):
@@ -174,7 +174,7 @@ class Watcher:
         except NoConnectorError as error:
             self._listen_at = _NEVER
             self.status.become(SAMPLING, str(error))
-            self._say(
+            self._log(
                 WARNING, f"the exec watcher polls every {_SAMPLE_EVERY:g} s instead of receiving each exec: {error}"
             )
             return
@@ -206,7 +206,7 @@ class Watcher:
 
     def _degrade(self, what: str) -> None:
         self.status.values["degraded"] += 1
-        self._say(WARNING, f"{what} every {_SAMPLE_EVERY:g} s for the next {DEGRADED:g} s")
+        self._log(WARNING, f"{what} every {_SAMPLE_EVERY:g} s for the next {DEGRADED:g} s")
 
     def _take(self, source: "Source", pids: "list[int]") -> None:
         """Serve execs."""
@@ -232,7 +232,7 @@ class Watcher:
             outcome = serve(self._context, self._containers, pid, self._may_move)
         except Exception as error:  # noqa: BLE001  # a failure of one process must not affect others
             values["failed"] += 1
-            self._say(DEBUG, f"process {pid} left to reconcile: {as_hook_error(error)}")
+            self._log(DEBUG, f"process {pid} left to reconcile: {as_hook_error(error)}")
             return
         if outcome.what == IGNORED:
             self._ignored.see(outcome.where)
@@ -284,11 +284,11 @@ class Watcher:
             self._degrade(f"{what}: the exec watcher polls this container")
         return may
 
-    def _say(self, priority: int, message: str) -> None:
+    def _log(self, priority: int, message: str) -> None:
         """Log; warnings at most once a minute."""
         now = time.monotonic()
         if priority <= WARNING:
-            if now < self._say_at:
+            if now < self._next_warning_at:
                 return
-            self._say_at = now + _SAY_EVERY
+            self._next_warning_at = now + _WARN_EVERY
         self._context.log(priority, message, stage=STAGE)

@@ -52,7 +52,7 @@ class Live:
     Args:
         context: the node.
         store: the baselines, loaded. They are saved at most once a minute, and by `close`.
-        say: logs a line with its priority.
+        log: logs a line with its priority.
         perf: whether pods may have performance counters.
         sizes: bytes of each L3, as far as known.
         files: counter files that stay open.
@@ -66,7 +66,7 @@ class Live:
         self,
         context: "Context",
         store: "Store",
-        say: "Callable[[int, str], None]",
+        log: "Callable[[int, str], None]",
         *,
         perf: bool = True,
         sizes: "Mapping[int, float] | None" = None,
@@ -76,15 +76,15 @@ class Live:
         self._context = context
         self.store = store
         self.reader = NodeReader(context, files)
-        self.watched = Watched(context.settings.sys_path, self.reader.cgroups, say, enabled=perf)
+        self.watched = Watched(context.settings.sys_path, self.reader.cgroups, log, enabled=perf)
         self.windows: "deque[Window]" = deque(maxlen=keep)
         self._peaks = Peaks()
         self._sizes = sizes or {}
         self.workloads = Workloads(context)
         self._last: "Moment | None" = None
         self._saved = time.monotonic()
-        self._say = say
-        self.saving = Retried(say, "baselines are only in memory", "baselines are saved again")
+        self._log = log
+        self.saving = Retried(log, "baselines are only in memory", "baselines are saved again")
 
     def step(self, watch: "Sequence[str]", readings: "Readings | None" = None) -> "Window | None":
         """End the current window and begin the next one, in which the pods of ``watch`` have performance counters.
@@ -168,9 +168,9 @@ class Live:
         self.saving.attempt(self.store.save)
 
     def close(self) -> None:
-        """Close the counters and save the baselines; if they cannot be written, that is said."""
+        """Close the counters and save the baselines; if they cannot be written, log that."""
         self.watched.close()
         try:
             self.store.save()
         except StoreError as error:
-            self._say(WARNING, f"{error}; samples since the last save are lost")
+            self._log(WARNING, f"{error}; samples since the last save are lost")

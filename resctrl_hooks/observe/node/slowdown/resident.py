@@ -136,7 +136,7 @@ def start(context: "Context") -> "SlowdownResident | None":
     if not settings["enabled"]:
         return None
 
-    def say(priority: int, text: str) -> None:
+    def log(priority: int, text: str) -> None:
         context.log(priority, f"{NAME}: {text}", stage=NAME)
 
     context.monitor.resctrl.classes()  # first: without resctrl, create nothing
@@ -148,8 +148,8 @@ def start(context: "Context") -> "SlowdownResident | None":
         store = Store(settings["directory"])
         problem = store.load()
         if problem:
-            say(WARNING, problem)
-        return SlowdownResident(context, Live(context, store, say, perf=settings["perf"]), lock)
+            log(WARNING, problem)
+        return SlowdownResident(context, Live(context, store, log, perf=settings["perf"]), lock)
     except BaseException:
         posix.close(lock)
         raise

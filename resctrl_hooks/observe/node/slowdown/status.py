@@ -56,7 +56,7 @@ class Status:
     def write(self, findings: "Mapping[str, Finding]", pressed: "Mapping[str, Any]") -> None:
         """Write the file; ``pressed`` has the pods that memory bandwidth slows now, as the guard reads it.
 
-        An error is said once: the next window writes it again.
+        An error is logged once: the next window writes it again.
         """
         pods = {
             key: {

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from .perf import PerfCount
 
-    Say = Callable[[int, str], None]
+    Log = Callable[[int, str], None]
 
 
 class Candidate(NamedTuple):
@@ -60,17 +60,17 @@ class Watched:
     Args:
         sys_path: where sysfs is mounted.
         cgroups: returns the folders of a pod's cgroups.
-        say: logs a line with its priority. Each kind of failure is said once.
+        log: logs a line with its priority. Each kind of failure is logged once.
         enabled: False: no pod is ever watched.
     """
 
     def __init__(
-        self, sys_path: str, cgroups: "Callable[[str], list[str]]", say: "Say", *, enabled: bool = True
+        self, sys_path: str, cgroups: "Callable[[str], list[str]]", log: "Log", *, enabled: bool = True
     ) -> None:
         self._sys_path = sys_path
         self._cgroups = cgroups
-        self._say = say
-        self._said: "set[str]" = set()
+        self._log = log
+        self._logged: "set[str]" = set()
         self._open: "dict[str, PerfCounters]" = {}
         self._off = "" if enabled else "slowdown.perf is false"
         self._lacking = NodeFact()
@@ -99,16 +99,16 @@ class Watched:
             self._open[key] = PerfCounters(self._cgroups(key), self._sys_path)
             self._lacking.granted()
         except PodGoneError as error:
-            self._once(NOTICE, "gone", f"{error}: pod {key} ended; other pods are still watched")
+            self._log_once(NOTICE, "gone", f"{error}: pod {key} ended; other pods are still watched")
         except TooManyError as error:
-            self._once(WARNING, "many", f"{error}: pod {key} is not watched; others that fit are")
+            self._log_once(WARNING, "many", f"{error}: pod {key} is not watched; others that fit are")
         except PerfError as error:
             if error.errno in PASSING or isinstance(error, OneCpuError):
-                self._once(NOTICE, "passing", f"{error}: pod {key} is tried again at its next turn")
+                self._log_once(NOTICE, "passing", f"{error}: pod {key} is tried again at its next turn")
             elif error.errno:
-                self._once(NOTICE, "refused", f"{error}: pod {key} is compared by memory traffic; others are tried")
+                self._log_once(NOTICE, "refused", f"{error}: pod {key} is compared by memory traffic; others are tried")
                 if self._lacking.refused(key, str(error)):
-                    self._once(NOTICE, str(error), f"{error}; all pods are compared by memory traffic for an hour")
+                    self._log_once(NOTICE, str(error), f"{error}; all pods are compared by memory traffic for an hour")
 
     def read(self, key: str) -> "tuple[PerfCount | None, object]":
         """Return a pod's counts and what they are counts of; None without counters."""
@@ -119,14 +119,14 @@ class Watched:
             return counters.read(), counters
         except (PerfError, OSError) as error:
             self._open.pop(key).close()
-            self._once(NOTICE, "lost", str(error))
+            self._log_once(NOTICE, "lost", str(error))
             return None, None
 
     def close(self) -> None:
         """Close all counters."""
         self.turn([])
 
-    def _once(self, priority: int, kind: str, text: str) -> None:
-        if kind not in self._said:
-            self._said.add(kind)
-            self._say(priority, text)
+    def _log_once(self, priority: int, kind: str, text: str) -> None:
+        if kind not in self._logged:
+            self._logged.add(kind)
+            self._log(priority, text)

@@ -105,9 +105,9 @@ class Snapshot:
         self.mount: "list[str]" = []
 
 
-def open_files(say: "Callable[[str], None] | None" = None) -> OpenFiles:
-    """Return files that stay open between snapshots; ``say`` logs a line when not all of them can."""
-    return OpenFiles(say=say)
+def open_files(output: "Callable[[str], None] | None" = None) -> OpenFiles:
+    """Return files that stay open between snapshots; ``output`` logs a line when not all of them can."""
+    return OpenFiles(output=output)
 
 
 def take(context: "Context", files: "OpenFiles | None" = None) -> Snapshot:

@@ -359,7 +359,7 @@ def test_warnings_are_logged_once_a_minute(watched: Watched) -> None:
     log = watched.cluster.host.log
     for seconds, warning in ((0.0, "first"), (59.0, "second"), (1.1, "third")):
         watched.clock.sleep(seconds)
-        watched.watcher._say(WARNING, warning)
-        watched.watcher._say(DEBUG, f"detail of the {warning}")
+        watched.watcher._log(WARNING, warning)
+        watched.watcher._log(DEBUG, f"detail of the {warning}")
     lines = [line.partition("]: ")[2].partition(" stage=")[0] for line in log.read_text().splitlines()]
     assert lines == ["first", "detail of the first", "detail of the second", "third", "detail of the third"]
