@@ -157,8 +157,8 @@ def _create_runtime(state: State, bundle: Bundle, context: Context, report: Expl
 def _explained_step(step: Step, workload: Workload, context: Context) -> StepModel:
     """Return a step with the current state of its target. Read-only."""
     found = Found() if step.action == SKIP else display(step.feature).probe(step, workload, context)
-    kept = f"; left unchanged: {', '.join(step.kept)}" if step.kept else ""
-    return StepModel(step.feature, step.action, step.parameters, step.why + kept, *found)
+    foreign = f"; left unchanged: {', '.join(step.foreign)}" if step.foreign else ""
+    return StepModel(step.feature, step.action, step.parameters, step.why + foreign, *found)
 
 
 def _recorded(record: "MemberRecord") -> dict[str, Any]:
@@ -188,8 +188,8 @@ def _poststop(state: State, context: Context, report: Explanation) -> None:
         report.outcome = "ignored: late poststop of an earlier run; the container is running again"
         return
     report.steps = [
-        StepModel(kept["feature"], f"revert: {kept['action']}", kept["needs"], "recorded")
-        for kept in reversed(record.get("steps", []))
+        StepModel(step["feature"], f"revert: {step['action']}", step["needs"], "recorded")
+        for step in reversed(record.get("steps", []))
     ]
     others = [context.ledger.read_member(key, other) for other in context.ledger.members(key) if other != state.id]
     names = {rdt_class: name_of(pod, rdt_class, context.monitor.group_prefix + key) for rdt_class in pod["groups"]}

@@ -59,7 +59,7 @@ def default_steps(
     if all(step.action == SKIP for step in steps):
         return None  # there is no default for this container
     _warn(feature.name, workload, error, context)
-    return [Step(one.feature, one.action, one.parameters, f"{one.why}; {error}", one.kept) for one in steps]
+    return [Step(one.feature, one.action, one.parameters, f"{one.why}; {error}", one.foreign) for one in steps]
 
 
 def report_dropped(name: str, workload: "Workload", context: "Context") -> None:

@@ -77,17 +77,17 @@ class Step:
     """One action: its feature, name, parameters, and reason.
 
     The parameters are plain JSON values; `records` has their types by feature. A step with the action ``skip`` does
-    nothing; it only carries the reason. ``kept`` are foreign values that stay although the feature would set others.
+    nothing; it only carries the reason. ``foreign`` are others' values that stay although the feature would set some.
     """
 
-    __slots__ = ("action", "feature", "kept", "parameters", "why")
+    __slots__ = ("action", "feature", "foreign", "parameters", "why")
 
-    def __init__(self, feature: str, action: str, parameters: "Any", why: str, kept: "Sequence[str]" = ()) -> None:
+    def __init__(self, feature: str, action: str, parameters: "Any", why: str, foreign: "Sequence[str]" = ()) -> None:
         self.feature = feature
         self.action = action
         self.parameters: Any = parameters
         self.why = why
-        self.kept = list(kept)
+        self.foreign = list(foreign)
 
     def as_record(self) -> "StepRecord":
         """Return the step in the ledger's form."""

@@ -73,7 +73,7 @@ def _others(host: Host) -> Iterator[Finding]:
             harmless.append(name)
     if harmless:
         yield ok(f"other NRI plugins set nothing that this configuration sets: {', '.join(harmless)}")
-    yield from _kept(host)
+    yield from _foreign(host)
 
 
 def _set_twice(plugin: str, settings: Settings) -> Iterator[str]:
@@ -85,7 +85,7 @@ def _set_twice(plugin: str, settings: Settings) -> Iterator[str]:
         yield _GROUPS
 
 
-def _kept(host: Host) -> Iterator[Finding]:
+def _foreign(host: Host) -> Iterator[Finding]:
     """Report containers in which values of other programs stay."""
     ledger = host.context.ledger
     adopting = [name for name, row in FEATURES.items() if row.adopts]
@@ -94,10 +94,10 @@ def _kept(host: Host) -> Iterator[Finding]:
     for owner, container in members:
         record = ledger.read_member(owner, container) or {}
         # A cpuset is usually the operator's own choice; the check of placement has those that matter.
-        kept = {name: values for name, values in record.get("kept", {}).items() if name not in adopting}
-        if kept:
+        foreign = {name: values for name, values in record.get("kept", {}).items() if name not in adopting}
+        if foreign:
             name = "/".join(filter(None, (record.get("namespace"), record.get("pod"), record.get("container"))))
-            found.append(f"{name or container[:12]} ({in_words(kept)})")
+            found.append(f"{name or container[:12]} ({in_words(foreign)})")
     if found:
         yield warning(
             f"values that another program set stay in {len(found)} containers: {some(found, _SHOWN)}",

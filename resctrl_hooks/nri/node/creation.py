@@ -94,7 +94,7 @@ def adjusted_by(steps: "Steps", workload: "Workload", event: "Event", context: "
     """
     try:
         found, differing = adjustment(workload, steps, context.settings, event.version, event.container)
-        differing = [*(value for _, step in steps for value in step.kept), *differing]
+        differing = [*(value for _, step in steps for value in step.foreign), *differing]
         if differing:
             context.failures.append(CONFLICT)
             what = f"{CREATE_CONTAINER} of {event}: already set by an earlier NRI plugin or the runtime's client"

@@ -39,16 +39,16 @@ def without_foreign(desired: "Pairs", workload: "Workload", context: "Context") 
     Raises:
         CgroupError: as `own_cgroup`.
     """
-    kept: "list[str]" = []
+    foreign: "list[str]" = []
     left: "Pairs" = []
     starts = _starts(workload, context)
     for name, value in desired:
         theirs = _told(name, workload) or (_found(name, value, workload, context) if starts else "")
         if theirs and not is_in_place(theirs, name, value) and (name, theirs) not in _USUAL:
-            kept.append(f"{name} is {theirs[:80]} instead of {value}")
+            foreign.append(f"{name} is {theirs[:80]} instead of {value}")
         else:
             left.append([name, value])
-    return left, kept
+    return left, foreign
 
 
 def _starts(workload: "Workload", context: "Context") -> "bool":

@@ -49,21 +49,22 @@ class BlockIO(CgroupFeature):
             CgroupError: the container has no cgroup for it.
         """
         if workload.bundle.resources.get("blockIO"):
-            return [Step(NAME, SKIP, {}, "the runtime limits its block I/O; left unchanged", _kept(workload, context))]
+            why = "the runtime limits its block I/O; left unchanged"
+            return [Step(NAME, SKIP, {}, why, _foreign(workload, context))]
         name, spec, why = chosen_class(workload, context.settings, NAME, ANNOTATIONS)
         if not name:
             return [Step(NAME, SKIP, {}, why)]
         own_cgroup(workload, context)  # raises here, so that `explain` reports it too
         desired, weight = values_of(spec, context.settings.sys_path)
-        values, kept = without_foreign(desired, workload, context)
+        values, foreign = without_foreign(desired, workload, context)
         properties = {"IOAccounting": "yes", **({"IOWeight": str(weight)} if weight else {})}
-        nothing = "all is set already" if kept else "no device matches its patterns"
+        nothing = "all is set already" if foreign else "no device matches its patterns"
         shown = ", ".join(f"{file} {value}" for file, value in values) or nothing
         needs: "CgroupNeeds" = {"class": name, "values": values, "properties": properties}
-        return [Step(NAME, "limit", needs, f"{shown}: {why}", kept)]
+        return [Step(NAME, "limit", needs, f"{shown}: {why}", foreign)]
 
 
-def _kept(workload: "Workload", context: "Context") -> "list[str]":
+def _foreign(workload: "Workload", context: "Context") -> "list[str]":
     """Return, in words, that a class of ours is not applied; empty if the container has none."""
     try:
         name = chosen_class(workload, context.settings, NAME, ANNOTATIONS)[0]

@@ -44,14 +44,14 @@ class Memory(CgroupFeature):
                 hint=f"the minimum to start a container is {SMALLEST_HIGH} bytes",
             )
         own_cgroup(workload, context)  # raises here, so that `explain` reports it too
-        left, kept = without_foreign(_values(choice.limits), workload, context)
+        left, foreign = without_foreign(_values(choice.limits), workload, context)
         if not left:
-            return [Step(NAME, SKIP, {}, choice.why, kept)]
+            return [Step(NAME, SKIP, {}, choice.why, foreign)]
         limits = ", ".join(f"{name} {value}" for name, value in left)
         needs: "LimitNeeds" = {"class": choice.name, "limits": {one[0]: one[1] for one in left}}
         if choice.part and HIGH in needs["limits"]:
             needs["part"] = choice.part
-        return [Step(NAME, "limit", needs, f"{limits}: {choice.why}", kept)]
+        return [Step(NAME, "limit", needs, f"{limits}: {choice.why}", foreign)]
 
     def values(self, step: "Step") -> "list[list[str]]":
         """Return the limits by the cgroup's file."""

@@ -47,7 +47,7 @@ class RdtClass(Feature):
         """
         name, why = choose(workload, context)
         if not name:
-            return [Step(NAME, SKIP, {}, why, _kept(workload, context))]
+            return [Step(NAME, SKIP, {}, why, _foreign(workload, context))]
         needs: "ClassNeeds" = {"class": name}
         return [Step(NAME, INTO_CLASS, needs, f"RDT class {name}, {why}")]
 
@@ -118,7 +118,7 @@ def choose(workload: "Workload", context: "Context") -> "tuple[str, str]":
     return name, f"by {why}"
 
 
-def _kept(workload: "Workload", context: "Context") -> "list[str]":
+def _foreign(workload: "Workload", context: "Context") -> "list[str]":
     """Return a message about another program's class that stays, in a list; empty if no other class is set."""
     theirs = workload.bundle.class_name or _foreign_class(workload, context)
     if not theirs:

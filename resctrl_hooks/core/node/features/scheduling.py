@@ -54,8 +54,8 @@ class Scheduling(CgroupFeature):
         if not name:
             return [Step(NAME, SKIP, {}, why)]
         desired = cgroup_values_of(spec)
-        values, kept = without_foreign(desired, workload, context) if desired else ([], [])
-        process = _process_of(spec, workload.bundle.scheduled, kept)
+        values, foreign = without_foreign(desired, workload, context) if desired else ([], [])
+        process = _process_of(spec, workload.bundle.scheduled, foreign)
         if values:
             own_cgroup(workload, context)  # raises here, so that `explain` reports it too
         shown = ", ".join(
@@ -63,7 +63,7 @@ class Scheduling(CgroupFeature):
         )
         properties = properties_of(values)
         needs: "SchedulingNeeds" = {"class": name, "process": process, "values": values, "properties": properties}
-        return [Step(NAME, "schedule", needs, f"{shown or 'nothing'}: {why}", kept)]
+        return [Step(NAME, "schedule", needs, f"{shown or 'nothing'}: {why}", foreign)]
 
     def apply(self, step: "Step", container: "Container", locked: "LockedKey", context: "Context") -> None:
         """Set the process's part on each of its threads, then the cgroup's part."""
@@ -141,10 +141,10 @@ def properties_of(values: "list[list[str]]") -> "dict[str, str]":
     return properties
 
 
-def _process_of(spec: "dict[str, Any]", theirs: "dict[str, Any]", kept: "list[str]") -> "Any":
+def _process_of(spec: "dict[str, Any]", theirs: "dict[str, Any]", foreign: "list[str]") -> "Any":
     """Return a class's values for the process, without those that the specification sets to others.
 
-    These are added to ``kept``, in words.
+    These are added to ``foreign``, in words.
     """
     process: "dict[str, Any]" = {}
     for part in _PARTS:
@@ -153,7 +153,7 @@ def _process_of(spec: "dict[str, Any]", theirs: "dict[str, Any]", kept: "list[st
             process.update(ours)
         else:
             was, desired = (" ".join(f"{key} {one[key]}" for key in part if one.get(key)) for one in (theirs, ours))
-            kept.append(f"{was} instead of {desired}")
+            foreign.append(f"{was} instead of {desired}")
     return process
 
 

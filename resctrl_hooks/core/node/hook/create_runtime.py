@@ -47,11 +47,11 @@ def create_runtime(workload: "Workload", context: "Context", earlier: "str | Non
             context.ledger.wake()  # reconcile keeps another RMID free for the next container of such a runtime
         unplanned: "dict[str, str]" = {}
         steps = planned(workload, context, features_in_use(context.settings, workload), unplanned)
-        kept = {step.feature: step.kept for _, step in steps if step.kept}
-        if kept:
-            from .notes import log_kept  # few containers have such values
+        foreign = {step.feature: step.foreign for _, step in steps if step.foreign}
+        if foreign:
+            from .notes import log_foreign  # few containers have such values
 
-            log_kept(workload, kept, context)
+            log_foreign(workload, foreign, context)
         todo += [(feature, step) for feature, step in steps if step.action != SKIP]
         if not todo:
             why = "; ".join(step.why for _, step in steps) or "no feature applies"
@@ -65,8 +65,8 @@ def create_runtime(workload: "Workload", context: "Context", earlier: "str | Non
         details: MemberRecord = {**workload.details(), "steps": [step.as_record() for _, step in todo]}
         if earlier:
             details["again"] = True
-        if kept:
-            details["kept"] = kept
+        if foreign:
+            details["kept"] = foreign
         if unplanned:
             details["unmet"] = unplanned
             details["unplanned"] = list(unplanned)

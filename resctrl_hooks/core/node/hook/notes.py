@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from ..resctrl.locked_key import LockedKey
 
 
-def in_words(kept: "dict[str, list[str]]") -> str:
+def in_words(foreign: "dict[str, list[str]]") -> str:
     """Return foreign values that stay, by feature, as one text."""
-    return "; ".join(f"{feature}: {', '.join(values)}" for feature, values in kept.items())
+    return "; ".join(f"{feature}: {', '.join(values)}" for feature, values in foreign.items())
 
 
-def log_kept(workload: "Workload", kept: "dict[str, list[str]]", context: "Context") -> None:
+def log_foreign(workload: "Workload", foreign: "dict[str, list[str]]", context: "Context") -> None:
     """Log the values that an earlier NRI plugin or the runtime's client set, which stay."""
-    what = f"{workload}: set by an earlier NRI plugin or the runtime's client, left unchanged: {in_words(kept)}"
+    what = f"{workload}: set by an earlier NRI plugin or the runtime's client, left unchanged: {in_words(foreign)}"
     context.log(INFO, what, stage=CREATE_RUNTIME, key=workload.key, container=workload.id)
 
 

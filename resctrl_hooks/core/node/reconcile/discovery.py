@@ -212,8 +212,8 @@ def _plan(
                 container.unsaid.add(name)
             continue
         added += [step for step in steps if step.action != SKIP and not _is_planned(step, container.record)]
-        kept = {step.feature: step.kept for step in steps if step.kept}
-        container.set("kept", {**container.record.get("kept", {}), **kept})
+        foreign = {step.feature: step.foreign for step in steps if step.foreign}
+        container.set("kept", {**container.record.get("kept", {}), **foreign})
     for name in set(only or ()) - set(unplanned):
         container.lacks(name, "")  # planned by now, or not in use any more
     container.set("unplanned", unplanned)

@@ -122,7 +122,7 @@ def test_limit_of_another_program_for_the_same_device_stays(
     host.process(100, f"{POD_CGROUP}/crio-{ID}")
     (host.cgroup / POD_CGROUP.lstrip("/") / f"crio-{ID}/io.max").write_text(f"{present}\n")
     (step,) = registry.plan(blockio.FEATURE, workload_of(host), host.context())
-    assert step.kept == [f"{one} instead of 8:16 rbps=5000" for one in kept]
+    assert step.foreign == [f"{one} instead of 8:16 rbps=5000" for one in kept]
     assert step.parameters["values"] == ([] if kept else [["io.max", "8:16 rbps=5000"]])
 
 
@@ -147,6 +147,6 @@ def test_class_is_not_applied_over_limits_of_the_specification(
     nothing: Any = None
     context: Any = SimpleNamespace(settings=None)
     monkeypatch.setattr(blockio, "chosen_class", lambda *_: (name, {}, ""))
-    assert blockio._kept(nothing, context) == kept
+    assert blockio._foreign(nothing, context) == kept
     monkeypatch.setattr(blockio, "chosen_class", raising(ClassError("no such class")))
-    assert blockio._kept(nothing, context) == []
+    assert blockio._foreign(nothing, context) == []
