@@ -44,8 +44,8 @@ def for_machines(source: bytes) -> bytes:
                     alone = len(node.body) == 1 and not isinstance(node, ast.Module)
                     spans.append((*_span(statement), b"pass" if alone else b""))
     for (first, start), (last, end), rest in sorted(spans, reverse=True):
-        kept = lines[first - 1][:start] + rest + lines[last - 1][end:]
-        lines[first - 1 : last] = [kept.rstrip(), *[b""] * (last - first)]
+        joined = lines[first - 1][:start] + rest + lines[last - 1][end:]
+        lines[first - 1 : last] = [joined.rstrip(), *[b""] * (last - first)]
     return b"\n".join([*lines, b""])
 
 

@@ -58,13 +58,13 @@ class Stage:
 
     __slots__ = ("buckets", "failures", "last", "runs", "seconds")
 
-    def __init__(self, kept: "StageRecord | None" = None) -> None:
-        kept = kept or {}
-        self.runs: int = kept.get("runs", 0)
-        self.seconds: float = kept.get("seconds", 0.0)
-        self.last: int = kept.get("last", 0)
-        self.failures: "dict[str, int]" = kept.get("failures", {})
-        buckets = kept.get("buckets", [])
+    def __init__(self, record: "StageRecord | None" = None) -> None:
+        record = record or {}
+        self.runs: int = record.get("runs", 0)
+        self.seconds: float = record.get("seconds", 0.0)
+        self.last: int = record.get("last", 0)
+        self.failures: "dict[str, int]" = record.get("failures", {})
+        buckets = record.get("buckets", [])
         self.buckets: "list[int]" = buckets if len(buckets) == len(BOUNDS) + 1 else [0] * (len(BOUNDS) + 1)
 
     def add(self, when: int, seconds: float, reasons: "list[str]") -> None:
@@ -80,10 +80,10 @@ class Stage:
 class CallMetrics:
     """All metrics: ``stages`` by name, and the last ``failures`` as (when, stage, reasons, key)."""
 
-    def __init__(self, kept: "CallMetricsRecord | None" = None) -> None:
-        kept = kept or {"stages": {}}
-        self.stages = {name: Stage(stage) for name, stage in kept.get("stages", {}).items()}
-        self.failures = [(when, stage, reasons, key) for when, stage, reasons, key in kept.get("last", [])]
+    def __init__(self, record: "CallMetricsRecord | None" = None) -> None:
+        record = record or {"stages": {}}
+        self.stages = {name: Stage(stage) for name, stage in record.get("stages", {}).items()}
+        self.failures = [(when, stage, reasons, key) for when, stage, reasons, key in record.get("last", [])]
 
     def stage(self, name: str) -> Stage:
         """Return a stage's metrics; all zero for an unused stage."""
@@ -117,7 +117,7 @@ def read(ledger: "Ledger") -> CallMetrics:
         LedgerError: the state directory is unusable.
     """
     with ledger.lock_named(LOCK, _PATIENCE, reads=True):
-        metrics, folded = _kept(ledger)
+        metrics, folded = _stored(ledger)
         old, identity = _lines(ledger, OLD)
         if identity != folded:
             metrics.add_lines(old)
@@ -138,7 +138,7 @@ def fold(ledger: "Ledger", patience: float = _PATIENCE) -> None:
     except OSError:
         return
     with ledger.lock_named(LOCK, patience):
-        metrics, folded = _kept(ledger)
+        metrics, folded = _stored(ledger)
         old, identity = _lines(ledger, OLD)
         try:
             if identity and identity != folded:
@@ -152,15 +152,15 @@ def fold(ledger: "Ledger", patience: float = _PATIENCE) -> None:
             raise LedgerError.of_file(error, f"{ledger.folder}/{FILE}") from error
 
 
-def _kept(ledger: "Ledger") -> "tuple[CallMetrics, str]":
+def _stored(ledger: "Ledger") -> "tuple[CallMetrics, str]":
     try:
-        kept = parse(read_file(f"{ledger.folder}/{FILE}", _LIMIT), CallMetricsRecord)
+        record = parse(read_file(f"{ledger.folder}/{FILE}", _LIMIT), CallMetricsRecord)
     except (FileNotFoundError, ValueError):
         return CallMetrics(), ""
     except OSError as error:
         raise LedgerError.of_file(error, f"{ledger.folder}/{FILE}") from error
-    ours = kept.get("format") == _FORMAT
-    return (CallMetrics(kept), kept.get("folded", "")) if ours else (CallMetrics(), "")
+    ours = record.get("format") == _FORMAT
+    return (CallMetrics(record), record.get("folded", "")) if ours else (CallMetrics(), "")
 
 
 def _lines(ledger: "Ledger", name: str) -> "tuple[bytes, str]":

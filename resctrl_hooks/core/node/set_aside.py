@@ -128,11 +128,11 @@ def _read(context: "Context", name: str = FILE) -> "dict[str, tuple[int, int]]":
 
 def _write(known: "dict[str, tuple[int, int]]", now: int, context: "Context", name: str = FILE) -> None:
     """Write the containers that pause; one whose pause ended long ago has ended too."""
-    kept = {one: value for one, value in known.items() if now < value[0] + LONGEST_PAUSE}
+    recent = {one: value for one, value in known.items() if now < value[0] + LONGEST_PAUSE}
     path = f"{context.settings.state_dir}/{name}"
     try:
-        if kept:
-            write_file(path, format_json({one: list(kept[one]) for one in list(kept)[-_MOST:]}))
+        if recent:
+            write_file(path, format_json({one: list(recent[one]) for one in list(recent)[-_MOST:]}))
         else:
             remove_file(path)
     except OSError:

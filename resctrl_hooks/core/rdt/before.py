@@ -45,8 +45,8 @@ class Before(BaseModel):
         found = {name: {resource: dict(of) for resource, of in masks.items()} for name, masks in self.found.items()}
         for name, resource, domain, _ in _each(narrowed):
             found.setdefault(name, {}).setdefault(resource, {}).setdefault(domain, now[name][resource][domain])
-        kept = {name: {resource: dict(found[name][resource]) for resource in masks} for name, masks in narrowed.items()}
-        return self.model_copy(update={"found": kept, "written": narrowed})
+        left = {name: {resource: dict(found[name][resource]) for resource in masks} for name, masks in narrowed.items()}
+        return self.model_copy(update={"found": left, "written": narrowed})
 
 
 def read_before(state_dir: str, proc: str) -> Before:
@@ -54,10 +54,10 @@ def read_before(state_dir: str, proc: str) -> Before:
     empty = Before(boot=boot_id(proc), found={}, written={}, modes=[])
     try:
         with open(f"{state_dir}/{NAME}", encoding="utf-8") as source:
-            kept = Before.model_validate_json(source.read())
+            record = Before.model_validate_json(source.read())
     except (OSError, ValidationError, UnicodeDecodeError):
         return empty
-    return kept if kept.boot == empty.boot else empty
+    return record if record.boot == empty.boot else empty
 
 
 def write_before(state_dir: str, before: Before) -> None:

@@ -191,18 +191,18 @@ class Classes:
     def _applied(self, reports: list[ClassReport]) -> list[ClassReport]:
         modes = [name for name, mode in self._plan.modes.items() if mode == EXCLUSIVE]
         record = self._before.extended(self._plan.narrowed, self._plan.now)
-        kept = record.model_copy(update={"modes": sorted({*modes, *self._before.modes} & {*self._plan.now})})
-        if kept != self._before:
-            write_before(self._ledger.folder, kept)
+        updated = record.model_copy(update={"modes": sorted({*modes, *self._before.modes} & {*self._plan.now})})
+        if updated != self._before:
+            write_before(self._ledger.folder, updated)
         done: dict[str, list[str]] = {report.name: [] for report in reports}
         try:
             self._write(reports, done)
         except ResctrlError:
             self._undo(reports, done)
             raise
-        kept = record.model_copy(update={"modes": sorted(modes)})
-        if kept != read_before(self._ledger.folder, self._proc):
-            write_before(self._ledger.folder, kept)
+        updated = record.model_copy(update={"modes": sorted(modes)})
+        if updated != read_before(self._ledger.folder, self._proc):
+            write_before(self._ledger.folder, updated)
         self._there = present_classes(self._resctrl)
         return [self._report(name).model_copy(update={"done": rows}) for name, rows in done.items()]
 

@@ -209,8 +209,8 @@ class Conversion:
             for key, value in one.items() if isinstance(one, dict) else ():
                 if key not in known:
                     self._without(("cpuClasses", place, key), {key: ""}, value)
-            kept = {key: value for key, value in one.items() if key in known} if isinstance(one, dict) else one
-            self.placement.setdefault("cpuClasses", []).append(kept)
+            known_values = {key: value for key, value in one.items() if key in known} if isinstance(one, dict) else one
+            self.placement.setdefault("cpuClasses", []).append(known_values)
 
     def _convert_balloon(self, place: int, balloon: dict[str, Any], policy: dict[str, Any]) -> None:
         built_in = balloon.get("name") in _BUILT_IN

@@ -78,7 +78,7 @@ _Places = Annotated[
 ]
 """The other lines: id, key, pid, start, cgroup, CPU request, unit, scope, memory limit, and the decision as text."""
 
-_KeptTopology = TypedDict("_KeptTopology", {"as": list[Text], "topology": TopologyRecord})
+_StoredTopology = TypedDict("_StoredTopology", {"as": list[Text], "topology": TopologyRecord})
 """A copy of the machine, with the conditions of its validity: the boot, sysfs' folder, CPUs online and isolated."""
 
 
@@ -131,8 +131,8 @@ class Book:
     def _read(self) -> None:
         try:
             head, *lines = read_file(self._path, _LIMIT).splitlines(keepends=True)
-            kept = parse(head, AllocationsRecord)
-            self.lost = (kept["format"], kept["boot"], kept["containers"]) != (_FORMAT, self._boot, len(lines))
+            record = parse(head, AllocationsRecord)
+            self.lost = (record["format"], record["boot"], record["containers"]) != (_FORMAT, self._boot, len(lines))
             places: "dict[str, Decision]" = {}
             for row, line in zip(parse(b"[%b]" % b",".join(lines), _Places), lines):
                 *entry, place = row
@@ -140,8 +140,8 @@ class Book:
                     places[place] = Decision.of_text(place)
                 self.entries[row[0]] = Entry.of_row(entry, places[place])
                 self._lines[row[0]] = line
-            self.others = {name: parse_list(cpus) for name, cpus in kept.get("others", {}).items()}
-            machine = kept["machine"]
+            self.others = {name: parse_list(cpus) for name, cpus in record.get("others", {}).items()}
+            machine = record["machine"]
         except (FileNotFoundError, ValueError, TypeError):
             self.lost = True
             machine = []
@@ -276,18 +276,18 @@ def topology_of(context: "Context", *, keep: bool = True) -> Topology:
     folder = f"{context.settings.sys_path}/devices/system/cpu"
     now = [context.monitor.boot, folder, kernel_text(f"{folder}/online"), kernel_text(f"{folder}/isolated")]
     try:
-        kept = parse(read_file(path, _LIMIT), _KeptTopology)
-        if kept["as"] == now:
-            return Topology.of_record(kept["topology"])
+        record = parse(read_file(path, _LIMIT), _StoredTopology)
+        if record["as"] == now:
+            return Topology.of_record(record["topology"])
     except (OSError, KeyError, TypeError, ValueError, AttributeError):
         pass  # none yet, or another version's
-    from ...core.node.host.topology_sysfs import read_topology  # only where nothing is kept
+    from ...core.node.host.topology_sysfs import read_topology  # only where nothing is stored
 
     topology = read_topology(context.settings.sys_path)
     if keep and is_there(context.ledger.folder):
         try:
-            kept = {"as": now, "topology": topology.as_record()}
-            write_file(path, format_json(kept))
+            record = {"as": now, "topology": topology.as_record()}
+            write_file(path, format_json(record))
         except OSError as error:
             raise LedgerError.of_file(error, path) from error
     return topology

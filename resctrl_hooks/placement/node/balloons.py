@@ -59,12 +59,12 @@ def instances_of(pools: "list[Pool]", usage: "Usage") -> "list[Instance]":
         PlacementError: a pool is invalid.
     """
     found, left = _with_homes(pools, usage, exact=False)
-    if count(left) < kept_for_default(usage) or any(count(one.home) < one.size() for one in found):
+    if count(left) < needed_by_default(usage) or any(count(one.home) < one.size() for one in found):
         found, _ = _with_homes(pools, usage, exact=True)
     return found
 
 
-def kept_for_default(usage: "Usage") -> int:
+def needed_by_default(usage: "Usage") -> int:
     """Return the number of CPUs that the pool `DEFAULT_POOL` needs, at least one."""
     milli = sum(grant.milli for grant in usage.grants if grant.decision.pool == DEFAULT_POOL and grant.decision.cpus)
     return max(-(-milli // MILLI), 1)

@@ -1,7 +1,7 @@
 """The choice of an instance for a container of a growing pool: an existing one with room, or a new one."""
 
 from ...core.node.host.cpulist import count, union
-from .balloons import Instance, instances_of, is_single, kept_for_default, place_for, take
+from .balloons import Instance, instances_of, is_single, needed_by_default, place_for, take
 from .policy import MILLI, PlacementError
 
 TYPE_CHECKING = False
@@ -27,7 +27,7 @@ def instance_for(pool: "dict[str, Any]", inside: int, usage: "Usage", request: "
     for one in every:
         free &= ~one.home
         loose |= inside & one.home & ~take(one.home, one.size(), usage.topology, one.pool, exact=True)
-    spare = count(free | loose) - (kept_for_default(usage) if pool.get("cpus") is None else 0)
+    spare = count(free | loose) - (needed_by_default(usage) if pool.get("cpus") is None else 0)
     own = [one for one in every if one.pool["name"] == name]
     group = _group(name, pool, request)
     living = {grant.decision.pool for grant in usage.grants if grant.key == request.key}

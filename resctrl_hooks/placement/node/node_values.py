@@ -153,21 +153,21 @@ class NodeValues:
         settings = self.context.settings
         if usage is not None and (not settings.sections["placement"]["enabled"] or static_managers(settings)):
             usage = None
-        kept = self._read()
+        record = self._read()
         facts = self.facts(usage) if usage is not None else ""
-        if facts and not checked and kept.get("facts") == facts:
+        if facts and not checked and record.get("facts") == facts:
             return 0
-        values, before = kept["values"], format_json(kept)
+        values, before = record["values"], format_json(record)
         known = {self.problem(key, value) for key, value in values.items()}
         wanted = self.wanted(usage, values) if usage is not None else {}
         todo = self._changes(values, wanted, checked=checked)
         if facts:
-            kept["facts"] = facts
+            record["facts"] = facts
         else:
-            kept.pop("facts", None)
-        planned = format_json(kept)
+            record.pop("facts", None)
+        planned = format_json(record)
         if planned != before:
-            self._save(kept)
+            self._save(record)
         unknown = {key: self._unreadable(key) for key in todo if not values[key]["found"]}
         refused = {key: "" for key in todo if key not in unknown}
         for _ in range(2):  # a limit above the other one, or a preference under the former governor, may be refused
@@ -183,8 +183,8 @@ class NodeValues:
                 values[key]["refused"] = refused.get(key, "") if wanted.get(key) != OWN else ""
             else:
                 del values[key]
-        if format_json(kept) != planned:
-            self._save(kept)
+        if format_json(record) != planned:
+            self._save(record)
         self._report(values, known)
         return len(todo) - len(refused)
 
@@ -199,27 +199,27 @@ class NodeValues:
             else:
                 todo[key] = value["wanted"] = value["found"]  # refused while the CPU is offline, and tried again
         for key, asked in wanted.items():
-            kept = values.get(key)
-            text = asked or (kept["found"] if kept is not None else "")
-            if kept is not None and not checked and kept["wanted"] == text and (kept["now"] or kept["refused"]):
+            stored = values.get(key)
+            text = asked or (stored["found"] if stored is not None else "")
+            if stored is not None and not checked and stored["wanted"] == text and (stored["now"] or stored["refused"]):
                 continue
             current = self.current(key)
             text = text or current
             if not text:  # no file
                 values.pop(key, None)
                 continue
-            if kept is None:
+            if stored is None:
                 values[key] = {"found": current, "wanted": text, "now": "", "refused": ""}
             else:
-                kept["found"] = kept["found"] or current
-                if kept["wanted"] != text:
-                    kept["wanted"], kept["now"], kept["refused"] = text, "", ""
-                elif current and kept["now"] == current and not kept["refused"]:
+                stored["found"] = stored["found"] or current
+                if stored["wanted"] != text:
+                    stored["wanted"], stored["now"], stored["refused"] = text, "", ""
+                elif current and stored["now"] == current and not stored["refused"]:
                     continue
                 else:
-                    self.learn(key, kept, current)
+                    self.learn(key, stored, current)
                     if asked == OWN:
-                        text = kept["wanted"] = kept["found"]
+                        text = stored["wanted"] = stored["found"]
             todo[key] = text
         return todo
 

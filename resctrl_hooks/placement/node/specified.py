@@ -74,8 +74,8 @@ def forget(containers: "set[str]", context: "Context") -> None:
     """
     if containers & specified(context).keys():
         with lock(context):
-            kept = {id_: cpus for id_, cpus in specified(context).items() if id_ not in containers}
-            _write(kept, context)
+            remaining = {id_: cpus for id_, cpus in specified(context).items() if id_ not in containers}
+            _write(remaining, context)
 
 
 def learn(listed: "dict[str, Resources]", before: "set[str]", context: "Context") -> None:

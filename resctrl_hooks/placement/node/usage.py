@@ -164,8 +164,8 @@ class Usage:
             found = self._bounds[squeeze, lent] = [(free, count(free) - 1)]
             for pool in self._pools:
                 size = count(pool & free)
-                keeps = 1 if squeeze else max(-(-self.load(pool)[0] // MILLI), 1)
-                found.append((pool & free, max(size - keeps, 0)))
+                needed = 1 if squeeze else max(-(-self.load(pool)[0] // MILLI), 1)
+                found.append((pool & free, max(size - needed, 0)))
         return found
 
 

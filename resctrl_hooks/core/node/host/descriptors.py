@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         """A holder that can do without descriptors."""
 
         @property
-        def kept(self) -> int:
+        def held(self) -> int:
             """The number of descriptors that it holds."""
 
         def give_way(self, number: int) -> None:
@@ -51,7 +51,7 @@ class Descriptors:
     @property
     def room(self) -> int:
         """The number of descriptors that others can still take first."""
-        return max(self._left(0) + sum(holder.kept for holder in self._holders()), 0)
+        return max(self._left(0) + sum(holder.held for holder in self._holders()), 0)
 
     def let_yield(self, holder: "Yielding") -> None:
         """Note a holder that gives way, until it does not exist any more."""
@@ -69,7 +69,7 @@ class Descriptors:
         """
         if first:
             lacking = number - self._left(number)
-            if lacking > sum(holder.kept for holder in self._holders()):
+            if lacking > sum(holder.held for holder in self._holders()):
                 return False  # no file gives way in vain
             self._yield(lacking)
         elif number > min(self._left(number), self._ceiling - self.held):
@@ -101,9 +101,9 @@ class Descriptors:
         """Let holders close so many descriptors, as far as they have them."""
         for holder in self._holders():
             if number > 0:
-                before = holder.kept
+                before = holder.held
                 holder.give_way(number)
-                number -= before - holder.kept
+                number -= before - holder.held
 
     def _left(self, number: int) -> int:
         """Return how many descriptors the limit leaves, after an attempt to have so many."""

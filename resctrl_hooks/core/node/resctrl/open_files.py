@@ -21,7 +21,7 @@ _CLOSED = -1
 class OpenFiles:
     """Counter files that stay open between reads, as far as the budget of descriptors allows it.
 
-    A group's files are kept under its identity: a renamed group keeps them, and a new group of the same name gets its
+    A group's files are stored under its identity: a renamed group keeps them, and a new group of the same name gets its
     own. Files that do not fit are opened for each read, with the same result. While files are open resctrl can't be
     unmounted.
 
@@ -37,8 +37,8 @@ class OpenFiles:
         self._open: "dict[str, list[int]]" = {}
         self._files: "list[str]" = []
         self._seen: "set[str]" = set()
-        self._unkept: "set[str]" = set()
-        self.kept = 0
+        self._unopened: "set[str]" = set()
+        self.held = 0
         """The number of open files."""
         self._budget.let_yield(self)
 
@@ -50,12 +50,12 @@ class OpenFiles:
             self._files = files
         identity = identity_of(posix.stat(folder))
         self._seen.add(identity)
-        kept = self._open.get(identity)
-        if kept is None or _CLOSED in kept:
-            kept = self._opened(folder, identity)
-        if kept is not None:
+        descriptors = self._open.get(identity)
+        if descriptors is None or _CLOSED in descriptors:
+            descriptors = self._opened(folder, identity)
+        if descriptors is not None:
             try:
-                values = [None if fd == _CLOSED else value_of(posix.pread(fd, LONGEST, 0)) for fd in kept]
+                values = [None if fd == _CLOSED else value_of(posix.pread(fd, LONGEST, 0)) for fd in descriptors]
             except OSError:  # ENODEV: the group is gone, or one of its domains was offline
                 self._drop(identity)
             else:
@@ -69,7 +69,7 @@ class OpenFiles:
 
     def gives_way_to(self, error: "OSError | HookError") -> bool:
         """Return whether a read that failed can succeed now, because files were closed for it."""
-        if error.errno not in LACKING or not self.kept:
+        if error.errno not in LACKING or not self.held:
             return False
         self._budget.refused()
         return True
@@ -78,23 +78,23 @@ class OpenFiles:
         """End a read of all groups: close the files of groups that were not read, and report which do not stay open."""
         for identity in self._open.keys() - self._seen:
             self._drop(identity)
-        unkept, groups = len(self._unkept), len(self._seen)
-        if unkept and not self._reported and self._output is not None:
+        unopened, groups = len(self._unopened), len(self._seen)
+        if unopened and not self._reported and self._output is not None:
             needed = groups * len(self._files)
             self._output(
-                f"the counter files of {unkept} of {groups} groups do not stay open, so each read takes longer: "
-                f"all need {needed} file descriptors, and this process keeps {self.kept}; "
+                f"the counter files of {unopened} of {groups} groups do not stay open, so each read takes longer: "
+                f"all need {needed} file descriptors, and this process keeps {self.held}; "
                 "raise its limit (LimitNOFILE)"
             )
-        self._reported = bool(unkept)
+        self._reported = bool(unopened)
         self._seen.clear()
-        self._unkept.clear()
+        self._unopened.clear()
         self._budget.renew()
 
     def give_way(self, number: int) -> None:
         """Close the last groups' files until so many are closed."""
-        aim = self.kept - number
-        while self._open and self.kept > aim:
+        aim = self.held - number
+        while self._open and self.held > aim:
             self._drop(next(reversed(self._open)))
 
     def close(self) -> None:
@@ -107,30 +107,30 @@ class OpenFiles:
 
     def _opened(self, folder: str, identity: str) -> "list[int] | None":
         """Return the group's files after those that exist are open; None if they cannot stay open now."""
-        kept = self._open.setdefault(identity, [_CLOSED] * len(self._files))
-        closed = [place for place, fd in enumerate(kept) if fd == _CLOSED]
+        descriptors = self._open.setdefault(identity, [_CLOSED] * len(self._files))
+        closed = [place for place, fd in enumerate(descriptors) if fd == _CLOSED]
         if not self._budget.take(len(closed)):
-            self._unkept.add(identity)
+            self._unopened.add(identity)
             self._drop(identity)
             return None
         try:
-            is_same = self._open_places(closed, kept, folder, identity)
+            is_same = self._open_places(closed, descriptors, folder, identity)
         except OSError as error:
             number = error.errno or 0
         else:
             number = 0 if is_same else errno.ENOENT
-        opened = sum(kept[place] != _CLOSED for place in closed)
-        self.kept += opened
+        opened = sum(descriptors[place] != _CLOSED for place in closed)
+        self.held += opened
         self._budget.give(len(closed) - opened)
         if not number:
-            return kept
+            return descriptors
         self._drop(identity)
         if number in LACKING:
-            self._unkept.add(identity)
+            self._unopened.add(identity)
             self._budget.refused()
         return None
 
-    def _open_places(self, places: "list[int]", kept: "list[int]", folder: str, identity: str) -> bool:
+    def _open_places(self, places: "list[int]", descriptors: "list[int]", folder: str, identity: str) -> bool:
         """Open these files of a group; return whether the folder is still that group's.
 
         Raises:
@@ -142,7 +142,7 @@ class OpenFiles:
                 return False
             for place in places:
                 try:
-                    kept[place] = posix.open(self._files[place], posix.O_RDONLY | posix.O_CLOEXEC, dir_fd=group)
+                    descriptors[place] = posix.open(self._files[place], posix.O_RDONLY | posix.O_CLOEXEC, dir_fd=group)
                 except OSError as error:
                     if error.errno not in GONE:
                         raise
@@ -154,5 +154,5 @@ class OpenFiles:
         opened = [fd for fd in self._open.pop(identity) if fd != _CLOSED]
         for fd in opened:
             posix.close(fd)
-        self.kept -= len(opened)
+        self.held -= len(opened)
         self._budget.give(len(opened))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _FILE = "counter-turns"
 INTERVAL = 90.0  # three passes of the timer: docs/dev/sharing.md, Rounds
-_KEEPS, _WAITS, _YIELDS = range(3)
+_CONTINUES, _WAITS, _YIELDS = range(3)
 
 
 class TurnsRecord(TypedDict):
@@ -48,17 +48,17 @@ def set_turns(monitor: "Monitor", settings: "Settings", holders: "Iterable[Holde
     Turns that are too short continue, then waiting pods follow by age and chance, then those with the shortest turns.
     """
     ours = [holder for holder in holders if holder.kind == OURS]
-    kept = _load(monitor)
-    time, since = now(), kept["since"]
+    record = _load(monitor)
+    time, since = now(), record["since"]
     counted: "dict[str, bool]" = {}
     for holder in ours:
         counted[holder.key] = counted.get(holder.key, True) and all(holder.states.get(event, {}).values())
-    kept["since"] = since = {
+    record["since"] = since = {
         key: since[key] if since.get(key, [None])[0] == has else [has, time] for key, has in counted.items()
     }
     interval, at_least = times_of(settings)
-    if time - kept["last"] >= kept.get("gap", interval) and not all(counted.values()):
-        kept["last"], kept["gap"] = time, gap(interval, chance())
+    if time - record["last"] >= record.get("gap", interval) and not all(counted.values()):
+        record["last"], record["gap"] = time, gap(interval, chance())
         shuffled = spread(interval, sum(counted.values()), len(counted) - sum(counted.values()))
         delays = {key: shuffled * chance() for key in counted}
         for holder in ours:
@@ -66,12 +66,12 @@ def set_turns(monitor: "Monitor", settings: "Settings", holders: "Iterable[Holde
             if not has:
                 holder.turn = (_WAITS, began + delays[holder.key])
             else:
-                holder.turn = (_KEEPS, began) if time - began < at_least else (_YIELDS, -began)
-    write_file(f"{monitor.ledger.folder}/{_FILE}", format_json(kept))
+                holder.turn = (_CONTINUES, began) if time - began < at_least else (_YIELDS, -began)
+    write_file(f"{monitor.ledger.folder}/{_FILE}", format_json(record))
 
 
 def _load(monitor: "Monitor") -> "TurnsRecord":
-    kept = read_state(f"{monitor.ledger.folder}/{_FILE}", TurnsRecord)
-    if kept and kept["boot"] == monitor.boot:
-        return kept
+    record = read_state(f"{monitor.ledger.folder}/{_FILE}", TurnsRecord)
+    if record and record["boot"] == monitor.boot:
+        return record
     return {"boot": monitor.boot, "last": -1e9, "since": {}}

@@ -110,7 +110,7 @@ def hand_on(
 
 
 def give_back(giver: "LockedKey", monitor: "Monitor", log: "LogCallable") -> bool:
-    """Remove a key's group if groups cannot be renamed, with its counts kept, so that another pod can have its RMID.
+    """Remove a key's group if groups cannot be renamed, with its counts saved, so that another pod can have its RMID.
 
     The RMID is in limbo for a second or more. Return whether the group was removed; a foreign group never is.
     """
@@ -122,7 +122,7 @@ def give_back(giver: "LockedKey", monitor: "Monitor", log: "LogCallable") -> boo
 
 
 def give_up(giver: "LockedKey", monitor: "Monitor", log: "LogCallable") -> bool:
-    """Remove a key's groups, with its counts kept; return false if it has none, or one that has to stay.
+    """Remove a key's groups, with its counts saved; return false if it has none, or one that has to stay.
 
     Its tasks are in their classes then, and the caller lets it wait.
     """

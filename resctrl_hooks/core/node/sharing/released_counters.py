@@ -40,9 +40,9 @@ class Released:
         self._held = self._read()
 
     def _read(self) -> "dict[Counter, None]":
-        kept = read_state(self._path, ReleasedRecord)
+        record = read_state(self._path, ReleasedRecord)
         # A boot, and a mount too, begins with the kernel's own assignment.
-        counters = kept["counters"] if kept and kept["boot"] == self._monitor.boot else []
+        counters = record["counters"] if record and record["boot"] == self._monitor.boot else []
         return dict.fromkeys((rdt_class, event, domain) for rdt_class, event, domain in counters)
 
     def extend(self, changes: "Iterable[Change]") -> None:

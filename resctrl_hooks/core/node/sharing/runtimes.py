@@ -42,7 +42,7 @@ class PeaksRecord(TypedDict):
 
 
 class ReservedError(NoRMIDsError):
-    """The free RMIDs are kept for container runtimes."""
+    """The free RMIDs are reserved for container runtimes."""
 
     reason = "reserved-for-runtimes"
     hint = "the pod waits; see monitoring.reserve.runtimes in the configuration"
@@ -65,20 +65,20 @@ def take_free(
     """Call ``create``, which creates the key's group in a class, unless it would take a reserved RMID.
 
     Raises:
-        NoRMIDsError: the free RMIDs are kept for container runtimes, or for pods of higher priority.
+        NoRMIDsError: the free RMIDs are reserved for container runtimes, or for pods of higher priority.
         ResctrlError, HookError: as ``create``.
     """
     resctrl = context.monitor.resctrl
     reserve: "dict[str, Any]" = context.settings.groups.get("reserve") or {}
-    above, kept = int(reserve.get("above", 0)), int(reserve.get("rmids", 0))
+    above, reserved_rmids = int(reserve.get("above", 0)), int(reserve.get("rmids", 0))
     runtimes = reserved(context) if "runtimes" in reserve or context.ledger.flagged(RUNTIMES) else 0
     # A foreign group of its name needs no other RMID.
-    if not (runtimes or (kept and priority <= above)) or resctrl.exists(rdt_class, locked.name_in(rdt_class)):
+    if not (runtimes or (reserved_rmids and priority <= above)) or resctrl.exists(rdt_class, locked.name_in(rdt_class)):
         create()
         return
     with context.ledger.lock_named(LOCK, PATIENCE):
         free = free_rmids(resctrl, rdt_class)
-        if not may_take(free, priority, reserved=kept, above=above, runtimes=runtimes):
+        if not may_take(free, priority, reserved=reserved_rmids, above=above, runtimes=runtimes):
             if free is not None and free <= runtimes:
                 raise ReservedError(f"{runtimes} RMIDs stay free for container runtimes")
             raise NoRMIDsError(

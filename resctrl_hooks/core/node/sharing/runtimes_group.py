@@ -62,7 +62,7 @@ def count_group(container: "Container", rdt_class: str, locked: "LockedKey", con
 
 def _forget_ended(record: "PodRecord", members: "list[str]") -> None:
     """Drop the groups of ended containers: a container that restarts has a new id each time."""
-    for kept in (record.get("since", {}), record.get("baselines", {})):
-        for source in [*kept]:
+    for by_source in (record.get("since", {}), record.get("baselines", {})):
+        for source in [*by_source]:
             if source != class_of(source) and source.partition("/")[2] not in members:
-                del kept[source]
+                del by_source[source]

@@ -9,7 +9,7 @@ WINDOW = 10.0
 """Seconds of one window of the resident process. CPI² (EuroSys 2013) counts 10 s of each minute, too."""
 SLOTS = 6
 """Windows of a minute; with the most watched pods, each has perf events in one of them."""
-KEPT_WINDOWS = 60
+STORED_WINDOWS = 60
 """Windows that the resident process keeps: ten minutes, so ten windows of each pod with perf events."""
 JUDGED = 10
 """Windows with a cost that a verdict is based on: more than `CHANGES`, and few enough to follow a change."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from ....core.node.log import WARNING
 from ....core.node.retried import Retried
 from .causes import causes_of, confirmed, is_slowed_by_bandwidth
-from .constants import ENOUGH, KEPT_WINDOWS
+from .constants import ENOUGH, STORED_WINDOWS
 from .quiet import Peaks, disturbance, is_quiet
 from .reader import NodeReader
 from .store import StoreError
@@ -71,7 +71,7 @@ class Live:
         perf: bool = True,
         sizes: "Mapping[int, float] | None" = None,
         files: "OpenFiles | None" = None,
-        keep: int = KEPT_WINDOWS,
+        keep: int = STORED_WINDOWS,
     ) -> None:
         self._context = context
         self.store = store

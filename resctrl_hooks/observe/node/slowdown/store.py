@@ -36,7 +36,7 @@ class StoreError(HookError):
     reason = "baselines"
 
 
-class _Kept:
+class _Stored:
     """A workload in the store.
 
     Its last quiet sample was ``at`` seconds of the file's clock, and ``seen`` seconds since 1970, for people.
@@ -65,7 +65,7 @@ class Store:
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self.path = f"{folder}/{NAME}"
-        self._kept: "dict[str, _Kept]" = {}  # the one that was seen longest ago is the first
+        self._workloads: "dict[str, _Stored]" = {}  # the one that was seen longest ago is the first
         self._changed = False
         self._begun = time.monotonic()  # when the file's clock was 0
 
@@ -74,7 +74,7 @@ class Store:
         return time.monotonic() - self._begun
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._workloads)
 
     def load(self) -> str:
         """Read the file; return a line if it was damaged and set aside, else an empty string.
@@ -89,10 +89,10 @@ class Store:
         except OSError as error:
             raise StoreError.of_file(error, self.path, "read") from error
         try:
-            self._kept, clock = _parsed(data)
+            self._workloads, clock = _parsed(data)
             self._begun = time.monotonic() - clock
         except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
-            self._kept = {}
+            self._workloads = {}
             try:
                 posix.rename(self.path, self.path + ASIDE)
                 moved = f"moved to {NAME}{ASIDE}"
@@ -106,7 +106,7 @@ class Store:
 
     def find(self, workload: "Workload") -> "Baseline | None":
         """Return a workload's baseline; None if it is new."""
-        found = self._kept.get(workload.key)
+        found = self._workloads.get(workload.key)
         return found.baseline if found else None
 
     def obtain(self, workload: "Workload") -> Baseline:
@@ -116,23 +116,23 @@ class Store:
         store, the oldest of the namespace with the most workloads.
         """
         self._changed = True
-        found = self._kept.pop(workload.key, None)
+        found = self._workloads.pop(workload.key, None)
         if found is None:
             self._make_room(workload.namespace)
-            found = _Kept(workload.namespace, workload.owner, 0.0, 0.0, Baseline())
-        self._kept[workload.key] = found
+            found = _Stored(workload.namespace, workload.owner, 0.0, 0.0, Baseline())
+        self._workloads[workload.key] = found
         found.seen, found.at = time.time(), self._clock
         return found.baseline
 
     def _make_room(self, namespace: str) -> None:
-        number = Counter(one.namespace for one in self._kept.values())
+        number = Counter(one.namespace for one in self._workloads.values())
         if number[namespace] >= MOST_OF_NAMESPACE:
             self._drop_oldest(namespace)
-        elif len(self._kept) >= MOST_WORKLOADS:
+        elif len(self._workloads) >= MOST_WORKLOADS:
             self._drop_oldest(number.most_common(1)[0][0])
 
     def _drop_oldest(self, namespace: str) -> None:
-        del self._kept[next(key for key, one in self._kept.items() if one.namespace == namespace)]
+        del self._workloads[next(key for key, one in self._workloads.items() if one.namespace == namespace)]
 
     def save(self) -> None:
         """Write the file durably if something changed, without workloads that have not been seen for long.
@@ -143,8 +143,8 @@ class Store:
         if not self._changed:
             return
         clock = self._clock
-        for key in [key for key, one in self._kept.items() if clock - one.at > FORGOTTEN_AFTER][:_MOST_FORGOTTEN]:
-            del self._kept[key]
+        for key in [key for key, one in self._workloads.items() if clock - one.at > FORGOTTEN_AFTER][:_MOST_FORGOTTEN]:
+            del self._workloads[key]
         workloads = {
             key: {
                 "namespace": one.namespace,
@@ -153,7 +153,7 @@ class Store:
                 "at": round(one.at, 1),
                 "ranges": one.baseline.as_record(),
             }
-            for key, one in self._kept.items()
+            for key, one in self._workloads.items()
         }
         try:
             make_folder(self._folder, _OWNERS)
@@ -164,7 +164,7 @@ class Store:
         self._changed = False
 
 
-def _parsed(data: bytes) -> "tuple[dict[str, _Kept], float]":
+def _parsed(data: bytes) -> "tuple[dict[str, _Stored], float]":
     """Return the workloads, the one that was seen longest ago first, and the file's clock.
 
     Version 0.2 writes no clock: all its workloads have the age 0, and the order of their times.
@@ -175,9 +175,9 @@ def _parsed(data: bytes) -> "tuple[dict[str, _Kept], float]":
     if len(record["workloads"]) > MOST_WORKLOADS:
         raise ValueError("too many workloads")
     clock = number_of(record.get("clock", 0.0))
-    found: "list[tuple[float, float, str, _Kept]]" = []
+    found: "list[tuple[float, float, str, _Stored]]" = []
     for key, one in record["workloads"].items():
         namespace, owner, seen = str(one["namespace"]), str(one["owner"]), number_of(one["seen"])
         at = min(number_of(one.get("at", 0.0)), clock)
-        found.append((at, seen, key, _Kept(namespace, owner, seen, at, baseline_of(one["ranges"]))))
+        found.append((at, seen, key, _Stored(namespace, owner, seen, at, baseline_of(one["ranges"]))))
     return {key: one for _, _, key, one in sorted(found, key=lambda one: one[:2])}, clock

@@ -195,11 +195,11 @@ def _stopped(
     least as many CPUs as the used and the throttled time need beside the time for which each CPU stood still. A
     throttled CPU stands still, so the part is not above ``stood``.
     """
-    used, kept = float(ran / window), float(throttled / window)
+    used, held_back = float(ran / window), float(throttled / window)
     still = plain(stood) or plain(waited)
-    awaited, most = kept, 1.0
+    awaited, most = held_back, 1.0
     if still:
-        awaited, most = max(used / (1 - min(_MOST_STOOD, still)), kept / still) * float(waited or still), still
+        awaited, most = max(used / (1 - min(_MOST_STOOD, still)), held_back / still) * float(waited or still), still
     demand = Cpus(max(1, round(used + awaited)))
     return WallPart(min(most, float((throttled / demand) / window)))
 

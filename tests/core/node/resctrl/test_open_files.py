@@ -94,7 +94,7 @@ def test_groups_above_the_limit_are_read_without_staying_open_and_said_once(
     files = OpenFiles(Descriptors(reserve=100), lines.append)
     for _ in range(3):
         assert values(files, tmp_path, *names) == right(*names)
-        assert (len(descriptors(tmp_path)), files.kept) == (6, 6)
+        assert (len(descriptors(tmp_path)), files.held) == (6, 6)
     assert len(lines) == 1
     assert "the counter files of 1 of 3 groups do not stay open" in lines[0]
     assert "all need 9 file descriptors" in lines[0]
@@ -113,13 +113,13 @@ def test_files_give_way_to_events_and_come_back_at_the_next_read(
     files = OpenFiles(budget)
     values(files, tmp_path, "a", "b")
     assert not budget.take(7, first=True), "more than all files can free"
-    assert files.kept == 6
+    assert files.held == 6
     assert budget.take(2, first=True)
-    assert (files.kept, budget.held) == (3, 5)
+    assert (files.held, budget.held) == (3, 5)
     assert values(files, tmp_path, "a", "b") == right("a", "b")
     budget.give(2)
     assert values(files, tmp_path, "a", "b") == right("a", "b")
-    assert files.kept == 6
+    assert files.held == 6
     files.close()
     assert budget.held == 0
 
@@ -176,7 +176,7 @@ for count in others:
     with contextlib.suppress(OSError):  # there may be none left
         held += (os.open("/dev/null", os.O_RDONLY) for _ in range(count))
     result["wrong"].append(read())
-    result["open"].append(files.kept)
+    result["open"].append(files.held)
     for fd in held:
         os.close(fd)
 result["limit"] = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -258,9 +258,9 @@ def test_any_sequence_stays_below_the_limit_and_reads_all(
                     aside = number
                 else:
                     assert values(files, tree, *names) == right(*names)
-                assert budget.held == sum(taken) + files.kept
-                assert files.kept == len(descriptors(tree))
-                if files.kept:
+                assert budget.held == sum(taken) + files.held
+                assert files.held == len(descriptors(tree))
+                if files.held:
                     assert budget.held <= hard - reserve - aside
         finally:
             files.close()
@@ -273,5 +273,5 @@ def test_slots_of_another_layout_begin_anew(tmp_path: Path) -> None:
     values(files, tmp_path, "a")
     fewer: list[Slot] = SLOTS[:1]
     assert files.read_group(f"{tmp_path}/a", fewer)[1] == [0]
-    assert files.kept == 1
+    assert files.held == 1
     files.close()

@@ -132,7 +132,7 @@ def test_refusal_of_the_kernel_lets_files_give_way_for_the_next_try(
     monkeypatch.setattr(perf, "_perf_event_open", refuse)
     with pytest.raises(TooManyError):
         PerfCounters([str(tmp_path)], sys_path, budget)
-    assert (files.kept, budget.held) == (0, 0)
+    assert (files.held, budget.held) == (0, 0)
 
 
 def test_unknown_and_vanished_cgroups_are_said(sys_path: str, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from resctrl_hooks.observe.node.slowdown.baseline import Baseline
 from resctrl_hooks.observe.node.slowdown.causes import causes_of, confirmed
-from resctrl_hooks.observe.node.slowdown.constants import JUDGED, KEPT_WINDOWS
+from resctrl_hooks.observe.node.slowdown.constants import JUDGED, STORED_WINDOWS
 from resctrl_hooks.observe.node.slowdown.quiet import Peaks, is_quiet
 from resctrl_hooks.observe.node.slowdown.units import CpuPart, WallPart
 from resctrl_hooks.observe.node.slowdown.use import Use
@@ -218,7 +218,7 @@ def play(scene: Scene, seed: int) -> Outcome:
         found, price = window(QUIET + number, {VICTIM: changed, **beside}, random, capacity=scene.capacity)
         windows.append(found)
         cost.append(price)
-        now = latest(windows[-KEPT_WINDOWS:], VICTIM, JUDGED)
+        now = latest(windows[-STORED_WINDOWS:], VICTIM, JUDGED)
         verdict = judge(now, VICTIM, baseline if scene.known else None)
         said.append(confirmed(verdict, causes_of(now, VICTIM, verdict)).verdict == "slowed")
     taken = latest(windows, VICTIM, JUDGED)

@@ -144,7 +144,7 @@ def test_group_of_pod_is_not_foreign(host: MonitoredHost) -> None:
 def test_files_give_way_if_the_process_has_no_descriptor_to_list_groups(host: MonitoredHost) -> None:
     files = OpenFiles(Descriptors())
     before = take(host.context, files).pods
-    assert files.kept == 8
+    assert files.held == 8
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     others: list[int] = []
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/proc/self/fd"))) + 1, limit[1]))
@@ -158,5 +158,5 @@ def test_files_give_way_if_the_process_has_no_descriptor_to_list_groups(host: Mo
             os.close(fd)
     assert repr(found) == repr(before)
     assert repr(take(host.context, files).pods) == repr(before)
-    assert files.kept == 8
+    assert files.held == 8
     files.close()

@@ -53,8 +53,8 @@ def record(folder: "Opened", children: "list[int]") -> None:
     """
     pids = [posix.getpid(), *children]
     named = [[pid, start_time(PROC, pid)] for pid in pids]
-    kept: "SupervisorRecord" = {"boot": boot_id(PROC), "processes": named}
-    folder.write(RECORD, format_json(kept))
+    content: "SupervisorRecord" = {"boot": boot_id(PROC), "processes": named}
+    folder.write(RECORD, format_json(content))
 
 
 def living(folder: "Opened") -> "list[int]":
@@ -94,7 +94,7 @@ def end(folder: "Opened", cgroup: str) -> None:
         if not targets:
             break
         if number == SIGKILL:
-            tell(f"{cgroup}/cgroup.kill", "1")
+            try_write(f"{cgroup}/cgroup.kill", "1")
         for pid in targets:
             _kill(pid, number)
         until = time.monotonic() + _PATIENCE
@@ -136,7 +136,7 @@ def _remove_cgroup(cgroup: str) -> None:
         pass  # it contains other containers' cgroups
 
 
-def tell(path: str, value: str) -> bool:
+def try_write(path: str, value: str) -> bool:
     """Write to a kernel file; return whether it was accepted."""
     try:
         write_kernel_file(path, value)

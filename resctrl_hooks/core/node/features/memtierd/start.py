@@ -117,7 +117,7 @@ def _start_process(command: "list[str]", container: "Container", opened: "Opened
 
     cgroup = cgroup_folder(context.settings.cgroup_path, container.id)
     began = start_time(context.proc, container.pid)
-    supervisor.start(supervisor.Kept(command, cgroup, context.proc, container.pid, began), opened)
+    supervisor.start(supervisor.Supervised(command, cgroup, context.proc, container.pid, began), opened)
     _watch(lambda: living(opened), lambda: opened.read(OUTPUT).decode("utf-8", "replace"), context.settings)
 
 

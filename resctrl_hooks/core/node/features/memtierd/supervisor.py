@@ -12,7 +12,7 @@ from _signal import SIG_IGN, SIGKILL, SIGTERM, signal
 from ...host.files import list_folder, read_beginning
 from ...host.procfs import lives
 from ...host.programs import spawn
-from .processes import SupervisorError, end, record, tell
+from .processes import SupervisorError, end, record, try_write
 from .run_dir import OUTPUT, PID
 
 TYPE_CHECKING = False
@@ -29,7 +29,7 @@ _NAP = 0.01
 _REPORT_LIMIT = 4000
 
 
-class Kept:
+class Supervised:
     """The supervisor's data: the command, the container's init process, and its cgroup."""
 
     __slots__ = ("cgroup", "command", "pid", "proc", "start")
@@ -42,7 +42,7 @@ class Kept:
         self.start = start
 
 
-def start(kept: Kept, folder: "Opened") -> None:
+def start(supervised: Supervised, folder: "Opened") -> None:
     """Start memtierd and its supervisor, detached, and return once memtierd is executed.
 
     Raises:
@@ -52,7 +52,7 @@ def start(kept: Kept, folder: "Opened") -> None:
     try:
         child = posix.fork()
         if child == 0:
-            _detach(kept, folder, theirs)
+            _detach(supervised, folder, theirs)
         posix.close(theirs)
         theirs = -1
         posix.waitpid(child, 0)
@@ -65,13 +65,13 @@ def start(kept: Kept, folder: "Opened") -> None:
         raise SupervisorError(f"cannot start memtierd: {report.decode('utf-8', 'replace') or 'its supervisor died'}")
 
 
-def _detach(kept: Kept, folder: "Opened", report: int) -> None:
+def _detach(supervised: Supervised, folder: "Opened", report: int) -> None:
     """Fork the supervisor in the child, as a child of init, and exit. Never returns."""
     code = 1
     try:
         if posix.fork() == 0:
             try:
-                _keep(kept, folder, report)
+                _keep(supervised, folder, report)
             except BaseException as error:  # noqa: BLE001  # nothing may ever return into the hook's own code
                 posix.write(report, str(error).encode()[:_REPORT_LIMIT])
         code = 0
@@ -79,19 +79,19 @@ def _detach(kept: Kept, folder: "Opened", report: int) -> None:
         posix._exit(code)  # noqa: SLF001  # it is public in os, which costs too much to import
 
 
-def _keep(kept: Kept, folder: "Opened", report: int) -> None:
+def _keep(supervised: Supervised, folder: "Opened", report: int) -> None:
     posix.setsid()  # leads a process group, by which memtierd and its children are found
     signal(SIGTERM, SIG_IGN)  # a signal for memtierd, whose end also ends this process
     posix.umask(0o077)
     posix.chdir("/")
     _leave_everything({folder.fd, report})
-    _move_to(kept.cgroup)
-    tell("/proc/self/oom_score_adj", "0")  # protects against the OOM killer, as the runtime's own processes are
+    _move_to(supervised.cgroup)
+    try_write("/proc/self/oom_score_adj", "0")  # protects against the OOM killer, as the runtime's own processes are
     record(folder, [])
     import _socket  # the read has a time limit
 
     ours, theirs = _socket.socketpair()
-    child = spawn(kept.command, theirs.fileno(), leader=False)
+    child = spawn(supervised.command, theirs.fileno(), leader=False)
     try:
         theirs.close()
         record(folder, [child])
@@ -101,10 +101,10 @@ def _keep(kept: Kept, folder: "Opened", report: int) -> None:
         posix.kill(child, SIGKILL)
         raise
     posix.close(report)
-    _attend(kept, folder, child, ours)
+    _attend(supervised, folder, child, ours)
 
 
-def _attend(kept: Kept, folder: "Opened", child: int, output: "socket") -> None:
+def _attend(supervised: Supervised, folder: "Opened", child: int, output: "socket") -> None:
     """Record memtierd's output until it ends, and end it after the container."""
     output.settimeout(_CHECK_EVERY)
     next_check = time.monotonic() + _CHECK_EVERY
@@ -124,8 +124,8 @@ def _attend(kept: Kept, folder: "Opened", child: int, output: "socket") -> None:
                 break
         if due:
             next_check = time.monotonic() + _CHECK_EVERY
-            if not lives(kept.proc, kept.pid, kept.start):
-                end(folder, kept.cgroup)
+            if not lives(supervised.proc, supervised.pid, supervised.start):
+                end(folder, supervised.cgroup)
     code = posix.waitstatus_to_exitcode(status)
     _append(folder, f"{ENDED} {code}\n".encode())
 
@@ -151,8 +151,8 @@ def _move_to(cgroup: str) -> None:
             posix.mkdir(path, 0o755)
         except OSError:
             continue  # it exists, or the next call fails too
-    if not tell(f"{cgroup}/cgroup.procs", "0"):
-        tell(f"{root}/cgroup.procs", "0")
+    if not try_write(f"{cgroup}/cgroup.procs", "0"):
+        try_write(f"{root}/cgroup.procs", "0")
 
 
 def _append(folder: "Opened", data: bytes) -> None:

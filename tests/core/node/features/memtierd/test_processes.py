@@ -64,7 +64,7 @@ def end(monkeypatch: pytest.MonkeyPatch, machine: Machine, cgroup: Path) -> list
     monkeypatch.setattr(processes, "_group", lambda _: machine.group)
     monkeypatch.setattr(processes, "_kill", machine.kill)
     monkeypatch.setattr(processes, "time", machine)
-    monkeypatch.setattr(processes, "tell", lambda path, data: told.append((path, data)))
+    monkeypatch.setattr(processes, "try_write", lambda path, data: told.append((path, data)))
     folder: Any = Folder()
     processes.end(folder, str(cgroup))
     return told
@@ -111,9 +111,9 @@ def test_empty_cgroup_is_removed(monkeypatch: pytest.MonkeyPatch, cgroup: Path) 
 
 def test_kernel_write_returns_whether_it_succeeded(tmp_path: Path) -> None:
     file = tmp_path / "cgroup.kill"
-    assert not processes.tell(str(file), "1")
+    assert not processes.try_write(str(file), "1")
     file.touch()
-    assert processes.tell(str(file), "1")
+    assert processes.try_write(str(file), "1")
     assert file.read_bytes() == b"1"
 
 
