@@ -60,8 +60,8 @@ def check_file(path: str) -> Checked:
         text = read_file(path, LARGEST, follow=True)
     except OSError as error:
         right = "create it, or name another file with --config" if error.errno == errno.ENOENT else ""
-        unread = Problem(f"cannot read the file: {error.strerror}", right, file=path)
-        return Checked(path, None, [unread], readable=False)
+        cannot_read = Problem(f"cannot read the file: {error.strerror}", right, file=path)
+        return Checked(path, None, [cannot_read], readable=False)
     checked = check_text(text, path, here=True)
     checked.problems += trust_problems(path)
     return checked

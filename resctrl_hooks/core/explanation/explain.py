@@ -9,7 +9,7 @@ from resctrl_hooks.core.config import Effective
 from resctrl_hooks.core.inventory.feature_display.model import Found
 from resctrl_hooks.core.inventory.feature_display.table import display
 from resctrl_hooks.core.node.container.oci import BUNDLE_LIMIT, POSTSTOP, Bundle, State, parse_state, read_bundle
-from resctrl_hooks.core.node.container.unread import unread
+from resctrl_hooks.core.node.container.unread_annotations import unread_annotations
 from resctrl_hooks.core.node.container.workload import Workload, derive
 from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.errors import HookError, InputError
@@ -132,7 +132,7 @@ def _create_runtime(state: State, bundle: Bundle, context: Context, report: Expl
     steps = planned(workload, context)
     report.steps = [_explained_step(step, workload, context) for _, step in steps]
     _look_back(workload, context, report)
-    names = unread(workload.annotations)
+    names = unread_annotations(workload.annotations)
     if names:
         report.notes.append(f"annotations of NRI plugins that are not read: {', '.join(names)}")
     lost = report.process == "gone"  # it includes all steps for the container

@@ -1,4 +1,4 @@
-"""Analysis of a recording: rates over time by user, and uncovered times.
+"""Analysis of a recording: rates over time by user, and missing values.
 
 All results come from counted values; missing values are not interpolated.
 """
@@ -67,7 +67,7 @@ Points = dict[float, float]
 """Values by time, in seconds since 1970."""
 
 
-class Uncovered(NamedTuple):
+class MissingValue(NamedTuple):
     """Missing values of a user: the column, the kernel's word, and in how many of how many rows."""
 
     user: User
@@ -207,7 +207,7 @@ def largest(lines: dict[str, Points], most: int) -> dict[str, Points]:
     return {name: lines[name] for name in order[:most]} | ({OTHERS: rest} if rest else {})
 
 
-def uncovered(recording: Recording) -> list[Uncovered]:
+def missing(recording: Recording) -> list[MissingValue]:
     """Return which values are missing in some rows, and why."""
     found: Counter[tuple[User, str, str]] = Counter()
     counts: Counter[User] = Counter()
@@ -217,7 +217,7 @@ def uncovered(recording: Recording) -> list[Uncovered]:
             for entry in str(row.get("missing") or "").split():
                 column, _, word = entry.partition(":")
                 found[user, column, word] += 1
-    every = (Uncovered(*key, number, counts[key[0]]) for key, number in found.items())
+    every = (MissingValue(*key, number, counts[key[0]]) for key, number in found.items())
     return sorted(every, key=lambda one: (-one.rows / one.of, one.user.name, one.column))
 
 

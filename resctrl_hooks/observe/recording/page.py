@@ -27,7 +27,7 @@ from .charts import GREY, HEIGHT, MOST_LINES, Chart, slowdown_chart, stacked
 from .noise import Noisy, answer, noisy
 from .slowdown import slowed_pods
 from .style import HEAD, SCRIPT, STYLE
-from .tables import energy_table, events_table, full_table, noisy_table, slowed_table, uncovered_table
+from .tables import energy_table, events_table, full_table, gaps_table, noisy_table, slowed_table
 from .texts import number, utc
 from .turns import turn_rates
 
@@ -64,7 +64,7 @@ def page_of(
     if in_turns:
         parts += ["<h2>Pods that took turns</h2>", _in_turns(in_turns)]
     parts += [energy_table(recording, grams_per_kwh), noisy_table(times), full_table(recording, capacity or {})]
-    parts += [events_table(recording), uncovered_table(recording), f"<script>{SCRIPT}</script>"]
+    parts += [events_table(recording), gaps_table(recording), f"<script>{SCRIPT}</script>"]
     head = f"{HEAD}<title>{escape(title)}</title><style>{STYLE}</style>"
     return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head>\n<body>{_drawn(parts)}</body></html>\n'
 

@@ -6,7 +6,7 @@ from html import escape
 from resctrl_hooks.observe.node.history.rows import GUARD, SCHEMATA
 from resctrl_hooks.observe.node.slowdown.constants import SLOWED
 
-from .analysis import Recording, uncovered
+from .analysis import Recording, missing
 from .energy import shares
 from .full import FULL, full_times, memories
 from .noise import BUSY_SHARE, NOISY_SHARE, STILL, Noisy
@@ -124,9 +124,9 @@ def events_table(recording: Recording) -> str:
     return f"<h2>Changes of RDT classes</h2>{note}{_table(('Time', 'Node', 'Source', 'Change'), rows, '')}"
 
 
-def uncovered_table(recording: Recording) -> str:
-    """Return what had no number."""
-    rows = [(one.user.name, one.column, one.word, number(100 * one.rows / one.of, "%")) for one in uncovered(recording)]
+def gaps_table(recording: Recording) -> str:
+    """Return the missing values and samples."""
+    rows = [(one.user.name, one.column, one.word, number(100 * one.rows / one.of, "%")) for one in missing(recording)]
     rows += [
         ("(all)" if len(recording.times) == 1 else f"{host}: (all)", "no sample", utc(start), number(end - start, "s"))
         for host, times in recording.times.items()

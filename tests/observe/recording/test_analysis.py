@@ -11,12 +11,12 @@ from resctrl_hooks.observe.recording.analysis import (
     User,
     by_namespace,
     largest,
+    missing,
     recording_of,
     series,
-    uncovered,
     user_of,
 )
-from resctrl_hooks.observe.recording.tables import uncovered_table
+from resctrl_hooks.observe.recording.tables import gaps_table
 
 from .rows import L3, START, rows_of
 
@@ -124,16 +124,16 @@ def test_missing_values_are_counted_by_user_column_and_word_most_frequent_first(
         2: "mbm_total_bytes:Unavailable",
     }
     found = recording_of([{**row, "missing": words.get(number, "")} for number, row in enumerate(rows)])
-    assert [(one.user.key, one.column, one.word, one.rows, one.of) for one in uncovered(found)] == [
+    assert [(one.user.key, one.column, one.word, one.rows, one.of) for one in missing(found)] == [
         ("web", "mbm_total_bytes", "Waiting", 2, 8),
         ("web", "llc_occupancy_bytes", "Waiting", 1, 8),
         ("web", "mbm_total_bytes", "Unavailable", 1, 8),
     ]
-    assert '<td>Waiting</td><td class="number">25 %</td>' in uncovered_table(found)
+    assert '<td>Waiting</td><td class="number">25 %</td>' in gaps_table(found)
 
 
 def test_table_of_gaps_has_times_without_samples() -> None:
     rows = [row for row in rows_of({"web": [1] * 8}) if str(row["time"])[17:19] not in ("03", "04", "05")]
-    table = uncovered_table(recording_of(rows))
+    table = gaps_table(recording_of(rows))
     assert '<td>no sample</td><td>2026-01-01 01:00:02 UTC</td><td class="number">4 s</td>' in table
-    assert "Every counter had a value" in uncovered_table(recording_of(rows_of({"web": [1]})))
+    assert "Every counter had a value" in gaps_table(recording_of(rows_of({"web": [1]})))

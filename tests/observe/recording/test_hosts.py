@@ -11,7 +11,7 @@ from resctrl_hooks.observe.recording.full import full_times
 from resctrl_hooks.observe.recording.noise import answer, noisy
 from resctrl_hooks.observe.recording.page import page_of
 from resctrl_hooks.observe.recording.slowdown import slowed_pods
-from resctrl_hooks.observe.recording.tables import uncovered_table
+from resctrl_hooks.observe.recording.tables import gaps_table
 
 from .rows import GB, L3, memory, rows_of, slowdown
 from .test_charts import charts
@@ -96,5 +96,5 @@ def test_slowed_pod_has_its_hosts_seconds_and_domain() -> None:
 def test_gap_is_of_its_host() -> None:
     gap = [row for row in rows_of({"a": [1] * 8}) if str(row["time"])[17:19] not in ("03", "04", "05")]
     assert re.findall(
-        r"<td>(\S+ \(all\))</td>", uncovered_table(recording_of([*gap, *on("n2", rows_of({"b": [1] * 8}))]))
+        r"<td>(\S+ \(all\))</td>", gaps_table(recording_of([*gap, *on("n2", rows_of({"b": [1] * 8}))]))
     ) == ["n1: (all)"]

@@ -7,7 +7,7 @@ import pytest
 from hosts.placed import CPUS, PlacedHost
 from hosts.work import counted
 
-from resctrl_hooks.core.node.container.unread import unread
+from resctrl_hooks.core.node.container.unread_annotations import unread_annotations
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 
 # The machine of `PlacedHost`: l3-0: 0-3,16-19  l3-1: 4-7,20-23  l3-2: 8-11,24-27  l3-3: 12-15,28-31
@@ -82,7 +82,7 @@ def test_invalid_annotation_follows_the_failure_policy(node: PlacedHost, value: 
 
 
 def test_affinities_are_read() -> None:
-    assert unread([NEAR, FAR, "resource-policy.nri.io/cold-start"]) == ["resource-policy.nri.io/cold-start"]
+    assert unread_annotations([NEAR, FAR, "resource-policy.nri.io/cold-start"]) == ["resource-policy.nri.io/cold-start"]
 
 
 @pytest.mark.parametrize("app, places", [("web", [2, 3]), ("db", [0])])

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _MORE_TIME = 0.1  # of the deadline after a late plan or step, half of that after the next: an NRI event is killed soon
 LATE_PLAN, LATE_STEP = "its plan took", "applying it took"
-_UNREAD = ("-policy.nri.io", "epc-limit.nri.io")  # a part of each annotation that `container.unread` finds
+_UNREAD_ANNOTATIONS = ("-policy.nri.io", "epc-limit.nri.io")  # a part of each of `unread_annotations`
 
 
 def create_runtime(workload: "Workload", context: "Context", earlier: "str | None" = None) -> str:
@@ -45,8 +45,8 @@ def create_runtime(workload: "Workload", context: "Context", earlier: "str | Non
             return "its record by NRI has the pod's labels and annotations"
         if workload.bundle.takes_rmid:
             context.ledger.wake()  # reconcile keeps another RMID free for the next container of such a runtime
-        unplanned: "dict[str, str]" = {}
-        steps = planned(workload, context, features_in_use(context.settings, workload), unplanned)
+        unmet: "dict[str, str]" = {}
+        steps = planned(workload, context, features_in_use(context.settings, workload), unmet)
         foreign = {step.feature: step.foreign for _, step in steps if step.foreign}
         if foreign:
             from .notes import log_foreign  # few containers have such values
@@ -67,9 +67,9 @@ def create_runtime(workload: "Workload", context: "Context", earlier: "str | Non
             details["again"] = True
         if foreign:
             details["kept"] = foreign
-        if unplanned:
-            details["unmet"] = unplanned
-            details["unplanned"] = list(unplanned)
+        if unmet:
+            details["unmet"] = unmet
+            details["unplanned"] = list(unmet)
         with context.monitor.hold(workload.key) as locked:
             _apply(todo, workload, locked, context, details, results)
     except Exception as caught:  # an internal error too must leave nothing half done
@@ -111,7 +111,7 @@ def _apply(
 
     apply_steps(steps, workload, locked, context, on_step)
     names = " ".join(workload.annotations)
-    if any(mark in names for mark in _UNREAD):
+    if any(mark in names for mark in _UNREAD_ANNOTATIONS):
         from .notes import note_unread  # few pods have such annotations
 
         note_unread(workload, locked, context)
@@ -127,13 +127,13 @@ def planned(
     workload: "Workload",
     context: "Context",
     features: "list[Feature] | None" = None,
-    unplanned: "dict[str, str] | None" = None,
+    unmet: "dict[str, str] | None" = None,
 ) -> "list[tuple[Feature, Step]]":
     """Return the steps of features, by default all in use, in order.
 
-    A feature that cannot plan has none, or refuses; ``unplanned`` receives it with the reason, unless it adopts
-    containers itself and so plans again. That includes a feature that is planning at the deadline: the others, and the
-    steps, get a little more time.
+    A feature whose plan fails gets no step; ``unmet`` receives the reason, unless the feature adopts containers itself
+    and so plans again. A deadline during a plan is such a failure: other features, and the steps, get a little more
+    time.
 
     Raises:
         RefusedError: a feature whose policy is ``fail`` cannot plan.
@@ -151,8 +151,8 @@ def planned(
             trouble = _trouble(feature.name, caught, workload, context, LATE_PLAN)
             if trouble.refuses:
                 raise trouble from caught
-            if unplanned is not None and not FEATURES[feature.name].adopts:
-                unplanned[feature.name] = str(trouble)
+            if unmet is not None and not FEATURES[feature.name].adopts:
+                unmet[feature.name] = str(trouble)
     return found
 
 

@@ -1,7 +1,7 @@
 """Notes on what a start leaves alone: values that others set for the container, and annotations that nothing reads."""
 
 from ..container.oci import CREATE_RUNTIME
-from ..container.unread import are_missed, unread
+from ..container.unread_annotations import are_missed, unread_annotations
 from ..log import INFO, WARNING
 
 TYPE_CHECKING = False
@@ -24,7 +24,7 @@ def log_foreign(workload: "Workload", foreign: "dict[str, list[str]]", context: 
 
 def note_unread(workload: "Workload", locked: "LockedKey", context: "Context") -> None:
     """Record, and log once for a pod, annotations of NRI plugins that nothing reads."""
-    names = unread(workload.annotations)
+    names = unread_annotations(workload.annotations)
     if not names or not locked.tracked or locked.record.get("unread") == names:
         return
     locked.record["unread"] = names

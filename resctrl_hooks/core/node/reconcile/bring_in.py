@@ -40,7 +40,7 @@ def bring_in(change: "Change", locked: "LockedKey", context: "Context", report: 
         report.add("placed", *change.placed)
     elif container.recorded and container.changed:
         record_running(container, locked)  # planned again
-    one.log_unsaid()
+    one.log_unmet()
     one.apply(change.classes)
     joined = one.join() if change.joins else True
     container.recorded = container.recorded or change.late
@@ -147,16 +147,16 @@ class _One:
         A container adopted late never had it, and nothing can repair that; for any other it is a problem.
         """
         if self._container.lacks(name, why):
-            self._container.unsaid.add(name)
-            self.log_unsaid()
+            self._container.unlogged.add(name)
+            self.log_unmet()
         if not self._container.record.get("late"):
             self._report.add("failed", f"{self._container.id[:12]} {name}", why=why)
 
-    def log_unsaid(self) -> None:
+    def log_unmet(self) -> None:
         """Log once what the container lacks."""
-        for name in sorted(self._container.unsaid):
+        for name in sorted(self._container.unlogged):
             self._log(WARNING, f"{self._container} runs without {name}: {self._container.record['unmet'][name]}")
-        self._container.unsaid.clear()
+        self._container.unlogged.clear()
 
     def _log(self, priority: int, what: str) -> None:
         self._context.log(priority, what, stage="reconcile", key=self._container.key, container=self._container.id)

@@ -33,7 +33,7 @@ class Change:
     def is_empty(self) -> bool:
         """Whether nothing is to be done, recorded or logged."""
         rewritten = self.container.recorded and self.container.changed
-        return not (self.classes or self.others or self.joins or self.late or rewritten or self.container.unsaid)
+        return not (self.classes or self.others or self.joins or self.late or rewritten or self.container.unlogged)
 
     @property
     def placed(self) -> "list[str]":

@@ -209,7 +209,7 @@ def _plan(
                 raise
             unplanned.append(name)
             if container.lacks(name, str(as_hook_error(error))):
-                container.unsaid.add(name)
+                container.unlogged.add(name)
             continue
         added += [step for step in steps if step.action != SKIP and not _is_planned(step, container.record)]
         foreign = {step.feature: step.foreign for step in steps if step.foreign}

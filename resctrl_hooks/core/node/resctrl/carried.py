@@ -65,16 +65,16 @@ class Carried:
         self.began: "float | None" = None
         self.now = round(time.clock_gettime(time.CLOCK_BOOTTIME), 3)
         self._layout: "list[str]" = []
-        self._unread: "dict[str, CountsRecord]" = {}
+        self._unparsed: "dict[str, CountsRecord]" = {}
         self._counts: "dict[str, Counts]" = {}
         self._sources: "dict[str, Source] | None" = None
         self.mount: "list[str]" = []
         saved = take_saved(node.ledger, node.boot, KEYS)
         if saved:
-            self._layout, self._unread, self._counts, self.mount, self.known = saved
+            self._layout, self._unparsed, self._counts, self.mount, self.known = saved
         else:
             fields = load_totals(node.ledger, node.boot, KEYS, CountersRecord, node.log)
-            self._layout, self._unread = fields.get("layout", []), fields.get("keys", {})
+            self._layout, self._unparsed = fields.get("layout", []), fields.get("keys", {})
             self.mount = fields.get("mount", [])
             self.known = list(map(slot_at, self._layout))
         self.seen = False
@@ -94,19 +94,19 @@ class Carried:
 
     def _fields(self) -> "dict[str, Any]":
         read = {key: counts.as_record(self._layout) for key, counts in self._counts.items()}
-        return {"layout": self._layout, "keys": {**self._unread, **read}, "mount": self.mount}
+        return {"layout": self._layout, "keys": {**self._unparsed, **read}, "mount": self.mount}
 
     def _content(self) -> "Any":
-        return self._layout, self._unread, self._counts, self.mount, self.known
+        return self._layout, self._unparsed, self._counts, self.mount, self.known
 
     def keys(self) -> "set[str]":
         """Return the keys with data."""
-        return {*self._unread, *self._counts}
+        return {*self._unparsed, *self._counts}
 
     def of(self, key: str) -> Counts:
         """Return a key's data, which is empty if there is none or if it is damaged."""
-        if key in self._unread:
-            record = self._unread.pop(key)
+        if key in self._unparsed:
+            record = self._unparsed.pop(key)
             if fits(CountsRecord, record):
                 self._counts[key] = Counts.of_record(record, self._layout, self.now)
         return self._counts.get(key) or Counts()

@@ -85,7 +85,7 @@ class Guard:
         self._domains = [Domain(self._limits_of(numbers), now) for numbers in self._numbers]
         self._reader = Reader(self._resctrl, bandwidth)
         self._before: "ClassCounts | None" = None
-        self._unread = ""  # why the last read failed
+        self._read_error = ""  # why the last read failed
         self._use: "dict[str, dict[int, float]]" = {}
         missing = [str(numbers[0]) for numbers in self._numbers if not capacity_of(self._capacity, numbers[0])]
         if missing:
@@ -142,13 +142,13 @@ class Guard:
         """
         try:
             found = self._reader.read(["", *self._resctrl.classes()], now)
-            self._unread = ""
+            self._read_error = ""
         except NotMountedError:
             raise
         except (OSError, ResctrlError) as error:
-            if str(error) != self._unread:
+            if str(error) != self._read_error:
                 self._say(WARNING, f"guard: the load is unknown: {error}")
-            self._unread = str(error)
+            self._read_error = str(error)
             return ClassCounts(now, {})
         return found
 

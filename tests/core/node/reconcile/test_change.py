@@ -71,5 +71,5 @@ def test_changed_record_and_unlogged_reason_are_work() -> None:
     change.container.set("unplanned", ["memory"])
     assert not change.is_empty
     change = planned()
-    change.container.unsaid.add("memory")
+    change.container.unlogged.add("memory")
     assert not change.is_empty

@@ -194,7 +194,7 @@ def test_steps_that_cannot_be_planned_are_unmet_and_others_apply(
     cluster.unseen(1)
     (found,) = observe(cluster.context()).containers
     assert [step["feature"] for step in found.record["steps"]] == ["monitoring", "blockio"]
-    assert (found.record["unmet"], found.unsaid) == ({"memory": "no such class"}, {"memory"})
+    assert (found.record["unmet"], found.unlogged) == ({"memory": "no such class"}, {"memory"})
     assert found.monitored
 
 

@@ -44,7 +44,7 @@ READ = frozenset(
 _MOST, _LONGEST = 32, 128
 
 
-def unread(annotations: "Iterable[str]") -> "list[str]":
+def unread_annotations(annotations: "Iterable[str]") -> "list[str]":
     """Return the names of annotations that nothing reads, without a container's or a pod's suffix, sorted."""
     found = set()
     for name in annotations:

@@ -11,7 +11,7 @@ from conftest import Host
 
 import resctrl_hooks
 from resctrl_hooks.core.cli import main
-from resctrl_hooks.core.node.container.unread import READ, unread
+from resctrl_hooks.core.node.container.unread_annotations import READ, unread_annotations
 
 NRI = "resource-policy.nri.io"
 COLD, PRIORITY = f"cold-start.{NRI}", f"prefer-cpu-priority.{NRI}"
@@ -43,7 +43,7 @@ def test_annotations_that_features_read_are_known() -> None:
     ],
 )
 def test_annotation_is_named_without_its_container(name: str, found: list[str]) -> None:
-    assert unread([name, "app"]) == found
+    assert unread_annotations([name, "app"]) == found
 
 
 def test_unread_annotations_are_logged_once_per_pod_and_shown(host: Host, pod: dict[str, Any]) -> None:
