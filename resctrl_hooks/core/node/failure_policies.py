@@ -1,6 +1,6 @@
 """The consequences of a feature's failure: the failure policies, and the operator's default for a failed request.
 
-Only a call in which something fails imports this module, and programs that tell the consequences.
+Only a call in which something fails imports this module, and programs that report the consequences.
 """
 
 from .container.author_input import dropped

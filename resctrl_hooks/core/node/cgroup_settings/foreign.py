@@ -43,7 +43,7 @@ def without_foreign(desired: "Pairs", workload: "Workload", context: "Context") 
     left: "Pairs" = []
     starts = _starts(workload, context)
     for name, value in desired:
-        theirs = _told(name, workload) or (_found(name, value, workload, context) if starts else "")
+        theirs = _specified(name, workload) or (_found(name, value, workload, context) if starts else "")
         if theirs and not is_in_place(theirs, name, value) and (name, theirs) not in _USUAL:
             foreign.append(f"{name} is {theirs[:80]} instead of {value}")
         else:
@@ -58,7 +58,7 @@ def _starts(workload: "Workload", context: "Context") -> "bool":
     return bool(workload.pid) and (record is None or record.get("pid") != workload.pid)
 
 
-def _told(name: str, workload: "Workload") -> str:
+def _specified(name: str, workload: "Workload") -> str:
     unified = workload.bundle.resources.get("unified")
     return str(unified.get(name) or "").strip() if isinstance(unified, dict) else ""
 

@@ -180,13 +180,13 @@ def apply_steps(
     locked: "LockedKey",
     context: "Context",
     on_step: "Callable[[int, errors.HookError | None], None]",
-    is_wanted: "Callable[[int], bool] | None" = None,
+    may_apply: "Callable[[int], bool] | None" = None,
 ) -> None:
     """Apply steps, each independently; the container's record has them already.
 
     Those that run programs come last, without the key's lock. The others of the pod may change the key meanwhile.
     ``on_step`` is called after each step with its number and its error, None for success. It raises the error to leave
-    out the other steps, as after a `DeadlineError` without more time. A step that `is_wanted` refuses just before it is
+    out the other steps, as after a `DeadlineError` without more time. A step that `may_apply` refuses just before it is
     left out.
 
     Raises:
@@ -198,7 +198,7 @@ def apply_steps(
         collect(steps, container, container.leaf, context)
     outside = [number for number, (feature, step) in enumerate(steps) if feature.runs_programs(step, context)]
     for number, (feature, step) in enumerate(steps):
-        if number not in outside and (is_wanted is None or is_wanted(number)):
+        if number not in outside and (may_apply is None or may_apply(number)):
             on_step(number, _attempt(feature, step, container, locked, context, needs_key=True))
     if not outside:
         return
@@ -210,7 +210,7 @@ def apply_steps(
                 feature, step = steps[number]
                 if (context.ledger.read_member(locked.key, container.id) or {}).get("pid") != container.pid:
                     on_step(number, errors.TaskGoneError.of(container.pid))  # its end was served before
-                elif is_wanted is None or is_wanted(number):
+                elif may_apply is None or may_apply(number):
                     on_step(number, _attempt(feature, step, container, locked, context, needs_key=False))
     except errors.LockTimeoutError as error:
         raise errors.DeadlineError(str(error)) from error

@@ -118,7 +118,7 @@ class _One:
         container = self._container
         lost: "dict[int, str]" = {}
 
-        def is_wanted(number: int) -> bool:
+        def may_apply(number: int) -> bool:
             why = self._start_again(*steps[number])
             if why is not None:
                 lost[number] = why
@@ -139,7 +139,7 @@ class _One:
             else:
                 self._log(INFO, f"{step.feature} of {container} applied: {step.action}")
 
-        apply_steps(steps, container, self._locked, self._context, on_step, is_wanted)
+        apply_steps(steps, container, self._locked, self._context, on_step, may_apply)
 
     def _not_had(self, name: str, why: str) -> None:
         """Report an inapplicable feature: once in the log, and in each report.

@@ -77,8 +77,8 @@ def convert(value: "Value", unit: str, capacity: float = 0.0) -> "tuple[int, str
         return 0, f"{value} cannot be converted: this processor limits per cent of each CPU's rate"
     if suffix == "%" and not capacity:
         return 0, f"{value} needs monitoring.capacity: this mount's unit is {unit}"
-    wanted = number * SUFFIXES[suffix] if suffix in SUFFIXES else capacity * number / _MOST_PER_CENT
-    return max(1, -(-int(wanted) // (AMD_UNIT if unit == AMD else 10**6))), ""
+    bytes_per_second = number * SUFFIXES[suffix] if suffix in SUFFIXES else capacity * number / _MOST_PER_CENT
+    return max(1, -(-int(bytes_per_second) // (AMD_UNIT if unit == AMD else 10**6))), ""
 
 
 def convert_first(values: "Sequence[Value]", unit: str, capacity: float = 0.0) -> "tuple[int, str]":

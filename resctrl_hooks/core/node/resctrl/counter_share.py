@@ -88,18 +88,18 @@ def share(
     gives: "list[Change]" = []
     for domain, number in capacity.items():
         left = number - sum(one.has(event, domain) for one in foreign for event in one.states)
-        wanted: "set[tuple[str, str]]" = set()
+        desired: "set[tuple[str, str]]" = set()
         for group in (ungrouped, ours) if keep_ungrouped else (ours, ungrouped):
             for event in events:
                 for holder in sorted(group, key=lambda one: _rank(one, event, domain)):  # used at once
                     if left > 0:
-                        wanted.add((holder.folder, event))
+                        desired.add((holder.folder, event))
                         left -= 1
         for holder in (*ours, *ungrouped):
             for event in {*holder.states, *events}:
-                want = (holder.folder, event) in wanted
-                if want != holder.has(event, domain):
-                    (gives if want else takes).append(Change(holder, event, domain, give=want))
+                assign = (holder.folder, event) in desired
+                if assign != holder.has(event, domain):
+                    (gives if assign else takes).append(Change(holder, event, domain, give=assign))
     return takes + gives
 
 

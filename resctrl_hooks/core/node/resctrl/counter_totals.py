@@ -103,10 +103,10 @@ class Scrape:
         self.listed = {name: self._resctrl.groups(name) for name in self._classes} if keys is None else {}
         self.names = Names(self._monitor)
         tracked = set(self._monitor.ledger.keys())
-        wanted = tracked if keys is None else tracked.intersection(keys)
-        self.found: "dict[str, Found]" = {key: {} for key in sorted(wanted)}
+        requested = tracked if keys is None else tracked.intersection(keys)
+        self.found: "dict[str, Found]" = {key: {} for key in sorted(requested)}
         hidden: "set[str]" = set()  # keys with a group that cannot be looked at now
-        for place, key, folder in [*self._folders(wanted), *self._of_runtimes(wanted)]:
+        for place, key, folder in [*self._folders(requested), *self._of_runtimes(requested)]:
             if not self._carried.seen:  # a plain tree whose root has no counters
                 see(self._resctrl, self._carried, folder)
             try:
@@ -141,32 +141,32 @@ class Scrape:
         groups.update(found)
         return not hidden
 
-    def _folders(self, wanted: "set[str]") -> "list[tuple[str, str, str]]":
+    def _folders(self, requested: "set[str]") -> "list[tuple[str, str, str]]":
         """Class, key and folder of each group that may be there: of those that are listed, if any are."""
         folders = []
         for rdt_class in self._classes:
             base = self._resctrl.group_folder(rdt_class, "")
             if self.listed:
-                names = self.names.found(rdt_class, self.listed[rdt_class], wanted)
+                names = self.names.found(rdt_class, self.listed[rdt_class], requested)
             else:
-                names = {key: self.names.of(key, rdt_class) for key in wanted}
+                names = {key: self.names.of(key, rdt_class) for key in requested}
             folders += [(rdt_class, key, f"{base}{names[key]}") for key in sorted(names)]
         return folders
 
-    def _of_runtimes(self, wanted: "set[str]") -> "list[tuple[str, str, str]]":
+    def _of_runtimes(self, requested: "set[str]") -> "list[tuple[str, str, str]]":
         """Source, key and folder of each group that a runtime may have created for a container of a key.
 
         A known one is read until it is gone, also if its container is not recorded any more.
         """
         ledger = self._monitor.ledger
-        found = {source: key for key in wanted for source in self._carried.others(key)}
+        found = {source: key for key in requested for source in self._carried.others(key)}
         if ledger.flagged(RUNTIMES):
-            members = [] if self.listed else [member for key in wanted for member in ledger.members(key)]
+            members = [] if self.listed else [member for key in requested for member in ledger.members(key)]
             for rdt_class in self._classes:
-                own = {self.names.of(key, rdt_class) for key in wanted}
+                own = {self.names.of(key, rdt_class) for key in requested}
                 for name in set(self.listed.get(rdt_class, members)) - own:
                     key = ledger.key_of(name)
-                    if key in wanted and (ledger.read_member(key, name) or {}).get("runtimeGroup"):
+                    if key in requested and (ledger.read_member(key, name) or {}).get("runtimeGroup"):
                         found.setdefault(source_of(rdt_class, name), key)
         return [
             (source, key, self._resctrl.group_folder(class_of(source), group_of(source)))
@@ -181,9 +181,9 @@ class Scrape:
         if not found and not lost:
             return self._of_waiting(key, counts)
         values: "dict[str, list[Raw]]" = {}
-        for source, (_, said) in found.items():
+        for source, (_, raw) in found.items():
             name = class_of(source)
-            values[name] = list(map(_together, values[name], said)) if name in values else said
+            values[name] = list(map(_together, values[name], raw)) if name in values else raw
         values.update({name: [ERROR] * len(slots) for name in lost})
         readings: "list[Reading]" = []
         for rdt_class in sorted(counts.counted.union(values)):

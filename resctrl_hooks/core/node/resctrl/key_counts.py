@@ -119,19 +119,19 @@ class Counts:
             self.total(class_of(place)).amounts.setdefault(path, 0)
 
     @classmethod
-    def of_record(cls, kept: "CountsRecord", layout: "list[str]", now: float) -> "Counts":
+    def of_record(cls, stored: "CountsRecord", layout: "list[str]", now: float) -> "Counts":
         """Return the data of a record; a group without recorded times was read ``now``."""
         counts = cls()
-        for rdt_class, amounts in kept.get("done", {}).items():
+        for rdt_class, amounts in stored.get("done", {}).items():
             counts.total(rdt_class).amounts = amounts
-        for rdt_class, spent in kept.get("spent", {}).items():
+        for rdt_class, spent in stored.get("spent", {}).items():
             counts.total(rdt_class).seconds = spent
-        times: "Any" = kept.get("times", {})
+        times: "Any" = stored.get("times", {})
         groups: "list[Any]" = [
-            (name, record, times.get(name) or (now, 0, now)) for name, record in kept["groups"].items()
+            (name, record, times.get(name) or (now, 0, now)) for name, record in stored["groups"].items()
         ]
-        unseen: "dict[str, Any]" = kept.get("unseen", {})
-        others = ((name, record, (read, 0, read)) for name, (read, *record) in kept.get("others", {}).items())
+        unseen: "dict[str, Any]" = stored.get("unseen", {})
+        others = ((name, record, (read, 0, read)) for name, (read, *record) in stored.get("others", {}).items())
         groups += [other for other in others if other[1][0] not in unseen]
         for source, (identity, offsets, lasts), (since, gaps, read) in groups:
             group, total = Source(identity, read, place=source), counts.total(class_of(source))
@@ -148,21 +148,21 @@ class Counts:
             group = counts.sources.unseen[identity] = Source(identity, read, place=place)
             group.state, group.is_certain = _STATES[state], certain
             _split(Total(), group, zip(layout, lasts, offsets))
-        counts.inherited = {name: Inherited(*record) for name, record in kept.get("inherited", {}).items()}
-        counts.turns.each, counts.turns.end = kept.get("turns", []), kept.get("turn", counts.turns.end)
-        counts.ended = kept.get("ended", {})
-        counts.gone, counts.left = kept.get("gone"), kept.get("left")
+        counts.inherited = {name: Inherited(*record) for name, record in stored.get("inherited", {}).items()}
+        counts.turns.each, counts.turns.end = stored.get("turns", []), stored.get("turn", counts.turns.end)
+        counts.ended = stored.get("ended", {})
+        counts.gone, counts.left = stored.get("gone"), stored.get("left")
         return counts
 
     def as_record(self, layout: "list[str]") -> "CountsRecord":
         """Return the record."""
-        kept: "CountsRecord" = {"groups": {}, "times": {}}
+        stored: "CountsRecord" = {"groups": {}, "times": {}}
         others, done, spent = {}, {}, {}
         for source, group in self.groups.items():
             lasts = [*map(group.lasts.get, layout)]
             if source == class_of(source):
-                kept["groups"][source] = [group.identity, _offsets(self.total(source).amounts, group, layout), lasts]
-                kept["times"][source] = _times(self.total(source), group, layout)
+                stored["groups"][source] = [group.identity, _offsets(self.total(source).amounts, group, layout), lasts]
+                stored["times"][source] = _times(self.total(source), group, layout)
             else:  # its amounts are in its class's total
                 others[source] = [group.read, group.identity, _negative(group, layout), lasts]
         for identity, group in self.sources.unseen.items():
@@ -200,8 +200,8 @@ class Counts:
             "gone": self.gone,
             "left": self.left if self.gone else None,
         }
-        kept.update({name: value for name, value in optional.items() if value})  # type: ignore[typeddict-item]  # its keys
-        return kept
+        stored.update({name: value for name, value in optional.items() if value})  # type: ignore[typeddict-item]  # its keys
+        return stored
 
 
 def _split(total: Total, group: Source, values: "Iterable[tuple[str, Number | None, Number | None]]") -> None:

@@ -1,4 +1,4 @@
-"""Looks at the files and groups of resctrl, which tell what is absent from what cannot be read now."""
+"""Looks at the files and groups of resctrl, which distinguish absent ones from those that cannot be read now."""
 
 from ..host.files import GONE
 from .counter_files import layout

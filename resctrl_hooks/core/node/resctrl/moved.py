@@ -38,14 +38,14 @@ def find_again(locked: "RecordedGroups", resctrl: "Resctrl", ledger: "Ledger") -
     for identity, place in found.items():
         former, (origin, began, with_mount) = away[identity], before[identity]
         try:
-            kept = _keep(locked, resctrl, place, former[1])
+            present = _keep(locked, resctrl, place, former[1])
         except ResctrlError:
-            kept = former  # the next pass tries again
-        if kept is not None:
-            locked.note_group(kept[0], origin, kept[1])
-            noted[kept[0]] = with_mount
+            present = former  # the next pass tries again
+        if present is not None:
+            locked.note_group(present[0], origin, present[1])
+            noted[present[0]] = with_mount
             if began is not None:
-                since[kept[0]] = began
+                since[present[0]] = began
     return [(away[one], place) for one, place in found.items()]
 
 
@@ -59,14 +59,14 @@ class _Node:
         self.ledger = ledger
 
 
-def _search(resctrl: "Resctrl", wanted: "Collection[str]", node: _Node) -> "dict[str, Place]":
+def _search(resctrl: "Resctrl", sought: "Collection[str]", node: _Node) -> "dict[str, Place]":
     """Return the places of groups by identity, except of those that another key's record has."""
     found: "dict[str, Place]" = {}
     names = Names(node)
     for rdt_class in ["", *resctrl.classes()]:
         for name in resctrl.groups(rdt_class):
             identity = identity_at(resctrl, rdt_class, name)
-            if identity and identity in wanted and _is_free(node, names.owner(rdt_class, name), rdt_class, identity):
+            if identity and identity in sought and _is_free(node, names.owner(rdt_class, name), rdt_class, identity):
                 found[identity] = rdt_class, name
     return found
 

@@ -49,7 +49,7 @@ def rmids_of_each_class(resctrl: "Resctrl") -> int:
 
 
 def free_rmids(resctrl: "Resctrl", rdt_class: str) -> "int | None":
-    """Return how many more groups a class can have, None if the kernel does not tell. Some may be in limbo."""
+    """Return how many more groups a class can have, None if the kernel does not report it. Some may be in limbo."""
     of_each = rmids_of_each_class(resctrl)
     total = of_each or total_rmids(resctrl)
     sharing = {rdt_class: resctrl.groups(rdt_class)} if of_each else groups_by_class(resctrl)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .counters import Slot
 
 MOST = 40
-"""The number of latest turns that are kept."""
+"""The number of latest turns that are stored."""
 
 
 def counted_in(slots: "Sequence[Slot]") -> "list[tuple[int, str]]":

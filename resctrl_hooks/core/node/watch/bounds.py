@@ -62,7 +62,7 @@ class Loops:
 
 
 class Places:
-    """Where execs were that needed nothing. Nothing can limit these, so an operator is told where most of them are.
+    """Where execs were that needed nothing. Nothing can limit these, so the status shows where most of them are.
 
     >>> places = Places()
     >>> for where in ("/kubepods/a", "/kubepods/a", "/system.slice", "/kubepods/a"):
