@@ -58,10 +58,10 @@ def remarks() -> Callable[[object], None]:
     """Return a function that prints a line on stderr; threads without this call's context can call it too."""
     context = click.get_current_context(silent=True)
 
-    def say(text: object) -> None:
+    def output(text: object) -> None:
         click.echo(f"{NAME}: {with_config(str(text), context)}", err=True)
 
-    return say
+    return output
 
 
 def print_problems(problems: Iterable[Any]) -> None:

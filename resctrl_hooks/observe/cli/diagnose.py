@@ -70,7 +70,7 @@ def command(
         shown = found if keys else [one for one in found if one.verdict == "slowed"]
         if experiment:
             with stopped_after_its_end():
-                effects = _experiment(context, keys[0], normal, told=is_table(form))
+                effects = _experiment(context, keys[0], normal, verbose=is_table(form))
             shown = [shown[0].model_copy(update={"experiments": effects})]
     if not is_table(form):
         print_listing(form, LIST, shown, _CSV, pods=len(found), withBaseline=len(known))
@@ -90,7 +90,7 @@ def _print(shown: list[Diagnosis], known: int, counted: int) -> None:
         print_none_slowed(known, counted)
 
 
-def _experiment(context: Context, key: str, normal: dict[str, float] | None, *, told: bool) -> list[ClassEffect]:
+def _experiment(context: Context, key: str, normal: dict[str, float] | None, *, verbose: bool) -> list[ClassEffect]:
     pod = pod_of(context, key)
     if pod is None:
         raise NoSuchPodError(f"pod {short_id(key)} has ended")
@@ -100,6 +100,6 @@ def _experiment(context: Context, key: str, normal: dict[str, float] | None, *, 
         method = trial.evidence.method
         for number, proof in enumerate(trial.run(), start=1):
             effects.append(effect_of_class(proof, UNITS[method], (normal or {}).get(method)))
-            if told and sys.stderr.isatty():
+            if verbose and sys.stderr.isatty():
                 click.echo(f"{number}: class {proof.name} is measured", err=True)
     return effects

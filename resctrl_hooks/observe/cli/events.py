@@ -27,14 +27,14 @@ def command(config: str) -> None:
     may create and change Events, nothing else.
     """
     ended = ended_by_signals()
-    said: list[str] = []
+    last: list[str] = []
 
-    def say(text: str) -> None:
-        if said != [text]:
-            said[:] = [text]
+    def output(text: str) -> None:
+        if last != [text]:
+            last[:] = [text]
             click.echo(f"resctrl-hook: events: {text}", err=True)
 
-    sender = Sender(api_of_pod(), os.environ.get("NODE_NAME") or os.uname().nodename, say)
+    sender = Sender(api_of_pod(), os.environ.get("NODE_NAME") or os.uname().nodename, output)
     names: PodNames | None = None
     while True:
         try:
@@ -43,8 +43,8 @@ def command(config: str) -> None:
             if context.settings.sections["events"]:
                 sender.send(conditions(context, names))
             else:
-                say("`events` is not set in the configuration; nothing is sent")
+                output("`events` is not set in the configuration; nothing is sent")
         except HookError as error:
-            say(str(error))
+            output(str(error))
         if ended.wait(_SECONDS):
             return

@@ -10,7 +10,7 @@ from resctrl_hooks.core.cli.node import open_node
 from resctrl_hooks.core.cli.tables import duration
 from resctrl_hooks.core.inventory.amounts import clock, scaled
 from resctrl_hooks.core.inventory.base import Record
-from resctrl_hooks.observe.cli.past_text import say_skipped
+from resctrl_hooks.observe.cli.past_text import print_skipped
 from resctrl_hooks.observe.node.history.rows import LABELS
 from resctrl_hooks.observe.node.history.section import section
 from resctrl_hooks.observe.params import Past, recording_errors, recording_options
@@ -84,4 +84,4 @@ def export(config: str, *, since: float, until: float | None, output: str, force
                 write(sample.rows)
                 samples += 1
     click.echo(f"resctrl-hook: {samples} samples in {output}; draw them: resctrl-hook report {output}", err=True)
-    say_skipped(past)
+    print_skipped(past)

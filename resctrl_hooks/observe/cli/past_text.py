@@ -30,7 +30,7 @@ _CSV: tuple[Column, ...] = attributes(
 
 
 def heading(found: Found) -> str:
-    """Return the words that say that this is the past, and when."""
+    """Return a heading with the time of this past sample."""
     when = found.entry.time / 1000
     kind = f"a mean of {found.sample.interval:g} s, " if found.entry.span else ""
     return f"PAST {clock(when)} ({kind}{age(int(when), time.time())} ago)"
@@ -43,8 +43,8 @@ def gap_note(found: Found) -> str:
     return "the first sample, so no rates" if found.before is None else ""
 
 
-def say_skipped(past: Past) -> None:
-    """Say on stderr which samples could not be decoded."""
+def print_skipped(past: Past) -> None:
+    """Print on stderr which samples could not be decoded."""
     if past.skipped():
         click.echo(f"resctrl-hook: {past.skipped()}", err=True)
 
@@ -65,7 +65,7 @@ def past_pods(
     """
     past = Past(context)
     found = past.at(when)
-    say_skipped(past)
+    print_skipped(past)
     there = [one for one in pods_at(found, PodNames(context)) if not namespace or one.namespace == namespace]
     names = {one.key or one.name: one.names for one in there}
     of_pods = {one.key: one.names for one in there if one.key}

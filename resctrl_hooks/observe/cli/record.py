@@ -56,7 +56,7 @@ def _record(
     started = time.monotonic()
     write(first)
     samples = 1
-    said = ""
+    last_error = ""
     while True:
         since = time.monotonic() - started
         following = (math.floor(since / interval) + 1) * interval
@@ -68,8 +68,8 @@ def _record(
         try:
             write(sampler.sample())
             samples += 1
-            said = ""
+            last_error = ""
         except HookError as error:
-            if str(error) != said:
-                said = str(error)
-                remarks()(said)
+            if str(error) != last_error:
+                last_error = str(error)
+                remarks()(last_error)

@@ -79,10 +79,10 @@ def command(
 
 def _past(config: str, since: float, until: float | None) -> list[Row]:
     from resctrl_hooks.core.cli.node import open_node  # noqa: PLC0415  # a file needs no node
-    from resctrl_hooks.observe.cli.past_text import say_skipped  # noqa: PLC0415  # as above
+    from resctrl_hooks.observe.cli.past_text import print_skipped  # noqa: PLC0415  # as above
     from resctrl_hooks.observe.past.view import Past as History  # noqa: PLC0415  # as above
 
     past = History(open_node(config))
     rows = past.rows(since, time.time() if until is None else until)
-    say_skipped(past)
+    print_skipped(past)
     return rows

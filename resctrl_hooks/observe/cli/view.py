@@ -31,8 +31,8 @@ def command(config: str, mountpoint: str, pods_file: str | None) -> None:
         check_fuse()
         from resctrl_hooks.observe.view.filesystem import Filesystem  # noqa: PLC0415 - imports mfusepy, an extra
 
-        say = remarks()
-        filesystem = Filesystem(contents.read, lambda line: say(f"{path}: {line}"))
+        remark = remarks()
+        filesystem = Filesystem(contents.read, lambda line: remark(f"{path}: {line}"))
         serve(path, filesystem, ro=True, subtype="resctrl-view", use_ino=False, entry_timeout=0, attr_timeout=0)
     except MountError as error:
         raise click.ClickException(str(error)) from None

@@ -146,12 +146,12 @@ async def _top(
         readings = await read_twice(cluster, metrics, NAMES, access.interval)
         found = [pod for reading in readings for pod in pods_of(reading)]
         problems = _problems(readings)
-    wanted = [
+    selected = [
         pod
         for pod in found
         if (not namespace or pod.namespace == namespace) and (chosen is None or (pod.namespace, pod.pod) in chosen)
     ]
-    return wanted, problems
+    return selected, problems
 
 
 @group.command("show")

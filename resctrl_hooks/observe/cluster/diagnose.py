@@ -64,15 +64,15 @@ def diagnose_command(
 async def _judged(
     cluster: Cluster, *, access: Access, namespace: str, name: str
 ) -> tuple[list[Answered], list[NodeDiagnosis]]:
-    """Return all answers, and the wanted pods of them."""
+    """Return all answers, and the requested pods of them."""
     if name:
         there, metrics = await cluster.nodes_of(namespace, name)
-        wanted = {f"{one.namespace}/{one.name}" for one in there}
+        requested = {f"{one.namespace}/{one.name}" for one in there}
     else:
         metrics = await cluster.metrics_pods()
         access.check(metrics, "a POD")
     answers = await read_diagnoses(cluster, metrics)
     pods = [pod for one in answers for pod in one.pods]
     if name:
-        return answers, [pod for pod in pods if pod.name in wanted]
+        return answers, [pod for pod in pods if pod.name in requested]
     return answers, [pod for pod in pods if not namespace or pod.name.startswith(f"{namespace}/")]

@@ -4,7 +4,7 @@ from resctrl_hooks.core.node.errors import HookError
 
 
 class ApiError(HookError):
-    """An answer that is not the wanted one."""
+    """An answer with an error."""
 
     status = 0
     """The answer's HTTP status; 0 without an answer."""

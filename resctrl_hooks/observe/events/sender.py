@@ -22,7 +22,7 @@ class Sender:
     Args:
         api: the API server.
         instance: the node's name.
-        say: logs a line.
+        output: prints a line.
         now: returns the seconds since 1970; tests replace it.
         uptime: returns the seconds of a clock that cannot be set; tests replace it.
     """
@@ -31,24 +31,24 @@ class Sender:
         self,
         api: Api,
         instance: str,
-        say: Callable[[str], None],
+        output: Callable[[str], None],
         now: Callable[[], float] = time.time,
         uptime: Callable[[], float] = time.monotonic,
     ) -> None:
         self._api = api
         self._instance = instance
-        self._say = say
+        self._output = output
         self._now = now
         self._uptime = uptime
         self._reported: dict[str, Reported] = {}
         """By name, with the uptime as the last time."""
         self._unanswered: dict[str, float] = {}
-        self._said: dict[str, float] = {}
+        self._logged: dict[str, float] = {}
 
     def send(self, conditions: Iterable[Condition]) -> None:
         """Report the conditions that were not reported in the last ten minutes."""
         now = self._uptime()
-        self._said = {text: when for text, when in self._said.items() if now - when < _FORGOTTEN}
+        self._logged = {text: when for text, when in self._logged.items() if now - when < _FORGOTTEN}
         self._reported = {name: one for name, one in self._reported.items() if now - one.last < _FORGOTTEN}
         due = [one for one in conditions if not self._is_recent(one, now)]
         self._unanswered = {one.name: self._unanswered[one.name] for one in due if one.name in self._unanswered}
@@ -60,7 +60,7 @@ class Sender:
                 self._report(condition)
             except ApiError as error:
                 self._unanswered[condition.name] = now
-                self._once(str(error))
+                self._log_once(str(error))
                 return  # the next pass tries again
 
     def _is_recent(self, condition: Condition, now: float) -> bool:
@@ -106,18 +106,18 @@ class Sender:
             return
         self._reported[condition.name] = Reported(0, now)
         if answer.status in (_FORBIDDEN, _UNAUTHORIZED):
-            self._once(
+            self._log_once(
                 f"not permitted: {verb} events.k8s.io events in namespace {namespace}; bind ClusterRole {ROLE} to the "
                 "service account resctrl-hooks-events"
             )
         elif answer.status != _MISSING:  # 404: the namespace is gone, and with it the pod
             message = str(answer.body.get("message", ""))
-            self._once(f"cannot {verb} an Event in namespace {namespace}: HTTP status {answer.status}: {message}")
+            self._log_once(f"cannot {verb} an Event in namespace {namespace}: HTTP status {answer.status}: {message}")
 
-    def _once(self, text: str) -> None:
+    def _log_once(self, text: str) -> None:
         """Log a line that was not logged in the last two hours, and of many different ones only the first."""
-        if len(self._said) >= _MOST_LINES:
+        if len(self._logged) >= _MOST_LINES:
             text = "more errors are not shown"
-        if text not in self._said:
-            self._said[text] = self._uptime()
-            self._say(text)
+        if text not in self._logged:
+            self._logged[text] = self._uptime()
+            self._output(text)

@@ -46,8 +46,8 @@ def page_of(
 ) -> str:
     """Return the page as text, with CO2 if ``grams_per_kwh`` is given; ``capacity`` replaces the recorded one."""
     title = f"resctrl recording of {', '.join(filter(None, recording.times)) or 'a node'}"
-    said = f'<p class="answer">{escape(answer(recording))}</p>'
-    parts: list[str | go.Figure] = [f"<h1>{escape(title)}</h1>", said, _summary(recording)]
+    conclusion = f'<p class="answer">{escape(answer(recording))}</p>'
+    parts: list[str | go.Figure] = [f"<h1>{escape(title)}</h1>", conclusion, _summary(recording)]
     times = noisy(recording)
     colors = _colors(recording)
     for measure in MEASURES:

@@ -24,13 +24,13 @@ class Filesystem(mfusepy.Operations):  # type: ignore[misc]
 
     Args:
         read: returns all files' texts.
-        say: receives a line: the mount is ready; or the node is unreadable, so that all files answer EIO.
+        output: prints a line: the mount is ready; or the node is unreadable, so that all files answer EIO.
     """
 
     use_ns = True
 
-    def __init__(self, read: Callable[[], Files], say: Callable[[str], None]) -> None:
-        self._read, self._say = read, say
+    def __init__(self, read: Callable[[], Files], output: Callable[[str], None]) -> None:
+        self._read, self._output = read, output
         self.mounted = False
         self._files: Files = {}
         self._folders: dict[str, set[str]] = {}
@@ -42,7 +42,7 @@ class Filesystem(mfusepy.Operations):  # type: ignore[misc]
     def init(self, path: str) -> None:
         """Report the mount."""
         self.mounted = True
-        self._say("pods' totals are mounted")
+        self._output("pods' totals are mounted")
 
     def _refresh(self) -> None:
         if time.monotonic() - self._when < _SECONDS:
@@ -52,7 +52,7 @@ class Filesystem(mfusepy.Operations):  # type: ignore[misc]
         except HookError as error:
             if str(error) != self._problem:
                 self._problem = str(error)
-                self._say(self._problem)
+                self._output(self._problem)
             raise OSError(errno.EIO, os.strerror(errno.EIO)) from None
         self._problem = ""
         self._folders = {folder: set() for folder in _ALWAYS}

@@ -74,8 +74,8 @@ def test_diagnose_without_slowed_pods_counts_them(
 def test_experiment_is_part_of_the_diagnosis(host: Host, sampled: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[Any] = []
 
-    def experiment(context: Any, key: str, normal: Any, *, told: bool) -> list[Any]:
-        given.append((key, normal, told))
+    def experiment(context: Any, key: str, normal: Any, *, verbose: bool) -> list[Any]:
+        given.append((key, normal, verbose))
         return [effect("bronze", 1.0, 0.8, 1.5, 1.0, -0.35, -0.4, -0.3)]
 
     monkeypatch.setattr(diagnose, "_experiment", experiment)
@@ -107,13 +107,13 @@ def test_experiment_measures_the_pods_cgroups(monkeypatch: pytest.MonkeyPatch, p
     monkeypatch.setattr(diagnose, "UNITS", {"perf": "cycles"})
     monkeypatch.setattr(diagnose, "effect_of_class", lambda proof, unit, normal: (proof.name, unit, normal))
     node: Any = None
-    found: list[Any] = [*diagnose._experiment(node, "k", {"perf": 2.0}, told=False)]
+    found: list[Any] = [*diagnose._experiment(node, "k", {"perf": 2.0}, verbose=False)]
     assert found == [
         ("bronze", "cycles", 2.0),
         ("silver", "cycles", 2.0),
     ]
     assert given[:3] == ["k", cgroups, [""]]
-    found = [*diagnose._experiment(node, "k", None, told=True)]
+    found = [*diagnose._experiment(node, "k", None, verbose=True)]
     assert found[0] == ("bronze", "cycles", None)
 
 

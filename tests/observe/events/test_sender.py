@@ -190,6 +190,6 @@ def test_lines_about_refused_events_are_bounded(api: FakeApi) -> None:
     api.forbidden = {"POST"}
     for number in range(1000):
         node.at(number * 10.0, *[condition(f"pod{number % 500}", namespace=f"team{number % 500}")])
-        assert len(node.sender._said) <= 101
+        assert len(node.sender._logged) <= 101
     assert len(node.lines) < 300
     assert "more errors are not shown" in node.lines

@@ -55,7 +55,7 @@ class Disk:
         self._done = 0
         self._samples: "SimpleQueue[Sample | None]" = SimpleQueue()
         self._ended: "SimpleQueue[None]" = SimpleQueue()
-        self.saving = Retried(self._say, "samples are lost", "samples are written again", pause=0.0)
+        self.saving = Retried(self._log, "samples are lost", "samples are written again", pause=0.0)
         self._store: "Store | None" = self._open()
         start_new_thread(self._work, ())
 
@@ -65,7 +65,7 @@ class Disk:
         return self._handed - self._done
 
     def is_free(self) -> bool:
-        """Return whether there is room for a sample; say it once if there is none.
+        """Return whether there is room for a sample; log once if there is none.
 
         Raises:
             Exception: the error that ended the thread.
@@ -83,14 +83,14 @@ class Disk:
         self._samples.put(made)
 
     def close(self) -> None:
-        """End the thread, which writes the waiting samples first; say so if it does not end in time."""
+        """End the thread, which writes the waiting samples first; log if it does not end in time."""
         self._samples.put(None)
         try:
             self._ended.get(timeout=_LONGEST_CLOSE)
         except Empty:
-            self._say(WARNING, f"the disk of {self._path} hangs; samples that may be lost: {self.waiting}")
+            self._log(WARNING, f"the disk of {self._path} hangs; samples that may be lost: {self.waiting}")
 
-    def _say(self, priority: int, text: str) -> None:
+    def _log(self, priority: int, text: str) -> None:
         self._context.log(priority, f"history: {text}", stage=STAGE)
 
     def _work(self) -> None:
@@ -118,7 +118,7 @@ class Disk:
         """
         if not is_there(self._path) and is_there(self._path + LOG_ENDING):
             new = set_aside(self._path)  # else SQLite would apply it to the new file
-            self._say(NOTICE, f"the log of a deleted history is set aside as {new}{LOG_ENDING}")
+            self._log(NOTICE, f"the log of a deleted history is set aside as {new}{LOG_ENDING}")
         try:
             store = self._claimed()
         except ForeignError:
@@ -140,7 +140,7 @@ class Disk:
 
     def _set_aside(self, error: "HookError") -> None:
         new = set_aside(self._path)
-        self._say(ERROR, f"{error}; set aside as {new}; a new history begins")
+        self._log(ERROR, f"{error}; set aside as {new}; a new history begins")
 
     def _write(self, made: "Sample") -> None:
         """Write a sample, and thin old ones. A sample that cannot be written is lost."""
@@ -170,7 +170,7 @@ class Disk:
 
     def _leave(self, store: Store, file: "Inode | None", log: "Inode | None") -> None:
         """Close the history, in whose place these files are now."""
-        self._say(ERROR, f"{self._path} or its log was deleted or replaced by another program; opened again")
+        self._log(ERROR, f"{self._path} or its log was deleted or replaced by another program; opened again")
         store.complete()
         self._close()
         if file != self._identity[0] and log is not None and log == self._identity[1]:
@@ -182,5 +182,5 @@ class Disk:
         store.tidy(float(keep["samples"]), float(keep["minutes"]))
         gone = store.deleted
         if gone:
-            self._say(WARNING, f"samples deleted that cannot be decoded: {len(gone)}; the first: {gone[0]}")
+            self._log(WARNING, f"samples deleted that cannot be decoded: {len(gone)}; the first: {gone[0]}")
             gone.clear()
