@@ -1,4 +1,4 @@
-"""What several commands of the house have: option types for bandwidths and times, options, and the end by a signal."""
+"""Parts of several commands of the house: option types for bandwidths and times, options, and the end by a signal."""
 
 import math
 import signal

@@ -28,7 +28,7 @@ class NodeDiagnosis(Diagnosis):
 
 
 class Answered(NamedTuple):
-    """What a node answered: its pods, or the problem that kept it from answering."""
+    """A node's answer: its pods, or the problem that prevented it."""
 
     node: str
     pods: list[NodeDiagnosis]

@@ -14,7 +14,7 @@ Result = TypeVar("Result")
 
 
 class NodeReading(NamedTuple):
-    """What a node's metrics pod answered: the series before and after an interval, or ``problem``.
+    """The answer of a node's metrics pod: the series before and after an interval, or ``problem``.
 
     ``seconds`` is the time between the two answers; a node that did not answer has no series.
     """

@@ -18,7 +18,7 @@ from .moments import PastUsers, counted_seconds, pair_of
 from .view import Found
 
 ABSENT = "states, containers, tasks, RMIDs and errors are not stored"
-"""What the history does not have."""
+"""The values that the history lacks."""
 
 
 class PastPod(Record):

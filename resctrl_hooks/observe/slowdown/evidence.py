@@ -1,4 +1,4 @@
-"""What tells how fast a pod computes: its cost of a unit of work, in the best of three grades that its node has.
+"""Evidence of a pod's speed: its cost of a unit of work, in the best of three grades that its node has.
 
 | grade | cost | unit of work | source |
 |---|---|---|---|

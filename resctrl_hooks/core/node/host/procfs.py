@@ -108,7 +108,7 @@ def start_time(proc: str, pid: int) -> int:
     Together with pid and boot id it identifies a process, because pids are reused. Source: proc(5), stat, field 22.
 
     Raises:
-        OSError: the file cannot be read, or has another form (EIO), so nobody can tell.
+        OSError: the file cannot be read, or has another form (EIO).
     """
     if pid <= 0:
         return 0

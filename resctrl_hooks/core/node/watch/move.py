@@ -20,7 +20,7 @@ REFUSED = "refused"  # its container has too many execs
 
 
 class Outcome:
-    """What became of an exec.
+    """The outcome of an exec.
 
     ``threads`` were moved. ``where`` is the cgroup of a process that is not to be moved, or the name of the mon_group
     that it is in.
@@ -37,7 +37,7 @@ class Outcome:
 def serve(
     context: "Context", containers: "Containers", pid: int, may_move: "Callable[[Member], bool] | None" = None
 ) -> Outcome:
-    """Look where a process is, and move it if it belongs into a pod's group and is in none.
+    """Find a process's group, and move it if it belongs into a pod's group and is in none.
 
     ``may_move`` is asked before a move, which costs several times as much as the look.
 

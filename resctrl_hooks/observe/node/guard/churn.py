@@ -64,7 +64,7 @@ class Groups:
         """Return class and name of each mon_group by inode. A class that is gone has none.
 
         Raises:
-            OSError: a class's groups cannot be listed, so nobody can tell which are gone.
+            OSError: a class's groups cannot be listed, so it is unknown which are gone.
         """
         found: "dict[int, tuple[str, str]]" = {}
         for name in classes:

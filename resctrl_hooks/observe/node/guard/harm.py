@@ -46,7 +46,7 @@ class Kept(NamedTuple):
 
 
 class Harm:
-    """What cuts did in one memory domain, and the classes that are kept from cuts."""
+    """Effects of cuts in one memory domain, and the classes that are kept from cuts."""
 
     def __init__(self) -> None:
         self.kept: "dict[str, Kept]" = {}

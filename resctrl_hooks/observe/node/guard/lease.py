@@ -76,7 +76,7 @@ class Lease:
         """Read the lease; return whether there is one of this boot.
 
         Raises:
-            LeaseError: it cannot be read, or this boot's id cannot, so nobody can tell.
+            LeaseError: it cannot be read, or this boot's id cannot, so the owner is unknown.
             ValueError: it is damaged.
         """
         try:

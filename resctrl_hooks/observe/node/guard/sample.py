@@ -1,4 +1,4 @@
-"""What the guard's law decides on: one sample of a memory domain."""
+"""The input of the guard's law: one sample of a memory domain."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""What the resident process cannot save now: a file in the state directory, for the metrics and `doctor`."""
+"""Contents that the resident process cannot save now: a file in the state directory, for the metrics and `doctor`."""
 
 from ....core.node.host.files import format_json, parse_json, read_file, remove_file, write_file
 

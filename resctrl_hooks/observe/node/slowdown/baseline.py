@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .use import Use
 
 MEANS = ("missed", "clock", "occupancy", "stood")
-"""What a range's samples have on average, besides their cost: what causes are compared with."""
+"""The means of a range's samples besides their cost: causes are compared with them."""
 _FARTHEST = 1000  # bins from 1: any cost of a real program is within 2^62
 _INFINITY = float("inf")
 _LARGEST = 1e18  # of a mean: more is a counter's error, and its sums may become infinite

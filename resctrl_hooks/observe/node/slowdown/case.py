@@ -1,4 +1,4 @@
-"""What the rules of causes look at: one pod in the windows that judge it, and its neighbours' part of its use. Pure."""
+"""The input of the rules of causes: one pod in the windows that judge it, and its neighbours' part of its use. Pure."""
 
 from functools import cached_property
 from math import log, sqrt
@@ -29,7 +29,7 @@ class Culprit(NamedTuple):
 
 
 class Case:
-    """What the rules look at: one pod in the windows that have it at its verdict's grade, whose costs have one unit."""
+    """The input of the rules: one pod in the windows that have it at its verdict's grade, whose costs have one unit."""
 
     def __init__(self, windows: "Sequence[Window]", key: str, verdict: "Verdict") -> None:
         self.key = key

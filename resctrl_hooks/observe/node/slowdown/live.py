@@ -43,7 +43,7 @@ class Finding(NamedTuple):
     disturbance: str = ""
     """Of a pod without a baseline: how many samples were not quiet, and the most frequent reason."""
     windows: "Sequence[Window]" = ()
-    """What it is based on."""
+    """Its basis."""
 
 
 class Live:

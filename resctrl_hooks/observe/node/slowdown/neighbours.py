@@ -1,4 +1,4 @@
-"""What all pods of a window use together: computed once, so a pod's neighbours cost the same on any node. Pure.
+"""The joint use of all pods of a window: computed once, so a pod's neighbours cost the same on any node. Pure.
 
 A pod's neighbours are named from a part of `NAMED_SHARE` of what all others use. At most six can have that, so they and
 the pod itself are among the `_LARGEST` users of a resource, and of any sum of resources.

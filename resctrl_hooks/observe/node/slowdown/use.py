@@ -1,4 +1,4 @@
-"""What one pod used in one window of time."""
+"""Use by one pod in one window of time."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""Whether a pod is slowed, and by how much: its cost of work against its baseline, and the time for which it waited.
+"""The slowdown of a pod: its cost of work against its baseline, and the time for which it waited.
 
 The ratio has two factors: how much more the work costs while the pod runs, and for which part of the time it stands
 still because it waits for CPUs or memory. 1.6 means that the same work takes 1.6 times as long. Pure.
@@ -37,7 +37,7 @@ class Verdict(NamedTuple):
     samples: int
     baseline_samples: int
     known: "Range | None" = None
-    """What it was compared with."""
+    """The baseline's range that was compared."""
 
 
 def judge(windows: "Sequence[Window]", key: str, baseline: "Baseline | None") -> Verdict:

@@ -1,4 +1,4 @@
-"""What each pod used in one window of time: the input of baselines and causes. Differences of counters; pure."""
+"""Use by each pod in one window of time: the input of baselines and causes. Differences of counters; pure."""
 
 from functools import cached_property
 from types import MappingProxyType
@@ -26,12 +26,12 @@ _NOTHING: "Mapping[int, Any]" = MappingProxyType({})
 
 
 class Waits(NamedTuple):
-    """How long tasks of a pod's cgroup ran and waited so far, and counts of its limits; None: the kernel has none."""
+    """Times that tasks of a pod's cgroup ran and waited so far, and counts of its limits; None: the kernel has none."""
 
     cpu: CpuTime = CpuTime(0.0)
     """CPU time used."""
     throttled: "CpuTime | None" = None
-    """Its limit kept its tasks from CPUs."""
+    """Its limit stopped its tasks."""
     throttles: "int | None" = None
     waited: "WallTime | None" = None
     """Some task waited for a CPU (pressure stall information)."""
@@ -82,7 +82,7 @@ class Window(_Window):
 
     @cached_property
     def together(self) -> Together:
-        """What its pods use together."""
+        """The joint use of its pods."""
         return Together(self.uses, self.moved)
 
     @cached_property
