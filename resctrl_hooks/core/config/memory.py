@@ -50,6 +50,10 @@ class MemoryClass(Section):
     def _any_case(cls, data: Any) -> Any:
         return in_any_case(data, list(cls.model_fields))
 
+    def is_of_memtierd(self) -> bool:
+        """Return whether it may be a class of the memtierd plugin."""
+        return self.swaplimitratio is None
+
     def remarks(self) -> list[Remark]:
         """Return remarks for errors that memtierd itself would not notice."""
         at: KeyPath = ("memtierdconfig",)

@@ -156,7 +156,7 @@ class Configuration(Section):
             remarks = allowed_in_vain(allow, names, "{pattern} matches no class; the classes are {known}", [NO_CLASS])
             found += [Remark((section, *remark.at), remark.text) for remark in remarks]
         policy = self.memory.failure_policy or self.memtierd.failure_policy or "fail"
-        of_memtierd = any(one.swaplimitratio is None and getattr(one, "policy", None) is None for one in self.classes)
+        of_memtierd = any(one.is_of_memtierd() for one in self.classes)
         if of_memtierd and policy == "fail" and "allow_limits" not in self.memory.model_fields_set:
             found.append(Remark(("classes",), _LIMITS))
         return found

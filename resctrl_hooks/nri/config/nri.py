@@ -99,6 +99,10 @@ class ClassKeys(Section):
     devices: list[ClassDevice] = []
     """Devices of the host for its containers; same conditions as `env`."""
 
+    def is_of_memtierd(self) -> bool:
+        """Return whether it may be a class of the memtierd plugin, which sets no memory policies."""
+        return self.policy is None and super().is_of_memtierd()  # type: ignore[misc]  # the class has it
+
     def remarks(self) -> list[Remark]:
         """Return a remark that hooks set no memory policy, before those of the class."""
         return [*([Remark(("policy",), _POLICY)] if self.policy is not None else ()), *super().remarks()]
