@@ -56,12 +56,12 @@ WRITERS = {
 
 
 @pytest.mark.parametrize("writer", WRITERS.values(), ids=WRITERS)
-def test_value_that_the_kernel_keeps_instead_is_told(host: Host, after_writes: AfterWrites, writer: Writer) -> None:
+def test_value_that_the_kernel_keeps_instead_is_reported(host: Host, after_writes: AfterWrites, writer: Writer) -> None:
     check_kept(host, after_writes, writer)
 
 
 @pytest.mark.parametrize("writer", WRITERS.values(), ids=WRITERS)
-def test_refused_value_is_told(host: Host, after_writes: AfterWrites, writer: Writer) -> None:
+def test_refused_value_is_reported(host: Host, after_writes: AfterWrites, writer: Writer) -> None:
     check_refused(host, after_writes, writer)
 
 
@@ -73,7 +73,7 @@ def test_refused_value_is_told(host: Host, after_writes: AfterWrites, writer: Wr
         (raising(OSError(errno.EINVAL, "no")), "EINVAL"),
     ],
 )
-def test_process_that_the_kernel_does_not_schedule_is_told(
+def test_process_that_the_kernel_does_not_schedule_is_reported(
     host: Host, monkeypatch: pytest.MonkeyPatch, answer: Any, told: str
 ) -> None:
     monkeypatch.setattr(posix, "setpriority", answer)

@@ -275,7 +275,7 @@ def test_hostile_texts_of_a_pod_cost_it_neither_default_nor_group(host: Host, va
     ],
     ids=["dropped wish", "unknown class"],
 )
-def test_problem_with_a_wish_is_said_once_for_all_events_of_a_container(
+def test_problem_with_a_wish_is_reported_once_for_all_events_of_a_container(
     host: Host, annotations: dict[str, str], words: str
 ) -> None:
     host.add_class("bronze")

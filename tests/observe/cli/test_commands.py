@@ -101,7 +101,7 @@ def test_samples_are_at_fixed_times(
     assert written[0] == ["first"]
 
 
-def test_failing_sample_is_said_once_and_left_out(
+def test_failing_sample_is_reported_once_and_left_out(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = [0.0]
@@ -146,7 +146,7 @@ def test_show_measures_rates_for_the_interval(node: MonitoredHost) -> None:
     assert found["rates"] is None
 
 
-def test_events_are_sent_until_the_signal_and_a_remark_is_said_once(
+def test_events_are_sent_until_the_signal_and_a_remark_is_reported_once(
     host: Host, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sent: list[Any] = []

@@ -73,7 +73,7 @@ def test_metrics_are_served_at_the_address(node: MonitoredHost, monkeypatch: pyt
     assert calls == [(("127.0.0.1", 99), ["/diagnoses"]), "signals", "served"]
 
 
-def test_problems_of_metrics_are_said_once_and_fail_the_command(
+def test_problems_of_metrics_are_reported_once_and_fail_the_command(
     node: MonitoredHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Collector:

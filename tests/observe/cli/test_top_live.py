@@ -133,7 +133,7 @@ def test_key_leads_to_the_present_or_the_past(live: Live, keys: list[str], log: 
     assert live.opened == any("key" in one for one in found)
 
 
-def test_history_is_opened_once_and_a_time_without_a_sample_is_said(live: Live) -> None:
+def test_history_is_opened_once_and_a_time_without_a_sample_is_reported(live: Live) -> None:
     assert live.run("left", "[", "q", when=50.0) == ["at 50", "key left", "key ["]
     assert live.opened == 1
     assert live.run("q", when=0.0) == ["at 0", "say no sample there"]

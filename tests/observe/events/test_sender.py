@@ -113,7 +113,7 @@ def test_missing_right_to_patch_is_named(api: FakeApi) -> None:
     assert [line.partition(" in ")[0] for line in node.lines] == ["not permitted: patch events.k8s.io events"]
 
 
-def test_refused_event_is_said_once_with_the_servers_words(api: FakeApi) -> None:
+def test_refused_event_is_reported_once_with_the_servers_words(api: FakeApi) -> None:
     node = Node(api.api)
     bad = condition()._replace(note="")
     for seconds in (0, 10, EVERY):
@@ -121,7 +121,7 @@ def test_refused_event_is_said_once_with_the_servers_words(api: FakeApi) -> None
     assert node.lines == ["cannot create an Event in namespace shop: HTTP status 422: invalid: ['note']"]
 
 
-def test_unreachable_server_is_said_once_and_tried_again(api: FakeApi, tmp_path: Path) -> None:
+def test_unreachable_server_is_reported_once_and_tried_again(api: FakeApi, tmp_path: Path) -> None:
     node = Node(Api("127.0.0.1", 1, str(tmp_path), encrypted=False))
     for seconds in (0, 10):
         node.at(seconds)

@@ -220,7 +220,7 @@ def test_change_of_several_domains_names_them_all(limited: Limited) -> None:
     assert [one.change for one in limited.newest()] == ["MB 50 to 30 (L3 0 1); MB 50 to 20 (L3 2)"]
 
 
-def test_other_events_and_the_root_class_are_told_apart(limited: Limited) -> None:
+def test_other_events_and_the_root_class_are_distinguished(limited: Limited) -> None:
     (limited.host.resctrl / "schemata").write_text("MB:0=30\n")
     events = [{**CHANGED, "kind": "pod", "event": "pod"}, {**CHANGED, "rdt_class": "", "event": "class /: MB 50 to 30"}]
     limited.store_rows(60, *events)

@@ -171,7 +171,7 @@ def test_container_with_a_large_bundle_has_no_labels_for_others(node: PlacedHost
     assert node.cpus("late") == L3[0]
 
 
-def test_many_variables_give_no_hints_and_are_said_once(node: PlacedHost) -> None:
+def test_many_variables_give_no_hints_and_are_reported_once(node: PlacedHost) -> None:
     for number, value in enumerate((",".join(["a"] * 32), "x\0y", "\ud800", "x" * 5000)):
         name = f"late{number}"
         node.process(name)

@@ -77,7 +77,7 @@ def test_interrupts_stay_on_the_first_core_by_crios_housekeeping(
     assert node.changed() == {}
 
 
-def test_unknown_value_of_crios_annotation_is_said_and_changes_no_interrupt(node: InterruptHost) -> None:
+def test_unknown_value_of_crios_annotation_is_reported_and_changes_no_interrupt(node: InterruptHost) -> None:
     log = node.start("a", 2000, **(EXCLUSIVE | {"irq-load-balancing.crio.io": "housekeping"}))
     assert "annotation irq-load-balancing.crio.io is ignored: unknown value 'housekeping'" in log
     assert (node.cpus("a"), node.changed()) == ("0,16", {})
@@ -220,7 +220,7 @@ def test_managed_interrupts_are_counted_and_named_once(node: InterruptHost, monk
     assert not node.record.exists()
 
 
-def test_unreadable_kubelet_state_leaves_interrupts_and_is_said(node: InterruptHost) -> None:
+def test_unreadable_kubelet_state_leaves_interrupts_and_is_reported(node: InterruptHost) -> None:
     node.start("a", 2000, **EXCLUSIVE)
     state = node.host.root / "kubelet/cpu_manager_state"
     state.parent.mkdir()

@@ -32,10 +32,10 @@ WRITERS = {
 
 
 @pytest.mark.parametrize("writer", WRITERS.values(), ids=WRITERS)
-def test_value_that_the_kernel_keeps_instead_is_told(host: Host, after_writes: AfterWrites, writer: Writer) -> None:
+def test_value_that_the_kernel_keeps_instead_is_reported(host: Host, after_writes: AfterWrites, writer: Writer) -> None:
     check_kept(host, after_writes, writer)
 
 
 @pytest.mark.parametrize("writer", WRITERS.values(), ids=WRITERS)
-def test_refused_value_is_told(host: Host, after_writes: AfterWrites, writer: Writer) -> None:
+def test_refused_value_is_reported(host: Host, after_writes: AfterWrites, writer: Writer) -> None:
     check_refused(host, after_writes, writer)

@@ -91,7 +91,7 @@ NO_WRITES = pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.
 
 
 @NO_WRITES
-def test_status_that_cannot_be_written_is_said_once_and_so_is_its_end(tmp_path: Path, number: int) -> None:
+def test_status_that_cannot_be_written_is_logged_once_and_so_is_its_end(tmp_path: Path, number: int) -> None:
     lines = Lines()
     status = Status(str(tmp_path), lines.log)
 

@@ -76,7 +76,7 @@ def test_show_has_values_and_rates_of_that_time(past: Past) -> None:
     assert "over 10 s" in text
 
 
-def test_rates_after_a_gap_are_null_and_the_gap_is_said(past: Past) -> None:
+def test_rates_after_a_gap_are_null_and_the_gap_is_reported(past: Past) -> None:
     (web,) = document(past, "show", 1805, "web")["items"]
     assert web["rates"] is None
     assert "no samples in the 10m10s before, so no rates" in past.run("show", "web", "--at", past.at(1805)).stdout

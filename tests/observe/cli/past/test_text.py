@@ -146,7 +146,7 @@ def test_slowed_or_all_pods_are_printed_the_worst_first(
     assert printed(capsys) == [f"shop/{name}" for name in names]
 
 
-def test_unjudged_pods_and_pods_without_slowdown_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unjudged_pods_and_pods_without_slowdown_are_distinguished(capsys: pytest.CaptureFixture[str]) -> None:
     print_slowdowns("table", found(), PODS[4:], every=False)
     assert printed(capsys)[1].startswith("No pod has a stored ratio: ")
     print_slowdowns("table", found(), [PODS[0], PODS[4]], every=False)

@@ -246,7 +246,7 @@ def test_foreign_file_in_the_place_of_the_open_history_is_unchanged_and_said_onc
 
 
 @pytest.mark.parametrize("gone", [["", "-wal", "-shm"], [""], ["-wal"], ["", "-shm"], ["-wal", "-shm"]])
-def test_deleted_file_is_said_once_and_later_samples_are_written(past: Past, gone: list[str]) -> None:
+def test_deleted_file_is_reported_once_and_later_samples_are_written(past: Past, gone: list[str]) -> None:
     part = past.part()
     past.sample(part)
     for ending in gone:
@@ -357,7 +357,7 @@ def slow_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowDisk]:
     disk.goes_on.set()
 
 
-def test_hanging_disk_delays_no_sample_and_the_loss_is_said_once(past: Past, slow_disk: SlowDisk) -> None:
+def test_hanging_disk_delays_no_sample_and_the_loss_is_reported_once(past: Past, slow_disk: SlowDisk) -> None:
     part = past.part()
     for _ in range(5):
         past.hand(part)

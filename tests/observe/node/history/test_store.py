@@ -320,7 +320,7 @@ def test_other_file_is_refused(path: Path, change: str, text: str) -> None:
             Store(str(path), write=write)
 
 
-def test_damaged_file_is_told_from_a_failure_that_ends(path: Path, tmp_path: Path) -> None:
+def test_damaged_file_is_distinguished_from_a_failure_that_ends(path: Path, tmp_path: Path) -> None:
     path.write_bytes(b"no database at all, but long enough to be read as one" * 100)
     with pytest.raises(DamagedError, match="not a database"):
         Store(str(path), write=True)

@@ -135,7 +135,7 @@ def test_refusal_of_the_kernel_lets_files_give_way_for_the_next_try(
     assert (files.held, budget.held) == (0, 0)
 
 
-def test_unknown_and_vanished_cgroups_are_said(sys_path: str, tmp_path: Path) -> None:
+def test_unknown_and_vanished_cgroups_are_reported(sys_path: str, tmp_path: Path) -> None:
     with pytest.raises(PerfError, match="cgroup is unknown"):
         PerfCounters([], sys_path)
     with pytest.raises(PerfError, match="cannot open cgroup"):
