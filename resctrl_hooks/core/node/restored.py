@@ -2,7 +2,7 @@
 
 A part names the function that restores them among its `values`. Each pass of reconcile calls it (`cleanup`), so that a
 killed program leaves nothing, and so does an uninstallation (`release`). Features do the same in `repair` and
-`withdraw`; their `Row.leaves` says whether they have changed values (`repaired`).
+`withdraw`; their `Row.leaves` returns whether they have changed values (`repaired`).
 """
 
 

@@ -35,7 +35,7 @@ MANAGED_BY = "managedBy"
 FORMER_PREFIXES = "formerPrefixes"
 """The compiled file's list of earlier ``groupPrefix`` values: groups of a lost ledger may have them."""
 APPLIED_FROM = "appliedFrom"
-"""The compiled file's stamp of its YAML file, which an edit changes whatever the clock says. Not in version 0.2."""
+"""The compiled file's stamp of its YAML file, which an edit changes at any time. Not in version 0.2."""
 _LIMIT = 1 << 20
 LONGEST_DEADLINE = 60.0  # seconds, well below the timeout in the hook's JSON
 

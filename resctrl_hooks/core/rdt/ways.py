@@ -40,8 +40,8 @@ def is_share(value: object) -> bool:
 def mask_of(value: str, can: CacheCapability, free: int, *, down: bool = False) -> tuple[int, str]:
     """Return the mask of a declared value, and the reason if this cache cannot provide it.
 
-    A share is the lowest free ways that are adjacent, as many as `_ends` says; ``down`` rounds it down, so that shares
-    of 100 % together never need more ways than there are.
+    A share is the lowest free ways that are adjacent, as many as `_ends` returns; ``down`` rounds it down, so that
+    shares of 100 % together never need more ways than there are.
     """
     if is_share(value):
         width = can.full.bit_length()

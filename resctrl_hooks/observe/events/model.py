@@ -28,7 +28,7 @@ class Pod(NamedTuple):
 
 
 class Condition(NamedTuple):
-    """What is true of a pod now. ``cause`` tells conditions with one reason apart; ``note`` is for people."""
+    """A condition of a pod now. ``cause`` distinguishes conditions with one reason; ``note`` is for people."""
 
     pod: Pod
     reason: str

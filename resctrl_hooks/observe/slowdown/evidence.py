@@ -6,7 +6,7 @@
 | `perf` | cycles | instruction | performance counters of the pod's cgroups |
 | `traffic` | seconds of CPU time | GB of memory traffic | ``cpu.stat`` and the pod's groups |
 
-A task that waits for memory goes on taking cycles, so its cost rises by what it lost. A cost says nothing alone:
+A task that waits for memory goes on taking cycles, so its cost rises by what it lost. A cost means nothing alone:
 programs differ. It is compared with the same pod's cost at another time. ``traffic`` is an estimate: it holds while the
 pod does the same kind of work, and not where its cache changes.
 """
@@ -27,7 +27,7 @@ UNITS = {AET: "cycles per micro-operation", PERF: "cycles per instruction", TRAF
 
 
 class EvidenceError(HookError):
-    """Nothing on this node tells how fast the pod computes."""
+    """This node has no evidence of the pod's speed."""
 
     reason = "evidence"
 

@@ -53,7 +53,7 @@ class Experiment:
 
     Raises:
         TrialError: nothing may be limited, or a guard is running.
-        EvidenceError: nothing tells how fast the pod computes.
+        EvidenceError: there is no evidence of the pod's speed.
         HookError: the pod's counters cannot be read.
     """
 

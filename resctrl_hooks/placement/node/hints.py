@@ -21,7 +21,7 @@ _VARIABLE = "PCIDEVICE_"
 _JSON = "_INFO"  # the end of its variables with JSON
 HINTS = "topologyhints.resource-policy.nri.io"
 _MOST = 32
-"""More devices than a container gets by request; a privileged one has all of the host's, which say nothing. The same
+"""More devices than a container gets by request; a privileged one has all of the host's, which are no hints. The same
 number of PCI addresses, and of variables with them."""
 _LONGEST_NAME = 64
 _KINDS = {**BOOLEANS, "all": True, "devices": True, "pod-resources": True, "mounts": False, "none": False}

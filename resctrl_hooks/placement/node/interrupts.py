@@ -99,7 +99,7 @@ class Interrupts(NodeValues):
         return "" if found == irqbalance.UNKNOWN else found
 
     def write(self, key: str, value: str) -> str:
-        """Write an affinity, or tell irqbalance; return the error's name if that fails."""
+        """Write an affinity, or send it to irqbalance; return the error's name if that fails."""
         return irqbalance.ban(self._balancers, value) if key == _BALANCER else super().write(key, value)
 
     def written(self, key: str, value: str) -> str:

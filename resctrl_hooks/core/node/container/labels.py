@@ -26,9 +26,9 @@ _SEEN = "kubernetes.io/config.seen"
 
 
 def pod_labels(workload: "Workload") -> "dict[str, str]":
-    """Return a pod's labels; empty where its runtime tells none.
+    """Return a pod's labels; empty where its runtime passes none.
 
-    One that an annotation of the pod's repeats, name and value, is left out: nothing tells whether it is a label too.
+    One that an annotation of the pod's repeats, name and value, is left out: it may be no label.
     So are all but the kubelet's of a container to which the runtime has not copied its pod's annotations.
 
     Raises:

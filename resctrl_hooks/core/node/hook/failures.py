@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def trouble(name: str, caught: Exception, workload: "Workload", context: "Context", late: str) -> "errors.HookError":
     """Return a feature's failure as a RefusedError if its policy is to refuse; otherwise log it.
 
-    Features fail independently, also one that is at work at the deadline; ``late`` then tells what took so long.
+    Features fail independently, also one that is at work at the deadline; ``late`` then names what took so long.
     """
     error = _late(late, context) if isinstance(caught, errors.DeadlineError) else as_hook_error(caught)
     context.failures.append(error.reason)
@@ -55,7 +55,7 @@ def _late(what: str, context: "Context") -> "errors.HookError":
 
 
 def concluded(caught: Exception, pending: "Iterable[str]", context: "Context") -> "errors.HookError":
-    """Return the error that ends a call, which tells whether it ``refuses`` the container.
+    """Return the error that ends a call; its ``refuses`` is whether the container is rejected.
 
     ``pending`` is as in `incomplete_refuses`.
     """

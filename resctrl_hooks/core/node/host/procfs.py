@@ -88,7 +88,7 @@ def resctrl_groups_of(proc: str, pid: int, tid: int = 0) -> "tuple[str, str] | N
 def threads_of(proc: str, pid: int) -> "list[int]":
     """Return the thread ids of a process, its own pid among them; empty if it is gone.
 
-    The number of links of its folder tells that there is one thread only, without a listing. Source: Linux,
+    The number of links of its folder shows that there is one thread only, without a listing. Source: Linux,
     fs/proc/base.c, proc_task_getattr.
     """
     folder = f"{proc}/{pid}/task"

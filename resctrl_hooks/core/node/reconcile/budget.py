@@ -1,4 +1,4 @@
-"""The budget of one pass: processor time and progress. On a slow node, elapsed time says nothing about a pass.
+"""The budget of one pass: processor time and progress. On a slow node, elapsed time means nothing.
 
 A pass that has used its processor time leaves the remaining containers to the next one, which begins with them.
 """

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _USAGE = "usage: reconcile [--dry-run] [--json] [--live FILE] [--claim] [--waiting-ok] [--watch DURATION]\n"
 STAGE = "reconcile"
 OK, WRONG, MISUSED = 0, 1, 2
-INTERRUPTED = 130  # as a shell says it of SIGINT
+INTERRUPTED = 130  # a shell's exit status for SIGINT
 PEOPLES_COMMAND = "resctrl-hook"
 _PATIENCE_TO_APPLY = 60.0
 SHORTEST_PAUSE = 1.0  # without a pause, reconcile uses one CPU all the time

@@ -18,7 +18,7 @@ def features_to_repair(context: "Context") -> "list[Feature]":
 
 
 def features_with_values(context: "Context") -> "list[Feature]":
-    """Return the features that changed values of this node; their file in the state directory tells."""
+    """Return the features that changed values of this node; their file in the state directory lists them."""
     left = [
         name
         for name, row in FEATURES.items()

@@ -82,7 +82,7 @@ def missing(root: str, proc: str, number: int = 0) -> "errors.NotMountedError":
 
 
 def why_no_monitoring(resctrl: "Resctrl") -> "errors.ResctrlError | None":
-    """Return the error that tells why this node cannot have mon_groups; None if it has, or should have them."""
+    """Return the error with the reason why this node cannot have mon_groups; None if it has, or should have them."""
     if resctrl.has_monitoring():
         return None
     if resctrl.fs.is_folder(f"{resctrl.root}/info"):

@@ -106,7 +106,7 @@ class Resctrl:
 
         Raises:
             NoRMIDsError, RMIDsBusyError, GroupExistsError, BadClassError, NotMountedError, NotPermittedError,
-            ReadOnlyError: as the kernel says.
+            ReadOnlyError: from the kernel.
         """
         path = self.group_folder(rdt_class, name)
         try:

@@ -11,7 +11,7 @@ ADOPTED = "adopted"
 SHARED = "shared"
 
 PREFIX = "prefix+"
-"""Begins the names of the ledger's files that say with which prefixes groups were recorded (`group_names`)."""
+"""Begins the names of the ledger's files with the prefixes of recorded groups (`group_names`)."""
 
 
 def name_of(record: "PodRecord | None", rdt_class: str, usual: str) -> str:

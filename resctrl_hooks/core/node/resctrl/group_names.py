@@ -60,7 +60,7 @@ class Names:
 
     @property
     def usual_prefix(self) -> "str | None":
-        """The prefix from which all names follow; None where records say them."""
+        """The prefix from which all names follow; None where records have them."""
         return None if self._former else self._prefix
 
     def of(self, key: str, rdt_class: str) -> str:

@@ -1,7 +1,7 @@
 """A key's counter data over the ends of its groups, and its form in the file ``totals/counters``.
 
 Version 0.2 and later read and write this form, so that no counter falls after a downgrade: a present group has lists
-with an item for each counter, and an amount is the last value and the ``offset``. What lists cannot say is in ``done``
+with an item for each counter, and an amount is the last value and the ``offset``. What lists lack is in ``done``
 (amounts) and ``spent`` (seconds).
 """
 
@@ -33,7 +33,7 @@ class Inherited:
         self.lines = lines
 
     def has_waned(self, identity: str, numbers: "dict[str, int | float]", now: float) -> bool:
-        """Return whether all that the group's gauges say is this key's own."""
+        """Return whether the values of the group's gauges are this key's alone."""
         waned = all(numbers.get(path, start) < start for path, start in self.lines.items())
         return identity != self.identity or waned or not 0 <= now - self.since < _INHERITED_SECONDS
 

@@ -228,7 +228,7 @@ class LockedKey(RecordedGroups):
         """Return whether the init process of ``member`` is certainly gone.
 
         It is gone if it is missing, has no thread left, is another process, or is of another boot. A member that was
-        recorded without a pid never counts as gone; only the program that added it can tell.
+        recorded without a pid never counts as gone; only the program that added it knows.
         """
         return record_is_dead(self.member(member), self._boot, self._resctrl.proc)
 

@@ -64,7 +64,7 @@ class Source:
         return Source(self.identity, self.read, self.starts, self.lasts)
 
     def is_unused(self, path: str, value: "Raw") -> bool:
-        """Return whether a PERF_PKG counter is at 0: the kernel says so until a task of the RMID ran in the package."""
+        """Return whether a PERF_PKG counter is 0: it is `Unavailable` until a task of the RMID ran in the package."""
         return value == UNAVAILABLE and is_of(PERF, path) and not self.lasts.get(path) and not self.starts.get(path)
 
     def start(self, path: str) -> "Number | None":

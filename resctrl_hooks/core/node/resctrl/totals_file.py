@@ -200,7 +200,7 @@ def _is_newer(path: str, other: str) -> bool:
 
 
 def _saved_at(path: str) -> float:
-    """Return when a file was written, in seconds since the boot; 0 if it does not say so."""
+    """Return when a file was written, in seconds since the boot; 0 if it has no time."""
     with open(path, "rb") as file:
         value = file.read(_HEAD).partition(f'"{_SAVED_AT}": '.encode())[2].partition(b",")[0]
     try:

@@ -26,7 +26,7 @@ _CHANCES = 1 << 32
 
 def now() -> float:
     """Return seconds of the claims' clock, which starts at boot."""
-    return int(time.monotonic() * _MICROSECONDS) / _MICROSECONDS  # as the index can say it
+    return int(time.monotonic() * _MICROSECONDS) / _MICROSECONDS  # as the index stores it
 
 
 def chance() -> float:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 LOCK = "watch.lock"
 _USAGE = "usage: watch\n"
 _WRONG, _WRONG_USE = 1, 2
-INTERRUPTED = 130  # as a shell says it of SIGINT
+INTERRUPTED = 130  # a shell's exit status for SIGINT
 
 
 def watch_command(config: str, arguments: "list[str]", find: "Find" = load) -> int:

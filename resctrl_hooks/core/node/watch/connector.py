@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 FAMILY, PROTOCOL, GROUP = 16, 11, 1  # AF_NETLINK, NETLINK_CONNECTOR, CN_IDX_PROC
 LISTEN = 1  # PROC_CN_MCAST_LISTEN
-ACK, EXEC = 0, 2  # PROC_EVENT_NONE answers a request, PROC_EVENT_EXEC tells of an exec
+ACK, EXEC = 0, 2  # PROC_EVENT_NONE answers a request, PROC_EVENT_EXEC reports an exec
 _CN_VAL_PROC = 1
 _NLMSG_DONE = 3
 _NETLINK_HEAD, _CONNECTOR_HEAD = 16, 20  # struct nlmsghdr, struct cn_msg

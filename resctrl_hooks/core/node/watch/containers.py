@@ -29,8 +29,8 @@ class Member:
     ``monitored`` is true if its steps include a group. ``classes`` are RDT classes in which its pod may have a group:
     the container's, and after an exec all that the pod had then. ``names`` are the known names of its pod's groups, by
     class. ``values`` are those that its steps set in its cgroup: pairs of a file and its content. ``asks``: its bundle
-    asks its runtime for a group. ``stamp`` is of the file of its ``record``; None until the file is old enough for its
-    time to tell.
+    asks its runtime for a group. ``stamp`` is of the file of its ``record``; None until the file is old
+    enough for its time to be exact.
     """
 
     __slots__ = (

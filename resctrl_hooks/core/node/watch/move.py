@@ -133,7 +133,7 @@ def _move(context: "Context", member: "Member", pid: int, where: "tuple[str, str
         name = group_name(context, own, member.id, rdt_class, asks=member.asks)
         there = name != own or rdt_class in locked.origins
         if not there and (context.settings.shares_rmids or member.key in context.ledger.marked(ledger.WAITING)):
-            return Outcome(WAITING)  # the rules, and reconcile, say who gets an RMID
+            return Outcome(WAITING)  # the rules, and reconcile, decide who gets an RMID
         try:
             if there and not early:  # at once: it may live for a millisecond
                 context.monitor.resctrl.add_tasks(rdt_class, name, [pid], pid)

@@ -58,7 +58,7 @@ class Reader:
             raise DamagedError(f"{path} is of version {found[1]}; this is version {VERSION}")
 
     def _error(self, error: sqlite3.Error) -> HistoryError:
-        """Return a SQLite error as one of this module; its class tells damage from a failure that may end."""
+        """Return a SQLite error as one of this module; its class distinguishes damage from a failure that may end."""
         kind = DamagedError if type(error) is sqlite3.DatabaseError else HistoryError
         return kind(f"{self._path}: {error}")
 

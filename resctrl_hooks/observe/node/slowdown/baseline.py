@@ -1,6 +1,6 @@
 """A workload's cost of a unit of work in quiet times: a distribution in fixed bins, by grade and range of intensity.
 
-Only a comparison with itself tells whether a pod is slowed: a program that waits for memory when it is alone has a high
+Only a comparison with itself shows whether a pod is slowed: a program that waits for memory when it is alone has a high
 cost, too. The cost also moves with the intensity of the work ("CPI for Runtime Performance Measurement", IISWC 2020),
 so each range of intensity has its own distribution.
 """

@@ -45,7 +45,7 @@ _REASONS = {
 }
 
 PASSING = (errno.ENOMEM, errno.EINTR, errno.EAGAIN, errno.EBUSY, errno.EIO, errno.EMFILE, errno.ENFILE)
-"""Errors of one moment, which say nothing about the processor."""
+"""Errors of one moment, which prove nothing about the processor."""
 _NOT_HERE = (errno.ENOENT, errno.EOPNOTSUPP, errno.ENODEV, errno.EINVAL)
 """An event that this processor lacks, or that does not fit beside the others."""
 _TOO_MANY = (errno.EMFILE, errno.ENFILE)
@@ -91,7 +91,7 @@ class PerfCounters:
 
     Args:
         cgroups: folders of cgroup v2, none below another.
-        sys_path: where sysfs is mounted; it says which CPUs are online.
+        sys_path: where sysfs is mounted; it lists the online CPUs.
         budget: where the descriptors come from; None: the process's.
 
     Raises:
@@ -250,7 +250,7 @@ class PerfCounters:
 
 
 def _is_removed(folder: str, fd: int) -> bool:
-    """Return whether an open folder has gone from its path. In cgroupfs its link count does not tell."""
+    """Return whether an open folder has gone from its path. In cgroupfs its link count does not show that."""
     try:
         return not os.path.samestat(os.stat(folder), os.fstat(fd))
     except OSError as error:

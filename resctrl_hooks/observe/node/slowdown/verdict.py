@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .window import Window
 
 _TWO_SIDED = 1.96  # standard errors of 95 %
-_MOST_STOOD = 0.95  # of a window: beyond, the ratio says nothing
+_MOST_STOOD = 0.95  # of a window: beyond, the ratio means nothing
 SLOWED_WORD, NORMAL, UNKNOWN = "slowed", "normal", "unknown"
 
 
