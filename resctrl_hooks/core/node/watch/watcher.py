@@ -11,12 +11,11 @@ from ..fault_report import as_hook_error
 from ..host.files import is_folder, stamp
 from ..log import DEBUG, WARNING, Log
 from ..settings import Settings, compiled_path, load
-from .bounds import Bucket, Loops, Places
+from .bounds import Bucket, Loops, Newcomers, Places
 from .containers import Containers
 from .enabled import is_enabled, why_useless
 from .listener import Listener, NoConnectorError
 from .move import BUSY, GONE, IGNORED, MOVED, NEW, REFUSED, WAITING, serve
-from .newcomers import Newcomers
 from .priority import become_ordinary, become_urgent
 from .sample import sample, sample_some
 from .status import EVENTS, OFF, SAMPLING, Status

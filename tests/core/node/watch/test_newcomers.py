@@ -1,6 +1,6 @@
 """When reconcile is asked to adopt a container that has no record."""
 
-from resctrl_hooks.core.node.watch.newcomers import Newcomers
+from resctrl_hooks.core.node.watch.bounds import Newcomers
 
 
 def nobody(_: str) -> bool:
