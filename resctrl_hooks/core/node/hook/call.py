@@ -99,7 +99,7 @@ def answer(
     if outcome:
         names = {field: value for field, value in (("container", call.id), ("key", call.key)) if value}
         message = f"{call.stage} of {call}: {outcome}"
-        context.log(priority, message, stage=call.stage, **names, duration_usec=int(took * 1e6), **fields)
+        context.log(priority, message, duration_usec=int(took * 1e6), stage=call.stage, **names, **fields)
     return refusal
 
 
