@@ -20,5 +20,5 @@ PART: Final = Part(
             has_config=False,
         ),
     },
-    clauses={"hardware": "; try it with `resctrl-hook demo`"},
+    clauses={"hardware": "; try it with `resctrl-hook demo`", "hidden": ", or try `resctrl-hook demo`"},
 )

@@ -62,7 +62,7 @@ def processor(host: Host) -> Iterator[Finding]:
     else:
         yield problem(
             "the processor reports no cache or bandwidth monitoring (cqm_* in /proc/cpuinfo)",
-            f"use a processor with Intel RDT or AMD QoS (virtual machines often hide it){clause('hardware')}",
+            f"use a processor with Intel RDT or AMD QoS (virtual machines often hide it){clause('hidden')}",
         )
 
 
