@@ -7,11 +7,13 @@ longer each time, and the program goes on.
 import time
 
 from .errors import HookError
-from .log import NOTICE, WARNING
+from .host.files import format_json, write_file
+from .log import NOTICE, WARNING, silent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from .log import LogCallable
 
@@ -76,14 +78,36 @@ class Retried:
         self.why = ""
 
 
-def status_writes(log: "LogCallable", stage: str, path: str) -> Retried:
-    """Return the writes of a status file, which is replaced as often as before while that fails."""
-    return Retried(
-        lambda priority, text: log(priority, f"{stage}: {text}", stage=stage),
-        f"{path} is not current",
-        f"{path} is current again",
-        pause=0.0,
-    )
+class StatusFile:
+    """The file of a program, by its name in the log; ``values`` is its content.
+
+    It is replaced as a whole. An error is said once, and the program continues without the file.
+    """
+
+    values: "Any"
+
+    def __init__(self, path: str, program: str, log: "LogCallable" = silent) -> None:
+        self._path = path
+        self._writes = Retried(
+            lambda priority, text: log(priority, f"{program}: {text}", stage=program),
+            f"{path} is not current",
+            f"{path} is current again",
+            pause=0.0,
+        )
+        self._written = 0.0
+        self._was = b""
+
+    def write(self) -> None:
+        """Write the file if anything has changed."""
+        self._written = time.monotonic()
+        data = format_json(self.values)
+        if data != self._was and self._writes.attempt(lambda: write_file(self._path, data, 0o600)):
+            self._was = data
+
+    def write_sometimes(self, seconds: float) -> None:
+        """Write the file unless that was less than so many seconds ago."""
+        if time.monotonic() - self._written > seconds:
+            self.write()
 
 
 def reason_of(error: "HookError | OSError") -> str:

@@ -114,7 +114,7 @@ class NodePlugin:
         It is asked while nothing happens, so the figures of the last events are written here.
         """
         self.refresh()
-        self._status.flush()
+        self._status.write()
         return mask_of(name for name in events.HANDLERS if name != CREATE_CONTAINER or self._creates)
 
     def log(self, priority: int, message: str, **fields: "str | int") -> None:

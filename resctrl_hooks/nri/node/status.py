@@ -3,10 +3,9 @@
 import posix
 import time
 
-from ...core.node.host.files import format_json, write_file
 from ...core.node.host.state_file import read_state
 from ...core.node.log import silent
-from ...core.node.retried import status_writes
+from ...core.node.retried import StatusFile
 from ...core.node.shapes import Count, Flag, NotRequired, Number, Text, TypedDict
 
 TYPE_CHECKING = False
@@ -46,14 +45,11 @@ class NriRecord(TypedDict, total=False):
     why: Text
 
 
-class Status:
-    """The file's content. ``events`` has by name how many needed work, their histogram, and how many failed."""
+class Status(StatusFile):
+    """The file. ``events`` has by name how many needed work, their histogram, and how many failed."""
 
     def __init__(self, folder: str, socket: str, log: "LogCallable" = silent) -> None:
-        self._path = f"{folder}/{NAME}"
-        self._writes = status_writes(log, "nri", self._path)
-        self._written = 0.0
-        self._is_new = False
+        super().__init__(f"{folder}/{NAME}", "nri", log)
         self.values: "NriRecord" = {
             "pid": posix.getpid(),
             "socket": socket,
@@ -89,19 +85,7 @@ class Status:
         kept["seconds"] += seconds
         kept["failed"] += failed
         kept["buckets"][sum(bound < seconds for bound in BOUNDS)] += 1
-        self._is_new = True
-        if time.monotonic() - self._written > _OFTEN:
-            self.write()
-
-    def flush(self) -> None:
-        """Write the file if an event has been counted since it was written."""
-        if self._is_new:
-            self.write()
-
-    def write(self) -> None:
-        """Write the file; an error is said once."""
-        self._written, self._is_new = time.monotonic(), False
-        self._writes.attempt(lambda: write_file(self._path, format_json(self.values), 0o600))
+        self.write_sometimes(_OFTEN)
 
 
 def read_status(folder: str) -> "NriRecord | None":

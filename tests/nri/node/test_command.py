@@ -14,12 +14,12 @@ import pytest
 from conftest import Host
 from hosts.faults import Fail
 
+from resctrl_hooks.core.node import retried
 from resctrl_hooks.core.node.errors import LedgerError, SettingsError
 from resctrl_hooks.core.node.host.instance import RunningError
 from resctrl_hooks.core.node.ledger import Ledger
 from resctrl_hooks.core.node.settings import Settings, load
 from resctrl_hooks.nri.node import command
-from resctrl_hooks.nri.node import status as status_module
 from resctrl_hooks.nri.node.command import nri_command, parse
 from resctrl_hooks.nri.node.status import BOUNDS, Status
 from resctrl_hooks.nri.node.wanted import adjusts, specified_by
@@ -244,7 +244,7 @@ def test_figures_are_written_once_a_second_and_the_last_ones_at_rest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [100.0]
-    monkeypatch.setattr(status_module, "time", SimpleNamespace(monotonic=lambda: now[0], time=time.time))
+    monkeypatch.setattr(retried, "time", SimpleNamespace(monotonic=lambda: now[0], time=time.time))
     status = Status(str(tmp_path), "")
 
     def written() -> int:
@@ -255,10 +255,10 @@ def test_figures_are_written_once_a_second_and_the_last_ones_at_rest(
     now[0] += 0.5
     status.served("Stop", 0, failed=False)
     assert written() == 1
-    status.flush()
+    status.write()
     assert written() == 2
     (tmp_path / "nri.json").unlink()
-    status.flush()
+    status.write()
     assert not (tmp_path / "nri.json").exists(), "nothing is new"
     now[0] += 1.5
     status.served("Stop", 0, failed=False)

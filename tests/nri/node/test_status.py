@@ -35,4 +35,4 @@ def test_status_with_a_wrong_field_is_none(tmp_path: Path) -> None:
 def test_status_that_cannot_be_written_is_logged_once_and_so_is_its_end(tmp_path: Path, number: int) -> None:
     lines = Lines()
     status = Status(str(tmp_path), "/run/nri.sock", lines.log)
-    check_messages(lines, tmp_path / NAME, "resctrl_hooks.nri.node.status", status.write, number)
+    check_messages(lines, tmp_path / NAME, status.write, number)

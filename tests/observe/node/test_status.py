@@ -12,7 +12,7 @@ from resctrl_hooks.observe.node.slowdown.status import Status as SlowdownStatus
 def test_guards_status_that_cannot_be_written_is_logged_once_and_so_is_its_end(tmp_path: Path, number: int) -> None:
     lines = Lines()
     status = GuardStatus(str(tmp_path), 1, 1, "act", "%", lines.log)
-    check_messages(lines, tmp_path / "guard.json", "resctrl_hooks.observe.node.guard.status", status.write, number)
+    check_messages(lines, tmp_path / "guard.json", status.write, number)
 
 
 @NO_WRITES
@@ -21,4 +21,4 @@ def test_status_of_slowdown_that_cannot_be_written_is_logged_once_and_so_is_its_
 ) -> None:
     lines, path = Lines(), tmp_path / "slowdown.json"
     status = SlowdownStatus(str(path), lines.log)
-    check_messages(lines, path, "resctrl_hooks.observe.node.slowdown.status", lambda: status.write({}, {}), number)
+    check_messages(lines, path, lambda: status.write({}, {}), number)

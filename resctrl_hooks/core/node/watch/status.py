@@ -3,10 +3,9 @@
 import posix
 import time
 
-from ..host.files import format_json, write_file
 from ..host.state_file import read_state
 from ..log import silent
-from ..retried import status_writes
+from ..retried import StatusFile
 from ..shapes import Count, Number, Text, TypedDict
 
 TYPE_CHECKING = False
@@ -17,9 +16,8 @@ if TYPE_CHECKING:
 
 NAME = "exec.json"
 EVENTS, SAMPLING, OFF = "events", "sampling", "off"
-_OFTEN = 5.0  # seconds: figures are written no more often
-
-
+OFTEN = 5.0
+"""Seconds: figures are written no more often."""
 _COUNTS = ("events", "moved", "threads", "gone", "left", "failed", "overruns", "degraded", "samples", "sampled")
 
 
@@ -42,14 +40,11 @@ class WatchRecord(TypedDict, total=False):
     sampled: Count
 
 
-class Status:
-    """The file's content. ``mode`` is how execs are found: by ``events``, by ``sampling``, or not at all (``off``)."""
+class Status(StatusFile):
+    """The file. ``mode`` is how execs are found: by ``events``, by ``sampling``, or not at all (``off``)."""
 
     def __init__(self, folder: str, log: "LogCallable" = silent) -> None:
-        self._path = f"{folder}/{NAME}"
-        self._writes = status_writes(log, "exec", self._path)
-        self._written = 0.0
-        self._was = b""
+        super().__init__(f"{folder}/{NAME}", "exec", log)
         fresh: "Any" = {
             "pid": posix.getpid(),
             "started": time.time(),
@@ -64,20 +59,6 @@ class Status:
         if (mode, why) != (self.values["mode"], self.values["why"]):
             self.values["mode"], self.values["why"] = mode, why
             self.write()
-
-    def write_sometimes(self) -> None:
-        """Write the file if that was long ago."""
-        if time.monotonic() - self._written > _OFTEN:
-            self.write()
-
-    def write(self) -> None:
-        """Write the file if anything has changed. An error is logged once: the watcher continues without figures."""
-        self._written = time.monotonic()
-        data = format_json(self.values)
-        if data == self._was:
-            return
-        if self._writes.attempt(lambda: write_file(self._path, data, 0o600)):
-            self._was = data
 
 
 def read_status(folder: str) -> "WatchRecord | None":

@@ -18,7 +18,7 @@ from .listener import Listener, NoConnectorError
 from .move import BUSY, GONE, IGNORED, MOVED, NEW, REFUSED, WAITING, serve
 from .priority import become_ordinary, become_urgent
 from .sample import sample, sample_some
-from .status import EVENTS, OFF, SAMPLING, Status
+from .status import EVENTS, OFF, OFTEN, SAMPLING, Status
 from .values import Values
 from .writes import Writes
 
@@ -135,7 +135,7 @@ class Watcher:
             self._sample()
         if self._loops.sampled and time.monotonic() >= self._loops_at:
             self._sample_loops()
-        self.status.write_sometimes()
+        self.status.write_sometimes(OFTEN)
 
     def _seconds(self, now: float) -> float:
         """Return how long nothing but an exec or a write needs attention."""

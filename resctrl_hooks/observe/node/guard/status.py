@@ -2,11 +2,10 @@
 
 import time
 
-from ....core.node.host.files import format_json, write_file
 from ....core.node.host.procfs import pid_namespace
 from ....core.node.host.state_file import read_state
 from ....core.node.log import silent
-from ....core.node.retried import status_writes
+from ....core.node.retried import StatusFile
 from ....core.node.shapes import Count, TypedDict
 from .law import LOWER, RAISE, REPORT, RESTORE
 from .section import ACT, OBSERVE
@@ -56,15 +55,14 @@ def event_text(event: "dict[str, Any]", mode: str, unit: str) -> str:
     )
 
 
-class Status:
-    """The file's content: times are seconds since 1970, limits are in the mount's ``unit``.
+class Status(StatusFile):
+    """The file: times are seconds since 1970, limits are in the mount's ``unit``.
 
     ``pid`` in ``namespace`` and its ``start`` in clock ticks name the guard's process.
     """
 
     def __init__(self, state_dir: str, pid: int, start: int, mode: str, unit: str, log: "LogCallable" = silent) -> None:
-        self._path = f"{state_dir}/{NAME}"
-        self._writes = status_writes(log, "guard", self._path)
+        super().__init__(f"{state_dir}/{NAME}", "guard", log)
         self.values: "dict[str, Any]" = {
             "pid": pid,
             "start": start,
@@ -116,9 +114,9 @@ class Status:
         self.values["events"] = [*self.values["events"], event][-_MOST_EVENTS:]
 
     def write(self) -> None:
-        """Write the file. An error is said once: the guard continues without metrics."""
+        """Write the file."""
         self.values["updated"] = time.time()
-        self._writes.attempt(lambda: write_file(self._path, format_json(self.values), 0o600))
+        super().write()
 
 
 def read_process(state_dir: str) -> "ProcessRecord | None":

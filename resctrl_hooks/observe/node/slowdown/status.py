@@ -2,11 +2,11 @@
 
 import time
 
-from ....core.node.host.files import format_json, read_file, remove_file, write_file
-from ....core.node.host.state_file import parse
+from ....core.node.host.files import remove_file
+from ....core.node.host.state_file import read_state
 from ....core.node.log import silent
 from ....core.node.names import SLOWDOWN_STATUS
-from ....core.node.retried import status_writes
+from ....core.node.retried import StatusFile
 from ..guard.sufferers import SlowdownRecord
 from .causes import SUPPORTED
 from .constants import WINDOW
@@ -34,7 +34,7 @@ class Status:
 
     def __init__(self, path: str, log: "LogCallable" = silent) -> None:
         self._path = path
-        self._writes = status_writes(log, "slowdown", path)
+        self._file = StatusFile(path, "slowdown", log)
         self._seconds: "dict[str, dict[str, float]]" = {}
         self._counted: "dict[str, dict[str, list[float]]]" = {}
 
@@ -54,10 +54,7 @@ class Status:
                     of_pod[cause] = of_pod.get(cause, 0.0) + window.seconds
 
     def write(self, findings: "Mapping[str, Finding]", pressed: "Mapping[str, Any]") -> None:
-        """Write the file; ``pressed`` has the pods that memory bandwidth slows now, as the guard reads it.
-
-        An error is logged once: the next window writes it again.
-        """
+        """Write the file; ``pressed`` has the pods that memory bandwidth slows now, as the guard reads it."""
         pods = {
             key: {
                 **record_of(found),
@@ -67,8 +64,8 @@ class Status:
             for key, found in findings.items()
         }
         times = {"time": time.time(), "uptime": time.monotonic()}
-        record = {**times, "pods": pods, "pressed": pressed}
-        self._writes.attempt(lambda: write_file(self._path, format_json(record), 0o600))
+        self._file.values = {**times, "pods": pods, "pressed": pressed}
+        self._file.write()
 
     def remove(self) -> None:
         """Remove the file: nobody updates it any more."""
@@ -114,9 +111,7 @@ def read_status(context: "Context") -> "dict[str, Any] | None":
 
     A pod of the node reads it without seeing the process, so the file's age decides. Both count the same clock.
     """
-    try:
-        record: "Any" = parse(read_file(f"{context.settings.state_dir}/{SLOWDOWN_STATUS}", _LIMIT), SlowdownRecord)
-        is_fresh = 0 <= time.monotonic() - record["uptime"] <= _FRESH
-        return record if is_fresh and "pods" in record else None
-    except (OSError, ValueError, KeyError):
+    record: "Any" = read_state(f"{context.settings.state_dir}/{SLOWDOWN_STATUS}", SlowdownRecord, _LIMIT)
+    if not record or "uptime" not in record or "pods" not in record:
         return None
+    return record if 0 <= time.monotonic() - record["uptime"] <= _FRESH else None

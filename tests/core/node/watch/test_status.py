@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hosts.faults import failing
 
-from resctrl_hooks.core.node.watch.status import EVENTS, NAME, OFF, Status, read_status
+from resctrl_hooks.core.node.watch.status import EVENTS, NAME, OFF, OFTEN, Status, read_status
 
 
 def test_status_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_figures_are_written_only_after_a_while(tmp_path: Path, monkeypatch: pyt
     for later in (1004.0, 1005.0, 1005.5):
         now = later
         status.values["events"] += 1
-        status.write_sometimes()
+        status.write_sometimes(OFTEN)
         written.append((read_status(str(tmp_path)) or {})["events"])
     assert written == [0, 0, 3]
 
@@ -99,7 +99,7 @@ def test_status_that_cannot_be_written_is_logged_once_and_so_is_its_end(tmp_path
         status.values["events"] += 1
         status.write()
 
-    check_messages(lines, tmp_path / NAME, "resctrl_hooks.core.node.watch.status", write, number)
+    check_messages(lines, tmp_path / NAME, write, number)
 
 
 class Lines(list[str]):
@@ -109,10 +109,11 @@ class Lines(list[str]):
         self.append(message)
 
 
-def check_messages(lines: Lines, path: Path, module: str, write: Callable[[], None], number: int) -> None:
-    """Check that one message is about a status file that a module cannot write, and one about its end."""
+def check_messages(lines: Lines, path: Path, write: Callable[[], None], number: int) -> None:
+    """Check that one message is about a status file that cannot be written, and one about its end."""
     name = path.stem
-    with failing(module, "write_file", OSError(number, os.strerror(number), f"/run/{path.name}")):
+    error = OSError(number, os.strerror(number), f"/run/{path.name}")
+    with failing("resctrl_hooks.core.node.retried", "write_file", error):
         for _ in range(5):
             write()
     (line,) = lines
