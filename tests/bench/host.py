@@ -24,12 +24,14 @@ _BUNDLE = "crio-crun-config.json"
 class Host:
     """The installed hook below a folder on tmpfs, its settings, a plain tree as resctrl, and a socket as journald."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *options: str) -> None:
+        """Install with further options of `resctrl-hook install`."""
         self.root = root
         self.installed = root / "installed"
         self.installed.mkdir()
+        install = [sys.executable, "-m", "resctrl_hooks", "install", "--runtime", "crio", *options]
         subprocess.run(
-            [sys.executable, "-m", "resctrl_hooks", "install", "--runtime", "crio", "--root", str(self.installed)],
+            [*install, "--root", str(self.installed)],
             check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         (registration,) = self.installed.glob("**/hooks.d/*.json")

@@ -152,6 +152,7 @@ def measured(host: Host, plugin: Running, count: int) -> Cost:
         for number in range(IN_A_ROW):
             for event in [name for name in LIFE[:5] if name in events]:
                 row += timed(host, plugin, messages, event, 1000 + number, pid, pause=0)
+        time.sleep(0.2)  # processes of the last events end
         memory = [memory_of(one) for one in (plugin.pid, *children(plugin.pid))]
     os.kill(plugin.pid, 15)
     os.waitpid(plugin.pid, 0)
@@ -243,7 +244,7 @@ def main() -> int:
     given = parser.parse_args()
     found: dict[str, Cost] = {}
     with tempfile.TemporaryDirectory(dir=TMPFS) as folder:
-        host = Host(Path(folder))
+        host = Host(Path(folder), "--nri")
         host.configure(host.resctrl, procPath=f"{folder}/proc", cgroupPath=f"{folder}/cgroup")
         config = Path(folder) / "resctrl-mon.yaml"
         config.write_text(f"resctrlPath: {host.resctrl}\n")
