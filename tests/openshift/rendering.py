@@ -7,6 +7,10 @@ from click.testing import CliRunner
 from hosts.ignition import unpacked
 
 from resctrl_hooks.core.cli import main
+from resctrl_hooks.core.parts import parts
+
+CHOICES = [part.name for part in parts() if part.delivered]
+"""The houses with a switch."""
 
 
 def rendered(*words: str, config: Path | None = None) -> str:

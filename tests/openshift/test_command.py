@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 from conftest import always
 
+from openshift.rendering import CHOICES
 from resctrl_hooks.core.cli import main
 from resctrl_hooks.core.install.paths import PYTHON
 from resctrl_hooks.openshift.cli import machineconfig as machineconfig_module
@@ -43,7 +44,7 @@ def test_machineconfig_is_rendered_with_its_options(delivered: dict[str, Any], m
         "cdp",
         "--python",
         "/p",
-        "--nri",
+        *(f"--{name}" for name in CHOICES),
         "--butane",
         "--kernel-argument",
         "rdt=cmt",
@@ -53,7 +54,7 @@ def test_machineconfig_is_rendered_with_its_options(delivered: dict[str, Any], m
     assert "infra" in done.stdout
     assert "rdt=cmt" in done.stdout
     given = [delivered[name] for name in ("mount", "mount_options", "python", "chosen", "archive")]
-    assert given == [False, "cdp", "/p", ["nri"], False]
+    assert given == [False, "cdp", "/p", CHOICES, False]
     assert CliRunner().invoke(main, ["machineconfig", "--list"]).stdout == "0755      12 ab /f\n"
     monkeypatch.setattr(machineconfig_module, "machine_config_problems", always(["too large", "no"]))
     done = CliRunner().invoke(main, ["machineconfig"])

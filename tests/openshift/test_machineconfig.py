@@ -12,7 +12,7 @@ import yaml
 from click.testing import CliRunner
 from hosts.ignition import unpacked
 
-from openshift.rendering import files_of, laid_out_files, rendered
+from openshift.rendering import CHOICES, files_of, laid_out_files, rendered
 from openshift.rules import ignition_problems
 from openshift.test_archive import unpacked_archive
 from resctrl_hooks.core.cli import main
@@ -46,7 +46,9 @@ def validated(config: dict[str, Any], folder: Path) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("words", [(), ("--nri",), ("--no-mount",), ("--mount-options", "cdp")])
+@pytest.mark.parametrize(
+    "words", [(), *((f"--{name}",) for name in CHOICES), ("--no-mount",), ("--mount-options", "cdp")]
+)
 def test_rules_missing_in_schema_are_kept(words: tuple[str, ...]) -> None:
     assert ignition_problems(yaml.safe_load(rendered(*words))["spec"]["config"]) == []
 
@@ -147,7 +149,7 @@ def test_butane_has_same_content(value: dict[str, Any]) -> None:
 def test_output_fits_into_kubectl_apply_annotation(text: str) -> None:
     """kubectl writes the whole object, as JSON, into an annotation of at most 262144 bytes; these leave room."""
     assert len(text.encode()) < 150_000
-    assert len(rendered("--nri").encode()) < 180_000
+    assert len(rendered(*(f"--{name}" for name in CHOICES)).encode()) < 180_000
 
 
 @pytest.mark.parametrize(
@@ -168,6 +170,7 @@ def test_modules_of_a_feature_come_only_with_its_settings(tmp_path: Path, text: 
     assert rooms & {"core/node/features/memtierd/", "placement/node/"} == {room} - {""}
 
 
+@pytest.mark.houses("nri")
 def test_plugin_modules_come_only_with_its_unit() -> None:
     for words, there in (((), False), (("--nri",), True)):
         value = yaml.safe_load(rendered(*words))
