@@ -29,10 +29,14 @@ core core.node core.node.errors core.node.names core.node.log core.node.host cor
 core.node.container core.node.container.oci core.node.locks core.node.ledger core.node.resctrl
 core.node.resctrl.filesystem core.node.resctrl.group core.node.resctrl.locked_key core.node.resctrl.monitor
 core.node.context core.node.part core.node.parts core.node.feature_table core.node.settings core.node.hook
-core.node.hook.call core.node.main core.node.feature core.node.registry core.node.hook.create_runtime
-core.node.container.workload core.node.features core.node.features.monitoring
+core.node.hook.call core.node.main core.node.feature core.node.registry
 """
-"""The modules of every createRuntime, each after its package and its imports."""
+"""The modules of every hook call, each after its package and its imports."""
+STAGES = (
+    "core.node.hook.create_runtime core.node.container.workload core.node.features core.node.features.monitoring",
+    "core.node.shapes core.node.records core.node.lifecycle core.node.hook.poststop",
+)
+"""The further modules of createRuntime, and of poststop."""
 
 
 def compile_folder(folder: str, target: str = "", shown: str = "") -> str:
@@ -40,7 +44,8 @@ def compile_folder(folder: str, target: str = "", shown: str = "") -> str:
 
     ``shown`` is the folder's name in the code, where it will lie elsewhere than now. The file's name names the
     interpreter, so that two of them can share one folder. It begins with the magic number and the size of two tables in
-    `marshal`'s format: the code of hooks, and the places of all modules' code after the tables.
+    `marshal`'s format: the code of every hook call, and the places of all modules' code after the tables. The modules
+    of a stage have one place, with the code of them all.
 
     Raises:
         OSError: a module can't be read, or the file can't be written.
@@ -48,7 +53,8 @@ def compile_folder(folder: str, target: str = "", shown: str = "") -> str:
     """
     texts = read_archive(folder)
     texts.update((path, read_file(f"{folder}/{path}", _LIMIT)) for path in _sources(folder))
-    codes, places, rest = {}, {}, b""
+    codes: "dict[str, CodeType]" = {}
+    places, rest = {}, b""
     for path in sorted(texts):
         *rooms, last = path[: -len(_ENDING)].split("/")
         name = ".".join([_PACKAGE, *rooms] if last == _INIT else [_PACKAGE, *rooms, last])
@@ -56,8 +62,12 @@ def compile_folder(folder: str, target: str = "", shown: str = "") -> str:
         code = marshal.dumps(codes[name])
         places[name] = len(rest), len(code), last == _INIT
         rest += code
-    first = [(name, codes[name]) for name in (f"{_PACKAGE}.{short}" for short in HOOK.split()) if name in codes]
-    tables = marshal.dumps((first, places))
+    first, *stages = ([f"{_PACKAGE}.{name}" for name in names.split()] for names in (HOOK, *STAGES))
+    for names in stages:
+        code = marshal.dumps([(name, codes[name]) for name in names if name in codes])
+        places.update({name: (len(rest), len(code), places[name][2]) for name in names if name in codes})
+        rest += code
+    tables = marshal.dumps(([(name, codes[name]) for name in first if name in codes], places))
     path = target or f"{folder}/compiled.{sys.implementation.cache_tag}"
     write_file(path, _magic_number() + f"{len(tables):{_DIGITS}d}".encode() + tables + rest, 0o644)
     return path

@@ -1,9 +1,9 @@
 """Start of the node half from its folder: the script that hooks and units name, run by ``python3 -I -S``.
 
 Finding and reading thirty modules is the largest part of a hook's start, so `bytecode.py` puts all of them into one
-file next to this one. Those of every hook call run at once; the import system would take twice as long. The others are
-read when they are imported. If the file is missing, damaged, or another interpreter's, modules are imported as usual,
-or from a MachineConfig's archive.
+file next to this one. Those of every hook call run at once, and those of a stage when the first of them is imported;
+the import system would take twice as long. The others are read when they are imported. If the file is missing, damaged,
+or another interpreter's, modules are imported as usual, or from a MachineConfig's archive.
 """
 
 import marshal
@@ -48,7 +48,11 @@ class CompiledFinder:
             code = marshal.loads(posix.pread(self._fd, size, self._start + start))  # noqa: S302  # root owns it
         except (OSError, ValueError, EOFError, TypeError):
             return None
-        return self.spec(name, code, package=package)
+        if type(code) is not list:
+            return self.spec(name, code, package=package)
+        for one, its_code in code:
+            self.import_at_once(one, its_code)
+        return sys.modules[name].__spec__
 
     def spec(self, name: str, code: "CodeType", *, package: bool) -> "ModuleSpec":
         """Return the spec of a module with its code."""
@@ -57,19 +61,23 @@ class CompiledFinder:
             spec.submodule_search_locations = [_FOLDER + name[len(_PACKAGE) :].replace(".", "/")]
         return spec
 
-    def create_module(self, spec: "ModuleSpec") -> None:
-        """Leave the creation of the module to the interpreter."""
+    def create_module(self, spec: "ModuleSpec") -> "ModuleType | None":
+        """Return the module of a stage, which exists; leave the creation of others to the interpreter."""
+        return sys.modules.get(spec.name)
 
     def exec_module(self, module: "ModuleType") -> None:
-        """Run a module's code."""
-        exec(module.__spec__.loader_state, module.__dict__)  # type: ignore[union-attr]  # noqa: S102
+        """Run a module's code, unless it has run at once."""
+        spec: "ModuleSpec" = module.__spec__  # type: ignore[assignment]
+        code, spec.loader_state = spec.loader_state, None
+        if code is not None:
+            exec(code, module.__dict__)  # noqa: S102
 
-    def import_at_once(self, name: str, code: "CodeType", *, package: bool) -> None:
+    def import_at_once(self, name: str, code: "CodeType") -> None:
         """Import a module, whose package is imported already, without the import system."""
         module = sys.modules[name] = type(sys)(name)
-        module.__spec__ = self.spec(name, code, package=package)
-        if package:
-            module.__path__ = module.__spec__.submodule_search_locations or []
+        module.__spec__ = self.spec(name, code, package=self._places[name][2])
+        if module.__spec__.submodule_search_locations is not None:
+            module.__path__ = module.__spec__.submodule_search_locations
         above, _, last = name.rpartition(".")
         setattr(sys.modules[above], last, module)
         self.exec_module(module)
@@ -91,7 +99,7 @@ def load_compiled() -> None:
     finder = CompiledFinder(fd, _HEAD + size, places)
     sys.meta_path.insert(0, finder)
     for name, code in first:
-        finder.import_at_once(name, code, package=places[name][2])
+        finder.import_at_once(name, code)
 
 
 if __name__ == "__main__":

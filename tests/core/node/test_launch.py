@@ -106,7 +106,9 @@ def test_module_with_damaged_code_comes_from_source(tried: Path, monkeypatch: py
     assert (module.VALUE, module.__file__) == (7, f"{tried}/room/a.py")
 
 
-def test_modules_of_hooks_run_at_once(tried: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("stage", ["each", "one"])
+def test_modules_of_hooks_run_at_once(tried: Path, monkeypatch: pytest.MonkeyPatch, stage: str) -> None:
+    hook = "room room.a room.b"
     (tried / "room").mkdir()
     for path, source in {
         "room/__init__.py": "",
@@ -114,9 +116,11 @@ def test_modules_of_hooks_run_at_once(tried: Path, monkeypatch: pytest.MonkeyPat
         "room/b.py": "from . import a\nfrom .a import VALUE\n",
     }.items():
         (tried / path).write_text(source)
-    monkeypatch.setattr(bytecode, "HOOK", "room room.a room.b")
+    monkeypatch.setattr(bytecode, "HOOK" if stage == "each" else "STAGES", hook if stage == "each" else ("none", hook))
     compile_folder(str(tried))
     launch.load_compiled()
+    assert ("tried.room.a" in sys.modules) == (stage == "each")
+    __import__("tried.room.b")
     a, b = sys.modules["tried.room.a"], sys.modules["tried.room.b"]
     assert b.a is a
     assert b.VALUE is a.VALUE
