@@ -61,11 +61,12 @@ class Event(Call):
         self.pod: "dict[str, Any]" = message.get("pod", {})
         self.container: "dict[str, Any]" = message.get("container", {})
         self.id = self.container.get("id", "")
-        names = {"namespace": self.pod.get("namespace"), "pod": self.pod.get("name")}
-        self.names = {**names, "container": self.container.get("name")}
+        pod, name = self.pod, self.container.get("name")
+        names = {"namespace": pod.get("namespace"), "pod": pod.get("name"), "container": name}
+        self.names = {field: value for field, value in names.items() if value}
 
     def __str__(self) -> str:
-        return "/".join(word for word in self.names.values() if word) or self.id[:12] or "an unknown pod"
+        return "/".join(self.names.values()) or self.id[:12] or "an unknown pod"
 
 
 def mask_of(events: "Iterable[str]") -> int:

@@ -85,6 +85,14 @@ def test_refusal_with_known_id_only_is_recorded(host: Host) -> None:
     assert (found["id"], found.get("pod")) == (ID, None)
 
 
+def test_refusal_of_container_without_names_has_empty_names(host: Host) -> None:
+    host.configure(failurePolicy="fail")
+    host.process(100, "/podman")
+    assert host.call(state(bundle=host.bundle({"linux": {"intelRdt": {"closID": "platinum"}}}))).code == 79
+    (found,) = recent_refusals(str(host.state))
+    assert (found["key"], found["namespace"], found["pod"], found["container"]) == (ID, "", "", "")
+
+
 def test_number_of_refusals_is_limited(tmp_path: Path) -> None:
     for number in range(1000):
         record_refusal(str(tmp_path), NAMES | {"id": str(number)}, "x" * 10_000)

@@ -122,7 +122,7 @@ class Call:
 
     def known(self) -> "dict[str, str]":
         """Return the known names and ids."""
-        return {name: value for name, value in {"id": self.id, "key": self.key, **self.names}.items() if value}
+        return {name: value for name, value in (("id", self.id), ("key", self.key)) if value} | self.names
 
     def _read(self) -> bytes:
         """Return the state; of an oversized one, the beginning."""
