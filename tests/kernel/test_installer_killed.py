@@ -14,7 +14,7 @@ from kernel.installed import resctrl_hook, succeeds
 from kernel.runtimes import IMAGE, Podman
 from resctrl_hooks.core.cli import install, uninstall
 from resctrl_hooks.core.install import installation, payload
-from resctrl_hooks.core.install.installation import Say, compile_modules
+from resctrl_hooks.core.install.installation import Output, compile_modules
 from resctrl_hooks.core.install.paths import CODE, VENDOR_HOOKS
 from resctrl_hooks.core.install.plan import Plan
 from resctrl_hooks.core.install.tree import Tree
@@ -38,7 +38,7 @@ KILLS = [
 ]
 
 
-def compile_once(plan: Plan, tree: Tree, *, warn: Say) -> None:
+def compile_once(plan: Plan, tree: Tree, *, warn: Output) -> None:
     """Compile a version's modules unless an earlier attempt has: it takes an emulated host seconds."""
     if not list(Path(CODE, plan.payload.folder).glob("*.cpython-*")):
         compile_modules(plan, tree, warn=warn)

@@ -40,7 +40,7 @@ def print_counters(
             f"  {escape(counter.counter)}",
             escape(in_words(counter.domain)),
             escape(rdt_class),
-            _said(counter, mark),
+            _shown(counter, mark),
             "-" if counter.seconds is None else f"{mark}{duration(counter.seconds)}",
         )
     print_table(out, rows)
@@ -48,7 +48,7 @@ def print_counters(
         out.print(f"{MARK}: counted for only part of the pod's life")
 
 
-def turns_said(rate: TurnRate) -> str:
+def turns_text(rate: TurnRate) -> str:
     """Return a pod's rate from its turns: ``37 ± 20 MB/s``."""
     over = f"{counted(rate.turns, 'turn')}, {duration(rate.counted_seconds)} counted"
     if rate.low is None or rate.high is None:
@@ -56,7 +56,7 @@ def turns_said(rate: TurnRate) -> str:
     return f"{with_margin(rate.bytes_per_second, rate.high - rate.bytes_per_second, 'B/s')} ({over})"
 
 
-def _said(counter: Counter, mark: str) -> str:
+def _shown(counter: Counter, mark: str) -> str:
     if counter.value is None:
         return counter.state
     why = "" if counter.state == AVAILABLE else f" ({counter.state})"

@@ -1,4 +1,4 @@
-"""Settings as a file has them that was not applied; a module of its own, because it imports the models."""
+"""The settings of an edited file that is not applied yet; a module of its own, because it imports the models."""
 
 import tempfile
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from resctrl_hooks.core.node.plain_log import to_stderr
 
 @contextmanager
 def as_edited(config: str, what: str) -> Iterator[str]:
-    """Yield the file of settings: an edited configuration is compiled in a temporary folder, and ``what`` is said.
+    """Yield the file of settings: an edited configuration is compiled in a temporary folder, with a note.
 
     Raises:
         FailedError: the edited file is invalid, and the active settings would answer another question.

@@ -47,13 +47,13 @@ def command(config: str, pod: str | None, stage: str | None, bundle: str, *, for
         raise click.UsageError(text)
     try:
         found = find_effective(config)
-        said = explain(sys.stdin.buffer.read(STATE_LIMIT + 1), found, stage=stage or "", bundle=bundle)
+        report = explain(sys.stdin.buffer.read(STATE_LIMIT + 1), found, stage=stage or "", bundle=bundle)
     except (InputError, SettingsError) as error:
         raise FailedError(str(error), INVALID) from error
     if is_table(form):
-        _print(said)
+        _print(report)
     else:
-        print_listing(form, "ExplanationList", [said.as_json()], _CSV, said.steps)
+        print_listing(form, "ExplanationList", [report.as_json()], _CSV, report.steps)
 
 
 def _explain_pod(config: str, pod: str, form: Form) -> None:
@@ -75,25 +75,25 @@ def _explain_pod(config: str, pod: str, form: Form) -> None:
         click.echo(f"next: {_plain(found.next_command)}")
 
 
-def _print(said: Explanation) -> None:
-    process = {"lives": f"process {said.pid}", "gone": f"process {said.pid} has ended", "none": "no process"}[
-        said.process
+def _print(report: Explanation) -> None:
+    process = {"lives": f"process {report.pid}", "gone": f"process {report.pid} has ended", "none": "no process"}[
+        report.process
     ]
-    stopped = said.stage != POSTSTOP or said.status == STOPPED
-    status = f"status {said.status}" if stopped else f"evaluated as stopped; the state's status is {said.status}"
-    click.echo(f"{said.stage} of container {said.container} ({status}, {process})")
-    click.echo(f"settings: {said.settings}")
+    stopped = report.stage != POSTSTOP or report.status == STOPPED
+    status = f"status {report.status}" if stopped else f"evaluated as stopped; the state's status is {report.status}"
+    click.echo(f"{report.stage} of container {report.container} ({status}, {process})")
+    click.echo(f"settings: {report.settings}")
     for name in _FACTS:
-        value = said.workload.get(name)
+        value = report.workload.get(name)
         if value:
-            of = f" (the {said.workload['keyOf']}'s)" if name == "key" and "keyOf" in said.workload else ""
+            of = f" (the {report.workload['keyOf']}'s)" if name == "key" and "keyOf" in report.workload else ""
             click.echo(f"  {_WORDS.get(name, name)}: {_plain(value)}{of}")
-    click.echo("steps:" if said.steps else "steps: none")
-    for step in said.steps:
+    click.echo("steps:" if report.steps else "steps: none")
+    for step in report.steps:
         _print_step(step)
-    for note in said.notes:
+    for note in report.notes:
         click.echo(f"note: {_plain(note)}")
-    click.echo(f"outcome: {_plain(said.outcome)}")
+    click.echo(f"outcome: {_plain(report.outcome)}")
 
 
 def _print_step(step: StepModel) -> None:

@@ -100,8 +100,8 @@ def command(
     python = python or (before.python if before else PYTHON)
     if with_units is None:
         with_units = before is None or UNIT in before.files.values()
-    wanted = tuple(dict.fromkeys([*runtimes, *earlier] or _found(tree)))
-    if not wanted:
+    targets = tuple(dict.fromkeys([*runtimes, *earlier] or _found(tree)))
+    if not targets:
         raise FailedError("no container runtime found; specify one with --runtime", INVALID)
     for option, path in (("--config", config), ("--python", python)):
         if not os.path.isabs(path):
@@ -109,7 +109,7 @@ def command(
     leave_to_machine_config(tree.root, config)
     try:
         todo = plan(
-            wanted,
+            targets,
             config,
             root=tree.root,
             python=python,
@@ -134,16 +134,16 @@ def command(
     if dry_run:
         _print(todo, live=systemd.runs(tree), each_module=verbose)
         return
-    say = Lines()
+    output = Lines()
     try:
-        install(todo, tree, say=say, warn=warn, each_module=verbose)
+        install(todo, tree, output=output, warn=warn, each_module=verbose)
     except OSError as error:
         what = f"{error.filename}: {error.strerror}; fix it and install again, or uninstall"
         raise click.ClickException(what) from error
-    say.end()
+    output.end()
     for note in (*todo.notes, *_restarts(todo, tree)):
         click.echo(f"note: {note}")
-    click.echo(f"installed {todo.payload.version} for {', '.join(wanted)}; `{_doctor(tree)}` checks it")
+    click.echo(f"installed {todo.payload.version} for {', '.join(targets)}; `{_doctor(tree)}` checks it")
 
 
 def _doctor(tree: Tree) -> str:

@@ -126,8 +126,8 @@ def _gathered(context: Context, options: ListOptions) -> Inventory:
     found.pods = pods[::-1] if options.reverse else pods
     if options.filtered:
         _, groups = options.targets(context)
-        wanted = {(class_text(one.rdt_class), one.text) for one in groups}
-        found.foreign = [one for one in found.foreign if (one.rdt_class, one.name) in wanted]
+        selected = {(class_text(one.rdt_class), one.text) for one in groups}
+        found.foreign = [one for one in found.foreign if (one.rdt_class, one.name) in selected]
         keys = {pod.key for pod in found.pods}
         found.refusals = [one for one in found.refusals if one.key in keys or one.namespace == options.namespace]
     return found
@@ -159,8 +159,8 @@ def _demand(found: list[Demand], options: ListOptions) -> None:
     else:
         out = console()
         for one in found:
-            kept = f", {one.reserved} reserved" if one.reserved else ""
-            others = f"{one.others} used by classes and foreign groups{kept}"
+            reserved = f", {one.reserved} reserved" if one.reserved else ""
+            others = f"{one.others} used by classes and foreign groups{reserved}"
             out.print(f"{one.total} {one.resource}: {others}; wanted by {one.wanted} pods.")
             printed = table(*_DEMAND_HEADS, right=frozenset(_DEMAND_HEADS), headers=options.headers)
             for level in one.levels:
@@ -210,11 +210,11 @@ def _print_sums(found: Inventory, options: ListOptions) -> None:
     if found.refusals:
         out.print("\n[bold]Recently rejected[/]")
     for refusal, times in repeated(found.refusals, lambda one: (one.name, one.why))[-_MOST_REFUSALS:]:
-        said = f"  {age(refusal.time)} ago  {escape(refusal.name)}: {escape(refusal.why)}{often(times)}"
-        print_wrapped(out, Text.from_markup(said, emoji=False), 4)
+        text = f"  {age(refusal.time)} ago  {escape(refusal.name)}: {escape(refusal.why)}{often(times)}"
+        print_wrapped(out, Text.from_markup(text, emoji=False), 4)
     for state in sorted({pod.state for pod in found.pods} - {"assigned"}):
-        said = f"{styled(state)}: {meaning(state, resctrl=not found.problem)}"
-        print_wrapped(out, Text.from_markup(said), 2)
+        text = f"{styled(state)}: {meaning(state, resctrl=not found.problem)}"
+        print_wrapped(out, Text.from_markup(text), 2)
     if any(one.without for pod in found.pods for one in pod.containers):
         print_wrapped(
             out, Text("WITHOUT: configured features that running containers lack; `show POD` has the reasons"), 2

@@ -4,7 +4,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from resctrl_hooks.core.cli.counters_text import print_counters, turns_said
+from resctrl_hooks.core.cli.counters_text import print_counters, turns_text
 from resctrl_hooks.core.cli.tables import (
     NO_BREAK,
     ROOT,
@@ -39,7 +39,7 @@ def print_pod(pod: PodDetails, *, headers: bool) -> None:
         _print_containers(out, pod)
     print_counters(out, pod.counters, pod.totals, problem=pod.unreadable, headers=headers)
     if pod.turn_rate is not None:
-        _line(out, f"rate from turns: {escape(turns_said(pod.turn_rate))}", 4)
+        _line(out, f"rate from turns: {escape(turns_text(pod.turn_rate))}", 4)
     for name, when in pod.counted_until.items():
         of = f"container {short_id(name)}, whose runtime has removed its group"
         if name == pod.key:

@@ -60,22 +60,22 @@ def command(
     # Records and groups belong to this running kernel, whatever root the files are below.
     settings = None if tree.root else _settings(config)
     partly = runtimes if record and set(record.runtimes) - set(runtimes) else ()
-    say = Lines()
+    output = Lines()
     try:
         if dry_run:
-            _print(removed_paths(tree, partly, hooks_only=hooks_only, say=say), tree)
+            _print(removed_paths(tree, partly, hooks_only=hooks_only, output=output), tree)
             if settings is not None and not partly and not hooks_only:
-                kept = _stays(settings, release=release_groups)
+                groups_stay = _stays(settings, release=release_groups)
                 what = f"the groups of running containers and {settings.state_dir}"
-                click.echo(f"note: {what} {'are kept' if kept else 'are removed too'}")
+                click.echo(f"note: {what} {'are kept' if groups_stay else 'are removed too'}")
             return
         if partly:
-            unregister(tree, runtimes, say=say, warn=warn)
-            say.end()
+            unregister(tree, runtimes, output=output, warn=warn)
+            output.end()
             return
         if hooks_only:
-            remove_hooks(tree, say=say, warn=warn)
-            say.end()
+            remove_hooks(tree, output=output, warn=warn)
+            output.end()
             return
         there = is_installed(tree)
 
@@ -84,7 +84,7 @@ def command(
                 _end_records(settings, release=release_groups)
 
         if there:
-            uninstall(tree, say=say, warn=warn, release=release)
+            uninstall(tree, output=output, warn=warn, release=release)
         else:
             release()
     except BrokenPipeError:
@@ -92,7 +92,7 @@ def command(
     except (OSError, HookError, RuntimeConfigError) as error:
         what = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
         raise click.ClickException(f"{what}; fix it and uninstall again") from error
-    say.end()
+    output.end()
     click.echo("uninstalled" if there else f"resctrl-hooks is not installed below {root}")
 
 

@@ -61,9 +61,9 @@ class Memtierd(FeatureSection):
 
     def remarks(self) -> list[Remark]:
         """Return a remark for keys that belong in `memory` and are still accepted here from earlier configurations."""
-        said = {"allow": "allow", "failurePolicy": "failure_policy"}
+        moved = {"allow": "allow", "failurePolicy": "failure_policy"}
         where = "deprecated; use `memory.{}`, which also applies to memtierd"
-        return [Remark((key,), where.format(key)) for key, name in said.items() if name in self.model_fields_set]
+        return [Remark((key,), where.format(key)) for key, name in moved.items() if name in self.model_fields_set]
 
 
 def check_template(text: str) -> str:

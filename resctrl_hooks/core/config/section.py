@@ -232,7 +232,7 @@ class FeatureSection(Section):
 
     def remarks(self) -> list[Remark]:
         """Return a remark for a feature that is configured but not enabled."""
-        said = self.model_fields_set
-        if getattr(self, "enabled", True) or "enabled" in said or said <= {"failure_policy"}:
+        given = self.model_fields_set
+        if getattr(self, "enabled", True) or "enabled" in given or given <= {"failure_policy"}:
             return []
         return [Remark((), "this section has no effect without `enabled: true`")]

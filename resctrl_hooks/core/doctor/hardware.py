@@ -144,8 +144,8 @@ def rmids(host: Host) -> Iterator[Finding]:
         )
     elif len(waiting) > len(queued):
         text += f": {some([pod.name for pod in waiting if pod not in queued])}"
-        kept = reserved(host.context)
-        if _free_now(inventory, kept):
+        spare = reserved(host.context)
+        if _free_now(inventory, spare):
             yield warning(
                 text,
                 "wait for the next pass of reconcile, at most 30 seconds, or run `resctrl-hook reconcile`: it creates "
@@ -153,7 +153,7 @@ def rmids(host: Host) -> Iterator[Finding]:
             )
             return
         yield problem(
-            f"{text}; {kept} stay free for container runtimes" if kept else text,
+            f"{text}; {spare} stay free for container runtimes" if spare else text,
             "run fewer pods on this node, narrow `namespaces` or `labelSelector`, remove groups of other tools, "
             "or select the counted pods with `monitoring.priority` and `.share`; waiting pods get RMIDs as they "
             "become free",
@@ -164,12 +164,12 @@ def rmids(host: Host) -> Iterator[Finding]:
         yield ok(f"{text} because of `monitoring.limits`" if queued else text)
 
 
-def _free_now(inventory: Inventory, kept: int) -> bool:
-    """Return whether each class has an RMID that is not in limbo, besides those that are kept for runtimes."""
+def _free_now(inventory: Inventory, spare: int) -> bool:
+    """Return whether each class has an RMID that is not in limbo, besides those that are reserved for runtimes."""
     by_class = inventory.account.free_by_class if inventory.account else {}
     limbo = bool(inventory.account and inventory.account.rmids.get("limbo"))
     free = inventory.rmids.free if inventory.rmids else 0
-    return not limbo and min(by_class.values(), default=free) > kept
+    return not limbo and min(by_class.values(), default=free) > spare
 
 
 def bandwidth_counters(host: Host) -> Iterator[Finding]:

@@ -63,8 +63,8 @@ def registered(host: Host) -> Iterator[Finding]:
         elif host.manifest and runtime.name not in host.manifest.runtimes:
             yield ok(f"{runtime.name} does not call the hook; the hook was installed for other runtimes")
         else:
-            say = problem if host.manifest else warning
-            yield say(f"{runtime.name} does not call the hook", f"install it: {_INSTALL.format(runtime.name)}")
+            finding = problem if host.manifest else warning
+            yield finding(f"{runtime.name} does not call the hook", f"install it: {_INSTALL.format(runtime.name)}")
     for path, names_ in callers.items():
         yield from _registration(host, names_, path)
     for folder in sorted({folder for one in RUNTIMES.values() for folder in one.default}):
@@ -92,8 +92,8 @@ def _without_injector(host: Host, runtime: Runtime) -> Finding:
 
 def _registration(host: Host, runtimes: list[str], path: str) -> Iterator[Finding]:
     who = " and ".join(runtimes)
-    wanted = [name for name in runtimes if host.manifest and name in host.manifest.runtimes]
-    again = f"install again: {_INSTALL.format((wanted or runtimes)[0])}"
+    installed = [name for name in runtimes if host.manifest and name in host.manifest.runtimes]
+    again = f"install again: {_INSTALL.format((installed or runtimes)[0])}"
     text = host.tree.read(path) or b""
     wrong = hook_problems(text)
     if wrong:

@@ -68,18 +68,18 @@ def _tried(host: Host, command: list[str], process: subprocess.Popen[bytes], bun
     process.kill()
     process.wait()
     stopped = _call(command, {**state, "status": "stopped", "pid": 0, "annotations": annotations})
-    said = (created.stderr + stopped.stderr).decode("utf-8", "replace").strip().splitlines()
+    lines = (created.stderr + stopped.stderr).decode("utf-8", "replace").strip().splitlines()
     remark = _remark(host)
-    said = [line for line in said if not remark or remark not in line]
+    lines = [line for line in lines if not remark or remark not in line]
     reasons = _reasons(host, started)
     expected = [reason for reason in reasons if reason in _EXPECTED]
     # With the failure policy `fail`, an expected failure rejects the test process.
     rejected = created.returncode == REFUSED and bool(expected) and {*reasons} == {*expected, REJECTED}
     status = stopped.returncode if rejected else created.returncode or stopped.returncode
-    if status or len(said) > len(expected) + uncounted:  # the hook prints one line for each
+    if status or len(lines) > len(expected) + uncounted:  # the hook prints one line for each
         what = f"failed with status {status}" if status else "printed an error"
         return problem(
-            f"the hook {what}: {said[-1] if said else 'no output'}",
+            f"the hook {what}: {lines[-1] if lines else 'no output'}",
             "see the other checks and the journal",
         )
     if not _NO_RMID.isdisjoint(reasons):

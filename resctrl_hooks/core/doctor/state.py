@@ -173,13 +173,13 @@ def _labels(host: Host, paths: tuple[str, ...]) -> Iterator[Finding]:
             label = os.getxattr(host.tree.real(path), "security.selinux").decode().rstrip("\0")
         except OSError:
             continue
-        wanted = host.run("matchpathcon", "-n", path)
-        if wanted and wanted.split(":")[2:3] != label.split(":")[2:3]:
+        required = host.run("matchpathcon", "-n", path)
+        if required and required.split(":")[2:3] != label.split(":")[2:3]:
             yield warning(
-                f"{path} has the SELinux label {label}, but the policy requires {wanted}", f"restorecon -R {path}"
+                f"{path} has the SELinux label {label}, but the policy requires {required}", f"restorecon -R {path}"
             )
         else:
-            yield ok(f"{path} has the SELinux label {label}{', as the policy requires' if wanted else ''}")
+            yield ok(f"{path} has the SELinux label {label}{', as the policy requires' if required else ''}")
 
 
 def groups(host: Host) -> Iterator[Finding]:

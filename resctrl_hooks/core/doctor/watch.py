@@ -33,9 +33,9 @@ def exec_watcher(host: Host) -> Iterator[Finding]:
         remedy = f"systemctl enable --now {unit}" if unit else "install again: `resctrl-hook install`"
         yield warning(f"the exec watcher does not run: {_LEFT}", by_hand or remedy)
         return
-    told = f"{status.get('moved', 0)} processes moved after {status.get('events', 0)} execs"
+    counts = f"{status.get('moved', 0)} processes moved after {status.get('events', 0)} execs"
     if status.get("mode") == EVENTS:
-        yield ok(f"the exec watcher receives execs: {told}")
+        yield ok(f"the exec watcher receives execs: {counts}")
     elif status.get("mode") == OFF and status.get("why") == why_useless(host.settings):
         yield ok("the exec watcher is off, because there are no groups for processes")
     elif status.get("mode") == OFF:

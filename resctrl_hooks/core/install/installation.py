@@ -20,15 +20,15 @@ from .settings_files import is_first
 from .tree import Tree
 from .unit_files import ENABLED
 
-Say = Callable[[str], None]
+Output = Callable[[str], None]
 
 _COMPILE_SECONDS: Final = 60
 
 
-def install(plan: Plan, tree: Tree, *, say: Say, warn: Say, each_module: bool = False) -> None:
+def install(plan: Plan, tree: Tree, *, output: Output, warn: Output, each_module: bool = False) -> None:
     """Put a plan's files on the host below ``tree`` and remove those of an earlier installation.
 
-    ``each_module``: say each module that is written, instead of their folder and number.
+    ``each_module``: print each module that is written, instead of their folder and number.
 
     A repeated call changes nothing. Killed at any point, it leaves a host whose runtimes work, with the old hook, the
     new one or no hook. Another `install` or `uninstall` completes the change.
@@ -42,24 +42,24 @@ def install(plan: Plan, tree: Tree, *, say: Say, warn: Say, each_module: bool = 
     before = read_manifest(tree)
     record = _record(plan, before, tree)
     listed = before.files if before else {}
-    kept = {path: role for path, role in listed.items() if role == SETTINGS}
-    gone = Manifest(files={path: role for path, role in listed.items() if path not in record.files | kept})
+    staying = {path: role for path, role in listed.items() if role == SETTINGS}
+    gone = Manifest(files={path: role for path, role in listed.items() if path not in record.files | staying})
     modules = [f"{CODE}/{name}" for name in (plan.payload.folder, named_folder(tree))]
     planned = {*modules, *(file.path for file in plan.files)}
     obsolete = {path: role for path, role in present(tree, gone).items() if path not in planned}
     _sweep([MANIFEST, *(file.path for file in plan.files)], tree)
     for folder in tree.missing_folders(MANIFEST):
         tree.make_folder(folder)
-    complete, record.files = record.files | kept, listed | record.files
+    complete, record.files = record.files | staying, listed | record.files
     record.save(tree)
     _stop(obsolete, tree, warn=warn)  # while their code is here, with which they restore what they changed
     for role in ROLES:
         if role == LAUNCHER:
             compile_modules(plan, tree, warn=warn)
-        _write(plan, role, tree, say=say, each_module=each_module)
+        _write(plan, role, tree, output=output, each_module=each_module)
         if role == LINK:
-            _start(plan, tree, say=say, warn=warn)
-    _remove(obsolete, tree, say=say, warn=warn)
+            _start(plan, tree, output=output, warn=warn)
+    _remove(obsolete, tree, output=output, warn=warn)
     record.files, record.complete = complete, True
     record.save(tree)
     problem = outdated(record.manifests, record.version)
@@ -90,7 +90,7 @@ def _record(plan: Plan, before: Manifest | None, tree: Tree) -> Manifest:
     )
 
 
-def _write(plan: Plan, role: str, tree: Tree, *, say: Say, each_module: bool) -> None:
+def _write(plan: Plan, role: str, tree: Tree, *, output: Output, each_module: bool) -> None:
     modules = 0
     for file in plan.files:
         if file.role == role:
@@ -101,12 +101,12 @@ def _write(plan: Plan, role: str, tree: Tree, *, say: Say, each_module: bool) ->
             elif tree.write(file.path, file.data, file.mode):
                 modules += role == MODULE
                 if role != MODULE or each_module:
-                    say(file.path)
+                    output(file.path)
     if modules and not each_module:
-        say(f"{CODE}/{plan.payload.folder}/ ({modules} files)")
+        output(f"{CODE}/{plan.payload.folder}/ ({modules} files)")
 
 
-def compile_modules(plan: Plan, tree: Tree, *, warn: Say) -> None:
+def compile_modules(plan: Plan, tree: Tree, *, warn: Output) -> None:
     """Compile the modules with the interpreter that will run them; without bytecode, hooks only start slower."""
     folder = f"{CODE}/{plan.payload.folder}"
     real = tree.real(folder)
@@ -116,15 +116,15 @@ def compile_modules(plan: Plan, tree: Tree, *, warn: Say) -> None:
         warn(f"no bytecode for {plan.python}; hooks start slower until it is compiled: {problem}")
 
 
-def _start(plan: Plan, tree: Tree, *, say: Say, warn: Say) -> None:
+def _start(plan: Plan, tree: Tree, *, output: Output, warn: Output) -> None:
     """Start a plan's units on this running host, resctrl's mount first."""
     planned = {file.path for file in plan.files if file.role == UNIT}
     if planned and systemd.runs(tree):
         systemd.reload(warn, [unit for unit in ENABLED if f"{UNITS}/{unit}" in planned])
-        say("units enabled and started")
+        output("units enabled and started")
 
 
-def unregister(tree: Tree, runtimes: tuple[str, ...], *, say: Say, warn: Say) -> None:
+def unregister(tree: Tree, runtimes: tuple[str, ...], *, output: Output, warn: Output) -> None:
     """Remove the registrations for some runtimes and leave everything else.
 
     Raises:
@@ -136,13 +136,13 @@ def unregister(tree: Tree, runtimes: tuple[str, ...], *, say: Say, warn: Say) ->
     others, gone = _registrations(record, runtimes)
     still = {path for paths in others.values() for path in paths}
     watched = _hook_folders(record)
-    _remove(_of_runtimes(gone, record, tree), tree, say=say, warn=warn)
+    _remove(_of_runtimes(gone, record, tree), tree, output=output, warn=warn)
     for name in runtimes:
         shared = [path for path in record.runtime_files.get(name, []) if path in still]
         if name not in record.runtimes:
-            say(f"the hook is not registered with {name}")
+            output(f"the hook is not registered with {name}")
         elif shared:
-            say(f"{name} still calls the hook: it reads {shared[0]}, which another runtime uses")
+            output(f"{name} still calls the hook: it reads {shared[0]}, which another runtime uses")
     record.runtimes = [name for name in record.runtimes if name not in runtimes]
     record.runtime_files = others
     record.folders = [folder for folder in record.folders if folder not in watched]
@@ -150,16 +150,16 @@ def unregister(tree: Tree, runtimes: tuple[str, ...], *, say: Say, warn: Say) ->
     record.save(tree)
 
 
-def remove_hooks(tree: Tree, *, say: Say, warn: Say) -> None:
+def remove_hooks(tree: Tree, *, output: Output, warn: Output) -> None:
     """Remove the registrations for all runtimes: the first step of `uninstall`.
 
     Raises:
         OSError: from the kernel; a repeated call completes the removal.
     """
-    _remove(_hooks(tree), tree, say=say, warn=warn)
+    _remove(_hooks(tree), tree, output=output, warn=warn)
 
 
-def uninstall(tree: Tree, *, say: Say, warn: Say, release: Callable[[], None] = lambda: None) -> None:
+def uninstall(tree: Tree, *, output: Output, warn: Output, release: Callable[[], None] = lambda: None) -> None:
     """Remove everything that any version's `install` put on the host below ``tree``, except edited settings.
 
     ``release`` ends recorded containers. It is called after hooks and units have stopped, while code and settings still
@@ -173,7 +173,7 @@ def uninstall(tree: Tree, *, say: Say, warn: Say, release: Callable[[], None] = 
         OSError: from the kernel; a repeated call completes the removal.
     """
     record = record_of(tree)
-    _remove(_everything(record, tree, say=say), tree, say=say, warn=warn, release=release)
+    _remove(_everything(record, tree, output=output), tree, output=output, warn=warn, release=release)
     _sweep([*record.files, LAUNCH, MANIFEST], tree)
     tree.remove(MANIFEST)
     for folder in sorted({*record.folders, CODE} - _hook_folders(record), key=len, reverse=True):
@@ -181,7 +181,7 @@ def uninstall(tree: Tree, *, say: Say, warn: Say, release: Callable[[], None] = 
 
 
 def removed_paths(
-    tree: Tree, runtimes: tuple[str, ...] = (), *, hooks_only: bool = False, say: Say
+    tree: Tree, runtimes: tuple[str, ...] = (), *, hooks_only: bool = False, output: Output
 ) -> list[tuple[str, str]]:
     """Return the paths that a removal would remove, with their roles, in its order; read-only.
 
@@ -191,7 +191,7 @@ def removed_paths(
     if runtimes:
         paths = _of_runtimes(_registrations(record, runtimes)[1], record, tree)
     else:
-        paths = _hooks(tree) if hooks_only else _everything(record, tree, say=say)
+        paths = _hooks(tree) if hooks_only else _everything(record, tree, output=output)
     ordered = [(path, role) for role in reversed(ROLES) for path, its in paths.items() if its == role]
     last = [] if runtimes or hooks_only else [(MANIFEST, "manifest")]
     return [(path, role) for path, role in ordered + last if tree.exists(path)]
@@ -214,13 +214,13 @@ def _hooks(tree: Tree) -> dict[str, str]:
     return {path: role for path, role in present(tree).items() if role == HOOK}
 
 
-def _everything(record: Manifest, tree: Tree, *, say: Say) -> dict[str, str]:
+def _everything(record: Manifest, tree: Tree, *, output: Output) -> dict[str, str]:
     there = {path: role for path, role in present(tree, record).items() if role != SETTINGS}
-    return there | _own_settings(record, tree, say=say)
+    return there | _own_settings(record, tree, output=output)
 
 
 def _remove(
-    paths: dict[str, str], tree: Tree, *, say: Say, warn: Say, release: Callable[[], None] = lambda: None
+    paths: dict[str, str], tree: Tree, *, output: Output, warn: Output, release: Callable[[], None] = lambda: None
 ) -> None:
     """Remove paths in the reverse order of roles; ``release`` is called when their units have stopped."""
     live = False
@@ -231,14 +231,14 @@ def _remove(
         for path in (path for path, its in paths.items() if its == role):
             if role == MODULE:
                 tree.remove_all(path)
-                say(f"removed {path}/")
+                output(f"removed {path}/")
             elif tree.remove(path) and role != LINK:
-                say(f"removed {path}")
+                output(f"removed {path}")
         if role == UNIT and live:
             systemd.reload(warn)
 
 
-def _stop(paths: dict[str, str], tree: Tree, *, warn: Say) -> bool:
+def _stop(paths: dict[str, str], tree: Tree, *, warn: Output) -> bool:
     """Stop the units among paths, except resctrl's mount, which contains the groups; return whether there are any."""
     units = [os.path.basename(path) for path, role in paths.items() if role == UNIT and not path.endswith(".mount")]
     live = bool(units) and systemd.runs(tree)
@@ -260,14 +260,14 @@ def _sweep(paths: list[str], tree: Tree) -> None:
         tree.sweep(folder, its)
 
 
-def _own_settings(record: Manifest, tree: Tree, *, say: Say) -> dict[str, str]:
+def _own_settings(record: Manifest, tree: Tree, *, output: Output) -> dict[str, str]:
     """Return the settings to remove: those that `install` wrote and no one edited."""
     config = record.config
     if not config:
         return {}
     text = tree.read(config)
     if text is not None and hashlib.sha256(text).hexdigest() != record.first_settings:
-        say(f"{config} and its compiled file are kept, because it was edited")
+        output(f"{config} and its compiled file are kept, because it was edited")
         return {}
     ours = record.paths(SETTINGS)
     compiled = compiled_path(config)

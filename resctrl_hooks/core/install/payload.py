@@ -150,10 +150,10 @@ def _without(rooms: tuple[str, ...], modules: dict[str, bytes]) -> dict[str, byt
         _forget_types(tree)
     imports = {path: set(_imported(path, tree, modules)) for path, tree in trees.items()}
     called = {*map(path_of, (*long_running_commands().values(), *(row.module for row in FEATURES.values())))}
-    kept = [path for path in modules if (path not in named or path in called) and not path.startswith(rooms)]
-    for path in kept:  # it grows
-        kept += imports[path].difference(kept)
-    return {path: data for path, data in modules.items() if path in kept}
+    needed_modules = [path for path in modules if (path not in named or path in called) and not path.startswith(rooms)]
+    for path in needed_modules:  # it grows
+        needed_modules += imports[path].difference(needed_modules)
+    return {path: data for path, data in modules.items() if path in needed_modules}
 
 
 def _forget_types(tree: ast.Module) -> None:

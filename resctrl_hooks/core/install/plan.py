@@ -95,7 +95,7 @@ def plan(
         files.append(
             PlannedFile(settings.node_features_path, FIRST_FEATURES.encode() if facts is None else facts, FEATURES)
         )
-    wanted = resident(settings, houses)
+    residents = resident(settings, houses)
     if with_units:
         texts = units(
             config,
@@ -108,8 +108,8 @@ def plan(
         if mounted_otherwise(root, ours=earlier_units or Tree(root).read(f"{UNITS}/{MOUNT}") == texts[MOUNT]):
             del texts[MOUNT]
             notes.append("this host already mounts resctrl; its mount is not changed")
-        unwanted = set(RESIDENT) - set(wanted)
-        there = {f"{UNITS}/{name}": data for name, data in texts.items() if name not in unwanted}
+        disabled = set(RESIDENT) - set(residents)
+        there = {f"{UNITS}/{name}": data for name, data in texts.items() if name not in disabled}
         files += [PlannedFile(path, data, UNIT) for path, data in there.items()]
         files += [PlannedFile(enabling_link(path), path.encode(), LINK) for path in there if enabling_link(path)]
     notes += unapplied(config, root)
@@ -133,7 +133,7 @@ def plan(
                 notes.append(runtime.by_hand)
     unique = {file.path: file for file in files}
     ordered = sorted(unique.values(), key=lambda file: ROLES.index(file.role))
-    return Plan(code, ordered, registrations, config, python, notes, wanted)
+    return Plan(code, ordered, registrations, config, python, notes, residents)
 
 
 def _settings(config: str, root: str, planned: dict[str, bytes]) -> Settings:

@@ -45,9 +45,9 @@ class PodNames(RecordedNames):
 
     def learn(self, keys: Iterable[str]) -> None:
         """Update the names for the existing keys."""
-        wanted = set(keys)
-        super().learn(wanted)
-        left = [key for key in wanted - self._known.keys() if is_podmans(self._context, key)]
+        existing = set(keys)
+        super().learn(existing)
+        left = [key for key in existing - self._known.keys() if is_podmans(self._context, key)]
         if left and time.monotonic() - self._asked > _ASK_AGAIN_SECONDS:
             self._podman = podman_names()
             self._asked = time.monotonic()

@@ -26,12 +26,12 @@ _COMMA = re.compile(r",(?![^(]*\))")
 class _Requirement(NamedTuple):
     name: str
     values: frozenset[str] | None  # None: any value
-    wanted: bool
+    expected: bool
 
     def holds(self, labels: Mapping[str, str]) -> bool:
         if self.values is None:
-            return (self.name in labels) is self.wanted
-        return (labels.get(self.name) in self.values) is self.wanted
+            return (self.name in labels) is self.expected
+        return (labels.get(self.name) in self.values) is self.expected
 
 
 class Selector:

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from resctrl_hooks.core.cli import tables
-from resctrl_hooks.core.cli.counters_text import print_counters, turns_said
+from resctrl_hooks.core.cli.counters_text import print_counters, turns_text
 from resctrl_hooks.core.cli.show_text import print_pod
 from resctrl_hooks.core.inventory.counters import Counter, TurnRate
 from resctrl_hooks.core.inventory.models import Container, Group, Outside
@@ -202,4 +202,4 @@ def test_counters_of_several_classes_have_their_sums() -> None:
     ],
 )
 def test_rate_from_turns_has_its_margin(low: float | None, high: float | None, text: str) -> None:
-    assert turns_said(TurnRate(bytes_per_second=37e6, low=low, high=high, turns=8, counted_seconds=60.0)) == text
+    assert turns_text(TurnRate(bytes_per_second=37e6, low=low, high=high, turns=8, counted_seconds=60.0)) == text

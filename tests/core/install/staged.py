@@ -15,7 +15,7 @@ from hosts.ignition import unpacked
 
 from resctrl_hooks.core.cli import main
 from resctrl_hooks.core.install.guard import ALARM, BUSY_ALARM
-from resctrl_hooks.core.install.installation import Say, compile_modules
+from resctrl_hooks.core.install.installation import Output, compile_modules
 from resctrl_hooks.core.install.paths import CODE, HOOK_NAME, VENDOR_HOOKS
 from resctrl_hooks.core.install.plan import Plan
 from resctrl_hooks.core.install.tree import Tree
@@ -33,7 +33,7 @@ def run(*words: str) -> Result:
     return CliRunner().invoke(main, list(words))
 
 
-def compile_once(plan: Plan, tree: Tree, *, warn: Say) -> None:
+def compile_once(plan: Plan, tree: Tree, *, warn: Output) -> None:
     """Compile modules as an installation does, and the same ones by the same Python later by copying what came of it.
 
     It takes a fifth of a second, and is the same wherever it lies (`test_staged_files_do_not_depend_on_root`).

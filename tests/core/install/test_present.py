@@ -54,14 +54,14 @@ def plan(*extra: PlannedFile, folder: str = FOLDER, registrations: dict[str, lis
 def put(todo: Plan, tree: Tree) -> Lines:
     """Install a plan; return what is said."""
     said: Lines = []
-    install(todo, tree, say=said.append, warn=said.append)
+    install(todo, tree, output=said.append, warn=said.append)
     return said
 
 
 def removed(tree: Tree) -> Lines:
     """Uninstall; return what is said."""
     said: Lines = []
-    uninstall(tree, say=said.append, warn=said.append, release=lambda: said.append("released"))
+    uninstall(tree, output=said.append, warn=said.append, release=lambda: said.append("released"))
     return said
 
 
@@ -252,7 +252,7 @@ def test_registration_of_one_runtime_is_removed(tree: Tree) -> None:
     shared = {"crio": [HOOK_FILE.path], "podman": [HOOK_FILE.path, other.path]}
     put(plan(UNIT_FILE, LINK_FILE, HOOK_FILE, other, registrations=shared), tree)
     said: Lines = []
-    unregister(tree, ("podman", "containerd"), say=said.append, warn=said.append)
+    unregister(tree, ("podman", "containerd"), output=said.append, warn=said.append)
     assert said == [
         f"removed {other.path}",
         f"podman still calls the hook: it reads {HOOK_FILE.path}, which another runtime uses",
@@ -266,17 +266,17 @@ def test_registration_of_one_runtime_is_removed(tree: Tree) -> None:
     assert tree.exists(f"{CODE}/{FOLDER}")
     assert tree.names(WANTS) == [TIMER]
     said.clear()
-    unregister(tree, ("crio",), say=said.append, warn=said.append)
+    unregister(tree, ("crio",), output=said.append, warn=said.append)
     assert said == [f"removed {HOOK_FILE.path}"]
     assert tree.exists(UNIT_FILE.path)
 
 
 def test_nothing_is_unregistered_without_a_record(tree: Tree, tmp_path: Path) -> None:
     given(tmp_path, HOOK_FILE.path)
-    unregister(tree, ("crio",), say=pytest.fail, warn=pytest.fail)
+    unregister(tree, ("crio",), output=pytest.fail, warn=pytest.fail)
     assert tree.exists(HOOK_FILE.path)
     said: Lines = []
-    remove_hooks(tree, say=said.append, warn=said.append)
+    remove_hooks(tree, output=said.append, warn=said.append)
     assert said == [f"removed {HOOK_FILE.path}"]
 
 
