@@ -55,9 +55,9 @@ def read_config(root: str = "") -> dict[str, Any]:
         return {}
 
 
-def major_version(said: str) -> int | None:
+def major_version(version_line: str) -> int | None:
     """Return containerd's major version from the output of ``containerd --version``: name, package, version."""
-    words = said.split()
+    words = version_line.split()
     number = words[2].lstrip("v").partition(".")[0] if len(words) > 2 else ""  # noqa: PLR2004  # the third word
     return int(number) if number.isdecimal() else None
 

@@ -13,7 +13,7 @@ From the wire up::
     plugin                       settings, and the log of results
     workers, worker              the processes that serve events
     event, workload, events      an event becomes core's workload and core's work
-    creation, wanted             CreateContainer: the desired changes by the settings,
+    creation, requested          CreateContainer: the desired changes by the settings,
     adjustments, memory_policy   and the changes of the specification
     status                       the status file, for `doctor` and the metrics
 """

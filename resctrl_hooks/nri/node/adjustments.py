@@ -12,7 +12,7 @@ from ...core.node.feature import SKIP
 from ...core.node.features.scheduling import IO_PRIORITY_UNSET
 from ...core.node.host.files import S_IFBLK, S_IFCHR, S_IFLNK, S_IFMT, S_IWGRP, S_IWOTH
 from ...core.node.permissions import check_allowed
-from .wanted import BROUGHT
+from .requested import BROUGHT
 from .workload import resources_of
 
 TYPE_CHECKING = False
@@ -59,11 +59,11 @@ def adjustment(
         AdjustmentError: a path of the class is not private to root.
         HookError: the class is unavailable.
     """
-    wanted = settings.sections["nri"].get("adjust") or []
+    enabled = settings.sections["nri"].get("adjust") or []
     linux: "Adjustment" = {"resources": {"unified": {}, "cpu": {}}}
     since = _parsed(version)
     for feature, step in steps:
-        if step.feature in wanted and step.action != SKIP:
+        if step.feature in enabled and step.action != SKIP:
             for name, value in feature.resources(step).items():
                 linux["resources"].setdefault(name, {}).update(value)
             linux.update(_of_process(step.parameters.get("process") or {}, since))
@@ -86,7 +86,7 @@ def respecting(adjusted: "Adjustment", container: "Adjustment") -> "tuple[Adjust
 
 
 def _without(theirs: "Adjustment", ours: "Adjustment", differing: "list[str]") -> "Adjustment":
-    kept: "Adjustment" = {}
+    left: "Adjustment" = {}
     for name in ours:
         value, their = ours[name], theirs.get(name)
         if name in _TREES:
@@ -96,8 +96,8 @@ def _without(theirs: "Adjustment", ours: "Adjustment", differing: "list[str]") -
                 differing.append(f"{name} is {_text(their)} instead of {_text(value)}")
             continue
         if value:
-            kept[name] = value
-    return kept
+            left[name] = value
+    return left
 
 
 def _text(value: "Any") -> str:

@@ -27,7 +27,7 @@ DEFAULT_INDEX = "97"  # after the plugins of nri-plugins (90; memory-policy 92 o
 LOCK = "nri.lock"
 _USAGE = "usage: nri [--socket PATH] [-name NAME] [-idx NN] [-config FILE] [-v|-vv] [-cgroups-dir DIR] [-run-dir DIR]\n"
 _WRONG, _WRONG_USE = 1, 2
-# With one dash or two, as Go's flag package takes them; those of memtierd's plugin that our settings say.
+# With one dash or two, as Go's flag package takes them; those of memtierd's plugin that settings replace.
 _VALUES = ("socket", "name", "idx", "config", "cgroups-dir", "run-dir")
 _FLAGS = ("v", "vv")
 

@@ -65,9 +65,9 @@ class Connection:
         if not data:
             raise ClosedError("the runtime closed the connection")
         for connection, payload in self._frames.feed(data):
-            wanted = ttrpc.REQUEST if connection == multiplexer.PLUGIN else ttrpc.RESPONSE
+            expected = ttrpc.REQUEST if connection == multiplexer.PLUGIN else ttrpc.RESPONSE
             for message in self._messages[connection].feed(payload):
-                if message.kind != wanted:
+                if message.kind != expected:
                     raise WireError(f"a message of type {message.kind} received on connection {connection}")
                 yield message
 

@@ -20,7 +20,7 @@ from ...core.node.registry import concerns, is_in_use
 from .adjustments import adjustment, respecting
 from .event import CREATE_CONTAINER
 from .protobuf import encode
-from .wanted import specified_by, strict_features
+from .requested import specified_by, strict_features
 from .workload import workload_of
 
 TYPE_CHECKING = False

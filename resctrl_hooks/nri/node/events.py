@@ -23,7 +23,7 @@ from ...core.node.resctrl.locked_key import record_is_dead
 from . import ttrpc
 from .event import CREATE_CONTAINER, ENDS, LATE_START, START, STARTS, Event
 from .protobuf import decode, encode
-from .wanted import specified_by
+from .requested import specified_by
 from .worker import NOT_YET, pack
 from .workload import READ, resources_of, workload_of
 

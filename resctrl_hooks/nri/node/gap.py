@@ -1,7 +1,7 @@
 """Passes of reconcile while the runtime sends no events: after a lost connection, and until Synchronize.
 
 On a node that starts many pods at once, containerd 2 drops a plugin that answers late, and then holds its Synchronize
-back until no pod is being created (42 seconds, measured). Containers start meanwhile, and no event tells of them.
+back until no pod is being created (42 seconds, measured). Containers start meanwhile, and no event reports them.
 """
 
 import time
@@ -41,7 +41,7 @@ class Gap:
         self._end = float("inf") if connected else now + LONGEST_WITHOUT_CONNECTION
 
     def close(self) -> None:
-        """End the gap: the runtime has told about its containers."""
+        """End the gap: the runtime has listed its containers."""
         self._end = 0.0
 
     def serve(self, workers: "Workers") -> None:

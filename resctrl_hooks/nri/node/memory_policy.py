@@ -63,13 +63,13 @@ def memory_policy(
     topology = read_topology(sys_path)
     allowed = parse_list(cpu["mems"]) if cpu.get("mems") else topology.memory_nodes
     cpus = parse_list(cpu["cpus"]) & topology.online if cpu.get("cpus") else topology.online
-    wanted = nodes_of(spec.get("nodes") or "allowed-mems", topology, cpus, allowed)
-    if not wanted & allowed:
+    requested = nodes_of(spec.get("nodes") or "allowed-mems", topology, cpus, allowed)
+    if not requested & allowed:
         raise MemoryPolicyError(
-            f"{mode} of nodes {format_list(wanted) or 'none'}: the container may only use {format_list(allowed)}",
+            f"{mode} of nodes {format_list(requested) or 'none'}: the container may only use {format_list(allowed)}",
             hint="use `nodes: allowed-mems`, or bind the container to these nodes",
         )
-    return {**policy, "nodes": format_list(wanted & allowed)}
+    return {**policy, "nodes": format_list(requested & allowed)}
 
 
 def nodes_of(words: str, topology: "Topology", cpus: int, allowed: int) -> int:

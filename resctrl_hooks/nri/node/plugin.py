@@ -11,7 +11,7 @@ from ...core.node.settings import Settings, compiled_path, load
 from ...core.node.watch.priority import become_urgent
 from . import events, ttrpc
 from .event import CREATE_CONTAINER, ENDS, LATE_START, SYNCHRONIZE, Event, container_of, has_record, mask_of
-from .wanted import adjusts, specified_by, strict_features
+from .requested import adjusts, specified_by, strict_features
 from .worker import NOT_YET, pack
 
 TYPE_CHECKING = False
@@ -31,7 +31,7 @@ _PATIENCE = 0.85  # of the runtime's timeout: a child that has not answered by t
 _LEFT = {CREATE_CONTAINER: "container not changed", SYNCHRONIZE: "reconcile will adopt the containers"}
 _USUALLY_LEFT = "reconcile will complete the rest"
 _MOST_WITHOUT_PID = 1000  # containers whose StartContainer named no process; PostStartContainer follows at once
-_TIMEOUT = 2.0  # seconds, containerd's default, where a runtime says nothing
+_TIMEOUT = 2.0  # seconds, containerd's default, where a runtime passes none
 
 
 class NodePlugin:
@@ -72,7 +72,7 @@ class NodePlugin:
         self._context: "Context | None" = None
         self._timeout = _TIMEOUT
         self._runtime = self._version = self._nri = ""
-        self._told = ""
+        self._logged = ""
         self._without_pid: "set[str]" = set()
         self.refresh()
 
@@ -118,7 +118,7 @@ class NodePlugin:
         return mask_of(name for name in events.HANDLERS if name != CREATE_CONTAINER or self._creates)
 
     def log(self, priority: int, message: str, **fields: "str | int") -> None:
-        """Say something that is about no event."""
+        """Log a message without an event."""
         Log(self._settings.log, stderr=self._stderr)(priority, message, stage="nri", **fields)
 
     def configure(self, request: "dict[str, Any]") -> None:
@@ -142,7 +142,7 @@ class NodePlugin:
     def serves(self, event: str, payload: bytes) -> bool:
         """Return whether the event, by its name as `serve` takes it, needs a process.
 
-        One look at the records tells whether there is anything to end.
+        One look at the records shows whether there is anything to end.
         PostStartContainer does only after a StartContainer without a pid, which containerd sends for containers that it
         found again after a crash.
         """
@@ -208,8 +208,8 @@ class NodePlugin:
             self._without_pid.add(container)
         if code is None:
             what = "container rejected" if self.refusal(event, payload) else _LEFT.get(name, _USUALLY_LEFT)
-            said = f"{name}{self._of(event, payload)} was not served: the worker died or exceeded its time; {what}"
-            self.log(ERROR, said, reason="fault")
+            text = f"{name}{self._of(event, payload)} was not served: the worker died or exceeded its time; {what}"
+            self.log(ERROR, text, reason="fault")
 
     def _of(self, event: str, payload: bytes) -> str:
         """Names the pod and container of an event, where it has one that can be read."""
@@ -236,13 +236,13 @@ class NodePlugin:
         return "the NRI plugin's worker died or exceeded its time" if refused else ""
 
     def updated(self, why: str) -> None:
-        """Say when the runtime has not updated other containers as it was asked to."""
+        """Log that the runtime has not updated other containers as requested."""
         if why:
             self.log(WARNING, f"cannot send cpusets to the runtime: {why}; they stay set in the cgroups")
 
     def connected(self) -> None:
         """Record and log that the runtime has registered and configured this plugin."""
-        self._told = ""
+        self._logged = ""
         self._status.connected(self._runtime, self._version)
         self._notify(READY="1", STATUS=f"connected to {self._runtime} {self._version}")
         self.log(NOTICE, f"connected to {self._runtime} {self._version} as {self.index}-{self.name}")
@@ -250,8 +250,8 @@ class NodePlugin:
     def dropped(self, why: str) -> None:
         """Record the end, or the failure, of a connection; log it once for each reason."""
         self._status.dropped(why)
-        if why != self._told:
-            self._told = why
+        if why != self._logged:
+            self._logged = why
             self._notify(STATUS=f"not connected: {why}")
             self.log(WARNING, f"not connected to a runtime: {why}", reason="dropped")
 

@@ -184,7 +184,7 @@ class _Decoder:
             byte = self._data[at]
             at += 1
             value |= (byte & 0x7F) << shift
-            if byte < 0x80:  # noqa: PLR2004  # the highest bit says that more follows
+            if byte < 0x80:  # noqa: PLR2004  # the highest bit means that more follows
                 return value % _BITS_64, at
             shift += 7
         raise WireError("a varint is truncated or longer than ten bytes")

@@ -1,4 +1,4 @@
-"""The plugin's life between connections: connect again after a while, tell systemd, end when told to."""
+"""The plugin's life between connections: connect again after a while, notify systemd, end on request."""
 
 import time
 from _signal import SIGINT, SIGTERM, signal
@@ -56,7 +56,7 @@ class Resident:
         self._notify(STOPPING="1")
 
     def _serve(self, workers: "Workers") -> str:
-        """Serve one connection to its end, and say why it ended; empty for one that is to follow at once."""
+        """Serve one connection to its end, and return why it ended; empty for one that is to follow at once."""
         try:
             self._connection = Connection(self._path)
         except OSError as error:

@@ -31,7 +31,7 @@ _SYNCHRONIZE_LIMIT = 600.0
 _UPDATE = "UpdateContainers"
 _LOOK_AGAIN = 2.0  # seconds after which settings that need other events are noticed without an event
 _SOON = 0.5  # seconds between two looks before Synchronize
-_MOST_PARTS = 64 << 20  # bytes of a node's containers that Synchronize may tell
+_MOST_PARTS = 64 << 20  # bytes of a node's containers that Synchronize may list
 
 
 class RegistrationError(Exception):

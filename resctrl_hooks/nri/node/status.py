@@ -78,13 +78,13 @@ class Status(StatusFile):
 
     def served(self, event: str, seconds: float, *, failed: bool) -> None:
         """Count an event; ``seconds`` until its work was done."""
-        kept = self.values["events"].setdefault(
+        row = self.values["events"].setdefault(
             event, {"count": 0, "seconds": 0.0, "failed": 0, "buckets": [0] * (len(BOUNDS) + 1)}
         )
-        kept["count"] += 1
-        kept["seconds"] += seconds
-        kept["failed"] += failed
-        kept["buckets"][sum(bound < seconds for bound in BOUNDS)] += 1
+        row["count"] += 1
+        row["seconds"] += seconds
+        row["failed"] += failed
+        row["buckets"][sum(bound < seconds for bound in BOUNDS)] += 1
         self.write_sometimes(_OFTEN)
 
 

@@ -18,7 +18,7 @@ OK = 0
 UNKNOWN = 2
 """The status of a call that failed; NRI knows no finer ones."""
 UNIMPLEMENTED = 12
-"""The status by which a runtime with a newer NRI knows that it must say a thing the older way."""
+"""The status by which a runtime with a newer NRI knows that it must send the older form."""
 
 _HEAD = 10
 

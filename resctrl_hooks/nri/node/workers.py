@@ -33,12 +33,12 @@ class Companion:
 
     Args:
         run: what it does; it returns when this process has ended.
-        wanted: whether it is to run; asked before each start.
+        is_useful: whether it is to run; asked before each start.
     """
 
-    def __init__(self, run: "Callable[[], None]", wanted: "Callable[[], bool]") -> None:
+    def __init__(self, run: "Callable[[], None]", is_useful: "Callable[[], bool]") -> None:
         self.run = run
-        self.wanted = wanted
+        self.is_useful = is_useful
         self.worker: "Worker | None" = None
         self.start_at = 0.0
 
@@ -84,7 +84,7 @@ class Workers:
         if now < companion.start_at or companion.worker in self._living.values():
             return
         companion.start_at = now + COMPANION_PAUSE
-        if companion.wanted():
+        if companion.is_useful():
             try:
                 companion.worker = self._fork(lambda _: companion.run(), -1)
             except OSError:

@@ -1,4 +1,4 @@
-"""What a container is, from an NRI message: the same `Workload` that a hook derives from state and bundle.
+"""A container from an NRI message: the same `Workload` that a hook derives from state and bundle.
 
 Pod, namespace, names and labels are fields of the message, set by the runtime: nothing of them is read from what a
 pod's author writes.
@@ -75,7 +75,7 @@ def _future_cgroups(parent: str, settings: "Settings") -> "list[Cgroup]":
 
 
 def cgroup_of(parent: str) -> str:
-    """Return a pod's cgroup by its ``cgroup_parent``: a path, or a slice, whose name says in which slices it is.
+    """Return a pod's cgroup by its ``cgroup_parent``: a path, or a slice, whose name contains its parent slices.
 
     Source: systemd.slice(5).
     """
@@ -86,10 +86,10 @@ def cgroup_of(parent: str) -> str:
 
 
 def _as_oci(linux: "dict[str, Any]", *, created: bool) -> "dict[str, Any]":
-    """Return the part of a bundle's config.json that the message tells.
+    """Return the part of a bundle's config.json that the message contains.
 
     Before a container is ``created``, the RDT class is the one that an earlier plugin has asked for; afterwards its
-    process tells the class, since a runtime without RDT support takes the value and does nothing.
+    process shows the class, since a runtime without RDT support takes the value and does nothing.
     """
     config: "dict[str, Any]" = {"cgroupsPath": linux.get("cgroups_path", ""), "resources": lambda: _resources(linux)}
     if not created and (asked := _value(resources_of(linux).get("rdt_class", {}))):
@@ -105,9 +105,9 @@ def _as_oci(linux: "dict[str, Any]", *, created: bool) -> "dict[str, Any]":
     return {"linux": config, "process": _process(linux)}
 
 
-def _device(told: bytes) -> "dict[str, Any]":
+def _device(data: bytes) -> "dict[str, Any]":
     """Return a LinuxDevice as an entry of linux.devices of a bundle."""
-    return _decoded("LinuxDevice", told, "a device of the container")
+    return _decoded("LinuxDevice", data, "a device of the container")
 
 
 def resources_of(linux: "dict[str, Any]") -> "dict[str, Any]":
@@ -128,14 +128,14 @@ def _decoded(kind: str, data: bytes, what: str) -> "dict[str, Any]":
 
 def _resources(linux: "dict[str, Any]") -> "dict[str, Any]":
     """Return a container's LinuxResources as linux.resources of a bundle."""
-    said = resources_of(linux)
+    given = resources_of(linux)
     resources: "dict[str, Any]" = {
-        "cpu": {name: _value(value) for name, value in said.get("cpu", {}).items()},
-        "memory": {name: _value(value) for name, value in said.get("memory", {}).items()},
-        "unified": said.get("unified", {}),
+        "cpu": {name: _value(value) for name, value in given.get("cpu", {}).items()},
+        "memory": {name: _value(value) for name, value in given.get("memory", {}).items()},
+        "unified": given.get("unified", {}),
     }
-    if _value(said.get("blockio_class", {})):
-        resources["blockIO"] = {"class": said["blockio_class"]["value"]}
+    if _value(given.get("blockio_class", {})):
+        resources["blockIO"] = {"class": given["blockio_class"]["value"]}
     return resources
 
 
@@ -148,6 +148,6 @@ def _process(linux: "dict[str, Any]") -> "dict[str, Any]":
     }
 
 
-def _value(told: "Any") -> "Any":
+def _value(value: "Any") -> "Any":
     """Return the content of an optional value; a zero is left out."""
-    return told.get("value", 0) if isinstance(told, dict) else told
+    return value.get("value", 0) if isinstance(value, dict) else value

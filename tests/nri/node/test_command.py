@@ -21,8 +21,8 @@ from resctrl_hooks.core.node.ledger import Ledger
 from resctrl_hooks.core.node.settings import Settings, load
 from resctrl_hooks.nri.node import command
 from resctrl_hooks.nri.node.command import nri_command, parse
+from resctrl_hooks.nri.node.requested import adjusts, specified_by
 from resctrl_hooks.nri.node.status import BOUNDS, Status
-from resctrl_hooks.nri.node.wanted import adjusts, specified_by
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_exec_watcher_follows_the_settings(host: Host, monkeypatch: pytest.Monke
     plugin = SimpleNamespace(refresh=lambda: load(str(host.config))[0], log=lambda *words, **_: said.append(words))
     companion = command._exec_watcher("/c", load, plugin, stderr=False)  # type: ignore[arg-type]
     monkeypatch.setattr(command, "is_enabled", lambda settings: settings.monitoring["exec"] == "watch")
-    assert companion.wanted() is wanted
+    assert companion.is_useful() is wanted
     ends: list[bool] = []
 
     def watch(config: str, until: Any, find: Any, *, stderr: bool) -> None:

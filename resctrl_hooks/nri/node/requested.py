@@ -1,4 +1,4 @@
-"""What the settings ask of the plugin at a container's creation.
+"""The settings' requests to the plugin for a container's creation.
 
 The modules that do the work take memory, so they are imported only where the settings need them.
 """
