@@ -58,7 +58,7 @@ def release_container(locked: "LockedKey", member: str, context: "Context") -> b
     """Undo all steps of a dead member in reverse order, and forget it; return whether it is forgotten.
 
     Steps that run programs are undone first, without the key's lock, so others of the pod may change the key meanwhile.
-    If a step's lock is held for too long, the member is kept for another try. A step that fails otherwise does not keep
+    If a step's lock is held for too long, the member stays for another try. A step that fails otherwise does not keep
     the group.
 
     Raises:
@@ -73,9 +73,9 @@ def release_container(locked: "LockedKey", member: str, context: "Context") -> b
             current = context.ledger.read_member(locked.key, member)
             if current is None or record is None or _run_of(current) != _run_of(record):
                 return current is None  # another process has ended it, and it may run again
-            if not all(_undo(kept, record, locked, context) for kept in outside):
+            if not all(_undo(step, record, locked, context) for step in outside):
                 return False
-    if record is not None and not all(_undo(kept, record, locked, context) for kept in inside):
+    if record is not None and not all(_undo(step, record, locked, context) for step in inside):
         return False
     if (record or {}).get("runtimeGroup"):
         _read_late(context, locked.key)
@@ -101,31 +101,31 @@ def _steps_to_undo(record: "MemberRecord | None", context: "Context") -> "tuple[
     """Return the recorded steps that are undone, the last first: those without programs, and those with some."""
     inside: "list[StepRecord]" = []
     outside: "list[StepRecord]" = []
-    for kept in reversed((record or {}).get("steps", [])):
-        row = FEATURES.get(str(kept.get("feature")))
+    for step in reversed((record or {}).get("steps", [])):
+        row = FEATURES.get(str(step.get("feature")))
         if row is not None and not row.reverts:
             continue  # an import that few steps need
         try:
-            feature = feature_named(kept["feature"])
-            slow = feature is not None and feature.runs_programs(Step.of_record(kept), context)
+            feature = feature_named(step["feature"])
+            slow = feature is not None and feature.runs_programs(Step.of_record(step), context)
         except errors.DeadlineError:
             raise
         except Exception:  # noqa: BLE001  # `_undo` reports it
             slow = False
-        (outside if slow else inside).append(kept)
+        (outside if slow else inside).append(step)
     return inside, outside
 
 
-def _undo(kept: "StepRecord", record: "MemberRecord", locked: "LockedKey", context: "Context") -> bool:
+def _undo(step: "StepRecord", record: "MemberRecord", locked: "LockedKey", context: "Context") -> bool:
     """Undo a step; return false if its lock is held for too long."""
-    name, member = str(kept.get("feature")), record["id"]
+    name, member = str(step.get("feature")), record["id"]
     try:
         feature = feature_named(name)
         if feature is not None:
-            feature.revert(Step.of_record(kept), record, locked, context)
+            feature.revert(Step.of_record(step), record, locked, context)
     except errors.DeadlineError:
         raise
-    except Exception as caught:  # noqa: BLE001  # another version may have kept what this one can't read
+    except Exception as caught:  # noqa: BLE001  # another version may have recorded what this one can't read
         from .fault_report import as_hook_error  # only when something is broken
 
         error = as_hook_error(caught)

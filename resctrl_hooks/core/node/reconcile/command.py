@@ -49,11 +49,11 @@ def apply_edited(config: str) -> None:
     except ProgramError as error:
         Log()(WARNING, f"cannot apply the edited {config}: {error}", stage=STAGE, reason=error.reason)
         return
-    said = "; ".join(output.splitlines())
+    messages = "; ".join(output.splitlines())
     if code:
-        Log()(WARNING, f"cannot apply the edited {config}: {said}", stage=STAGE, reason=SettingsError.reason)
-    elif said:
-        Log()(NOTICE, f"applied the edited {config}: {said}", stage=STAGE)
+        Log()(WARNING, f"cannot apply the edited {config}: {messages}", stage=STAGE, reason=SettingsError.reason)
+    elif messages:
+        Log()(NOTICE, f"applied the edited {config}: {messages}", stage=STAGE)
 
 
 def reconcile_command(config: str, arguments: "list[str]", apply: "Callable[[str], None]" = apply_edited) -> int:

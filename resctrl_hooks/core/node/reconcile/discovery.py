@@ -64,8 +64,8 @@ def observe(context: "Context", listed: "Mapping[str, Workload] | None" = None) 
     rests = resting(context)
     containers, broken = _recorded_containers(context, pointed, listed, rests)
     known = {container.id for container in containers}
-    told = (Found(one.id, one.pid, start_time(context.proc, one.pid), "") for one in listed.values())
-    others = [one for one in told if one.start and one.id not in known]
+    from_runtime = (Found(one.id, one.pid, start_time(context.proc, one.pid), "") for one in listed.values())
+    others = [one for one in from_runtime if one.start and one.id not in known]
     known.update(rests, (one.id for one in others))
     for found in (*others, *living_containers(context.settings, context.proc, known)):
         broken.pop(found.id, None)

@@ -129,32 +129,32 @@ def _end_what_is_dead(context: "Context", seen: "Observation", options: Options,
             context.log(INFO, what, stage="reconcile")
             context.ledger.wake()
             break
-        unwanted = options.live is not None and key not in options.live
+        excluded = options.live is not None and key not in options.live
         with report.catching(context, key):
             report.learn(key, context.ledger.read_pod(key) or {})
             if options.dry_run:
-                _say_what_is_dead(context, key, unwanted, report)
+                _report_dead(context, key, excluded, report)
                 continue
             with context.monitor.hold(key) as locked:
                 groups = len(locked.origins)
                 known = context.ledger.has_records(key)  # otherwise a hook is about to hold it, or was killed then
                 for member in locked.members():
-                    if unwanted or locked.member_is_dead(member):
+                    if excluded or locked.member_is_dead(member):
                         report.count("cleaned", release_container(locked, member, context))
-                if release_key(locked, context, ended=unwanted) and known:
+                if release_key(locked, context, ended=excluded) and known:
                     report.add("released", key)
                     report.count("freed", groups)
     return keys
 
 
-def _say_what_is_dead(context: "Context", key: str, unwanted: bool, report: Report) -> None:  # noqa: FBT001  # one caller
+def _report_dead(context: "Context", key: str, excluded: bool, report: Report) -> None:  # noqa: FBT001  # one caller
     record = context.ledger.read_pod(key) or {}
     members = {member: context.ledger.read_member(key, member) for member in context.ledger.members(key)}
     living = [
-        one for one in members.values() if not unwanted and not record_is_dead(one, context.monitor.boot, context.proc)
+        one for one in members.values() if not excluded and not record_is_dead(one, context.monitor.boot, context.proc)
     ]
     report.count("cleaned", len(members) - len(living))
-    if unwanted or record.get("boot") != context.monitor.boot or fate(record, living, context) == ENDS:
+    if excluded or record.get("boot") != context.monitor.boot or fate(record, living, context) == ENDS:
         report.add("released", key)
         report.count("freed", len(record.get("groups", {})))
 

@@ -138,8 +138,8 @@ class Report:
         error = as_hook_error(unexpected)
         self.add("failed", what, why=str(error))
         self.reasons.append(error.reason)
-        said = f"reconcile of {self._said(what)}: {error}"
-        context.log(WARNING, said, stage="reconcile", key=what, reason=error.reason)
+        message = f"reconcile of {self._described(what)}: {error}"
+        context.log(WARNING, message, stage="reconcile", key=what, reason=error.reason)
 
     def catching(self, context: "Context", what: str) -> "_Catching":
         """Return a context in which an error becomes the failure of a key or container."""
@@ -194,7 +194,7 @@ class Report:
         names = {name: str(record.get(name) or "") for name in ("namespace", "pod", "container")}
         return {"key": key, **names, **({} if is_container else {"container": ""})}
 
-    def _said(self, what: str) -> str:
+    def _described(self, what: str) -> str:
         names = self._names_of(what)
         name = "/".join(names[part] for part in ("namespace", "pod", "container") if names[part])
         return f"{name} ({what})" if name else what
@@ -208,7 +208,7 @@ class Report:
         rows = self._rows()
         lines = [f"{text + ' ':.<48} {count}" for text, count in rows.items() if count or text == next(iter(rows))]
         for kind in ("waiting", "unmet", "failed"):
-            lines += [f"  {self._said(what)}: {why}" for what, why in self.events[kind].items()]
+            lines += [f"  {self._described(what)}: {why}" for what, why in self.events[kind].items()]
         lines += [f"  {what}" for what in (*sorted(self.events["orphan"]), *self.events["problem"])]
         return "\n".join(map(printable, lines)) + "\n"
 

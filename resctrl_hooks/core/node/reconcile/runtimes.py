@@ -34,11 +34,11 @@ def put_runtimes_first(context: "Context", containers: "Sequence[Running]", repo
         if asking:  # a runtime's group ends with its container, and its last counts with it
             read_counters(context.monitor, sorted(asking))
         _count(context, containers)
-        kept = reserved(context)
+        reserve = reserved(context)
         resctrl = context.monitor.resctrl
-        for rdt_class in _circles(resctrl) if kept else ():
+        for rdt_class in _circles(resctrl) if reserve else ():
             free = free_rmids(resctrl, rdt_class)
-            _free(context, rdt_class, 0 if free is None else kept - free, report)
+            _free(context, rdt_class, 0 if free is None else reserve - free, report)
 
 
 def _count(context: "Context", containers: "Iterable[Running]") -> None:
