@@ -97,16 +97,16 @@ def command(
     if interval is not None and otlp is None:
         raise click.UsageError("--interval requires --otlp.")
     address = _address(listen) if listen is not None else None
-    context, selection, say = open_node(config), Selection(counters, namespaces), remarks()
+    context, selection, remark = open_node(config), Selection(counters, namespaces), remarks()
     _check_counters(context, selection)
     if otlp is not None:
         _push(context, otlp, interval or _PUSH_SECONDS, selection)
         return
     if address is not None:
         documents = {DIAGNOSES: diagnoses(context, selection)}
-        server = Server(address, registry_of(NodeCollector(context, say, selection)), documents)
+        server = Server(address, registry_of(NodeCollector(context, remark, selection)), documents)
         server.end_on_signals()
-        say(f"metrics at {server.url}")
+        remark(f"metrics at {server.url}")
         server.serve_forever()
         return
     problems: list[HookError] = []
@@ -120,7 +120,7 @@ def command(
         if lacks_root(problem):
             raise problem  # without --output, every other error has the same cause
     for line in dict.fromkeys(map(str, problems)):
-        say(line)
+        remark(line)
     if problems:
         raise SystemExit(1)
 
@@ -132,10 +132,10 @@ def _push(context: Context, url: str, interval: float, selection: Selection) -> 
         if not (error.name or "").startswith("opentelemetry"):
             raise
         raise FailedError(f"--otlp needs OpenTelemetry's SDK: {remedy('otel')}", _FAILED) from error
-    ended, say = ended_by_signals(), remarks()
+    ended, remark = ended_by_signals(), remarks()
     try:
-        with Pusher(context, url, interval, say, selection):
-            say(f"metrics are pushed to {url} every {interval:g} s")
+        with Pusher(context, url, interval, remark, selection):
+            remark(f"metrics are pushed to {url} every {interval:g} s")
             ended.wait()
     except EndpointError as error:
         raise FailedError(f"--otlp: {error}", INVALID) from error

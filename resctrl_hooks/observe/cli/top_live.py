@@ -65,9 +65,9 @@ class _Shown:
             self._past = self._past or self._open()
             self._screen.show(find(self._past))
         except HookError as error:
-            self._screen.say(str(error))
+            self._screen.show_message(str(error))
         except click.ClickException as error:
-            self._screen.say(error.format_message())
+            self._screen.show_message(error.format_message())
 
 
 def show_live(
@@ -113,7 +113,7 @@ def _go_to(shown: _Shown, screen: Screen, asked: str) -> None:
     try:
         shown.at(parse_time(asked, datetime.now().astimezone()).timestamp())
     except ValueError as error:
-        screen.say(str(error))
+        screen.show_message(str(error))
 
 
 def _end(number: int, frame: FrameType | None) -> NoReturn:

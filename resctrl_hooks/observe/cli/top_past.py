@@ -49,7 +49,7 @@ class PastSamples:
             sizes = l3_sizes(context.monitor.resctrl.root)
         except (HookError, OSError):
             sizes = {}
-        self.scenes = Scenes(options, self._is_wanted, sizes, domain, capacity)
+        self.scenes = Scenes(options, self._is_selected, sizes, domain, capacity)
         self._found: Found | None = None
         self._seen: list[set[str]] = []  # the names of the users in the last scene
 
@@ -68,10 +68,10 @@ class PastSamples:
         Raises:
             ClickException: none of them is.
         """
-        wanted = self._options.pods
-        if wanted and not any(line.kind in USERS for line in scene.lines):
-            known = similar(wanted[0], self._seen)
-            raise click.ClickException(f"{', '.join(wanted)} had no counters at {scene.time}{known}")
+        requested = self._options.pods
+        if requested and not any(line.kind in USERS for line in scene.lines):
+            known = similar(requested[0], self._seen)
+            raise click.ClickException(f"{', '.join(requested)} had no counters at {scene.time}{known}")
 
     def pressed(self, key: str) -> Scene | None:
         """Return the scene that a key of `STEPS` or `JUMPS` leads to; None for the present.
@@ -113,7 +113,7 @@ class PastSamples:
         scene.memory = [_memory(row) for row in found.sample.rows if row["kind"] == MEMORY]
         return scene
 
-    def _is_wanted(self, line: Line) -> bool:
+    def _is_selected(self, line: Line) -> bool:
         names = names_in_past(line.key, line.name, line.pod)
         self._seen.append(names)
         return (not self._options.pods or not names.isdisjoint(self._options.pods)) and (

@@ -33,7 +33,7 @@ class LiveSamples:
         self._options = options
         self._keys, groups = options.targets(context)
         self._groups = {one.shown for one in groups}
-        self._wanted: dict[str, bool] = {}
+        self._selected: dict[str, bool] = {}
         self._users = Users(context)
         self._files = open_files()
         self._before = take(context, self._files)
@@ -41,7 +41,7 @@ class LiveSamples:
         self._changes = ClassChanges(context)
         self._limits: dict[str, float] = context.settings.monitoring.get("capacity") or {}
         self._memory = domains_of(context, self._before) if self._limits else []
-        self.scenes = Scenes(options, self._is_wanted, l3_sizes(context.monitor.resctrl.root), domain, capacity)
+        self.scenes = Scenes(options, self._is_selected, l3_sizes(context.monitor.resctrl.root), domain, capacity)
         self.scenes.learn(self._before)
 
     def close(self) -> None:
@@ -76,15 +76,15 @@ class LiveSamples:
                 one.slowdown = slowed.get(line.key)
         return scene
 
-    def _is_wanted(self, line: Line) -> bool:
+    def _is_selected(self, line: Line) -> bool:
         if line.kind == FOREIGN:
             return line.name in self._groups
-        if line.key not in self._wanted:
+        if line.key not in self._selected:
             if self._options.selector:
                 pod = pod_of(self._context, line.key)
-                wanted = pod is not None and bool(self._options.chosen(self._context, [pod]))
+                selected = pod is not None and bool(self._options.chosen(self._context, [pod]))
             else:
-                wanted = not self._options.pods or line.key in self._keys
-                wanted = wanted and (not self._options.namespace or line.namespace == self._options.namespace)
-            self._wanted[line.key] = wanted
-        return self._wanted[line.key]
+                selected = not self._options.pods or line.key in self._keys
+                selected = selected and (not self._options.namespace or line.namespace == self._options.namespace)
+            self._selected[line.key] = selected
+        return self._selected[line.key]

@@ -23,7 +23,7 @@ class Scenes:
 
     Args:
         options: the requested selection.
-        wanted: whether the selection contains the line of a pod or a foreign group.
+        is_selected: whether the selection contains the line of a pod or a foreign group.
         sizes: bytes of each L3 cache.
         domain: resource and id of the selected domain; None for all. Without a resource: one that counts bandwidth.
         capacity: bytes per second of each domain that are 100 %; None for the largest so far.
@@ -32,13 +32,13 @@ class Scenes:
     def __init__(
         self,
         options: ListOptions,
-        wanted: Callable[[Line], bool],
+        is_selected: Callable[[Line], bool],
         sizes: Mapping[int, int],
         domain: tuple[str, int] | None,
         capacity: float | None,
     ) -> None:
         self._options = options
-        self._wanted = wanted
+        self._is_selected = is_selected
         self._sizes = sizes
         self._capacity = capacity
         self._peaks: dict[tuple[str, int], float] = {}
@@ -64,8 +64,8 @@ class Scenes:
         found = [one for one in self._domains if one[1] == number and resource in ("", one[0])]
         if not found:
             known = ", ".join(f"{kind}_{id_}" for kind, id_ in sorted(self._domains)) or "none"
-            wanted = f"{resource}_{number}" if resource else str(number)
-            raise click.BadParameter(f"unknown domain {wanted}; available: {known}.", param_hint="--domain")
+            requested = f"{resource}_{number}" if resource else str(number)
+            raise click.BadParameter(f"unknown domain {requested}; available: {known}.", param_hint="--domain")
         self.domain = min(found, key=lambda one: order_of(one[0]))
 
     def turn_domain(self) -> None:
@@ -85,7 +85,7 @@ class Scenes:
         whole_node = lines[-1]
         power = power_usage(watts, lines) if self.domain is None else None
         if self._options.filtered:
-            lines = with_total([line for line in lines if line.kind in USERS and self._wanted(line)])
+            lines = with_total([line for line in lines if line.kind in USERS and self._is_selected(line)])
         scene = self.of(lines)
         scene.node = whole_node
         scene.seconds, scene.power = seconds, power

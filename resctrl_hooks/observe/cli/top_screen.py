@@ -28,7 +28,7 @@ SORT_KEYS = {**{column.press: column.key for column in COLUMNS}, "s": SLOW, "n":
 _LINES = {"up": -1, "k": -1, "down": 1, "j": 1, "home": -1_000_000, "end": 1_000_000}
 _PAGES = {"pageup": -1, "pagedown": 1}
 _FRAME = 6  # lines around the table: head, state, table head, place, blank, keys
-_KEPT = 64  # samples in a sparkline
+_SPARKLINE = 64  # samples in a sparkline
 PAST_KEYS = frozenset(("left", "right", "shift-left", "shift-right", "[", "]", "{", "}"))
 """Keys that go to another moment of the history."""
 _FOOT = "q quit  / filter  space pause  t totals  ? help"
@@ -74,7 +74,7 @@ class Screen:
         self._past: Scene | None = None
         self._time: str | None = None
         self._asked = ""
-        self._said = ""
+        self._message = ""
 
     @property
     def past(self) -> bool:
@@ -83,11 +83,11 @@ class Screen:
 
     def show(self, scene: Scene | None) -> None:
         """Show a scene of the past, or with None the present."""
-        self._past, self._said = scene, ""
+        self._past, self._message = scene, ""
 
-    def say(self, text: str) -> None:
+    def show_message(self, text: str) -> None:
         """Show a message until the next key."""
-        self._said = text
+        self._message = text
 
     def asked(self) -> str:
         """Return a time that was entered, once."""
@@ -98,7 +98,7 @@ class Screen:
         """Take a new sample; a paused screen shows it after the pause."""
         for by in GROUPINGS:
             for line in grouped(scene.lines, by):
-                self._history.setdefault(_id(by, line), deque(maxlen=_KEPT)).append(line[MBM])
+                self._history.setdefault(_id(by, line), deque(maxlen=_SPARKLINE)).append(line[MBM])
         if not self.paused:
             self._scene = scene
 
@@ -109,7 +109,7 @@ class Screen:
 
     def press(self, key: str) -> None:
         """Handle a key."""
-        self._said = ""
+        self._message = ""
         if self._editing:
             self._edit(key)
         elif self._time is not None:
@@ -213,8 +213,8 @@ class Screen:
         if self._time is not None:
             return f"go to time: {self._time}_"
         scene = self._past or self._scene
-        if self._said:
-            return self._said
+        if self._message:
+            return self._message
         domain = "" if scene.domain is None else f"{' '.join(map(str, scene.domain))}: "
         parts = [f"{domain}{self.by} by {self.sort}{', smallest first' if self.reverse else ''}"]
         if self._editing or self._filter:

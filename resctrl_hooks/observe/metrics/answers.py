@@ -129,9 +129,9 @@ class Scrape(Collector):
 
 def _known(accept: str) -> str:
     """Return the known formats of an Accept header; prometheus_client fails for other versions."""
-    kept = []
+    known = []
     for part in accept.split(","):
         versions = [word.partition("=")[2].strip() for word in part.split(";") if word.strip().startswith("version")]
         if _VERSIONS.issuperset(versions):
-            kept.append(part)
-    return choose_encoder(",".join(kept))[1]
+            known.append(part)
+    return choose_encoder(",".join(known))[1]

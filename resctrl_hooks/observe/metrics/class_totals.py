@@ -72,8 +72,8 @@ class Parts(dict[str, Source]):
     One that a snapshot does not see keeps its last values.
     """
 
-    def __init__(self, kept: Mapping[str, Mapping[str, float]] | None = None) -> None:
-        super().__init__({identity: Source(identity, lasts=lasts) for identity, lasts in (kept or {}).items()})
+    def __init__(self, record: Mapping[str, Mapping[str, float]] | None = None) -> None:
+        super().__init__({identity: Source(identity, lasts=lasts) for identity, lasts in (record or {}).items()})
 
     def keep(self, seen: set[str], *, is_whole: bool) -> dict[str, Values]:
         """Return the last values of the unseen groups; after a snapshot of the whole node, of the last few only."""
@@ -88,21 +88,21 @@ class ClassTotal:
 
     Args:
         identity: the class's folder.
-        kept: the class's data in the file; None for a new class, whose counters begin at 0.
+        record: the class's data in the file; None for a new class, whose counters begin at 0.
         parts: the groups of all classes.
     """
 
-    def __init__(self, identity: str, kept: Mapping[str, Any] | None = None, parts: Parts | None = None) -> None:
+    def __init__(self, identity: str, record: Mapping[str, Any] | None = None, parts: Parts | None = None) -> None:
         self.identity = identity
-        self._is_new = kept is None
-        kept = kept or {}
+        self._is_new = record is None
+        record = record or {}
         self._grouped, self._ungrouped = Total(), Total()
-        self._ungrouped.amounts = {**kept.get("ungrouped", {})}
-        self._grouped.amounts = together(kept.get("total", {}), {path: -one for path, one in self.ungrouped.items()})
+        self._ungrouped.amounts = {**record.get("ungrouped", {})}
+        self._grouped.amounts = together(record.get("total", {}), {path: -one for path, one in self.ungrouped.items()})
         self._parts = Parts() if parts is None else parts
-        self._parts.update(Parts(kept.get("parts", {})))
-        self.seen = {*kept.get("parts", {})}
-        self._rest = Source("", lasts=kept.get("rest", self.ungrouped))
+        self._parts.update(Parts(record.get("parts", {})))
+        self.seen = {*record.get("parts", {})}
+        self._rest = Source("", lasts=record.get("rest", self.ungrouped))
 
     @property
     def ungrouped(self) -> Values:
@@ -183,15 +183,15 @@ class ClassTotals:
 
     def __init__(self, ledger: Ledger, boot: str, log: LogCallable = silent) -> None:
         self._ledger, self._boot, self._log = ledger, boot, log
-        kept = load_totals(ledger, boot, CLASSES, ClassesRecord, log)
-        classes = [(name, of) for name, of in kept.get("classes", {}).items() if fits(ClassRecord, of)]
-        self._parts = Parts(kept.get("unseen", {}))
+        record = load_totals(ledger, boot, CLASSES, ClassesRecord, log)
+        classes = [(name, of) for name, of in record.get("classes", {}).items() if fits(ClassRecord, of)]
+        self._parts = Parts(record.get("unseen", {}))
         self._classes = {name: ClassTotal(of["identity"], of, self._parts) for name, of in classes}
-        self._mount: list[str] = kept.get("mount", [])
-        self._removed: Values = kept.get("removed", {})
-        self.domains = DomainTotals(kept.get("domains", {}))
-        self.packages = Packages(kept=kept.get("packages", {}))
-        self.when: float = kept.get("when", 0.0)
+        self._mount: list[str] = record.get("mount", [])
+        self._removed: Values = record.get("removed", {})
+        self.domains = DomainTotals(record.get("domains", {}))
+        self.packages = Packages(record=record.get("packages", {}))
+        self.when: float = record.get("when", 0.0)
 
     def of(self, rdt_class: str, identity: str = "") -> ClassTotal:
         """Return a class's totals; with another identity than before, those of a new class of that name."""

@@ -18,9 +18,9 @@ Values = dict[str, float]
 class DomainTotals:
     """Bytes by memory domain, and the classes' totals that they include."""
 
-    def __init__(self, kept: dict[str, Any]) -> None:
-        self._total: dict[str, float] = kept.get("total", {})
-        self._seen: dict[str, Values] = kept.get("seen", {})
+    def __init__(self, record: dict[str, Any]) -> None:
+        self._total: dict[str, float] = record.get("total", {})
+        self._seen: dict[str, Values] = record.get("seen", {})
 
     def add(self, classes: dict[str, Values], slots: Mapping[str, Slot], domains: Domains) -> dict[str, float]:
         """Add the classes' traffic since the last call; return the bytes of each domain, or an empty result if unknown.

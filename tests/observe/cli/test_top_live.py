@@ -83,7 +83,7 @@ class Live:
         monkeypatch.setattr(top_live, "Keys", lambda: self)
         monkeypatch.setattr(time, "monotonic", lambda: self.now)
         monkeypatch.setattr(signal, "signal", lambda *_: None)
-        monkeypatch.setattr(Screen, "say", lambda _, text: self.log.append(f"say {text}"))
+        monkeypatch.setattr(Screen, "show_message", lambda _, text: self.log.append(f"say {text}"))
 
     def __enter__(self) -> Self:
         return self

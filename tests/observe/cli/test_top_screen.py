@@ -292,7 +292,7 @@ def test_entered_time_is_asked_for_once() -> None:
 
 def test_message_stays_until_the_next_key() -> None:
     made = screen()
-    made.say("no sample at 14:00")
+    made.show_message("no sample at 14:00")
     assert "no sample at 14:00" in picture(made)[1]
     made.press("down")
     assert "no sample at 14:00" not in picture(made)[1]

@@ -295,11 +295,11 @@ def test_lines_of_the_present_are_selected_once(
     monkeypatch.setattr(list_options, "labels_of", lambda _, pod: {"app": pod.key})
     monkeypatch.setattr(list_options, "find", lambda _, what: what.rpartition("/")[2])
     made: Any = top_samples.LiveSamples.__new__(top_samples.LiveSamples)
-    made._context, made._options, made._wanted = None, ListOptions(**options), {}
+    made._context, made._options, made._selected = None, ListOptions(**options), {}
     made._keys = {*made._options.pods}
     lines = [Line(POD, key, key, {}, "shop" if key != "c" else "other") for key in "abc"]
     for _ in range(2):
-        assert [line.key for line in lines if made._is_wanted(line)] == [*wanted]
+        assert [line.key for line in lines if made._is_selected(line)] == [*wanted]
     assert asked == ([*"abc"] if "selector" in options else [])
     if "selector" in options:
-        assert not made._is_wanted(Line(POD, "gone", "gone", {}, "shop"))
+        assert not made._is_selected(Line(POD, "gone", "gone", {}, "shop"))

@@ -62,7 +62,7 @@ class Guard:
         )
         self._sufferers = Sufferers(context, least)
         if least and not context.settings.sections["slowdown"].get("enabled"):
-            self._say(
+            self._log(
                 WARNING, "guard: rdt.guard.protect with a slowdown needs slowdown.enabled; it does not act without"
             )
         self._mount = Mount(self._resctrl)
@@ -77,7 +77,7 @@ class Guard:
         if not why and topology is None and bandwidth.resource == L3 and len(bandwidth.numbers) > 1:
             why = "the topology is unreadable, so which L3 domains share a memory is unknown"
         if self.mode == ACT and why:
-            self._say(WARNING, f"guard only observes: {why}")
+            self._log(WARNING, f"guard only observes: {why}")
             self.mode, self._status.values["why"] = OBSERVE, why
         self._status.values["mode"] = self.mode
         self._pods = Pods(context, bandwidth)
@@ -89,7 +89,7 @@ class Guard:
         self._use: "dict[str, dict[int, float]]" = {}
         missing = [str(numbers[0]) for numbers in self._numbers if not capacity_of(self._capacity, numbers[0])]
         if missing:
-            self._say(WARNING, f"no monitoring.capacity for memory domain {', '.join(missing)}: its load stays unknown")
+            self._log(WARNING, f"no monitoring.capacity for memory domain {', '.join(missing)}: its load stays unknown")
 
     def _limits_of(self, numbers: "tuple[int, ...]") -> "dict[str, Limit]":
         """Return the current limits of the limitable classes in a memory domain."""
@@ -98,7 +98,7 @@ class Guard:
             floor = self._mount.floor_of((rule or {}).get("floor", 0), capacity_of(self._capacity, numbers[0]))
             limit = self._mount.limit(name, numbers, read_limits(self._resctrl, name), floor)
             if limit is None and self._mount.maps:
-                self._say(WARNING, f"RDT class {name} has no {RESOURCE} value on this node: it is not throttled")
+                self._log(WARNING, f"RDT class {name} has no {RESOURCE} value on this node: it is not throttled")
             elif limit is not None:
                 found[name] = limit
         return found
@@ -147,7 +147,7 @@ class Guard:
             raise
         except (OSError, ResctrlError) as error:
             if str(error) != self._read_error:
-                self._say(WARNING, f"guard: the load is unknown: {error}")
+                self._log(WARNING, f"guard: the load is unknown: {error}")
             self._read_error = str(error)
             return ClassCounts(now, {})
         return found
@@ -168,18 +168,18 @@ class Guard:
                 problem = self._write(domain, found, change, limit, before, after)
             except (LeaseError, ResctrlError) as error:  # it tries again
                 domain.limits[change.name] = limit
-                self._say(WARNING, f"guard: {error}; class {change.name} is unchanged")
+                self._log(WARNING, f"guard: {error}; class {change.name} is unchanged")
                 return
             if problem:
                 # The value that stands is not the law's, so the law must not build on it.
                 domain.limits[change.name] = Limit(limit.declared, limit.floor, limit.now, overridden=True)
-                self._say(WARNING, f"guard: {problem}; the guard does not change class {change.name} until it restarts")
+                self._log(WARNING, f"guard: {problem}; the guard does not change class {change.name} until it restarts")
                 return
         event = event_of(number, change)
         pods = self._pods.largest(number, change.name)
         by = f"; largest pods: {', '.join(pods)}" if pods else ""
         is_report = change.kind == REPORT
-        self._say(
+        self._log(
             WARNING if is_report and self.mode == ACT else NOTICE,
             f"guard{':' if is_report else ''} {event_text(event, self.mode, self._mount.unit)}{by}",
             domain=number,
@@ -229,10 +229,10 @@ class Guard:
         """Restore every declared value; return whether that succeeded. A lease of the rest stays."""
         failed = restore(self._resctrl, self._lease).failed
         for line in failed:
-            self._say(WARNING, f"guard: cannot restore {line}")
+            self._log(WARNING, f"guard: cannot restore {line}")
         return not failed
 
-    def _say(self, priority: int, text: str, **fields: "str | int") -> None:
+    def _log(self, priority: int, text: str, **fields: "str | int") -> None:
         self._context.log(priority, text, stage=STAGE, **fields)
 
 

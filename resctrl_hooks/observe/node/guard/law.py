@@ -208,10 +208,10 @@ class Domain:
         }
         if not others:
             return "all limitable classes are at their floors; use fewer processors or another node for them"
-        said = [f"class {name} is not lowered: {reason}" for name, reason in others.items()]
+        reasons = [f"class {name} is not lowered: {reason}" for name, reason in others.items()]
         if len(others) < len(self.limits):
-            said.append("all other limitable classes are at their floors")
-        return "; ".join(said)
+            reasons.append("all other limitable classes are at their floors")
+        return "; ".join(reasons)
 
     def _without_pressure(self, sample: Sample, rules: Rules, scale: "PerCent | OfRate") -> "list[Change]":
         held = next((name for name in reversed(rules.throttle) if self.limits[name].is_cut), "")

@@ -44,8 +44,8 @@ class Limit:
 
     def at(self, value: int, before: int = 0) -> "Limit":
         """Return the limit with another value; ``before`` is kept while a cut is in effect."""
-        kept = (self.before or before) if value < self.declared else 0
-        return Limit(self.declared, self.floor, value, overridden=self.overridden, before=kept)
+        earlier = (self.before or before) if value < self.declared else 0
+        return Limit(self.declared, self.floor, value, overridden=self.overridden, before=earlier)
 
 
 class PerCent:

@@ -73,7 +73,7 @@ def start(context: "Context") -> "GuardResident | None":
 
 def _restore_leftovers(context: "Context") -> None:
     result = restore_left(context.monitor.resctrl, context.settings.state_dir, context.proc)
-    if not told(context, result):
+    if not log_restored(context, result):
         raise HookError(f"the values that {result.owner} changed are not all restored")
 
 
@@ -85,12 +85,12 @@ def restore_values(context: "Context") -> bool:
         LeaseError: the lease cannot be read. It stays.
     """
     try:
-        return told(context, restore_ended(context))
+        return log_restored(context, restore_ended(context))
     except RunningError as error:
         raise HookError(f"{error}; its end restores all values, or the deadline of its lease") from None
 
 
-def told(context: "Context", result: "Restored") -> bool:
+def log_restored(context: "Context", result: "Restored") -> bool:
     """Log a restoration; return whether all values could be restored."""
     for line in result.done:
         context.log(NOTICE, f"guard: restored {line}; {result.owner} had changed it", stage=STAGE)

@@ -5,7 +5,7 @@ from ....core.node.host.instance import RunningError
 from ....core.node.log import ERROR
 from .guard import STAGE
 from .recovery import restore_ended
-from .resident import told
+from .resident import log_restored
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ class Watch:
     def __init__(self, context: "Context") -> None:
         self._context = context
         self._due = float("-inf")
-        self._said = ""
+        self._logged = ""
 
     def step(self, now: float) -> None:
         """Look for such a lease, at most once in `INTERVAL` seconds of the monotonic clock. Never raises."""
@@ -37,10 +37,10 @@ class Watch:
             return
         except Exception as error:  # noqa: BLE001  # the residents continue
             problem = str(as_hook_error(error))
-            if problem != self._said:
+            if problem != self._logged:
                 context.log(ERROR, f"guard: cannot restore the values of an ended lease: {problem}", stage=STAGE)
         else:
             problem = "; ".join(result.failed)
-            if not problem or problem != self._said:
-                told(context, result)
-        self._said = problem
+            if not problem or problem != self._logged:
+                log_restored(context, result)
+        self._logged = problem

@@ -50,7 +50,7 @@ class Hosted:
         self.due = _NEVER
         self._start = start
         self._context = context
-        self._said = ""
+        self._logged = ""
 
     def step(self, moment: Moment) -> None:
         """Sample, or start the resident if it has not been started or has failed. Never raises."""
@@ -59,7 +59,7 @@ class Hosted:
                 self.resident = self._start(self._context)
             else:
                 self.resident.sample(moment)
-                self._said = ""
+                self._logged = ""
         except Exception as error:  # noqa: BLE001  # the other residents continue
             self.close()
             self._report(error)
@@ -88,8 +88,8 @@ class Hosted:
     def _report(self, error: Exception) -> None:
         """Log an error once, not at each new try."""
         found = as_hook_error(error)
-        if str(found) != self._said:
-            self._said = str(found)
+        if str(found) != self._logged:
+            self._logged = str(found)
             self._context.log(ERROR, f"{self.name}: {found}", stage=self.name, reason=found.reason)
 
 

@@ -22,14 +22,14 @@ class Packages:
 
     Args:
         powercap: another folder of zones than the kernel's.
-        kept: the data of `as_record`, to continue.
+        record: the data of `as_record`, to continue.
     """
 
-    def __init__(self, powercap: str = "", kept: "Mapping[str, dict[str, int | float]] | None" = None) -> None:
+    def __init__(self, powercap: str = "", record: "Mapping[str, dict[str, int | float]] | None" = None) -> None:
         self._powercap = powercap or POWERCAP
         self._total, self._zones = Total(), Source("", 0.0)
-        self._total.amounts.update((kept or {}).get("total", {}))
-        self._zones.lasts.update((kept or {}).get("last", {}))
+        self._total.amounts.update((record or {}).get("total", {}))
+        self._zones.lasts.update((record or {}).get("last", {}))
 
     def as_record(self) -> "dict[str, dict[str, int | float]]":
         """Return the totals and the last values, in microjoules."""
