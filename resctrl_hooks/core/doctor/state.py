@@ -252,7 +252,7 @@ def classes(host: Host) -> Iterator[Finding]:
     try:
         reports = Classes.of_node(host.context).show()
     except NotMountedError:
-        return  # the check of the mount says so
+        return  # the check of the mount reports it
     wrong = [f"{one.name} ({one.state})" for one in reports if one.state not in ("as declared", "not declared")]
     if wrong:
         remedy = "run `resctrl-hook rdt apply`; `resctrl-hook rdt show` prints the differences"

@@ -109,7 +109,7 @@ def _all_modules() -> dict[str, bytes]:
 def _take_parts(modules: dict[str, bytes]) -> bytes:
     """Remove the houses' parts from the modules; return one module with the values of them all.
 
-    An import is the largest cost of a hook. The parts of houses that the node lacks are in it too: they say what
+    An import is the largest cost of a hook. The parts of houses that the node lacks are in it too: they name what
     reconcile restores, and which records it can read.
     """
     names: set[str] = set()

@@ -50,8 +50,8 @@ def filled(available: int, wanted: dict[int, int], *, reserved: int, above: int)
     """
     left, given = available, {}
     for priority in sorted(wanted, reverse=True):
-        kept = 0 if priority > above else reserved
-        given[priority] = min(wanted[priority], max(left - kept, 0))
+        spare = 0 if priority > above else reserved
+        given[priority] = min(wanted[priority], max(left - spare, 0))
         left -= given[priority]
     return given
 

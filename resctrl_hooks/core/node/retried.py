@@ -81,7 +81,7 @@ class Retried:
 class StatusFile:
     """The file of a program, by its name in the log; ``values`` is its content.
 
-    It is replaced as a whole. An error is said once, and the program continues without the file.
+    It is replaced as a whole. An error is logged once, and the program continues without the file.
     """
 
     values: "Any"

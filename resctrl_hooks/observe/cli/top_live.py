@@ -41,7 +41,7 @@ class _Shown:
         return self._past.scenes if self._past and self._screen.past else self._samples.scenes
 
     def go(self, key: str) -> None:
-        """Go where a key leads; the screen says why it cannot."""
+        """Go where a key leads; the screen shows why it cannot."""
         self._show(lambda past: past.pressed(key))
 
     def at(self, when: float) -> None:

@@ -20,7 +20,7 @@ _Labels = dict[str, str]
 
 
 def pod_families(readings: _Readings, names: PodNames, selection: Selection = EVERYTHING) -> list[Metric]:
-    """Return each pod's counters by class and domain; a counter without a value has a sample that says so."""
+    """Return each pod's counters by class and domain; a counter without a value has a sample with the reason."""
     families: dict[str, Family] = {}
     places: dict[str, tuple[Family, str, dict[str, str]] | None] = {}
     unavailable = GaugeMetricFamily(

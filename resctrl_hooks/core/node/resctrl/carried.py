@@ -188,8 +188,8 @@ class Carried:
         if not alone:
             for rdt_class, of_class in parts.items():
                 counts.total(rdt_class).spend(of_class)
-        is_uncounted = not groups and not hidden
-        if is_uncounted or any(isinstance(of[1][place], str) for of in groups.values() for place in self._turn_places):
+        is_ungrouped = not groups and not hidden
+        if is_ungrouped or any(isinstance(of[1][place], str) for of in groups.values() for place in self._turn_places):
             counts.end_turn(self._in_turns)
         if counts.inherited:
             self._trust(counts, groups)
