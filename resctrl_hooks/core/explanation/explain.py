@@ -193,10 +193,8 @@ def _poststop(state: State, context: Context, report: Explanation) -> None:
     ]
     others = [context.ledger.read_member(key, other) for other in context.ledger.members(key) if other != state.id]
     names = {rdt_class: name_of(pod, rdt_class, context.monitor.group_prefix + key) for rdt_class in pod["groups"]}
-    groups = [context.monitor.resctrl.group_folder(*group) for group in sorted(names.items())]
-    report.outcome = (
-        f"{', '.join(groups) or 'no group'}: {_FATES[fate(pod, others, context)].format(pod.get('cgroup'))}"
-    )
+    paths = [context.monitor.resctrl.group_folder(*group) for group in sorted(names.items())]
+    report.outcome = f"{', '.join(paths) or 'no group'}: {_FATES[fate(pod, others, context)].format(pod.get('cgroup'))}"
 
 
 def _fails(report: Explanation, error: HookError | str, *, refused: bool) -> None:
