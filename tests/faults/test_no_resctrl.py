@@ -90,7 +90,7 @@ def test_resctrl_that_should_be_mounted_has_the_remedy(tmp_path: Path, case: str
     error = missing(path, str(host.proc), 2)
     assert (type(error), error.impossible) == (NotMountedError, False)
     simulated = case == "another path"  # the kernel has no resctrl to mount there
-    command = "start a simulation there (docs/simulation.md)" if simulated else f"mount -t resctrl resctrl {path}"
+    command = f"resctrl-hook simulate {path} --background" if simulated else f"mount -t resctrl resctrl {path}"
     assert f"mount it: {command};" in str(error)
     assert why_no_monitoring(Resctrl(path, proc=str(host.proc))) is None
 
@@ -272,8 +272,8 @@ def test_explain_has_the_reason_and_doctor_as_next_command(node: Host, recorded:
 @pytest.mark.parametrize(
     "types, command",
     [
-        ("nodev\tsysfs\n\text4\n", "start a simulation there (docs/simulation.md)"),
-        ("", "start a simulation there (docs/simulation.md)"),
+        ("nodev\tsysfs\n\text4\n", "resctrl-hook simulate {path} --background"),
+        ("", "resctrl-hook simulate {path} --background"),
         ("nodev\tresctrl\n", "mount -t resctrl resctrl {path}"),
         (None, "mount -t resctrl resctrl {path}"),
     ],

@@ -65,12 +65,12 @@ def lacks_type(proc: str) -> bool:
 
 
 def how_to_mount(root: str, proc: str) -> str:
-    """Return the way to mount resctrl at ``root``: a simulation, if the kernel has no resctrl."""
+    """Return the command that mounts resctrl at ``root``: a simulation, if the kernel has no resctrl."""
     try:
         simulated = not root.endswith(RESCTRL_ROOT) and lacks_type(proc)
     except OSError:
         simulated = False
-    return "start a simulation there (docs/simulation.md)" if simulated else f"mount -t resctrl resctrl {root}"
+    return f"resctrl-hook simulate {root} --background" if simulated else f"mount -t resctrl resctrl {root}"
 
 
 def missing(root: str, proc: str, number: int = 0) -> "errors.NotMountedError":
