@@ -115,7 +115,11 @@ HOUSES = sorted(path.parent for path in PACKAGE.glob("*/part.py"))
 NODE_HALVES = sorted(path.parent for path in PACKAGE.glob("*/node/part.py"))
 
 
-@pytest.mark.parametrize("folder", [*HOUSES, *NODE_HALVES], ids=lambda folder: str(folder.relative_to(PACKAGE)))
+@pytest.mark.parametrize(
+    "folder",
+    [*HOUSES, *NODE_HALVES, PACKAGE / "core/node/resctrl"],
+    ids=lambda folder: str(folder.relative_to(PACKAGE)),
+)
 def test_screen_names_every_room(folder: Path) -> None:
     text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))) or ""
     rooms = {path.stem for path in folder.glob("[a-z]*") if path.is_dir() or path.suffix == ".py"}

@@ -16,4 +16,7 @@ From the wire up::
     creation, requested          CreateContainer: the desired changes by the settings,
     adjustments, memory_policy   and the changes of the specification
     status                       the status file, for `doctor` and the metrics
+
+Time: `plugin` sets the worker's deadline (0.7 of the runtime's timeout) and its end (0.85), `workers` kills it then,
+and `service` answers in its place, by the refusal that `plugin` returns.
 """

@@ -1,4 +1,4 @@
-"""The sources of a total, and the one rule that decides which of them a read has seen and from where each continues.
+"""The sources of a total: which of them a read has seen, and from where each continues. `total` has the arithmetic.
 
 A source, such as a group, is known by its identity, not by its place, which a rename changes. One that a read does not
 see keeps its last values and continues from them when it returns. Only a new source starts at 0.

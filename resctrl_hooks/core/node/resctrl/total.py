@@ -3,6 +3,7 @@
 Events only choose the last value. A new source's counters begin at 0; PERF_PKG's continue from the RMID's previous user
 and begin at their value at creation, else at their first value. A counter that goes back begins at its new value, and
 one that was unassigned at 0. A group that moves to another class or becomes another pod's keeps its last values.
+`sources` decides which group is new; docs/counters.md has the same by event, for operators.
 """
 
 from .counters import UNASSIGNED, UNAVAILABLE

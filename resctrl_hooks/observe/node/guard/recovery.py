@@ -1,7 +1,9 @@
 """Who may change MB values, and the restoration of the values of an owner that has ended, is stopped or hangs.
 
 There is one owner: it holds `LOCK`. A process that restores values holds `_RESTORING`, and no process becomes the owner
-meanwhile.
+meanwhile. These restore the values of an owner that has ended: ``guard restore`` (``ExecStopPost`` of the unit), the
+next owner (`resident`), `watch` in the sampling process and beside an experiment, each pass of reconcile, and
+``release`` (``values`` in `observe.node.part`).
 """
 
 import posix
