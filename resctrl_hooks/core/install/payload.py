@@ -6,7 +6,7 @@ the modules' folder, so its replacement, one rename, is the moment of an upgrade
 
 import ast
 import hashlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Final, NamedTuple
@@ -145,10 +145,8 @@ def _without(rooms: tuple[str, ...], modules: dict[str, bytes]) -> dict[str, byt
     or that no other one names. An import for types alone needs no module.
     """
     trees = {path: ast.parse(data) for path, data in modules.items()}
-    named = {one for path, tree in trees.items() for one in _imported(path, tree, modules) if one != path}
-    for tree in trees.values():
-        _forget_types(tree)
-    imports = {path: set(_imported(path, tree, modules)) for path, tree in trees.items()}
+    named = {one for path, tree in trees.items() for one in _imported(path, tree, modules, types=True) if one != path}
+    imports = {path: set(_imported(path, tree, modules, types=False)) for path, tree in trees.items()}
     called = {*map(path_of, (*long_running_commands().values(), *(row.module for row in FEATURES.values())))}
     needed_modules = [path for path in modules if (path not in named or path in called) and not path.startswith(rooms)]
     for path in needed_modules:  # it grows
@@ -156,18 +154,22 @@ def _without(rooms: tuple[str, ...], modules: dict[str, bytes]) -> dict[str, byt
     return {path: data for path, data in modules.items() if path in needed_modules}
 
 
-def _forget_types(tree: ast.Module) -> None:
-    """Remove what only type checkers read."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
-            node.body = []
+def _imports(nodes: Iterable[ast.AST], *, types: bool) -> Iterator[ast.ImportFrom]:
+    """Yield imports, without ``types`` only those that are not for type checkers alone. No expression has one."""
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom):
+            yield node
+        elif not types and isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
+            yield from _imports(node.orelse, types=types)
+        elif not isinstance(node, ast.expr):
+            yield from _imports(ast.iter_child_nodes(node), types=types)
 
 
-def _imported(path: str, tree: ast.Module, modules: dict[str, bytes]) -> Iterator[str]:
+def _imported(path: str, tree: ast.Module, modules: dict[str, bytes], *, types: bool) -> Iterator[str]:
     """Yield the modules that a module imports by relative imports, and the packages that contain them or itself."""
     yield from _packages(path.split("/")[:-1], modules)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.level:
+    for node in _imports(tree.body, types=types):
+        if node.level:
             words = [*path.split("/")[: -node.level], *(node.module or "").split(".")]
             places = ["/".join(word for word in (*words, name) if word) for name in ("", *(a.name for a in node.names))]
             for place in places:
