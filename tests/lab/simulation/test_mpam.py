@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hosts.monitored import monitored_host
+from hosts.monitored import MonitoredHost, monitored_host
 from hosts.shared_node import RULES, SharedNode
 
 from resctrl_hooks.core.inventory.gather import rmids_of
@@ -20,6 +20,7 @@ from resctrl_hooks.lab.simulation.machine import Machine
 from resctrl_hooks.lab.simulation.model import Resctrl
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -91,8 +92,9 @@ def test_free_rmids_are_those_of_the_class(tmp_path: Path) -> None:
     assert found.classes_text() == "root class 1, gold 2"
 
 
-@pytest.mark.fuse
-def test_list_and_doctor_show_the_free_rmids_of_each_class(tmp_path: Path) -> None:
+@pytest.fixture
+def two_in_the_root_class(tmp_path: Path) -> Iterator[MonitoredHost]:
+    """Return a host with two pods in the root class, and a class `gold` without any."""
     with (
         mounted(tmp_path / "resctrl", vendor="arm", pmg=3, partids=4) as path,
         monitored_host(tmp_path, path) as host,
@@ -100,28 +102,25 @@ def test_list_and_doctor_show_the_free_rmids_of_each_class(tmp_path: Path) -> No
         (host.resctrl / "gold").mkdir()
         for number in range(2):
             host.pod(number, f"web-{number}")
-        assert host.json("list")["rmids"] == {"total": 12, "used": 4, "free": 2, "freeByClass": {"": 0, "gold": 2}}
-        text = "Free by class: root class 0, gold 2."
-        assert text in host.run("list").output
-        (finding,) = [
-            one for one in json.loads(host.run("doctor", "--json").stdout)["items"] if one["check"] == "RMIDs"
-        ]
-        assert (finding["level"], "free by class: root class 0, gold 2" in finding["text"]) == ("warning", True)
+        yield host
+
+
+@pytest.mark.fuse
+def test_list_and_doctor_show_the_free_rmids_of_each_class(two_in_the_root_class: MonitoredHost) -> None:
+    host = two_in_the_root_class
+    assert host.json("list")["rmids"] == {"total": 12, "used": 4, "free": 2, "freeByClass": {"": 0, "gold": 2}}
+    text = "Free by class: root class 0, gold 2."
+    assert text in host.run("list").output
+    (finding,) = [one for one in json.loads(host.run("doctor", "--json").stdout)["items"] if one["check"] == "RMIDs"]
+    assert (finding["level"], "free by class: root class 0, gold 2" in finding["text"]) == ("warning", True)
 
 
 @pytest.mark.fuse
 @pytest.mark.houses("observe")
-def test_metrics_have_the_free_rmids_of_each_class(tmp_path: Path) -> None:
-    with (
-        mounted(tmp_path / "resctrl", vendor="arm", pmg=3, partids=4) as path,
-        monitored_host(tmp_path, path) as host,
-    ):
-        (host.resctrl / "gold").mkdir()
-        for number in range(2):
-            host.pod(number, f"web-{number}")
-        lines = host.run("metrics").output.splitlines()
-        assert 'resctrl_class_free_rmids{rdt_class=""} 0.0' in lines
-        assert 'resctrl_class_free_rmids{rdt_class="gold"} 2.0' in lines
+def test_metrics_have_the_free_rmids_of_each_class(two_in_the_root_class: MonitoredHost) -> None:
+    lines = two_in_the_root_class.run("metrics").output.splitlines()
+    assert 'resctrl_class_free_rmids{rdt_class=""} 0.0' in lines
+    assert 'resctrl_class_free_rmids{rdt_class="gold"} 2.0' in lines
 
 
 def test_group_does_not_follow_its_pod_into_another_class(tmp_path: Path) -> None:

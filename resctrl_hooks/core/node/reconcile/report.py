@@ -47,8 +47,8 @@ _KINDS: "dict[str, tuple[str, str, int]]" = {
     "failed": ("", "failures", _PROBLEM),
     "problem": ("problems", "", _PROBLEM),
 }
-"""The kinds of events: the key in JSON, the row in the text, whose first {} is "would be " in a dry run and the second
-the feature, and what it is besides a number. Kinds with the same row are added up."""
+"""By kind of event: its key in JSON; its row in the text, where the first {} is "would be " in a dry run and the second
+is the feature; its meaning for `ok` and `changed`. Kinds with the same row are added up."""
 _LISTED: "dict[str, Callable[[Iterable[str]], list[str]]]" = {"foreign": sorted, "orphan": sorted, "problem": list}
 """Those whose ids are a list in JSON; the other events are items."""
 

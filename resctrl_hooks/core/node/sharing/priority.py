@@ -19,7 +19,10 @@ _FIRST, _FACTOR, _MASK = 2166136261, 16777619, 0xFFFFFFFF  # FNV-1a; `hash` diff
 
 
 def priority_in(context: "Context", container: "Container", record: "PodRecord | None") -> int:
-    """Return a container's priority by the active rules; a running one keeps that of its key's ``record`` by them."""
+    """Return a container's priority by the active rules.
+
+    A running container keeps the priority in its key's ``record``, if the same rules gave it.
+    """
     rules, claim = context.settings.groups.get("priority") or [], (record or {}).get("claim")
     if claim and container.born is not None and claim["rules"] == version_of(rules):
         return claim["priority"]
