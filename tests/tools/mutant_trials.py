@@ -236,6 +236,29 @@ class Trials:
         with _changed(change, self._count + 1):
             return not names or self._forked(run, names)
 
+    def killers(self, change: Change, files: list[str]) -> list[str] | None:
+        """Return the tests that fail with a change, of all that run its lines; None if the change runs at import.
+
+        If the tests do not end, those that failed until then, or "hangs".
+        """
+        if self._runs_at_import(change):
+            return None
+        names = [name for part in self.reaching(change, files) for name in part]
+        items = {item.nodeid: item for item in self._session.items}
+        out = self._scratch / "failed.txt"
+        out.write_text("")
+
+        def run() -> int:
+            with contextlib.suppress(ValueError):
+                _swap(change)
+                self._session.config.pluginmanager.register(_Failed(out))
+                return self._run([items[name] for name in names], most=0)
+            return 0
+
+        with _changed(change, self._count + 1):
+            ended = not names or self._forked(run, names) or out.stat().st_size
+        return sorted(set(out.read_text().split("\n")) - {""}) or ([] if ended else ["hangs"])
+
     def _run(self, items: list[pytest.Item], most: int = 1) -> int:
         """Run tests in the session, until so many failed; 0: all. How many failed."""
         session = self._session
@@ -288,6 +311,19 @@ class Trials:
             status = int(bool(run()))
         finally:
             os._exit(status)
+
+
+class _Failed:
+    """A pytest plugin that writes the names of failed tests."""
+
+    def __init__(self, out: Path) -> None:
+        self._out = out
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Write it."""
+        if report.failed:
+            with self._out.open("a") as file:
+                file.write(f"{report.nodeid}\n")
 
 
 def _file(name: str) -> str:

@@ -4,6 +4,8 @@
     nox -s mutants -- --all adopt reconcile          all mutants of modules whose path has one of these words
     nox -s mutants -- --all --own ledger             by the tests of the module's folder alone: stricter, and quick
     nox -s mutants -- --folder observe/metrics       a hundred mutants of another folder of the package
+    nox -s mutants -- --matrix FILE --seconds 1      all tests that kill each of them, for needed.py
+    nox -s mutants -- --all --again FILE             those that a test killed then, with the tests of now
 
 Each mutant is tried in a copy of the project by the tests that concern its module and run its lines
 (`mutant_trials.py`), without those that take minutes. What survives is to be tested, or said to be equivalent in
@@ -218,6 +220,8 @@ class Verdict:
         self.counts: dict[str, Counter[str]] = {}
         self.judged = 0
         self.out = os.dup(1)  # pytest captures the other
+        self.matrix = -1
+        """The file for `needed.py`."""
 
     def say(self, line: str) -> None:
         """Print a line at once."""
@@ -238,6 +242,18 @@ class Verdict:
                 self.say(f"{mutant}  ({equivalent.get(mutant.name, f'SURVIVED {running} tests that run it')})")
             self.counts.setdefault(mutant.module, Counter())[what] += 1
             self.judged += 1
+
+    def compare(self, trials: mutant_trials.Trials) -> None:
+        """Find all tests that fail with each of them; a line of JSON for each mutant of code that functions run."""
+        for name in trials.watch():
+            self.say(f"fails as it is, so it tries nothing: {name}")
+        for number, mutant in enumerate(self.mutants):
+            found = trials.killers(mutant.change(), self.files[mutant.module])
+            self.judged += 1
+            if found is not None:
+                os.write(self.matrix, (json.dumps([mutant.name, mutant.line, found]) + "\n").encode())
+            if number % 50 == 0:
+                self.say(f"{number} of {len(self.mutants)}")
 
     def table(self) -> Iterator[str]:
         """Return the results by module."""
@@ -260,27 +276,40 @@ def main(words: list[str]) -> int:
         "--own", action="store_true", help="only by the tests of a module's folder: stricter, and quick"
     )
     parser.add_argument("--here", action="store_true", help="change this project itself: it is a copy")
+    parser.add_argument("--matrix", help="write which tests kill each mutant into this file, for needed.py")
+    parser.add_argument("--again", nargs="*", help="only the mutants that a test killed according to these files")
+    parser.add_argument("--seconds", type=float, default=mutant_trials.TIME, help="of a mutant's tests, for each kind")
+    parser.add_argument("--tests", nargs="*", default=[""], help="only by tests below these folders")
     parser.add_argument("--folder", default=NODE, help="a folder of the package, by default the node half")
     parser.add_argument("modules", nargs="*", help="words of the paths of modules")
     options = parser.parse_args(words)
     if not options.here:
         return _in_a_copy([f"--seed={options.seed}", *words])
+    mutant_trials.TIME = options.seconds
     package = PACKAGE / options.folder
     paths = [path for path in sorted(package.rglob("*.py")) if path.name != "__init__.py"]
     wanted = [path for path in paths if not options.modules or any(word in str(path) for word in options.modules)]
     mutants = [mutant for path in wanted for mutant in mutants_of(path)]
-    if not options.all:
+    if options.again:
+        lines = [json.loads(line) for path in options.again for line in Path(path).read_text().split("\n") if line]
+        killed = {name for name, _, tests in lines if tests}
+        mutants = [mutant for mutant in mutants if mutant.name in killed]
+    elif not options.all:
         # Not for anything secret.
         mutants = random.Random(options.seed).sample(mutants, min(options.sample, len(mutants)))
     modules = {mutant.module for mutant in mutants}
     print(f"{len(mutants)} mutants of {len(modules)} modules; seed {options.seed}", flush=True)
     files = {module: tests_of(module, options.folder, own_only=options.own) for module in sorted(modules)}
+    files = {name: [path for path in found if path.startswith(tuple(options.tests))] for name, found in files.items()}
     verdict = Verdict(mutants, files, package)
+    if options.matrix:
+        verdict.matrix = os.open(options.matrix, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     every = list(dict.fromkeys(path for paths in files.values() for path in paths))
     ours = ["-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning"]
     # Sorted: pytest 9.1 has no fixtures of a conftest.py for files of its folder that come after those of others.
     pytest.main(
-        [*mutant_trials.OPTIONS, *ours, *sorted(every)], plugins=[mutant_trials.Trials(PROJECT, package, verdict.work)]
+        [*mutant_trials.OPTIONS, *ours, *sorted(every)],
+        plugins=[mutant_trials.Trials(PROJECT, package, verdict.compare if options.matrix else verdict.work)],
     )
     if verdict.judged < len(mutants):
         return 2

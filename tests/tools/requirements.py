@@ -92,10 +92,12 @@ _LEFT_OUT = pytest.StashKey[list[str]]()
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect tests without their requirements, after other plug-ins have set their marks."""
     config.stash[_LEFT_OUT] = []
-    if "removal" not in config.option.markexpr:
-        removals = [item for item in items if item.get_closest_marker("removal")]
-        config.hook.pytest_deselected(items=removals)
-        items[:] = [item for item in items if item not in removals]
+    for mark, chosen in (("removal", False), ("ci", EXPECTED)):
+        marked = [item for item in items if item.get_closest_marker(mark)]
+        if marked and not chosen and mark not in config.option.markexpr:
+            config.hook.pytest_deselected(items=marked)
+            items[:] = [item for item in items if item not in marked]
+            config.stash[_LEFT_OUT].append(f"{len(marked)} tests marked `{mark}`: they run with `-m {mark}`")
     for mark, missing in MISSING.items():
         marked = [item for item in items if item.get_closest_marker(mark)]
         reason = missing() if marked and (not EXPECTED or mark in OPTIONAL) else ""
