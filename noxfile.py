@@ -134,13 +134,13 @@ def bench(session: nox.Session) -> None:
     """What a hook costs a container's start. Arguments: --count N, --instructions, --write docs/dev/performance.md.
 
     Without arguments also what a scrape of 500 pods costs, placing a container among 500 others, reconcile with up to
-    10 000 containers, RMIDs shared by rules, and the NRI plugin's events.
+    10 000 containers, and the NRI plugin's events.
     """
     if not READY:
         session.install("-q", "-e", ".[dev]")
     session.run(sys.executable if READY else "python", "tests/bench/run.py", *session.posargs, external=READY)
     if not session.posargs:
-        for script in ("scrape", "placing", "reconcile", "sharing", "nri_events"):
+        for script in ("scrape", "placing", "reconcile", "nri_events"):
             session.run(sys.executable if READY else "python", f"tests/bench/{script}.py", external=READY)
 
 
