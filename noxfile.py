@@ -79,6 +79,13 @@ def tests(session: nox.Session) -> None:
 
 
 @nox.session
+def golden(session: nox.Session) -> None:
+    """Rewrite the texts that tests compare with golden.txt of their house. Arguments as those of `tests`."""
+    every = ("-m", "ci or not ci")
+    run(session, "pytest", "--golden", *SIDE_BY_SIDE, *every, *in_memory(session), *with_houses(session.posargs))
+
+
+@nox.session
 def coverage(session: nox.Session) -> None:
     """The same with branch coverage, which takes half as long again. Arguments as those of `tests`."""
     words = with_houses(session.posargs)

@@ -28,6 +28,7 @@ EVERYTHING = {
     "tests/tools/requirements.py",
     "tests/tools/changed.py",
     "tests/tools/houses.py",
+    "tests/tools/golden.py",
 }
 HUBS = {"tests/conftest.py", "tests/kernel/conftest.py", *(f"{PACKAGE}/{name}" for name in (
     "__init__.py", "__main__.py", "core/cli/__init__.py", "core/node/main.py", "core/node/registry.py",
