@@ -133,7 +133,7 @@ def kernel(session: nox.Session) -> None:
     """Run the tests on a real resctrl, in a guest. Arguments: docs/dev/testing.md, and pytest's."""
     if not READY:
         session.install("-q", "-e", ".[dev]")
-    session.run(sys.executable if READY else "python", "tests/vm", "test", *session.posargs, external=READY)
+    session.run(sys.executable if READY else "python", "tests/lab/vm", "test", *session.posargs, external=READY)
 
 
 @nox.session
@@ -145,10 +145,10 @@ def bench(session: nox.Session) -> None:
     """
     if not READY:
         session.install("-q", "-e", ".[dev]")
-    session.run(sys.executable if READY else "python", "tests/bench/run.py", *session.posargs, external=READY)
+    session.run(sys.executable if READY else "python", "tests/lab/bench/run.py", *session.posargs, external=READY)
     if not session.posargs:
         for script in ("scrape", "placing", "reconcile", "nri_events"):
-            session.run(sys.executable if READY else "python", f"tests/bench/{script}.py", external=READY)
+            session.run(sys.executable if READY else "python", f"tests/lab/bench/{script}.py", external=READY)
 
 
 @nox.session
@@ -206,4 +206,4 @@ def pythons(session: nox.Session) -> None:
     """The node half by Python 3.9 and by the newest, which are fetched if they are not here; the people half by all."""
     if not READY:
         session.install("-q", "-e", ".[dev]")
-    session.run(sys.executable if READY else "python", "tests/vm/pythons.py", *session.posargs, external=READY)
+    session.run(sys.executable if READY else "python", "tests/lab/vm/pythons.py", *session.posargs, external=READY)

@@ -22,14 +22,14 @@ from pathlib import Path
 from typing import Any
 
 PROJECT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(PROJECT / "tests/vm"))
+sys.path.insert(0, str(PROJECT / "tests/lab/vm"))
 
 from results import Counts, Total, failed_in  # noqa: E402
 
 ENOUGH = 5000.0
 """Seconds after which no part starts: a run must end, also on a slow machine."""
 CANNOT_BUILD = 98
-"""The exit status of `tests/vm build` if the guest cannot be built here."""
+"""The exit status of `tests/lab/vm build` if the guest cannot be built here."""
 RAN = (0, 1)
 """pytest's exit statuses after a complete run."""
 FEW = 5
@@ -42,14 +42,17 @@ DAYTIME = ("-m", "not nightly")
 INTEL = ("-m", "not processors")
 """Behaviours of other processors are new, and so are the kernels that support them."""
 KERNELS: dict[str, list[str]] = {
-    "default": ["tests/conformance", "tests/kernel"],
+    "default": ["tests/lab/conformance", "tests/lab/kernel"],
     # Older kernels change resctrl's behaviour, not the runtimes'. The oldest one runs the hooks' tests without rename.
-    "6.12": ["tests/conformance", *INTEL],
-    "6.1": ["tests/conformance", "tests/kernel/test_lifetimes.py", *INTEL],
+    "6.12": ["tests/lab/conformance", *INTEL],
+    "6.1": ["tests/lab/conformance", "tests/lab/kernel/test_lifetimes.py", *INTEL],
     # The guest's kernel version with energy counters, built here from source; it runs only tests that need them.
     "aet": [
-        *("tests/conformance", "tests/kernel/counted/test_energy.py", "tests/kernel/counted/test_sequences.py"),
-        "tests/kernel/test_perf_rmids.py",
+        "tests/lab/conformance",
+        *(
+            f"tests/lab/kernel/{name}.py"
+            for name in ("counted/test_energy", "counted/test_sequences", "test_perf_rmids")
+        ),
     ],
 }
 """The tests for each kernel; the first kernel is the guest's own, Linux 7.2."""
@@ -137,7 +140,7 @@ def build_ahead() -> contextlib.AbstractContextManager[object]:
     Its result is ignored: `kernel` builds what is missing, waits for a running build, and reports why one is
     impossible.
     """
-    builds = " && ".join(f"{shlex.quote(sys.executable)} tests/vm build --kernel {name}" for name in kernels_used())
+    builds = " && ".join(f"{shlex.quote(sys.executable)} tests/lab/vm build --kernel {name}" for name in kernels_used())
     return started(["nice", "sh", "-c", builds], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
@@ -178,7 +181,7 @@ def _again(part: Part, names: set[str], report: str) -> int:
 
 def kernel(part: Part, name: str, until: float) -> str:
     """Run the tests in the guest with one kernel; no test starts after `until`."""
-    if built := run([sys.executable, "tests/vm", "build", "--kernel", name]):
+    if built := run([sys.executable, "tests/lab/vm", "build", "--kernel", name]):
         if built != CANNOT_BUILD:
             return f"the guest can't be built: exit status {built}"
         part.untested = "NOT TESTED, the guest can't be built here (see above)"
@@ -189,7 +192,7 @@ def kernel(part: Part, name: str, until: float) -> str:
         if part.name in TOGETHER:
             options.append(f"--jobs={max(1, (os.cpu_count() or 1) // len(TOGETHER))}")
         chosen = KERNELS[name] if ALL in sys.argv or "-m" in KERNELS[name] else [*KERNELS[name], *DAYTIME]
-        status = run([sys.executable, "tests/vm", "test", *options, f"--counts-to={numbers}", *chosen])
+        status = run([sys.executable, "tests/lab/vm", "test", *options, f"--counts-to={numbers}", *chosen])
         if not os.path.exists(numbers):
             return f"NOT TESTED: exit status {status}"
         total = Total.load(numbers)

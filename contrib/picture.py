@@ -1,7 +1,7 @@
 """The pictures of `top`, `topology` and `kubectl resctrl`: drawn from recorded output, the files beside this one.
 
 To record another one: `resctrl-hook top --once -o json > contrib/top.json`, then `nox -s generate`. A test has the
-machine and the containers of the second one; tests/bench/kubectl_scene.py records contrib/kubectl.json.
+machine and the containers of the second one; tests/lab/bench/kubectl_scene.py records contrib/kubectl.json.
 """
 
 import io

@@ -8,20 +8,23 @@ import pytest
 # Each of them reads the imports of all files, which one process does once.
 pytestmark = [pytest.mark.xdist_group("changed"), pytest.mark.no_cover]
 NODE = "resctrl_hooks/core/node"
+LAB = "tests/lab"
 
 
 @pytest.mark.parametrize(
     "name, among, not_among",
     [
         (f"{NODE}/host/cpulist.py", {"tests/core/node/host/test_cpulist.py"}, {"tests/nri/node/test_wire.py"}),
-        (f"{NODE}/hook/call.py", {"tests/core/node/hook/", "tests/kernel/test_lifetimes.py"},
+        (f"{NODE}/hook/call.py", {"tests/core/node/hook/", "tests/lab/kernel/test_lifetimes.py"},
          {"tests/observe/view/"}),
-        ("resctrl_hooks/placement/node/pools.py", {"tests/kernel/test_placement.py"}, {"tests/kernel/test_podman.py"}),
+        ("resctrl_hooks/placement/node/pools.py",
+         {f"{LAB}/kernel/test_placement.py"}, {f"{LAB}/kernel/test_podman.py"}),
         (f"{NODE}/ledger.py", {"tests/core/node/test_ledger.py"}, {"tests/core/node/host/test_cpulist.py"}),
         pytest.param("tests/hosts/machines.py", {"tests/placement/node/test_policy"},
                      {"tests/core/node/test_ledger.py"}, marks=pytest.mark.houses("placement")),
-        ("tests/conformance/filesystem.py", {"tests/conformance/test_groups.py"}, {"tests/core/node/test_ledger.py"}),
-        ("tests/vm/cache.py", {"tests/vm/test_cache.py", "tests/vm/test_suite.py"}, {"tests/core/node/test_ledger.py"}),
+        (f"{LAB}/conformance/filesystem.py", {f"{LAB}/conformance/test_groups.py"}, {"tests/core/node/test_ledger.py"}),
+        (f"{LAB}/vm/cache.py",
+         {f"{LAB}/vm/test_cache.py", f"{LAB}/vm/test_suite.py"}, {"tests/core/node/test_ledger.py"}),
         ("docs/security.md", {"tests/project/test_docs.py"}, {"tests/core/node/test_ledger.py"}),
         pytest.param("tests/lab/demo/test_demo.py", {"tests/lab/demo/test_demo.py"}, {"tests/project/test_docs.py"},
                      marks=pytest.mark.houses("lab")),

@@ -32,7 +32,7 @@ def with_houses(noxfile: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Callabl
 
 def test_name_of_a_house_stands_for_its_tests(with_houses: Callable[[list[str]], list[str]]) -> None:
     assert with_houses(["core", "-k", "ledger"]) == ["tests/core", "-k", "ledger"]
-    assert with_houses(["tests/kernel", "hosts"]) == ["tests/kernel", "hosts"]
+    assert with_houses(["tests/lab/kernel", "hosts"]) == ["tests/lab/kernel", "hosts"]
 
 
 def test_every_house_has_tests(with_houses: Callable[[list[str]], list[str]]) -> None:

@@ -7,7 +7,7 @@ It concerns a test file
 - that stands in `tests/` where the changed module stands in the package: `core/node/hook/call.py` and
   `tests/core/node/hook/`;
 - that names what changed, or its folder, if that is not a module: a page, a unit, a fixture;
-- of `tests/kernel`, that is named like the module or its room, and for all of what runs on a node two more.
+- of `tests/lab/kernel`, that is named like the module or its room, and for all of what runs on a node two more.
 
 What all tests rest on (`tests/conftest.py`, `pyproject.toml`) concerns all of them.
 """
@@ -30,11 +30,11 @@ EVERYTHING = {
     "tests/tools/houses.py",
     "tests/tools/golden.py",
 }
-HUBS = {"tests/conftest.py", "tests/kernel/conftest.py", *(f"{PACKAGE}/{name}" for name in (
+HUBS = {"tests/conftest.py", "tests/lab/kernel/conftest.py", *(f"{PACKAGE}/{name}" for name in (
     "__init__.py", "__main__.py", "core/cli/__init__.py", "core/node/main.py", "core/node/registry.py",
 ))}  # fmt: skip
 """Modules that import nearly everything, so that importing them has no significance."""
-ON_A_KERNEL = ("tests/kernel/test_first_instruction.py", "tests/kernel/test_lifetimes.py")
+ON_A_KERNEL = ("tests/lab/kernel/test_first_instruction.py", "tests/lab/kernel/test_lifetimes.py")
 """Kernel tests for any change of the node half."""
 
 
@@ -78,7 +78,7 @@ def imported(path: str) -> frozenset[str]:
     found: set[str] = set()
     for name in _named(ast.parse((PROJECT / path).read_text()), path):
         place = name.replace(".", "/")
-        for root in ("", "tests/", "tests/tools/", "tests/vm/"):  # as pytest and the runner have them on sys.path
+        for root in ("", "tests/", "tests/tools/", "tests/lab/vm/"):  # as pytest and the runner have them on sys.path
             candidates = (f"{root}{place}.py", f"{root}{place}/__init__.py")
             found.update(candidate for candidate in candidates if (PROJECT / candidate).is_file())
     return frozenset(found - {path})
@@ -125,7 +125,7 @@ def concerns(path: str, changed: Iterable[str]) -> bool:
 
 def _on_a_kernel(path: str, name: str) -> bool:
     """Return whether a module concerns a test file of the guest."""
-    if not path.startswith("tests/kernel/"):
+    if not path.startswith("tests/lab/kernel/"):
         return False
     named = Path(path).stem.removeprefix("test_") in (*Path(name).with_suffix("").parts,)
     return named or ("/node/" in name and path in ON_A_KERNEL)

@@ -53,7 +53,7 @@ FOLDERS = {
     )
 }
 """By folder of the package, the tests that try it. Not those of the people half, which try the node half by the way."""
-ELSEWHERE = ("tests/kernel/", "tests/vm/", "tests/bench/")
+ELSEWHERE = ("tests/lab/kernel/", "tests/lab/vm/", "tests/lab/bench/")
 """Tests that need a guest, and those of the guest: they try no folder."""
 OPERATORS: dict[type[ast.AST], Any] = {
     one: other

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lab.simulation.bench import Bench
+from simulation.bench import Bench
 
 
 @pytest.fixture

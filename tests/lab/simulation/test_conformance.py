@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-CONFORMANCE = Path(__file__).parents[2] / "conformance"
+CONFORMANCE = Path(__file__).parents[1] / "conformance"
 SERVE = """
 from resctrl_hooks.lab.simulation import assignment, counters, cpus, errors, group, ids, machine
 from resctrl_hooks.lab.simulation import model, mount, proc, schemata, tasks, tree

@@ -12,7 +12,6 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.simulation.bench import Bench
 from resctrl_hooks.core.node.host.cpulist import format_list
 from resctrl_hooks.lab.cli.simulate import command as simulate
 from resctrl_hooks.lab.simulation import cpus, schemata
@@ -26,6 +25,7 @@ from resctrl_hooks.lab.simulation.machine import (
     Machine,
 )
 from resctrl_hooks.lab.simulation.proc import Proc
+from simulation.bench import Bench
 
 
 def test_limbo_lasts_as_configured() -> None:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.simulation.bench import Bench
 from resctrl_hooks.lab.simulation.errors import RefusedError
 from resctrl_hooks.lab.simulation.machine import (
     FULL_MASK,
 )
+from simulation.bench import Bench
 
 TEXT = st.text(st.sampled_from("0123456789abcdefxL3MB:=;,-+ \n\t\0N/all") | st.characters(), max_size=60)
 

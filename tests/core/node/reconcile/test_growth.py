@@ -11,7 +11,8 @@ import pytest
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.core.node.reconcile.report import Options
 
-BENCH = Path(__file__).parents[3] / "bench/reconcile.py"
+HOUSES = ("lab",)
+BENCH = Path(__file__).parents[3] / "lab/bench/reconcile.py"
 SIZES = (20, 40, 80)
 ABOUT = 0.02
 """Tolerance of linearity: constant work counts more for few containers."""

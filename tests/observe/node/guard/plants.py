@@ -108,7 +108,7 @@ def shared_out(demand: dict[str, float], capacity: float) -> dict[str, float]:
 
 @dataclass
 class Queue(Plant):
-    """A memory for which a victim and three neighbours queue, as in the guest (tests/vm/rdt.c), without noise."""
+    """A memory for which a victim and three neighbours queue, as in the guest (tests/lab/vm/rdt.c), without noise."""
 
     core: float = 50e9
     neighbours: int = 3

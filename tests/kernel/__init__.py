@@ -1,1 +1,0 @@
-"""Tests on a real Linux resctrl with real container runtimes; they run in the guest of tests/vm (`nox -s kernel`)."""

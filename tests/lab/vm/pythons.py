@@ -1,0 +1,176 @@
+"""Proves both halves on their Pythons: the node half on 3.9 and the newest, the people half on 3.11 and later.
+
+What this machine has is used (PATH, pyenv); 3.9 and the newest come from Debian's older and newer release otherwise, by
+debootstrap, as root on Debian. An interpreter out of another release runs with that release's own C library.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+
+import cache
+import debian
+import guest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PROJECT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
+
+OLDEST_NODE, OLDEST_PEOPLE = (3, 9), (3, 11)
+RELEASES = {(3, 9): "bullseye", (3, 14): "forky"}
+"""Debian's release with each version that must be tried."""
+NODE_TESTS = (
+    "tests/project/test_node_half.py",
+    "tests/core/node/test_launch.py",
+    "tests/core/node/test_bytecode.py",
+    "tests/nri/node/test_pythons.py",
+)
+PEOPLE_TESTS = (
+    "tests/core/config/test_check.py",
+    "tests/core/explanation",
+    "tests/core/cli/test_list_show.py",
+    "tests/project/test_library.py",
+    "tests/core/node/test_main.py",
+    "tests/core/doctor",
+    "tests/observe/doctor",
+    "tests/placement/doctor",
+    "tests/nri/doctor",
+)
+SCRIPT = "/usr/share/debootstrap/scripts/sid"
+
+
+def version_of(command: str) -> tuple[int, int] | None:
+    """Return an interpreter's version, or None if it doesn't start."""
+    try:
+        done = subprocess.run(
+            [command, "-I", "-c", "import sys; print(*sys.version_info[:2])"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    major, minor = done.stdout.split()
+    return int(major), int(minor)
+
+
+def here() -> dict[tuple[int, int], str]:
+    """Return the interpreters of this machine, from 3.9 on, by version."""
+    found: dict[tuple[int, int], str] = {}
+    pyenv = os.path.expanduser("~/.pyenv/versions")
+    folders = [os.path.join(pyenv, name, "bin") for name in (os.listdir(pyenv) if os.path.isdir(pyenv) else [])]
+    for minor in range(OLDEST_NODE[1], 30):
+        for path in [shutil.which(f"python3.{minor}"), *(f"{folder}/python3.{minor}" for folder in folders)]:
+            version = version_of(path) if path and os.path.exists(path) else None
+            if path and version == (3, minor):
+                found.setdefault(version, path)
+    return found
+
+
+def _make(release: str) -> Callable[[str], None]:
+    def make(folder: str) -> None:
+        log = f"{folder}/log"
+        debian.install_tools(log)
+        script = [SCRIPT] if not os.path.exists(f"/usr/share/debootstrap/scripts/{release}") else []
+        command = [
+            "debootstrap",
+            "--variant=minbase",
+            "--include=python3",
+            release,
+            f"{folder}/root",
+            debian.mirror(log),
+        ]
+        debian.logged(debian.isolated([*command, *script]), log)
+
+    return make
+
+
+def start_script(root: str, version: tuple[int, int], folder: str) -> str:
+    """Make a command that runs the interpreter of another release's tree with that tree's loader and libraries."""
+    name = f"python{version[0]}.{version[1]}"
+    prefix = os.path.join(folder, name)
+    os.makedirs(f"{prefix}/bin")
+    os.symlink(f"{root}/usr/lib", f"{prefix}/lib")
+    command = f"{prefix}/bin/{name}"
+    loader = f"{root}/usr/lib64/ld-linux-x86-64.so.2"
+    if not os.path.exists(loader):
+        loader = f"{root}/lib64/ld-linux-x86-64.so.2"
+    libraries = f"{root}/usr/lib/x86_64-linux-gnu:{root}/lib/x86_64-linux-gnu"
+    words = [os.path.realpath(loader), "--library-path", libraries, "--argv0", command, f"{root}/usr/bin/{name}"]
+    with open(command, "w", encoding="ascii") as file:
+        # Perl, which every Debian has: a shell would complain of a current folder that is gone.
+        file.write("#!/usr/bin/perl\nexec " + ", ".join(f"'{word}'" for word in words) + ", @ARGV;\n")
+    os.chmod(command, 0o755)
+    return command
+
+
+def fetched(version: tuple[int, int], release: str, folder: str) -> str:
+    """Return an interpreter out of a Debian release, fetched once and kept."""
+    debian.need_builder()
+    with cache.part(f"python-{release}", cache.stamp_of([os.path.abspath(__file__)]), _make(release)) as tree:
+        return start_script(f"{tree}/root", version, folder)
+
+
+def pytest(arguments: tuple[str, ...], path: list[str]) -> bool:
+    """Run tests with more folders of interpreters in PATH."""
+    environment = {**os.environ, "PATH": os.pathsep.join([*path, os.environ["PATH"]])}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+    return subprocess.run(command, cwd=PROJECT, env=environment, check=False).returncode == 0
+
+
+def people(command: str, folder: str) -> bool:
+    """Install the package into an environment of that interpreter's, and run tests of the people half in it."""
+    subprocess.run([command, "-m", "venv", folder], check=True)
+    subprocess.run([f"{folder}/bin/pip", "install", "-q", f"{PROJECT}[tests]"], check=True)
+    done = subprocess.run([f"{folder}/bin/resctrl-hook", "--version"], check=False, capture_output=True, text=True)
+    tests = [f"{folder}/bin/python", "-m", "pytest", "-q", "-p", "no:cacheprovider", *PEOPLE_TESTS]
+    return done.returncode == 0 and subprocess.run(tests, cwd=PROJECT, check=False).returncode == 0
+
+
+def people_elsewhere(command: str, version: tuple[int, int], folder: str) -> bool:
+    """Return the same for an interpreter out of another release, which has no pip: this one's fetches what it needs."""
+    target = [f"--python-version={version[0]}.{version[1]}", "--implementation=cp"]
+    target += [f"--platform={name}" for name in guest.PLATFORMS]
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "-q", "--only-binary=:all:"]
+    subprocess.run([*pip, *target, f"--target={folder}", *guest.requirements()], check=True)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([folder, PROJECT])}
+    tests = [command, "-m", "pytest", "-q", "-p", "no:cacheprovider", *PEOPLE_TESTS]
+    return subprocess.run(tests, cwd=PROJECT, env=environment, check=False).returncode == 0
+
+
+def main() -> int:
+    """Try all; 1 if a half fails on one of its Pythons, 98 if one that must be tried can't be had."""
+    ok = True
+    with tempfile.TemporaryDirectory(prefix="pythons") as folder:
+        found = here()
+        for version, release in RELEASES.items():
+            if version not in found:
+                try:
+                    found[version] = fetched(version, release, folder)
+                except cache.VmError as error:
+                    cache.say(f"Python {version[0]}.{version[1]} can't be had: {error}")
+                    return 98
+        for version, command in sorted(found.items()):
+            name = f"{version[0]}.{version[1]}"
+            if version_of(command) != version:
+                cache.say(f"{command} does not start")
+                return 98
+            link = f"{folder}/only-{name}"
+            os.makedirs(link)
+            os.symlink(command, f"{link}/python{name}")
+            cache.say(f"node half on Python {name} ({command})")
+        ok = pytest(NODE_TESTS, [f"{folder}/only-{v[0]}.{v[1]}" for v in found]) and ok
+        for version, command in sorted(found.items()):
+            if version >= OLDEST_PEOPLE and "--node" not in sys.argv:
+                cache.say(f"people half on Python {version[0]}.{version[1]}")
+                if command.startswith(folder):
+                    ok = people_elsewhere(command, version, f"{folder}/packages{version[1]}") and ok
+                else:
+                    ok = people(command, f"{folder}/venv{version[1]}") and ok
+    return 0 if ok else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
