@@ -130,7 +130,7 @@ def demo(session: nox.Session) -> None:
 
 @nox.session
 def kernel(session: nox.Session) -> None:
-    """Run the tests on a real resctrl, in a guest. Arguments: docs/dev/testing.md, and pytest's."""
+    """Run the tests on a real resctrl, in a guest. Arguments: docs/dev/guest.md, and pytest's."""
     if not READY:
         session.install("-q", "-e", ".[dev]")
     session.run(sys.executable if READY else "python", "tests/lab/vm", "test", *session.posargs, external=READY)

@@ -19,7 +19,7 @@ CLASSES = [
     {"name": "noswap", "allowswap": False},
     {"name": "swap", "allowswap": True},
 ]
-SAMPLE = Path(__file__).parent.parent / "fixtures/nri-memtierd.yaml"
+SAMPLE = Path(__file__).parents[2] / "fixtures/nri-memtierd.yaml"
 FILL = "dd if=/dev/zero of=/dev/filled bs=1M count=48 2>/dev/null; echo filled >/dev/done; sleep 1000"
 """A container's command that takes 48 MiB of memory that can be swapped but not dropped."""
 # These tests need no RMID.

@@ -1,4 +1,4 @@
-"""A real resctrl without RDT hardware: builds, boots and uses the guest. See docs/dev/testing.md.
+"""A real resctrl without RDT hardware: builds, boots and uses the guest. See docs/dev/guest.md.
 
     python3 tests/lab/vm build                       build it, if it isn't built
     python3 tests/lab/vm test [pytest arguments]     run the kernel tests in it (what nox -s kernel does)
