@@ -112,7 +112,7 @@ class Domain:
         self._long_window = [*self._long_window, pressed][-LONG_WINDOW:]
         if pressed:
             self._end_pause()
-        if self.state == SETTLING and sample.time - self.since < SETTLE:
+        if self.state == SETTLING and sample.time - self.changed < SETTLE:
             return []
         self._judge_cut(sample)
         back = self._take_back(sample)

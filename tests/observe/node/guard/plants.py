@@ -61,7 +61,7 @@ class Plant:
 
 @dataclass
 class Run:
-    """The law at work on a plant. ``writes`` has the time of each change of a limit."""
+    """The law at work on a plant."""
 
     plant: Plant
     limits: dict[str, Limit] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class Run:
             self.limits = {"bronze": Limit(most, low), "silver": Limit(most, high)}
         self.domain = Domain(self.limits, self.time)
         self.changes: list[tuple[float, Change]] = []
-        self.states: set[str] = set()
+        self.samples: list[Sample] = []
         self.scale = OfRate() if self.plant.amd else PerCent(10)
 
     def values(self) -> dict[str, int]:
@@ -86,10 +86,9 @@ class Run:
         for _ in range(count):
             self.time += self.plant.interval
             sample = self.plant.sample(self.time, self.values())
+            self.samples.append(sample)
             for change in self.domain.decide(sample, self.rules, self.scale):
-                assert sample.load is not None or change.kind == "restore", "a write on an unknown load"
                 self.changes.append((self.time, change))
-            self.states.add(self.domain.state)
         return self
 
     def writes(self, *kinds: str) -> list[tuple[float, Change]]:

@@ -10,17 +10,28 @@ from hypothesis import strategies as st
 from resctrl_hooks.core.node.resctrl.bandwidth_unit import AMD_UNIT
 from resctrl_hooks.observe.node.guard.law import (
     BLIND,
+    BLIND_SAMPLES,
+    BLIND_SECONDS,
     CALM,
+    ENOUGH,
     EXHAUSTED,
     HOLDING,
     IDLE,
+    LONG_WINDOW,
     LOWER,
+    OFTEN,
     PRESSED,
+    PROBE,
+    PROTECTED_SHARE,
     RAISE,
     RELEASING,
     REPORT,
     RESTORE,
+    SETTLE,
     SETTLING,
+    STATES,
+    THROTTLED_SHARE,
+    WINDOW,
     Change,
     Domain,
     Rules,
@@ -31,13 +42,8 @@ from resctrl_hooks.observe.node.guard.sample import Sample
 from .plants import CAPACITY, RESPONSES, Plant, Queue, Run
 
 LONG = 600
+STEP = 10
 RULES = Rules(["gold"], ["bronze"], 0.85, 0.70)
-
-
-def decided(domain: Domain, time: float, load: float | None, **rates: float) -> list[Change]:
-    """Return the changes for a sample of these rates in GB/s under `RULES`, on Intel."""
-    sample = Sample(time, load, CAPACITY, {name: rate * 1e9 for name, rate in rates.items()})
-    return domain.decide(sample, RULES, PerCent(10))
 
 
 def plants() -> st.SearchStrategy[Plant]:
@@ -56,41 +62,107 @@ def plants() -> st.SearchStrategy[Plant]:
     )
 
 
-@pytest.mark.hypothesis
-@settings(max_examples=60, deadline=None)
-@given(plants())
-def test_limits_stay_between_floor_and_declared_value(plant: Plant) -> None:
-    run = Run(plant).step(LONG)
-    for _, change in run.writes():
-        limit = run.limits[change.name]
-        assert limit.floor <= change.new <= limit.declared
-        assert change.name in ("bronze", "silver"), "a class that is protected or not named"
+class Audit:
+    """Checks that each change follows from the samples before it."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.pressed: list[bool] = []  # of the samples with a value
+        self.calm = self.missing = self.since_cut = 0
+        self.missing_since = self.pressed_at = 0.0
+        self.cut_at = float("-inf")
+
+    def step(self) -> None:
+        run, before = self.run, self.run.values()
+        number, limits = len(run.changes), dict(run.limits)
+        run.step()
+        sample, changes = run.samples[-1], [change for _, change in run.changes[number:]]
+        self._see(sample, limits)
+        assert run.domain.state in STATES
+        assert len(changes) <= 1 or {change.kind for change in changes} == {RESTORE}
+        for change in changes:
+            if change.kind != REPORT:
+                assert change.old == before[change.name]
+                assert limits[change.name].floor <= change.new <= limits[change.name].declared
+            getattr(self, change.kind)(change, sample, limits)
+        self.pressed_at = run.time if sum(self.pressed[-WINDOW:]) >= ENOUGH else self.pressed_at
+
+    def _see(self, sample: Sample, limits: dict[str, Limit]) -> None:
+        if sample.load is None:
+            self.missing_since = self.missing_since if self.missing else sample.time
+            self.missing, self.calm = self.missing + 1, 0
+            return
+        self.missing = 0
+        self.since_cut += 1
+        rules, traffic = self.run.rules, sample.load * sample.capacity
+        is_full = sample.load >= rules.high and sample.rates["gold"] >= PROTECTED_SHARE * traffic
+        self.pressed.append(is_full and any(sample.rates[one] >= THROTTLED_SHARE * traffic for one in rules.throttle))
+        held = next((name for name in reversed(rules.throttle) if limits[name].is_cut), "")
+        gain = self.run.scale.gain(limits[held], sample.rates[held]) / sample.capacity if held else 0.0
+        self.calm = self.calm + 1 if held and sample.load + gain < rules.low else 0
+
+    def lower(self, change: Change, sample: Sample, limits: dict[str, Limit]) -> None:
+        """Pressure since the last cut, or again and again; the first class that has room and moves enough."""
+        assert sample.load is not None
+        often = self.pressed[-1] and sum(self.pressed[-LONG_WINDOW:]) >= OFTEN
+        assert sum(self.pressed[-min(WINDOW, self.since_cut) :]) >= ENOUGH or often
+        assert sample.time - self.cut_at >= SETTLE
+        traffic = sample.load * sample.capacity
+        could = [
+            name
+            for name in self.run.rules.throttle
+            if limits[name].has_room and sample.rates[name] >= THROTTLED_SHARE * traffic
+        ]
+        assert change.name == could[0]
+        assert change.new < change.old
+        if not self.run.plant.amd:
+            assert change.old - change.new <= 2 * STEP
+        self.cut_at, self.since_cut, self.calm = sample.time, 0, 0
+
+    def raise_(self, change: Change, sample: Sample, limits: dict[str, Limit]) -> None:
+        """Ten calm samples since the last step up, or no pressure for long; the last class that was cut."""
+        assert sample.load is not None
+        assert self.calm >= CALM or sample.time - self.pressed_at >= PROBE
+        assert change.name == [name for name in self.run.rules.throttle if limits[name].is_cut][-1]
+        assert change.new == self.run.scale.up(limits[change.name])
+        self.calm = 0
+
+    def restore(self, change: Change, sample: Sample, limits: dict[str, Limit]) -> None:
+        """No value for long."""
+        assert sample.load is None
+        assert self.missing >= BLIND_SAMPLES
+        assert sample.time - self.missing_since >= BLIND_SECONDS
+        assert change.new == limits[change.name].declared
+
+    def report(self, _: Change, __: Sample, limits: dict[str, Limit]) -> None:
+        assert not any(limit.has_room for limit in limits.values())
+        assert self.run.domain.since == self.run.time, "once for each exhaustion"
 
 
-@pytest.mark.hypothesis
-@settings(max_examples=60, deadline=None)
-@given(plants())
-def test_writes_are_bounded_per_minute(plant: Plant) -> None:
-    times = [time for time, _ in Run(plant).step(LONG).writes(LOWER, RAISE)]
-    for start in times:
-        assert sum(1 for time in times if start <= time < start + 60) <= 20
-
-
-@pytest.mark.hypothesis
-@settings(max_examples=60, deadline=None)
-@given(plants())
-def test_all_limits_are_restored_after_the_pressure_ends(plant: Plant) -> None:
-    run = Run(plant).step(LONG)
-    plant.demand = dict.fromkeys(plant.demand, 1e9)
-    plant.gaps = 0.0
-    # The longest wait before each of at most sixteen steps up, or half a minute after a blind phase.
-    run.step(16 * 300)
-    assert all(limit.now == limit.declared for limit in run.limits.values())
-    assert run.domain.state == IDLE
+setattr(Audit, RAISE, Audit.raise_)
 
 
 @pytest.mark.hypothesis
 @settings(max_examples=40, deadline=None)
+@given(plants())
+def test_each_change_follows_from_the_samples_and_no_limit_outlives_the_pressure(plant: Plant) -> None:
+    run = Run(plant)
+    audit = Audit(run)
+    for _ in range(LONG):
+        audit.step()
+    times = [time for time, _ in run.writes(LOWER, RAISE)]
+    assert all(later - earlier >= 60 for earlier, later in zip(times, times[20:], strict=False))
+    plant.demand, plant.gaps = dict.fromkeys(plant.demand, 1e9), 0.0
+    # The longest wait before each of at most sixteen steps up, or half a minute after a blind phase.
+    for _ in range(16 * 300):
+        run.step()
+        if run.domain.state == IDLE:
+            break
+    assert (run.domain.cut, run.domain.state) == ([], IDLE)
+
+
+@pytest.mark.hypothesis
+@settings(max_examples=20, deadline=None)
 @given(plants())
 def test_steady_load_causes_no_oscillation(plant: Plant) -> None:
     plant.noise, plant.gaps = 0.0, 0.0
@@ -101,94 +173,72 @@ def test_steady_load_causes_no_oscillation(plant: Plant) -> None:
     assert len(run.writes()) - late <= 2 * 1800 / 300 + 2
 
 
-def test_pressure_with_a_victim_lowers_the_first_class() -> None:
-    run = Run(Plant(1)).step(5)
-    _, first = run.writes()[0]
-    assert (first.kind, first.name, first.old, first.new) == (LOWER, "bronze", 100, 90)
-    assert run.domain.state == SETTLING
+FULL, HIGH, QUIET, BETWEEN = (0.95, 20, 75), (0.95, 20, 55), (0.3, 20, 10), (0.8, 70, 10)
+"""Loads with the rates of gold and bronze in GB/s."""
+NO_VALUE: Any = (None, 0, 0)
 
 
 @pytest.mark.parametrize(
-    "demand",
-    [{"gold": 0.0, "silver": 30e9, "bronze": 90e9}, {"gold": 120e9, "silver": 1e9, "bronze": 1e9}],
-    ids=["no protected class", "protected classes only"],
-)
-def test_full_domain_without_a_victim_or_a_class_to_cut_is_left_alone(demand: dict[str, float]) -> None:
-    assert Run(Plant(1, demand=demand)).step(60).writes() == []
+    "start, script, changes, state",
+    [
+        (100, [(3, FULL)], [(3, LOWER, 90)], SETTLING),
+        (100, [(2, FULL), (300, QUIET)], [], IDLE),
+        (100, [(60, (0.95, 0, 75))], [], IDLE),
+        (100, [(60, (0.95, 90, 5))], [], IDLE),
+        (100, [(12, FULL)], [(3, LOWER, 90), (6, LOWER, 70), (9, LOWER, 50), (12, LOWER, 30)], SETTLING),
+        (100, [(3, FULL), (6, HIGH)], [(3, LOWER, 90), (6, LOWER, 80), (9, LOWER, 60)], SETTLING),
+        (30, [(200, FULL)], [(3, LOWER, 20), (6, REPORT, 0)], EXHAUSTED),
+        (80, [(4, QUIET), (1, BETWEEN), (12, QUIET)], [(15, RAISE, 90)], RELEASING),
+        (80, [(10, QUIET), (26, BETWEEN), (3, FULL), (60, QUIET)],
+         [(10, RAISE, 90), (39, LOWER, 80), (81, RAISE, 90), (91, RAISE, 100)], IDLE),
+        (80, [(10, QUIET), (27, BETWEEN), (3, FULL), (60, QUIET)],
+         [(10, RAISE, 90), (40, LOWER, 80), (62, RAISE, 90), (72, RAISE, 100)], IDLE),
+        (50, [(200, BETWEEN)], [], HOLDING),
+        (50, [(700, BETWEEN)], [(600, RAISE, 60)], HOLDING),
+        (50, [(3, NO_VALUE)], [], BLIND),
+        (50, [(20, NO_VALUE)], [(11, RESTORE, 100)], BLIND),
+        (100, [(1, NO_VALUE), (1, FULL)] * 3, [(6, LOWER, 90)], SETTLING),
+    ],
+    ids=["pressure", "burst", "no victim", "nothing to cut", "no effect", "an effect", "exhausted", "calm",
+         "pressure soon after a step up", "pressure later", "between the loads", "probe", "blind", "long blind",
+         "unknown samples between full ones"],
+)  # fmt: skip
+def test_loads_cause_these_changes(start: int, script: list[Any], changes: list[Any], state: str) -> None:
+    domain, time, found = Domain({"bronze": Limit(100, 20, start)}, 0), 0, []
+    for seconds, (load, gold, bronze) in script:
+        for _ in range(seconds):
+            time += 1
+            sample = Sample(time, load, CAPACITY, {"gold": gold * 1e9, "bronze": bronze * 1e9})
+            found += [(time, one.kind, one.new) for one in domain.decide(sample, RULES, PerCent(STEP))]
+    assert (found, domain.state) == (changes, state)
 
 
-def test_cut_without_effect_is_followed_by_double_cut() -> None:
-    run = Run(Plant(1, response="dead zone", noise=0.0)).step(20)
-    values = [change.new for _, change in run.writes(LOWER) if change.name == "bronze"]
-    assert values[:3] == [90, 70, 50]
+def test_wait_for_a_step_up_doubles_with_each_relapse() -> None:
+    domain, time, waits = Domain({"bronze": Limit(100, 20, 80)}, 0), 0.0, []
 
+    def until(kind: str, load: float, bronze: float) -> None:
+        nonlocal time
+        changes: list[Change] = []
+        while kind not in [change.kind for change in changes]:
+            time += 1
+            sample = Sample(time, load, CAPACITY, {"gold": 20e9, "bronze": bronze})
+            changes = domain.decide(sample, RULES, PerCent(STEP))
 
-def test_second_class_is_lowered_only_after_the_first_is_at_its_floor() -> None:
-    run = Run(Plant(1, demand={"gold": 60e9, "silver": 60e9, "bronze": 60e9})).step(120)
-    names = [change.name for _, change in run.writes(LOWER)]
-    assert "silver" in names
-    assert names == sorted(names)
-    bronze_at = [change.new for _, change in run.writes(LOWER) if change.name == "bronze"]
-    assert bronze_at[-1] == 20
-
-
-def test_exhausted_domain_is_reported_once_and_not_written() -> None:
-    run = Run(Plant(1, response="no effect", demand={"gold": 60e9, "silver": 60e9, "bronze": 60e9})).step(200)
-    assert run.domain.state == EXHAUSTED
-    ((_, report),) = run.writes(REPORT)
-    assert (report.name, report.old, report.new) == ("", 0, 0)
-    last = run.writes()[-1][0]
-    assert run.step(200).writes()[-1][0] == last
-
-
-def test_load_between_the_thresholds_holds_the_limits() -> None:
-    run = Run(Plant(1, noise=0.0)).step(60)
-    assert run.domain.state == HOLDING
-    assert len(run.step(200).writes(LOWER)) == len(run.writes(LOWER))
-
-
-def test_class_that_idles_at_its_limit_is_released() -> None:
-    # The kernel's own controller (mba_MBps) did not release such a class until Linux 6.9.
-    run = Run(Plant(1)).step(60)
-    run.plant.demand["bronze"] = 0.0
-    run.plant.demand["silver"] = 1e9
-    run.step(200)
-    assert run.limits["bronze"].now == 100
-
-
-def test_pressure_soon_after_a_release_doubles_the_wait() -> None:
-    domain = Domain({"bronze": Limit(100, 20, 80)}, 0)
-    time, waits, since = 0.0, [], 0.0
     for _ in range(3):
-        time += 1
-        while not any(one.kind == RAISE for one in decided(domain, time, 0.3, gold=20, bronze=10)):
-            time += 1
-        waits.append(time - since)
-        while not any(one.kind == LOWER for one in decided(domain, time, 0.95, gold=20, bronze=70)):
-            time += 1
         since = time
+        until(RAISE, 0.3, 10e9)
+        waits.append(time - since)
+        until(LOWER, 0.95, 70e9)
     assert waits[1] > 1.5 * waits[0]
     assert waits[2] > 1.5 * waits[1]
 
 
-def test_tenth_calm_sample_in_a_row_releases_one_step() -> None:
-    domain = Domain({"bronze": Limit(100, 20, 80)}, 0)
-    changes = {}
-    for time in range(1, 22):
-        for change in decided(domain, time, 0.8 if time == 5 else 0.3, gold=20, bronze=10):
-            changes[time] = change.new
-    assert (changes, domain.state) == ({15: 90}, RELEASING)
-    domain.limits["bronze"] = Limit(100, 20)
-    decided(domain, 22.0, 0.3)
-    assert (domain.state, domain.since) == (IDLE, 22.0)
-
-
-@pytest.mark.parametrize("after, wait", [(29.9, 2 * CALM), (30.0, CALM)])
-def test_pressure_half_a_minute_after_a_release_does_not_double_the_wait(after: float, wait: int) -> None:
-    domain = Domain({"bronze": Limit(100, 20, 80)}, 0)
-    domain._raised, domain._window = 100.0, [True] * 3
-    decided(domain, 100.0 + after, 0.95, gold=20, bronze=70)
-    assert domain._wait == wait
+def test_second_class_is_lowered_only_after_the_first_is_at_its_floor_and_exhaustion_is_reported_once() -> None:
+    run = Run(Plant(1, response="no effect", demand=dict.fromkeys(("gold", "silver", "bronze"), 60e9))).step(400)
+    names = [change.name for _, change in run.writes(LOWER)]
+    assert names == sorted(names)
+    assert run.values() == {"bronze": 20, "silver": 50}
+    assert [change.name for _, change in run.writes(REPORT)] == [""]
 
 
 def test_pressure_of_classes_without_room_is_not_exhaustion_while_another_has_room() -> None:
@@ -196,48 +246,23 @@ def test_pressure_of_classes_without_room_is_not_exhaustion_while_another_has_ro
     rules = Rules(["gold"], ["bronze", "silver"], 0.85, 0.70)
     for time in range(1, 9):
         full = Sample(float(time), 0.95, CAPACITY, {"gold": 60e9, "bronze": 30e9, "silver": 5e9})
-        assert domain.decide(full, rules, PerCent(10)) == []
+        assert domain.decide(full, rules, PerCent(STEP)) == []
     assert domain.state == PRESSED
 
 
-def test_limit_without_a_rate_has_no_rate_before_its_cut() -> None:
-    cut = Limit(2048, 80).at(400)
-    assert (cut.now, cut.before, cut.at(300, 700).before) == (400, 0, 700)
-    assert (cut.at(300, 700).at(200, 500).before, cut.at(300, 700).at(2048).before) == (700, 0)
-
-
-def test_unconfirmed_cut_is_released_by_a_probe() -> None:
-    domain = Domain({"bronze": Limit(100, 20, 50)}, 0)
-    changes: list[Any] = []
-    for time in range(1, 700):
-        changes += [(time, one.kind, one.new) for one in decided(domain, time, 0.8, gold=70, bronze=10)]
-    assert changes == [(600, RAISE, 60)]
-
-
-def test_unknown_load_holds_first_and_restores_after_ten_seconds() -> None:
-    domain = Domain({"bronze": Limit(100, 20, 50)}, 0)
-    found = {}
-    for time in range(1, 20):
-        for change in decided(domain, time, None):
-            found[time] = (change.kind, change.new)
-        if time == 3:
-            assert domain.state == BLIND
-    assert found == {11: (RESTORE, 100)}
+@pytest.mark.parametrize("amd", [False, True])
+def test_class_that_idles_at_its_limit_is_released(*, amd: bool) -> None:
+    # The kernel's own controller (mba_MBps) did not release such a class until Linux 6.9.
+    plant = Plant(1, amd=amd, noise=0.0, demand={"gold": 50e9, "silver": 1e9, "bronze": 90e9})
+    run = Run(plant).step(60)
+    assert run.limits["bronze"].is_cut
+    plant.demand["bronze"] = 0.0
+    assert not run.step(60 if amd else 200).limits["bronze"].is_cut
 
 
 def test_overridden_class_is_never_changed() -> None:
     run = Run(Plant(1), limits={"bronze": Limit(100, 20, 70, overridden=True), "silver": Limit(100, 50)}).step(60)
     assert {change.name for _, change in run.writes()} == {"silver"}
-
-
-def test_amd_cut_begins_at_the_measured_rate_and_ends_at_the_declared_value() -> None:
-    scale = OfRate()
-    limit = Limit(2048, 80)
-    first = limit.at(scale.down(limit, 40e9, 1), int(40e9 / AMD_UNIT))
-    assert first.now == int(40e9 / AMD_UNIT * 0.8)
-    assert scale.down(first, 32e9, 1) == int(32e9 / AMD_UNIT * 0.8)
-    assert scale.up(first.at(200)) == 251
-    assert scale.up(first.at(300)) == 2048
 
 
 @pytest.mark.parametrize(
@@ -262,15 +287,6 @@ def test_victim_in_a_queue_has_its_work_back_and_its_neighbours_theirs(
     assert len(run.writes(RAISE)) <= raises
 
 
-def test_amd_class_that_ended_is_released_within_a_minute() -> None:
-    plant = Plant(1, amd=True, noise=0.0, demand={"gold": 50e9, "bronze": 90e9})
-    run = Run(plant).step(60)
-    assert run.limits["bronze"].is_cut
-    plant.demand["bronze"] = 0.0
-    run.step(60)
-    assert run.limits["bronze"].now == 2048
-
-
 @pytest.mark.parametrize("busy, quiet", [(2, 2), (2, 5), (10, 40), (30, 120)])
 def test_alternating_load_is_cut_and_not_raised_in_each_pause(busy: int, quiet: int) -> None:
     run = Run(Plant(1, noise=0.0, demand={"gold": 15e9, "bronze": 85e9}))
@@ -287,28 +303,36 @@ def test_alternating_load_is_cut_and_not_raised_in_each_pause(busy: int, quiet: 
     assert len(raises) <= 1620 / 600 + 1
 
 
-@pytest.mark.parametrize("busy", [1, 2])
-def test_single_burst_causes_no_cut(busy: int) -> None:
-    run = Run(Plant(1, noise=0.0, demand={"gold": 15e9, "bronze": 85e9})).step(busy)
-    run.plant.demand["bronze"] = 1e9
-    assert run.step(300).writes() == []
-
-
-def test_unknown_samples_between_full_ones_do_not_prevent_a_cut() -> None:
-    domain, cut = Domain({"bronze": Limit(100, 20)}, 0), []
-    for time in range(1, 12):
-        load = None if time % 2 else 0.95
-        cut += [one.new for one in decided(domain, time, load, gold=20, bronze=75) if one.kind == LOWER]
-    assert cut
-
-
-def test_gain_of_a_step_is_in_proportion_to_the_value() -> None:
-    assert PerCent(10).gain(Limit(100, 20, 50), 10e9) == 2e9
+def test_steps_of_a_limit() -> None:
+    scale, limit = OfRate(), Limit(2048, 80)
+    first = limit.at(scale.down(limit, 40e9, 1), int(40e9 / AMD_UNIT))
+    assert first.now == int(40e9 / AMD_UNIT * 0.8)
+    assert scale.down(first, 32e9, 1) == int(32e9 / AMD_UNIT * 0.8)
+    assert (scale.up(first.at(200)), scale.up(first.at(300))) == (251, 2048)
+    assert all(scale.down(Limit(2048, 80, 100), rate, 2) >= 80 for rate in (0.0, 1e9, 300e9))
+    cut = limit.at(400)
+    assert (cut.now, cut.before, cut.at(300, 700).before) == (400, 0, 700), "a limit without a rate before its cut"
+    assert (cut.at(300, 700).at(200, 500).before, cut.at(300, 700).at(2048).before) == (700, 0)
+    assert PerCent(10).gain(Limit(100, 20, 50), 10e9) == 2e9, "in proportion to the value"
     assert PerCent(10).gain(Limit(100, 0, 0), 10e9) == 100e9
-    assert OfRate().gain(Limit(2048, 80, 400, before=800), 40e9) == 40e9 * (501 - 400) / 400
-    assert OfRate().gain(Limit(2, 1, 1), 1e9) == 1e9
+    assert scale.gain(Limit(2048, 80, 400, before=800), 40e9) == 40e9 * (501 - 400) / 400
+    assert scale.gain(Limit(2, 1, 1), 1e9) == 1e9
 
 
-@pytest.mark.parametrize("rate", [0.0, 1e9, 300e9])
-def test_amd_limit_never_falls_below_its_floor(rate: float) -> None:
-    assert OfRate().down(Limit(2048, 80, 100), rate, 2) >= 80
+def at_slowdown(domain: Domain, time: float, ratio: float | None) -> list[Change]:
+    rules = Rules([], ["bronze"], 0.85, 0.70, at_slowdown=True, beside=lambda _: ["gold"])
+    ratios = {} if ratio is None else {"gold": ratio}
+    rates = {"gold": 20e9, "bronze": 50e9}
+    return domain.decide(Sample(time, 0.7, CAPACITY, rates, [*ratios], ratios), rules, PerCent(STEP))
+
+
+@pytest.mark.parametrize("after, taken_back", [(1.6, True), (1.3, False)])
+def test_growing_slowdown_of_pods_on_the_same_cores_takes_a_cut_back(after: float, *, taken_back: bool) -> None:
+    domain = Domain({"bronze": Limit(100, 20)}, 0.0)
+    changes = [change for second in range(3) for change in at_slowdown(domain, float(second), 1.3)]
+    assert [(change.kind, change.new) for change in changes] == [(LOWER, 90)]
+    for second in range(3, 35):  # the windows since then are not complete
+        assert not at_slowdown(domain, float(second), None)
+    (change,) = at_slowdown(domain, 36.0, after) or [Change("", "", 0, 0, "")]
+    assert (change.kind == RAISE) is taken_back
+    assert ("whose pods are slowed 1.60 times, not 1.30" in change.reason) is taken_back
