@@ -1,7 +1,7 @@
 """The guard beside hyperthreads on a processor whose limit acts on both: this emulator's Intel is such a one.
 
 Its hyperthreads do not slow each other. So the kernel's files and the guard's decisions are real, and a harmful cut is
-not: `observe/node/guard/test_throttle_mode.py` has those.
+not: `observe/node/guard/test_hyperthreads.py` has those.
 """
 
 from pathlib import Path

@@ -1,6 +1,7 @@
 """A node with made-up MB values and counters: resctrl as a tree of folders whose ``schemata`` can be written."""
 
 import errno
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,16 @@ from resctrl_hooks.core.node.log import Log
 from resctrl_hooks.core.node.resctrl.filesystem import Filesystem
 from resctrl_hooks.core.node.settings import load
 from resctrl_hooks.observe.node.guard.guard import Guard
+from resctrl_hooks.observe.node.guard.status import NAME as STATUS
 
 GB = 1_000_000_000
 FULL = {"gold": 20.0, "silver": 20.0, "bronze": 55.0}
 """Rates of classes, in GB/s, that fill a domain beyond the guard's high load."""
+CALM = {"gold": 5.0, "silver": 1.0, "bronze": 1.0}
+
+
+def nothing(_: Any) -> None:
+    """Do nothing before or after a write."""
 
 
 class Schemata(Filesystem):
@@ -29,8 +36,8 @@ class Schemata(Filesystem):
         self.step = step
         self.unreadable: set[str] = set()
         self.writes: list[tuple[str, str]] = []
-        self.before: Any = lambda _: None
-        self.after: Any = lambda _: None
+        self.before: Any = nothing
+        self.after: Any = nothing
 
     def read(self, path: str) -> bytes:
         """Return a file's content."""
@@ -125,6 +132,21 @@ class Node:
                 path = self.root / name / f"mon_data/mon_{self.counted_in}_{self.l3[0]:02d}/mbm_total_bytes"
                 self.count(name, self.l3[0], int(path.read_text()) + int(rate * GB))
             guard.sample(self.now)
+
+    def status(self) -> dict[str, Any]:
+        """Return the guard's status file."""
+        found: dict[str, Any] = json.loads((self.host.state / STATUS).read_text())
+        return found
+
+    def calm(self) -> None:
+        """Let writes pass again."""
+        self.fs.before = self.fs.after = nothing
+
+    def mb(self, name: str) -> int | None:
+        """Return the MB value of a class on the first domain; None if the class is gone."""
+        if not (self.root / name).exists():
+            return None
+        return int(self.limit(name).removeprefix(f"MB:{self.l3[0]}=").partition(";")[0])
 
     def limit(self, name: str) -> str:
         """Return the MB line of a class."""

@@ -1,7 +1,8 @@
-"""The guard's commands: how they start, report, wait between two samples, and end."""
+"""The guard's commands: how they start, report, and end."""
 
 import os
 import posix
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from signal import SIGINT, SIGTERM, getsignal, signal
@@ -17,13 +18,14 @@ from resctrl_hooks.core.node.restored import Restored
 from resctrl_hooks.core.node.settings import load
 from resctrl_hooks.observe.node.guard import lease, resident
 from resctrl_hooks.observe.node.guard.guard import Guard
-from resctrl_hooks.observe.node.guard.lease import LOCK
+from resctrl_hooks.observe.node.guard.lease import LOCK, NAME
 from resctrl_hooks.observe.node.sampler.command import guard_command
 from resctrl_hooks.observe.service import UNITS
 
 from .node import FULL, Node
 
 STATUS = {"act": "READY=1\nSTATUS=mode act", "observe": "READY=1\nSTATUS=mode observe"}
+GUARD = {"protect": ["gold"], "throttle": {"bronze": {"floor": 20}}}
 
 
 @pytest.fixture
@@ -44,26 +46,27 @@ def run(host: Host, *words: str) -> tuple[int, str, str]:
     return code, written(), host.log.read_text()[before:] if host.log.exists() else ""
 
 
-def leave_cut(node: Node) -> None:
-    """Let a guard lower a class and end without a restoration."""
-    node.pass_time(node.guard(pid=999_999), FULL, 6)
-    assert node.limit("bronze") == "MB:0=90"
+@pytest.fixture
+def left(host: Host) -> Node:
+    """A node whose guard has lowered a class, and has ended without a restoration."""
+    made = Node(host)
+    made.pass_time(made.guard(pid=999_999), FULL, 6)
+    assert made.limit("bronze") == "MB:0=90"
+    return made
 
 
 @pytest.mark.parametrize("mode, number", [("act", SIGTERM), ("observe", SIGINT)])
 def test_guard_runs_until_a_signal(
-    host: Host, systemd: NotifySocket, monkeypatch: pytest.MonkeyPatch, mode: str, number: int
+    left: Node, systemd: NotifySocket, monkeypatch: pytest.MonkeyPatch, mode: str, number: int
 ) -> None:
-    node = Node(host)
-    leave_cut(node)
-    host.configure(rdt={"guard": {"mode": mode, "protect": ["gold"], "throttle": {"bronze": {}}}})
+    left.host.configure(rdt={"guard": {"mode": mode, "protect": ["gold"], "throttle": {"bronze": {}}}})
     ended: list[bool] = []
 
     def sample(_: Guard, __: float) -> None:
-        assert node.limit("bronze").endswith("\nMB:0=100"), "an earlier guard's value would pass for the declared one"
+        assert left.limit("bronze").endswith("\nMB:0=100"), "an earlier guard's value would pass for the declared one"
         assert systemd.received() == [STATUS[mode]]
         with pytest.raises(RunningError):
-            only_instance(f"{host.state}/{LOCK}")
+            only_instance(f"{left.host.state}/{LOCK}")
         os.kill(os.getpid(), number)
 
     def end(_: Guard) -> bool:
@@ -72,26 +75,24 @@ def test_guard_runs_until_a_signal(
 
     monkeypatch.setattr(Guard, "sample", sample)
     monkeypatch.setattr(Guard, "end", end)
-    code, stderr, log = run(host, "run")
+    code, stderr, log = run(left.host, "run")
     assert (code, stderr, systemd.received(), ended) == (0, "", ["STOPPING=1"], [True])
     assert "guard: restored class bronze, domain 0: MB 90 -> 100" in log
     assert ("guard: mode act is experimental" in log) is (mode == "act")
-    os.close(only_instance(f"{host.state}/{LOCK}"))
+    os.close(only_instance(f"{left.host.state}/{LOCK}"))
 
 
 def test_changed_settings_restore_all_values_and_start_again(
     host: Host, systemd: NotifySocket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    node = Node(host)
-    sampled: list[str] = []
-    guard = {"protect": ["gold"], "throttle": {"bronze": {"floor": 20}}}
+    node, sampled = Node(host), list[str]()
 
     def sample(self: Guard, _: float) -> None:
         sampled.append(self.mode)
         if sampled == ["act"]:
             self._lease.intend("bronze", {0: 100}, {0: 90})
             (node.root / "bronze/schemata").write_text("MB:0=90\n")
-            host.configure(rdt={"guard": {**guard, "mode": "observe"}})
+            host.configure(rdt={"guard": {**GUARD, "mode": "observe"}})
         else:
             assert node.limit("bronze").endswith("MB:0=100")
             os.kill(os.getpid(), SIGTERM)
@@ -99,81 +100,59 @@ def test_changed_settings_restore_all_values_and_start_again(
     monkeypatch.setattr(Guard, "sample", sample)
     code, stderr, log = run(host, "run")
     assert (code, stderr, sampled) == (0, "", ["act", "observe"])
-    assert systemd.received() == ["READY=1\nSTATUS=mode act", "READY=1\nSTATUS=mode observe", "STOPPING=1"]
+    assert systemd.received() == [STATUS["act"], STATUS["observe"], "STOPPING=1"]
     assert "guard: the settings have changed; restoring all values and starting again" in log
 
 
-def test_second_guard_of_a_node_fails(host: Host, systemd: NotifySocket) -> None:
-    Node(host)
-    host.state.mkdir(parents=True)
-    lock = only_instance(f"{host.state}/{LOCK}")
-    code, _, log = run(host, "run")
+def test_second_guard_and_a_restoration_beside_a_running_one_fail(left: Node, systemd: NotifySocket) -> None:
+    lock = only_instance(f"{left.host.state}/{LOCK}")
+    running = f"another instance is running, process {os.getpid()}; its end restores all values"
+    code, _, log = run(left.host, "run")
+    assert (code, systemd.received(), f"guard: {running} stage=guard" in log) == (1, [], True)
+    code, _, log = run(left.host, "restore")
+    assert (code, left.limit("bronze"), running in log) == (1, "MB:0=90", True)
     os.close(lock)
-    assert (code, systemd.received()) == (1, [])
-    assert f"guard: another instance is running, process {os.getpid()}; its end restores all values stage=guard" in log
+    assert run(left.host, "restore")[0] == 0
+    assert left.limit("bronze").endswith("MB:0=100")
+    assert not (left.host.state / NAME).exists()
 
 
-def test_restore_beside_a_running_guard_changes_nothing(host: Host) -> None:
-    node = Node(host)
-    leave_cut(node)
-    lock = only_instance(f"{host.state}/{LOCK}")
-    code, stderr, _ = run(host, "restore")
-    assert (code, node.limit("bronze")) == (1, "MB:0=90")
-    assert f"another instance is running, process {os.getpid()}; its end restores all values" in stderr
-    assert (host.state / "guard-lease.json").exists()
-    os.close(lock)
-    assert run(host, "restore")[0] == 0
-    assert node.limit("bronze").endswith("MB:0=100")
-    assert not (host.state / "guard-lease.json").exists()
-
-
-def test_unreadable_lease_keeps_the_guard_from_starting(host: Host, systemd: NotifySocket) -> None:
-    node = Node(host)
-    leave_cut(node)
+def test_unreadable_lease_keeps_the_guard_from_starting(left: Node, systemd: NotifySocket) -> None:
     with failing(lease, "read_file", OSError(5, "Input/output error", "/x")):
-        assert run(host, "run")[0] == run(host, "restore")[0] == 1
-    assert systemd.received() == []
-    assert node.limit("bronze") == "MB:0=90"
-    assert run(host, "restore")[0] == 0
-    assert node.limit("bronze").endswith("MB:0=100")
-
-
-def test_guard_without_a_mode_is_ready_and_ends(host: Host, systemd: NotifySocket) -> None:
-    Node(host, mode="off")
-    code, stderr, log = run(host, "run")
-    assert (code, stderr, systemd.received()) == (0, "", ["READY=1"])
-    assert "guard: rdt.guard.mode, history and slowdown are off; nothing to do" in log
+        assert run(left.host, "run")[0] == run(left.host, "restore")[0] == 1
+    assert (systemd.received(), left.limit("bronze")) == ([], "MB:0=90")
 
 
 @pytest.mark.parametrize("off", [{}, {"rdt": {"guard": {"mode": "off"}}}, {"history": {"enabled": False}}])
-def test_process_without_a_part_says_how_to_enable_one_and_does_not_fail(host: Host, off: dict[str, Any]) -> None:
+def test_process_without_a_part_says_how_to_enable_one_and_does_not_fail(
+    host: Host, systemd: NotifySocket, off: dict[str, Any]
+) -> None:
     host.configure(**off)
+    nothing = "guard: rdt.guard.mode, history and slowdown are off; nothing to do"
     code, stderr, log = run(host, "run")
-    assert code == 0, "systemd does not start it again"
-    assert stderr.startswith("resctrl-hook: guard: rdt.guard.mode, history and slowdown are off; nothing to do: set `")
-    assert stderr.count("\n") == 1
+    assert (code, stderr, systemd.received()) == (0, "", ["READY=1"]), "systemd does not start it again"
+    assert nothing in log
+    posix.environ.pop(b"INVOCATION_ID")
+    code, stderr, log = run(host, "run")
+    assert (code, stderr.count("\n"), stderr.startswith(f"resctrl-hook: {nothing}: set `")) == (0, 1, True)
     for words in ("`history: {enabled: true}`", "`resctrl-hook config apply`", "`resctrl-hook install`"):
         assert words in stderr
     assert stderr.strip().removeprefix("resctrl-hook: ") in log
     assert "\nRestart=on-failure\n" in UNITS[0].text
 
 
-def test_restore_leaves_a_foreign_value_and_reports_it(host: Host) -> None:
-    node = Node(host)
-    leave_cut(node)
-    (node.root / "bronze/schemata").write_text("MB:0=70\n")
-    code, stderr, log = run(host, "restore")
+def test_restore_leaves_a_foreign_value_and_reports_it(left: Node) -> None:
+    (left.root / "bronze/schemata").write_text("MB:0=70\n")
+    code, stderr, log = run(left.host, "restore")
     assert (code, "MB is 70, which the guard did not write; left unchanged" in stderr) == (0, True)
     assert stderr.strip().removeprefix("resctrl-hook: ") in log
 
 
-def test_refused_restore_is_a_failure(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    node = Node(host)
-    leave_cut(node)
+def test_refused_restore_is_a_failure(left: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     refused = Restored(lease.GUARD)
     refused.failed.append("class bronze: Invalid argument")
     monkeypatch.setattr(resident, "restore_ended", always(refused))
-    code, stderr, _ = run(host, "restore")
+    code, stderr, _ = run(left.host, "restore")
     assert (code, stderr) == (1, "resctrl-hook: guard: cannot restore class bronze: Invalid argument\n")
 
 
@@ -182,24 +161,18 @@ def test_other_arguments_are_wrong_use(host: Host, words: list[str]) -> None:
     assert run(host, *words) == (2, "usage: guard run|restore\n", "")
 
 
-def test_failure_is_reported_on_stderr(host: Host) -> None:
-    Node(host)
-    host.state.parent.mkdir(parents=True, exist_ok=True)
-    host.state.write_text("")
-    code, stderr, log = run(host, "run")
-    assert (code, str(host.state) in stderr, stderr.startswith("resctrl-hook: guard: ")) == (1, True, True)
-    assert "stage=guard" in log
-
-
-def test_unusable_settings_are_a_failure(host: Host, capfd: pytest.CaptureFixture[str]) -> None:
-    host.config.write_text("{")
-    assert guard_command(str(host.config), ["restore"]) == 1
-    assert capfd.readouterr().err.startswith("resctrl-hook: guard: invalid settings in ")
-
-
-def test_problem_of_the_settings_is_reported(host: Host) -> None:
+def test_failures_and_problems_of_the_settings_are_reported_on_stderr(host: Host) -> None:
     Node(host, mode="off")
     settings = load(str(host.config))[0]
     with standard_streams(b"") as written:
         assert guard_command("x", ["restore"], lambda _: (settings, "the last valid settings stay active")) == 0
     assert written() == "resctrl-hook: the last valid settings stay active\n"
+    host.configure(rdt={"guard": {**GUARD, "mode": "act"}})
+    shutil.rmtree(host.state)
+    host.state.write_text("")
+    code, stderr, log = run(host, "run")
+    assert (code, str(host.state) in stderr, stderr.startswith("resctrl-hook: guard: ")) == (1, True, True)
+    assert "stage=guard" in log
+    host.config.write_text("{")
+    code, stderr, _ = run(host, "restore")
+    assert (code, stderr.startswith("resctrl-hook: guard: invalid settings in ")) == (1, True)

@@ -1,24 +1,34 @@
-"""The lease's deadline: an owner that is stopped or hangs keeps no limit, and changes nothing after it."""
+"""The lease: which values come back, by whom, and what an unreadable lease, a hung owner or the kernel change of it."""
 
+import contextlib
 import json
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
-from conftest import Host
+from conftest import Host, always
+from hosts.faults import failing
+from hosts.kernel_values import AfterWrites, Writer, check_kept, check_refused
 
-from resctrl_hooks.core.node.host.instance import RunningError
+from resctrl_hooks.core.node.host.instance import RunningError, only_instance
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node.reconcile.release import release_everything
+from resctrl_hooks.errors import HookError
 from resctrl_hooks.observe.node.guard import lease as lease_module
+from resctrl_hooks.observe.node.guard.changes import restore
 from resctrl_hooks.observe.node.guard.guard import Guard
-from resctrl_hooks.observe.node.guard.lease import EXPERIMENT, GUARD, NAME, Lease, LeaseEndedError
+from resctrl_hooks.observe.node.guard.lease import EXPERIMENT, GUARD, LOCK, NAME, Lease, LeaseEndedError
 from resctrl_hooks.observe.node.guard.recovery import become_owner, restore_ended
 from resctrl_hooks.observe.node.guard.watch import INTERVAL, Watch
 from resctrl_hooks.observe.node.sampler.command import guard_command
+from resctrl_hooks.observe.slowdown.trial import Trial
 
-from .node import FULL, Node
+from .node import FULL, Node, Schemata
 
 CUT, DECLARED = "MB:0=90", "MB:0=100"
+RESTORED = ["class bronze, domain 0: MB 90 -> 100"]
 
 
 class Clock:
@@ -49,12 +59,20 @@ def node(host: Host) -> Iterator[Node]:
     os.close(lock)
 
 
-def lowered(node: Node) -> Guard:
+def lowered(node: Node, pid: int = 0) -> Guard:
     """Return a guard of this process that has lowered a class."""
-    guard = node.guard(pid=os.getpid())
+    guard = node.guard(pid=pid or os.getpid())
     node.pass_time(guard, FULL, 6)
     assert node.limit("bronze") == CUT
     return guard
+
+
+@pytest.fixture
+def left(host: Host) -> Node:
+    """A node whose guard has lowered a class, and has ended without a restoration."""
+    made = Node(host)
+    lowered(made, pid=999_999)
+    return made
 
 
 def by_reconcile(node: Node) -> None:
@@ -62,24 +80,27 @@ def by_reconcile(node: Node) -> None:
 
 
 def by_guard_restore(node: Node) -> None:
-    context = node.context()
-    assert restore_ended(context).failed == []
+    assert restore_ended(node.context()).failed == []
 
 
 def by_the_resident_process(node: Node) -> None:
     Watch(node.context()).step(0.0)
 
 
-RESTORERS = (by_reconcile, by_guard_restore, by_the_resident_process)
-
-
-@pytest.mark.parametrize("restore", RESTORERS)
+@pytest.mark.parametrize("by", [by_reconcile, by_guard_restore, by_the_resident_process])
 def test_values_of_a_hung_owner_are_restored_after_its_deadline(
-    node: Node, clock: Clock, restore: Callable[[Node], None]
+    node: Node, clock: Clock, by: Callable[[Node], None]
 ) -> None:
     guard = lowered(node)
-    clock.now += 62.0
-    restore(node)
+    for passed in (0.0, 59.0):  # it works
+        clock.now += passed
+        with pytest.raises(RunningError, match=f"the guard is running, process {os.getpid()}"):
+            by_guard_restore(node)
+        assert reconcile(node.context()).number("repaired") == 0
+        by_the_resident_process(node)
+        assert node.limit("bronze") == CUT
+    clock.now += 3.0
+    by(node)
     assert node.limit("bronze").endswith(DECLARED)
     assert (node.host.state / NAME).exists(), "a late write of the owner must be found"
     writes = len(node.fs.writes)
@@ -90,27 +111,6 @@ def test_values_of_a_hung_owner_are_restored_after_its_deadline(
     assert not (node.host.state / NAME).exists()
 
 
-@pytest.mark.parametrize("passed", [0.0, 59.0])
-def test_values_of_a_working_owner_stay_until_its_deadline(node: Node, clock: Clock, passed: float) -> None:
-    lowered(node)
-    clock.now += passed
-    with pytest.raises(RunningError, match=f"the guard is running, process {os.getpid()}"):
-        by_guard_restore(node)
-    assert reconcile(node.context()).number("repaired") == 0
-    by_the_resident_process(node)
-    assert node.limit("bronze") == CUT
-
-
-def test_working_owner_extends_its_lease_for_ever(node: Node, clock: Clock) -> None:
-    guard = lowered(node)
-    for _ in range(50):
-        clock.now += 20.0
-        node.pass_time(guard, {"gold": 20.0, "silver": 20.0, "bronze": 40.0}, 1)
-        with pytest.raises(RunningError):
-            by_guard_restore(node)
-    assert node.limit("bronze") == CUT
-
-
 def test_long_interval_has_a_longer_lease(node: Node, clock: Clock) -> None:
     section = {"mode": "act", "protect": ["gold"], "throttle": {"bronze": {"floor": 20}}, "interval": 60}
     node.host.configure(rdt={"guard": section}, monitoring={"capacity": {"*": 100e9}})
@@ -118,46 +118,27 @@ def test_long_interval_has_a_longer_lease(node: Node, clock: Clock) -> None:
     assert json.loads((node.host.state / NAME).read_text())["deadline"] == clock.now + 180
 
 
-@pytest.mark.parametrize("when", ["before the lease", "before the write", "after the write"])
-def test_owner_that_is_stopped_during_a_change_leaves_no_limit(
-    node: Node, clock: Clock, monkeypatch: pytest.MonkeyPatch, when: str
+def test_owner_that_is_stopped_before_its_lease_is_written_leaves_no_limit(
+    node: Node, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    guard = lowered(node)
-    stops: list[float] = []
+    guard, real, stops = lowered(node), Lease.write, list[float]()
 
-    def stop(*_: object) -> None:
+    def late(self: Lease) -> None:
         if not stops:
             stops.append(clock.now)
             clock.now += 62.0
             by_guard_restore(node)
+        real(self)
 
-    if when == "before the lease":
-        write = Lease.write
-
-        def late(self: Lease) -> None:
-            stop()
-            write(self)
-
-        monkeypatch.setattr(Lease, "write", late)
-    else:
-        setattr(node.fs, when.partition(" ")[0], lambda path: stop() if not stops else None)
+    monkeypatch.setattr(Lease, "write", late)
     with pytest.raises(LeaseEndedError):
         node.pass_time(guard, FULL, 20)
-    assert stops
     assert node.limit("bronze") == DECLARED
     assert guard.end()
 
 
-def test_value_of_another_program_stays_when_a_lease_ends(node: Node, clock: Clock) -> None:
-    lowered(node)
-    (node.root / "bronze/schemata").write_text("MB:0=70\n")
-    clock.now += 62.0
-    by_guard_restore(node)
-    assert node.limit("bronze") == "MB:0=70"
-
-
 def test_lease_of_another_owner_than_the_locks_stays(node: Node, clock: Clock) -> None:
-    node.pass_time(node.guard(pid=999_999), FULL, 6)
+    lowered(node, pid=999_999)
     clock.now += 1000.0
     with pytest.raises(RunningError):
         by_guard_restore(node)
@@ -175,13 +156,18 @@ def test_lease_without_a_deadline_lasts_as_long_as_its_owner(node: Node, clock: 
     assert node.limit("bronze") == CUT
 
 
-def test_lock_names_its_owner_in_a_column_that_the_last_version_reads(host: Host) -> None:
-    host.state.mkdir(parents=True)
+def test_lock_names_its_owner_in_a_column_that_the_last_version_reads(
+    host: Host, capfd: pytest.CaptureFixture[str]
+) -> None:
+    lowered(Node(host))
     lock = become_owner(str(host.state), EXPERIMENT)
     text = (host.state / "guard.lock").read_bytes()
     assert (text[:20].strip(), text[20:]) == (str(os.getpid()).encode(), b"an experiment")
-    with pytest.raises(RunningError, match=f"an experiment is running, process {os.getpid()}"):
+    running = f"an experiment is running, process {os.getpid()}"
+    with pytest.raises(RunningError, match=running):
         become_owner(str(host.state), GUARD)
+    assert guard_command(str(host.config), ["restore"]) == 1
+    assert f"guard: {running}; its end restores all values" in capfd.readouterr().err
     os.close(lock)
 
 
@@ -200,22 +186,126 @@ def test_nobody_becomes_the_owner_during_a_restoration(node: Node, clock: Clock)
     assert tried == [f"a restoration of MB values is running, process {os.getpid()}"]
 
 
-def test_guard_restore_names_an_experiment_that_works(host: Host, capfd: pytest.CaptureFixture[str]) -> None:
-    node = Node(host)
-    lowered(node)
-    lock = become_owner(str(host.state), EXPERIMENT)
-    assert guard_command(str(host.config), ["restore"]) == 1
+def test_release_restores_before_the_lease_is_removed_and_not_beside_a_running_guard(left: Node) -> None:
+    lock = only_instance(f"{left.host.state}/{LOCK}")
+    done = release_everything(left.context())
     os.close(lock)
-    expected = f"guard: an experiment is running, process {os.getpid()}; its end restores all values"
-    assert expected in capfd.readouterr().err
+    assert any(f"another instance is running, process {os.getpid()}; stop it" in line for line in done.problems)
+    assert (left.limit("bronze"), (left.host.state / NAME).exists()) == (CUT, True)
+    done = release_everything(left.context())
+    assert (done.restored, [*done.problems]) == (RESTORED, [])
+    assert (left.limit("bronze"), (left.host.state / NAME).exists()) == (DECLARED, False)
 
 
-def test_resident_process_reports_a_damaged_lease_once(host: Host) -> None:
+def test_lease_of_an_earlier_boot_is_removed(left: Node) -> None:
+    (left.host.proc / "sys/kernel/random/boot_id").write_text("another\n")
+    lease = Lease(str(left.host.state), str(left.host.proc))
+    assert not lease.load()
+    assert restore_ended(left.context()).done == []
+    assert not (left.host.state / NAME).exists()
+    assert not lease.load()
+    assert left.limit("bronze") == CUT
+
+
+def test_guard_without_a_boot_id_does_not_start(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     node = Node(host)
-    host.state.mkdir(parents=True)
-    (host.state / NAME).write_text("{")
-    context = node.context()
+    monkeypatch.setattr(lease_module, "boot_id", always(""))
+    with pytest.raises(HookError, match="cannot read this boot's id"):
+        node.guard()
+
+
+@pytest.mark.parametrize("what", ["schemata", "read_file", "boot_id", "no boot id"])
+def test_lease_stays_while_a_read_fails(left: Node, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    context, path = left.context(), left.host.state / NAME
+    with monkeypatch.context() as patch, contextlib.ExitStack() as faults:
+        if what == "schemata":
+            left.fs.unreadable = {"bronze"}
+        elif what == "no boot id":
+            patch.setattr(lease_module, "boot_id", always(""))
+        else:
+            faults.enter_context(failing(lease_module, what, OSError(24, "Too many open files", "/x")))
+        try:
+            failed = restore_ended(context).failed
+        except HookError as raised:
+            failed = [str(raised)]
+        assert failed
+        assert (path.exists(), left.limit("bronze")) == (True, CUT)
+    left.fs.unreadable = set()
+    assert restore_ended(context).done == RESTORED
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    "content", [b"{", b"[]", b'{"pid": 1}', b'{"pid":1,"start":2,"boot":"x","declared":[],"ours":{}}']
+)
+def test_damaged_lease_stays_and_is_reported_each_time(left: Node, content: bytes) -> None:
+    path = left.host.state / NAME
+    path.write_bytes(content)
+    for _ in range(2):  # else the second would take the lowered values for declared ones
+        (problem,) = restore_ended(left.context()).failed
+        assert f"{path} is damaged" in problem
+        assert path.read_bytes() == content
+    context = left.context()
     watch = Watch(context)
     for number in range(5):
         watch.step(number * INTERVAL)
-    assert len([line for line in node.lines if "is damaged" in line]) == 1
+    assert len([line for line in left.lines if "is damaged" in line]) == 1
+
+
+def test_refused_restoration_keeps_the_lease(left: Node) -> None:
+    def refuse(path: str) -> None:
+        raise OSError(22, "Invalid argument", path)
+
+    left.fs.before = refuse
+    lease = Lease(str(left.host.state), str(left.host.proc))
+    assert lease.load()
+    assert restore(left.context().monitor.resctrl, lease).failed
+    assert os.stat(lease.path).st_mode & 0o777 == 0o600
+
+
+# A bandwidth is in effect only if it reads so
+
+
+def guard(host: Host) -> str:
+    node = Node(host)
+    node.pass_time(node.guard(), FULL, 8)
+    path = host.state / NAME
+    return "\n".join([*node.lines, path.read_text() if path.exists() else ""])
+
+
+def trial(host: Host) -> str:
+    context = Node(host).context()
+    context.ledger.prepare()
+    lease = Lease(context.settings.state_dir, context.proc)
+    lease.hold(os.getpid(), EXPERIMENT, 15.0)
+    Trial(context, lease, "bronze", {"floor": 20}, [(0,)]).set(limited=True)
+    return (host.state / NAME).read_text()
+
+
+WRITERS = {
+    "bandwidth by the guard": Writer(guard, "bronze/schemata", "MB:0=70\n", ", 70]"),
+    "bandwidth by an experiment": Writer(trial, "bronze/schemata", "MB:0=70\n", "70"),
+}
+
+
+@pytest.fixture
+def after_writes(monkeypatch: pytest.MonkeyPatch) -> AfterWrites:
+    """Return a function that lets the kernel do something after each write to files with an ending."""
+
+    def after_writes(ending: str, do: Callable[[Path], object]) -> None:
+        def write(_: Any, path: str, value: bytes) -> None:
+            Path(path).write_bytes(value)
+            if path.endswith(f"/{ending}"):
+                do(Path(path))
+
+        monkeypatch.setattr(Schemata, "write", write)  # this fake merges schemata by itself
+
+    return after_writes
+
+
+@pytest.mark.parametrize("check", [check_kept, check_refused])
+@pytest.mark.parametrize("writer", WRITERS.values(), ids=WRITERS)
+def test_value_that_the_kernel_keeps_instead_or_refuses_is_reported(
+    host: Host, after_writes: AfterWrites, writer: Writer, check: Callable[[Host, AfterWrites, Writer], None]
+) -> None:
+    check(host, after_writes, writer)

@@ -1,73 +1,84 @@
-"""Traffic and load of memory domains, from made-up counters."""
+"""Traffic and load of memory domains, with groups that come and go all the time, and the largest pods of a class."""
+
+import json
+from pathlib import Path
+from typing import Any
 
 import pytest
-from conftest import Host
+from conftest import Host, temporary_host
+from hosts.faults import Fail
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from resctrl_hooks.core.node.errors import LedgerError
 from resctrl_hooks.core.node.host.topology import UNKNOWN, MemoryNode, Topology
+from resctrl_hooks.core.node.ledger import Ledger
+from resctrl_hooks.core.node.resctrl.bandwidth import Bandwidth
 from resctrl_hooks.core.node.resctrl.counters import slot_at
 from resctrl_hooks.observe.node.guard.actuator import spread
-from resctrl_hooks.observe.node.guard.load import ClassCounts, memory_domains, traffic
+from resctrl_hooks.observe.node.guard.churn import FOR_EACH_LEFT, MOST_FILES, Groups
+from resctrl_hooks.observe.node.guard.load import ClassCounts, Reader, memory_domains, traffic
+from resctrl_hooks.observe.node.guard.pods import Pods
 from resctrl_hooks.observe.node.guard.snapshots import domains_of_slots
+from resctrl_hooks.observe.node.guard.status import NAME
+
+from .node import GB, Node
+
+L3_DOMAINS = Bandwidth("L3", (0, 1))
+Moved = tuple[int | None, int | None]
+"""Total and local bytes of a class on an L3 domain in an interval; None if the counter has no value."""
+MOVED = st.tuples(st.integers(0, 1000), st.integers(0, 1000)).map(lambda pair: (max(pair), min(pair)))
+VALUES = st.one_of(MOVED, MOVED, MOVED, MOVED.map(lambda pair: (pair[0], None)), st.just((None, 5)))
 
 
-def counts(time: float, **classes: dict[int, tuple[int | None, int | None]]) -> ClassCounts:
-    return ClassCounts(time, dict(classes))
-
-
-def test_load_of_two_domains_adds_the_others_remote_traffic() -> None:
-    before = counts(0, a={0: (10, 7), 1: (0, 0)}, b={0: (0, 0), 1: (0, 0)})
-    after = counts(2, a={0: (110, 67), 1: (0, 0)}, b={0: (0, 0), 1: (50, 30)})
-    first, second = traffic(before, after, [(0,), (1,)])
-    assert (first.rate, first.estimated) == ((60 + 20) / 2, False)
-    assert (second.rate, second.estimated) == ((30 + 40) / 2, False)
-    assert first.rates == {"a": 50.0, "b": 0.0}
-
-
-def test_load_of_three_domains_spreads_remote_traffic_and_is_estimated() -> None:
-    before = counts(0, a={0: (0, 0), 1: (0, 0), 2: (0, 0)})
-    after = counts(1, a={0: (100, 60), 1: (0, 0), 2: (0, 0)})
-    found = traffic(before, after, [(0,), (1,), (2,)])
-    assert [one.rate for one in found] == [60, 20, 20]
-    assert all(one.estimated for one in found)
-
-
-def test_load_without_local_counters_is_estimated_from_totals() -> None:
-    before = counts(0, a={0: (0, None), 1: (0, None)})
-    after = counts(1, a={0: (100, None), 1: (40, None)})
-    assert [(one.rate, one.estimated) for one in traffic(before, after, [(0,), (1,)])] == [(100, True), (40, True)]
-
-
-@pytest.mark.parametrize(
-    "after",
-    [
-        counts(1, a={0: (None, 5)}, b={0: (10, 5)}),
-        counts(1, a={0: (3, 3)}, b={0: (10, 5)}),
-        counts(0, a={0: (10, 5)}, b={0: (10, 5)}),
-    ],
-    ids=["no number", "fell", "no time"],
+@pytest.mark.hypothesis
+@settings(max_examples=150, deadline=None)
+@given(
+    moved=st.integers(1, 4).flatmap(
+        lambda l3: st.dictionaries(st.sampled_from("abc"), st.lists(VALUES, min_size=l3, max_size=l3), min_size=1)
+    ),
+    seconds=st.sampled_from([0, 1, 2]),
+    gone=st.booleans(),
+    come=st.booleans(),
 )
-def test_missing_or_falling_value_gives_no_load(after: ClassCounts) -> None:
-    domains = sorted({(number,) for counts in after.counts.values() for number in counts})
-    before = ClassCounts(0, {name: {number: (5, 5) for (number,) in domains} for name in "ab"})
-    found, *_ = traffic(before, after, domains[::-1])
-    assert found.rate is None
-    assert found.load({"*": 1.0}) is None
-
-
-def test_unknown_value_hides_neither_other_domains_nor_other_looks() -> None:
-    before = counts(0, a={0: (0, 0), 1: (0, 0)}, b={0: (0, 0), 1: (0, 0)})
-    after = counts(1, a={0: (None, 5), 1: (10, 5)}, b={0: (10, 5), 1: (10, 8)})
-    first, second = traffic(before, after, [(0,), (1,)])
-    assert first.rate is None
-    assert (second.rate, second.rates, second.estimated) == (13, {"a": 10.0, "b": 10.0}, True)
-
-
-@pytest.mark.parametrize("gone, come", [("b", "c"), ("b", ""), ("", "c")])
-def test_class_that_comes_or_goes_makes_the_load_a_lower_bound(gone: str, come: str) -> None:
-    before = ClassCounts(0, {name: {0: (5, 5)} for name in "ab"})
-    names = [name for name in ("a", "b", come) if name and name != gone]
-    (found,) = traffic(before, ClassCounts(1, {name: {0: (15, 15)} for name in names}), [(0,)])
-    assert (found.rate, found.estimated) == (10.0 * (1 + (not gone)), True)
+def test_traffic_of_a_memory_is_local_and_others_remote_traffic(
+    moved: dict[str, list[Moved]], seconds: int, *, gone: bool, come: bool
+) -> None:
+    """Remote traffic is spread evenly; where local traffic is unknown, the totals are taken."""
+    count = len(next(iter(moved.values())))
+    domains = [(number,) for number in range(count)]
+    before: dict[str, dict[int, Moved]] = {
+        name: dict.fromkeys(range(count), (5, 5)) for name in [*moved, *(["gone"] if gone else [])]
+    }
+    after: dict[str, dict[int, Moved]] = {
+        name: {
+            number: (None if total is None else 5 + total, None if local is None else 5 + local)
+            for number, (total, local) in enumerate(of)
+        }
+        for name, of in moved.items()
+    }
+    if come:
+        after["new"] = dict.fromkeys(range(count), (7, 7))
+    found = traffic(ClassCounts(0, before), ClassCounts(seconds, after), domains)
+    assert [one.domain for one in found] == domains
+    known = [number for number in range(count) if seconds and all(of[number][0] is not None for of in moved.values())]
+    split = all(of[number][1] is not None for of in moved.values() for number in known)
+    for number, one in enumerate(found):
+        if number not in known:
+            assert (one.rate, one.rates, one.load({"*": 1.0})) == (None, {}, None)
+            continue
+        rate = 0.0
+        for of in moved.values():
+            rate += (of[number][1] if split and count > 1 else of[number][0]) or 0
+            if split and count > 1:
+                away = [(of[other][0] or 0) - (of[other][1] or 0) for other in known if other != number]
+                rate += sum(away) / (count - 1)
+        assert one.rate == pytest.approx(rate / seconds)
+        assert one.rates == {name: (of[number][0] or 0) / seconds for name, of in moved.items()}
+        exact = count == 1 or (count == 2 and split and len(known) == 2)
+        assert one.estimated is (not exact or gone or come)
+        assert one.load({str(number): 10.0, "*": 1.0}) == pytest.approx(rate / seconds / 10.0)
+        assert one.load({}) is None
 
 
 def machine(l3: dict[int, int], nodes: list[int], packages: dict[int, int] | None = None) -> Topology:
@@ -103,27 +114,284 @@ def test_caches_are_grouped_by_node_or_package(
     assert memory_domains(numbers, topology, by) == expected
 
 
-def test_load_is_the_share_of_the_configured_capacity() -> None:
-    (found,) = traffic(counts(0, a={3: (0, 0)}), counts(1, a={3: (50, 50)}), [(3,)])
-    assert found.load({"3": 100.0}) == 0.5
-    assert found.load({"*": 200.0}) == 0.25
-    assert found.load({}) is None
-
-
-def test_limit_is_spread_over_the_caches_by_use() -> None:
-    assert spread(100, (0, 1), {0: 30.0, 1: 10.0}, {0: 2048, 1: 2048}) == {0: 75, 1: 25}
-    assert spread(100, (0, 1), {0: 5.0}, {0: 2048, 1: 2048}) == {0: 100, 1: 1}
-    assert spread(4096, (0, 1), {0: 5.0}, {0: 2048, 1: 2048}) == {0: 2048, 1: 2048}
-    assert spread(60, (4,), {}, {4: 100}) == {4: 60}
-
-
-def test_each_cache_keeps_its_part_of_the_floor() -> None:
-    many = dict.fromkeys(range(4), 2048)
-    assert spread(200, (0, 1, 2, 3), {0: 30.0}, many, floor=160) == {0: 200, 1: 40, 2: 40, 3: 40}
-    assert min(spread(160, (0, 1, 2, 3), {0: 1.0, 1: 9.0}, many, floor=160).values()) == 40
-
-
 def test_memory_domains_are_of_whole_l3_domains_that_count_traffic(host: Host) -> None:
     others = ("mon_L3_05/llc_occupancy", "mon_PERF_PKG_06/mbm_total_bytes", "mon_L3_07/mon_sub_L3_07/mbm_total_bytes")
     paths = ("mon_L3_01/mbm_total_bytes", "mon_L3_00/mbm_total_bytes", *others)
     assert domains_of_slots(host.context(), map(slot_at, paths)) == [(0,), (1,)]
+
+
+@pytest.mark.parametrize(
+    "value, use, declared, floor, expected",
+    [
+        (100, {0: 30.0, 1: 10.0}, 2048, 0, [75, 25]),
+        (100, {0: 5.0}, 2048, 0, [100, 1]),
+        (4096, {0: 5.0}, 2048, 0, [2048, 2048]),
+        (60, {}, 100, 0, [30, 30]),
+        (200, {0: 30.0}, 2048, 160, [200, 80]),
+        (160, {0: 1.0, 1: 9.0}, 2048, 160, [80, 144]),
+    ],
+)
+def test_limit_is_spread_over_the_caches_by_use_and_each_keeps_its_part_of_the_floor(
+    value: int, use: dict[int, float], declared: int, floor: int, expected: list[int]
+) -> None:
+    assert [*spread(value, (0, 1), use, dict.fromkeys((0, 1), declared), floor).values()] == expected
+
+
+# Groups that come and go
+
+
+class Kernel:
+    """Two classes with groups; a class's file is the sum of its own tasks and of its present groups."""
+
+    def __init__(self, host: Host) -> None:
+        self.node = Node(host)
+        self.groups: dict[str, str] = {}
+        self.counted: dict[str, int] = {}
+        self.own = {"bronze": 0, "silver": 0}
+        self.moved = {"bronze": 0, "silver": 0}
+        """The truth: bytes by class, whatever became of the groups."""
+
+    def path(self, name: str) -> Path:
+        return self.node.root / self.groups[name] / "mon_groups" / name
+
+    def add(self, name: str, rdt_class: str) -> None:
+        self.groups[name], self.counted[name] = rdt_class, 0
+        self.path(name).mkdir()
+
+    def end(self, name: str) -> None:
+        self.path(name).rename(self.node.host.root / f"ended-{name}")  # kernfs reuses no inode soon
+        del self.groups[name], self.counted[name]
+
+    def move(self, name: str, rdt_class: str, new: str) -> None:
+        old = self.path(name)
+        self.groups[new], self.counted[new] = rdt_class, self.counted.pop(name)
+        del self.groups[name]
+        old.rename(self.path(new))
+
+    def count(self, each: int = 10) -> None:
+        for name, rdt_class in self.groups.items():
+            self.counted[name] += each
+            self.moved[rdt_class] += each
+            self.node.count(f"{rdt_class}/mon_groups/{name}", 0, self.counted[name])
+        for rdt_class in self.own:
+            self.own[rdt_class] += 5
+            self.moved[rdt_class] += 5
+            present = sum(self.counted[name] for name, of in self.groups.items() if of == rdt_class)
+            self.node.count(rdt_class, 0, self.own[rdt_class] + present)
+
+    def reader(self) -> Reader:
+        return Reader(self.node.context().monitor.resctrl, Bandwidth("L3", [0]))
+
+
+CLASSES = ["bronze", "silver"]
+CHANGE = st.tuples(st.sampled_from(["add", "end", "move", "rename"]), st.integers(0, 9), st.sampled_from(CLASSES))
+
+
+@pytest.mark.hypothesis
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.lists(CHANGE, max_size=2), min_size=3, max_size=12))
+def test_bytes_of_groups_that_ended_or_moved_stay_with_the_class_in_which_they_were_counted(looks: list[Any]) -> None:
+    """From the look on in which a first group left its class: then groups are read."""
+    with temporary_host() as host:
+        kernel, born = Kernel(host), 0
+        reader, read, active, seen = kernel.reader(), set[str](), set[str](), set[str]()
+        before: dict[str, int] = {}
+        for changes in looks:
+            lost, unknown, truth = dict.fromkeys(CLASSES, 0), set[str](), dict(kernel.moved)
+            for kind, number, rdt_class in changes:
+                names = sorted(kernel.groups)
+                if kind == "add":
+                    born += 1
+                    kernel.add(f"g{born:03}", rdt_class)
+                elif names:
+                    name = names[number % len(names)]
+                    left, known = kernel.groups[name], name in read
+                    target = left if kind == "rename" else rdt_class
+                    bytes_ = kernel.counted[name]
+                    born += 1
+                    new = f"g{born:03}"
+                    if kind == "end":
+                        kernel.end(name)
+                    else:
+                        kernel.move(name, target, new)
+                        read |= {new} if known else set()
+                        seen |= {new} if name in seen else set()
+                    if name in seen and (kind == "end" or target != left):
+                        active.add(left)
+                        lost[left] += 0 if known else bytes_
+                        unknown |= {target} if kind == "move" and not known else set()
+            kernel.count()
+            found = reader.read(CLASSES, 0.0)
+            for name in CLASSES:
+                total = found.counts[name][0][0]
+                assert total is not None
+                if name in before and name not in unknown and not lost[name]:
+                    assert name not in found.jumped
+                    assert total - before[name] == kernel.moved[name] - truth[name]
+                elif name in before and name not in found.jumped:
+                    assert total - before[name] <= kernel.moved[name] - truth[name]
+                before[name] = total
+            seen = {*kernel.groups}
+            read |= {name for name, of in kernel.groups.items() if of in active}
+
+
+@pytest.fixture
+def kernel(host: Host) -> Kernel:
+    """A kernel with a group in bronze."""
+    made = Kernel(host)
+    made.add("a", "bronze")
+    made.count()
+    return made
+
+
+@pytest.mark.parametrize("times, jumps", [(1, [False] * 3), (100, [True, True, False])])
+def test_look_during_which_groups_change_is_repeated_and_then_unknown_with_the_next(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch, times: int, jumps: list[bool]
+) -> None:
+    reader, present, left = kernel.reader(), Groups.present, [*range(times)]
+    reader.read(CLASSES, 0.0)
+
+    def changing(self: Groups, classes: list[str]) -> dict[int, tuple[str, str]]:
+        found = present(self, classes)
+        if left:
+            kernel.node.count(f"bronze/mon_groups/new{left.pop()}", 0, 0)
+        return found
+
+    found = []
+    with monkeypatch.context() as patch:
+        patch.setattr(Groups, "present", changing)
+        found.append("bronze" in reader.read(CLASSES, 0.0).jumped)
+    found += ["bronze" in reader.read(CLASSES, 0.0).jumped for _ in range(2)]
+    assert found == jumps
+
+
+def test_groups_are_read_only_after_one_left_their_class(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(100):
+        kernel.add(f"p{number}", "bronze")
+    reader, read = kernel.reader(), list[str]()
+
+    def noted(folder: str) -> dict[int, Moved]:
+        read.append(folder)
+        return {0: (1, 1)}
+
+    monkeypatch.setattr(reader._groups, "_read", noted)
+    for _ in range(2):
+        reader.read(CLASSES, 0.0)
+    assert read == []
+    kernel.end("p0")
+    reader.read(CLASSES, 0.0)
+    assert len(read) == len(set(read)) == FOR_EACH_LEFT
+    for _ in range(40):
+        reader.read(CLASSES, 0.0)
+    assert len(set(read)) == 100
+    read.clear()
+    reader.read(CLASSES, 0.0)
+    assert read == []
+
+
+@pytest.mark.parametrize("pods, life, l3", [(110, 110, 2), (240, 120, 16), (1, 2, 2), (240, 60, 2)])
+def test_rate_of_a_class_with_many_pods_that_end_is_within_a_tenth(pods: int, life: int, l3: int) -> None:
+    """Each pod moves 1 in a sample; their ends are spread over time. One pod of two samples loses at most its last."""
+    born = {number: -(number * life // pods) for number in range(pods)}  # by inode
+    totals = dict.fromkeys(born, 0)
+    reads: list[int] = []
+
+    def read(folder: str) -> dict[int, Moved]:
+        reads[-1] += 1
+        return {0: (totals[int(folder.rpartition("/")[2])], 0)}
+
+    folders: Any = type("Folders", (), {"group_folder": staticmethod(lambda _, name: name)})
+    groups = Groups(folders, read, l3)
+    rates, before = [], 0
+    for now in range(3 * life + 60):
+        for inode in [one for one, since in born.items() if now - since >= life]:
+            del born[inode], totals[inode]
+            born[inode + 1000], totals[inode + 1000] = now, 0
+        for inode in totals:
+            totals[inode] += 1
+        reads.append(0)
+        groups.follow({inode: ("bronze", str(inode)) for inode in born})
+        total = sum(totals.values()) + groups.left.get("bronze", {}).get(0, (0, 0))[0]
+        rates.append(total - before)
+        before = total
+    settled = rates[life + 30 :]
+    assert sum(settled) / len(settled) >= (0.9 if pods > 1 else 0.5) * pods
+    assert max(settled) <= pods
+    assert max(reads) <= MOST_FILES // (2 * l3)
+
+
+@pytest.mark.parametrize("period", [1, 3])
+def test_guard_acts_on_a_class_whose_pods_end_all_the_time(host: Host, period: int) -> None:
+    kernel = Kernel(host)
+    guard, rates = kernel.node.guard(), list[float]()
+    for second in range(100):
+        if second % period == 0:
+            for name in [*kernel.groups]:
+                kernel.end(name)
+            kernel.add(f"pod{second}", "bronze")
+        kernel.count(80 * GB)
+        kernel.node.count("gold", 0, second * 15 * GB)
+        kernel.node.now += 1
+        guard.sample(kernel.node.now)
+        if (host.state / NAME).exists():
+            status = json.loads((host.state / NAME).read_text())
+            rates.append(status["domains"]["0"]["classes"]["bronze"]["rate"])
+    assert status["invalidSamples"] <= 1  # the first pod's end, before which no group is read
+    assert kernel.node.mb("bronze") == 20
+    assert all(rate == pytest.approx(80 * GB, rel=0.2) for rate in rates[5:])
+
+
+# The largest pods, for the log
+
+
+def count(node: Node, group: str, total: int | str, number: int = 0) -> None:
+    """Set the counter of a mon_group of class bronze."""
+    node.count(f"bronze/mon_groups/{group}", number, total)
+
+
+def test_largest_pods_come_first_and_are_at_most_three(host: Host) -> None:
+    node = Node(host, l3=(0, 1))
+    pods = Pods(node.context(), L3_DOMAINS)
+    for rates in ({"a": 9, "b": 0, "c": 0, "d": 0, "e": 0, "z": 0}, {"a": 10, "b": 4, "c": 3, "d": 2, "e": 0, "f": 9}):
+        for group, total in rates.items():
+            count(node, group, total)
+            count(node, group, total * 2, 1)
+        pods.sample((0, 1), ["bronze"])
+    assert pods.largest(0, "bronze") == ["b", "c", "d"]
+    assert pods.largest(0, "silver") == pods.largest(1, "bronze") == []
+    count(node, "a", "Unavailable")
+    count(node, "e", 1)
+    pods.sample((0, 1), ["bronze"])
+    assert pods.largest(0, "bronze") == ["e"]
+
+
+@pytest.mark.parametrize(
+    "pod, namespace, shown",
+    [("web", "shop", "shop/web"), ("web", "", "web"), ("", "shop", "pod1"), (None, None, "pod1"), ("x", None, "pod1")],
+)
+def test_pod_is_named_as_in_its_record_or_by_its_group(
+    host: Host, fail: Fail, pod: str | None, namespace: str | None, shown: str
+) -> None:
+    node = Node(host)
+    context = node.context()
+    context.ledger.prepare()
+    if pod is not None and namespace is not None:
+        with context.ledger.lock("pod1", 1.0):
+            context.ledger.write_pod("pod1", {"groups": {}, "pod": pod, "namespace": namespace})
+    found = Pods(context, L3_DOMAINS)
+    for total in (0, 1):
+        count(node, "pod1", total)
+        found.sample((0,), ["bronze"])
+    if pod == "x":
+        fail(Ledger, "read_pod", LedgerError("cannot read /x"))
+    assert found.largest(0, "bronze") == [shown]
+
+
+def test_log_of_a_cut_names_the_largest_pods(host: Host) -> None:
+    node = Node(host)
+    guard = node.guard()
+    for second in range(6):
+        count(node, "web", second * GB)
+        node.pass_time(guard, {"gold": 20.0, "silver": 20.0, "bronze": 45.0})  # just full
+    (line,) = [line for line in node.lines if "guard lowered" in line]
+    assert line.endswith(": load 85%; largest pods: web")
