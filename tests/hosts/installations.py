@@ -1,9 +1,9 @@
-"""Installations that compile nothing twice, of any version."""
+"""Installations that parse and compile nothing twice, of any version."""
 
 from collections.abc import Callable
 
 import pytest
-from core.install.staged import compile_once
+from core.install.staged import compile_once, payload_once
 
 from resctrl_hooks.core.install.payload import Payload
 
@@ -21,5 +21,6 @@ def compiles() -> None:
 
 @pytest.fixture(autouse=True)
 def compiled_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("resctrl_hooks.core.install.plan.payload", payload_once)
     if "compiles" not in request.fixturenames:
         monkeypatch.setattr("resctrl_hooks.core.install.installation.compile_modules", compile_once)

@@ -1,4 +1,4 @@
-"""The whole way of `install` and `uninstall` below a root: files on the host, and what is left of them.
+"""The command `install` below a root: its files, its refusals, and an upgrade. `test_sequences` has all orders.
 
 `test_plan` and `test_present` have the cases without a command; the options are in `cli/test_setup_commands`.
 """
@@ -7,20 +7,21 @@ import json
 import os
 import re
 import shlex
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from core.install.staged import CONFIG, HOOKS, call, command, files, given, install, put, run, uninstall
+from core.install.staged import CONFIG, HOOKS, call, command, files, given, install, payload_once, put, run, uninstall
 from resctrl_hooks.core.install import payload as payload_module
-from resctrl_hooks.core.install.paths import ADMIN_HOOKS, CODE, HOOK_NAME, LAUNCH, MANIFEST, UNITS
-from resctrl_hooks.core.install.payload import Payload, payload
+from resctrl_hooks.core.install.paths import CODE, LAUNCH, MANIFEST, UNITS
+from resctrl_hooks.core.install.payload import Payload
 from resctrl_hooks.core.node.names import NODE_FEATURES
 from resctrl_hooks.core.node.nfd.features import FIRST as FIRST_FEATURES
 
-NRI = "resctrl-hooks-nri.service"
 COMPILED = CONFIG.replace(".yaml", ".json")
+SMALL = Payload("9", "node-000000000001", {"core/node/launch.py": b"\n"})
 
 
 def contents(root: Path) -> dict[str, tuple[int, bytes | str]]:
@@ -33,15 +34,14 @@ def contents(root: Path) -> dict[str, tuple[int, bytes | str]]:
 
 
 @pytest.mark.usefixtures("compiles")
-@pytest.mark.parametrize("runtime", ["crio", "podman"])
-def test_staged_files_do_not_depend_on_root(tmp_path: Path, runtime: str) -> None:
-    install(tmp_path / "one", runtime=runtime)
+def test_staged_files_do_not_depend_on_root(tmp_path: Path) -> None:
+    install(tmp_path / "one")
     before = os.umask(0o077)
     try:
-        install(tmp_path / "another/place", runtime=runtime)
+        install(tmp_path / "another/place")
     finally:
         os.umask(before)
-    put(tmp_path / "copy", runtime=runtime)
+    put(tmp_path / "copy")
     staged = contents(tmp_path / "one")
     assert contents(tmp_path / "another/place") == staged
     assert contents(tmp_path / "copy") == staged
@@ -55,65 +55,18 @@ def test_staged_files_do_not_depend_on_root(tmp_path: Path, runtime: str) -> Non
     assert {path.name.partition(".")[0] for path in folder.glob("*.cpython-*")} == {"compiled", "launch"}
 
 
-def test_dry_run_prints_every_file_in_order_and_writes_none(tmp_path: Path) -> None:
-    printed = install(tmp_path, "--dry-run", "--verbose").splitlines()
-    assert files(tmp_path) == set()
-    install(tmp_path)
-    assert {line.split()[-1] for line in printed} == {re.sub(r"\.cpython-\d+$", ".*", file) for file in files(tmp_path)}
-    assert printed[-1].endswith(HOOKS), "what a runtime calls is last"
-
-
-def test_dry_run_prints_folder_of_modules_with_number_and_size(tmp_path: Path) -> None:
-    detailed, short = (install(tmp_path, "--dry-run", *words).splitlines() for words in (["-v"], []))
-    modules = [line.split() for line in detailed if line.split()[2] == "module"]
-    rest = [line for line in detailed if line.split()[2] != "module"]
-    assert len(short) == len(rest) + 1
-    (folder,) = set(short) - set(rest)
-    assert folder.split() == [
-        *("0644", str(sum(int(words[1]) for words in modules)), "module"),
-        *(f"{modules[0][3].partition('/core/')[0]}/", f"({len(modules)}", "files)"),
-    ]
-    assert [short.index(folder)] == [index for index, line in enumerate(detailed) if " module " in line][:1]
-
-
-def test_install_prints_folder_of_modules_or_with_verbose_each_one(tmp_path: Path) -> None:
-    (tmp_path / "short").mkdir()
-    (tmp_path / "long").mkdir()
-    short, detailed = install(tmp_path / "short"), install(tmp_path / "long", "-v")
-    (folder,) = re.findall(r"^(\S+/node-\w+)/ \((\d+) files\)$", short, re.MULTILINE)
-    assert len(re.findall(rf"^{folder[0]}/\S+\.py$", detailed, re.MULTILINE)) == int(folder[1])
-    assert f"{folder[0]}/" not in short.replace(f"{folder[0]}/ (", "")
-
-
-@pytest.mark.parametrize("runtime", ["podman", pytest.param("containerd", marks=pytest.mark.houses("nri"))])
-@pytest.mark.parametrize("words", [[], ["--hooks-only"], ["--runtime", "crio"]])
-def test_uninstall_dry_run_prints_what_is_removed_in_order_and_removes_nothing(
-    tmp_path: Path, runtime: str, words: list[str]
+def test_modules_are_one_line_with_number_and_size_unless_each_is_asked_for(
+    tmp_path: Path, ship: Callable[[Payload], None]
 ) -> None:
-    install(tmp_path, runtime=runtime)
-    install(tmp_path, runtime="crio")
-    before = files(tmp_path)
-    printed = uninstall(tmp_path, "--dry-run", *words).splitlines()
-    assert files(tmp_path) == before
-    removed = re.findall(r"^removed (\S+?)/?$", uninstall(tmp_path, *words), re.MULTILINE)
-    shown = [line.split()[1].rstrip("/") for line in printed if line.split()[0] not in ("link", "manifest", "nothing")]
-    assert shown == removed
-    assert removed or printed == [f"nothing to remove below {tmp_path}"], "podman uses the same hook"
-    links = {line.split()[1] for line in printed if line.startswith("link ")}
-    assert {path for path in before - files(tmp_path) if ".wants/" in path} == links
-    if not words:
-        assert printed[-1].split() == ["manifest", MANIFEST]
-        assert uninstall(tmp_path, "--dry-run") == f"nothing to remove below {tmp_path}\n"
-
-
-def test_uninstall_dry_run_keeps_edited_configuration(tmp_path: Path) -> None:
-    install(tmp_path)
-    config = tmp_path / "etc/resctrl-hooks/config.yaml"
-    assert "/etc/resctrl-hooks/config.yaml\n" in uninstall(tmp_path, "--dry-run")
-    config.write_text("version: 1\n")
-    printed = uninstall(tmp_path, "--dry-run")
-    assert "config.yaml and its compiled file are kept, because it was edited" in printed
-    assert "settings " not in printed
+    ship(SMALL._replace(modules={"a.py": b"12", "core/node/launch.py": b"345"}))
+    planned, detailed = (install(tmp_path, "--dry-run", *words).splitlines() for words in ([], ["-v"]))
+    modules = [line for line in detailed if " module " in line]
+    (line,) = set(planned) - set(detailed)
+    assert line.split() == ["0644", "5", "module", f"{CODE}/{SMALL.folder}/", "(2", "files)"]
+    assert (len(planned), planned.index(line)) == (len(detailed) - 1, detailed.index(modules[0]))
+    assert f"\n{CODE}/{SMALL.folder}/ (2 files)\n" in install(tmp_path)
+    (tmp_path / f"{CODE}/{SMALL.folder}/a.py".lstrip("/")).write_text("damaged")
+    assert install(tmp_path, "-v").splitlines()[0] == f"{CODE}/{SMALL.folder}/a.py"
 
 
 def test_install_without_interpreter_succeeds_and_reports_it(tmp_path: Path) -> None:
@@ -122,57 +75,13 @@ def test_install_without_interpreter_succeeds_and_reports_it(tmp_path: Path) -> 
     assert "no bytecode" in result.stderr
 
 
-@pytest.mark.parametrize(
-    "words, runtime",
-    [
-        (["--nfd"], "podman"),
-        pytest.param(["--history", "--nfd"], "containerd", marks=pytest.mark.houses("observe", "nri")),
-    ],
-)
-def test_uninstall_leaves_only_earlier_files(tmp_path: Path, words: list[str], runtime: str) -> None:
-    assert uninstall(tmp_path) == f"resctrl-hooks is not installed below {tmp_path}\n"
-    mine = ["usr/share/containers/oci/hooks.d/mine.json", "etc/systemd/system/mine.service", "usr/local/libexec/mine"]
-    for name in mine:
-        given(tmp_path, name, "mine")
-    install(tmp_path, runtime="crio")
-    install(tmp_path, *words, runtime=runtime)
-    assert uninstall(tmp_path).endswith("\nuninstalled\n")
-    assert files(tmp_path) == {f"/{name}" for name in mine}
-    uninstall(tmp_path)
-
-
-def test_uninstall_without_record_finds_everything(tmp_path: Path) -> None:
+def test_uninstall_without_record_finds_everything(tmp_path: Path, ship: Callable[[Payload], None]) -> None:
+    ship(SMALL)
     install(tmp_path)
     (tmp_path / MANIFEST.lstrip("/")).unlink()
     uninstall(tmp_path)
     left = {name for name in files(tmp_path) if "resctrl-hooks" in name and not name.startswith("/etc/resctrl-hooks")}
     assert left == set()
-
-
-@pytest.mark.houses("nri")
-def test_one_of_two_runtimes_can_be_removed(tmp_path: Path) -> None:
-    hook, unit = f"{ADMIN_HOOKS}/{HOOK_NAME}", f"{UNITS}/{NRI}"
-    install(tmp_path, runtime="crio")
-    install(tmp_path, runtime="containerd")
-    assert b"the container state" in call(command(tmp_path, hook), state=b"no state").stderr  # said by our code
-    assert uninstall(tmp_path, "--runtime", "podman") == "the hook is not registered with podman\n"
-    assert {HOOKS, hook, unit, f"{UNITS}/multi-user.target.wants/{NRI}"} <= files(tmp_path)
-    uninstall(tmp_path, "--runtime", "containerd")
-    assert {name for name in files(tmp_path) if name.endswith((HOOK_NAME, NRI))} == {HOOKS}
-    assert call(command(tmp_path)).returncode == 0
-    uninstall(tmp_path, "--runtime", "crio")
-    assert files(tmp_path) == set()
-
-
-def test_uninstall_hooks_only_removes_nothing_but_the_registration(tmp_path: Path) -> None:
-    """Containers that start while the DaemonSet stops its units must not call a hook that is about to go."""
-    install(tmp_path)
-    before = files(tmp_path)
-    uninstall(tmp_path, "--hooks-only")
-    assert before - files(tmp_path) == {HOOKS}
-    assert files(tmp_path) <= before
-    uninstall(tmp_path)
-    assert not {name for name in files(tmp_path) if name.startswith(CODE)}
 
 
 def test_unreadable_runtime_configuration_is_named(tmp_path: Path) -> None:
@@ -210,7 +119,6 @@ def test_absolute_link_in_image_does_not_reach_this_machine(tmp_path: Path) -> N
     "name, words, what",
     [
         ("none", [], "No such file or directory"),
-        ("none/below", [], "No such file or directory"),
         ("none/", ["--dry-run"], "No such file or directory"),
         ("file", [], "Not a directory"),
         ("file/below", ["--no-units"], "Not a directory"),
@@ -231,27 +139,20 @@ def test_root_that_is_no_folder_is_refused_and_nothing_is_created(
     assert sorted(os.listdir(tmp_path)) == before
 
 
-def test_existing_empty_root_and_a_link_to_one_are_installed_to(tmp_path: Path) -> None:
+def test_link_to_a_root_is_installed_to_and_the_last_line_names_its_check(
+    tmp_path: Path, ship: Callable[[Payload], None]
+) -> None:
+    ship(SMALL)
     (tmp_path / "image").mkdir()
-    (tmp_path / "link").symlink_to("image")
-    assert run("install", "--runtime", "crio", "--root", str(tmp_path / "link")).exit_code == 0
-    assert (tmp_path / "image/usr/local/libexec/resctrl-hooks/manifest.json").exists()
-
-
-def test_named_doctor_examines_the_root(tmp_path: Path) -> None:
+    (tmp_path / "an image").symlink_to("image")
     root = tmp_path / "an image"
-    said = install(root).splitlines()[-1]
-    words = shlex.split(said.partition("`")[2].partition("`")[0])
-    assert words == ["resctrl-hook", "doctor", "--root", str(root)]
-    examined = run(*words[1:])
-    assert "ok      code" in examined.stdout, examined.stderr
-
-
-# Another installation over an earlier one
+    last = install(root).splitlines()[-1]
+    assert (tmp_path / "image" / MANIFEST.lstrip("/")).exists()
+    assert shlex.split(last.split("`")[1]) == ["resctrl-hook", "doctor", "--root", str(root)]
 
 
 @pytest.mark.parametrize("history", [[], pytest.param(["--history"], marks=pytest.mark.houses("observe"))])
-def test_upgrade_keeps_settings_and_command(
+def test_upgrade_keeps_settings_facts_and_command(
     tmp_path: Path, ship: Callable[[Payload], None], history: list[str]
 ) -> None:
     install(tmp_path, "--nfd")
@@ -261,7 +162,7 @@ def test_upgrade_keeps_settings_and_command(
     features.write_text("facts\n")
     yaml.write_text("# mine\ngroupPrefix: mine-\n")
     assert run("--config", str(yaml), "config", "apply").exit_code == 0
-    new = Payload("9", "node-000000000001", payload().modules | {"extra.py": b"\n"})
+    new = Payload("9", "node-000000000001", payload_once().modules | {"extra.py": b"\n"})
     ship(new)
     install(tmp_path, *history)
     assert (tmp_path / HOOKS.lstrip("/")).read_bytes() == hook
@@ -270,7 +171,7 @@ def test_upgrade_keeps_settings_and_command(
     settings = json.loads(yaml.with_name("config.json").read_text())
     assert (settings["groupPrefix"], "history" in settings) == ("mine-", bool(history))
     assert new.folder in (tmp_path / LAUNCH.lstrip("/")).read_text()
-    assert b"the container state" in call(command(tmp_path), state=b"x").stderr
+    assert b"the container state" in call(command(tmp_path), state=b"x").stderr  # said by our code
     install(tmp_path, "--no-nfd")
     assert not features.exists()
     assert "kept" in uninstall(tmp_path)
@@ -279,9 +180,10 @@ def test_upgrade_keeps_settings_and_command(
 
 @pytest.mark.parametrize("remove", [install, uninstall])
 def test_unit_of_later_version_is_stopped_and_removed_with_its_link(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, remove: Callable[[Path], str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ship: Callable[[Payload], None], remove: Callable[[Path], str]
 ) -> None:
     """It has a role and a field that this version does not know."""
+    ship(SMALL)
     install(tmp_path)
     name, unknown = "resctrl-hooks-later.service", "/etc/later/thing.conf"
     unit, link = f"{UNITS}/{name}", f"{UNITS}/multi-user.target.wants/{name}"
@@ -303,6 +205,24 @@ def test_unit_of_later_version_is_stopped_and_removed_with_its_link(
     assert {f"systemctl stop {name}", f"systemctl reset-failed {name}"} <= set(told)
     assert told[-1] == "systemctl daemon-reload"
     assert remove is install or files(tmp_path) == set()
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("target", ["| true", ">/dev/full"])
+def test_output_that_takes_no_more_lines_leaves_nothing_half_done(tmp_path: Path, target: str) -> None:
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    install(whole)
+    cut.mkdir()
+
+    def stderr(*words: str, root: Path = cut) -> str:
+        line = shlex.join([sys.executable, "-m", "resctrl_hooks", *words, "--root", str(root)])
+        return call(["/bin/bash", "-c", f"{line} {target}"]).stderr.decode()
+
+    assert "fix it" not in stderr("install", "--runtime", "crio", "-v")
+    assert files(cut) == files(whole)
+    assert target != "| true" or stderr("uninstall", "--dry-run") == ""
+    assert "fix it" not in stderr("uninstall")
+    assert not os.path.lexists(f"{cut}{CODE}")
 
 
 @pytest.mark.parametrize("name", ["prerm", "postinst"])

@@ -29,7 +29,7 @@ LOADED = (install, uninstall)
 WRITTEN = ("launch.py", "resctrl-hooks.json")
 """Files of ours in the order in which they are written; the command is killed before each of them.
 
-tests/core/install/test_killed.py kills at every step; with a real Podman the first and the last one are tried.
+tests/core/install/test_sequences.py kills at every step; with a real Podman the first and the last one are tried.
 """
 REMOVED = ("resctrl-hooks.json", "launch.py", "manifest.json")
 KILLS = [
