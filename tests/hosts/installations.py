@@ -3,8 +3,9 @@
 from collections.abc import Callable
 
 import pytest
-from core.install.staged import compile_once, payload_once
+from core.install.staged import compile_once
 
+from hosts.node_half import payload_once
 from resctrl_hooks.core.install.payload import Payload
 
 

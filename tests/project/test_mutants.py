@@ -109,6 +109,7 @@ def test_each_mutant_is_one_compilable_change(project: Path) -> None:
         compile(SOURCE[: mutant.start] + mutant.after.encode() + SOURCE[mutant.end :], mutant.module, "exec")
 
 
+@pytest.mark.ci
 def test_noticed_mutant_does_not_survive(project: Path) -> None:
     root = project.parents[3]
     (project.parents[2] / "__init__.py").touch()
@@ -151,6 +152,7 @@ resctrl_hooks/core/node/one.py:20: return len("")  ->  return None  (SURVIVED 0 
             assert mark.encode() not in process.read_bytes()
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "module, folder", [("core/rdt/plan.py", "tests/core/rdt/"), ("core/config/root.py", "tests/core/config/")]
 )

@@ -12,7 +12,7 @@ import pytest
 
 import resctrl_hooks
 
-pytestmark = pytest.mark.xdist_group("package")  # built once
+pytestmark = [pytest.mark.ci, pytest.mark.xdist_group("package")]  # built once
 REPOSITORY = Path(__file__).parents[2]
 
 

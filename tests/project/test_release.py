@@ -57,6 +57,7 @@ def test_every_change_is_in_the_notes_of_a_version() -> None:
     assert "\n- " not in introduction
 
 
+@pytest.mark.ci
 @RELEASED
 def test_this_version_has_notes(dist: Path) -> None:
     text = (dist / "RELEASE_NOTES.md").read_text()
@@ -64,6 +65,7 @@ def test_this_version_has_notes(dist: Path) -> None:
     assert text.count("\n- ") > 3
 
 
+@pytest.mark.ci
 @RELEASED
 def test_checksums_cover_every_file(dist: Path) -> None:
     lines = (dist / "SHA256SUMS").read_text().splitlines()
@@ -71,6 +73,7 @@ def test_checksums_cover_every_file(dist: Path) -> None:
     subprocess.run(["sha256sum", "--check", "--strict", "SHA256SUMS"], cwd=dist, check=True, capture_output=True)
 
 
+@pytest.mark.ci
 @RELEASED
 def test_release_has_machineconfig_chart_and_schemas(dist: Path) -> None:
     (value,) = yaml.safe_load_all((dist / "99-worker-resctrl-hooks.yaml").read_text())
@@ -140,6 +143,7 @@ def test_release_without_an_address_or_a_maintainer_is_warned_about(monkeypatch:
     assert "DEBFULLNAME is not set" not in release().missing_contact()
 
 
+@pytest.mark.ci
 def test_sbom_is_valid_and_names_requirements(tmp_path: Path) -> None:
     """`nox -s release` makes it of an environment that has the wheel alone; this is such a one, made of links."""
     pytest.importorskip("cyclonedx")

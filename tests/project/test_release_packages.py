@@ -20,7 +20,7 @@ from project.contributed import REPOSITORY, needed, release
 from resctrl_hooks import __version__
 
 HOUSES = ("observe", "placement", "nri", "openshift", "lab")
-pytestmark = pytest.mark.xdist_group("release")  # built once
+pytestmark = [pytest.mark.ci, pytest.mark.xdist_group("release")]  # built once
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
 DEPENDENCIES: list[str] = PROJECT["dependencies"]
 OF_DEBIAN = {"python3-yaml": "pyyaml"}

@@ -143,47 +143,30 @@ def named_commands(text: str) -> set[str]:
     return {*re.findall(r"resctrl-hook ([a-zA-Z]+)", text)}
 
 
-def test_copy_runs_and_lacks_only_the_house(without: Copy, found: dict[str, Any]) -> None:
+@pytest.mark.ci
+def test_copy_has_what_the_other_houses_add_and_nothing_of_this_one(without: Copy, found: dict[str, Any]) -> None:
+    house, others = without.house, without.others
     assert Path(found["package"]).parents[1] == without.folder
-    assert found["parts"] == [part.name for part in without.others]
-    assert not [name for name in found["modules"] if name.startswith(f"resctrl_hooks.{without.house.name}.")]
+    assert found["parts"] == [part.name for part in others]
+    assert not [name for name in found["modules"] if name.startswith(f"resctrl_hooks.{house.name}.")]
+    documents = [name for part in others if part.documents for name in load(part.documents)]
+    assert sorted(found["documents"]) == sorted(documents)
 
-
-def test_commands_are_those_of_the_others(without: Copy, found: dict[str, Any]) -> None:
     overview = without.output("-m", "resctrl_hooks", "--help")
     shown = {line.split()[0] for line in overview.splitlines() if line.startswith("  ") and line[2:3].isalpha()}
-    expected = {name for part in without.others for name in commands(part)}
+    expected = {name for part in others for name in commands(part)}
     assert expected <= shown
-    assert not commands(without.house) & shown
     assert {path.split()[1] for path in found["helps"] if " " in path} == expected
-    assert not named_commands("".join(found["helps"].values())) & commands(without.house)
-    assert not [name for name in without.house.commands if f"resctrl-hook {name}" in found["helps"]]
+    assert not [name for name in house.commands if f"resctrl-hook {name}" in found["helps"]]
+    helps, man = "".join(found["helps"].values()), found["man"].replace("\\", "")
+    in_man = {line.split()[1] for line in man.splitlines() if line.startswith(".SS ")}
+    assert in_man >= expected
+    assert not commands(house) & {*shown, *in_man, *named_commands(helps), *named_commands(man)}
+    assert not [unit for unit in units(house) if unit in man]
+    assert not [one for examples in house.examples.values() for one in examples if one in helps]
+    assert not house.choice or f"--{house.name}" not in helps
 
-
-def test_other_commands_have_none_of_its_options_and_examples(without: Copy, found: dict[str, Any]) -> None:
-    texts = "".join(found["helps"].values())
-    for examples in without.house.examples.values():
-        assert not [example for example in examples if example in texts]
-    if without.house.choice:
-        assert f"--{without.house.name}" not in texts
-
-
-def test_man_page_has_none_of_its_commands(without: Copy, found: dict[str, Any]) -> None:
-    text = found["man"].replace("\\", "")
-    named = [line.split()[1] for line in text.splitlines() if line.startswith(".SS ")]
-    assert {*named} >= {name for part in without.others for name in commands(part)}
-    assert not {*named} & commands(without.house)
-    assert not named_commands(text) & commands(without.house)
-    assert not [unit for unit in units(without.house) if unit in text]
-
-
-def test_documents_are_those_of_the_others(without: Copy, found: dict[str, Any]) -> None:
-    expected = [name for part in without.others if part.documents for name in load(part.documents)]
-    assert sorted(found["documents"]) == sorted(expected)
-
-
-def test_code_for_nodes_is_that_of_the_others(without: Copy, found: dict[str, Any]) -> None:
-    complete, folder = payload().modules, f"{without.house.name}/"
+    complete, folder = payload().modules, f"{house.name}/"
     theirs = b"".join(data for path, data in complete.items() if path.startswith(folder))
     assert not [path for path in found["payload"] if path.startswith(folder) or path not in complete]
     # A module of another house is left out if only this one imports it.
@@ -191,6 +174,7 @@ def test_code_for_nodes_is_that_of_the_others(without: Copy, found: dict[str, An
     assert not [path for path in left_out if Path(path).stem.encode() not in theirs]
 
 
+@pytest.mark.ci
 def test_schema_has_none_of_its_keys(without: Copy) -> None:
     schema = json.loads(without.output("-m", "resctrl_hooks", "config", "schema"))
     keys = {key for part in parts() for key in keys_of(part)}
@@ -207,6 +191,7 @@ def has_key(schema: dict[str, Any], name: str) -> bool:
     return key in model["properties"]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("text", ["", USUAL], ids=["empty", "usual"])
 def test_configuration_without_its_keys_is_valid(without: Copy, text: str) -> None:
     config = without.config(text)
@@ -215,6 +200,7 @@ def test_configuration_without_its_keys_is_valid(without: Copy, text: str) -> No
     assert not [key for key in without.keys if f"\n{key}:" in shown]
 
 
+@pytest.mark.ci
 def test_each_of_its_keys_in_a_configuration_gives_one_line(without: Copy) -> None:
     values: dict[str, Any] = {}
     for key in without.keys:
@@ -230,6 +216,7 @@ def test_each_of_its_keys_in_a_configuration_gives_one_line(without: Copy) -> No
         assert any(key.rpartition(".")[2] in line for line in lines)
 
 
+@pytest.mark.ci
 def test_installation_has_none_of_its_code_and_units(without: Copy, tmp_path: Path) -> None:
     command = ("-m", "resctrl_hooks", "install", "--root", tmp_path, "--runtime", "crio", "--runtime", "podman")
     planned = without.output(*command, "--dry-run")
@@ -246,6 +233,7 @@ def units(part: Part) -> list[str]:
     return [unit.name for unit in load(part.units)] if part.units else []
 
 
+@pytest.mark.ci
 def test_doctor_has_none_of_its_checks(without: Copy) -> None:
     done = without.call("--config", without.config(""), "doctor", "-o", "json")
     assert done.returncode in {0, 1}, done.stderr
@@ -254,6 +242,7 @@ def test_doctor_has_none_of_its_checks(without: Copy) -> None:
     assert not checks & checks_of(without.house).keys()
 
 
+@pytest.mark.ci
 def test_hooks_and_reconcile_serve_a_container(without: Copy, host: Host, pod: dict[str, Any]) -> None:
     script = "import pathlib, sys, hosts.node_half as node; print(node.put_node_half(pathlib.Path(sys.argv[1])))"
     launch = without.output("-c", script, host.root / "code").strip()

@@ -24,6 +24,7 @@ def collect(folder: Path, **environment: str) -> subprocess.CompletedProcess[str
     )
 
 
+@pytest.mark.ci
 def test_missing_runtimes_are_reported_as_skips(tmp_path: Path) -> None:
     found = collect(tmp_path)
     assert found.returncode == pytest.ExitCode.NO_TESTS_COLLECTED
@@ -31,6 +32,7 @@ def test_missing_runtimes_are_reported_as_skips(tmp_path: Path) -> None:
     assert "tests marked `runtime`: " in found.stdout
 
 
+@pytest.mark.ci
 def test_expected_requirements_skip_nothing(tmp_path: Path) -> None:
     found = collect(tmp_path, RESCTRL_HOOKS_TESTS="all")
     assert found.returncode == pytest.ExitCode.OK

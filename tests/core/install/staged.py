@@ -6,7 +6,6 @@ import json
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +17,8 @@ from resctrl_hooks.core.cli import main
 from resctrl_hooks.core.install.guard import ALARM, BUSY_ALARM
 from resctrl_hooks.core.install.installation import Output, compile_modules
 from resctrl_hooks.core.install.paths import CODE, HOOK_NAME, VENDOR_HOOKS
-from resctrl_hooks.core.install.payload import Payload, payload
 from resctrl_hooks.core.install.plan import Plan
 from resctrl_hooks.core.install.tree import Tree
-from resctrl_hooks.core.node.feature_table import FEATURES
 
 CONFIG = "/etc/resctrl-hooks/config.yaml"
 SOON = 2
@@ -55,16 +52,6 @@ def compile_once(plan: Plan, tree: Tree, *, warn: Output) -> None:
 
 
 _BYTECODE: dict[tuple[str, str], dict[str, bytes]] = {}
-
-
-@functools.cache
-def _payload(needed: tuple[str, ...] | None, features: tuple[str, ...]) -> Payload:
-    return payload(needed, features=features)
-
-
-def payload_once(needed: Collection[str] | None = None, *, features: Collection[str] = FEATURES) -> Payload:
-    """Return the same as `payload`: parsing all modules takes most of an installation's time."""
-    return _payload(None if needed is None else tuple(needed), tuple(features))
 
 
 def install(root: Path, *words: str, runtime: str = "crio") -> str:

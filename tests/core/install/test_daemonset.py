@@ -101,6 +101,7 @@ RESET = ["systemctl daemon-reload", "systemctl reset-failed resctrl-hooks-*"]
 REMOVAL = steps(daemonset("remove.yaml")["spec"]["initContainers"][0]["command"][2])
 
 
+@pytest.mark.ci
 def test_installer_installs_keeps_and_removes(tmp_path: Path, programs: Path) -> None:
     host = tmp_path / "host"
     given(host, "usr/bin/crio")
@@ -132,6 +133,7 @@ def test_installer_installs_keeps_and_removes(tmp_path: Path, programs: Path) ->
     assert files(host) - {"/etc", "/run"} <= before
 
 
+@pytest.mark.ci
 @pytest.mark.houses("placement")
 def test_code_of_an_enabled_feature_is_there_before_its_settings(tmp_path: Path, programs: Path) -> None:
     """Its containers would be refused in between."""
@@ -150,6 +152,7 @@ def test_code_of_an_enabled_feature_is_there_before_its_settings(tmp_path: Path,
     assert list(code.glob("node-*/placement"))
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("step", [1, 2, 4])
 def test_installation_is_completed_if_its_pod_is_deleted_meanwhile(tmp_path: Path, programs: Path, step: int) -> None:
     run("resctrl-hooks.yaml", tmp_path / "host", programs, tmp_path, deleted_before=step)
@@ -157,6 +160,7 @@ def test_installation_is_completed_if_its_pod_is_deleted_meanwhile(tmp_path: Pat
     assert any(call.startswith("systemctl restart resctrl-hooks-reconcile.timer") for call in told(tmp_path))
 
 
+@pytest.mark.ci
 def test_removal_killed_before_each_step_is_completed_by_retry(tmp_path: Path, programs: Path) -> None:
     host, installed, resctrl = tmp_path / "host", tmp_path / "installed", tmp_path / "resctrl"
     (host / "etc").mkdir(parents=True)
@@ -177,6 +181,7 @@ def test_removal_killed_before_each_step_is_completed_by_retry(tmp_path: Path, p
         assert told(tmp_path)[-2:] == RESET
 
 
+@pytest.mark.ci
 def test_unit_of_another_version_is_stopped(tmp_path: Path, programs: Path) -> None:
     (tmp_path / "host").mkdir()
     nsenter = programs / "nsenter"

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hosts.node_half import payload_once
 
-from core.install.staged import CONFIG, HOOKS, call, command, files, given, install, payload_once, put, run, uninstall
+from core.install.staged import CONFIG, HOOKS, call, command, files, given, install, put, run, uninstall
 from resctrl_hooks.core.install import payload as payload_module
 from resctrl_hooks.core.install.paths import CODE, LAUNCH, MANIFEST, UNITS
 from resctrl_hooks.core.install.payload import Payload

@@ -1,6 +1,6 @@
 """The modules that a host gets: those of the houses that it needs, and those that these import."""
 
-import ast
+import json
 import os
 import subprocess
 import sys
@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from conftest import Host
+from hosts.faults import Fail
+from hosts.node_half import payload_once as payload
 
 from resctrl_hooks.core.config.applied import apply_file
 from resctrl_hooks.core.install.houses import missing, needed
 from resctrl_hooks.core.install.manifest import Manifest
-from resctrl_hooks.core.install.payload import payload
+from resctrl_hooks.core.install.payload import folder_name, is_payload_folder
 from resctrl_hooks.core.install.plan import plan
+from resctrl_hooks.core.node.errors import LedgerError
 from resctrl_hooks.core.node.feature_table import FEATURES
 from resctrl_hooks.core.node.ledger import Ledger
 from resctrl_hooks.core.node.parts import PARTS
@@ -23,10 +26,11 @@ from resctrl_hooks.core.node.settings import Settings
 if TYPE_CHECKING:
     from resctrl_hooks.core.node.records import StepRecord
 
+ALL_HOUSES = pytest.mark.houses("observe", "placement", "nri")
 
-@pytest.mark.houses("observe", "placement")
-@pytest.mark.parametrize("features", [[*FEATURES], []])
-@pytest.mark.houses("observe", "placement")
+
+@ALL_HOUSES
+@pytest.mark.parametrize("features", [[*FEATURES], pytest.param([], marks=pytest.mark.ci)])
 def test_modules_without_sampling_have_all_their_imports(tmp_path: Path, host: Host, features: list[str]) -> None:
     modules = payload(["placement", "memtierd", "nfd"], features=features).modules
     for room in ("memtierd/", "blockio.py", "scheduling.py", "memory.py"):
@@ -42,62 +46,37 @@ def test_modules_without_sampling_have_all_their_imports(tmp_path: Path, host: H
     names = [path.removesuffix(".py").replace("/", ".") for path in modules if not path.endswith("__init__.py")]
     names = [name for name in names if name != "core.node.launch"]  # it is a script
     script = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\nfor name in {names!r}: __import__('half.' + name)"
-    done = subprocess.run([sys.executable, "-I", "-B", "-c", script], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    launch = [
-        sys.executable,
-        "-I",
-        "-S",
-        "-B",
-        str(tmp_path / "half/core/node/launch.py"),
-        "--config",
-        str(host.config),
-    ]
-    done = subprocess.run([*launch, "reconcile"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    launch = [str(tmp_path / "half/core/node/launch.py"), "--config", str(host.config), "reconcile"]
+    for words in (["-c", script], launch):
+        done = subprocess.run([sys.executable, "-I", "-S", "-B", *words], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.houses("observe", "placement", "nri")
-def test_all_modules_are_the_default() -> None:
-    paths = payload().modules.keys()
-    assert {
-        "nri/node/plugin.py",
-        "observe/node/sampler/process.py",
-        "placement/node/request.py",
-        "core/node/launch.py",
-    } <= paths
-    assert list(paths) == sorted(paths)
-    assert {path for path in paths if "__pycache__" in path or not path.endswith(".py")} == set()
-    of_plugin = paths - payload(["observe", "placement"]).modules.keys()
-    assert {path for path in paths if path.startswith("nri/")} <= of_plugin
+@ALL_HOUSES
+def test_each_house_adds_its_modules_and_those_that_only_it_imports(tmp_path: Path) -> None:
+    every, without_nri, less, default = (
+        payload(houses).modules.keys() for houses in (None, ["observe", "placement"], ["placement"], [])
+    )
+    assert {"placement/node/request.py", "core/node/launch.py"} <= less
+    assert list(every) == sorted(every)
+    assert [path for path in every if "__pycache__" in path or not path.endswith(".py")] == []
+    of_plugin, of_sampling = every - without_nri, without_nri - less
+    assert {path for path in every if path.startswith("nri/")} <= of_plugin
     assert "core/node/reconcile/completion.py" in of_plugin, "only the plugin imports it"
-
-
-@pytest.mark.houses("observe", "placement")
-def test_modules_with_sampling_are_all() -> None:
-    whole, less = payload(["observe", "placement"]).modules, payload(["placement"]).modules
-    of_sampling = whole.keys() - less.keys()
     assert {path.rsplit("/", 2)[-2] for path in of_sampling} > {"sampler", "guard", "history", "slowdown", "snapshot"}
     assert "observe/node/resident.py" in of_sampling, "only the residents of the sampling process import it"
-    assert (
-        not {"core/node/watch/command.py", "core/node/reconcile/command.py", "core/node/reconcile/release.py"}
-        & of_sampling
+    assert not {f"core/node/{path}.py" for path in ("watch/command", "reconcile/command", "reconcile/release")} & (
+        of_sampling
     )
-    assert all(ast.parse(data) for data in whole.values())
+    assert needed(Settings(), root=str(tmp_path)) == []
+    assert len(default) < 0.54 * len(every)
+    assert [path for path in default if path.startswith(("nri/", "placement/node/", "observe/node/sampler/"))] == []
+    assert {f"core/node/features/{name}.py" for name in ("memory", "scheduling", "blockio")} <= default
+    assert [path for path in default if path.startswith(("core/node/features/memtierd/", "core/node/nfd/"))] == []
+    assert "core/node/nfd/file.py" in payload(["nfd"]).modules
 
 
-@pytest.mark.houses("observe", "placement", "nri")
-def test_default_installation_has_code_of_core_only(tmp_path: Path) -> None:
-    houses = needed(Settings(), root=str(tmp_path))
-    assert houses == []
-    paths = payload(houses).modules.keys()
-    assert len(paths) < 0.54 * len(payload().modules)
-    assert [path for path in paths if path.startswith(("nri/", "placement/node/", "observe/node/sampler/"))] == []
-    assert {f"core/node/features/{name}.py" for name in ("memory", "scheduling", "blockio")} <= paths
-    assert [path for path in paths if path.startswith(("core/node/features/memtierd/", "core/node/nfd/"))] == []
-
-
-@pytest.mark.houses("observe", "placement", "nri")
+@ALL_HOUSES
 @pytest.mark.parametrize(
     "settings, house",
     [
@@ -113,54 +92,38 @@ def test_house_that_settings_need_is_installed(settings: dict[str, Any], house: 
     assert needed(Settings(settings), ["nri"]) == sorted(["nri", house])
 
 
-@pytest.mark.houses("placement")
-def test_house_with_changes_on_the_node_stays_installed(tmp_path: Path) -> None:
-    settings = Settings({"stateDir": "/state"})
+@ALL_HOUSES
+@pytest.mark.parametrize(
+    "path, house",
+    [("state/placement.cpus", "placement"), ("state/guard-lease.json", "observe"), ("features", "nfd")],
+)
+def test_house_with_changed_values_on_the_node_stays_installed(tmp_path: Path, path: str, house: str) -> None:
+    settings = Settings({"stateDir": "/state", "nodeFeaturesPath": "/features"})
     (tmp_path / "state").mkdir()
-    (tmp_path / "state/placement.cpus").touch()
-    assert needed(settings, root=str(tmp_path)) == ["placement"]
-    (tmp_path / "state/placement.cpus").unlink()
     assert needed(settings, root=str(tmp_path)) == []
-
-
-@pytest.mark.houses("observe")
-def test_house_with_changed_values_on_the_node_stays_installed(tmp_path: Path) -> None:
-    settings = Settings({"stateDir": "/state"})
-    (tmp_path / "state").mkdir()
-    (tmp_path / "state/guard-lease.json").touch()
-    assert needed(settings, root=str(tmp_path)) == ["observe"]
-
-
-def test_rooms_of_the_features_file_are_installed_where_it_is(tmp_path: Path) -> None:
-    settings = Settings({"nodeFeaturesPath": "/features"})
-    assert needed(settings, root=str(tmp_path)) == []
-    (tmp_path / "features").touch()
-    assert needed(settings, root=str(tmp_path)) == ["nfd"]
-    assert "core/node/nfd/file.py" in payload(["nfd"]).modules
+    (tmp_path / path).touch()
+    assert needed(settings, root=str(tmp_path)) == [house]
 
 
 @pytest.mark.houses("placement")
-def test_house_with_steps_in_a_record_stays_installed(tmp_path: Path) -> None:
+def test_house_with_steps_in_a_record_stays_installed(tmp_path: Path, fail: Fail) -> None:
     settings = Settings({"stateDir": "/state"})
     ledger = Ledger(str(tmp_path / "state"))
     ledger.prepare()
     steps: list[StepRecord] = [{"feature": "placement", "action": "set", "needs": {"request": {}}}]
     ledger.write_member("pod", "c1", {"id": "c1", "key": "pod", "boot": "", "steps": steps})
     assert needed(settings, root=str(tmp_path)) == ["placement"]
-
-
-@pytest.mark.houses("placement")
-def test_house_that_an_installation_lacks_is_named() -> None:
-    settings = Settings({"placement": {"enabled": True}})
-    assert missing(Manifest(houses=["observe"]), settings) == ["placement"]
-    assert missing(Manifest(houses=["placement"]), settings) == []
-    assert missing(Manifest(), settings) == [], "an earlier version installed all"
+    fail(Ledger, "keys", LedgerError("unreadable"))
+    assert needed(settings, root=str(tmp_path)) == ["memtierd", "placement"]
 
 
 @pytest.mark.houses("observe", "placement")
 def test_missing_code_is_named_by_what_needs_it() -> None:
     settings = Settings({"placement": {"enabled": True}, "history": {"enabled": True}})
     assert missing(Manifest(houses=[]), settings) == ["resctrl-hooks-guard.service", "placement"]
+    assert missing(Manifest(houses=["observe"]), settings) == ["placement"]
+    assert missing(Manifest(houses=["observe", "placement"]), settings) == []
+    assert missing(Manifest(), settings) == [], "an earlier version installed all"
 
 
 @pytest.mark.parametrize(
@@ -179,13 +142,14 @@ def test_feature_of_an_edited_configuration_is_installed_before_it_is_applied(
     config.parent.mkdir(parents=True)
     config.write_text("failurePolicy: fail\n")
     apply_file(str(config))
+    assert json.loads(config.with_name("config.json").read_text())["failurePolicy"] == "fail"
     assert plan(("crio",), "/etc/resctrl-hooks/config.yaml", root=str(tmp_path)).payload.rooms == []
     config.write_text(f"failurePolicy: fail\n{text}\n")
     os.utime(config, ns=(1, 1))
     assert plan(("crio",), "/etc/resctrl-hooks/config.yaml", root=str(tmp_path)).payload.rooms == houses
 
 
-def test_parts_of_all_houses_are_in_one_module(tmp_path: Path) -> None:
+def test_parts_of_all_houses_are_in_one_module() -> None:
     modules = payload().modules
     assert [path for path in modules if path.endswith("/node/part.py")] == ["core/node/part.py"]
     shipped: dict[str, Any] = {}
@@ -193,3 +157,12 @@ def test_parts_of_all_houses_are_in_one_module(tmp_path: Path) -> None:
     plain: Any = [{**part, "features": {k: vars(row) for k, row in part.get("features", {}).items()}} for part in PARTS]
     for part, expected in zip(shipped["PARTS"], plain, strict=True):
         assert {**part, "features": {k: vars(row) for k, row in part.get("features", {}).items()}} == expected
+
+
+def test_folder_name_depends_on_all_names_and_contents() -> None:
+    names = {folder_name(modules) for modules in ({"a": b"", "b": b"x"}, {"a": b"x", "b": b""}, {"ab": b"x"})}
+    assert len(names) == 3
+    assert all(map(is_payload_folder, names))
+    assert folder_name({"a": b"1", "b": b"2"}) == folder_name({"b": b"2", "a": b"1"})
+    others = ("node-", "0123456789ab", "node-0123456789a", "node-0123456789abc", "node-0123456789ag")
+    assert not any(map(is_payload_folder, others))

@@ -20,7 +20,7 @@ from resctrl_hooks.core.install.payload import Payload, payload
 HOUSES = ("lab",)
 RUNTIMES = 3
 SWITCHES = 4
-pytestmark = [pytest.mark.fuse, pytest.mark.no_cover]
+pytestmark = [pytest.mark.ci, pytest.mark.fuse, pytest.mark.no_cover]
 
 
 class UpgradedHost(InstalledNode):

@@ -18,7 +18,7 @@ from core.install.versions import COMMITS, THIS, command
 from resctrl_hooks.core.install.paths import MANIFEST, UNITS
 
 HOUSES = ("lab",)
-pytestmark = [pytest.mark.fuse, pytest.mark.no_cover]
+pytestmark = [pytest.mark.ci, pytest.mark.fuse, pytest.mark.no_cover]
 CLASS_COUNTER = "resctrl_class_l3_mbm_total_bytes_total"
 COUNTERS = ("l3_mbm_total_bytes_total", CLASS_COUNTER)
 LEFT_BY = {"0.2.0": {f"{UNITS}/multi-user.target.wants/resctrl-hooks-exec.service"}}
