@@ -116,7 +116,7 @@ def fetched(version: tuple[int, int], release: str, folder: str) -> str:
 def pytest(arguments: tuple[str, ...], path: list[str]) -> bool:
     """Run tests with more folders of interpreters in PATH."""
     environment = {**os.environ, "PATH": os.pathsep.join([*path, os.environ["PATH"]])}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "ci or not ci", *arguments]
     return subprocess.run(command, cwd=PROJECT, env=environment, check=False).returncode == 0
 
 
@@ -125,7 +125,17 @@ def people(command: str, folder: str) -> bool:
     subprocess.run([command, "-m", "venv", folder], check=True)
     subprocess.run([f"{folder}/bin/pip", "install", "-q", f"{PROJECT}[tests]"], check=True)
     done = subprocess.run([f"{folder}/bin/resctrl-hook", "--version"], check=False, capture_output=True, text=True)
-    tests = [f"{folder}/bin/python", "-m", "pytest", "-q", "-p", "no:cacheprovider", *PEOPLE_TESTS]
+    tests = [
+        f"{folder}/bin/python",
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-m",
+        "ci or not ci",
+        *PEOPLE_TESTS,
+    ]
     return done.returncode == 0 and subprocess.run(tests, cwd=PROJECT, check=False).returncode == 0
 
 
@@ -136,7 +146,7 @@ def people_elsewhere(command: str, version: tuple[int, int], folder: str) -> boo
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "-q", "--only-binary=:all:"]
     subprocess.run([*pip, *target, f"--target={folder}", *guest.requirements()], check=True)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([folder, PROJECT])}
-    tests = [command, "-m", "pytest", "-q", "-p", "no:cacheprovider", *PEOPLE_TESTS]
+    tests = [command, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "ci or not ci", *PEOPLE_TESTS]
     return subprocess.run(tests, cwd=PROJECT, env=environment, check=False).returncode == 0
 
 
