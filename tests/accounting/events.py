@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from accounting import clock
 from accounting.kernel import DOMAINS
-from accounting.node import CLASSES, ERRORS, PODS, STRAY, Container, Node, NodeProgram
+from accounting.node import CLASSES, ERRORS, PODS, STRAY, Node, NodeProgram, Running
 from accounting.trouble import KernelFiles, Trouble, error, troubled
 from resctrl_hooks.core.node.host.descriptors import Descriptors
 from resctrl_hooks.core.node.resctrl import open_files
@@ -60,7 +60,7 @@ class Events(RuleBasedStateMachine):
         for pod, rdt_class, threads, hooked in first:
             self.node.begin(pod, rdt_class, threads, hooked=hooked)
 
-    def container(self, number: int) -> Container | None:
+    def container(self, number: int) -> Running | None:
         living = self.node.living()
         return living[number % len(living)] if living else None
 

@@ -51,7 +51,7 @@ class NodeProgram(Program[Monitor]):
         super().__init__(self.context.monitor)
 
 
-class Container:
+class Running:
     """The test's knowledge of one container."""
 
     def __init__(self, number: int, pod: str) -> None:
@@ -69,30 +69,30 @@ class Node(SimulatedNode):
 
     def __init__(self, config: dict[str, Any]) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="rh", dir=os.environ.get("PYTEST_DEBUG_TEMPROOT")))
-        self.config = {"log": {"target": "none"}, **config}
-        super().__init__(self.folder, self.config, rmids=RMIDS)
+        self.given = {"log": {"target": "none"}, **config}
+        super().__init__(self.folder, self.given, rmids=RMIDS)
         self.accounts = Accounts(self.kernel, PODS, self.pod_record)
         self.kernel.is_known = self.is_known
-        self.containers: list[Container] = []
+        self.running: list[Running] = []
         self.made = 0
         self.add_classes(*CLASSES[1:])
 
     def close(self) -> None:
         shutil.rmtree(self.folder)
 
-    def living(self) -> list[Container]:
-        return [container for container in self.containers if container.pids]
+    def living(self) -> list[Running]:
+        return [container for container in self.running if container.pids]
 
     # Runtimes
 
     def begin(self, pod: str, rdt_class: str, threads: int, *, hooked: bool, seam: Any = None) -> None:
         """Start a container."""
         self.made += 1
-        container = Container(self.made, pod)
-        self.containers.append(container)
+        container = Running(self.made, pod)
+        self.running.append(container)
         self.launch(container, rdt_class, threads, hooked=hooked, seam=seam)
 
-    def launch(self, container: Container, rdt_class: str, threads: int, *, hooked: bool, seam: Any = None) -> None:
+    def launch(self, container: Running, rdt_class: str, threads: int, *, hooked: bool, seam: Any = None) -> None:
         if not self.kernel.mounted or rdt_class not in self.kernel.model.classes:
             rdt_class = ""
         container.pids = [self.kernel.spawn(container.cgroup, threads, rdt_class)]
@@ -101,31 +101,31 @@ class Node(SimulatedNode):
                 self.hook(container.id, container.pids[0], container.pod, seam=seam)
         self.appear(container.id, container.pids[0], container.pod)
 
-    def fork(self, container: Container) -> None:
+    def fork(self, container: Running) -> None:
         rdt_class, group = self.kernel.where(container.pids[-1])
         container.pids.append(self.kernel.spawn(container.cgroup, 1, rdt_class, group))
 
-    def exec_(self, container: Container) -> None:
+    def exec_(self, container: Running) -> None:
         """A process enters from outside, in the container's class but in no group."""
         container.pids.append(self.kernel.spawn(container.cgroup, 1, self.kernel.where(container.pids[0])[0]))
 
-    def crash(self, container: Container) -> None:
+    def crash(self, container: Running) -> None:
         for pid in container.pids:
             self.kernel.end(pid)
         container.pids = []
 
-    def stop(self, container: Container, seam: Any = None) -> None:
+    def stop(self, container: Running, seam: Any = None) -> None:
         self.crash(container)
-        self.containers.remove(container)
+        self.running.remove(container)
         with suppress(HookError):
             self.poststop(container.id, seam)
 
     def finish(self, pod: str) -> None:
         """The pod ends."""
-        for container in [one for one in self.containers if one.pod == pod]:
+        for container in [one for one in self.running if one.pod == pod]:
             self.crash(container)
             shutil.rmtree(self.root / "crun" / container.id, ignore_errors=True)
-            self.containers.remove(container)
+            self.running.remove(container)
         shutil.rmtree(self.host.cgroup / f"kubepods/pod{pod}", ignore_errors=True)
 
     def work(self) -> None:
@@ -150,7 +150,7 @@ class Node(SimulatedNode):
             except OSError:
                 return
 
-    def change_class(self, container: Container, rdt_class: str, most: int) -> None:
+    def change_class(self, container: Running, rdt_class: str, most: int) -> None:
         """Another program moves at most so many of a container's threads into a class."""
         group: Group = self.kernel.model.classes.get(rdt_class, self.kernel.model.root)
         if self.kernel.mounted:
@@ -164,7 +164,7 @@ class Node(SimulatedNode):
         return any(identity in identities(record, resctrl).values() for record in map(self.pod_record, PODS) if record)
 
     def set_prefix(self, prefix: str) -> None:
-        self.configure(groupPrefix=prefix, **self.config)
+        self.configure(groupPrefix=prefix, **self.given)
         self.accounts.prefix = prefix
         self.accounts.note()
 

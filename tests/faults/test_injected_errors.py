@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from conftest import Host
 from hosts.crowded import HIGH, LIMITS, MAIN, POD, Crowd
-from hosts.memtierd import CLASS, TEMPLATE
+from hosts.memtierd import CLASS
 from hosts.placed import CPUS
+from houses import missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     from hosts.traced_hook import SystemCall
 
-HOUSES = ("placement",)
 pytestmark = pytest.mark.no_cover
 EVERY = int(os.environ.get("FAULTS_EVERY", "24"))
 NAP = "--inject=clock_nanosleep:delay_exit=50000"  # waits for a memtierd's end poll once, mostly
@@ -36,7 +36,7 @@ ASKED = {
     "class.blockio.resctrl-hooks.io": "slow",
     "class.scheduling.resctrl-hooks.io": "background",
 }
-FEATURES = {"rdt", "monitoring", "memory", "memtierd", "placement", "blockio", "scheduling"}
+FEATURES = {"rdt", "monitoring", "memory", "memtierd", "blockio", "scheduling"} | {"placement"} - missing()
 
 
 class FullHost(Crowd):
@@ -44,31 +44,23 @@ class FullHost(Crowd):
 
     def __init__(self, host: Host) -> None:
         super().__init__(host)
-        values = json.loads(host.config.read_text())
-        host.add_class("gold")
-        host.configure(
-            **{name: value for name, value in values.items() if name not in ("format", "log")},
+        self.cgroup_files |= {"cpu.weight": "100", "io.weight": "default 100"}
+        self.add_class("gold")
+
+    def use(self, **config: Any) -> None:
+        super().use(
             rdt=ALL_MAY,
             blockio=ALL_MAY | {"classes": {"slow": [{"weight": 50}]}},
             scheduling=ALL_MAY | {"classes": {"background": {"cpuWeight": 20}}},
+            **config,
         )
-        values = json.loads(host.config.read_text())
+        values = json.loads(self.config.read_text())
         for section in ("memory", "memtierd"):
             values[section]["failurePolicy"] = "ignore"
-        values["classes"] = [{"name": "track", "allowswap": False, "memtierdconfig": TEMPLATE}]
-        host.config.write_text(json.dumps(values))
+        self.config.write_text(json.dumps(values))
 
-    def process(self, name: str) -> None:
-        super().process(name)
-        for file, value in {"cpu.weight": "100", "io.weight": "default 100"}.items():
-            (self.folder(name) / file).write_text(value)
-
-    def created(self) -> dict[str, Any]:
-        state = super().created()
-        state["annotations"] |= ASKED
-        config = self.host.root / "bundle-main/config.json"
-        config.write_text(json.dumps(json.loads(config.read_text()) | {"annotations": state["annotations"]}))
-        return state
+    def told(self, name: str, milli: int = 0, status: str = "created", **annotations: str) -> dict[str, Any]:
+        return super().told(name, milli, status, **annotations | (ASKED if name == MAIN else {}))
 
     def result(self) -> dict[str, Any]:
         """Return all that a container's start is to come to."""
@@ -136,7 +128,7 @@ def test_error_in_create_runtime_is_repaired_by_one_reconcile(full: FullHost) ->
         done = full.traced.run(state, error_at(call))
         full.runs(state)
         assert done.returncode == 0, done.stderr
-        full.reconcile()
+        full.pass_alone()
         assert full.result() == wanted, done.stderr
 
     try_all(full, "createRuntime", calls, 1, once)
@@ -149,7 +141,7 @@ def test_error_in_poststop_is_repaired_by_one_reconcile(full: FullHost) -> None:
     def once(call: SystemCall) -> None:
         done = full.traced.run(full.ended(), NAP, error_at(call))
         assert done.returncode == 0, done.stderr
-        full.reconcile()
+        full.pass_alone()
         assert full.seen() == full.before, done.stderr
 
     try_all(full, "poststop", full.traced.calls(), 2, once)
@@ -167,8 +159,8 @@ def test_error_in_reconcile_is_repaired_by_the_next(full: FullHost) -> None:
         full.runs(full.created())
         done = full.traced.run({}, error_at(call), command="reconcile")
         assert b"Traceback" not in done.stderr, done.stderr
-        full.reconcile()
-        full.reconcile()  # placement takes a container in once its group is recorded
+        full.pass_alone()
+        full.pass_alone()  # placement takes a container in once its group is recorded
         assert full.result() == wanted, done.stderr
 
     try_all(full, "reconcile", calls, 3, once)

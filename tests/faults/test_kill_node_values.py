@@ -52,7 +52,7 @@ class Interrupts(InterruptHost):
     ASKED: ClassVar = EXCLUSIVE
 
     def use(self, **section: Any) -> None:
-        self.configure(**section)
+        self.place(**section)
 
 
 Node = Classes | Interrupts
@@ -91,8 +91,8 @@ def assert_restored(node: Node) -> None:
 
 
 def started(node: Node) -> dict[str, Any]:
-    node.process("a")
-    return node.state("a", node.MILLI, **node.ASKED)
+    node.begin("a")
+    return node.told("a", node.MILLI, **node.ASKED)
 
 
 def test_start_killed_anywhere_leaves_values_that_reconcile_completes_and_restores(node: Node) -> None:
@@ -121,13 +121,13 @@ def test_start_killed_anywhere_leaves_values_that_reconcile_completes_and_restor
 def test_end_killed_anywhere_is_completed_by_reconcile(node: Node) -> None:
     start(node)
     node.die("a")
-    traced, calls = points(node, node.state("a", status="stopped"))
+    traced, calls = points(node, node.told("a", status="stopped"))
     assert node.changed() == {}
     for point in calls:
         start(node)
         assert node.changed() == node.VALUES
         node.die("a")
-        traced.run(node.state("a", status="stopped"), point.kill())
+        traced.run(node.told("a", status="stopped"), point.kill())
         assert traced.was_killed_at(point)
         reconciled(node)
         assert_restored(node)

@@ -88,10 +88,10 @@ class Node:
             },
         )
         self.placed = placed
-        placed.process(DAMAGED)
+        placed.begin(DAMAGED)
         self._cgroup_files(DAMAGED)
         high = {"memory.high.memtierd.nri.io": "64M", CPUS: "exclusive"}
-        assert host.call(placed.state(DAMAGED, 1000, **high)).code == 0
+        assert host.call(placed.told(DAMAGED, 1000, **high)).code == 0
         context = host.context()
         with context.monitor.hold(UID) as locked:
             begin_to_hold(locked, context.ledger, 7, 1)
@@ -138,7 +138,7 @@ class Node:
         assert id_of(OTHER) in context.ledger.members(POD), "the other pod is not served"
         assert POD not in context.ledger.marked(WAITING)
         repair_all(context, set(context.ledger.containers()))
-        stopped = self.placed.state(DAMAGED, status="stopped")
+        stopped = self.placed.told(DAMAGED, status="stopped")
         assert self.host.call(stopped).code == 0
         return self.host.log.read_text() if self.host.log.exists() else ""
 

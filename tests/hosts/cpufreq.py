@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from conftest import Host
-
+from hosts.node import Node
 from hosts.placed import MACHINE, PlacedHost
 from resctrl_hooks.core.node.host.cpulist import lowest, members, parse_list
 from resctrl_hooks.core.node.host.topology import Topology
@@ -95,14 +94,14 @@ def _write(folder: Path, values: dict[str, str]) -> Path:
 class ClassHost(PlacedHost):
     """A host with pools and CPU classes."""
 
-    def __init__(self, host: Host, *, shared: bool = False) -> None:
+    def __init__(self, host: Node, *, shared: bool = False) -> None:
         super().__init__(host)
         self.cpufreq = Cpufreq(MACHINE, self.sys, shared=shared)
         self.classes()
 
     def classes(self, *, idle: str = "", **section: Any) -> None:
         values = {"policy": "pools", "pools": POOLS, "cpuClasses": [FAST, SLOW], "idleCpuClass": idle}
-        self.configure(**(values | section))
+        self.place(**(values | section))
 
     @property
     def record(self) -> Path:

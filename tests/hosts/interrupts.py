@@ -10,8 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from conftest import Host
-
+from hosts.node import Node
 from hosts.placed import CPUS, PlacedHost
 from resctrl_hooks.core.node.host.cpulist import format_mask, parse_list
 
@@ -26,7 +25,7 @@ HANDLERS = {"1": "i8042", "16": "ahci", "24": "nvme0q1", "25": "nvme0q2"}
 class InterruptHost(PlacedHost):
     """A host whose containers get CPUs without interrupts. The first one of two CPUs gets 0 and 16."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Node) -> None:
         # A socket's path has at most 107 bytes (unix(7)), and pytest's folders have the tests' names.
         short = tempfile.mkdtemp(prefix="irq-")
         weakref.finalize(self, shutil.rmtree, short, ignore_errors=True)
@@ -36,11 +35,11 @@ class InterruptHost(PlacedHost):
         for number in FOUND:
             self.plug(number)
         (self.folder_of_irqs / "default_smp_affinity").write_text(f"{DEFAULT}\n")
-        self.configure()
+        self.place()
 
-    def configure(self, *, monitoring: bool = False, **section: Any) -> None:
+    def place(self, *, monitoring: bool = False, **section: Any) -> None:
         paths = {"irqbalancePath": str(self.balancers)}
-        super().configure(monitoring=monitoring, **(paths | section))
+        super().place(monitoring=monitoring, **(paths | section))
 
     def plug(self, number: str, cpus: str = "", handler: str = "") -> None:
         """Add an interrupt."""

@@ -1,94 +1,93 @@
-"""A simulated host with a machine and cgroups, whose containers are placed."""
+"""A node with a machine, whose containers are placed and have names."""
+
+from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from conftest import UID, Host, Outcome, crio_annotations, state
-
-from hosts import crun
-from hosts.machines import machine, write_sysfs
+from hosts.machines import machine
+from hosts.node import UID, Container, Node, Outcome
 from resctrl_hooks.core.node.host.cpulist import parse_list
-from resctrl_hooks.placement.node.allocations import Book
-from resctrl_hooks.placement.node.usage import effective
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 CPUS = "cpus.placement.resctrl-hooks.io"
 MACHINE = machine(2, 1, 2, 4, 2)  # l3-0: 0-3,16-19  l3-1: 4-7,20-23  l3-2: 8-11,24-27  l3-3: 12-15,28-31
 
 
-class PlacedHost:
-    """A host with cgroups and a machine, whose containers start and end."""
+class PlacedHost(Node):
+    """A node whose containers are known by their names."""
 
-    def __init__(self, host: Host) -> None:
-        self.host = host
-        self.sys = write_sysfs(MACHINE, host.root / "sys")
-        self.configure()
+    def __init__(self, host: Node) -> None:
+        super().__init__(host.root, machine=MACHINE)
+        self.cgroup_files = {"cpuset.cpus": "", "cpuset.mems": ""}
         self.pids: dict[str, int] = {}
-        self.last_pid = 1000
         self.memory = 64 << 20
         """The memory limit of new containers; 0 for none."""
         self.devices: list[dict[str, Any]] = []
         """The devices of new containers."""
+        self.place()
 
-    def configure(self, *, monitoring: bool = False, **section: Any) -> None:
-        values = {"enabled": True, "allow": {"shop": ["*"]}, "kubeletPath": str(self.host.root / "kubelet")}
-        self.host.configure(
-            sysPath=self.sys,
-            monitoring={"enabled": monitoring},
-            placement=values | section,
-            runtimeRoots={"crun": str(self.host.root / "crun")},
-        )
+    def place(self, *, monitoring: bool = False, **section: Any) -> None:
+        """Apply a configuration with this section of placement."""
+        values = {"enabled": True, "allow": {"shop": ["*"]}, "kubeletPath": str(self.root / "kubelet")}
+        roots = {"crun": str(self.crun)}
+        self.configure(monitoring={"enabled": monitoring}, placement=values | section, runtimeRoots=roots)
 
-    def folder(self, name: str) -> Path:
-        return self.host.cgroup / f"kubepods/pod{UID}/crio-{id_of(name)}"
+    def pod_of(self, name: str) -> str:
+        """Return the pod of a container."""
+        return UID
 
-    def state(self, name: str, milli: int = 0, status: str = "created", **annotations: str) -> dict[str, Any]:
+    def container(self, name: str, milli: int = 0, **annotations: str) -> Container:
+        """Return a container that asks for so much processor time."""
         cpu = {"shares": milli * 1024 // 1000} if milli else {}
         resources = {"cpu": cpu, "memory": {"limit": self.memory} if self.memory else {}}
-        config = {"linux": {"resources": resources, "devices": self.devices}}
-        notes = crio_annotations() | {"io.kubernetes.container.name": name} | annotations
-        bundle = self.host.bundle(config, f"bundle-{name}")
-        return state(id=id_of(name), pid=self.pids.get(name, 0), bundle=bundle, status=status, annotations=notes)
+        linux = {"resources": resources, "devices": self.devices}
+        notes = {"io.kubernetes.container.name": name} | annotations
+        return Container(id_of(name), self.pod_of(name), notes, linux, self.pids.get(name, 0))
 
-    def process(self, name: str) -> None:
-        self.last_pid += 1
-        self.pids[name] = self.last_pid
-        folder = self.folder(name)
-        self.host.process(self.last_pid, f"/{folder.relative_to(self.host.cgroup)}", start=self.last_pid)
-        (folder / "cpuset.cpus").touch()
-        (folder / "cpuset.mems").touch()
+    def bundle_of(self, container: Container) -> str:
+        return f"bundle-{container.notes['io.kubernetes.container.name']}"
+
+    def folder(self, name: str) -> Path:
+        return self.cgroup / self.container(name).cgroup[1:]
+
+    def told(self, name: str, milli: int = 0, status: str = "created", **annotations: str) -> dict[str, Any]:
+        return self.oci(self.container(name, milli, **annotations), status)
+
+    def begin(self, name: str) -> None:
+        """Start a container's process."""
+        self.pids[name] = self.spawn(self.container(name)).pid
 
     def attempt(self, name: str, milli: int = 0, **annotations: str) -> Outcome:
         """Start a container that may be refused."""
-        self.process(name)
-        return self.host.call(self.state(name, milli, **annotations))
+        self.begin(name)
+        return self.call(self.told(name, milli, **annotations))
 
-    def start(self, name: str, milli: int = 0, **annotations: str) -> str:
+    def start(self, name: str, milli: int = 0, **annotations: str) -> str:  # type: ignore[override]
         outcome = self.attempt(name, milli, **annotations)
         assert outcome.code == 0
         return outcome.log
 
     def run_unseen(self, name: str, milli: int = 0, **annotations: str) -> dict[str, Any]:
         """Start a container that crun knows without any hook call; return its state."""
-        self.process(name)
-        told = self.state(name, milli, **annotations)
-        bundle = Path(told["bundle"]) / "config.json"
-        bundle.write_text(json.dumps(json.loads(bundle.read_text()) | {"annotations": told["annotations"]}))
-        crun.record(self.host.root / "crun", id_of(name), self.pids[name], told["bundle"], self.pids[name])
-        return told
+        self.begin(name)
+        container = self.appear(self.container(name, milli, **annotations))
+        return self.oci(container)
 
     def kubelet(self, policy: str = "static", file: str = "cpu_manager_state") -> None:
         """Write the state of a manager of the kubelet."""
-        folder = self.host.root / "kubelet"
+        folder = self.root / "kubelet"
         folder.mkdir(exist_ok=True)
         (folder / file).write_text(json.dumps({"policyName": policy, "checksum": 1}))
 
     def die(self, name: str) -> None:
-        self.host.end_process(self.pids.pop(name))
+        self.end_process(self.pids.pop(name))
 
     def stop(self, name: str) -> None:
         self.die(name)
-        assert self.host.call(self.state(name, status="stopped")).code == 0
+        assert self.poststop(id_of(name)).code == 0
 
     def mems(self, name: str) -> str:
         return (self.folder(name) / "cpuset.mems").read_text()
@@ -98,7 +97,11 @@ class PlacedHost:
 
     def assert_sound(self) -> None:
         """Check that files match the allocations, exclusive CPUs have one user, and every container has CPUs."""
-        book = Book(self.host.context())
+        # At the top, these imports would keep tests of core from running without placement.
+        from resctrl_hooks.placement.node.allocations import Book  # noqa: PLC0415
+        from resctrl_hooks.placement.node.usage import effective  # noqa: PLC0415
+
+        book = Book(self.context())
         assert set(book.entries) == {id_of(name) for name in self.pids}
         usage = book.usage()
         owned = 0

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 from typing import TYPE_CHECKING, Any
 
-from hosts.cluster import SimulatedNode
-from hosts.killed_hook import NEVER, mortal
+from hosts.cluster import SimulatedNode, pod_number
+from hosts.killed_hook import NEVER
+from hosts.node import Container
 from hosts.simulated_kernel import Kernel, Layout
 from resctrl_hooks.lab.simulation.machine import UNIT_BYTES
 
@@ -44,20 +44,16 @@ class CountingKernel(Kernel):
         super().rename(old, new)
 
 
-class Pod:
-    """A container, by default the only one of its pod: its pod's key, and its process while it runs."""
+class Pod(Container):
+    """A container, by default the only one of its pod."""
 
     def __init__(self, number: int, namespace: str) -> None:
-        self.key = f"3f0ac7f2-8a3b-4f0e-9a55-{number:012d}"
-        self.id = f"{number:064x}"
-        self.namespace = namespace
-        self.cgroup = f"/kubepods/pod{self.key}/crio-{self.id}"
-        self.pid = 0
+        super().__init__(f"{number:064x}", pod_number(number), {"io.kubernetes.pod.namespace": namespace})
 
-    def beside(self, other: Pod) -> Pod:
+    def beside(self, other: Container) -> Pod:
         """Make it another container of a pod."""
         self.key = other.key
-        self.cgroup = f"/kubepods/pod{self.key}/crio-{self.id}"
+        self.notes["io.kubernetes.pod.uid"] = other.key
         return self
 
 
@@ -83,9 +79,9 @@ class SharedNode(SimulatedNode):
         super().__init__(root, {"monitoring": monitoring}, **machine)
         self.pods: list[Pod] = []
 
-    def start(
+    def start(  # type: ignore[override]
         self,
-        namespace: str = "",
+        namespace: Any = "",
         threads: int = 1,
         *,
         effects: int = NEVER,
@@ -102,26 +98,21 @@ class SharedNode(SimulatedNode):
         if beside is not None:
             pod.beside(beside)
         self.pods.append(pod)
+        pod.linux = linux or {}
         if own_group:
-            linux = linux or {"intelRdt": {"enableMonitoring": True}}
+            pod.linux = linux or {"intelRdt": {"enableMonitoring": True}}
             self.kernel.mkdir(self.group_of_runtime(pod, rdt_class))
-        pod.pid = self.kernel.spawn(pod.cgroup, threads, rdt_class, pod.id if own_group else "")
-        notes = {"io.kubernetes.pod.namespace": namespace}
-        with mortal(effects, self.kernel) as seam:
-            self.hook(pod.id, pod.pid, pod.key, linux, notes, seam)
-        self.appear(pod.id, pod.pid, pod.key, linux, notes)
+        super().start(pod, threads, rdt_class, pod.id if own_group else "", effects=effects)
         return pod
 
     def group_of_runtime(self, pod: Pod, rdt_class: str = "") -> str:
         """Return the folder of the group that a runtime creates for a container."""
         return self.context().monitor.resctrl.group_folder(rdt_class, pod.id)
 
-    def end(self, pod: Pod, *, pod_lives: bool = False) -> None:
+    def end(self, pod: Container, *, pod_lives: bool = False) -> None:
         """End a pod, its cgroup too unless the pod lives on, and call its poststop."""
-        self.kernel.end(pod.pid)
-        pod.pid = 0
-        whole = f"kubepods/pod{pod.key}"
-        shutil.rmtree(self.host.cgroup / (f"{whole}/crio-{pod.id}" if pod_lives else whole))
+        super().end(pod)
+        self.end_cgroup(pod.cgroup if pod_lives else f"kubepods/pod{pod.key}")
         self.poststop(pod.id)
 
     def counted(self) -> list[Pod]:

@@ -12,8 +12,7 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from conftest import Host, stat_line
-
+from hosts.node import stat_line
 from resctrl_hooks.core.node.resctrl.filesystem import Filesystem
 from resctrl_hooks.lab.simulation.counters import domain_folders
 from resctrl_hooks.lab.simulation.machine import Machine
@@ -23,6 +22,8 @@ from resctrl_hooks.lab.simulation.tree import Tree
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from hosts.node import Node
 
 ROOT_CALLER = (1, 0)
 
@@ -86,7 +87,7 @@ class Kernel(Filesystem):
 
     def __init__(
         self,
-        host: Host,
+        host: Node,
         *,
         rmids: int,
         closids: int = 6,

@@ -24,7 +24,6 @@ from resctrl_hooks.core.node.records import MemberRecord, PodRecord
 from resctrl_hooks.core.node.resctrl.counters_record import CountersRecord
 from resctrl_hooks.core.node.sharing.claims import begin_to_wait
 
-HOUSES = ("placement",)
 PROJECT = Path(__file__).parents[3]
 PACKAGE = PROJECT / "resctrl_hooks"
 NEEDS = {name: load(row.needs) for name, row in FEATURES.items()}

@@ -146,7 +146,7 @@ def test_pause_of_an_earlier_boot_does_not_count(node: Node) -> None:
 def excluded(host: Host) -> PlacedHost:
     """Return a node on which no feature serves the namespace of its containers."""
     node = PlacedHost(host)
-    node.configure(monitoring=False, namespaces=["other"])
+    node.place(monitoring=False, namespaces=["other"])
     return node
 
 
@@ -195,7 +195,7 @@ def test_large_container_with_an_impossible_wish_is_planned_once_in_a_pause(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, plans: list[int]
 ) -> None:
     node = PlacedHost(Host(tmp_path))
-    node.configure(monitoring=True)
+    node.place(monitoring=True)
     config = json.loads(node.host.config.read_text())
     node.host.config.write_text(json.dumps({**config, "rdt": {"enabled": True}}))
     wish = {"class.rdt.resctrl-hooks.io": "forbidden", "note": "x" * (size - 10_000)}

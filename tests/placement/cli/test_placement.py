@@ -21,10 +21,10 @@ def node(host: Host) -> PlacedHost:
 
 def test_explain_names_chosen_pool_and_next_candidates(node: PlacedHost) -> None:
     node.start("a", 500)
-    node.process("b")
+    node.begin("b")
     (node.host.state / "topology").unlink()
     before = (node.host.state / "placement").read_bytes()
-    given = format_json(node.state("b", 2000, **{CPUS: "exclusive"}))
+    given = format_json(node.told("b", 2000, **{CPUS: "exclusive"}))
     done = run(node.host, "explain", data=given)
     assert done.exit_code == 0, done.output
     assert (
@@ -81,8 +81,8 @@ def test_allocations_of_another_version_are_shown_by_records(node: PlacedHost) -
     """After an update, before the first hook recreates the file."""
     node.start("a", 500)
     node.start("b", 2000, **{CPUS: "exclusive"})
-    node.process("c")
-    given = format_json(node.state("c", 2000, **{CPUS: "exclusive"}))
+    node.begin("c")
+    given = format_json(node.told("c", 2000, **{CPUS: "exclusive"}))
 
     def shown() -> list[str]:
         return [run(node.host, *words, data=given).output for words in (["topology", "--usage"], ["explain"])]

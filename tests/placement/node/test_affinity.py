@@ -76,7 +76,7 @@ def test_affinities_pull_and_push(node: PlacedHost, annotations: dict[str, str],
     ],
 )
 def test_invalid_annotation_follows_the_failure_policy(node: PlacedHost, value: str, error: str) -> None:
-    node.configure(failurePolicy="fail")
+    node.place(failurePolicy="fail")
     outcome = node.attempt("late", 500, **{FAR: value})
     assert (outcome.code, error in outcome.log) == (79, True)
 
@@ -88,7 +88,7 @@ def test_affinities_are_read() -> None:
 @pytest.mark.parametrize("app, places", [("web", [2, 3]), ("db", [0])])
 def test_labels_of_other_pods_count(node: PlacedHost, app: str, places: list[int]) -> None:
     sandbox = node.host.bundle({"annotations": {"app": "web"}}, "sandbox")
-    told = node.state("first", 500)
+    told = node.told("first", 500)
     node.start("first", 500)
     bundle = Path(told["bundle"]) / "config.json"
     notes = told["annotations"] | {"io.kubernetes.cri-o.ResolvPath": f"{sandbox}/resolv.conf"}
@@ -154,7 +154,7 @@ def test_unseen_container_with_a_hostile_affinity_is_placed_and_holds_nothing_up
 
 
 def test_label_expression_reads_no_bundle_of_a_container_outside_its_scope(node: PlacedHost) -> None:
-    told = node.state("first", 500)
+    told = node.told("first", 500)
     node.start("first", 500)
     (Path(told["bundle"]) / "config.json").unlink()
     log = node.start("late", 500, **{FAR: rule("pod/labels/app", "web", scope={**ALL, "values": ["other"]})})
@@ -162,7 +162,7 @@ def test_label_expression_reads_no_bundle_of_a_container_outside_its_scope(node:
 
 
 def test_container_with_a_large_bundle_has_no_labels_for_others(node: PlacedHost) -> None:
-    told = node.state("first", 500)
+    told = node.told("first", 500)
     node.start("first", 500)
     bundle = Path(told["bundle"]) / "config.json"
     bundle.write_text(json.dumps(json.loads(bundle.read_text()) | {"padding": "x" * (1 << 19)}))
@@ -174,8 +174,8 @@ def test_container_with_a_large_bundle_has_no_labels_for_others(node: PlacedHost
 def test_many_variables_give_no_hints_and_are_reported_once(node: PlacedHost) -> None:
     for number, value in enumerate((",".join(["a"] * 32), "x\0y", "\ud800", "x" * 5000)):
         name = f"late{number}"
-        node.process(name)
-        told = node.state(name, 500)
+        node.begin(name)
+        told = node.told(name, 500)
         bundle = Path(told["bundle"]) / "config.json"
         env = [f"PCIDEVICE_{one:x}={value}" for one in range(20_000 if value[0] == "a" else 1)]
         bundle.write_text(json.dumps(json.loads(bundle.read_text()) | {"process": {"env": env}}))

@@ -105,7 +105,7 @@ def test_unusable_placement_file_is_replaced(node: PlacedHost, name: str) -> Non
     report = reconcile(node.host.context())
     assert f"cannot use {file}" in report.events["failed"]["placement"]
     assert report.reasons == ["ledger"]
-    outcome = node.host.call(node.state("a", status="stopped"))
+    outcome = node.host.call(node.told("a", status="stopped"))
     assert outcome.code == 0
     assert "fault" not in outcome.log
 

@@ -92,7 +92,7 @@ def test_parts_are_disjoint_and_enough_on_every_machine(name: str) -> None:
 @pytest.fixture
 def node(host: Host) -> PlacedHost:
     node = PlacedHost(host)
-    node.configure(policy="pools", pools=POOLS)
+    node.place(policy="pools", pools=POOLS)
     return node
 
 
@@ -135,7 +135,7 @@ def test_size_follows_deaths_without_poststop(node: PlacedHost) -> None:
 def test_changed_minimum_applies_to_running_containers(node: PlacedHost, *, by_hook: bool) -> None:
     node.start("a", 500)
     for least, cpus in ((4, "0-1,16-17"), (None, "0-3,16-19"), (0, "0,16")):
-        node.configure(policy="pools", pools=[POOLS[0] | {"minCpus": least}])
+        node.place(policy="pools", pools=[POOLS[0] | {"minCpus": least}])
         if by_hook:
             node.start(f"b{least}", 0, **{POOL: "default"})
         else:
@@ -155,7 +155,7 @@ def test_decision_in_record_has_all_cpus_of_pool(node: PlacedHost) -> None:
 @pytest.mark.parametrize("least", [None, 1])
 def test_declared_default_pool_has_its_own_cpus(node: PlacedHost, least: "int | None") -> None:
     own = {"name": "default", "cpus": "0-3,16-19", "minCpus": least}
-    node.configure(policy="pools", pools=[own, {"name": "grow", "cpus": "4-7,20-23", "minCpus": 1}])
+    node.place(policy="pools", pools=[own, {"name": "grow", "cpus": "4-7,20-23", "minCpus": 1}])
     node.start("a", 500)
     node.start("b", 500, **{POOL: "grow"})
     assert (node.cpus("a"), node.cpus("b")) == ("0-3,16-19" if least is None else "0,16", "4,20")
@@ -163,7 +163,7 @@ def test_declared_default_pool_has_its_own_cpus(node: PlacedHost, least: "int | 
 
 
 def test_pools_do_not_grow_under_another_policy(node: PlacedHost) -> None:
-    node.configure(policy="topology-aware", pools=[{"name": "l3-0", "cpus": "8-11,24-27", "minCpus": 2}])
+    node.place(policy="topology-aware", pools=[{"name": "l3-0", "cpus": "8-11,24-27", "minCpus": 2}])
     node.start("a", 500)  # in the part of the machine with that name
     assert node.cpus("a") == "0-3,16-19"
     node.assert_sound()
@@ -183,7 +183,7 @@ def test_invalid_pool_in_settings_is_placement_error(node: PlacedHost, bad: Any)
 @pytest.mark.parametrize("key", ["minInstances", "maxInstances", "minCpus", "maxCpus"])
 @pytest.mark.parametrize("number", [100_000_000, 2**63])
 def test_huge_number_of_a_compiled_pool_costs_a_hook_no_more_work(node: PlacedHost, key: str, number: int) -> None:
-    node.configure(policy="pools", pools=[{"name": "db", "cpus": "0-3", "minInstances": 1, key: number}])
+    node.place(policy="pools", pools=[{"name": "db", "cpus": "0-3", "minInstances": 1, key: number}])
     with counted(200_000):
         node.start("late", 500, **{POOL: "db"})
     assert node.cpus("late")

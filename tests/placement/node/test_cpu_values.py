@@ -33,7 +33,7 @@ def test_isolated_cpus_of_pool_have_its_class(host: Host) -> None:
     node.sys = write_sysfs(topology, host.root / "isolated")
     cpufreq = Cpufreq(topology, node.sys)
     pools = [POOLS[0] | {"preferIsolCpus": True}]
-    node.configure(policy="pools", pools=pools, cpuClasses=[FAST])
+    node.place(policy="pools", pools=pools, cpuClasses=[FAST])
     node.start("a", 2000, **{CPUS: "exclusive"})
     assert node.cpus("a") == "14,30"
     assert cpufreq.changed() == on("14,30", FAST_VALUES)
@@ -98,7 +98,7 @@ def test_change_of_configuration_is_followed_by_reconcile(node: ClassHost) -> No
     node.classes(pools=[POOLS[0] | {"cpuClass": "slow"}])
     assert reconcile(node.host.context()).number("repaired")
     assert node.cpufreq.changed() == on("0-3", {"scaling_max_freq": "1200000"})
-    node.configure(policy="pools", pools=[{"name": "db", "cpus": "0-3", "namespaces": ["shop"]}])
+    node.place(policy="pools", pools=[{"name": "db", "cpus": "0-3", "namespaces": ["shop"]}])
     assert reconcile(node.host.context()).number("repaired")
     assert node.cpufreq.changed() == {}
     node.assert_sound()
@@ -255,7 +255,7 @@ def test_preference_that_governor_replaced_is_restored(node: ClassHost, idle: st
     node.classes(pools=swapped, cpuClasses=[eco, fast])
     assert reconcile(node.host.context()).ok
     assert node.cpufreq.changed() == on("0-3", rest)
-    node.configure(policy="pools", pools=pools)
+    node.place(policy="pools", pools=pools)
     assert reconcile(node.host.context()).ok
     assert node.cpufreq.changed() == {}
     assert not node.record.exists()
@@ -312,7 +312,7 @@ def test_values_are_restored_without_allocations(node: ClassHost) -> None:
 
 def test_machine_without_cpufreq_starts_containers(host: Host) -> None:
     node = PlacedHost(host)
-    node.configure(policy="pools", pools=POOLS, cpuClasses=[FAST, SLOW], failurePolicy="fail")
+    node.place(policy="pools", pools=POOLS, cpuClasses=[FAST, SLOW], failurePolicy="fail")
     log = node.start("a", 500)
     assert node.cpus("a") == "0-3"
     assert "cannot set scaling_governor of cpu0/cpufreq and 3 more to performance (ENOENT)" in log

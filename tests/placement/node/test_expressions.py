@@ -86,12 +86,12 @@ class Labelled(PlacedHost):
 
     def __init__(self, host: Host, labels: dict[str, str]) -> None:
         super().__init__(host)
-        self.configure(policy="pools", pools=POOLS)
+        self.place(policy="pools", pools=POOLS)
         self.sandbox = Path(host.bundle({"annotations": labels}, "sandbox"))
 
-    def state(self, name: str, milli: int = 0, status: str = "created", **annotations: str) -> dict[str, Any]:
+    def told(self, name: str, milli: int = 0, status: str = "created", **annotations: str) -> dict[str, Any]:
         file = {"io.kubernetes.cri-o.ResolvPath": f"{self.sandbox}/resolv.conf"}
-        return super().state(name, milli, status, **file, **annotations)
+        return super().told(name, milli, status, **file, **annotations)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_annotation_of_a_pool_comes_before_expressions(host: Host) -> None:
 @pytest.mark.parametrize("policy, code", [("ignore", 0), ("fail", 79)])
 def test_unreadable_labels_follow_the_failure_policy(host: Host, policy: str, code: int) -> None:
     node = Labelled(host, {})
-    node.configure(policy="pools", pools=POOLS, failurePolicy=policy)
+    node.place(policy="pools", pools=POOLS, failurePolicy=policy)
     (node.sandbox / "config.json").write_text("{")
     outcome = node.attempt("web", 500)
     assert outcome.code == code
@@ -131,14 +131,14 @@ def test_recorded_pool_that_was_removed_gives_that_of_the_namespace() -> None:
 @pytest.mark.parametrize("bad", [{"operator": "In"}, {"key": "name"}, {"key": 5, "operator": "In"}, 5])
 def test_invalid_expression_in_settings_is_placement_error(host: Host, bad: Any) -> None:
     node = Labelled(host, {})
-    node.configure(policy="pools", pools=[POOLS[0] | {"matchExpressions": [bad]}], failurePolicy="fail")
+    node.place(policy="pools", pools=[POOLS[0] | {"matchExpressions": [bad]}], failurePolicy="fail")
     outcome = node.attempt("web", 500)
     assert (outcome.code, "invalid placement.pools" in outcome.log) == (79, True)
 
 
 def test_labels_are_not_read_without_expressions_on_them(host: Host) -> None:
     node = Labelled(host, {})
-    node.configure(policy="pools", pools=[POOLS[0], POOLS[2]], failurePolicy="fail")
+    node.place(policy="pools", pools=[POOLS[0], POOLS[2]], failurePolicy="fail")
     (node.sandbox / "config.json").write_text(json.dumps(5))
     node.start("web", 500)
     assert node.cpus("web") == "4-7,20-23"

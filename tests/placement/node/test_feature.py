@@ -38,7 +38,7 @@ def test_container_that_preserves_its_cpus_is_not_placed(node: PlacedHost) -> No
     log = node.start("a", 500, **{PRESERVE_CPUS: "true"})
     assert "annotation cpu.preserve.resource-policy.nri.io: CPUs and memory nodes left unchanged" in log
     assert Book(node.host.context()).entries == {}
-    node.configure(allow={"shop": ["exclusive"]})
+    node.place(allow={"shop": ["exclusive"]})
     assert "is not allowed to keep its CPUs unchanged" in node.start("b", 500, **{PRESERVE_CPUS: "true"})
     assert node.cpus("b") == "0-3,16-19"
 
@@ -68,8 +68,8 @@ def test_cpus_of_dead_pods_are_released_on_demand(node: PlacedHost) -> None:
 
 
 def test_cpuset_of_runtime_stays(node: PlacedHost) -> None:
-    node.process("a")
-    made = node.state("a")
+    node.begin("a")
+    made = node.told("a")
     node.host.bundle({"linux": {"resources": {"cpu": {"cpus": "3"}}}}, "bundle-a")
     assert "container spec sets a cpuset" in node.host.call(made).log
     assert node.cpus("a") == ""
@@ -119,9 +119,9 @@ def test_placement_is_active_without_kubelet(node: PlacedHost) -> None:
 def test_cpuset_that_cannot_be_written_changes_nothing(node: PlacedHost) -> None:
     node.start("a", 500)
     before = node.cpus("a")
-    node.process("b")
+    node.begin("b")
     (node.folder("b") / "cpuset.cpus").unlink()
-    log = node.host.call(node.state("b", 2000, **{CPUS: "exclusive"})).log
+    log = node.host.call(node.told("b", 2000, **{CPUS: "exclusive"})).log
     assert "the cpuset controller is not enabled" in log
     assert (node.host.state / "wake").exists()
     assert node.cpus("a") == before
@@ -144,7 +144,7 @@ def test_parent_cgroup_with_fewer_cpus_limits_placement(node: PlacedHost) -> Non
 
 
 def test_parent_cgroup_with_fewer_cpus_refuses_under_fail(node: PlacedHost) -> None:
-    node.configure(failurePolicy="fail")
+    node.place(failurePolicy="fail")
     limit(node, "b", "1-3")
     assert node.attempt("b", 1000, **{CPUS: "exclusive"}).code == 79
     assert Book(node.host.context()).entries == {}
@@ -167,14 +167,14 @@ def test_container_that_cannot_be_placed_shares_cpus(
     node: PlacedHost, section: dict[str, Any], annotations: dict[str, str], words: str
 ) -> None:
     node.start("own", 2000, **{CPUS: "exclusive"})
-    node.configure(**section)
+    node.place(**section)
     log = node.start("odd", 500, **annotations)
     assert words in log
     assert "shares CPUs; its request failed" in log
     assert parse_list(node.cpus("odd"))
     assert not parse_list(node.cpus("odd")) & parse_list(node.cpus("own"))
     node.assert_sound()
-    node.configure(failurePolicy="fail", **section)
+    node.place(failurePolicy="fail", **section)
     outcome = node.attempt("refused", 500, **annotations)
     assert (outcome.code, words in outcome.stderr) == (79, True)
     assert id_of("refused") not in Book(node.host.context()).entries
@@ -187,7 +187,7 @@ def test_external_policy_is_used(node: PlacedHost) -> None:
         "def choose(topology, usage, request):\n"
         "    return Decision('shared', 'mine', cpus=0b1000, why='I say so')\n"
     )
-    node.configure(policy=str(file))
+    node.place(policy=str(file))
     node.start("a")
     assert node.cpus("a") == "3"
 
@@ -203,6 +203,6 @@ def test_preview_shows_the_cpus_that_the_container_would_get(node: PlacedHost) -
         assert (shown["cpus"], shown["mems"], node.cpus("a")) == (cpus, "0", others)
         assert node.host.call(told).code == 0  # a second preview is of a container that has its place
     assert node.cpus("late") == "0,16"
-    node.configure(namespaces=["none"])
+    node.place(namespaces=["none"])
     (skipped,) = FEATURE.plan(workload, node.host.context())
     assert FEATURE.preview(skipped, workload, node.host.context()) is skipped

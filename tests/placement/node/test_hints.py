@@ -79,7 +79,7 @@ def test_devices_and_pci_variables_are_hints(node: PlacedHost) -> None:
 )
 def test_unknown_kind_of_hints_is_a_dropped_wish(node: PlacedHost, kinds: str, *, wanted: bool, dropped: str) -> None:
     node.start("a", 500)
-    state, bundle = parse_state(json.dumps(node.state("a", 500)).encode()), Bundle({"linux": {"devices": [CARD]}})
+    state, bundle = parse_state(json.dumps(node.told("a", 500)).encode()), Bundle({"linux": {"devices": [CARD]}})
     told = derive(state, bundle, [], "/")
     assert bool(hints_of(bundle, kinds, settings(node), told)) is wanted
     assert str(told.dropped or "") == (

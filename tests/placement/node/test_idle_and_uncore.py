@@ -169,7 +169,7 @@ def test_default_class_applies_to_cpus_without_another_class(node: ClassHost, id
 
 
 def test_annotation_gives_exclusive_cpus_a_class_until_the_end(node: ClassHost) -> None:
-    node.configure(cpuClasses=[{"name": "quick", "disabledCstates": ["C6"]}])
+    node.place(cpuClasses=[{"name": "quick", "disabledCstates": ["C6"]}])
     log = node.start("a", 2000, **{CPUS: "exclusive", f"{CLASS}/container.a": "quick"})
     assert "; CPU class quick" in log
     assert node.cpufreq.changed() == disabled("0,16", "state3")
@@ -194,7 +194,7 @@ def test_annotation_gives_exclusive_cpus_a_class_until_the_end(node: ClassHost) 
 def test_annotation_that_does_not_fit_changes_no_value(node: ClassHost, annotations: dict[str, str], said: str) -> None:
     allow = {"shop": ["exclusive", "class:quick"]}
     classes = [{"name": name, "disabledCstates": ["C6"]} for name in ("quick", "secret")]
-    node.configure(cpuClasses=classes, allow=allow)
+    node.place(cpuClasses=classes, allow=allow)
     log = node.start("a", 2000 if CPUS in annotations else 500, **annotations)
     assert said in log
     assert ("its request failed" in log) == bool(said)

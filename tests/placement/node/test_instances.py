@@ -23,7 +23,7 @@ POOL = "pool.placement.resctrl-hooks.io"
 
 def placed(host: Host, *pools: dict[str, Any], **section: Any) -> PlacedHost:
     node = PlacedHost(host)
-    node.configure(policy="pools", pools=[{"namespaces": ["shop"], **pool} for pool in pools], allow=ALLOW, **section)
+    node.place(policy="pools", pools=[{"namespaces": ["shop"], **pool} for pool in pools], allow=ALLOW, **section)
     return node
 
 

@@ -157,7 +157,7 @@ def test_interrupt_without_another_cpu_gets_all_others(node: InterruptHost) -> N
 
 
 def test_pool_without_interrupts(node: InterruptHost) -> None:
-    node.configure(policy="pools", pools=[POOL])
+    node.place(policy="pools", pools=[POOL])
     node.start("a", 500)
     assert node.changed()["1"] == "2-31"
     node.stop("a")
@@ -166,7 +166,7 @@ def test_pool_without_interrupts(node: InterruptHost) -> None:
 
 
 def test_interrupts_stay_if_no_other_cpu_is_left_for_them(node: InterruptHost) -> None:
-    node.configure(policy="pools", pools=[POOL | {"cpus": "0-31"}])
+    node.place(policy="pools", pools=[POOL | {"cpus": "0-31"}])
     node.start("a", 500)
     assert node.changed() == {}
 
@@ -261,7 +261,7 @@ def test_irqbalance_that_started_again_is_told_by_reconcile(node: InterruptHost)
 def test_irqbalance_that_does_not_answer_in_time_is_told_back_later(node: InterruptHost, *, enabled: bool) -> None:
     with Balancer(node.balancers, "9") as balancer:
         node.start("a", 2000, **EXCLUSIVE)
-        node.configure(enabled=enabled)
+        node.place(enabled=enabled)
         with failing(irqbalance, "_ask", TimeoutError("timed out")):
             reconcile(node.host.context())
             if enabled:

@@ -70,25 +70,25 @@ class Chance(random.Random):
 
     def start(self, name: str, pools: Sequence[str] = ()) -> None:
         """Start a container of any kind, in one of the pools if there are any."""
-        self._node.process(name)
+        self._node.begin(name)
         wanted = {CPUS: self.choice(["shared", "shared", "exclusive", "mixed"])}
         if pools:
             wanted[POOL] = self.choice(pools)
-        hook.call(self._node.state(name, self.randrange(0, 4000), **wanted), self._node.host.context())
+        hook.call(self._node.told(name, self.randrange(0, 4000), **wanted), self._node.host.context())
 
     def end(self) -> None:
         """End any container, with or without its poststop."""
         name = self.choice(sorted(self._node.pids))
         self._node.die(name)
         if self.random() < 0.7:
-            hook.call(self._node.state(name, status="stopped"), self._node.host.context())
+            hook.call(self._node.told(name, status="stopped"), self._node.host.context())
 
 
 @pytest.mark.parametrize("seed, section", [(0, {}), (1, {}), (2, {}), (3, BALLOONS), (4, BALLOONS)])
 def test_random_containers_with_kills_in_between_stay_consistent(
     node: PlacedHost, seed: int, section: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    node.configure(**section)
+    node.place(**section)
     killer = Killer(monkeypatch)
     chance = Chance(seed, node, killer)
     started = 0

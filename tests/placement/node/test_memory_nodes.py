@@ -119,13 +119,13 @@ def test_missing_kind_of_memory_is_refused() -> None:
 
 def test_memory_type_annotation_binds_and_is_recorded(node: PlacedHost) -> None:
     node.sys = write_sysfs(with_kinds(), node.host.root / "kinds")
-    node.configure()
+    node.place()
     node.start("a", 1000, **{"memory-type.resource-policy.nri.io": "hbm"})
     assert node.mems("a") == "2"
     assert "unknown memory type 'tape'" in node.start("b", 1000, **{"memory-type.resource-policy.nri.io": "tape"})
     assert "not read" not in node.start("c", 1000, **{"memory-type.resource-policy.nri.io": "dram,pmem"})
     assert node.mems("c") in ("0,4", "1,5")
-    node.configure(pinMemory=False)
+    node.place(pinMemory=False)
     node.start("d", 1000, **{"memory-type.resource-policy.nri.io": "hbm"})
     assert node.mems("d") == ""
 

@@ -30,8 +30,8 @@ class Node(PlacedHost):
         super().__init__(host)
         self.cdi.mkdir()
 
-    def configure(self, *, monitoring: bool = True, **section: Any) -> None:
-        super().configure(monitoring=monitoring, cdiPath=str(self.cdi), **section)
+    def place(self, *, monitoring: bool = True, **section: Any) -> None:
+        super().place(monitoring=monitoring, cdiPath=str(self.cdi), **section)
 
     def claim(self, cpus: str) -> Path:
         """Prepare a claim, as the driver does before the kubelet creates the container."""
@@ -43,8 +43,8 @@ class Node(PlacedHost):
 
     def start_of_other(self, name: str, cpus: str, milli: int) -> None:
         """Start a container in whose specification another program has set a cpuset."""
-        self.process(name)
-        state = self.state(name, milli)
+        self.begin(name)
+        state = self.told(name, milli)
         bundle = Path(state["bundle"]) / "config.json"
         config = json.loads(bundle.read_text())
         config["linux"]["resources"]["cpu"]["cpus"] = cpus

@@ -54,7 +54,7 @@ def test_repair_forgets_dead_containers_and_places_none_of_them(node: PlacedHost
 
 
 def test_reconcile_places_unseen_containers(node: PlacedHost) -> None:
-    node.configure()
+    node.place()
     node.start("hooked", 500)
     node.run_unseen("late", 2000, **{CPUS: "exclusive"})
     node.run_unseen("sandbox", 0, **{"io.kubernetes.cri-o.ContainerType": "sandbox"})
@@ -78,7 +78,7 @@ def test_container_recorded_before_placement_was_enabled_is_placed(node: PlacedH
     node.host.configure(sysPath=node.sys, runtimeRoots={"crun": str(node.host.root / "crun")})
     told = node.run_unseen("early", 500)
     assert node.host.call(told).code == 0
-    node.configure(monitoring=True)
+    node.place(monitoring=True)
     assert [*reconcile(node.host.context()).events["placed"]] == [id_of("early")]
     record = node.host.context().ledger.read_member(UID, id_of("early"))
     assert record is not None
@@ -88,7 +88,7 @@ def test_container_recorded_before_placement_was_enabled_is_placed(node: PlacedH
 
 
 def test_group_is_joined_before_placement(node: PlacedHost) -> None:
-    node.configure(monitoring=True)
+    node.place(monitoring=True)
     node.run_unseen("late", 500)
     report = reconcile(node.host.context())
     assert ([*report.events["adopted"]], [*report.events["placed"]]) == ([id_of("late")], [id_of("late")])
@@ -98,14 +98,14 @@ def test_group_is_joined_before_placement(node: PlacedHost) -> None:
 
 
 def test_containers_that_hooks_skip_are_skipped_by_reconcile(node: PlacedHost) -> None:
-    node.configure(namespaces=["other"])
+    node.place(namespaces=["other"])
     node.run_unseen("late", 500)
     assert [*reconcile(node.host.context()).events["placed"]] == []
     assert node.cpus("late") == ""
 
 
 def test_running_container_cannot_be_refused(node: PlacedHost) -> None:
-    node.configure(failurePolicy="fail", allow={})
+    node.place(failurePolicy="fail", allow={})
     node.run_unseen("late", 2000, **{CPUS: "exclusive"})
     assert [*reconcile(node.host.context()).events["placed"]] == [id_of("late")]
     assert node.cpus("late") == "0-3,16-19"
@@ -193,7 +193,7 @@ def test_missing_shared_cpus_are_reported(node: PlacedHost) -> None:
 
 
 def test_reserved_cpus_are_shared_before_exclusive_ones(node: PlacedHost) -> None:
-    node.configure(reservedCpus="31")
+    node.place(reservedCpus="31")
     node.start("a", 500)
     node.start("own", 2000, **{CPUS: "exclusive"})
     take_offline(node, "1-15,17-30")

@@ -29,7 +29,7 @@ def test_refused_placement_request_leaves_the_operators_pool(tmp_path: Path, nam
     pools = [{"name": "own", "cpus": "2-3", "matchExpressions": [expression]}, {"name": "other", "cpus": "4-5"}]
     section: dict[str, Any] = {"policy": "pools", "pools": pools, "allow": {}, "cpuClasses": [{"name": "turbo"}]}
     placed = PlacedHost(Host(tmp_path))
-    placed.configure(**section)
+    placed.place(**section)
     log = placed.start("a", 500, **{name: value})
     assert "its request failed" in log
     assert placed.cpus("a") == "2-3"
@@ -37,7 +37,7 @@ def test_refused_placement_request_leaves_the_operators_pool(tmp_path: Path, nam
 
 def test_refused_request_leaves_a_guaranteed_container_its_exclusive_cpus(tmp_path: Path) -> None:
     placed = PlacedHost(Host(tmp_path))
-    placed.configure(allow={"shop": ["exclusive"]})
+    placed.place(allow={"shop": ["exclusive"]})
     log = placed.start("a", 2000, **{"cpu-class.resource-policy.nri.io": "gone"})
     assert "is placed as without annotations; its request failed" in log
     assert parse_list(placed.cpus("a")).bit_count() == 2

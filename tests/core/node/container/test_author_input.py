@@ -150,8 +150,8 @@ class Node(PlacedHost):
         roots = {"runtimeRoots": {"crun": str(host.root / "crun")}}
         host.configure(sysPath=self.sys, placement=placement, **SECTIONS, **roots)
 
-    def process(self, name: str) -> None:
-        super().process(name)
+    def begin(self, name: str) -> None:
+        super().begin(name)
         for file, text in FILES.items():
             (self.folder(name) / file).write_text(text)
 
@@ -184,8 +184,8 @@ def base(name: str) -> str:
 
 @pytest.mark.parametrize("runtime, others", [("cri-o", set()), ("containerd", OF_OTHER_RUNTIMES)])
 def test_table_has_every_annotation_that_a_feature_reads(node: Node, runtime: str, others: set[str]) -> None:
-    node.process("c0")
-    told = node.state("c0", 1000)
+    node.begin("c0")
+    told = node.told("c0", 1000)
     config = Bundle(json.loads((Path(told["bundle"]) / "config.json").read_text()))
     cgroups = cgroups_of(str(node.host.proc), told["pid"])
     workload = derive(parse_state(json.dumps(told).encode()), config, cgroups, str(node.host.cgroup))
@@ -318,8 +318,8 @@ def test_table_has_every_field_of_a_device_and_each_variable_that_is_read(node: 
 
 def bundled(node: Node, container: str, **config: Any) -> str:
     """Start a container whose bundle has more content; return the log."""
-    node.process(container)
-    told = node.state(container, 1000)
+    node.begin(container)
+    told = node.told(container, 1000)
     path = Path(told["bundle"]) / "config.json"
     known = json.loads(path.read_text())
     linux = {**known["linux"], **config.pop("linux", {})}
@@ -467,8 +467,8 @@ def test_hostile_label_costs_bounded_work_and_no_feature(tmp_path: Path, plain: 
     "name", ["class.rdt.resctrl-hooks.io", "resource-policy.nri.io/affinity", "class.memtierd.nri.io"]
 )
 def test_explain_drops_the_same_wishes_as_the_hook(node: Node, name: str, case: str) -> None:
-    node.process("x")
-    told = node.state("x", 1000, **{name: DROPPED[case]})
+    node.begin("x")
+    told = node.told("x", 1000, **{name: DROPPED[case]})
     found = find_effective(str(node.host.config))
     with counted(2_000_000):
         said = explain(json.dumps(told).encode(), found)
@@ -482,12 +482,12 @@ def test_explain_drops_the_same_wishes_as_the_hook(node: Node, name: str, case: 
 
 def test_container_that_no_feature_serves_is_reported_by_its_hook_only(tmp_path: Path) -> None:
     node = PlacedHost(Host(tmp_path))
-    node.configure()
+    node.place()
     config = json.loads(node.host.config.read_text())
     rdt = {"enabled": True, "classes": {"bronze": {}}}
     node.host.config.write_text(json.dumps(config | {"placement": {"enabled": False}, "rdt": rdt}))
     node.run_unseen("idle", 500, **{"class.rdt.resctrl-hooks.io": "x" * 2000})
-    outcome = node.host.call(node.state("idle", 500, **{"class.rdt.resctrl-hooks.io": "x" * 2000}))
+    outcome = node.host.call(node.told("idle", 500, **{"class.rdt.resctrl-hooks.io": "x" * 2000}))
     assert len(warnings(outcome.log)) == 1
     for _ in range(3):
         reconcile(node.host.context())
