@@ -1,5 +1,6 @@
 """The patient of each test, or a staged host for the checks of one subject."""
 
+import functools
 import json
 import os
 from collections.abc import Iterable
@@ -14,7 +15,7 @@ from resctrl_hooks import __version__
 from resctrl_hooks.core.doctor.finding import Finding
 from resctrl_hooks.core.doctor.host import Host
 from resctrl_hooks.core.install.paths import LAUNCH
-from resctrl_hooks.core.install.payload import payload
+from resctrl_hooks.core.install.payload import Payload, payload
 
 
 @pytest.fixture
@@ -27,12 +28,17 @@ def node(tmp_path: Path) -> Node:
     return Node(tmp_path)
 
 
+@functools.cache
+def shipped() -> Payload:
+    """Return this version's node half; to read it takes a second of processor time."""
+    return payload([])
+
+
 @pytest.fixture
 def one_version(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the installed and the running version equal, even while the node half is being edited."""
-    shipped = payload([])
     for module in ("plan", "payload"):
-        monkeypatch.setattr(f"resctrl_hooks.core.install.{module}.payload", lambda *_, **__: shipped)
+        monkeypatch.setattr(f"resctrl_hooks.core.install.{module}.payload", lambda *_, **__: shipped())
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
 """Texts for people as whole outputs: `golden(text)` compares one with the test's section in `tests/HOUSE/golden.txt`.
 
 A section is headed by the test's id below the house's folder, and by a label if a test has several texts. Run-dependent
-parts have placeholders. `pytest --golden` runs the tests that use the fixture, and rewrites their sections.
+parts have placeholders. `pytest --golden` runs the tests that use the fixture, and rewrites their sections. Without a
+house nothing is compared: each adds to texts of core.
 """
 
 import difflib
@@ -20,7 +21,7 @@ TESTS = Path(__file__).resolve().parents[1]
 HIDDEN = {
     "pid": (r"(?i)\b(pids?|process(?:es)?|thread)([ =:]+)\d+", r"\1\2<pid>"),
     "duration": (r"\b\d+(\.\d+)? ?(ns|us|ms|s|seconds?)\b", "<duration>"),
-    "time": (r"\b\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?)?(Z|[+-]\d\d:?\d\d)?", "<time>"),
+    "time": (r"\b(\d{4}-\d\d-\d\d[T ]?)?(\d\d:\d\d:\d\d(\.\d+)?)(Z|[+-]\d\d:?\d\d)?", "<time>"),
     "number": (r"\b\d+(\.\d+)?", "<number>"),
 }
 _COLLECTED = pytest.StashKey[set[str]]()
@@ -69,7 +70,7 @@ def golden(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     """Compare texts with the test's sections of its house's golden.txt, or rewrite these."""
     texts, failed = Golden(request, tmp_path_factory.getbasetemp()), request.session.testsfailed
     yield texts
-    if request.session.testsfailed == failed and texts.known != texts.seen:
+    if request.session.testsfailed == failed and texts.known != texts.seen and not houses.missing():
         if not texts.rewrites:
             texts.fail(f"no such text: {sorted(texts.known.keys() - texts.seen)}")
         replace(texts.file, set(texts.known), texts.seen)
@@ -94,7 +95,7 @@ class Golden:
         heading = f"{self.name} | {label}" if label else self.name
         assert heading not in self.seen, f"two golden texts with the label {label!r}"
         self.seen[heading], before = text, self.known.get(heading, "")
-        if text != before and not self.rewrites:
+        if text != before and not self.rewrites and not houses.missing():
             lines = difflib.unified_diff(before.split("\n"), text.split("\n"), "golden", "now", lineterm="")
             self.fail("\n".join(lines))
 

@@ -83,8 +83,10 @@ class Patient:
         return folder
 
     def setting(self, **values: object) -> None:
+        """Change active settings; ``{root}`` in them is the host's root."""
         if values:
-            self.compiled.write_text(json.dumps(json.loads(self.compiled.read_text()) | values))
+            changed = json.dumps(json.loads(self.compiled.read_text()) | values)
+            self.compiled.write_text(changed.replace("{root}", str(self.root)))
 
     def findings(self, check: str = "") -> list[tuple[str, Finding]]:
         """Return the findings of a check, or of all, each with its check."""
