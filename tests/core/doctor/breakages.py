@@ -119,7 +119,10 @@ CONDITIONS: dict[str, tuple[Any, ...]] = {
     "memtierd on a bare node": ("memory", {"sys/fs/cgroup/cgroup.controllers": None}, _MEMTIERD),
     "memtierd on a complete node": (
         "memory",
-        {"proc/meminfo": "SwapTotal: 2048 kB\n", "sys/kernel/mm/page_idle/bitmap": "", "memtierd": "", "memtier[d]": 0o755},
+        {
+            "proc/meminfo": "SwapTotal: 2048 kB\n", "sys/kernel/mm/page_idle/bitmap": "",
+            "memtierd": "", "memtier[d]": 0o755,
+        },
         _MEMTIERD,
     ),
 }  # fmt: skip

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 from golden import Golden
 from hosts.monitored import replace_podman
-from hosts.patients import lines, older, run_service
+from hosts.patients import lines, older, run_service, shipped
 
 from core.doctor.breakages import CONDITIONS
 from core.doctor.patient import UID, Patient
@@ -27,7 +27,6 @@ from resctrl_hooks.core.doctor.runner import checks, checks_of, examine
 from resctrl_hooks.core.doctor.versions import versions
 from resctrl_hooks.core.doctor.watch import exec_watcher
 from resctrl_hooks.core.install.paths import CODE, LAUNCH
-from resctrl_hooks.core.install.payload import payload
 from resctrl_hooks.core.install.unit import Unit
 from resctrl_hooks.core.inventory.feature_display.memtierd import NOT_RUNNING
 from resctrl_hooks.core.inventory.models import Container, Inventory, Pod
@@ -80,12 +79,12 @@ def test_image_is_examined_by_files_only(tmp_path: Path, one_version: None, gold
 def test_installed_code_of_another_build_is_named_with_what_differs(
     patient: Patient, monkeypatch: pytest.MonkeyPatch, version: str
 ) -> None:
-    shipped = payload([])
-    ours = shipped._replace(version=version or shipped.version, folder="node-0123456789ab")
+    built = shipped()
+    ours = built._replace(version=version or built.version, folder="node-0123456789ab")
     monkeypatch.setattr("resctrl_hooks.core.install.payload.payload", lambda *_, **__: ours)
     (found,) = [one for _, one in patient.findings("code") if one.level == "warning" and "version" in one.text]
     assert "`resctrl-hook install`" in found.remedy
-    words = [f"{shipped.version} is installed, but this is version 9.9.9"] if version else [shipped.folder, ours.folder]
+    words = [f"{built.version} is installed, but this is version 9.9.9"] if version else [built.folder, ours.folder]
     assert [one for one in words if one not in found.text] == []
 
 
