@@ -38,13 +38,6 @@ def test_values_of_partly_counted_pods_are_marked_in_top(host: MonitoredHost) ->
     assert "~" in host.run("top", "--once", "--interval", "0.1").stdout
 
 
-def test_counted_seconds_are_in_metrics(host: MonitoredHost) -> None:
-    for number in range(6):
-        host.pod(number, f"web-{number}")
-    balance(host.context)
-    assert "resctrl_counted_seconds_total" in host.run("metrics").stdout
-
-
 def test_uncounted_values_are_unknown_in_top_record_and_metrics(host: MonitoredHost, tmp_path: Path) -> None:
     """Six pods and four counters: the root class has none, so its file is the sum of four pods and nothing else."""
     for number in range(6):

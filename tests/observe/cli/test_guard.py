@@ -35,14 +35,6 @@ def test_status_shows_load_state_and_lowered_class(node: Node) -> None:
     assert "lower bronze (load 95%)" in row
 
 
-def test_unknown_samples_are_counted_in_metrics(node: Node) -> None:
-    path = node.host.state / "guard.json"
-    status = json.loads(path.read_text())
-    path.write_text(json.dumps(status | {"invalidSamples": 4}))
-    samples = {one.name: one.value for family in families_of(TABLES, node.context()) for one in family.samples}
-    assert samples["resctrl_guard_invalid_samples_total"] == 4
-
-
 def test_class_that_is_kept_from_cuts_has_its_reason_in_status_and_metrics(node: Node) -> None:
     path = node.host.state / "guard.json"
     status = json.loads(path.read_text())
@@ -144,23 +136,6 @@ def test_lowered_class_is_as_declared_for_rdt_show(node: Node) -> None:
     path = node.host.state / "guard-lease.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"owner": "an experiment"}))
     assert "bronze: an experiment holds MB of domain 0 below the declared 100" in run(node.host, "rdt", "show").output
-
-
-def test_metrics_have_state_limits_and_capacity(node: Node) -> None:
-    samples = {
-        (sample.name, *sample.labels.values()): sample.value
-        for family in families_of(TABLES, node.context())
-        for sample in family.samples
-    }
-    assert samples["resctrl_domain_capacity_bytes_per_second", "*"] == 100e9
-    assert samples["resctrl_guard_running", "act"] == 1
-    assert samples["resctrl_guard_state", "0", "settling"] == 1
-    assert samples["resctrl_guard_state", "0", "idle"] == 0
-    assert samples["resctrl_guard_class_limit", "0", "bronze", "now"] == 90
-    assert samples["resctrl_guard_class_limit", "0", "bronze", "declared"] == 100
-    assert samples["resctrl_guard_class_kept", "0", "bronze"] == 0
-    assert samples["resctrl_guard_load_ratio", "0"] == pytest.approx(0.95)
-    assert samples["resctrl_guard_actions_total", "lower"] == 1
 
 
 def test_act_is_called_experimental_in_help_schema_unit_metrics_and_docs(node: Node) -> None:

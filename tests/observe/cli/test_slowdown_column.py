@@ -12,9 +12,6 @@ from hosts.monitored import KEYS, MonitoredHost, plain_host
 
 from resctrl_hooks.core.inventory.models import Inventory
 from resctrl_hooks.core.node.names import SLOWDOWN_STATUS
-from resctrl_hooks.observe.cli.top_screen import SORT_KEYS
-from resctrl_hooks.observe.inventory.rates import POD, Line
-from resctrl_hooks.observe.inventory.usage import grouped, ordered
 
 __all__ = ("gathered",)
 
@@ -76,13 +73,3 @@ def test_top_has_the_column_only_where_pods_are_judged(host: MonitoredHost) -> N
 def test_show_has_a_line(host: MonitoredHost) -> None:
     assert "1.6× the time of the same work" in host.run("show", "shop/cart").output  # noqa: RUF001  # as printed
     assert "slowdown" not in host.run("show", "shop/quiet").output
-
-
-def test_group_of_pods_has_its_largest_ratio_and_sorts_by_it() -> None:
-    lines = [
-        Line(POD, f"{namespace}/{number}", f"{number}", {}, namespace, slowdown=ratio)
-        for number, (namespace, ratio) in enumerate([("a", None), ("b", 1.2), ("c", 1.1), ("b", 1.9)])
-    ]
-    found = ordered(grouped(lines, "namespace"), "slow")
-    assert [(line.name, line.slowdown) for line in found] == [("b", 1.9), ("c", 1.1), ("a", None)]
-    assert SORT_KEYS["s"] == "slow"

@@ -19,12 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hosts.monitored import KEYS, MonitoredHost, monitored_host, plain_host, replace_podman
+from hosts.monitored import KEYS, MonitoredHost, monitored_host, plain_host
 
 from resctrl_hooks.lab.simulation import mounted
 from resctrl_hooks.lab.simulation.machine import BYTES_PER_SECOND, LOCAL_SHARE, WATTS_PER_TASK
-from resctrl_hooks.observe.inventory.rates import Line
-from resctrl_hooks.observe.inventory.usage import grouped, ordered
 
 HOUSES = ("lab",)
 TOLERANCE = 0.25  # a busy machine samples a little late
@@ -70,41 +68,6 @@ def test_rates_match_simulated_ones(host: MonitoredHost) -> None:
     assert "shop/three" in text
 
 
-@pytest.mark.fuse
-def test_class_line_has_its_own_tasks_and_foreign_groups_have_lines(host: MonitoredHost) -> None:
-    os.mkdir(host.resctrl / "gold")
-    os.mkdir(host.resctrl / "mon_groups" / "somebody")
-    (host.resctrl / "gold" / "tasks").write_text(f"{host.process()}\n")
-    (host.resctrl / "mon_groups" / "somebody" / "tasks").write_text(f"{host.process()}\n")
-    watts(host, **{"mon_groups/somebody": 1, "(ungrouped)": 2})
-
-
-@pytest.mark.parametrize("by", ["namespace", "class"])
-def test_foreign_groups_are_one_line_in_totals(by: str) -> None:
-    lines = [
-        Line("pod", "a", KEYS[0], {"mbm": 1.0}),
-        Line("foreign", "mon_groups/one", "", {"mbm": 9.0}),
-        Line("foreign", "gold/mon_groups/two", "", {"mbm": 2.0}),
-        Line("total", "TOTAL", "", {"mbm": 12.0}),
-    ]
-    found = {line.name: line.values["mbm"] for line in grouped(lines, by) if line.kind != "pod"}
-    assert found == {"(foreign groups)": 11.0, "TOTAL": 12.0}
-    assert grouped(lines, "pod") == lines
-
-
-def test_lines_are_sorted_with_total_last() -> None:
-    lines = [
-        Line("pod", "a", KEYS[0], {"mbm": 1.0}),
-        Line("pod", "b", KEYS[1], {"mbm": None}),
-        Line("foreign", "c", "", {"mbm": 9.0}),
-        Line("ungrouped", "rest", "", {"mbm": 5.0}),
-        Line("total", "TOTAL", "", {"mbm": 15.0}),
-    ]
-    assert [line.name for line in ordered(lines, "mbm")] == ["c", "a", "b", "rest", "TOTAL"]
-    assert [line.name for line in ordered(lines, "mbm", reverse=True)] == ["b", "a", "c", "rest", "TOTAL"]
-    assert [line.name for line in ordered(lines, "name")] == ["a", "b", "c", "rest", "TOTAL"]
-
-
 class Terminal:
     """A terminal with `top` in it."""
 
@@ -142,20 +105,6 @@ class Terminal:
             self.seen += data.decode("utf-8", "replace")
         os.close(self.fd)
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-
-
-@pytest.mark.fuse
-def test_podman_container_has_name_or_short_id(
-    host: MonitoredHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    web, unknown = "a" * 64, "b" * 64
-    replace_podman(tmp_path, monkeypatch, f"printf '{web}\\tweb\\t\\t\\n'\n")
-    for key in (web, unknown):
-        with host.context.monitor.hold(key) as held:
-            held.ensure_group("")
-            held.add_member(key, {"runtime": "podman", "container": ""}, host.process())
-    made = host.json("top", "--interval", "0.2", "--sort", "name")
-    assert [(line["name"], line["pod"]) for line in made["items"][:2]] == [(unknown[:12], unknown[:12]), ("web", "web")]
 
 
 @pytest.mark.fuse

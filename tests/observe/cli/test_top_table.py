@@ -1,11 +1,15 @@
-"""The lines above the table of `top`, and its cells, for known and unknown values."""
+"""The lines above the table of `top`, and its cells, for known and unknown values; domains, capacities, selections."""
 
 import io
 import itertools
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
-from core.cli.test_show_text import squeezed
+from golden import Golden
+from hosts.counter_tree import say_paths
+from hosts.monitored import MonitoredHost, plain_host
 from rich.console import Console
 
 from resctrl_hooks.core.cli import list_options
@@ -18,6 +22,7 @@ from resctrl_hooks.observe.cli.top import _item
 from resctrl_hooks.observe.cli.top_scene import Scene
 from resctrl_hooks.observe.cli.top_scenes import Scenes
 from resctrl_hooks.observe.cli.top_table import domain_line, head_line, memory_lines, power_lines, usage_table
+from resctrl_hooks.observe.inventory.package_energy import power_usage
 from resctrl_hooks.observe.inventory.rates import FOREIGN, POD, TOTAL, UNGROUPED, Line
 from resctrl_hooks.observe.inventory.usage_models import DomainUsage, MemoryShare, MemoryUsage, PowerUsage
 from resctrl_hooks.observe.node.snapshot.snapshot import ClassCounts, Snapshot
@@ -30,12 +35,14 @@ def line(kind: str, name: str, *values: float | None, counted: float | None = No
     return Line(kind, name, name, dict(zip(NAMES, values, strict=False)), counted=counted, **more)
 
 
-def rows(scene: Scene, width: int = 200, **more: Any) -> list[str]:
+def rows(scene: Scene, width: int = 200, *, colors: bool = False, **more: Any) -> str:
     options: dict[str, Any] = {"by": "pod", "sort": "mbm", "reverse": False, "pictures": False, "headers": True}
-    out = Console(width=width, file=io.StringIO(), highlight=False)
+    out = Console(
+        width=width, file=io.StringIO(), highlight=False, force_terminal=colors, color_system="standard", no_color=None
+    )
     out.print(usage_table(scene, scene.lines, width=width, **{**options, **more}))
     assert isinstance(out.file, io.StringIO)
-    return squeezed(out.file.getvalue().splitlines())
+    return "\n".join(text.rstrip() for text in out.file.getvalue().splitlines())
 
 
 PODS = [
@@ -46,121 +53,38 @@ PODS = [
     line(UNGROUPED, "(ungrouped)", 1, 0.5e6, 0.25e6, 1.0),
     line(TOTAL, "TOTAL", 600, 4.5e6, 1.25e6, 5.0, uncounted=1),
 ]
+WHOLE = Scene("n", "t", PODS, llc_bytes=1000)
 
 
-def test_table_has_each_measured_column() -> None:
-    assert rows(Scene("n", "t", PODS, llc_bytes=1000)) == [
-        "POD  LLC  L3%  MBM\N{BLACK DOWN-POINTING SMALL TRIANGLE}  LOCAL  POWER  SLOW  COUNTED",
-        "a  500 B  50%  ~3.00 MB/s  ~1.00 MB/s  ~4 W  1.5\N{MULTIPLICATION SIGN}  75%",
-        "~b  99 B  9.9%  1.00 MB/s  -  -  -  -",
-        "c  -  -  -  -  -  -  0%",
-        "job  0 B  0.0%  0 B/s  0 B/s  0 W  -  100%",
-        "(ungrouped)  1 B  0.1%  500 kB/s  250 kB/s  1 W  -  -",
-        "TOTAL  600 B  60%  4.50 MB/s  1.25 MB/s  5 W  -  -",
+def test_table_has_each_measured_column_marks_and_colors(golden: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    golden(rows(WHOLE, colors=True, pictures=True), "whole")
+    monkeypatch.setenv("NO_COLOR", "1")
+    plain = Scene("n", "t", [line(POD, "a", 5, 3.0, 1.0), line(TOTAL, "TOTAL", 5, 3.0, 1.0)])
+    sums = [line(POD, "gold", 5, 3.0, members=2), line(POD, "silver", 5, 3.0), line(FOREIGN, "(foreign groups)", 5, 1)]
+    uncounted = [line(POD, f"u{one}", None, None, members=2, uncounted=one) for one in (2, 1, 0)]
+    lowered = {"gold": "MB 100 to 60", "(foreign groups)": "x"}
+    texts = [
+        rows(WHOLE, 66, sort="llc"),
+        rows(plain, headers=False),
+        rows(plain, sort="name", reverse=True),
+        rows(Scene("n", "t", sums, lowered=lowered), by="class"),
+        rows(Scene("n", "t", [*sums, *uncounted, PODS[0]], lowered=lowered), by="namespace"),
     ]
-
-
-def test_order_is_marked_once() -> None:
-    (head, *_) = rows(Scene("n", "t", PODS, llc_bytes=1000), sort="llc")
-    assert head.startswith("POD  LLC\N{BLACK DOWN-POINTING SMALL TRIANGLE}  L3%  MBM  ")
+    golden("\n\n".join(texts), "forms")
 
 
 def test_columns_and_pictures_are_added_at_these_widths() -> None:
     def columns(width: int) -> int:
-        options = {"by": "pod", "sort": "mbm", "reverse": False, "pictures": True, "headers": True}
-        return len(usage_table(Scene("n", "t", PODS, llc_bytes=1000), PODS, width=width, **options).columns)  # type: ignore[arg-type]
+        options: Any = {"by": "pod", "sort": "mbm", "reverse": False, "pictures": True, "headers": True}
+        return len(usage_table(WHOLE, PODS, width=width, **options).columns)
 
     assert [width for width in range(41, 200) if columns(width) != columns(width - 1)] == [50, 66, 76, 96, 110, 130]
-
-
-def test_columns_without_values_are_left_out() -> None:
-    plain = [line(POD, "a", 5, 3.0, 1.0), line(TOTAL, "TOTAL", 5, 3.0, 1.0)]
-    assert rows(Scene("n", "t", plain), headers=False) == ["a  5 B  3 B/s  1 B/s", "TOTAL  5 B  3 B/s  1 B/s"]
-    assert rows(Scene("n", "t", plain), sort="name", reverse=True)[0].startswith(
-        "POD\N{BLACK UP-POINTING SMALL TRIANGLE}  "
-    )
-
-
-def test_sums_have_the_number_of_pods_and_lowered_values() -> None:
-    lines = [
-        line(POD, "gold", 5, 3.0, members=2),
-        line(POD, "silver", 5, 3.0),
-        line(FOREIGN, "(foreign groups)", 5, 1.0),
-    ]
-    scene = Scene("n", "t", lines, lowered={"gold": "MB 100 to 60", "(foreign groups)": "x"})
-    assert [one.split("  ")[0] for one in rows(scene, by="class")] == [
-        "CLASS",
-        "gold (2) MB 100 to 60",
-        "silver (1)",
-        "(foreign groups)",
-    ]
-    assert [one.split("  ")[0] for one in rows(scene, by="namespace")][1] == "gold (2)"
-
-
-@pytest.mark.parametrize("uncounted, cell", [(2, "0%"), (1, "-"), (0, "-")])
-def test_sum_of_uncounted_pods_is_counted_for_no_time(uncounted: int, cell: str) -> None:
-    lines = [line(POD, "shop", None, None, members=2, uncounted=uncounted), line(POD, "b", 1, 1.0, counted=0.5)]
-    assert rows(Scene("n", "t", lines), by="namespace")[1].split()[-1] == cell
-
-
-def test_first_line_has_as_many_sums_as_fit() -> None:
-    scene = Scene("node-1", "12:00:00", PODS, 1000, Rmids(total=8, used=3), waiting=2)
-    whole = (
-        "node-1  12:00:00  4.50 MB/s  RMIDs 3/8, 2 waiting  1 pod not counted  5 W  L3 600 B of 1000 B  "
-        "counters llc mbm local energy"
-    )
-    assert head_line(scene, len(whole)) == whole
-    assert head_line(scene, len(whole) - 1) == whole.partition("  counters")[0]
-    assert head_line(scene, 9) == "node-1"
-    assert head_line(scene, 3) == "nod"
-    past = Scene("node-1", "12:00:00", [line(POD, "a")], past="PAST")
-    assert head_line(past, 99) == "PAST  node-1  counters none"
-    assert head_line(Scene("n", "t", [], rmids=Rmids(total=8, used=3)), 99) == "n  t  RMIDs 3/8"
-    sizeless = Scene("n", "t", [line(TOTAL, "TOTAL", 600)])
-    assert head_line(sizeless, 99) == "n  t  counters llc"
 
 
 def domain(number: int, rate: float | None = 5e8, **more: Any) -> DomainUsage:
     values = {"peak_bytes_per_second": 1e9, "peak_is": "observed", "llc_occupancy_bytes": 50, "llc_bytes": 100}
     return DomainUsage.model_validate({"domain": number, "memory_bandwidth_bytes_per_second": rate, **values, **more})
-
-
-@pytest.mark.parametrize(
-    "one, text",
-    [
-        (domain(0), "L3 0 500 MB/s (~50% of max so far), 50% full"),
-        (domain(1, peak_is="configured"), "L3 1 500 MB/s (50% of 1.00 GB/s), 50% full"),
-        (domain(0, peak_bytes_per_second=None), "L3 0 500 MB/s, 50% full"),
-        (domain(0, None), "L3 0 -, 50% full"),
-        (domain(0, llc_bytes=None), "L3 0 500 MB/s (~50% of max so far)"),
-        (domain(0, llc_occupancy_bytes=None), "L3 0 500 MB/s (~50% of max so far)"),
-        (domain(0, llc_occupancy_bytes=0), "L3 0 500 MB/s (~50% of max so far), 0% full"),
-    ],
-)
-def test_line_of_a_cache_has_what_is_known(one: DomainUsage, text: str) -> None:
-    assert domain_line(Scene("n", "t", [], domains=[one]), 99).plain == text
-
-
-RATES_OF_CACHES = ("L3 0 100 MB/s (~10% of max so far)", "L3 1 900 MB/s (~90% of max so far)")
-
-
-def test_line_of_caches_leaves_details_out_before_caches() -> None:
-    scene = Scene("n", "t", [], domains=[domain(0, 1e8), domain(1, 9e8), domain(2, None)], domain=("L3", 1))
-    texts = [
-        "   ".join(f"{one}, 50% full" for one in (*RATES_OF_CACHES, "L3 2 -")),
-        "   ".join((*RATES_OF_CACHES, "L3 2 -")),
-        "L3 0 100 MB/s   L3 1 900 MB/s   L3 2 -",
-        "L3 1 900 MB/s   L3 0 100 MB/s   +1",
-        "L3 1 900 MB/s   +2",
-        "",
-    ]
-    for text, shorter in itertools.pairwise(texts):
-        assert domain_line(scene, len(text)).plain == text
-        assert domain_line(scene, len(text) - 1).plain == shorter
-    narrow = domain_line(scene, len(texts[3]))
-    assert [narrow.plain[span.start : span.end] for span in narrow.spans if span.style] == ["L3 1 900 MB/s"]
-    spans = {str(span.style): (span.start, span.end) for span in domain_line(scene, 200).spans}
-    assert texts[0][slice(*spans["underline"])] == "L3 1 900 MB/s (~90% of max so far), 50% full"
 
 
 def memory(**more: Any) -> MemoryUsage:
@@ -169,30 +93,55 @@ def memory(**more: Any) -> MemoryUsage:
     return MemoryUsage.model_validate({**values, "load_percent": 50.4, "estimated": False, "pods": pods, **more})
 
 
-@pytest.mark.parametrize(
-    "more, text",
-    [
-        ({}, "memory 1 2.00 GB/s, 50% of 4.00 GB/s: a 60%, b 60%"),
-        ({"estimated": True}, "memory 1 ~2.00 GB/s, ~50% of 4.00 GB/s: a 60%, b 60%"),
-        ({"pods": [], "capacity_bytes_per_second": None}, "memory 1 2.00 GB/s"),
-        (
-            {"memory_bandwidth_bytes_per_second": None, "load_percent": None, "pods": [], "estimated": True},
-            "memory 1 -, - of 4.00 GB/s",
-        ),
-    ],
-)
-def test_line_of_a_memory_domain_has_load_and_pods(more: dict[str, Any], text: str) -> None:
-    scene = Scene("n", "t", [], memory=[memory(**more)])
-    assert [one.plain for one in memory_lines(scene, 99)] == [text]
-    assert len(memory_lines(scene, 10)[0]) == 10
+RATES = {"loud": 60.0, "middle": 25.0, "quiet": 15.0}
 
 
-def test_power_without_known_parts_has_dashes() -> None:
+def test_lines_above_the_table_have_what_is_known(golden: Golden) -> None:
+    scenes = [
+        Scene("node-1", "12:00:00", PODS, 1000, Rmids(total=8, used=3), waiting=2),
+        Scene("node-1", "12:00:00", [line(POD, "a")], past="PAST"),
+        Scene("n", "t", [], rmids=Rmids(total=8, used=3)),
+        Scene("n", "t", [line(TOTAL, "TOTAL", 600)]),
+    ]
+    golden("\n".join(head_line(scene, 200) for scene in scenes), "head")
+    whole = head_line(scenes[0], 200)
+    widths = [width for width in range(1, 150) if head_line(scenes[0], width) != head_line(scenes[0], width - 1)]
+    ends = [width for width in widths if width > len("node-1")]
+    assert {len(head_line(scenes[0], width)) - width for width in ends} == {0}
+    assert [head_line(scenes[0], width) for width in (3, 9, len(whole))] == ["nod", "node-1", whole]
+    domains = [
+        domain(0), domain(1, peak_is="configured"), domain(0, peak_bytes_per_second=None), domain(0, None),
+        domain(0, llc_bytes=None), domain(0, llc_occupancy_bytes=None), domain(0, llc_occupancy_bytes=0),
+    ]  # fmt: skip
+    golden("\n".join(domain_line(Scene("n", "t", [], domains=[one]), 99).plain for one in domains), "domains")
+    none: dict[str, Any] = {"memory_bandwidth_bytes_per_second": None, "load_percent": None, "pods": []}
+    memories = [memory(), memory(estimated=True), memory(pods=[], capacity_bytes_per_second=None)]
+    scene = Scene("n", "t", [], memory=[*memories, memory(**none, estimated=True)])
+    golden("\n".join(one.plain for width in (99, 10) for one in memory_lines(scene, width)), "memories")
     power = PowerUsage(packages_watts=9, attributed_watts=1, other_tasks_watts=None, unattributed_watts=None)
-    (made,) = power_lines(Scene("n", "t", [], power=power), 99)
-    assert made.plain == "packages 9 W: 1 W attributed to pods, - unattributed (cores, other tasks: -)"
-    (made,) = power_lines(Scene("n", "t", [], power=power), 20)
-    assert len(made) == 20
+    scene = Scene("n", "t", [], power=power)
+    golden("\n".join(one.plain for width in (99, 20) for one in power_lines(scene, width)), "power")
+    scene.power = power_usage(148.0, [line(POD, "a"), line(TOTAL, "b")])
+    assert power_lines(scene, 100) == [], "no energy of pods"
+
+
+def test_line_of_caches_leaves_details_out_before_caches() -> None:
+    scene = Scene("n", "t", [], domains=[domain(0, 1e8), domain(1, 9e8), domain(2, None)], domain=("L3", 1))
+    peaks = ("L3 0 100 MB/s (~10% of max so far)", "L3 1 900 MB/s (~90% of max so far)", "L3 2 -")
+    texts = [
+        "   ".join(f"{one}, 50% full" for one in peaks),
+        "   ".join(peaks),
+        "L3 0 100 MB/s   L3 1 900 MB/s   L3 2 -",
+        "L3 1 900 MB/s   L3 0 100 MB/s   +1",
+        "L3 1 900 MB/s   +2",
+        "",
+    ]
+    for text, shorter in itertools.pairwise(texts):
+        assert domain_line(scene, len(text)).plain == text
+        assert domain_line(scene, len(text) - 1).plain == shorter
+    for width, selected in ((len(texts[3]), "L3 1 900 MB/s"), (200, f"{peaks[1]}, 50% full")):
+        found = domain_line(scene, width)
+        assert [found.plain[span.start : span.end] for span in found.spans if span.style] == [selected]
 
 
 def test_item_for_programs_has_percentages() -> None:
@@ -204,71 +153,62 @@ def test_item_for_programs_has_percentages() -> None:
 
 def snapshot(when: float, *values: float) -> Snapshot:
     """Return a node with so many caches, whose ungrouped tasks have moved these bytes."""
-    paths = [f"mon_L3_{number:02}/mbm_total_bytes" for number in range(len(values))]
-    found = dict(zip(paths, values, strict=True))
+    found = {f"mon_L3_{number:02}/mbm_total_bytes": value for number, value in enumerate(values)}
     part, energy = "mon_L3_00/mon_sub_L3_00/mbm_total_bytes", "mon_PERF_PKG_00/core_energy"
-    slots = {path: slot_at(path) for path in (*paths, part, energy)}
     occupied = {f"mon_L3_{number:02}/llc_occupancy": 10 * number for number in range(len(values))}
-    slots |= {path: slot_at(path) for path in occupied}
+    slots = {path: slot_at(path) for path in (*found, part, energy, *occupied)}
     return Snapshot(when, slots, classes={"": ClassCounts("1", {**found, **occupied}, {**found}, {}, {})})
 
 
-def scenes(domain: tuple[str, int] | None = None, capacity: float | None = None, **options: Any) -> Scenes:
-    made = Scenes(ListOptions(**options), lambda one: one.name == "web", {0: 100, 1: 200}, domain, capacity)
-    made.learn(snapshot(0, 0, 0))
+def scenes(capacity: float | None = None, caches: int = 2) -> Scenes:
+    made = Scenes(ListOptions(), lambda one: one.name == "web", {0: 100, 1: 200}, None, capacity)
+    made.learn(snapshot(0, *[0] * caches))
     return made
 
 
+NOBODY: Any = None
+
+
 def test_peak_is_the_largest_rate_after_the_first_interval() -> None:
-    users: Any = None
     made = scenes()
-    first = made.between(snapshot(0, 0, 0), snapshot(2, 8, 0), users, 9.0)
+    first = made.between(snapshot(0, 0, 0), snapshot(2, 8, 0), NOBODY, 9.0)
     assert [(one.peak_bytes_per_second, one.peak_is) for one in first.domains] == [(None, None), (None, None)]
     assert (first.seconds, first.llc_bytes, first.power is not None) == (2, 300, True)
-    second = made.between(snapshot(2, 8, 0), snapshot(4, 12, 0), users, None)
-    found = [(one.domain, one.memory_bandwidth_bytes_per_second, one.peak_bytes_per_second) for one in second.domains]
-    assert found == [(0, 2, 4), (1, 0, None)]
-    assert [one.peak_is for one in second.domains] == ["observed", None]
+    second = made.between(snapshot(2, 8, 0), snapshot(4, 12, 0), NOBODY, None)
+    assert [
+        (one.domain, one.memory_bandwidth_bytes_per_second, one.peak_bytes_per_second, one.peak_is)
+        for one in second.domains
+    ] == [(0, 2, 4, "observed"), (1, 0, None, None)]
     assert [(one.llc_occupancy_bytes, one.llc_bytes) for one in second.domains] == [(0, 100), (10, 200)]
-    configured = scenes(capacity=50.0).between(snapshot(0, 0, 0), snapshot(2, 8, 0), users, None)
+    configured = scenes(50.0).between(snapshot(0, 0, 0), snapshot(2, 8, 0), NOBODY, None)
     assert [(one.peak_bytes_per_second, one.peak_is) for one in configured.domains] == [(50, "configured")] * 2
+    for capacity, number in ((None, 0), (5.0, 1)):  # a single cache has a line only with a capacity
+        assert len(scenes(capacity, 1).between(snapshot(0, 0), snapshot(2, 8), NOBODY, None).domains) == number
 
 
 def test_selected_cache_is_one_after_the_other() -> None:
-    users: Any = None
     made = scenes()
     seen = []
     for _ in range(4):
-        scene = made.between(snapshot(0, 0, 0), snapshot(2, 8, 6), users, 9.0)
-        seen.append((made.domain, scene.domain, scene.llc_bytes, scene.lines[-1].values["mbm"], bool(scene.power)))
+        scene = made.between(snapshot(0, 0, 0), snapshot(2, 8, 6), NOBODY, 9.0)
+        assert made.domain == scene.domain
+        seen.append((scene.domain, scene.llc_bytes, scene.lines[-1].values["mbm"], bool(scene.power)))
         made.turn_domain()
-    assert seen == [
-        (None, None, 300, 7, True),
-        (("L3", 0), ("L3", 0), 100, 4, False),
-        (("L3", 1), ("L3", 1), 200, 3, False),
-        (None, None, 300, 7, True),
-    ]
-
-
-def test_single_cache_has_a_line_only_with_a_capacity() -> None:
-    users: Any = None
-    for capacity, number in ((None, 0), (5.0, 1)):
-        made = Scenes(ListOptions(), lambda _: True, {}, None, capacity)
-        made.learn(snapshot(0, 0))
-        assert len(made.between(snapshot(0, 0), snapshot(2, 8), users, None).domains) == number
+    whole = (None, 300, 7, True)
+    assert seen == [whole, (("L3", 0), 100, 4, False), (("L3", 1), 200, 3, False), whole]
 
 
 @pytest.mark.parametrize(
-    "text, value", [("500", 500.0), ("1.5G", 1.5e9), ("120GB/s", 120e9), ("2k", 2e3), ("3T", 3e12)]
+    "text, value",
+    [("500", 500.0), ("1.5G", 1.5e9), ("120GB/s", 120e9), ("2k", 2e3), ("3T", 3e12)]
+    + [(text, None) for text in ("", "fast", "1X", "1GG", "1.5.5G", "0", "-1", "\N{SUPERSCRIPT TWO}", "1kk")],
 )
-def test_bandwidth_has_a_prefix(text: str, value: float) -> None:
-    assert Bandwidth().convert(text, None, None) == value
-
-
-@pytest.mark.parametrize("text", ["", "fast", "1X", "1GG", "1.5.5G", "0", "-1", "\N{SUPERSCRIPT TWO}", "1kk"])
-def test_other_text_is_not_a_bandwidth(text: str) -> None:
-    with pytest.raises(Exception, match=r"bandwidth|range"):
-        Bandwidth().convert(text, None, None)
+def test_bandwidth_has_a_prefix(text: str, value: float | None) -> None:
+    if value is None:
+        with pytest.raises(Exception, match=r"bandwidth|range"):
+            Bandwidth().convert(text, None, None)
+    else:
+        assert Bandwidth().convert(text, None, None) == value
 
 
 @pytest.mark.parametrize(
@@ -303,3 +243,40 @@ def test_lines_of_the_present_are_selected_once(
     assert asked == ([*"abc"] if "selector" in options else [])
     if "selector" in options:
         assert not made._is_selected(Line(POD, "gone", "gone", {}, "shop"))
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[MonitoredHost]:
+    """Two caches, and a pod that fills one of them."""
+    sizes = {"info/L3/cbm_mask": "fff", "schemata": "L3:0=fff;1=fff", "size": "L3:0=1200;1=1200"}
+    with plain_host(tmp_path, "info/L3") as found:
+        for name, text in sizes.items():
+            (found.resctrl / name).write_text(f"{text}\n")
+        for folder in (found.resctrl, found.group(0, "web-0")):
+            for domain, occupancy in (("mon_L3_00", 1200), ("mon_L3_01", 0)):
+                say_paths(folder, {f"{domain}/llc_occupancy": occupancy, f"{domain}/mbm_total_bytes": 5})
+        yield found
+
+
+def test_full_cache_next_to_an_empty_one_is_visible(host: MonitoredHost) -> None:
+    words = ("top", "--interval", "0.1", "--capacity", "1G")
+    made = host.json(*words)
+    assert [
+        (one["domain"], one["llcOccupancyBytes"], one["llcBytes"], one["peakBytesPerSecond"]) for one in made["domains"]
+    ] == [(0, 1200, 1200, 1e9), (1, 0, 1200, 1e9)]
+    text = host.run(*words, "--once").stdout
+    assert "L3 0 0 B/s (0% of 1.00 GB/s), 100% full   L3 1 0 B/s (0% of 1.00 GB/s), 0% full" in text
+    for domain, share in (("0", 100.0), ("1", 0.0)):
+        made = host.json("top", "--interval", "0.1", "--domain", domain)
+        assert made["domain"] == int(domain)
+        assert {item["name"]: item["llcSharePercent"] for item in made["items"]}["shop/web-0"] == share
+    for wrong in (["--domain", "7"], ["--capacity", "fast"], ["--capacity", "0"]):
+        assert host.run("top", "--once", "--interval", "0.1", *wrong).exit_code == 2
+
+
+def test_memory_domains_are_shown_where_a_capacity_is_configured(host: MonitoredHost) -> None:
+    assert host.json("top", "--interval", "0.1")["memoryDomains"] == []
+    host.configure(monitoring={"capacity": {"*": 1e9}})
+    made = host.json("top", "--interval", "0.1")["memoryDomains"]
+    assert {one["capacityBytesPerSecond"] for one in made} == {1e9}
+    assert "memory 0 " in host.run("top", "--once", "--interval", "0.1").stdout

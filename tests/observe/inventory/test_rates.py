@@ -1,8 +1,11 @@
 """Rates: counted amount by counted seconds, without a value if these are too few or unknown."""
 
-from dataclasses import replace
+from typing import Any
 
 import pytest
+from conftest import examples
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from resctrl_hooks.core.node.resctrl.counters import (
     AVAILABLE,
@@ -12,17 +15,14 @@ from resctrl_hooks.core.node.resctrl.counters import (
     WAITING,
     Reading,
     slot_at,
-)
-from resctrl_hooks.observe.inventory.columns import BY_KEY, LLC, LOCAL, MBM, POWER
+)  # fmt: skip
+from resctrl_hooks.observe.inventory.columns import BY_KEY, COLUMNS, LLC, LOCAL, MBM, POWER
 from resctrl_hooks.observe.inventory.rates import Line, added, of_pod, of_values
 from resctrl_hooks.observe.node.snapshot.snapshot import Snapshot, Values
 
-TOTAL = "mon_L3_00/mbm_total_bytes"
-LOCAL_BYTES = "mon_L3_00/mbm_local_bytes"
-OTHER = "mon_L3_01/mbm_total_bytes"
-OCCUPANCY = "mon_L3_00/llc_occupancy"
-PART = "mon_L3_00/mon_sub_L3_01"
-ENERGY = "mon_PERF_PKG_01/core_energy"
+TOTAL, LOCAL_BYTES, OTHER = "mon_L3_00/mbm_total_bytes", "mon_L3_00/mbm_local_bytes", "mon_L3_01/mbm_total_bytes"
+OCCUPANCY, PART = "mon_L3_00/llc_occupancy", "mon_L3_00/mon_sub_L3_01"
+HERE, ENERGY = "mon_PERF_PKG_00/core_energy", "mon_PERF_PKG_01/core_energy"
 KEY = "web"
 
 
@@ -33,129 +33,164 @@ def reading(
     return Reading(slot.domain, slot.counter, value, state, rdt_class, seconds)
 
 
+def gold(value: float, seconds: float, state: str = AVAILABLE) -> Reading:
+    return reading(value, seconds, state, rdt_class="gold")
+
+
 def snapshot(when: float, *readings: Reading, held: tuple[str, ...] | None = None, tracked: bool = True) -> Snapshot:
     """Return a snapshot of one pod with groups in the classes ``held``, or in those of its readings."""
     classes = {one.rdt_class or "" for one in readings if one.state != WAITING} if held is None else set(held)
     return Snapshot(when, {}, {KEY: list(readings)} if tracked else {}, {KEY: classes} if classes else {})
 
 
-def _use(*values: float | None) -> Line:
-    return Line(values={**dict.fromkeys(BY_KEY), **dict(zip(BY_KEY, values, strict=False))})
-
-
 def rates(before: Snapshot, now: Snapshot) -> Line:
     return of_pod(before, now, KEY)
 
 
-def test_rate_of_counted_pod_is_growth_by_interval() -> None:
-    found = rates(snapshot(100, reading(50, 7)), snapshot(102, reading(90, 9)))
-    assert (found[MBM], found.counted, found.estimated) == (20, 1, False)
+SHARES = st.sampled_from([0.0, 0.01, 0.3, 0.49, 0.5, 0.75, 0.975, 0.98, 1.0])
+PLACES = st.dictionaries(
+    st.tuples(st.sampled_from(["mbm_total_bytes", "mbm_local_bytes"]), st.sampled_from(["00", "01", "02"])),
+    st.tuples(st.lists(st.integers(0, 1000), min_size=1, max_size=2), SHARES, st.booleans()),
+    min_size=1,
+)
 
 
-def test_rate_of_a_waiting_pod_is_unknown() -> None:
-    found = rates(snapshot(100, reading(50, 7, WAITING)), snapshot(102, reading(50, 7, WAITING)))
-    assert (found[MBM], found.counted, found.moved) == (None, None, {"mbm_total_bytes": 0})
+@settings(max_examples=examples(60))
+@given(PLACES, st.sampled_from([2, 100]), st.sampled_from([AVAILABLE, UNASSIGNED, WAITING]))
+def test_pod_of_constant_traffic_has_that_rate_if_half_of_the_interval_is_counted(
+    places: dict[tuple[str, str], tuple[list[int], float, bool]], interval: int, state: str
+) -> None:
+    """Each class of the pod moves a number of bytes per second, and its counter counts for a part of the interval."""
+    before, now = [], []
+    for (counter, domain), (by_class, share, is_known) in places.items():
+        for rdt_class, rate in zip(("", "gold"), by_class, strict=False):
+            path = f"mon_L3_{domain}/{counter}"
+            value, seconds = (50, 7) if is_known else (None, 0)
+            before.append(reading(value, seconds, AVAILABLE if is_known else WAITING, rdt_class, path))
+            counted = share * interval
+            now.append(reading((value or 0) + rate * counted, seconds + counted, state, rdt_class, path))
+    held = ("", "gold")
+    found = rates(snapshot(100, *before, held=held), snapshot(100 + interval, *now, held=held))
+    known = [share for _, share, _ in places.values() if share >= 0.5]
+    for column in (MBM, LOCAL):
+        of = [(sum(by_class), share) for (name, _), (by_class, share, _) in places.items() if name == column.counter]
+        is_whole = bool(of) and all(share >= 0.5 for _, share in of)
+        assert found[column] == (pytest.approx(sum(rate for rate, _ in of)) if is_whole else None)
+        if of:
+            assert found.moved[column.counter] == pytest.approx(sum(rate * share * interval for rate, share in of))
+    whole = found[MBM] is not None or found[LOCAL] is not None
+    counted = min(known, default=0)
+    assert found.counted == (None if not whole else 1.0 if counted >= 0.98 else pytest.approx(counted))
+    assert found.estimated == (whole and counted < 0.98)
+    assert found.counted_percent == (round(found.counted * 100, 1) if found.counted else None)
 
 
-@pytest.mark.parametrize("seconds, expected", [(1.2, 50), (1.0, 50), (0.9, None)])
-def test_rate_after_handover_uses_counted_seconds(seconds: float, expected: float | None) -> None:
-    """The giver: its counts until then are read at the handover."""
-    found = rates(snapshot(100, reading(0, 7)), snapshot(102, reading(50 * seconds, 7 + seconds, WAITING)))
-    assert found[MBM] == (pytest.approx(expected) if expected else None)
-    assert found.counted == (pytest.approx(seconds / 2) if expected else None)
-    assert found.moved == {"mbm_total_bytes": pytest.approx(50 * seconds)}
+BYTES = "mbm_total_bytes"
+CASES: dict[str, tuple[Snapshot, Snapshot, dict[str, Any]]] = {
+    "waiting pod": (
+        snapshot(100, reading(50, 7, WAITING)), snapshot(102, reading(50, 7, WAITING)),
+        {"mbm": None, "counted": None, "moved": {BYTES: 0}},
+    ),
+    "no value": (snapshot(100, reading(50, 7)), snapshot(102, reading(50, 7, ERROR)), {"mbm": None}),
+    # The increase is that of several intervals, and its seconds are those of the last one.
+    **{
+        f"after {state}": (
+            snapshot(102, reading(50, 7, state)), snapshot(104, reading(130, 9)),
+            {"mbm": None, "counted": None, "moved": {BYTES: 80}},
+        )
+        for state in (UNAVAILABLE, ERROR)
+    },
+    "package in which the pod never ran before": (
+        snapshot(0, reading(0, 0, UNAVAILABLE, path=ENERGY)), snapshot(2, reading(8, 2, path=ENERGY)), {"watts": 4},
+    ),
+    "package in which the pod never ran": (
+        snapshot(100, reading(0, 7, path=HERE), reading(None, 0, UNAVAILABLE, path=ENERGY)),
+        snapshot(102, reading(8, 9, path=HERE), reading(None, 0, UNAVAILABLE, path=ENERGY)), {"watts": 4},
+    ),
+    # The kernel does not report when tasks left their class, so the old group's seconds are not valid.
+    **{
+        f"class change to {held}": (
+            snapshot(100, reading(50, 7)), snapshot(102, reading(50, 8.2), gold(20, 1.1), held=held),
+            {"mbm": None, "moved": {BYTES: 20}},
+        )
+        for held in (("gold",), ("", "gold"))
+    },
+    "after a class change": (
+        snapshot(102, reading(50, 8.2), gold(20, 1.1), held=("gold",)),
+        snapshot(104, reading(50, 8.2), gold(60, 3.1), held=("gold",)), {"mbm": 20},
+    ),
+    "classes counted for different times": (
+        snapshot(100, reading(0, 7), gold(0, 7)), snapshot(102, reading(40, 9), gold(40, 8.2)), {"mbm": None},
+    ),
+    "domain without a value": (
+        snapshot(100, reading(0, 7), reading(0, 7, path=OTHER)),
+        snapshot(102, reading(40, 9), reading(0, 7, UNAVAILABLE, path=OTHER)), {"mbm": None},
+    ),
+    "new pod": (
+        snapshot(100, tracked=False), snapshot(102, reading(40, 1.6)),
+        {"mbm": pytest.approx(25), "moved": {BYTES: 40}},
+    ),
+    "very new pod": (
+        snapshot(100, tracked=False), snapshot(102, reading(40, 0.4)), {"mbm": None, "moved": {BYTES: 40}},
+    ),
+    "pod of another time": (
+        snapshot(100, tracked=False), snapshot(102, reading(40, 60)), {"mbm": None, "moved": {BYTES: None}},
+    ),
+    "empty interval": (snapshot(100, reading(0, 7)), snapshot(100, reading(0, 7)), {"mbm": None, "counted": None}),
+    **{
+        f"cache with {state}": (
+            snapshot(100),
+            snapshot(
+                102, reading(30, 0, path=OCCUPANCY), reading(9, 0, path=f"{PART}/llc_occupancy"),
+                reading(20, 0, state, path=OCCUPANCY.replace("00", "01")),
+            ),
+            {"llc": amount},
+        )
+        for state, amount in ((AVAILABLE, 50), (UNAVAILABLE, None))
+    },
+}  # fmt: skip
 
 
-def test_rate_of_preempting_pod_uses_counted_seconds() -> None:
-    found = rates(snapshot(100, reading(None, 0, WAITING)), snapshot(102, reading(60, 1.5)))
-    assert (found[MBM], found.counted) == (40, 0.75)
-    assert found.estimated
+@pytest.mark.parametrize("before, now, expected", CASES.values(), ids=CASES)
+def test_rate_of_pod_in_special_intervals(before: Snapshot, now: Snapshot, expected: dict[str, Any]) -> None:
+    found = rates(before, now)
+    assert {"counted": found.counted, "moved": found.moved, **found.values}.items() >= expected.items()
 
 
-def test_rate_is_unknown_if_counter_was_unassigned_for_most_of_interval() -> None:
-    found = rates(snapshot(100, reading(50, 7)), snapshot(102, reading(60, 7.5, UNASSIGNED)))
-    assert found[MBM] is None
+VALUES = st.one_of(st.none(), st.integers(0, 100))
+LINES = st.builds(
+    Line,
+    values=st.dictionaries(st.sampled_from([*BY_KEY]), VALUES),
+    moved=st.dictionaries(st.sampled_from([column.counter for column in COLUMNS]), VALUES),
+    by_domain=st.dictionaries(st.sampled_from([(BYTES, "mon_L3_00"), (BYTES, "mon_L3_01")]), VALUES),
+    counted=st.one_of(st.none(), st.sampled_from([0.6, 1.0])),
+    uncounted=st.integers(0, 2),
+)
 
 
-@pytest.mark.parametrize("state", [UNAVAILABLE, ERROR])
-def test_rate_is_unknown_in_the_interval_after_a_missing_value(state: str) -> None:
-    """The increase is that of several intervals, and its seconds are those of the last one."""
-    missing, after = snapshot(102, reading(50, 7, state)), snapshot(104, reading(130, 9))
-    assert rates(snapshot(100, reading(50, 7)), missing)[MBM] is None
-    found = rates(missing, after)
-    assert (found[MBM], found.counted, found.moved) == (None, None, {"mbm_total_bytes": 80})
-    assert rates(after, snapshot(106, reading(170, 11)))[MBM] == 20
-    joules = [
-        snapshot(when, reading(value, when, of, path=ENERGY)) for when, value, of in ((0, 0, state), (2, 8, AVAILABLE))
-    ]
-    assert rates(*joules)[POWER] == 4, "a package in which a pod never ran"
+def summed(parts: list[Any]) -> float | None:
+    return None if None in parts else sum(parts)
 
 
-@pytest.mark.parametrize("held", [("gold",), ("", "gold")])
-def test_rate_is_unknown_in_the_interval_of_a_class_change(held: tuple[str, ...]) -> None:
-    """The kernel does not report when tasks left their class, so the old group's seconds are not valid."""
-    before = snapshot(100, reading(50, 7))
-    now = snapshot(102, reading(50, 8.2), reading(20, 1.1, rdt_class="gold"), held=held)
-    assert rates(before, now)[MBM] is None
-    assert rates(before, now).moved == {"mbm_total_bytes": 20}
-    after = snapshot(104, reading(50, 8.2), reading(60, 3.1, rdt_class="gold"), held=held)
-    assert rates(now, after)[MBM] == 20
+@settings(max_examples=examples(50))
+@given(st.lists(LINES, max_size=4))
+def test_sum_is_unknown_where_a_part_is_unknown(parts: list[Line]) -> None:
+    found = added(parts)
+    assert (found.members, found.uncounted) == (len(parts), sum(one.uncounted for one in parts))
+    for column in COLUMNS:
+        assert found[column] == (summed([one[column] for one in parts]) if parts else None)
+    for counter in {name for one in parts for name in one.moved}:
+        assert found.moved[counter] == summed([one.moved.get(counter) for one in parts])
+    for place in {place for one in parts for place in one.by_domain}:
+        assert found.by_domain[place] == summed([one.by_domain.get(place) for one in parts])
+    has_rate = any(found[column] is not None for column in (MBM, LOCAL, POWER))
+    assert found.counted == (min((one.counted for one in parts if one.counted), default=None) if has_rate else None)
+    assert added([]) == Line(values=dict.fromkeys(BY_KEY), members=0)
 
 
-def test_rate_is_unknown_if_classes_counted_for_different_times() -> None:
-    before = snapshot(100, reading(0, 7), reading(0, 7, rdt_class="gold"))
-    now = snapshot(102, reading(40, 9), reading(40, 8.2, rdt_class="gold"))
-    assert rates(before, now)[MBM] is None
-
-
-def test_rate_of_two_classes_is_their_sum() -> None:
-    before = snapshot(100, reading(0, 7), reading(0, 5, rdt_class="gold"))
-    now = snapshot(102, reading(40, 9), reading(20, 7, rdt_class="gold"))
-    assert rates(before, now)[MBM] == 30
-
-
-def test_rate_is_unknown_if_a_domain_has_none() -> None:
-    before = snapshot(100, reading(0, 7), reading(0, 7, path=OTHER))
-    now = snapshot(102, reading(40, 9), reading(0, 7, UNAVAILABLE, path=OTHER))
-    assert rates(before, now)[MBM] is None
-
-
-def test_power_ignores_package_without_energy() -> None:
-    here = "mon_PERF_PKG_00/core_energy"
-    before = snapshot(100, reading(0, 7, path=here), reading(None, 0, UNAVAILABLE, path=ENERGY))
-    now = snapshot(102, reading(8, 9, path=here), reading(None, 0, UNAVAILABLE, path=ENERGY))
-    assert rates(before, now)[POWER] == 4
-
-
-@pytest.mark.parametrize("seconds, total, moved", [(1.6, 25, 40), (0.4, None, 40), (60, None, None)])
-def test_rate_of_new_pod_covers_time_since_start(seconds: float, total: float | None, moved: float | None) -> None:
-    found = rates(snapshot(100, tracked=False), snapshot(102, reading(40, seconds)))
-    assert found[MBM] == (pytest.approx(total) if total else None)
-    assert found.moved == {"mbm_total_bytes": moved}
-
-
-def test_sum_is_unknown_if_a_pod_is_unknown() -> None:
-    assert added([_use(1, 2, 3, 4), _use(1, None, 3, 4)]) == replace(_use(2, None, 6, 8), members=2)
-    assert added([Line(values={"mbm": 2}, counted=0.6), Line(values={"mbm": 3}, counted=1.0)]).counted == 0.6
-
-
-@pytest.mark.parametrize("seconds, counted", [(1.95, 0.975), (1.96, 1.0), (2.0, 1.0)])
-def test_interval_counts_as_covered_from_98_per_cent(seconds: float, counted: float) -> None:
-    found = rates(snapshot(100, reading(0, 7)), snapshot(102, reading(40, 7 + seconds)))
-    assert found.counted == pytest.approx(counted)
-    assert found.estimated == (counted < 1)
-
-
-def test_rate_of_an_empty_interval_is_unknown() -> None:
-    found = rates(snapshot(100, reading(0, 7)), snapshot(100, reading(0, 7)))
-    assert (found[MBM], found.counted) == (None, None)
-
-
-@pytest.mark.parametrize("state, amount", [(AVAILABLE, 50), (UNAVAILABLE, None)])
-def test_occupancy_of_a_pod_is_the_sum_of_whole_domains(state: str, amount: float | None) -> None:
-    readings = [reading(value, 0, path=path) for value, path in ((30, OCCUPANCY), (9, f"{PART}/llc_occupancy"))]
-    other = reading(20, 0, state, path=OCCUPANCY.replace("00", "01"))
-    assert rates(snapshot(100), snapshot(102, *readings, other))[LLC] == amount
+def of(before: Values | None, now: Values, seconds: float = 2, *, is_new: bool = False) -> Line:
+    """Return the use of a group without a pod."""
+    return of_values(before, now, Snapshot(102, {path: slot_at(path) for path in now}), seconds, is_new=is_new)
 
 
 @pytest.mark.parametrize(
@@ -174,31 +209,27 @@ def test_occupancy_of_a_pod_is_the_sum_of_whole_domains(state: str, amount: floa
 def test_group_without_a_pod_has_the_rate_of_its_values(
     before: Values, now: Values, rate: float | None, moved: float | None
 ) -> None:
-    found = of_values(before, now, _slots(now), 2, is_new=False)
-    assert (found[MBM], found.moved) == (rate, {"mbm_total_bytes": moved})
-    assert found.counted == (None if rate is None else 1.0)
-    assert of_values(before, now, _slots(now), 0, is_new=False)[MBM] is None
+    found = of(before, now)
+    assert (found[MBM], found.moved, found.counted) == (rate, {BYTES: moved}, None if rate is None else 1.0)
+    assert of(before, now, 0)[MBM] is None
 
 
-def test_group_and_sum_with_a_local_rate_only_are_counted() -> None:
-    now: Values = {TOTAL: UNAVAILABLE, LOCAL_BYTES: 300}
-    found = of_values({TOTAL: 100, LOCAL_BYTES: 100}, now, _slots(now), 2, is_new=False)
-    assert (found[MBM], found[LOCAL], found.counted) == (None, 100, 1.0)
-    assert added([found]).counted == 1.0
+def test_group_with_a_local_rate_only_is_counted() -> None:
+    found = of({TOTAL: 100, LOCAL_BYTES: 100}, {TOTAL: UNAVAILABLE, LOCAL_BYTES: 300})
+    assert (found[MBM], found[LOCAL], found.counted, added([found]).counted) == (None, 100, 1.0, 1.0)
 
 
 @pytest.mark.parametrize("value, expected", [(4096, 4096), (UNAVAILABLE, None)])
 def test_occupancy_of_a_group_is_its_present_value(value: float | str, expected: float | None) -> None:
-    found = of_values(None, {OCCUPANCY: value}, _slots({OCCUPANCY: 0}), 2, is_new=False)
+    found = of(None, {OCCUPANCY: value})
     assert (found.values, found.counted, found.moved) == ({LLC.key: expected}, None, {})
 
 
 @pytest.mark.parametrize("is_new, moved", [(True, 300), (False, None)])
 def test_traffic_of_a_new_group_is_known_but_not_its_rate_and_energy(*, is_new: bool, moved: float | None) -> None:
     """A group gets an RMID whose energy counter goes on; its traffic counts from 0."""
-    now: Values = {TOTAL: 300, ENERGY: 7.5}
-    found = of_values(None, now, _slots(now), 2, is_new=is_new)
-    assert found.moved == {"mbm_total_bytes": moved, "core_energy": None}
+    found = of(None, {TOTAL: 300, ENERGY: 7.5}, is_new=is_new)
+    assert found.moved == {BYTES: moved, "core_energy": None}
     assert (found[MBM], found[POWER], found.counted) == (None, None, None)
 
 
@@ -209,16 +240,4 @@ def test_traffic_of_a_new_group_is_known_but_not_its_rate_and_energy(*, is_new: 
 def test_energy_of_a_package_without_tasks_counts_as_0(
     before: float | str, now: float | str, watts: float | None
 ) -> None:
-    assert of_values({ENERGY: before}, {ENERGY: now}, _slots({ENERGY: 0}), 2, is_new=False)[POWER] == watts
-
-
-def test_sum_has_the_amounts_of_all_parts() -> None:
-    one, other = Line(moved={"mbm_total_bytes": 2}), Line(moved={"mbm_total_bytes": 3})
-    assert added([one, other]).moved == {"mbm_total_bytes": 5}
-    assert added([one, Line()]).moved == {"mbm_total_bytes": None}
-    assert added([]) == Line(values=dict.fromkeys(BY_KEY), members=0)
-    assert added([Line(values={"llc": 1}, counted=0.6)]).counted is None
-
-
-def _slots(values: Values) -> Snapshot:
-    return Snapshot(102, {path: slot_at(path) for path in values})
+    assert of({ENERGY: before}, {ENERGY: now})[POWER] == watts

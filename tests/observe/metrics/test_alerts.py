@@ -1,7 +1,6 @@
 """The rules: they use exported metrics, record the dashboards' series, and alert."""
 
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -56,13 +55,6 @@ def test_no_name_but_the_former_one_contains_a_type(full_host: MonitoredHost) ->
     types = {"counter", "gauge", "histogram", "summary", "untyped"}
     names = {sample.name for sample in scraped(full_host)}
     assert {name for name in names if types & {*name.split("_")}} == {"resctrl_counter_seconds_total"}
-
-
-@pytest.mark.promtool
-def test_promtool_only_remarks_on_former_name_of_metric(full_host: MonitoredHost) -> None:
-    text = full_host.run("metrics", "--format", "prometheus").stdout
-    done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False)
-    assert done.stderr.splitlines() == ["resctrl_counter_seconds_total metric name should not include type 'counter'"]
 
 
 def test_every_rule_is_recorded_once_and_each_group_has_interval() -> None:
@@ -226,40 +218,6 @@ def test_young_pod_counted_all_its_life_counts_as_covered(tmp_path: Path) -> Non
     series = {seconds.format("young"): "_x28 0+60x30", seconds.format("half"): "0+30x60"}
     name = "instance_namespace_pod:resctrl_counted:ratio15m"
     run_promtool(tmp_path, series, values(f"round({name}, 0.001)", "31m", {of_pod("half"): 0.5, of_pod("young"): 1}))
-
-
-@pytest.mark.promtool
-@pytest.mark.parametrize("at", ["22m", "25m"], ids=["in a turn", "between turns"])
-def test_rates_of_time_sharing_pods_use_counted_time(tmp_path: Path, at: str) -> None:
-    """Two pods of 100 and 300 bytes a second, each counted for four minutes of every eight."""
-    series = {}
-    for pod, rate, begins in (("web", 100, 0), ("db", 300, 4)):
-        counted = [sum(begins <= minute % 8 < begins + 4 for minute in range(now)) for now in range(31)]
-        labels = f'instance="n",pod_uid="{pod}",namespace="shop",pod="{pod}",rdt_class="",domain_name="mon_L3_00"'
-        series[f"l3_mbm_total_bytes_total{{{labels}}}"] = " ".join(str(60 * rate * minutes) for minutes in counted)
-        name = f'resctrl_counted_seconds_total{{{labels},counter="mbm_total_bytes"}}'
-        series[name] = " ".join(str(60 * minutes) for minutes in counted)
-    name = "l3_mbm_total_bytes:last_counted_rate"
-    run_promtool(
-        tmp_path,
-        series,
-        values(f"round(instance_namespace_pod:{name}, 0.1)", at, {of_pod("db"): 300, of_pod("web"): 100}),
-        values(f"round(namespace:{name}, 0.1)", at, {'{namespace="shop"}': 400}),
-    )
-
-
-@pytest.mark.promtool
-def test_rates_by_counted_time_separate_pods_and_sum_classes(tmp_path: Path) -> None:
-    """Two pods, one of them in two classes; each counter was counted for half of the time."""
-    rates = {"web": {"": 60, "gold": 120}, "db": {"": 600}}
-    series = {}
-    for pod, classes in rates.items():
-        for rdt_class, rate in classes.items():
-            labels = f'instance="n",namespace="shop",pod="{pod}",pod_uid="{pod}",rdt_class="{rdt_class}"'
-            series[f"l3_mbm_total_bytes_total{{{labels}}}"] = f"0+{rate}x60"
-            series[f'resctrl_counted_seconds_total{{{labels},counter="mbm_total_bytes"}}'] = "0+30x60"
-    expected = {LAST_RATE + of_pod(pod): sum(classes.values()) / 30 for pod, classes in rates.items()}
-    run_promtool(tmp_path, series, values(LAST_RATE, "30m", expected))
 
 
 @pytest.mark.promtool

@@ -66,11 +66,6 @@ def test_unselected_namespace_is_not_served(host: MonitoredHost) -> None:
     assert json.loads(ask(host, selection=Selection(namespaces=["other"]))[2])["items"] == []
 
 
-def test_head_has_no_body_and_other_methods_are_refused(host: MonitoredHost) -> None:
-    assert ask(host, "HEAD") == (200, "application/json", b"")
-    assert ask(host, "POST")[0] == 405
-
-
 def test_unreadable_records_are_one_line(host: MonitoredHost) -> None:
     with failing(diagnoses, "judged", LedgerError("the records are unreadable")):
         status, kind, body = ask(host)

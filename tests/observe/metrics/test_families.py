@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 from conftest import Host
 from metric_samples import samples_of
-from prometheus_client.core import Metric
 
 from resctrl_hooks import __version__
 from resctrl_hooks.core.inventory.account import Account
 from resctrl_hooks.core.inventory.models import Pod
-from resctrl_hooks.core.metric import COUNTER, Histogram, Row, Table
+from resctrl_hooks.core.metric import Row, Table
 from resctrl_hooks.core.node import call_metrics
 from resctrl_hooks.observe.inventory.guard import GuardedClass, GuardedDomain, GuardStatus
 from resctrl_hooks.observe.metrics import guard, self_metrics, slowdown, watch
@@ -150,16 +149,3 @@ def test_row_is_documented(table: Table) -> None:
     for row in (*table.rows, *slowdown.ROWS):
         (line,) = re.findall(rf"^- `{row.series}`.*$", text, re.MULTILINE)
         assert all(f"`{label}`" in line for label in row.labels), line
-
-
-def test_kinds_of_values() -> None:
-    def family(values: Any, **options: Any) -> Metric:
-        (found,) = families([Row("x", "Text.", lambda facts: facts, **options)], values)
-        return found
-
-    assert [sample.value for sample in family(3.0).samples] == [3.0]
-    assert family(None).samples == []
-    assert family({"a": 1}, labels=("b",), kind=COUNTER).samples[0][:3] == ("x_total", {"b": "a"}, 1)
-    assert family({("a", "c"): 1}, labels=("b", "d")).samples[0].labels == {"b": "a", "d": "c"}
-    buckets = family({"a": Histogram((0.5,), (2, 1), 4.0)}, labels=("b",)).samples
-    assert [sample.value for sample in buckets] == [2, 3, 3, 4]

@@ -9,11 +9,10 @@ import pytest
 from hosts.counter_tree import say
 from hosts.monitored import MonitoredHost, plain_host
 
-from observe.metrics.conftest import scraped, served
+from observe.metrics.conftest import scraped
 from resctrl_hooks.core.inventory.podman import podman_names
 from resctrl_hooks.core.node.container.names import stored_names
 from resctrl_hooks.core.node.names import name_text
-from resctrl_hooks.observe.metrics.collector import NodeCollector, registry_of
 from resctrl_hooks.observe.recording.files import read
 
 TEXTS = {
@@ -53,12 +52,6 @@ def test_metrics_have_each_group_whose_name_is_no_text(host: MonitoredHost, tmp_
     file = tmp_path / "node.prom"
     assert host.run("metrics", "--output", str(file)).exit_code == 0
     assert 'group="\\\\xff"' in file.read_text("utf-8")
-
-
-def test_server_answers_beside_a_group_whose_name_is_no_text(host: MonitoredHost) -> None:
-    with served(registry_of(NodeCollector(host.context, lambda _: None))) as ask:
-        status, _, body = ask("/metrics")
-    assert (status, b"web-0" in body) == (200, True)
 
 
 @pytest.mark.parametrize("name", ["run.csv", "run.parquet"])

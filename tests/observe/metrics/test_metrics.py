@@ -110,17 +110,6 @@ def test_own_metrics_are_complete(host: MonitoredHost) -> None:
     assert found["resctrl_scrape_ok",] == 1
 
 
-@pytest.mark.parametrize(
-    "stage, reason",
-    [("createRuntime", "ledger"), ("createRuntime", "refused"), ("poststop", "resctrl"), ("reconcile", "placement")],
-)
-def test_failures_of_known_reasons_count_from_zero(host: MonitoredHost, stage: str, reason: str) -> None:
-    found = samples(host.run("metrics").stdout)
-    assert found["resctrl_hooks_failures_total", stage, reason] == 0
-    host.context.ledger.count_call(stage, 0, [reason])
-    assert samples(host.run("metrics").stdout)["resctrl_hooks_failures_total", stage, reason] == 1
-
-
 def test_reasons_counted_from_zero_exist() -> None:
     node = Path(resctrl_hooks.core.node.__file__).parent
     defined = {

@@ -120,14 +120,6 @@ def test_program_chooses_attributes_and_exported_keys(host: MonitoredHost, colle
     assert only == ("l3.llc.occupancy", [(4096, {"domain.id": "00", "domain.name": "mon_L3_00", "job": KEY[:2]})])
 
 
-def test_closed_registration_observes_nothing(host: MonitoredHost, collected: Collected) -> None:
-    registration = register(collected.provider, host.context.monitor)
-    assert collected.points()
-    registration.close()
-    registration.close()
-    assert collected.points() == {}
-
-
 def test_registration_without_resctrl_fails(tmp_path: Path, collected: Collected) -> None:
     monitor = Monitor(str(tmp_path), state_dir=str(tmp_path / "state"))
     with pytest.raises(NotMountedError):
@@ -158,11 +150,6 @@ def test_default_path_is_that_of_the_protocol(url: str, endpoint: str) -> None:
 def test_invalid_endpoint_is_refused(url: str) -> None:
     with pytest.raises(EndpointError):
         endpoint_of(url)
-
-
-def test_invalid_endpoint_is_wrong_use(host: MonitoredHost) -> None:
-    result = host.run("metrics", "--otlp", "localhost:4318")
-    assert (result.exit_code, result.output.count("\n")) == (2, 1), result.output
 
 
 def test_missing_extra_names_installation(host: MonitoredHost, monkeypatch: pytest.MonkeyPatch) -> None:

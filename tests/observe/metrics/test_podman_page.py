@@ -44,10 +44,3 @@ def test_every_copied_file_exists() -> None:
     copied = re.findall(r"sudo cp (\S+) ", PAGE)
     assert len(copied) == 3
     assert [name for name in copied if not (ROOT / name).is_file()] == []
-
-
-def test_each_volume_of_container_is_created() -> None:
-    for unit in blocks("ini"):
-        assert re.findall(r"^Image=\S+:\S+$", unit, re.MULTILINE)
-        for volume in re.findall(r"^Volume=(\S+\.volume):", unit, re.MULTILINE):
-            assert f"/etc/containers/systemd/{volume}" in PAGE

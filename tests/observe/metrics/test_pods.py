@@ -7,17 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import always
 from hosts.faults import Fail
 from hosts.guard_and_packages import write_packages
 from hosts.monitored import plain_host
 from prometheus_client import Metric
 
-from observe.inventory.test_rates import ENERGY, OCCUPANCY, OTHER, TOTAL, reading
+from observe.inventory.test_rates import OCCUPANCY, OTHER, reading
 from resctrl_hooks.core.inventory.pod_names import PodName
 from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.core.node.resctrl.counters import UNAVAILABLE, Reading, slot_at
-from resctrl_hooks.observe.metrics import classes, collector
+from resctrl_hooks.observe.metrics import collector
 from resctrl_hooks.observe.metrics.answers import Fresh
 from resctrl_hooks.observe.metrics.classes import package_family
 from resctrl_hooks.observe.metrics.collector import NodeCollector
@@ -25,7 +24,6 @@ from resctrl_hooks.observe.metrics.pods import pod_families, turn_families
 from resctrl_hooks.observe.metrics.selection import Selection
 from resctrl_hooks.observe.metrics.server import _LONGEST_HEAD, _Head
 from resctrl_hooks.observe.node.snapshot.packages import Packages
-from resctrl_hooks.observe.node.snapshot.snapshot import ClassCounts, Snapshot
 
 LOCAL = "mon_L3_00/mbm_local_bytes"
 
@@ -141,35 +139,6 @@ def test_energy_of_each_package_has_its_number(tmp_path: Path) -> None:
     found = package_family(Packages(write_packages(tmp_path, 5, 7)))
     assert {one.labels["package"]: one.value for one in found.samples} == {"0": 5, "1": 7}
     assert package_family(Packages(str(tmp_path / "none"))).samples == []
-
-
-def test_only_energy_has_start_values(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A group gets an RMID whose energy counter goes on; its traffic counts from 0."""
-    begun: list[list[str]] = []
-
-    class Totals:
-        when = 0.0
-
-        def see_mount(self, _: list[str]) -> bool:
-            return False
-
-        def of(self, *_: str) -> "Totals":
-            return self
-
-        def begins(self, _: str, paths: list[str]) -> bool:
-            begun.append(paths)
-            return False
-
-        def add(self, groups: Any, ungrouped: Any, paths: list[str], starts: Any, **_: Any) -> None:
-            begun.append(paths)
-
-    monkeypatch.setattr(classes, "_starts", always({}))
-    node: Any = None
-    totals: Any = Totals()
-    slots = {path: slot_at(path) for path in (OCCUPANCY, TOTAL, ENERGY)}
-    classes._add(node, Snapshot(5.0, slots, classes={"": ClassCounts("1", {}, {}, {"g": {}}, {})}), totals)
-    assert begun == [[ENERGY], [TOTAL, ENERGY]]
-    assert totals.when == 5.0
 
 
 def test_reading_of_a_second_ago_is_used_again_also_a_failed_one(monkeypatch: pytest.MonkeyPatch) -> None:

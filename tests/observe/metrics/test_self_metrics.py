@@ -8,6 +8,7 @@ from hosts.monitored import KEYS, MonitoredHost, plain_host
 
 from resctrl_hooks.observe.metrics.families import families_of
 from resctrl_hooks.observe.metrics.self_metrics import REASONS, STAGES, tables
+from resctrl_hooks.observe.node.sampler.unsaved import NAME, Unsaved, read_unsaved
 
 
 @pytest.fixture
@@ -50,3 +51,15 @@ def test_containers_lacking_features_are_counted_by_feature(tmp_path: Path) -> N
 
 def test_lack_metric_is_absent_without_enforced_features(host: MonitoredHost) -> None:
     assert samples(host, "resctrl_hooks_unmet_containers") == {}
+
+
+def test_unsaved_contents_are_metrics_of_enabled_parts_while_that_lasts(tmp_path: Path) -> None:
+    with plain_host(tmp_path, history={"enabled": True}) as host:
+        folder = host.context.settings.state_dir
+        host.context.ledger.prepare()
+        Path(folder, NAME).write_text("{")
+        assert read_unsaved(folder) == {}
+        Unsaved(folder).note({"history": "disk full", "baselines": "disk full"})
+        assert samples(host, "resctrl_hooks_unsaved") == {("history",): 1, ("totals",): 0}
+        Unsaved(folder).note({})
+        assert not Path(folder, NAME).exists()

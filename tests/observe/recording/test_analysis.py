@@ -5,7 +5,6 @@ import pytest
 from resctrl_hooks.observe.node.history.rows import GROUP, PACKAGE, POD, REST, Row
 from resctrl_hooks.observe.recording.analysis import (
     BANDWIDTH,
-    MEASURES,
     OTHERS,
     Times,
     User,
@@ -47,11 +46,6 @@ def test_two_hosts_have_two_users_of_one_name() -> None:
     assert [*found.times] == ["n1", "n2"]
     assert [user.name for user in found.users] == ["n2: shop/web", "n1: shop/web"]
     assert [user.name for user in recording_of(rows[:2]).users] == ["shop/web"]
-
-
-def test_rates_come_before_gauges() -> None:
-    assert [measure.unit for measure in MEASURES] == ["GB/s", "GB/s", "W", "MiB"]
-    assert [bool(measure.seconds) for measure in MEASURES] == [True, True, True, False]
 
 
 @pytest.mark.parametrize(

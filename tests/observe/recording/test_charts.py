@@ -149,10 +149,6 @@ def test_summary_has_times_samples_and_pods(step: float, every: str) -> None:
     assert f": 3 samples, one every {every}; 2 monitored pods. " in page
 
 
-def test_summary_of_one_sample_has_no_interval() -> None:
-    assert ": 1 samples; 1 monitored pods." in page_of(recording_of(rows_of({"a": []})))
-
-
 def test_script_restores_the_layout_that_was_drawn() -> None:
     """On a phone the script moves the legend below the chart; a wide window gets the first layout again."""
     (_, layout), _ = charts(page_of(recording_of(rows_of({"a": [1]}))))

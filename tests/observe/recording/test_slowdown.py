@@ -108,10 +108,6 @@ def test_domain_of_a_pod_is_the_one_in_which_it_was_slowed_most_often() -> None:
     assert (one.domain, one.seconds) == ("mon_L3_00", 5)
 
 
-def test_page_without_judged_pods_says_nothing_of_slowdown() -> None:
-    assert "Slowed pods" not in page_of(recording_of(rows_of({"web": [1.0] * 3})))
-
-
 def test_minute_has_the_mean_ratio_and_the_largest_and_is_stored_whole() -> None:
     labels = {"kind": SLOWED, "key": "key-a", "namespace": "shop", "pod": "a", "container": "", "domain": "mon_L3_00"}
     made = []

@@ -51,11 +51,6 @@ def test_top_shows_the_rates_of_that_time(past: Past) -> None:
     assert lines["shop/web"]["rdtClass"] == ""
 
 
-def test_pod_that_has_ended_since_is_there_and_later_it_is_not(past: Past) -> None:
-    assert "shop/batch" in items(past.top(2990))
-    assert "shop/batch" not in items(past.top(3010))
-
-
 def test_options_of_the_present_select_in_the_past(past: Past) -> None:
     assert [*items(past.top(605, "-n", "other"))] == ["TOTAL"]
     assert [*items(past.top(605, "--by", "class"))] == ["/", "(ungrouped)", "TOTAL"]
@@ -110,18 +105,6 @@ def test_export_is_a_recording(past: Past, tmp_path: Path, name: str) -> None:
     assert [row["mbm_total_bytes"] for row in web] == [1000 * second for second in range(600, 701, 10)]
     again = past.run("history", "export", "--since", past.at(600), "-o", str(path))
     assert (again.exit_code, "exists; choose another name or use --force" in again.output) == (1, True)
-
-
-def test_report_draws_a_range_of_the_history(past: Past, tmp_path: Path) -> None:
-    page = tmp_path / "page.html"
-    result = past.run("report", "--since", past.at(0), "--until", past.at(3000), "-o", str(page))
-    assert result.exit_code == 0, result.output
-    assert "shop/batch" in page.read_text()
-    table = tmp_path / "energy.csv"
-    words = ("--since", past.at(0), "--until", past.at(3000), "-o", str(page), "--energy-csv", str(table))
-    assert past.run("report", *words).exit_code == 0
-    assert table.read_text().splitlines()
-    assert "cannot write" in past.run("report", *words[:-1], str(tmp_path / "none/e.csv")).output
 
 
 @pytest.mark.parametrize("damaged, code", [("id % 100 = 0", 0), ("1", 1)])

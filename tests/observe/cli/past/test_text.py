@@ -7,42 +7,31 @@ from typing import Any
 import click
 import pytest
 from conftest import always
-from core.cli.test_show_text import counter, squeezed
+from core.cli.test_show_text import counter
+from golden import Golden
 
 from observe.cli.test_show_text import rates
 from resctrl_hooks.core.cli import tables
 from resctrl_hooks.core.inventory.amounts import clock
 from resctrl_hooks.observe.cli import past_text
 from resctrl_hooks.observe.cli.past_text import gap_note, heading, print_details, print_list, print_slowdowns
+from resctrl_hooks.observe.cli.top_past import _memory
+from resctrl_hooks.observe.node.history.rows import CAPACITY, TRAFFIC
 from resctrl_hooks.observe.node.slowdown.constants import SLOWED
-from resctrl_hooks.observe.past.pods import ABSENT, PastPod
+from resctrl_hooks.observe.past.pods import PastPod
 
 WHEN = 1_700_000_000
 
 
 def found(*, span: int = 0, before: object = "earlier", gap: float = 0.0) -> Any:
-    return SimpleNamespace(
-        entry=SimpleNamespace(time=WHEN * 1000, span=span),
-        sample=SimpleNamespace(interval=60.0, host="node-1"),
-        before=before,
-        gap=gap,
-    )
+    entry, sample = SimpleNamespace(time=WHEN * 1000, span=span), SimpleNamespace(interval=60.0, host="node-1")
+    return SimpleNamespace(entry=entry, sample=sample, before=before, gap=gap)
 
 
 def pod(name: str, slowdown: float | None = None, **more: Any) -> PastPod:
-    values: dict[str, Any] = {
-        "name": f"shop/{name}",
-        "namespace": "shop",
-        "pod": name,
-        "key": f"key-{name}",
-        "rdt_class": "",
-    }
-    values |= {"slowdown": slowdown, "causes": [], "culprits": [], "counters": [], "rates": None}
-    return PastPod.model_validate({**values, **more})
-
-
-def printed(capsys: pytest.CaptureFixture[str]) -> list[str]:
-    return squeezed(capsys.readouterr().out.splitlines())
+    values = {"name": f"shop/{name}", "namespace": "shop", "pod": name, "key": f"key-{name}", "rdt_class": ""}
+    facts: dict[str, Any] = {"slowdown": slowdown, "causes": [], "culprits": [], "counters": [], "rates": None}
+    return PastPod.model_validate({**values, **facts, **more})
 
 
 @pytest.fixture(autouse=True)
@@ -64,63 +53,6 @@ def test_first_line_has_the_time_and_why_there_are_no_rates(of: dict[str, Any], 
     assert gap_note(found(**of)) == note
 
 
-def test_list_has_a_row_for_each_pod(capsys: pytest.CaptureFixture[str]) -> None:
-    counters = [counter(), counter(value=None)]
-    pods = [pod("a", 1.5, rdt_class="gold", counters=counters), pod("b", rdt_class=None), pod("c")]
-    print_list("table", found(before=None), pods)
-    first = f"{heading(found())}  node-1"
-    assert printed(capsys) == [
-        f"{first}  the first sample, so no rates",
-        "POD  CLASS  COUNTERS  SLOW",
-        "shop/a  gold  1/2  1.5\N{MULTIPLICATION SIGN}",
-        "shop/b  -  0/0  -",
-        "shop/c  /  0/0  -",
-        f"{ABSENT}.",
-    ]
-    print_list("table", found(), pods[1:], headers=False)
-    assert printed(capsys) == [first, "shop/b  -  0/0", "shop/c  /  0/0", f"{ABSENT}."]
-    print_list("table", found(), [])
-    assert printed(capsys) == [first, "No pod had counters.", f"{ABSENT}."]
-    print_list("csv", found(), pods[:1])
-    assert printed(capsys)[0].startswith("namespace,pod,key,")
-    print_list("csv", found(), pods[:1], headers=False)
-    assert printed(capsys)[0].startswith("shop,a,key-a,gold,1.5,")
-    print_list("name", found(), pods[:2])
-    assert printed(capsys) == ["shop/a", "shop/b"]
-
-
-def test_details_have_what_is_stored(capsys: pytest.CaptureFixture[str]) -> None:
-    pods = [pod("a", 1.5, causes=["l3-cache"], rates=rates(seconds=10.0), counters=[counter()]), pod("b")]
-    print_details("table", found(), pods)
-    lines = printed(capsys)
-    assert lines[2:5] == ["shop/a", "key  key-a", "class  /"]
-    assert (
-        lines[5] == "slowdown  1.5\N{MULTIPLICATION SIGN} the time of the same work in quiet times; because: l3-cache"
-    )
-    assert "  COUNTER  DOMAIN  CLASS  VALUE  COUNTED" in lines
-    assert "Rates, over 10 s" in lines
-    assert lines[lines.index("shop/b") + 3 :] == ["", "Counters: none", "", f"{ABSENT}."]
-    print_details("table", found(), pods[:1], headers=False)
-    assert "  COUNTER  DOMAIN  CLASS  VALUE  COUNTED" not in printed(capsys)
-    print_details("name", found(), pods)
-    assert printed(capsys) == ["shop/a", "shop/b"]
-
-
-def test_facts_stay_whole_in_a_narrow_terminal(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tables, "_WIDTH_OF_NO_TERMINAL", 20)
-    judged = pod("a name" * 5, 1.5, rdt_class="a class" * 5)
-    slowed = "1.5\N{MULTIPLICATION SIGN} the time of the same work in quiet times"
-    print_details("table", found(), [judged])
-    assert printed(capsys)[:6] == [
-        f"{heading(found())}  node-1", "", judged.name, f"key  {judged.key}", f"class  {judged.rdt_class}",
-        f"slowdown  {slowed}",
-    ]  # fmt: skip
-    print_slowdowns("table", found(), [judged], every=True)
-    assert printed(capsys)[1:] == [f"{judged.name}: {slowed}"]
-
-
 PODS = [
     pod("even", 1.0),
     pod("least", SLOWED),
@@ -130,27 +62,35 @@ PODS = [
 ]
 
 
-@pytest.mark.parametrize(
-    "every, names", [(False, ["most", "least", "caused"]), (True, ["most", "least", "caused", "even", "unknown"])]
-)
-def test_slowed_or_all_pods_are_printed_the_worst_first(
-    capsys: pytest.CaptureFixture[str], names: list[str], *, every: bool
+def test_forms_of_list_show_and_diagnose(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, golden: Golden
 ) -> None:
-    print_slowdowns("table", found(), PODS, every=every)
-    lines = printed(capsys)[1:]
-    assert [line.partition(":")[0] for line in lines] == [f"shop/{name}" for name in names]
-    assert lines[2].endswith("quiet times; because: l3-cache by x, y")
-    print_slowdowns("csv", found(), PODS, every=every)
-    assert printed(capsys)[0].startswith("namespace,pod,key,")
-    print_slowdowns("name", found(), PODS, every=every)
-    assert printed(capsys) == [f"shop/{name}" for name in names]
-
-
-def test_unjudged_pods_and_pods_without_slowdown_are_distinguished(capsys: pytest.CaptureFixture[str]) -> None:
+    counters = [counter(), counter(value=None)]
+    pods = [pod("a", 1.5, rdt_class="gold", counters=counters), pod("b", rdt_class=None), pod("c")]
+    print_list("table", found(before=None), pods)
+    print_list("table", found(), pods[1:], headers=False)
+    print_list("table", found(), [])
+    print_list("csv", found(), pods[:1])
+    print_list("csv", found(), pods[:1], headers=False)
+    print_list("name", found(), pods[:2])
+    golden(capsys.readouterr().out.replace(clock(WHEN), "<time>"), "list")
+    details = [pod("a", 1.5, causes=["l3-cache"], rates=rates(seconds=10.0), counters=[counter()]), pod("b")]
+    print_details("table", found(), details)
+    print_details("table", found(), details[:1], headers=False)
+    print_details("name", found(), details)
+    golden(capsys.readouterr().out.replace(clock(WHEN), "<time>"), "show")
+    for every in (False, True):
+        print_slowdowns("table", found(), PODS, every=every)
+        print_slowdowns("csv", found(), PODS, every=every)
+        print_slowdowns("name", found(), PODS, every=every)
     print_slowdowns("table", found(), PODS[4:], every=False)
-    assert printed(capsys)[1].startswith("No pod has a stored ratio: ")
     print_slowdowns("table", found(), [PODS[0], PODS[4]], every=False)
-    assert printed(capsys)[1:] == ["no pod was slowed; 1 of 2 had a baseline"]
+    golden(capsys.readouterr().out.replace(clock(WHEN), "<time>"), "diagnose")
+    monkeypatch.setattr(tables, "_WIDTH_OF_NO_TERMINAL", 20)
+    judged = pod("a name" * 5, 1.5, rdt_class="a class" * 5)
+    print_details("table", found(), [judged])
+    print_slowdowns("table", found(), [judged], every=True)
+    golden(capsys.readouterr().out.replace(clock(WHEN), "<time>"), "narrow terminal")
 
 
 def test_named_pods_are_chosen_once_and_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,3 +111,20 @@ def test_named_pods_are_chosen_once_and_in_their_order(monkeypatch: pytest.Monke
         names("key-")
     with pytest.raises(click.ClickException, match=f"c had no counters at {clock(WHEN)}"):
         names("c", namespace="shop")
+
+
+@pytest.mark.parametrize(
+    "values, expected",
+    [
+        ({TRAFFIC: 30.0, CAPACITY: 80.0}, (30.0, 80.0, 37.5)),
+        ({TRAFFIC: 0.0, CAPACITY: 80.0}, (0.0, 80.0, 0.0)),
+        ({CAPACITY: 80.0}, (None, 80.0, None)),
+        ({TRAFFIC: 30.0}, (30.0, None, None)),
+    ],
+)
+def test_load_of_a_memory_domain_needs_a_rate_and_a_capacity(
+    values: dict[str, Any], expected: tuple[float | None, ...]
+) -> None:
+    one = _memory({"kind": "memory", "key": "mon_L3_02 mon_L3_03", **values})
+    assert (one.domain, one.l3) == (2, [2, 3])
+    assert (one.memory_bandwidth_bytes_per_second, one.capacity_bytes_per_second, one.load_percent) == expected
