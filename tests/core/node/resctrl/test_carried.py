@@ -1,396 +1,539 @@
-"""Counter data carried over the ends of groups: counts, and the seconds of counting."""
+"""The carried counts: any order of events against a simple truth, in memory and on disk, and the files of versions."""
 
 from __future__ import annotations
 
 import json
 import os
+import tempfile
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import always
+from conftest import always, examples
 from hosts.counter_tree import ENERGY, OCCUPANCY, TOTAL
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from resctrl_hooks.core.node.resctrl import totals_file
+from resctrl_hooks.core.node.resctrl import carried, totals_file
 from resctrl_hooks.core.node.resctrl.carried import Carried
 from resctrl_hooks.core.node.resctrl.counters import ERROR, UNASSIGNED, UNAVAILABLE, slot_at
+from resctrl_hooks.core.node.resctrl.total import Source, Total
 from resctrl_hooks.core.node.resctrl.totals_file import share_with_earlier
+from resctrl_hooks.core.node.resctrl.turn_counts import MOST, Turns
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from resctrl_hooks.core.node.resctrl.counters import Raw
 
-KEY, OTHER = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01", "4f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
+KEY, OTHER = "a", "b"
 LOCAL = "mon_L3_00/mbm_local_bytes"
-FILES = [OCCUPANCY, TOTAL, LOCAL]
+FILES = [OCCUPANCY, TOTAL, LOCAL, ENERGY]
+COUNTED = FILES[1:]
+PLACES = ["", "gold", "gold/c0"]
+HOUR = 3600
 
 
 class Scrapes:
-    """Successive scrapes: each loads the file, counts its values at a time, and saves."""
+    """Successive scrapes of one state directory."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, folder: str, patch: pytest.MonkeyPatch) -> None:
+        self.folder = Path(folder)
+        (self.folder / "totals").mkdir()
         self.pods: dict[str, dict[str, Any]] = {}
         self.said: list[str] = []
-        self.now = 0.0
+        self.now = 100.0
+        self.wall = 1e9
         self.files = FILES
-        Path(folder, "totals").mkdir()
-        self._ledger: Any = SimpleNamespace(folder=str(folder), read_pod=self.pods.get)
-        clock = SimpleNamespace(CLOCK_BOOTTIME=7, clock_gettime=lambda _: self.now, time=lambda: 1e9 + self.now)
-        monkeypatch.setattr("resctrl_hooks.core.node.resctrl.carried.time", clock)
+        self.file = self.folder / "totals/counters"
+        self.ledger: Any = SimpleNamespace(folder=folder, read_pod=self.pods.get)
+        clock = SimpleNamespace(
+            CLOCK_BOOTTIME=7, clock_gettime=lambda _: self.now, time=lambda: self.wall + self.now, sleep=time.sleep
+        )
+        patch.setattr(carried, "time", clock)
 
-    def log(self, priority: int, message: str, **fields: str | int) -> None:
-        self.said.append(message)
+    def load(self, boot: str = "this") -> Carried:
+        def log(_priority: int, message: str, **_: object) -> None:
+            self.said.append(message)
 
-    def load(self, now: float, boot: str = "this") -> Kept:
+        node: Any = SimpleNamespace(ledger=self.ledger, boot=boot, log=log)
+        found = Carried(node)
+        found.see([slot_at(path) for path in self.files])
+        return found
+
+    def at(self, now: float, key: str = KEY, **groups: list[Raw]) -> dict[str, float]:
+        """Return a key's amounts in the root class after a read of groups: identity, then its files' values."""
         self.now = now
-        node: Any = SimpleNamespace(ledger=self._ledger, boot=boot, log=self.log)
-        carried = Kept(node)
-        carried.see([slot_at(path) for path in self.files])
-        return carried
+        found = self.load()
+        found.update(key, {name.replace("root", ""): (str(of[0]), of[1:]) for name, of in groups.items()})
+        found.save()
+        return found.of(key).total("").amounts
 
-    def at(self, now: float, key: str = KEY, **groups: list[Raw]) -> Kept:
-        """Return a scrape with these groups of a key: by source, their files' values.
-
-        "root" is the root class, "root__one" another group of it.
-
-        The first of the numbers is the group's identity.
-        """
-        carried = self.load(now)
-        found = {
-            name.replace("root", "").replace("__", "/"): (str(numbers[0]), numbers[1:])
-            for name, numbers in groups.items()
-        }
-        carried.update(key, found)
-        carried.save()
-        return carried
-
-    def kept(self) -> Any:
-        """Return the key's record."""
-        return json.loads(Path(self._ledger.folder, "totals/counters").read_text())["keys"][KEY]
-
-
-class Kept(Carried):
-    """The file's content, with the amounts and seconds of one key and class."""
-
-    def total(self, key: str, rdt_class: str, path: str) -> int | float | None:
-        return self.of(key).total(rdt_class).amounts.get(path)
-
-    def seconds(self, key: str, rdt_class: str) -> dict[str, float]:
-        """Return the seconds of each counter."""
-        seconds = self.of(key).total(rdt_class).seconds
-        return {path: round(seconds.get(path, 0), 3) for path in (*self._layout, *seconds)}
+    def restart(self) -> None:
+        """Continue as another process."""
+        totals_file._SAVED.clear()
 
 
 @pytest.fixture
 def scrapes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scrapes:
-    return Scrapes(tmp_path, monkeypatch)
+    made = Scrapes(str(tmp_path), monkeypatch)
+    made.files = [OCCUPANCY, TOTAL, LOCAL]
+    return made
 
 
-def test_group_counts_since_creation_and_continues_after_recreation(scrapes: Scrapes) -> None:
-    scrapes.pods[KEY] = {"since": {"": 90.0}}
-    assert scrapes.at(100, root=[1, 64, 10, 1]).seconds(KEY, "") == {TOTAL: 10, LOCAL: 10}
-    assert scrapes.at(130.0004, root=[1, 64, 20, 2]).seconds(KEY, "") == {TOTAL: 40, LOCAL: 40}
-    ended = scrapes.at(200)
-    assert ended.seconds(KEY, "") == {TOTAL: 40, LOCAL: 40}
-    assert ended.total(KEY, "", TOTAL) == 20
-    scrapes.pods[KEY] = {"since": {"": 205.0}}
-    another = scrapes.at(210, root=[2, 64, 50, 1])  # one value above that of the first group, one below
-    assert another.seconds(KEY, "") == {TOTAL: 45, LOCAL: 45}
-    assert (another.total(KEY, "", TOTAL), another.total(KEY, "", LOCAL)) == (70, 3)
-    assert another.total(KEY, "", OCCUPANCY) is None
-    assert another.total(KEY, "gold", TOTAL) is None
+class Group:
+    """A group as the kernel has it, and what readers have credited to its owners."""
+
+    def __init__(self, number: int, key: str, place: str) -> None:
+        self.identity, self.key, self.place, self.origin = f"g{number}", key, place, place
+        self.count: dict[str, float] = dict.fromkeys(COUNTED, 0)
+        self.began: dict[str, float] = dict.fromkeys(COUNTED, 0)  # the count at which the kernel's number was 0
+        self.credited: dict[str, float | None] = dict.fromkeys(COUNTED, 0)
+        self.valid: set[str] = set()  # the counters whose next value has been counted since the last look
+        self.had: set[str] = set()  # those with a value from which they continue
+        self.words: dict[str, str] = {}
+        self.there, self.hidden, self.seen = True, False, False
+        self.former: set[str] = set()  # keys that lost it
+        self.read = 0.0
+
+    def raw(self, files: list[str]) -> list[Raw]:
+        return [1 if path == OCCUPANCY else self.words.get(path, self.count[path] - self.began[path]) for path in files]
+
+    def restart(self, path: str) -> None:
+        """Let the kernel's number begin at 0, or energy at any value; what no reader saw is lost."""
+        self.began[path] = self.count[path]
+        self.credited[path] = None if path == ENERGY else self.count[path]
+        self.valid.discard(path)
 
 
-def test_group_of_unknown_age_counts_from_now(scrapes: Scrapes) -> None:
-    assert scrapes.at(100, root=[1, 0, 10, 1]).seconds(KEY, "") == {TOTAL: 0, LOCAL: 0}
-    scrapes.pods[KEY] = {"since": {"gold": 500.0}}  # in the future: a clock that went back
-    assert scrapes.at(110, gold=[2, 0, 10, 1]).seconds(KEY, "gold") == {TOTAL: 0, LOCAL: 0}
+class World:
+    """Two keys with groups, the truth about their counts, and the carried counts of readers."""
 
+    def __init__(self, scrapes: Scrapes) -> None:
+        self.scrapes = scrapes
+        self.groups: list[Group] = []
+        self.amounts: dict[tuple[str, str, str], float] = {}
+        self.seconds: dict[tuple[str, str, str], float] = {}
+        self.lost: set[str] = set()
 
-def test_moved_group_counts_separately_in_each_class(scrapes: Scrapes) -> None:
-    scrapes.at(100, root=[1, 0, 10, 1])
-    moved = scrapes.at(130, gold=[1, 0, 15, 1])
-    assert (moved.total(KEY, "", TOTAL), moved.total(KEY, "gold", TOTAL)) == (10, 5)
-    assert (moved.seconds(KEY, ""), moved.seconds(KEY, "gold")) == ({TOTAL: 0, LOCAL: 0}, {TOTAL: 30, LOCAL: 30})
-    assert scrapes.at(140, gold=[1, 0, 18, 1]).total(KEY, "gold", TOTAL) == 8
+    def of(self, key: str) -> dict[str, Group]:
+        return {one.place: one for one in self.groups if one.key == key and one.there and not one.hidden}
 
+    def pick(self, number: int) -> Group | None:
+        there = [one for one in self.groups if one.there]
+        return there[number % len(there)] if there else None
 
-def test_uncounted_time_is_excluded(scrapes: Scrapes) -> None:
-    scrapes.at(100, root=[1, 0, 5, 5])
-    assert scrapes.at(110, root=[1, 0, UNASSIGNED, 6]).seconds(KEY, "") == {TOTAL: 0, LOCAL: 10}
-    assert scrapes.at(120, root=[1, 0, 7, 7]).seconds(KEY, "") == {TOTAL: 0, LOCAL: 20}
-    counted = scrapes.at(130, root=[1, 0, 9, 8])
-    assert counted.seconds(KEY, "") == {TOTAL: 10, LOCAL: 30}
-    assert counted.total(KEY, "", TOTAL) == 14
-    ended = scrapes.at(140)
-    assert ended.seconds(KEY, "") == {TOTAL: 10, LOCAL: 30}
-    scrapes.pods[KEY] = {"since": {"": 140}}
-    assert scrapes.at(150, root=[2, 0, 1, 1]).seconds(KEY, "") == {TOTAL: 20, LOCAL: 40}
+    def make(self, number: int, place: str, how: int) -> None:
+        """Create a group: by this project at a known time, or by another program; energy continues from another's."""
+        key = KEY if number % 2 else OTHER
+        if (key, place) in self.places():
+            return
+        group = Group(len(self.groups), key, place)
+        group.count[ENERGY] = 5.0
+        group.credited[ENERGY] = 5.0 if how else None
+        record = self.scrapes.pods.setdefault(key, {"groups": {}, "since": {}, "baselines": {}})
+        for of in record.values():
+            of.pop(place, None)
+        for one in self.groups:
+            if one.key == key and one.origin == place and not one.seen:  # nothing is known of its begin any more
+                one.valid, one.credited[ENERGY] = set(), None
+        group.read = self.scrapes.now
+        if how:
+            record["groups"][place] = "created"
+            record["since"][place] = self.scrapes.now
+            record["baselines"][place] = (group.identity, {ENERGY: 5.0})
+            group.valid = set(COUNTED)
+        self.groups.append(group)
 
+    def count(self, number: int, amount: int) -> None:
+        group = self.pick(number)
+        if group:
+            for factor, path in ((1, TOTAL), (2, LOCAL), (0.25, ENERGY)):
+                if group.words.get(path) != UNASSIGNED:
+                    group.count[path] += amount * factor
 
-def test_removed_files_end_and_new_files_begin(scrapes: Scrapes) -> None:
-    scrapes.at(100, root=[1, 0, 10, 7])
-    scrapes.at(120, root=[1, 0, 20, 8])
-    scrapes.files = [OCCUPANCY, TOTAL]  # as after a CPU hotplug
-    without = scrapes.at(130, root=[1, 0, 30])
-    assert without.seconds(KEY, "") == {TOTAL: 30, LOCAL: 20}
-    assert without.total(KEY, "", LOCAL) == 8
-    scrapes.files = FILES
-    again = scrapes.at(140, root=[1, 0, UNASSIGNED, 3])
-    assert again.total(KEY, "", LOCAL) == 8 + 3
-    assert again.seconds(KEY, "") == {TOTAL: 30, LOCAL: 20}  # not while the file was away
-    assert scrapes.at(150, root=[1, 0, 50, 4]).seconds(KEY, "") == {TOTAL: 30, LOCAL: 30}
-    assert scrapes.at(160, root=[1, 0, 51, 4]).seconds(KEY, "") == {TOTAL: 40, LOCAL: 40}
+    def say(self, number: int, path: str, word: str) -> None:
+        """Let a counter have no value; an unassigned one begins at 0 when it is assigned again."""
+        group = self.pick(number)
+        if group and not group.hidden and not (path == ENERGY and word != ERROR):
+            group.words[path] = word
+            self.read()
+            if word == UNASSIGNED:
+                group.restart(path)
 
+    def unsay(self, number: int) -> None:
+        group = self.pick(number)
+        if group:
+            group.words.clear()
 
-def test_counts_stay_their_own_when_an_earlier_file_returns_before_a_restart(scrapes: Scrapes) -> None:
-    scrapes.at(100, root=[1, 0, 10, 7])
-    scrapes.files = [OCCUPANCY, LOCAL]  # the first domain is offline
-    scrapes.at(110, root=[1, 0, 70])
-    scrapes.files = FILES
-    totals_file._SAVED.clear()  # as in another process
-    again = scrapes.at(120, root=[1, 0, 3, 75])
-    assert (again.total(KEY, "", TOTAL), again.total(KEY, "", LOCAL)) == (10 + 3, 75)
+    def move(self, number: int, place: str) -> None:
+        """Another program, or this one, renames a group into another class."""
+        group = self.pick(number)
+        if group and ("/" in group.place) == ("/" in place) and place not in {
+            one.place for one in self.groups if one.key == group.key
+        }:  # fmt: skip
+            record = self.scrapes.pods[group.key]
+            for of in (record["groups"], record["since"]):
+                of.pop(place, None)
+            group.place = place
 
+    def confuse(self, number: int, place: str) -> None:
+        """Another program gives a group the other key's name."""
+        group = self.pick(number)
+        key = KEY if group and group.key == OTHER else OTHER
+        if group and group.seen and "/" not in place + group.place and (key, place) not in self.places():
+            record = self.scrapes.pods.setdefault(key, {"groups": {}, "since": {}, "baselines": {}})
+            for of in (record["groups"], record["since"]):
+                of.pop(place, None)
+            group.former.add(group.key)
+            group.key, group.place = key, place
 
-def test_energy_counts_from_baseline_at_creation(scrapes: Scrapes) -> None:
-    scrapes.files = [TOTAL, ENERGY]
-    scrapes.pods[KEY] = {"baselines": {"": ("1", {ENERGY: 2.5})}}
-    assert scrapes.at(100, root=[1, 10, 4.0]).total(KEY, "", ENERGY) == 1.5
-    scrapes.pods[OTHER] = {"baselines": {"": ("another", {ENERGY: 2.5})}}
-    scrapes.at(100, OTHER, root=[2, 10, 4.0])
-    later = scrapes.at(110, OTHER, root=[2, 11, 5.0])
-    assert (later.total(OTHER, "", ENERGY), later.total(OTHER, "", TOTAL)) == (1.0, 11)
+    def places(self) -> set[tuple[str, str]]:
+        return {(one.key, one.place) for one in self.groups}
 
+    def hide(self, number: int) -> None:
+        group = self.pick(number)
+        if group:
+            group.hidden = True
 
-def test_energy_of_a_group_renamed_before_its_first_read_counts_from_its_baseline(scrapes: Scrapes) -> None:
-    scrapes.files = [TOTAL, ENERGY]
-    scrapes.pods[KEY] = {"since": {"": 90}, "baselines": {"": ("1", {ENERGY: 2.5})}}
-    assert scrapes.at(100, gold=[1, 10, 4.0]).total(KEY, "gold", ENERGY) == 1.5
+    def show(self) -> None:
+        for group in self.groups:
+            group.hidden = False
+            group.there = True
 
+    def away(self, number: int) -> None:
+        """A group that was seen is nowhere, until it returns."""
+        group = self.pick(number)
+        if group and group.seen and not group.hidden:
+            group.there = False
 
-@pytest.mark.parametrize("baseline", [5000.0, None])
-def test_energy_start_survives_class_change_before_first_value(scrapes: Scrapes, baseline: float | None) -> None:
-    scrapes.files = [TOTAL, ENERGY]
-    scrapes.pods[KEY] = {"baselines": {"": ("1", {} if baseline is None else {ENERGY: baseline})}}
-    scrapes.at(100, root=[1, 10, ERROR])
-    moved = scrapes.at(110, gold=[1, 15, ERROR])
-    assert moved.total(KEY, "gold", ENERGY) is None
-    first = scrapes.at(120, gold=[1, 20, 5001.0])
-    assert first.total(KEY, "gold", ENERGY) == (0 if baseline is None else 1)
-    later = scrapes.at(130, gold=[1, 20, 5003.0])
-    assert later.total(KEY, "gold", ENERGY) == (2 if baseline is None else 3)
-    assert (later.total(KEY, "", ENERGY), later.total(KEY, "", TOTAL)) == (None, 10)
-    assert later.total(KEY, "gold", TOTAL) == 10
+    def hotplug(self) -> None:
+        """A file vanishes, or returns: its counter begins at 0."""
+        self.scrapes.files = FILES if self.scrapes.files != FILES else [OCCUPANCY, TOTAL, ENERGY]
+        for group in self.groups:
+            group.restart(LOCAL)
+        self.read()
 
-
-@pytest.mark.parametrize("rdt_class", ["", "gold"])
-def test_first_energy_value_below_baseline_is_a_new_start(scrapes: Scrapes, rdt_class: str) -> None:
-    scrapes.files = [TOTAL, ENERGY]
-    scrapes.pods[KEY] = {"baselines": {"": ("1", {ENERGY: 5000.0})}}
-    scrapes.at(100, root=[1, 10, ERROR])
-    for now, value, total in ((110, 3.0, 0), (120, 4.5, 1.5)):
-        groups: dict[str, list[Raw]] = {rdt_class or "root": [1, 10, value]}
-        assert scrapes.at(now, KEY, **groups).total(KEY, rdt_class, ENERGY) == total
-
-
-def test_receiver_of_group_counts_from_its_current_value(scrapes: Scrapes) -> None:
-    scrapes.at(90, root=[1, 0, 1, 4])  # a group of its own before
-    carried = scrapes.load(100)
-    for _ in range(2):  # the second time adds nothing
-        carried.inherit(KEY, "", "2", [64, 1000, UNASSIGNED])
-        assert carried.seconds(KEY, "") == {TOTAL: 0, LOCAL: 0}
-    carried.save()
-    assert carried.total(KEY, "", TOTAL) == 1
-    assert scrapes.kept()["inherited"] == {"": ["2", 100, {OCCUPANCY: 64}]}
-    counted = scrapes.at(110, root=[2, 64, 1010, 5])
-    assert (counted.total(KEY, "", TOTAL), counted.total(KEY, "", LOCAL)) == (1 + 10, 4 + 5)
-    assert counted.seconds(KEY, "") == {TOTAL: 10, LOCAL: 0}
-    assert counted.of(KEY).inherited
-    assert not scrapes.at(120, root=[2, 63, 1010, 5]).of(KEY).inherited  # its own lines by now
-
-
-@pytest.mark.parametrize("said", [None, ERROR, UNAVAILABLE])
-def test_missing_inherited_value_does_not_count_for_next(scrapes: Scrapes, said: Raw) -> None:
-    carried = scrapes.load(100)
-    carried.inherit(KEY, "", "2", [said, 1000, said])
-    carried.save()
-    assert scrapes.kept()["inherited"][""][2] == {}
-    scrapes.at(110, root=[2, 64, 1000, 500])
-    assert scrapes.at(120, root=[2, 64, 1000, 520]).total(KEY, "", LOCAL) == 20
-
-
-def test_released_key_is_remembered_for_an_hour(scrapes: Scrapes) -> None:
-    scrapes.at(100, root=[1, 0, 10, 1])
-    for now, kept in ((200, True), (3800, True), (3801, False)):
-        carried = scrapes.load(now)
-        carried.forget(set())
+    def hand(self, number: int, place: str) -> None:
+        """A group becomes the other key's, with its counts until now."""
+        group = self.pick(number)
+        if group is None or "/" in place + group.place or group.hidden or not group.seen:
+            return
+        taker = OTHER if group.key == KEY else KEY
+        if any(
+            one.key in (taker, group.key) and (one.place == place or one.hidden)
+            for one in self.groups
+            if one is not group
+        ):
+            return
+        self.read()
+        carried = self.scrapes.load()
+        carried.leave(group.key, [group.place])
+        carried.inherit(taker, place, group.identity, group.raw(self.scrapes.files))
         carried.save()
-        assert (carried.total(KEY, "", TOTAL) == 10) is kept, now
+        group.key, group.place = taker, place
+        record = self.scrapes.pods.setdefault(taker, {"groups": {}, "since": {}, "baselines": {}})
+        for of in (record["groups"], record["since"]):
+            of.pop(place, None)
+        for path in COUNTED:
+            if path in self.scrapes.files and path in group.words and group.words[path] != UNASSIGNED:
+                group.credited[path] = None
+            self.amounts.setdefault((taker, place, path), 0) if path not in group.words else None
 
-
-@pytest.mark.parametrize("jump", [7200, -7200, 40 * 86400, -1e9])
-def test_released_key_is_remembered_whatever_the_clock_is_set_to(
-    scrapes: Scrapes, monkeypatch: pytest.MonkeyPatch, jump: float
-) -> None:
-    scrapes.at(100, root=[1, 0, 10, 1])
-    for now, offset, kept in ((200, 0.0, True), (300, jump, True), (3800, 0.0, True), (3801, jump, False)):
-        carried = scrapes.load(now)
-        monkeypatch.setattr("resctrl_hooks.core.node.resctrl.carried.time.time", always(1e9 + now + offset))
-        carried.forget(set())
+    def release(self, number: int) -> None:
+        """A key is released, and returns soon."""
+        carried = self.scrapes.load()
+        carried.forget({KEY} if number % 2 else {OTHER})
         carried.save()
-        assert (carried.total(KEY, "", TOTAL) == 10) is kept, now
+
+    def wait(self, seconds: float) -> None:
+        self.scrapes.now += seconds
+
+    def restart(self) -> None:
+        self.scrapes.restart()
+
+    def read(self) -> None:
+        """Read everything, and compare with the truth."""
+        self.scrapes.now = round(self.scrapes.now + 1, 3)
+        now, files = self.scrapes.now, self.scrapes.files
+        carried = self.scrapes.load()
+        for key in (KEY, OTHER):
+            found = self.of(key)
+            hidden = any(one.hidden and one.there for one in self.groups if one.key == key)
+            carried.update(key, {place: (one.identity, one.raw(files)) for place, one in found.items()}, hidden=hidden)
+            spent: dict[tuple[str, str], float] = {}
+            for place, group in found.items():
+                for path in set(COUNTED) & set(files):
+                    self.credit(group, key, place.partition("/")[0], path, spent)
+                group.seen, group.read = True, now
+            for (name, path), seconds in spent.items():
+                self.seconds[key, name, path] = self.seconds.get((key, name, path), 0) + seconds
+        carried.save()
+        self.check(carried)
+
+    def credit(self, group: Group, key: str, name: str, path: str, spent: dict[tuple[str, str], float]) -> None:
+        if path in group.words:
+            if path not in group.had:
+                group.valid.discard(path)
+            return
+        before = group.credited[path]
+        where = key, name, path
+        self.amounts[where] = self.amounts.get(where, 0) + (0 if before is None else group.count[path] - before)
+        elapsed = self.scrapes.now - group.read if path in group.valid else 0
+        spent[name, path] = max(spent.get((name, path), 0), elapsed)
+        group.credited[path] = group.count[path]
+        group.valid.add(path)
+        group.had.add(path)
+
+    def check(self, carried: Carried) -> None:
+        for key in (KEY, OTHER):
+            counts = carried.of(key)
+            totals = {(key, name): of.amounts for name, of in counts.totals.items()}
+            amounts = {(*where, path): one for where, of in totals.items() for path, one in of.items() if one}
+            wanted = {where: one for where, one in self.amounts.items() if where[0] == key and one}
+            assert amounts == pytest.approx(wanted)
+            for where in wanted:
+                assert counts.total(where[1]).seconds.get(where[2], 0) == pytest.approx(self.seconds.get(where, 0)), (
+                    where
+                )
+            lost = any(key in one.former or (one.key == key and one.seen and not one.there) for one in self.groups)
+            assert lost or not counts.ended, "a group is said to be lost that is not"
+            turns = carried.turns(key)
+            if turns and len(counts.counted) == 1:
+                (name,) = counts.counted
+                assert sum(moved for _, moved in turns) == pytest.approx(wanted.get((key, name, TOTAL), 0))
 
 
-def test_returning_key_is_not_gone(scrapes: Scrapes) -> None:
-    for again in (
-        lambda: scrapes.at(150, root=[2, 0, 5, 5]),
-        lambda: scrapes.load(150).inherit(KEY, "", "2", [0, 1, 1]),
+NUMBER = st.integers(0, 5)
+STEPS = st.one_of(
+    st.tuples(st.just("make"), NUMBER, st.sampled_from(PLACES), st.integers(0, 1)),
+    st.tuples(st.just("count"), NUMBER, st.integers(1, 100)),
+    st.tuples(st.just("read")),
+    st.tuples(st.just("say"), NUMBER, st.sampled_from(COUNTED), st.sampled_from([UNASSIGNED, UNAVAILABLE, ERROR])),
+    st.tuples(st.sampled_from(["unsay", "hide", "away", "release"]), NUMBER),
+    st.tuples(st.sampled_from(["move", "hand", "confuse"]), NUMBER, st.sampled_from(PLACES)),
+    st.tuples(st.sampled_from(["show", "hotplug", "restart"])),
+    st.tuples(st.just("wait"), st.sampled_from([0.001, 7.5, 100.0])),
+)
+
+
+@settings(max_examples=examples(60))
+@given(st.lists(STEPS, max_size=40))
+def test_totals_and_seconds_are_the_truth_after_any_events(steps: list[tuple[Any, ...]]) -> None:
+    with (
+        tempfile.TemporaryDirectory(dir=os.environ.get("PYTEST_DEBUG_TEMPROOT")) as folder,
+        pytest.MonkeyPatch.context() as patch,
     ):
-        scrapes.at(100, root=[1, 0, 10, 1])
-        carried = scrapes.load(110)
-        carried.forget(set())
-        assert carried.of(KEY).gone == 1e9 + 110
-        carried.save()
-        again()
-    carried = scrapes.load(160)
-    carried.inherit(KEY, "", "2", [0, 1, 1])
-    assert carried.of(KEY).gone is None
-    carried.update(KEY, {})
-    assert carried.of(KEY).gone is None
+        world = World(Scrapes(folder, patch))
+        world.make(1, "", 1)
+        for name, *given_ in steps:
+            getattr(world, name)(*given_)
+        world.show()
+        for _ in range(2):
+            world.read()
+
+
+@pytest.mark.parametrize(
+    "starts, reads, amounts",
+    [
+        ({ENERGY: 0.0}, [UNAVAILABLE, 1.5], [0, 1.5]),  # no task of the RMID has run in that package
+        ({ENERGY: 2.0}, [UNAVAILABLE, 2.5, UNAVAILABLE], [None, 0.5, 0.5]),
+        ({ENERGY: 0.0}, [ERROR, 1.0, UNAVAILABLE], [None, 1.0, 1.0]),
+        ({ENERGY: 4.0}, [3.0, 4.5], [0, 1.5]),  # below the baseline: another RMID's
+        ({ENERGY: 0.0}, [n / 10 for n in range(1, 99)], [n / 10 for n in range(1, 99)]),  # exact sums
+        ({}, [700.0, 702.5], [0, 2.5]),
+    ],
+)
+def test_energy_counts_from_its_start(starts: Any, reads: list[Raw], amounts: list[float | None]) -> None:
+    total, source = Total(), Source("1", 10.0, starts)
+    for number, (value, amount) in enumerate(zip(reads, amounts, strict=True)):
+        total.add(source, [(ENERGY, value)], 11.0 + number)
+        assert total.amounts.get(ENERGY) == amount
+
+
+@pytest.mark.parametrize("began, seconds", [(None, 0), (115.0, 5), (90.0, 20), (130.0, 0)])
+def test_newly_assigned_counter_has_counted_since_its_assignment(
+    scrapes: Scrapes, began: float | None, seconds: float
+) -> None:
+    scrapes.at(100, root=[1, 0, UNASSIGNED, 5])
+    scrapes.now = 120
+    found = scrapes.load()
+    found.began = began
+    found.update(KEY, {"": ("1", [0, 7, 6])})
+    assert (found.of(KEY).total("").amounts[TOTAL], found.of(KEY).total("").seconds[TOTAL]) == (7, seconds)
+
+
+@pytest.mark.parametrize("second, waned", [([64, 9], False), ([63, 9], True), ([64, 9, "late"], True)])
+def test_cache_lines_of_an_earlier_user_are_inherited_until_they_wane(
+    scrapes: Scrapes, second: list[Any], waned: bool
+) -> None:
+    scrapes.now = 100
+    found = scrapes.load()
+    for _ in range(2):  # the second time adds nothing
+        found.inherit(KEY, "", "1", [64, 1000, UNASSIGNED])
+    found.save()
+    assert json.loads(scrapes.file.read_text())["keys"][KEY]["inherited"] == {"": ["1", 100, {OCCUPANCY: 64}]}
+    scrapes.restart()
+    amounts = scrapes.at(110 if len(second) == 2 else 160, root=[1, second[0], 1009, 5])
+    assert (amounts[TOTAL], amounts[LOCAL]) == (9, 5)
+    assert bool(scrapes.load().of(KEY).inherited) is not waned
+
+
+@pytest.mark.parametrize("jump", [0, 7200, -7200, 40 * 86400, -1e9])
+def test_released_key_is_remembered_for_an_hour_whatever_the_clock_is_set_to(scrapes: Scrapes, jump: float) -> None:
+    scrapes.at(100, root=[1, 0, 10, 1])
+    for scrapes.now, scrapes.wall, kept in ((200, 1e9, True), (300, 1e9 + jump, True), (3801, 1e9 + jump, False)):
+        found = scrapes.load()
+        found.forget(set())
+        found.save()
+        scrapes.restart()
+        assert (scrapes.load().of(KEY).total("").amounts.get(TOTAL) == 10) is kept
 
 
 def test_latest_released_keys_are_remembered(scrapes: Scrapes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("resctrl_hooks.core.node.resctrl.carried._REMEMBERED_KEYS", 2)
+    monkeypatch.setattr(carried, "_REMEMBERED_KEYS", 2)
     keys = ["one", "two", "three", "lives"]
     for number, key in enumerate(keys):
         scrapes.at(100, key, root=[number, 0, 10, 1])
     for number in range(3):
-        carried = scrapes.load(200 + number)
-        carried.forget({*keys[number + 1 :]})
-        carried.save()
-    assert carried.keys() == {"two", "three", "lives"}
+        scrapes.now = 200 + number
+        found = scrapes.load()
+        found.forget({*keys[number + 1 :]})
+        found.save()
+    assert found.keys() == {"two", "three", "lives"}
+    found.update("two", {})
+    found.inherit("three", "", "x", [0, 1, 1])
+    assert [found.of(key).gone for key in ("two", "three")] == [None, None]
+
+
+def test_turns_are_the_counts_until_each_end_and_the_latest_are_kept() -> None:
+    turns = Turns()
+    assert turns.with_present(5.0, 50) == []
+    for seconds, moved in ((5.0, 50), (5.0, 50), (7.0, 90)):
+        turns.finish(seconds, moved)
+    assert turns.with_present(7.0, 90) == [(5.0, 50.0), (2.0, 40.0)]
+    assert turns.with_present(8.0, 91) == [(5.0, 50.0), (2.0, 40.0), (1.0, 1.0)]
+    for number in range(8, 8 + MOST):
+        turns.finish(number, number * number)
+    assert (len(turns.each), turns.each[-1]) == (MOST, [1.0, 2 * (7 + MOST) - 1])
+
+
+# The files of versions
+
+
+@pytest.fixture
+def kept(scrapes: Scrapes) -> Callable[[], Any]:
+    """Return a function that returns the file's content, after a first read."""
+    scrapes.at(100, root=[1, 0, 10, 1])
+    scrapes.restart()
+    return lambda: json.loads(scrapes.file.read_text())
 
 
 @pytest.mark.parametrize(
     "change",
     [{"boot": "another"}, {"format": 2}, {"keys": []}, {"layout": {}}, {"layout": ["../../../../etc/passwd", LOCAL]}],
 )
-def test_file_of_another_boot_or_version_is_ignored(scrapes: Scrapes, change: dict[str, object]) -> None:
-    scrapes.at(100, root=[1, 0, 10, 1])
-    file = Path(scrapes._ledger.folder, "totals/counters")
-    file.write_text(json.dumps(json.loads(file.read_text()) | change))
-    assert scrapes.load(110).keys() == set()
-
-
-def test_group_without_files_is_not_seen(scrapes: Scrapes) -> None:
-    scrapes.at(100, root=[1, 0, 10, 1])
-    files, scrapes.files = scrapes.files, []
-    assert not scrapes.load(110).seen
-    scrapes.files = files
-    assert scrapes.load(110).seen
-
-
-def test_totals_of_previous_version_are_adopted(scrapes: Scrapes) -> None:
-    """Version 0.2 had the file one folder higher."""
-    scrapes.at(100, root=[1, 0, 10, 1])
-    file = Path(scrapes._ledger.folder, "totals/counters")
-    file.rename(Path(scrapes._ledger.folder, "counters"))
-    assert scrapes.load(110).total(KEY, "", TOTAL) == 10
-    assert scrapes.at(120, root=[1, 0, 25, 2]).total(KEY, "", TOTAL) == 25
-    assert file.exists()
-
-
-def test_further_group_of_a_class_counts_for_the_key(scrapes: Scrapes) -> None:
-    """The class's groups count at the same time, so its seconds are those of one."""
-    scrapes.pods[KEY] = {"since": {"": 90.0}}
-    first = scrapes.at(100, root=[1, 64, 10, 1], root__two=[2, 0, 5, UNASSIGNED])
-    assert first.total(KEY, "", TOTAL) == 15
-    assert scrapes.kept()["groups"].keys() == {""}  # an older version would show another class
-    later = scrapes.at(110, root=[1, 64, 11, 2], root__two=[2, 0, 7, 3])
-    assert (later.total(KEY, "", TOTAL), later.total(KEY, "", LOCAL)) == (18, 5)
-    assert later.seconds(KEY, "") == {TOTAL: 20, LOCAL: 20}
-    alone = scrapes.at(120, root__two=[2, 0, 8, 3])
-    assert (alone.total(KEY, "", TOTAL), alone.seconds(KEY, "")[TOTAL]) == (19, 30)
-    again = scrapes.at(130, root__two=[2, 0, 9, 3])
-    assert (again.total(KEY, "", TOTAL), again.seconds(KEY, "")[TOTAL]) == (20, 40)
-
-
-def test_damaged_data_of_a_key_affects_that_key_only(scrapes: Scrapes) -> None:
-    scrapes.at(100, root=[1, 0, 10, 1])
-    scrapes.at(100, OTHER, root=[2, 0, 10, 1])
-    file = Path(scrapes._ledger.folder, "totals/counters")
-    kept = json.loads(file.read_text())
-    kept["keys"][KEY]["groups"][""][2] = ["many", 1]
-    file.write_text(json.dumps(kept))
-    assert scrapes.at(110, root=[1, 0, 12, 1]).total(KEY, "", TOTAL) == 12
-    assert scrapes.at(110, OTHER, root=[3, 0, 1, 1]).total(OTHER, "", TOTAL) == 11
-
-
-def test_damaged_file_gives_way_to_the_earlier_versions(scrapes: Scrapes) -> None:
-    scrapes.at(100, root=[1, 0, 10, 1])
-    folder = Path(scrapes._ledger.folder)
-    text = (folder / "counters").read_text()
-    (folder / "counters").unlink()
-    (folder / "counters").write_text(text)
-    (folder / "totals/counters").write_text("{")
-    assert scrapes.at(110, root=[2, 0, 1, 1]).total(KEY, "", TOTAL) == 11
-    aside = folder / "totals/counters.damaged"
-    assert scrapes.said == [f"damaged totals are set aside as {aside}; counters continue from an older file"]
-
-
-def test_file_has_the_name_of_the_earlier_version_too(scrapes: Scrapes) -> None:
-    folder = Path(scrapes._ledger.folder)
-    for now, value in ((100, 10), (110, 20)):
-        scrapes.at(now, root=[1, 0, value, 1])
-        assert folder.joinpath("counters").samefile(folder / "totals/counters")
-    assert sorted(path.name for path in folder.iterdir()) == ["counters", "totals"]
-
-
-def test_newer_file_of_the_earlier_version_is_continued(scrapes: Scrapes) -> None:
-    folder = Path(scrapes._ledger.folder)
-    scrapes.at(100, root=[1, 0, 10, 1])
-    kept = json.loads((folder / "counters").read_text())
-    kept["keys"][KEY]["groups"][""] = ["1", [5, 0], [30, 1]]
-    kept.pop("saved", None)  # which that version does not write
-    (folder / "counters").unlink()
-    (folder / "counters").write_text(json.dumps(kept))
-    os.utime(folder / "totals/counters", (1e9, 1e9))
-    share_with_earlier(scrapes._ledger, "counters")
-    assert scrapes.load(105).total(KEY, "", TOTAL) == 35
-    assert scrapes.at(110, root=[1, 0, 31, 1]).total(KEY, "", TOTAL) == 36
-    assert folder.joinpath("counters").samefile(folder / "totals/counters")
-
-
-@pytest.mark.parametrize("version", ["this", "0.2 with two names"])
-def test_clock_that_is_set_back_leaves_the_last_totals_under_both_names(scrapes: Scrapes, version: str) -> None:
-    folder = Path(scrapes._ledger.folder)
-    scrapes.at(100, root=[1, 0, 10, 1])
-    if version != "this":
-        kept = json.loads((folder / "counters").read_text())
-        kept.pop("saved", None)
-        (folder / "counters").write_text(json.dumps(kept))  # the same file as the other one
-    os.utime(folder / "counters", (4e9, 4e9))  # the clock was ahead
-    totals_file._SAVED.clear()  # another process
-    assert scrapes.at(110, root=[1, 0, 25, 1]).total(KEY, "", TOTAL) == 25
-    assert folder.joinpath("counters").samefile(folder / "totals/counters")
-    totals_file._SAVED.clear()
-    assert scrapes.load(120).total(KEY, "", TOTAL) == 25
-
-
-def test_file_that_only_a_reader_without_permission_could_save_is_the_newest_whatever_the_clock_says(
-    scrapes: Scrapes, monkeypatch: pytest.MonkeyPatch
+def test_file_of_another_boot_or_version_is_ignored(
+    scrapes: Scrapes, kept: Callable[[], Any], change: dict[str, object]
 ) -> None:
-    """It cannot give its file the earlier version's name."""
-    folder = Path(scrapes._ledger.folder)
-    scrapes.at(100, root=[1, 0, 10, 1])
-    os.utime(folder / "counters", (4e9, 4e9))
+    scrapes.file.write_text(json.dumps(kept() | change))
+    assert scrapes.load().keys() == set()
+
+
+def test_damaged_data_of_a_key_affects_that_key_only(scrapes: Scrapes, kept: Callable[[], Any]) -> None:
+    scrapes.at(100, OTHER, root=[2, 0, 10, 1])
+    content = kept()
+    content["keys"][KEY]["groups"][""][2] = ["many", 1]
+    scrapes.file.write_text(json.dumps(content))
+    assert scrapes.at(110, root=[1, 0, 12, 1])[TOTAL] == 12
+    assert scrapes.at(110, OTHER, root=[3, 0, 1, 1])[TOTAL] == 11
+
+
+def test_group_without_files_is_not_seen(scrapes: Scrapes, kept: Callable[[], Any]) -> None:
+    assert kept()
+    assert scrapes.load().seen
+    scrapes.files = []
+    assert not scrapes.load().seen
+
+
+def _move_up(scrapes: Scrapes) -> None:
+    """Version 0.2 had the file one folder higher."""
+    scrapes.file.rename(scrapes.folder / "counters")
+
+
+def _damage(scrapes: Scrapes) -> None:
+    text = scrapes.file.read_text()
+    (scrapes.folder / "counters").unlink()
+    (scrapes.folder / "counters").write_text(text)
+    scrapes.file.write_text("{")
+
+
+def _clock_ahead(scrapes: Scrapes) -> None:
+    os.utime(scrapes.folder / "counters", (4e9, 4e9))
+
+
+def _without_time(scrapes: Scrapes) -> None:
+    content = json.loads(scrapes.file.read_text())
+    del content["saved"]
+    (scrapes.folder / "counters").write_text(json.dumps(content))  # the same file as the other one
+    _clock_ahead(scrapes)
+
+
+@pytest.mark.parametrize("change", [_move_up, _damage, _clock_ahead, _without_time])
+def test_totals_continue_under_both_names(
+    scrapes: Scrapes, kept: Callable[[], Any], change: Callable[[Scrapes], None]
+) -> None:
+    assert kept()
+    change(scrapes)
+    for now, value in ((110, 25), (120, 26)):
+        assert scrapes.at(now, root=[1, 0, value, 1])[TOTAL] == value
+        scrapes.restart()
+        assert (scrapes.folder / "counters").samefile(scrapes.file)
+    aside = scrapes.folder / "totals/counters.damaged"
+    said = [f"damaged totals are set aside as {aside}; counters continue from an older file"]
+    assert scrapes.said == (said if change is _damage else [])
+
+
+def test_newer_file_of_the_earlier_version_is_continued(scrapes: Scrapes, kept: Callable[[], Any]) -> None:
+    content = kept()
+    content["keys"][KEY]["groups"][""] = ["1", [5, 0], [30, 1]]
+    del content["saved"]  # which that version does not write
+    (scrapes.folder / "counters").unlink()
+    (scrapes.folder / "counters").write_text(json.dumps(content))
+    os.utime(scrapes.file, (1e9, 1e9))
+    share_with_earlier(scrapes.ledger, "counters")
+    assert scrapes.load().of(KEY).total("").amounts[TOTAL] == 35
+    assert scrapes.at(110, root=[1, 0, 31, 1])[TOTAL] == 36
+    assert (scrapes.folder / "counters").samefile(scrapes.file)
+
+
+def test_file_of_a_reader_without_permission_is_the_newest_whatever_the_clock_says(
+    scrapes: Scrapes, kept: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert kept()
+    _clock_ahead(scrapes)
     with monkeypatch.context() as denied:
-        denied.setattr(totals_file, "share_with_earlier", lambda *_, **__: None)
-        totals_file._SAVED.clear()
+        denied.setattr(totals_file, "share_with_earlier", always(None))
         scrapes.at(110, root=[1, 0, 25, 1])
-    assert not folder.joinpath("counters").samefile(folder / "totals/counters")
-    totals_file._SAVED.clear()
-    assert scrapes.load(120).total(KEY, "", TOTAL) == 25
-    share_with_earlier(scrapes._ledger, "counters")
-    assert folder.joinpath("counters").samefile(folder / "totals/counters")
+        scrapes.restart()
+    assert not (scrapes.folder / "counters").samefile(scrapes.file)
+    assert scrapes.load().of(KEY).total("").amounts[TOTAL] == 25
+    share_with_earlier(scrapes.ledger, "counters")
+    assert (scrapes.folder / "counters").samefile(scrapes.file)
+
+
+def test_group_out_of_view_has_its_last_values_where_earlier_versions_look(
+    scrapes: Scrapes, kept: Callable[[], Any]
+) -> None:
+    assert kept()
+    scrapes.now = 110
+    found = scrapes.load()
+    found.update(KEY, {}, hidden=True)
+    found.save()
+    # Version b4d185de continues each of these from its last values, whatever its name, if the identity is seen again.
+    assert kept()["keys"][KEY]["others"] == {"/~1": [100, "1", [-10, -1], [10, 1]]}
+    scrapes.restart()
+    assert scrapes.at(120, root=[1, 0, 12, 1])[TOTAL] == 12
+    assert "others" not in kept()["keys"][KEY]

@@ -1,38 +1,38 @@
+"""resctrl by its interface: the kernel's answers, and moves of processes, on a plain tree."""
+
+from __future__ import annotations
+
 import errno
 import os
-import subprocess
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import pytest
-from conftest import Host
+from conftest import Host, always
+from hosts.shared_node import SharedNode
 
-from resctrl_hooks.core.node.errors import (
-    BadClassError,
-    ClassMismatchError,
-    GroupExistsError,
-    NoMonitoringError,
-    NoRMIDsError,
-    NotArrivedError,
-    NotMountedError,
-    NotPermittedError,
-    ReadOnlyError,
-    ResctrlError,
-    RMIDsBusyError,
-    TaskGoneError,
-)
+from resctrl_hooks.core.node import errors
 from resctrl_hooks.core.node.resctrl.filesystem import Filesystem, Resctrl
 from resctrl_hooks.core.node.resctrl.kernel_refusals import last_cmd_status
+from resctrl_hooks.core.node.resctrl.renaming import can_rename, rename
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
 
 
-class Refusing(Filesystem):
-    """A file system that answers calls with errnos, and records them."""
+LOST = "the kernel takes thread ids and does nothing with them"
 
-    def __init__(self, **numbers: int) -> None:
+
+class Kernel(Filesystem):
+    """A file system that answers some calls with errnos, records them, and acts before a write."""
+
+    def __init__(self, before_write: Callable[[int], object] = int, **numbers: int) -> None:
         self.numbers = numbers
-        self.asked: list[tuple[str, str]] = []
+        self.before_write = before_write
+        self.calls: list[str] = []
 
     def _ask(self, call: str, path: str) -> None:
-        self.asked.append((call, path))
+        self.calls.append(call)
         if call in self.numbers:
             raise OSError(self.numbers[call], os.strerror(self.numbers[call]), path)
 
@@ -50,7 +50,8 @@ class Refusing(Filesystem):
 
     def write(self, path: str, value: bytes) -> None:
         self._ask("write", path)
-        super().write(path, value)
+        if self.before_write(int(value)) is not LOST:
+            super().write(path, value)
 
     def is_folder(self, path: str) -> bool:
         if path.endswith("/k"):
@@ -58,220 +59,187 @@ class Refusing(Filesystem):
         return super().is_folder(path)
 
 
-class Losing(Filesystem):
-    """Takes thread ids and does nothing with them."""
-
-    def write(self, path: str, value: bytes) -> None:
-        return
-
-
-def resctrl(host: Host, fs: Filesystem | None = None) -> Resctrl:
+def on(host: Host, fs: Filesystem | None = None) -> Resctrl:
     return Resctrl(str(host.resctrl), fs, str(host.proc))
 
 
-BY_NUMBER = [
-    (errno.ENOSPC, NoRMIDsError),
-    (errno.EBUSY, RMIDsBusyError),
-    (errno.EINVAL, ClassMismatchError),
-    (errno.EEXIST, GroupExistsError),
-    (errno.EACCES, NotPermittedError),
-    (errno.EPERM, NotPermittedError),
-    (errno.EROFS, ReadOnlyError),
-    (errno.EIO, ResctrlError),
-    (errno.ENOENT, ResctrlError),
-]
+# The kernel's answers
 
 
-@pytest.mark.parametrize("number, kind", BY_NUMBER)
 @pytest.mark.parametrize(
-    "call, use",
+    "number, kind",
     [
-        ("mkdir", lambda r: r.create("", "k")),
-        ("rmdir", lambda r: r.remove("", "k")),
-        ("write", lambda r: r.add_tasks("", "k", [7])),
-        ("is_folder", lambda r: r.exists("", "k")),
+        (errno.ENOSPC, errors.NoRMIDsError),
+        (errno.EBUSY, errors.RMIDsBusyError),
+        (errno.EINVAL, errors.ClassMismatchError),
+        (errno.EEXIST, errors.GroupExistsError),
+        (errno.EACCES, errors.NotPermittedError),
+        (errno.EPERM, errors.NotPermittedError),
+        (errno.EROFS, errors.ReadOnlyError),
+        (errno.EIO, errors.ResctrlError),
+        (errno.ENOENT, errors.ResctrlError),
     ],
 )
-def test_each_errno_has_its_type(
-    host: Host, call: str, use: Callable[[Resctrl], object], number: int, kind: type[ResctrlError]
-) -> None:
-    if (call, number) == ("rmdir", errno.ENOENT):
-        assert use(resctrl(host)) is False
-        return
+def test_each_errno_has_its_type(host: Host, number: int, kind: type[errors.ResctrlError]) -> None:
     (host.resctrl / "info/last_cmd_status").write_text("its words\n")
-    with pytest.raises(ResctrlError) as caught:
-        use(resctrl(host, Refusing(**{call: number})))
-    assert type(caught.value) is kind
-    assert (caught.value.errno, caught.value.kernel) == (number, "its words")
-    assert errno.errorcode[number] in str(caught.value)
+    uses: dict[str, Callable[[Resctrl], object]] = {
+        "mkdir": lambda resctrl: resctrl.create("", "k"),
+        "rmdir": lambda resctrl: resctrl.remove("", "k"),
+        "write": lambda resctrl: resctrl.add_tasks("", "k", [7]),
+        "is_folder": lambda resctrl: resctrl.exists("", "k"),
+    }
+    for call, use in uses.items():
+        resctrl = on(host, Kernel(int, **{call: number}))
+        if (call, number) == ("rmdir", errno.ENOENT):
+            assert use(resctrl) is False
+            continue
+        with pytest.raises(errors.ResctrlError) as caught:
+            use(resctrl)
+        assert (type(caught.value), caught.value.errno, caught.value.kernel) == (kind, number, "its words")
+        assert errno.errorcode[number] in str(caught.value)
 
 
 def test_ok_status_is_not_a_kernel_message(host: Host) -> None:
-    assert last_cmd_status(resctrl(host)) == ""
+    assert last_cmd_status(on(host)) == ""
     (host.resctrl / "info/last_cmd_status").write_text("ok\n")
-    assert last_cmd_status(resctrl(host)) == ""
+    assert last_cmd_status(on(host)) == ""
 
 
-def test_allocation_only_resctrl_is_recognized(host: Host) -> None:
-    (host.root / "allocation/info/L3").mkdir(parents=True)
-    only = Resctrl(str(host.root / "allocation"), proc=str(host.proc))
-    with pytest.raises(NoMonitoringError, match="has no monitoring"):
-        only.create("", "k")
-    assert only.groups("") == []
-
-
-def test_unmounted_resctrl_is_reported(host: Host) -> None:
-    there_is_none = Resctrl(str(host.root / "none"), proc=str(host.proc))
-    with pytest.raises(NotMountedError, match="resctrl is not mounted at"):
-        there_is_none.create("", "k")
-    with pytest.raises(NotMountedError):
-        there_is_none.classes()
-    assert there_is_none.groups("") == []
-    assert there_is_none.tasks("", "k") == set()
-    assert there_is_none.remove("", "k") is False
-
-
-def test_groups_are_created_and_removed(host: Host) -> None:
-    host.add_class("gold")
-    on = resctrl(host)
-    on.create("gold", "k")
-    assert on.exists("gold", "k")
-    assert not on.exists("", "k")
-    assert on.groups("gold") == ["k"]
-    assert on.classes() == ["gold"]
-    on.add_tasks("gold", "k", [7, 8])
-    assert on.tasks("gold", "k") == {7, 8}
-    assert on.remove("gold", "k")
-    assert not on.remove("gold", "k")
-
-
-def test_class_folder_is_never_created(host: Host) -> None:
-    with pytest.raises(BadClassError, match="RDT class 'gold' does not exist"):
-        resctrl(host).create("gold", "k")
-    assert not (host.resctrl / "gold").exists()
+@pytest.mark.parametrize(
+    "folders, error", [("info/L3", errors.NoMonitoringError), ("", errors.NotMountedError)], ids=["no monitoring", ""]
+)
+def test_missing_mount_or_monitoring_is_reported(host: Host, folders: str, error: type[Exception]) -> None:
+    if folders:
+        (host.root / "other" / folders).mkdir(parents=True)
+    other = Resctrl(str(host.root / "other"), proc=str(host.proc))
+    with pytest.raises(error, match="has no monitoring" if folders else "resctrl is not mounted at"):
+        other.create("", "k")
+    if not folders:
+        with pytest.raises(errors.NotMountedError):
+            other.classes()
+    assert (other.groups(""), other.tasks("", "k"), other.remove("", "k")) == ([], set(), False)
 
 
 @pytest.mark.parametrize("name", ["..", "a/b", "info", "mon_groups", "mon_data", "\n", "\0"])
 def test_invalid_class_is_refused(host: Host, name: str) -> None:
-    for use in (resctrl(host).create, resctrl(host).remove, resctrl(host).exists, resctrl(host).tasks):
-        with pytest.raises(BadClassError, match="invalid RDT class name"):
+    for use in (on(host).create, on(host).remove, on(host).exists, on(host).tasks):
+        with pytest.raises(errors.BadClassError, match="invalid RDT class name"):
             use(name, "k")
 
 
-def test_class_with_unprintable_name_is_skipped(host: Host) -> None:
-    """The kernel takes any name without a line feed; one such must not keep `list` and metrics from the others."""
-    for name in (b"gold", b"\xff", b"a\tb"):
+def test_classes_are_never_created_and_those_with_unprintable_names_are_skipped(host: Host) -> None:
+    with pytest.raises(errors.BadClassError, match="RDT class 'gold' does not exist"):
+        on(host).create("gold", "k")
+    for name in (b"gold", b"\xff", b"a\tb"):  # the kernel takes any name without a line feed
         os.makedirs(os.path.join(os.fsencode(host.resctrl), name, b"mon_groups"))
-    resctrl = Resctrl(str(host.resctrl))
-    assert resctrl.classes() == ["gold"]
+    assert on(host).classes() == ["gold"]
+    assert on(host).groups("gold") == []
 
 
 def test_group_can_move_to_another_class(host: Host) -> None:
     host.add_class("gold")
-    resctrl(host).create("", "k")
-    assert resctrl(host).move("", "k", "gold")
+    on(host).create("", "k")
+    assert on(host).move("", "k", "gold")
     assert host.groups() == ["gold/mon_groups/k"]
     for number in (errno.EPERM, errno.EXDEV, errno.EOPNOTSUPP):
-        assert not resctrl(host, Refusing(rename=number)).move("gold", "k", "")
-    with pytest.raises(ReadOnlyError):
-        resctrl(host, Refusing(rename=errno.EROFS)).move("gold", "k", "")
+        assert not on(host, Kernel(rename=number)).move("gold", "k", "")
+    with pytest.raises(errors.ReadOnlyError):
+        on(host, Kernel(rename=errno.EROFS)).move("gold", "k", "")
 
 
-# Moving processes
+@pytest.mark.houses("lab")
+@pytest.mark.parametrize("number", [errno.EPERM, errno.EOPNOTSUPP, errno.EXDEV])
+@pytest.mark.parametrize("all_refused", [True, False])
+def test_only_a_kernel_that_renames_nothing_is_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, all_refused: bool
+) -> None:
+    node = SharedNode(tmp_path, rmids=8)
+    one, other = node.start(), node.start()
+    move = node.kernel.rename
 
+    def refuse(old: str, new: str) -> None:
+        if all_refused or old.endswith(one.key):  # one that monitors CPUs
+            raise OSError(number, "Cannot move a MON group that monitors CPUs", old)
+        move(old, new)
 
-def test_all_threads_are_moved_with_one_write_each(host: Host) -> None:
-    host.process(7, threads=(8, 9))
-    fs = Refusing()
-    resctrl(host, fs).create("", "k")
-    assert resctrl(host, fs).assign("", "k", 7) == 3
-    assert [call for call, _ in fs.asked].count("write") == 3
-    assert host.tasks("mon_groups/k") == [7, 8, 9]
-
-
-@pytest.mark.parametrize("last, moved", [(7, 2), (1000, 20)], ids=["one thread", "endlessly"])
-def test_threads_that_start_meanwhile_are_found_without_blocking(host: Host, last: int, moved: int) -> None:
-    host.process(7)
-
-    class Breeding(Filesystem):
-        def write(self, path: str, value: bytes) -> None:
-            super().write(path, value)
-            if int(value) <= last:
-                host.process(7, threads=(int(value) + 1,))
-
-    resctrl(host).create("", "k")
-    assert resctrl(host, Breeding()).assign("", "k", 7) == moved
-
-
-def test_ended_thread_is_skipped(host: Host) -> None:
-    host.process(7, threads=(8,))
-
-    class Ending(Filesystem):
-        def write(self, path: str, value: bytes) -> None:
-            if value == b"8\n":
-                (host.proc / "7/task/8").rmdir()
-                raise OSError(errno.ESRCH, "No such process")
-            super().write(path, value)
-
-    resctrl(host).create("", "k")
-    resctrl(host, Ending()).assign("", "k", 7)
-    assert host.tasks("mon_groups/k") == [7]
-
-
-@pytest.mark.parametrize("gone", [True, False])
-def test_ended_process_is_reported(host: Host, gone: bool) -> None:
-    if not gone:
-        host.process(7)
-    resctrl(host).create("", "k")
-    with pytest.raises(TaskGoneError, match="process 7 has ended"):
-        resctrl(host, Refusing(write=errno.ESRCH)).assign("", "k", 7)
-
-
-@pytest.mark.parametrize("where", ["res:/\nmon:other\n", "res:gold\nmon:k\n", "res:/\nmon:\n"])
-def test_threads_that_did_not_arrive_are_reported(host: Host, where: str) -> None:
-    host.process(7)
-    (host.proc / "7/task/7/cpu_resctrl_groups").write_text(where)
-    resctrl(host).create("", "k")
-    with pytest.raises(NotArrivedError, match="thread 7 of process 7 was moved"):
-        resctrl(host, Losing()).assign("", "k", 7)
-
-
-def test_arrival_is_checked_in_proc_or_tasks(host: Host) -> None:
-    host.process(7)
-    resctrl(host).create("", "k")
-    assert resctrl(host).assign("", "k", 7) == 1
-    resctrl(host).create("", "other")
-    with pytest.raises(NotArrivedError, match="is in another group"):
-        resctrl(host, Losing()).assign("", "other", 7)
-    (host.proc / "7/task/7/cpu_resctrl_groups").write_text("res:/\nmon:other\n")
-    assert resctrl(host, Losing()).assign("", "other", 7) == 1
-
-
-def test_simulation_next_to_host_resctrl_is_not_confused(host: Host) -> None:
-    host.process(7)
-    (host.proc / "7/task/7/cpu_resctrl_groups").write_text("res:/\nmon:\n")
-    resctrl(host).create("", "k")
-    assert resctrl(host).assign("", "k", 7) == 1
-
-
-def test_real_process_with_threads_is_moved(host: Host) -> None:
-    script = (
-        "import threading, time\n"
-        "for _ in range(5): threading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
-        "print(flush=True); time.sleep(60)"
-    )
-    with subprocess.Popen(["/usr/bin/python3", "-c", script], stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
-        real = Resctrl(str(host.resctrl))
-        real.create("", "k")
-        assert real.assign("", "k", process.pid) == 6
-        process.kill()
+    monkeypatch.setattr(node.kernel, "rename", refuse)
+    of = node.context().monitor
+    assert can_rename(of)
+    assert not rename(of, "", one.key, "", "one")
+    assert can_rename(of) is not all_refused
+    if not all_refused:
+        assert rename(of, "", other.key, "", "other")
+        assert node.kernel.groups() == {("", one.key), ("", "other")}
+    of.boot = "another boot"
+    assert can_rename(of)
 
 
 def test_plain_tree_removes_only_its_own_file(host: Host) -> None:
-    on = resctrl(host)
-    on.create("", "k")
-    (host.resctrl / "mon_groups/k/foreign").touch()
-    with pytest.raises(ResctrlError, match="ENOTEMPTY"):
-        on.remove("", "k")
+    on(host).create("", "k")
+    on(host).add_tasks("", "k", [7, 8])
+    assert on(host).tasks("", "k") == {7, 8}
+    foreign = host.resctrl / "mon_groups/k/foreign"
+    foreign.touch()
+    with pytest.raises(errors.ResctrlError, match="ENOTEMPTY"):
+        on(host).remove("", "k")
+    foreign.unlink()
+    assert [on(host).remove("", "k") for _ in range(2)] == [True, False]
+
+
+# Moves of processes
+
+
+@pytest.fixture
+def process(host: Host) -> Host:
+    """Return a host with process 7 of three threads, and group k in the root class."""
+    host.process(7, threads=(8, 9))
+    on(host).create("", "k")
+    return host
+
+
+def test_all_threads_are_moved_with_one_write_each(process: Host) -> None:
+    fs = Kernel()
+    assert on(process, fs).assign("", "k", 7) == 3
+    assert fs.calls.count("write") == 3
+    assert process.tasks("mon_groups/k") == [7, 8, 9]
+
+
+@pytest.mark.parametrize("last, moved", [(9, 4), (1000, 60)], ids=["one thread", "endlessly"])
+def test_threads_that_start_meanwhile_are_found_without_blocking(process: Host, last: int, moved: int) -> None:
+    def breed(tid: int) -> None:
+        if tid <= last:
+            process.process(7, threads=tuple(range(8, tid + 4 if last > 9 else 11)))
+
+    found = on(process, Kernel(breed)).assign("", "k", 7)
+    assert found == moved if last == 9 else 20 <= found <= moved
+
+
+def test_ended_thread_is_skipped_and_an_ended_process_reported(process: Host) -> None:
+    def end(tid: int) -> None:
+        if tid == 8:
+            (process.proc / "7/task/8").rmdir()
+            raise OSError(errno.ESRCH, "No such process")
+
+    assert on(process, Kernel(end)).assign("", "k", 7)
+    assert process.tasks("mon_groups/k") == [7, 9]
+    for number in (7, 77):
+        with pytest.raises(errors.TaskGoneError, match=f"process {number} has ended"):
+            on(process, Kernel(write=errno.ESRCH)).assign("", "k", number)
+
+
+@pytest.mark.parametrize("where", ["res:/\nmon:other\n", "res:gold\nmon:k\n", "res:/\nmon:\n", None])
+def test_threads_that_did_not_arrive_are_reported(process: Host, where: str | None) -> None:
+    if where:
+        (process.proc / "7/task/7/cpu_resctrl_groups").write_text(where)
+    with pytest.raises(errors.NotArrivedError, match="of process 7 was moved"):
+        on(process, Kernel(always(LOST))).assign("", "k", 7)
+
+
+def test_arrival_is_checked_in_proc_or_in_tasks(host: Host) -> None:
+    host.process(7)
+    file = host.proc / "7/task/7/cpu_resctrl_groups"
+    on(host).create("", "k")
+    file.write_text("res:/\nmon:k\n")
+    assert on(host, Kernel(always(LOST))).assign("", "k", 7) == 1
+    file.write_text("res:/\nmon:\n")  # of the host's resctrl, next to a simulation
+    assert on(host).assign("", "k", 7) == 1

@@ -10,7 +10,6 @@ from hosts.counter_tree import say
 from hosts.monitored import KEYS, MonitoredHost, monitored_host
 
 from resctrl_hooks.core.node.resctrl.counter_totals import turns
-from resctrl_hooks.core.node.resctrl.turn_counts import MOST, Turns
 
 TURNS = 9
 
@@ -35,24 +34,6 @@ def take_turns(host: MonitoredHost, number: int) -> None:
         say(group, mbm_total_bytes=value)
         host.context.monitor.read(KEYS[0])
         time.sleep(0.002)  # the clock of totals has milliseconds
-
-
-def test_turns_are_counts_until_each_end() -> None:
-    turns = Turns()
-    assert turns.with_present(5.0, 50) == []
-    turns.finish(5.0, 50)
-    turns.finish(5.0, 50)  # it isn't counted still
-    turns.finish(7.0, 90)
-    assert turns.with_present(7.0, 90) == [(5.0, 50.0), (2.0, 40.0)]
-    assert turns.with_present(8.0, 90) == [(5.0, 50.0), (2.0, 40.0), (1.0, 0)]
-
-
-def test_latest_turns_are_kept() -> None:
-    turns = Turns()
-    for number in range(1, MOST + 5):
-        turns.finish(float(number), number * number)
-    found = turns.with_present(MOST + 4.0, 0)
-    assert (len(found), found[-1]) == (MOST, (1.0, 2 * (MOST + 4) - 1))
 
 
 def test_permanently_counted_pod_has_no_turns(host: MonitoredHost) -> None:
