@@ -14,12 +14,12 @@ LAB = "tests/lab"
 @pytest.mark.parametrize(
     "name, among, not_among",
     [
-        (f"{NODE}/host/cpulist.py", {"tests/core/node/host/test_cpulist.py"}, {"tests/nri/node/test_wire.py"}),
+        (f"{NODE}/host/cpulist.py", {"tests/core/node/host/test_topology.py"}, {"tests/nri/node/test_wire.py"}),
         (f"{NODE}/hook/call.py", {"tests/core/node/hook/", "tests/lab/kernel/test_lifetimes.py"},
          {"tests/observe/view/"}),
         ("resctrl_hooks/placement/node/pools.py",
          {f"{LAB}/kernel/test_placement.py"}, {f"{LAB}/kernel/test_podman.py"}),
-        (f"{NODE}/ledger.py", {"tests/core/node/test_ledger.py"}, {"tests/core/node/host/test_cpulist.py"}),
+        (f"{NODE}/ledger.py", {"tests/core/node/test_ledger.py"}, {"tests/core/node/host/test_topology.py"}),
         pytest.param("tests/hosts/machines.py", {"tests/placement/node/test_policy"},
                      {"tests/core/node/test_ledger.py"}, marks=pytest.mark.houses("placement")),
         (f"{LAB}/conformance/filesystem.py", {f"{LAB}/conformance/test_groups.py"}, {"tests/core/node/test_ledger.py"}),

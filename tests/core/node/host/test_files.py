@@ -1,3 +1,5 @@
+"""Safe file access: bounded reads that follow no link, atomic writes, folders, and JSON."""
+
 import errno
 import json
 import os
@@ -61,91 +63,83 @@ def test_reader_agrees_with_json_package(data: bytes) -> None:
         assert re.search(rb"\d{33}", data) or parse_json(data) == expected
 
 
-@pytest.mark.parametrize(
-    "data, words",
-    [
-        (b"", "expected a JSON value at character 0"),
-        (b"   ", "expected a JSON value"),
-        (b"{} {}", "unexpected text after the JSON value at character 2"),
-        (b"\xff", "decode"),
-        (b"\xef\xbb\xbf{}", "expected a JSON value"),
-        (b"NaN", "NaN is not JSON"),
-        (b"[Infinity]", "Infinity is not JSON"),
-        (b"9" * 5000, "many digits"),  # time is quadratic in them; in a text of a page it is nothing
-        (b"[" * 100_000, "nested too deeply"),
-        (b'{"a":' * 100_000, "nested too deeply"),
-        (b'"\x01"', "control character"),
-        (b'{"a" 1}', "delimiter"),
-    ],
-)
+LARGE = b" " * (1 << 16)
+
+
+@pytest.mark.parametrize("data, words", [
+    (b"", "expected a JSON value at character 0"), (b"{} {}", "unexpected text after the JSON value at character 2"),
+    (b"\xff", "decode"), (b"\xef\xbb\xbf{}", "expected a JSON value"), (b"NaN", "NaN is not JSON"),
+    (b"[Infinity]", "Infinity is not JSON"), (b"9" * 5000, "many digits"), (b"[" * 100_000, "nested too deeply"),
+    (b'{"a":' * 100_000, "nested too deeply"), (b'"\x01"', "control character"), (b'{"a" 1}', "delimiter"),
+    (b"[" + LARGE + b"1" * 33 + b"]", "number with too many digits"),
+])  # fmt: skip
 def test_invalid_json_is_refused(data: bytes, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         parse_json(data)
 
 
-def test_record_accepts_plain_values_only() -> None:
-    with pytest.raises(TypeError, match="set cannot be stored in a record"):
-        format_json({"a": {1}})
-    with pytest.raises(TypeError, match="keys must be"):
-        format_json({(1,): 1})
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        format_json({"a": float("nan")})
-
-
-def test_record_is_one_line_in_key_order() -> None:
+def test_record_is_one_line_of_plain_values_in_key_order() -> None:
     assert format_json({"b": [True, None, 0.5], "a": {"ü": 1}}) == b'{"b": [true, null, 0.5], "a": {"\\u00fc": 1}}\n'
+    assert parse_json(b"[" + LARGE + b"1" * 32 + b"]") == [int("1" * 32)]
+    for value, kind, words in (
+        ({"a": {1}}, TypeError, "set cannot be stored in a record"),
+        ({(1,): 1}, TypeError, "keys must be"),
+        ({"a": float("nan")}, ValueError, "not JSON compliant"),
+    ):
+        with pytest.raises(kind, match=words):
+            format_json(value)
 
 
 def test_no_file_stays_open(tmp_path: Path) -> None:
     path = str(tmp_path / "f")
     before = os.listdir("/proc/self/fd")
-    for _ in range(3):
-        write_file(path, b"x")
-        read_file(path, 10)
-        read_kernel_file(path)
+    write_file(path, b"x")
+    read_file(path, 10)
+    read_kernel_file(path)
+    for refused in (tmp_path, path):
+        with pytest.raises(OSError, match=r"."):
+            read_file(str(refused), 0)
     assert len(os.listdir("/proc/self/fd")) == len(before)
 
 
-def test_read_size_is_bounded(tmp_path: Path) -> None:
-    path = tmp_path / "f"
-    path.write_bytes(b"x" * 100_000)
-    assert read_file(str(path), 100_000) == b"x" * 100_000
-    with pytest.raises(OSError, match="larger than 99999 bytes") as caught:
-        read_file(str(path), 99_999)
-    assert caught.value.errno == errno.EFBIG
+SIZES = st.one_of(*(st.integers(around - 1, around + 1) for around in (1, 2048, 4096, 8192)), st.integers(0, 20_000))
 
 
-@pytest.mark.parametrize("size", [0, 10, 4096, 5000])
-def test_pipe_is_read_to_its_end_or_bound(size: int) -> None:
-    def piped(limit: int) -> bytes:
+@given(SIZES, st.integers(-1, 1) | st.integers(-20_000, 20_000))
+def test_each_reader_returns_all_data_up_to_its_bound(size: int, more: int) -> None:
+    data, limit = os.urandom(size), max(size + more, 0)
+
+    def piped() -> bytes:
         reading, writing = os.pipe()
-        os.write(writing, b"x" * size)
+        os.write(writing, data)
         os.close(writing)
         try:
-            return read_all(reading, limit, "the pipe")
+            return read_all(reading, limit, "it")
         finally:
             os.close(reading)
 
-    assert piped(size) == b"x" * size
-    for limit in {size - 1, min(size - 1, 4096)} - {-1}:
-        with pytest.raises(OSError, match=f"larger than {limit} bytes: 'the pipe'"):
-            piped(limit)
+    path = f"/dev/shm/reader-{os.getpid()}"
+    Path(path).write_bytes(data)
+    try:
+        assert read_kernel_file(path) == data
+        for read in (piped, lambda: read_file(path, limit), lambda: read_small_file(path, limit)):
+            if size <= limit:
+                assert read() == data
+            else:
+                with pytest.raises(OSError, match=f"larger than {limit} bytes") as caught:
+                    read()
+                assert caught.value.errno == errno.EFBIG
+    finally:
+        os.unlink(path)
 
 
-@pytest.mark.parametrize("size", [0, 2047, 2048, 3000, 4096, 10_000])
-def test_kernel_file_is_read_whole(tmp_path: Path, size: int) -> None:
-    path = tmp_path / "f"
-    path.write_bytes(b"x" * size)
-    assert read_kernel_file(str(path)) == b"x" * size
-
-
-def test_kernel_file_text_is_stripped(tmp_path: Path) -> None:
+def test_text_of_a_kernel_file_is_stripped(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_bytes(b" two words\n\xff")
-    assert kernel_text(str(path)) == "two words\n\ufffd"
+    assert (kernel_text(str(path)), kernel_text(str(tmp_path / "none"))) == ("two words\n\ufffd", "")
     path.write_bytes(b" 7\n")
     assert kernel_text(str(path)) == "7"
-    assert kernel_text(str(tmp_path / "none")) == ""
+    assert b"Name:" in read_kernel_file("/proc/self/status"), "such files have no size"
 
 
 def test_special_file_is_neither_read_nor_waited_for(tmp_path: Path) -> None:
@@ -162,55 +156,46 @@ def test_special_file_is_neither_read_nor_waited_for(tmp_path: Path) -> None:
         read_small_file(str(tmp_path / "fifo"), 10)
 
 
-@pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
-def test_file_writable_by_others_is_not_trusted(tmp_path: Path, mode: int) -> None:
-    path = tmp_path / "f"
-    path.write_text("x")
-    assert read_file(str(path), 10, trusted=True) == b"x"
-    path.chmod(mode)
-    assert read_file(str(path), 10) == b"x"
-    with pytest.raises(PermissionError, match="other than root"):
-        read_file(str(path), 10, trusted=True)
-
-
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
-def test_file_owned_by_others_is_not_trusted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode, owner, reader, trusted", [
+    (0o600, 0, 0, True), (0o644, 0, 65534, True), (0o600, 65534, 65534, True),
+    (0o620, 0, 0, False), (0o602, 0, 0, False), (0o600, 65534, 0, False), (0o600, 1, 65534, False),
+])  # fmt: skip
+def test_only_files_of_root_and_of_the_reader_are_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, owner: int, reader: int, *, trusted: bool
+) -> None:
     path = tmp_path / "f"
     path.write_text("x")
-    os.chown(path, 65534, 65534)
-    with pytest.raises(PermissionError):
-        read_file(str(path), 10, trusted=True)
+    path.chmod(mode)
+    os.chown(path, owner, owner)
+    monkeypatch.setattr(posix, "geteuid", lambda: reader)
+    assert read_file(str(path), 10) == b"x"
+    if trusted:
+        assert read_file(str(path), 10, trusted=True) == b"x"
+    else:
+        with pytest.raises(PermissionError, match="other than root"):
+            read_file(str(path), 10, trusted=True)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes what is root's")
-def test_file_owned_by_root_is_trusted_by_every_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "f").write_text("x")
-    monkeypatch.setattr(posix, "geteuid", lambda: 65534)
-    assert read_file(str(tmp_path / "f"), 10, trusted=True) == b"x"
-
-
+@pytest.mark.usefixtures("open_umask")
 def test_write_replaces_whole_file(tmp_path: Path) -> None:
     path = tmp_path / "f"
-    old_mask = os.umask(0)
-    try:
-        write_file(str(path), b"one")
-        assert path.stat().st_mode & 0o777 == 0o600
-        write_file(str(path), b"two" * 100_000, 0o644)
-    finally:
-        os.umask(old_mask)
-    assert path.read_bytes() == b"two" * 100_000
-    assert path.stat().st_mode & 0o777 == 0o644
+    for data, mode in ((b"one", 0o600), (b"two" * 100_000, 0o644)):
+        write_file(str(path), data, mode)
+        assert (path.read_bytes(), path.stat().st_mode & 0o777) == (data, mode)
     assert os.listdir(tmp_path) == ["f"]
 
 
-def test_failed_write_keeps_previous_file(tmp_path: Path, fail: Fail) -> None:
-    path = tmp_path / "f"
-    path.write_text("old")
+def test_failed_write_keeps_previous_content_and_leaves_nothing(tmp_path: Path, fail: Fail) -> None:
+    (tmp_path / "pod").mkdir()
+    with pytest.raises(IsADirectoryError):
+        write_file(str(tmp_path / "pod"), b"x")
+    (tmp_path / "f").write_text("old")
     fail(posix, "write", OSError(errno.ENOSPC, "No space left on device"))
     with pytest.raises(OSError, match="No space"):
-        write_file(str(path), b"new")
-    assert path.read_text() == "old"
-    assert os.listdir(tmp_path) == ["f"]
+        write_file(str(tmp_path / "f"), b"new")
+    assert (tmp_path / "f").read_text() == "old"
+    assert sorted(os.listdir(tmp_path)) == ["f", "pod"]
 
 
 def test_link_in_place_of_temporary_file_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,26 +213,20 @@ def test_link_in_place_of_temporary_file_is_not_followed(tmp_path: Path, monkeyp
     assert len(seen) == 1
 
 
-def test_folders_are_created_and_removed(tmp_path: Path) -> None:
+def test_each_kind_of_file_is_recognized(tmp_path: Path) -> None:
     (tmp_path / "f").touch()
     (tmp_path / "d").mkdir()
     (tmp_path / "l").symlink_to("d")
-    assert [is_folder(str(tmp_path / name)) for name in ("d", "l", "f", "f/x", "none")] == [
-        True,
-        False,
-        False,
-        False,
-        False,
-    ]
+    (tmp_path / "dangling").symlink_to("none")
+    kinds = {name: (is_there(str(tmp_path / name)), is_folder(str(tmp_path / name)))
+             for name in ("d", "l", "dangling", "f", "f/x", "none")}  # fmt: skip
+    there, absent = (True, False), (False, False)
+    assert kinds == {"d": (True, True), "l": there, "dangling": there, "f": there, "f/x": absent, "none": absent}
     assert list_folder(str(tmp_path / "none")) == list_folder(str(tmp_path / "f")) == []
-    assert sorted(list_folder(str(tmp_path))) == ["d", "f", "l"]
-    assert remove_file(str(tmp_path / "f")) is True
-    assert remove_file(str(tmp_path / "f")) is False
-
-
-def test_dangling_link_exists(tmp_path: Path) -> None:
-    (tmp_path / "l").symlink_to("none")
-    assert [is_there(str(tmp_path / name)) for name in ("l", ".", "none", "l/x")] == [True, True, False, False]
+    assert sorted(list_folder(str(tmp_path))) == ["d", "dangling", "f", "l"]
+    assert [remove_file(str(tmp_path / "f")) for _ in range(2)] == [True, False]
+    for name in ("S_IFMT", "S_IFREG", "S_IFDIR", "S_IFBLK", "S_IFCHR", "S_IFLNK"):
+        assert getattr(files, name) == (0o170000 if name == "S_IFMT" else getattr(stat, name)), name
 
 
 def test_parent_folders_are_created(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -272,10 +251,6 @@ def test_folder_and_parents_are_created_under_any_umask(tmp_path: Path, mask: in
     assert modes == [0o711, 0o755, 0o700]
 
 
-def test_kernel_files_have_no_size() -> None:
-    assert b"Name:" in read_kernel_file("/proc/self/status")
-
-
 def test_file_growing_during_read_is_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"before")
@@ -291,22 +266,3 @@ def test_file_growing_during_read_is_read_whole(tmp_path: Path, monkeypatch: pyt
     assert read_file(str(path), 100) == b"before and after"
     with pytest.raises(OSError, match="larger than"):
         read_file(str(path), 20)
-
-
-def test_modes_match_kernel_numbers() -> None:
-    for name in ("S_IFMT", "S_IFREG", "S_IFDIR", "S_IFBLK", "S_IFCHR", "S_IFLNK"):
-        assert getattr(files, name) == (0o170000 if name == "S_IFMT" else getattr(stat, name)), name
-
-
-def test_integer_in_large_text_has_32_digits_at_most() -> None:
-    large = b" " * (1 << 16)
-    assert parse_json(b"[" + large + b"1" * 32 + b"]") == [int("1" * 32)]
-    with pytest.raises(ValueError, match="number with too many digits"):
-        parse_json(b"[" + large + b"1" * 33 + b"]")
-
-
-def test_file_that_cannot_be_renamed_leaves_nothing(tmp_path: Path) -> None:
-    (tmp_path / "pod").mkdir()
-    with pytest.raises(IsADirectoryError):
-        write_file(str(tmp_path / "pod"), b"x")
-    assert [path.name for path in tmp_path.iterdir()] == ["pod"]

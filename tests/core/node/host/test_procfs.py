@@ -1,15 +1,18 @@
+"""Processes in /proc and in cgroups: their identity, threads, cgroups and groups."""
+
 import os
 import subprocess
 import threading
-import time
 from pathlib import Path
 
 import pytest
 from conftest import BOOT, Host, stat_line, temporary_host
 from hosts.processes import headless_process, is_headless, wait_until
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from resctrl_hooks.core.node.errors import HookError
+from resctrl_hooks.core.node.host import cgroup_tasks as tasks
 from resctrl_hooks.core.node.host.procfs import (
     Cgroup,
     boot_id,
@@ -23,110 +26,104 @@ from resctrl_hooks.core.node.host.procfs import (
     threads_of,
 )
 
-
-def test_unified_host_is_parsed(host: Host) -> None:
-    host.process(7, "/kubepods/pod1/crio-x")
-    (found,) = cgroups_of(str(host.proc), 7)
-    assert (found.hierarchy, found.path) == ("", "/kubepods/pod1/crio-x")
-    assert found.folder("/sys/fs/cgroup") == "/sys/fs/cgroup/kubepods/pod1/crio-x"
-    assert found.folder("/sys/fs/cgroup", "/kubepods") == "/sys/fs/cgroup/kubepods"
+ENDED = "ZXx"
+NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\n/"), min_size=1, max_size=6)
+"""Names of cgroups: the kernel refuses a line feed only, not Python's other line separators."""
 
 
-def test_both_cgroup_versions_are_parsed(host: Host) -> None:
+def found_in(host: Host, text: str) -> list[tuple[str, str]]:
     host.process(7)
-    (host.proc / "7/cgroup").write_text("9:name=systemd:/a\n4:memory:/b:c\n1:cpu,cpuacct:/\n0::/d\nrubbish\njunk:x\n")
-    found = [(cgroup.hierarchy, cgroup.path) for cgroup in cgroups_of(str(host.proc), 7)]
-    assert found == [("unified", "/d"), ("systemd", "/a"), ("memory", "/b:c"), ("cpu,cpuacct", "/")]
-    assert Cgroup("memory", "/b").folder("/c") == "/c/memory/b"
-    assert Cgroup("memory", "/").folder("/c") == "/c/memory"
+    (host.proc / "7/cgroup").write_bytes(text.encode())
+    return [(cgroup.hierarchy, cgroup.path) for cgroup in cgroups_of(str(host.proc), 7)]
 
 
-@pytest.mark.parametrize("feed", ["\f", "\v", "\x1c", "\x85", "\u2028", "\r"])
-def test_newline_in_cgroup_name_starts_no_line(host: Host, feed: str) -> None:
-    """The kernel refuses only a line feed in a cgroup's name, not Python's other line separators."""
-    host.process(7)
-    path = f"/own/a{feed}0::/kubepods/pod1"
-    (host.proc / "7/cgroup").write_bytes(f"0::{path}\n".encode())
-    assert [(cgroup.hierarchy, cgroup.path) for cgroup in cgroups_of(str(host.proc), 7)] == [("", path)]
+@settings(max_examples=40)
+@given(st.dictionaries(st.sampled_from(("memory", "cpu,cpuacct", "name=systemd", "pids")), NAMES), NAMES)
+def test_cgroups_of_each_hierarchy_are_read(controllers: dict[str, str], unified: str) -> None:
+    lines = [f"{number}:{name}:/{path}\n" for number, (name, path) in enumerate(controllers.items(), 1)]
+    with temporary_host() as host:
+        found = found_in(host, "".join([*lines, f"0::/{unified}\n", "rubbish\njunk:x\n"]))
+    expected = [(name.replace("name=", ""), f"/{path}") for name, path in controllers.items()]
+    assert found == [("unified" if controllers else "", f"/{unified}"), *expected]
 
 
-def test_ended_process_has_no_cgroup(host: Host) -> None:
+def test_folder_of_a_cgroup_is_below_that_of_its_hierarchy() -> None:
+    places = (("", "/a/b"), ("memory", "/b"), ("memory", "/"))
+    assert [Cgroup(*place).folder("/c") for place in places] == ["/c/a/b", "/c/memory/b", "/c/memory"]
+    assert Cgroup("", "/a/b").folder("/c", "/a") == "/c/a"
+
+
+def test_ended_process_has_nothing(host: Host) -> None:
     proc = str(host.proc)
-    assert cgroups_of(proc, 7) == []
-    assert threads_of(proc, 7) == []
-    assert start_time(proc, 7) == 0
-    with pytest.raises(ProcessLookupError):
-        resctrl_groups_of(proc, 7)
-    with pytest.raises(ProcessLookupError):
-        resctrl_groups_of(proc, 7, 8)
+    assert (cgroups_of(proc, 7), threads_of(proc, 7), start_time(proc, 7), living_thread(proc, 7)) == ([], [], 0, 0)
+    for place in ((7,), (7, 8)):
+        with pytest.raises(ProcessLookupError):
+            resctrl_groups_of(proc, *place)
+    host.process(0)  # a poststop's state may name it; /proc has no such folder, but a made-up one might
+    assert [start_time(proc, pid) for pid in (0, -1)] == [0, 0]
 
 
-@pytest.mark.parametrize(
-    "text, found",
-    [
-        ("res:/\nmon:\n", ("", "")),
-        ("res:gold\nmon:podA\n", ("gold", "podA")),
-        ("res:with space\nmon:a:b\n", ("with space", "a:b")),
-        ("res:\nmon:\n", None),
-        ("", None),
-        ("rubbish\n", None),
-    ],
-)
+@pytest.mark.parametrize("text, found", [
+    ("res:/\nmon:\n", ("", "")), ("res:gold\nmon:podA\n", ("gold", "podA")), ("res:a b\nmon:a:b\n", ("a b", "a:b")),
+    ("res:\nmon:\n", None), ("", None), ("rubbish\n", None),
+])  # fmt: skip
 def test_place_of_task_is_read(host: Host, text: str, found: tuple[str, str] | None) -> None:
     host.process(7, threads=(8,))
     for folder in ("7", "7/task/8"):
         (host.proc / folder / "cpu_resctrl_groups").write_text(text)
-    assert resctrl_groups_of(str(host.proc), 7) == found
-    assert resctrl_groups_of(str(host.proc), 7, 8) == found
+    assert resctrl_groups_of(str(host.proc), 7) == resctrl_groups_of(str(host.proc), 7, 8) == found
+    assert groups_of_process(str(host.proc), 7) == found
 
 
-def test_threads_of_real_process_are_listed() -> None:
+def test_this_process_and_its_child_are_read() -> None:
     stop = threading.Event()
     others = [threading.Thread(target=stop.wait) for _ in range(3)]
     for other in others:
         other.start()
     try:
-        found = threads_of("/proc", os.getpid())
-        assert {os.getpid(), *(other.native_id for other in others)} <= set(found)
+        assert {os.getpid(), *(other.native_id for other in others)} <= set(threads_of("/proc", os.getpid()))
     finally:
         stop.set()
         for other in others:
             other.join()
-
-
-def test_start_time_identifies_process() -> None:
     mine = start_time("/proc", os.getpid())
-    assert mine == start_time("/proc", os.getpid()) > 0
     with subprocess.Popen(["sleep", "60"]) as child:
-        assert start_time("/proc", child.pid) >= mine
+        assert start_time("/proc", child.pid) >= mine > 0
         child.kill()
-        deadline = time.monotonic() + 300
-        while start_time("/proc", child.pid) and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert start_time("/proc", child.pid) == 0  # a zombie: ended, and its parent has not looked yet
-    for none in (0, -1):
-        assert start_time("/proc", none) == 0
+        wait_until(lambda: not start_time("/proc", child.pid), "a zombie has ended")
+    assert boot_id("/proc") == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    mapped = Path("/proc/self/uid_map").read_text().split()
+    assert in_initial_user_namespace() == (mapped == ["0", "0", "4294967295"])
 
 
-def test_stat_line_has_the_start_time_in_its_last_read_field(host: Host) -> None:
-    host.process(7)
-    (host.proc / "7/stat").write_text(" ".join(stat_line(7, 1000).split(" ")[: 5 + 19]))
-    assert start_time(str(host.proc), 7) == 1000
+def test_boot_id_is_read(host: Host, tmp_path: Path) -> None:
+    assert (boot_id(str(host.proc)), boot_id(str(tmp_path))) == (BOOT, "")
 
 
-def test_process_lives_with_its_own_start_time_only(host: Host) -> None:
-    host.process(7, start=500)
-    proc = str(host.proc)
-    assert lives(proc, 7, 500)
-    assert not any(lives(proc, *other) for other in ((7, 501), (7, 0), (7, None), (8, 500), (8, 0)))
-
-
-@given(st.integers(1, 1 << 22), st.integers(1, 1 << 50), st.sampled_from("RSDTtIZXx"))
-def test_any_stat_line_is_parsed(pid: int, start: int, letter: str) -> None:
+@settings(max_examples=60)
+@given(
+    st.integers(1, 1 << 22), st.integers(1, 1 << 50), st.sampled_from("RSDTtI" + ENDED),
+    st.lists(st.sampled_from("SR" + ENDED), max_size=4),
+)  # fmt: skip
+def test_process_lives_with_its_own_start_time_until_its_last_thread_ends(
+    pid: int, start: int, letter: str, others: list[str]
+) -> None:
+    """A process lives on after its main thread's end, which is a zombie then."""
+    tids = tuple(range(pid + 1, pid + 1 + len(others)))
+    living = [tid for tid, state in zip((pid, *tids), (letter, *others), strict=True) if state not in ENDED]
     with temporary_host() as host:
-        host.process(pid)
-        (host.proc / str(pid) / "stat").write_text(stat_line(pid, start, letter))
-        assert start_time(str(host.proc), pid) == (0 if letter in "ZXx" else start)
+        proc = str(host.proc)
+        host.process(pid, threads=tids)
+        fields = stat_line(pid, start, letter).split(" ")
+        fields[4 + 17] = str(1 + len(others))
+        (host.proc / str(pid) / "stat").write_text(" ".join(fields))
+        for tid, state in zip(tids, others, strict=True):
+            (host.proc / f"{pid}/task/{tid}/stat").write_text(stat_line(tid, 600, state))
+        assert threads_of(proc, pid) == [pid, *tids]
+        assert living_thread(proc, pid) == (living[0] if living else 0)
+        assert start_time(proc, pid) == (start if living else 0)
+        assert lives(proc, pid, start) == bool(living)
+        assert not any(lives(proc, *other) for other in ((pid, start + 1), (pid, 0), (pid, None), (pid + 9, start)))
 
 
 @pytest.mark.parametrize(
@@ -136,29 +133,14 @@ def test_any_stat_line_is_parsed(pid: int, start: int, letter: str) -> None:
 )
 def test_stat_line_of_another_form_says_neither_that_it_lives_nor_that_it_ended(host: Host, text: str) -> None:
     host.process(7)
+    (host.proc / "7/stat").write_text(" ".join(stat_line(7, 1000).split(" ")[: 5 + 19]))
+    assert start_time(str(host.proc), 7) == 1000, "up to the last field that is read"
     (host.proc / "7/stat").write_text(text)
     with pytest.raises(OSError, match="not of the form"):
         start_time(str(host.proc), 7)
 
 
-def test_boot_id_is_read(host: Host, tmp_path: Path) -> None:
-    assert boot_id(str(host.proc)) == BOOT
-    assert boot_id(str(tmp_path)) == ""
-    assert boot_id("/proc") == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-
-
-def test_user_namespace_is_recognized() -> None:
-    mapped = Path("/proc/self/uid_map").read_text().split()
-    assert in_initial_user_namespace() == (mapped == ["0", "0", "4294967295"])
-
-
-def test_process_0_does_not_exist(host: Host) -> None:
-    """A poststop's state may say so; /proc has no such folder, but a made-up one might."""
-    host.process(0)
-    assert start_time(str(host.proc), 0) == 0
-
-
-def test_process_lives_after_the_end_of_its_main_thread() -> None:
+def test_real_process_lives_after_the_end_of_its_main_thread() -> None:
     with headless_process() as process:
         start = start_time("/proc", process.pid)
         assert start
@@ -167,6 +149,7 @@ def test_process_lives_after_the_end_of_its_main_thread() -> None:
         assert start_time("/proc", process.pid) == start
         assert lives("/proc", process.pid, start)
         assert living_thread("/proc", process.pid) == other
+        assert tasks.threads_of_container("/proc", "", process.pid) == [other]
         assert process.stdin is not None
         process.stdin.close()
         wait_until(lambda: not lives("/proc", process.pid, start), "its last thread has ended")
@@ -174,37 +157,102 @@ def test_process_lives_after_the_end_of_its_main_thread() -> None:
         assert process.poll() is not None
 
 
-def headless_in(host: Host, letters: str, cgroup: str = "0::/a\n") -> None:
-    """Make process 7 whose main thread has ended, with a thread in each of these states."""
-    host.process(7, threads=tuple(range(8, 8 + len(letters))), start=500)
-    ended = stat_line(7, 500, "Z").split(" ")
-    ended[4 + 17] = str(1 + len(letters))
-    (host.proc / "7/stat").write_text(" ".join(ended))
-    for tid, letter in enumerate(letters, 8):
-        (host.proc / f"7/task/{tid}/stat").write_text(stat_line(tid, 600, letter))
-        (host.proc / f"7/task/{tid}/cgroup").write_text(cgroup)
-
-
-@pytest.mark.parametrize("letters, living", [("S", 8), ("ZR", 9), ("Z", 0), ("XxZ", 0), ("", 0)])
-def test_process_without_main_thread_lives_with_its_last_thread(host: Host, letters: str, living: int) -> None:
-    headless_in(host, letters)
-    assert lives(str(host.proc), 7, 500) == bool(living)
-    assert living_thread(str(host.proc), 7) == living
-
-
-def test_rdt_class_of_process_without_main_thread_is_that_of_a_living_thread(host: Host) -> None:
-    headless_in(host, "S")
+def test_class_and_cgroups_of_process_without_main_thread_are_those_of_a_living_thread(host: Host) -> None:
+    host.process(7, threads=(8,))
+    (host.proc / "7/stat").write_text(stat_line(7, 500, "Z"))
     (host.proc / "7/cpu_resctrl_groups").write_text("res:/\nmon:\n")
-    (host.proc / "7/task/8/cpu_resctrl_groups").write_text("res:gold\nmon:pod\n")
-    assert groups_of_process(str(host.proc), 7) == ("gold", "pod")
-    assert groups_of_process(str(host.proc), host.process(9, rdt="silver")) == ("silver", "")
-
-
-def test_cgroups_v1_of_process_without_main_thread_are_those_of_a_living_thread(host: Host) -> None:
-    own = "4:memory:/pod/x\n1:name=systemd:/pod/x\n"
-    headless_in(host, "S", cgroup=f"{own}0::/init\n")
     (host.proc / "7/cgroup").write_text("4:memory:/\n1:name=systemd:/\n0::/init\n")
+    other = host.proc / "7/task/8"
+    (other / "stat").write_text(stat_line(8, 600))
+    (other / "cpu_resctrl_groups").write_text("res:gold\nmon:pod\n")
+    (other / "cgroup").write_text("4:memory:/pod/x\n1:name=systemd:/pod/x\n0::/init\n")
+    assert groups_of_process(str(host.proc), 7) == ("gold", "pod")
     found = [(cgroup.hierarchy, cgroup.path) for cgroup in cgroups_of(str(host.proc), 7)]
     assert found == [("unified", "/init"), ("memory", "/pod/x"), ("systemd", "/pod/x")]
-    (host.proc / "7/task/8/stat").write_text(stat_line(8, 600, "Z"))
+    (other / "stat").write_text(stat_line(8, 600, "Z"))
     assert {cgroup.path for cgroup in cgroups_of(str(host.proc), 7)[1:]} == {"/"}
+
+
+# Threads of a container
+
+
+def listed(folder: Path, *tids: int, name: str = "cgroup.threads") -> Path:
+    """Return a cgroup with these threads."""
+    folder.mkdir()
+    (folder / name).write_text("".join(f"{tid}\n" for tid in tids))
+    return folder
+
+
+def test_cgroup_lists_its_threads(tmp_path: Path) -> None:
+    top = listed(tmp_path / "top", 0, 1, 7)  # 0, of another PID namespace, would move the hook itself
+    assert tasks.CgroupThreads(str(top)).tids == [1, 7]
+    (top / "tasks").write_text("8\n")
+    assert tasks.threads_of_container("", str(top), 1) == [1, 7], "version 2's list suffices"
+    assert tasks.threads_of_container("", str(listed(tmp_path / "v1", 8, name="tasks")), 1) == [8]
+    assert tasks.CgroupThreads(str(tmp_path / "gone")).tids == []
+    (top / "cgroup.threads").write_text("7\njunk\n")
+    with pytest.raises(HookError, match="not a list of threads"):
+        tasks.CgroupThreads(str(top))
+    (tmp_path / "unreadable/cgroup.threads").mkdir(parents=True)
+    with pytest.raises(HookError, match="cannot read") as raised:
+        tasks.CgroupThreads(str(tmp_path / "unreadable"))
+    assert raised.value.errno
+
+
+def test_nested_cgroups_are_searched_nearest_first_up_to_limits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    top = listed(tmp_path / "c", 10)
+    for number in range(2):
+        listed(listed(top / f"b{number}", 20 + number) / "deep", 30 + number)
+    whole = tasks.CgroupThreads(str(top))
+    assert (whole.tids[0], sorted(whole.tids[1:3]), sorted(whole.tids[3:]), whole.is_partial) == (
+        *(10, [20, 21], [30, 31], False),
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(tasks, "MOST_CGROUPS", 4)
+        found = tasks.CgroupThreads(str(top))
+        assert (found.tids[:3], len(found.tids), found.is_partial) == (whole.tids[:3], 4, True)
+    with monkeypatch.context() as patch:
+        patch.setattr(tasks, "_LONGEST_PATH", len(f"{top}/b0/") + 1)
+        assert sorted(tasks.CgroupThreads(str(top)).tids) == [10, 20, 21]
+    monkeypatch.setattr(tasks, "_may_have_folders", lambda _folder: False)
+    assert tasks.CgroupThreads(str(top)).tids == [10], "a leaf is not listed"
+
+
+def test_cgroups_of_any_depth_are_searched(tmp_path: Path) -> None:
+    folder = tmp_path
+    for depth in range(200):
+        folder = listed(folder / "c", depth + 10)
+    assert tasks.threads_of_container("", str(tmp_path / "c"), 1) == list(range(10, 210))
+
+
+def process(proc: Path, pid: int, **children: str) -> None:
+    """A process whose threads have these children, or have "ended" a moment ago."""
+    for tid, listed_children in children.items():
+        folder = proc / str(pid) / "task" / tid.removeprefix("t")
+        folder.mkdir(parents=True)
+        if listed_children != "ended":
+            (folder / "children").write_text(listed_children)
+
+
+@pytest.mark.parametrize(
+    "children, others, found",
+    [
+        ({"t5": "ended", "t6": "8", "t7": "ended"}, "9 ", [5, 6, 7, 8, 9]),  # ending threads hide no descendants
+        ({"t5": "9 8", "t6": "8"}, "", [5, 6, 8, 9]),  # 8 went from one to the other between our looks
+    ],
+)
+def test_each_descendant_of_a_container_without_cgroup_is_found_once(
+    tmp_path: Path, children: dict[str, str], others: str, found: list[int]
+) -> None:
+    process(tmp_path, 5, **children)
+    process(tmp_path, 8, t8=others)
+    process(tmp_path, 9, t9="")
+    assert sorted(tasks.threads_of_container(str(tmp_path), "", 5)) == found
+    cgroup = tmp_path / "cgroup"
+    assert tasks.threads_of_container(str(tmp_path), str(cgroup), 5) == [], "the container has ended, and pid 5 may be"
+    cgroup.mkdir()
+    assert sorted(tasks.threads_of_container(str(tmp_path), str(cgroup), 5)) == found, "a plain folder has no list"
+    (cgroup / "cgroup.threads").touch()
+    assert tasks.threads_of_container(str(tmp_path), str(cgroup), 5) == []
