@@ -1,75 +1,71 @@
+"""The state on stdin and the bundle: what is read, and that everything else is refused."""
+
 import json
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from conftest import ID, Host, state
+from hosts.hostile_inputs import STRANGE
+from hypothesis import given
+from hypothesis import strategies as st
 
+from resctrl_hooks.core.node.container.annotation_yaml import parse_yaml
 from resctrl_hooks.core.node.container.oci import LARGEST, STATE_LIMIT, Bundle, parse_state, read_bundle
 from resctrl_hooks.core.node.errors import InputError
+from resctrl_hooks.core.node.names import valid_container_id
+
+STAGES = {"creating": "createRuntime", "created": "createRuntime", "running": "createRuntime", "stopped": "poststop"}
+
+
+def parsed(**changes: Any) -> Any:
+    return parse_state(json.dumps(state(**changes)).encode())
 
 
 def test_state_is_parsed() -> None:
-    found = parse_state(json.dumps(state(bundle="/b/", annotations={"a": "b"}, unknown=1)).encode())
+    found = parsed(bundle="/b/", annotations={"a": "b"}, unknown=1)
     assert (found.id, found.status, found.pid, found.bundle) == (ID, "created", 100, "/b")
     assert found.annotations == {"a": "b"}
+    assert {status: parsed(status=status).stage for status in STAGES} == STAGES
+    assert [parsed(status="stopped", pid=pid).pid for pid in (None, 0)] == [0, 0]
 
 
-@pytest.mark.parametrize(
-    "status, stage",
-    [
-        ("creating", "createRuntime"),
-        ("created", "createRuntime"),
-        ("running", "createRuntime"),
-        ("stopped", "poststop"),
-    ],
-)
-def test_stage_follows_from_status(status: str, stage: str) -> None:
-    assert parse_state(json.dumps(state(status=status)).encode()).stage == stage
+@given(st.sampled_from(("id", "status", "pid", "bundle", "annotations", "one annotation")), st.sampled_from(STRANGE))
+def test_any_state_is_refused_or_valid(field: str, value: Any) -> None:
+    changes = {"annotations": {"a": value}} if field == "one annotation" else {field: value}
+    try:
+        found = parsed(**changes)
+    except InputError:
+        return
+    assert valid_container_id(found.id)
+    assert found.status in STAGES
+    assert type(found.pid) is int
+    assert 0 <= found.pid < 1 << 31
+    assert found.bundle[:1] in ("", "/")
+    assert "/../" not in f"{found.bundle}/"
+    assert "\0" not in found.bundle
+    assert all(isinstance(one, str) for pair in found.annotations.items() for one in pair)
 
 
-@pytest.mark.parametrize("pid", [None, 0])
-def test_poststop_needs_no_pid(pid: int | None) -> None:
-    assert parse_state(json.dumps(state(status="stopped", pid=pid)).encode()).pid == 0
-
-
-@pytest.mark.parametrize(
-    "change, words",
-    [
-        ({"id": ""}, "no valid id"),
-        ({"id": None}, "no valid id"),
-        ({"id": 7}, "'id' should be str, not int"),
-        ({"id": "../x"}, "no valid id"),
-        ({"id": "a" * 201}, "no valid id"),
-        ({"id": "a\0"}, "no valid id"),
-        ({"id": "\ud800"}, "no valid id"),
-        ({"status": "paused"}, "an unexpected status: 'paused'"),
-        ({"status": None}, "unexpected status"),
-        ({"pid": -1}, "no valid pid: -1"),
-        ({"pid": 1 << 31}, "no valid pid"),
-        ({"pid": True}, "no valid pid"),
-        ({"pid": 1.0}, "'pid' should be int, not float"),
-        ({"pid": "1"}, "'pid' should be int, not str"),
-        ({"bundle": "relative"}, "not an absolute path"),
-        ({"bundle": "/a/../b"}, "not an absolute path"),
-        ({"bundle": "/a/.."}, "not an absolute path"),
-        ({"bundle": "/a\0b"}, "not an absolute path"),
-        ({"bundle": ["/a"]}, "'bundle' should be str"),
-        ({"annotations": []}, "annotations should be an object of strings"),
-        ({"annotations": {"a": 1}}, "annotations should be an object of strings"),
-        ({"annotations": {"a": None}}, "annotations should be an object of strings"),
-    ],
-)
-def test_invalid_state_is_refused(change: dict[str, Any], words: str) -> None:
+@pytest.mark.parametrize("change, words", [
+    ({"id": None}, "no valid id"), ({"id": 7}, "'id' should be str, not int"), ({"id": "a" * 201}, "no valid id"),
+    ({"status": "paused"}, "an unexpected status: 'paused'"), ({"status": None}, "unexpected status"),
+    ({"pid": -1}, "no valid pid: -1"), ({"pid": 1 << 31}, "no valid pid"), ({"pid": True}, "no valid pid"),
+    ({"pid": 1.0}, "'pid' should be int, not float"), ({"bundle": "/a/.."}, "not an absolute path"),
+    ({"bundle": ["/a"]}, "'bundle' should be str"), ({"annotations": []}, "annotations should be an object of strings"),
+    ({"annotations": {"a": None}}, "annotations should be an object of strings"),
+])  # fmt: skip
+def test_invalid_state_is_refused_with_reason(change: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
-        parse_state(json.dumps(state(**change)).encode())
+        parsed(**change)
 
 
-@pytest.mark.parametrize("data", [b"", b"null", b"[]", b'"x"', b"{", b"\xff\xfe", b"7"])
-def test_other_input_than_state_is_refused(data: bytes) -> None:
-    with pytest.raises(InputError, match="the container state on stdin is not"):
-        parse_state(data)
+def test_other_input_than_state_is_refused() -> None:
+    for data in (b"", b"null", b"[]", b'"x"', b"{", b"\xff\xfe", b"7"):
+        with pytest.raises(InputError, match="the container state on stdin is not"):
+            parse_state(data)
 
 
 def test_bundle_is_parsed(host: Host) -> None:
@@ -81,19 +77,9 @@ def test_bundle_is_parsed(host: Host) -> None:
     assert (found.class_name, found.cgroups_path, found.monitored) == ("gold", "/x", False)
     assert found.annotations == {"a": "b"}
     assert found.resources == {"cpu": {"shares": 2}}
-
-
-def test_resources_are_read_once_when_they_are_needed() -> None:
-    reads: list[int] = []
-
-    def read() -> dict[str, Any]:
-        reads.append(1)
-        return {"cpu": {"shares": 2}}
-
-    found = Bundle({"linux": {"resources": read}})
-    assert not reads
-    assert found.resources == found.resources == {"cpu": {"shares": 2}}
-    assert reads == [1]
+    reads = iter([{"cpu": {}}])
+    late = Bundle({"linux": {"resources": lambda: next(reads)}})
+    assert late.resources == late.resources == {"cpu": {}}, "they are read once, when they are needed"
 
 
 @pytest.mark.parametrize("name", ["enableMonitoring", "enableCMT", "enableMBM"])
@@ -102,47 +88,36 @@ def test_runtime_with_its_own_monitoring_is_recognized(name: str) -> None:
     assert not Bundle({"linux": {"intelRdt": {name: False}}}).monitored
 
 
-@pytest.mark.parametrize("config", [{}, {"linux": None}, {"linux": {"intelRdt": None}}, {"annotations": None}])
-def test_bundle_without_linux_section_is_accepted(config: dict[str, Any]) -> None:
-    found = Bundle(config)
-    assert (found.class_name, found.cgroups_path, found.monitored, found.annotations) == ("", "", False, {})
-
-
-@pytest.mark.parametrize(
-    "config",
-    [[], 7, {"linux": []}, {"linux": {"intelRdt": "gold"}}, {"linux": {"intelRdt": {"closID": 1}}},
-     {"linux": {"cgroupsPath": 1}}, {"annotations": {"a": {}}}, {"linux": {"resources": []}}],
-)  # fmt: skip
-def test_bundle_of_wrong_types_is_refused(host: Host, config: Any) -> None:
-    with pytest.raises(InputError):
-        read_bundle(host.bundle(config))
+def test_bundle_without_linux_section_is_accepted_and_one_of_wrong_types_refused(host: Host) -> None:
+    for config in ({}, {"linux": None}, {"linux": {"intelRdt": None}}, {"annotations": None}):
+        found = Bundle(config)
+        assert (found.class_name, found.cgroups_path, found.monitored, found.annotations) == ("", "", False, {})
+    linux: list[Any] = [[], {"intelRdt": "gold"}, {"intelRdt": {"closID": 1}}, {"cgroupsPath": 1}, {"resources": []}]
+    wrong: list[Any] = [[], 7, *({"linux": one} for one in linux), {"annotations": {"a": {}}}]
+    for config in wrong:
+        with pytest.raises(InputError):
+            read_bundle(host.bundle(config))
 
 
 def test_unreadable_bundle_is_refused(host: Host) -> None:
     path = host.root / "b"
     path.mkdir()
-    with pytest.raises(InputError, match=r"cannot read .*: No such file.* \(ENOENT\)"):
-        read_bundle(str(path))
     file = path / "config.json"
-    file.symlink_to("/etc/hostname")
-    with pytest.raises(InputError, match="ELOOP"):
-        read_bundle(str(path))
-    file.unlink()
-    os.mkfifo(file)
-    with pytest.raises(InputError, match="not a regular file"):
-        read_bundle(str(path))
-    file.unlink()
-    file.write_text("{")
-    with pytest.raises(InputError, match="is not JSON"):
-        read_bundle(str(path))
+    for make, words in (
+        (lambda: None, r"cannot read .*: No such file.* \(ENOENT\)"),
+        (lambda: file.symlink_to("/etc/hostname"), "ELOOP"),
+        (lambda: os.mkfifo(file), "not a regular file"),
+        (lambda: file.write_text("{"), "is not JSON"),
+    ):
+        make()
+        with pytest.raises(InputError, match=words):
+            read_bundle(str(path))
+        file.unlink(missing_ok=True)
+    with pytest.raises(InputError, match="has no bundle"):
+        read_bundle("")
 
 
-def test_state_without_bundle_reads_none() -> None:
-    for nothing in ("", "/"):
-        with pytest.raises(InputError, match="has no bundle"):
-            read_bundle(nothing.rstrip("/"))
-
-
+@pytest.mark.ci
 def test_input_of_maximum_size_is_read(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}".ljust(LARGEST))
     assert read_bundle(str(tmp_path)).annotations == {}
@@ -153,17 +128,69 @@ def test_input_of_maximum_size_is_read(tmp_path: Path) -> None:
     assert 16 * pod + 6 * variables < LARGEST == STATE_LIMIT, "with `<` for each character, as Go's JSON escapes it"
 
 
-@pytest.mark.parametrize(
-    "process, found",
-    [
-        ({}, {}),
-        ({"scheduler": {}, "ioPriority": {}}, {}),
-        ({"scheduler": {"policy": "SCHED_BATCH", "nice": 5}}, {"policy": "batch", "nice": 5}),
-        ({"scheduler": {"policy": "SCHED_NEW", "priority": "x"}}, {"policy": "SCHED_NEW"}),
-        ({"ioPriority": {"class": "IOPRIO_CLASS_BE", "priority": 6}}, {"ioClass": "best-effort", "ioPriority": 6}),
-        ({"ioPriority": {"class": "IOPRIO_CLASS_IDLE"}}, {"ioClass": "idle", "ioPriority": 0}),
-        ({"ioPriority": {"class": "NEW", "priority": None}}, {"ioClass": "NEW", "ioPriority": 0}),
-    ],
-)
+@pytest.mark.parametrize("process, found", [
+    ({}, {}), ({"scheduler": {}, "ioPriority": {}}, {}),
+    ({"scheduler": {"policy": "SCHED_BATCH", "nice": 5}}, {"policy": "batch", "nice": 5}),
+    ({"scheduler": {"policy": "SCHED_NEW", "priority": "x"}}, {"policy": "SCHED_NEW"}),
+    ({"ioPriority": {"class": "IOPRIO_CLASS_BE", "priority": 6}}, {"ioClass": "best-effort", "ioPriority": 6}),
+    ({"ioPriority": {"class": "IOPRIO_CLASS_IDLE"}}, {"ioClass": "idle", "ioPriority": 0}),
+    ({"ioPriority": {"class": "NEW", "priority": None}}, {"ioClass": "NEW", "ioPriority": 0}),
+])  # fmt: skip
 def test_scheduler_of_the_specification_is_in_words_of_a_class(process: Any, found: Any) -> None:
     assert Bundle({"process": process}).scheduled == found
+
+
+# Annotations in YAML
+
+FULL = """
+---
+peter:   # a comment
+- match:
+    key: name
+    operator: Equals
+    values:
+    - sheep
+    - "a # b"
+  weight: five
+-
+  scope: {key: "pod/labels/app", operator: In, values: [web, 'x, y']}
+  match:
+      key: :pod/qosclass:pod/name
+      operator: AlwaysTrue
+'wolf': []
+empty: {}
+list:
+  - - a
+    - b
+  - c
+"""
+TEXTS = st.sampled_from(("a", "web", "x y", "a.b/c", "pod/labels/app", ":id:name", "a-b"))
+VALUES = st.recursive(TEXTS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3))
+
+
+def block(value: Any, indent: int) -> str:
+    """Return a value in YAML's block style; empty collections and texts are in flow style."""
+    space = "\n" + " " * indent
+    if isinstance(value, dict) and value:
+        return "".join(f'{space}"{key}":{block(one, indent + 2)}' for key, one in value.items())
+    if isinstance(value, list) and value:
+        return "".join(f"{space}-{block(one, indent + 2)}" for one in value)
+    return f" {json.dumps(value)}"
+
+
+@given(VALUES)
+def test_any_nested_value_is_read_in_either_style(value: Any) -> None:
+    assert parse_yaml(json.dumps(value)) == parse_yaml(block(value, 0)) == value
+
+
+def test_supported_yaml_is_read_as_by_pyyaml() -> None:
+    for text in (FULL, "container3: [ container1 ]\n", "a: [b, [c, d], {e: f}]", "- a\n- b: c\n  d: e", "x"):
+        assert parse_yaml(text) == yaml.safe_load(text)
+
+
+def test_other_yaml_is_refused_and_an_empty_text_is_none() -> None:
+    for text in ("a: &x b", "a: *x", "a: |\n  text", "a: [b", "a: [b] c", "a: b\na: c", "a: {b}", "a: 'b",
+                 "a:\n    b: c\n  d: e", "a: b\n- c", "[" * 100, "- " * 100 + "a", "a" * 100_000):  # fmt: skip
+        with pytest.raises(ValueError, match=r"."):
+            parse_yaml(text)
+    assert [parse_yaml(text) for text in ("", "# nothing", "---")] == [None] * 3

@@ -1,23 +1,30 @@
-"""Data of a running container."""
+"""Data of a running container: its runtime's state, its record, its pod's labels and the names of its key."""
 
+import errno
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Host
+from conftest import ID, UID, Host, containerd_annotations, crio_annotations, fixture, temporary_host
 from hosts.faults import Fail
+from hosts.hostile_inputs import STRANGE
+from hosts.monitored import KEYS, plain_host
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from resctrl_hooks.core.node.container import runtimes
+from resctrl_hooks.core.node.container.labels import pod_labels
+from resctrl_hooks.core.node.container.names import RecordedNames, stored_names
+from resctrl_hooks.core.node.container.oci import LARGEST, Bundle, State
 from resctrl_hooks.core.node.container.running import Running
 from resctrl_hooks.core.node.container.runtimes import Found
+from resctrl_hooks.core.node.container.workload import Workload, derive
+from resctrl_hooks.core.node.errors import HookError, InputError
 
 STEP: Any = {"feature": "monitoring", "action": "group", "needs": {"class": "gold"}}
-RECORD: Any = {
-    "runtime": "cri-o",
-    "namespace": "shop",
-    "pod": "web-0",
-    "container": "app",
-    "cgroup": "/c",
-    "bundle": "/old",
-}
+NAMES = {"runtime": "cri-o", "namespace": "shop", "pod": "web-0", "container": "app"}
+RECORD: Any = {**NAMES, "cgroup": "/c", "bundle": "/old"}
 
 
 def running(record: Any = RECORD, *, bundle: str = "/b", recorded: bool = True) -> Running:
@@ -30,44 +37,37 @@ def test_container_is_named_by_name_runtime_and_key() -> None:
 
 
 @pytest.mark.parametrize("recorded", [True, False])
-def test_monitoring_step_makes_container_monitored(recorded: bool) -> None:
-    assert not running(recorded=recorded).monitored
-    found = running({**RECORD, "steps": [STEP]}, recorded=recorded)
+def test_monitoring_step_makes_container_monitored_and_an_unrecorded_one_is_late(*, recorded: bool) -> None:
+    plain = running(recorded=recorded)
+    assert (plain.monitored, plain.record.get("late", False)) == (False, not recorded)
+    found = running({**RECORD, "steps": [STEP], "late": True}, recorded=recorded)
     assert (found.monitored, found.rdt_class, found.recorded_class) == (True, "gold", "gold" if recorded else None)
-
-
-def test_unrecorded_container_is_late_and_stays_so() -> None:
-    assert "late" not in running().record
-    assert running(recorded=False).record["late"]
-    assert running(RECORD | {"late": True}).record["late"]
+    assert found.record["late"]
+    if recorded:
+        found.rdt_class = "silver"
+        found.note_class()
+        assert (found.recorded_class, found.changed, STEP["needs"]["class"]) == ("silver", True, "gold")
 
 
 @pytest.mark.parametrize(
     "start, groups, same, rdt_class", [(1000, "gold", True, "gold"), (1000, None, True, ""), (999, "gold", False, "")]
 )
 def test_process_identity_and_class_are_checked(
-    host: Host, start: int, groups: str | None, same: bool, rdt_class: str
+    host: Host, fail: Fail, start: int, groups: str | None, rdt_class: str, *, same: bool
 ) -> None:
-    host.process(7, start=start, rdt=groups)
-    found = running()
+    host.process(7, "/c", start=start, rdt=groups)
+    found = running(RECORD | {"cgroup": f"{host.cgroup}/c"})
     assert found.revalidate(str(host.proc)) is same
     assert found.rdt_class == rdt_class
-
-
-def test_container_that_ends_during_the_read_is_absent(host: Host, fail: Fail) -> None:
-    host.process(7)
-    fail("resctrl_hooks.core.node.container.running", "groups_of_process", ProcessLookupError())
-    assert not running().revalidate(str(host.proc))
-
-
-def test_threads_come_from_cgroup_of_container(host: Host) -> None:
-    host.process(7, "/c")
     (host.cgroup / "c/cgroup.threads").write_text("7\n8\n")
-    assert running(RECORD | {"cgroup": f"{host.cgroup}/c"}).threads(str(host.proc)) == [7, 8]
+    assert found.threads(str(host.proc)) == [7, 8]
+    fail("resctrl_hooks.core.node.container.running", "groups_of_process", ProcessLookupError())
+    assert not found.revalidate(str(host.proc)), "it ends during the read"
 
 
 def test_changed_record_must_be_written_and_omits_empty_values() -> None:
-    found = running()
+    record = dict(RECORD)
+    found = running(record)
     for name, value in (("starts", {}), ("unplanned", []), ("namespace", "shop")):
         found.set(name, value)
     assert found.record == {**RECORD, "steps": []}
@@ -76,26 +76,203 @@ def test_changed_record_must_be_written_and_omits_empty_values() -> None:
     found.set("pod", "")
     rest = {name: value for name, value in RECORD.items() if name != "pod"}
     assert (found.record, found.changed) == ({**rest, "steps": [], "starts": {"memtierd": [1.0]}}, True)
+    assert record == RECORD, "another reader's record stays"
 
 
 def test_reason_of_a_missing_feature_is_new_once() -> None:
     found = running()
-    assert found.lacks("memory", "no such class")
-    assert not found.lacks("memory", "no such class")
-    assert found.lacks("memory", "not allowed")
+    assert [found.lacks("memory", why) for why in ("no such class", "no such class", "not allowed")] == [
+        *(True, False, True),
+    ]
     assert found.record["unmet"] == {"memory": "not allowed"}
     assert not found.lacks("memory", "")
     assert "unmet" not in found.record
 
 
-def test_present_class_is_recorded_in_the_step_of_its_group() -> None:
-    found = running({**RECORD, "steps": [STEP]})
-    found.rdt_class = "silver"
-    found.note_class()
-    assert (found.recorded_class, found.changed, STEP["needs"]["class"]) == ("silver", True, "gold")
+# The runtimes' states
+
+RUNC: dict[str, Any] = {"init_process_pid": 7, "init_process_start": 50, "config": {"labels": ["a=b", "bundle=/b"]}}
+CRUN: dict[str, Any] = {"pid": 7, "process-start-time": 50, "bundle": "/b"}
+FILES = {"state.json": RUNC, "status": CRUN}
 
 
-def test_record_of_another_reader_is_not_changed() -> None:
-    record = dict(RECORD)
-    running(record).set("late", value=True)
-    assert record == RECORD
+def read(folder: Path, kinds: list[Any] | None = None) -> tuple[str, int, int, str] | None:
+    """Return the container that a folder tells of."""
+    found = runtimes._read(str(folder), "a", list(runtimes._KINDS) if kinds is None else kinds)
+    return None if found is None else (found.id, found.pid, found.start, found.bundle)
+
+
+def test_matching_state_format_is_tried_first_next_time(tmp_path: Path) -> None:
+    kinds = list(runtimes._KINDS)
+    for file in ("status", "state.json"):
+        (tmp_path / file).write_text(json.dumps(FILES[file]))
+        assert read(tmp_path, kinds) == ("a", 7, 50, "/b")
+        assert kinds[0][0] == file
+        (tmp_path / file).unlink()
+
+
+@given(st.sampled_from([(file, field) for file in FILES for field in FILES[file]]), st.sampled_from(STRANGE))
+def test_any_state_is_a_container_with_its_process_or_none(place: tuple[str, str], value: Any) -> None:
+    file, field = place
+    with pytest.MonkeyPatch.context() as patch:
+        data = json.dumps({**FILES[file], field: value}).encode()
+        patch.setattr(runtimes, "read_file", lambda path, _: data if path.endswith(file) else b"")
+        found = read(Path("/"))
+    assert found is None or (found[1] > 0 and found[2] > 0 and isinstance(found[3], str))
+    kind = str if field == "bundle" else int
+    if field != "config":
+        assert (found is not None) == (isinstance(value, kind) and (kind is str or int(value) > 0))
+
+
+def test_bundle_of_runc_is_its_own_last_label(tmp_path: Path) -> None:
+    forged = ["a=b", "bundle=/var/lib/kubelet/pods/forged", "z=bundle=/forged", "bundle=/b"]  # runc appends its own
+    for config, bundle in (({}, ""), ({"labels": None}, ""), ({"labels": ["a=b"]}, ""), ({"labels": forged}, "/b")):
+        (tmp_path / "state.json").write_text(json.dumps(RUNC | {"config": config}))
+        assert read(tmp_path) == ("a", 7, 50, bundle)
+
+
+def test_liveness_follows_start_time_of_init(host: Host, fail: Fail) -> None:
+    root = host.root / "crun"
+    for name, (pid, start) in {"lives": (7, 50), "another-process": (7, 49), "gone": (9, 50)}.items():
+        (root / name).mkdir(parents=True)
+        (root / name / "status").write_text(json.dumps(CRUN | {"pid": pid, "process-start-time": start}))
+    (root / "junk").mkdir()
+    (root / ".hidden").mkdir()
+    host.process(7, start=50)
+    assert runtimes.roots_of(host.context().settings) == list(runtimes.DEFAULT_ROOTS)
+    host.configure(runtimeRoots={"crun": str(root), "none": [f"{root}/gone-too"]})
+    context = host.context()
+    assert runtimes.roots_of(context.settings) == [str(root), f"{root}/gone-too"]
+    assert [found.id for found in runtimes.living_containers(context.settings, context.proc)] == ["lives"]
+    assert runtimes.living_containers(context.settings, context.proc, ["lives"]) == []
+    fail(runtimes, "list_folder", OSError(errno.EIO, "Input/output error"))
+    with pytest.raises(HookError, match="the runtime's state directory") as raised:
+        runtimes.living_containers(context.settings, str(host.proc))
+    assert raised.value.errno == errno.EIO
+
+
+@pytest.mark.ci
+def test_state_above_the_limit_is_not_a_container(tmp_path: Path) -> None:
+    (tmp_path / "status").write_text(json.dumps(CRUN).ljust(LARGEST))
+    assert read(tmp_path) == ("a", 7, 50, "/b")
+    (tmp_path / "status").write_text(json.dumps(CRUN).ljust(LARGEST + 1))
+    assert read(tmp_path) is None
+
+
+# Labels
+
+
+def workload(annotations: dict[str, str]) -> Workload:
+    return derive(State(ID, "created", 100, "/b", annotations), Bundle({}), [], "/cg")
+
+
+def sandboxed(host: Host, config: Any, **pods_own: str) -> Workload:
+    """Return a container of a pod with these annotations of its own, and that sandbox."""
+    folder = host.bundle(config, "sandbox")
+    return workload(pods_own | crio_annotations(**{"io.kubernetes.cri-o.ResolvPath": f"{folder}/resolv.conf"}))
+
+
+KUBELETS = {"io.kubernetes.pod.uid": UID, "io.kubernetes.pod.namespace": "shop", "io.kubernetes.pod.name": "web-0"}
+
+
+def pod(host: Host, labels: dict[str, str], annotations: dict[str, str]) -> Workload:
+    """Return a container of a pod; its sandbox is the captured one with CRI-O's additions: annotations, then labels."""
+    captured = fixture("crio-crun-sandbox-config.json")
+    for name in ("app", "tier"):
+        del captured["annotations"][name]
+    stated = {
+        "io.kubernetes.cri-o.Labels": json.dumps(labels),
+        "io.kubernetes.cri-o.Annotations": json.dumps(annotations),
+    }
+    captured["annotations"] |= stated | annotations | labels | KUBELETS
+    return sandboxed(host, captured, **annotations)
+
+
+def test_labels_of_captured_pod_are_found(host: Host) -> None:
+    captured = fixture("crio-crun-createRuntime-state.json")["annotations"]
+    folder = host.bundle(fixture("crio-crun-sandbox-config.json"), "sandbox")
+    found = workload(captured | {"io.kubernetes.cri-o.ResolvPath": f"{folder}/resolv.conf"})
+    assert pod_labels(found).items() >= {"app": "web", "tier": "backend", "io.kubernetes.pod.namespace": "shop"}.items()
+    found.labels = {"app": "other"}
+    assert pod_labels(found) == {"app": "other"}, "its runtime passed them"
+    assert pod_labels(workload(containerd_annotations(UID, "shop"))) == {}
+
+
+LABELS = st.dictionaries(st.sampled_from(("app", "tier", "zone")), st.sampled_from(("web", "other")))
+FORGED = st.fixed_dictionaries(
+    {},
+    optional={
+        **{name: st.sampled_from(("web", "other")) for name in ("app", "tier")},
+        "io.kubernetes.cri-o.Labels": st.sampled_from(("{}", '{"app": "web"}')),
+        "io.kubernetes.cri-o.Annotations": st.just("{}"),
+        "io.kubernetes.pod.namespace": st.just("other"),
+        "kubernetes.io/config.seen": st.just("2026-11-21T00:41:04.811546569Z"),
+    },
+)
+
+
+@settings(max_examples=60)
+@given(LABELS, FORGED, st.booleans())
+def test_annotation_is_not_a_label_and_hides_none(labels: Any, annotations: Any, restarted: bool) -> None:
+    """A restarted CRI-O believes a pod that annotates `io.kubernetes.cri-o.Annotations: "{}"`: it copies none."""
+    with temporary_host() as host:
+        found = pod(host, labels, annotations)
+        copied = not (restarted and "kubernetes.io/config.seen" in annotations)
+        for name in () if copied else annotations:
+            if name not in KUBELETS:
+                found.annotations.pop(name, None)
+        shown = {name: value for name, value in pod_labels(found).items() if name in ("app", "tier", "zone", *KUBELETS)}
+    real = {name: value for name, value in labels.items() if annotations.get(name) != value} if copied else {}
+    assert shown == real | KUBELETS
+
+
+@pytest.mark.parametrize("config", [[], {}, {"annotations": []}, {"annotations": None}])
+def test_sandbox_without_labels_gives_none(host: Host, config: Any) -> None:
+    with pytest.raises(InputError, match="holds no labels"):
+        pod_labels(sandboxed(host, config))
+
+
+@pytest.mark.parametrize("path, number", [
+    *((path, 0) for path in ("relative", "/a/../b", "/a/..", "{root}/bundle/../sandbox", "/a\0", "/\ud800")),
+    ("{root}/gone", errno.ENOENT),
+])  # fmt: skip
+def test_unreadable_sandbox_is_an_error(host: Host, path: str, number: int) -> None:
+    host.bundle({"annotations": {"app": "web"}}, "sandbox")
+    file = f"{path.format(root=host.root)}/resolv.conf"
+    with pytest.raises(InputError, match="sandbox") as raised:
+        pod_labels(workload(crio_annotations(**{"io.kubernetes.cri-o.ResolvPath": file})))
+    assert raised.value.errno == number
+
+
+# Names of keys, without asking Podman: from records and from the storage of containers
+
+ALONE = "ab" * 32
+
+
+@pytest.mark.parametrize("file", ["containers.json", "volatile-containers.json"])
+def test_key_has_recorded_or_stored_names_or_a_short_id(tmp_path: Path, file: str) -> None:
+    with plain_host(tmp_path, "info") as host:
+        host.group(0, "web-0")
+        storage = tmp_path / "overlay-containers"
+        (storage / ALONE / "userdata").mkdir(parents=True)
+        names = RecordedNames(host.context.ledger)
+        with host.context.monitor.hold(ALONE) as locked:
+            details = {"runtime": "podman", "container": "", "bundle": f"{storage}/{ALONE}/userdata"}
+            locked.add_member(ALONE, details, host.process())
+        names.learn([ALONE, KEYS[0]])
+        assert (names.of(KEYS[0]), names.of(ALONE)) == (("shop", "web-0", ""), ("", ALONE[:12], ""))
+        (storage / file).write_text(json.dumps([{"id": ALONE, "names": ["cart", "other"]}, {"id": "x"}, 7]))
+        names.learn([ALONE])
+        assert (names.of(KEYS[0]), names.of(ALONE)) == (("", KEYS[0][:12], ""), ("", "cart", "cart"))
+
+
+@pytest.mark.parametrize("content, names", [
+    ('[{"id": "a", "names": ["web", "alias"]}, {"id": "b", "names": ["db"]}]', {"a": "web", "b": "db"}),
+    ('[{"id": "a", "names": []}, {"id": "b"}, "text", 1, {"names": ["x"]}, {"id": "c", "names": ["x"]}]', {}),
+    *((damaged, {}) for damaged in ("", "{", '{"id": "a", "names": ["web"]}', '"text"', '[{"id": "a", "names": "x"}]')),
+])  # fmt: skip
+def test_names_of_storage_are_those_of_usable_entries(tmp_path: Path, content: str, names: dict[str, str]) -> None:
+    (tmp_path / "containers.json").write_text(content)
+    (tmp_path / "volatile-containers.json").symlink_to("/dev/zero")
+    assert stored_names({"a": f"{tmp_path}/a/userdata", "b": f"{tmp_path}/b/userdata"}) == names
+    assert stored_names({"a": "a/userdata", "b": ""}) == {}

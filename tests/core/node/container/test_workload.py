@@ -1,77 +1,112 @@
+"""Identity of a container: its pod, key, names and runtime, by its cgroup, bundle and annotations."""
+
 from typing import Any
 
 import pytest
-from conftest import ID, POD_CGROUP, UID, Host, crio_annotations, workload_of
+from conftest import ID, POD_CGROUP, UID, Host, containerd_annotations, crio_annotations, workload_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from resctrl_hooks.core.node.container.oci import Bundle, State
+from resctrl_hooks.core.node.container.resources import BEST_EFFORT, BURSTABLE, GUARANTEED, cpu_request, qos_of
 from resctrl_hooks.core.node.container.workload import Workload, derive, dialect_of
 from resctrl_hooks.core.node.container.workload import workload_of as running_workload
 from resctrl_hooks.core.node.errors import BadKeyError
 from resctrl_hooks.core.node.host.procfs import Cgroup
+from resctrl_hooks.core.node.names import canonical_pod_uid
 from resctrl_hooks.core.node.permissions import check_allowed
 from resctrl_hooks.core.node.settings import Settings
 
 POD = "99d6fbf08f5e7c6f6fc59daa8dc5d2ce338dcc9da537075e6388d195d91205c2"
-CONTAINER = "a37bbf8c87789f5cb34d80ea4027864f2017a200a2fa8da1118b7fb9059e0755"
 STATIC = UID.replace("-", "")
+OTHER = "f" * 32
+CHOSEN = ["hdishd83djaidwnduwk28bcsb", "x", UID[:-1], "0" * 31, "web-0.shop_1", "My-Pod", POD, "a" * 200, "mon_data"]
+"""UIDs that an administrator can choose."""
+LIBPOD = {"io.container.manager": "libpod"}
+BUNDLES = {"containerd": f"/run/containerd/io.containerd.runtime.v2.task/k8s.io/{ID}"}
+NAMES = ("shop", "web-0", "c0")
 
 
-def workload(annotations: dict[str, str], *paths: str, id_: str = ID, **linux: Any) -> Workload:
-    told = State(id_, "created", 100, "/b", annotations)
-    return derive(told, Bundle({"linux": linux}), [Cgroup("", path) for path in paths], "/cg")
+def workload(
+    annotations: dict[str, str], *paths: str, id_: str = ID, bundle: str = "/b", hierarchy: str = "", **linux: Any
+) -> Workload:
+    told = State(id_, "created", 100, bundle, annotations)
+    return derive(told, Bundle({"linux": linux}), [Cgroup(hierarchy, path) for path in paths], "/cg")
 
 
 def containerd(uid: str = UID, kind: str = "container") -> dict[str, str]:
-    return {
-        "io.kubernetes.cri.container-type": kind,
-        "io.kubernetes.cri.sandbox-uid": uid,
-        "io.kubernetes.cri.sandbox-namespace": "shop",
-        "io.kubernetes.cri.sandbox-name": "web-0",
-        "io.kubernetes.cri.container-name": "c0",
-    }
+    return containerd_annotations(uid, "shop") | {"io.kubernetes.cri.container-type": kind}
 
 
-@pytest.mark.parametrize("uid", [UID, UID.upper(), STATIC, STATIC.upper()])
-@pytest.mark.parametrize("annotations, maker", [(crio_annotations, "crio"), (containerd, "cri-containerd")])
-def test_kubernetes_pod_is_recognized(annotations: Any, maker: str, uid: str) -> None:
-    found = workload(annotations(uid), f"/kubepods/pod{uid}/{maker}-{ID}")
-    assert (found.key, found.namespace, found.pod, found.container) == (UID, "shop", "web-0", "c0")
-    assert found.pod_cgroup == f"/cg/kubepods/pod{uid}"
-    assert found.cgroup == f"/cg/kubepods/pod{uid}/{maker}-{ID}"
-    assert found.verified
-    assert found.in_pod
+def another(annotations: dict[str, str]) -> dict[str, str]:
+    """Return the annotations of a runtime, of a pod in another namespace."""
+    return {name: {"shop": "bank", "web-0": "vault"}.get(value, value) for name, value in annotations.items()}
+
+
+LIES: tuple[dict[str, str], ...] = ({}, LIBPOD, another(crio_annotations()), another(containerd()), LIBPOD | another(crio_annotations(OTHER)),
+        another(containerd(OTHER)))  # fmt: skip
+"""Annotations of other runtimes, which a pod's author writes."""
+
+
+@st.composite
+def told(draw: st.DrawFn) -> tuple[str, str, dict[str, str], str, str, str]:
+    """Return a runtime, a UID, annotations, the cgroups of a pod and of its container, and the bundle."""
+    runtime = draw(st.sampled_from(("cri-o", "containerd", "podman", "oci")))
+    uid = draw(st.sampled_from((UID, UID.upper(), STATIC, STATIC.upper(), *CHOSEN)))
+    own = {"cri-o": crio_annotations(uid), "containerd": containerd(uid), "podman": LIBPOD, "oci": {}}[runtime]
+    lies = {**draw(st.sampled_from(LIES))}
+    if runtime == "cri-o" and draw(st.booleans()):
+        lies, own = own, {**lies, **{name: value for name, value in own.items() if name != "io.container.manager"}}
+    pod = draw(st.sampled_from(("/kubepods/besteffort/pod{}", "/kubepods.slice/kubepods-burstable-pod{}.slice", "/x")))
+    pod = pod.format(uid.replace("-", "_") if pod.endswith(".slice") else uid)
+    scope, bundle = draw(st.sampled_from(("", ".scope"))), "/b"
+    maker = {"cri-o": "crio-", "containerd": "cri-containerd-", "podman": "libpod-", "oci": ""}[runtime]
+    if runtime == "containerd" and draw(st.booleans()):
+        bundle, maker = BUNDLES["containerd"], ""
+    return runtime, uid, lies | own, pod, f"{pod}/{maker}{ID}{scope}", bundle
+
+
+@settings(max_examples=300)
+@given(told())
+def test_runtime_names_and_pod_follow_the_cgroup_or_bundle_whatever_an_author_writes(given_: Any) -> None:
+    runtime, uid, annotations, pod, own, bundle = given_
+    canonical = UID if uid.lower().replace("-", "") == STATIC else uid
+    kubernetes = runtime in ("cri-o", "containerd")
+    by_cgroup = "" if pod == "/x" or (not kubernetes and canonical != UID) else canonical
+    guessed = dialect_of(annotations)
+    claims = canonical_pod_uid(annotations[guessed.uid]) if runtime == "oci" and guessed.uid else ""
+    if claims and by_cgroup and claims != by_cgroup:
+        with pytest.raises(BadKeyError, match="runs in the cgroup of pod"):
+            workload(annotations, own, bundle=bundle)
+        return
+    found = workload(annotations, own, bundle=bundle)
+    assert found.key == (canonical if kubernetes else claims or by_cgroup or ID)
+    assert found.runtime == (runtime if runtime != "oci" else guessed.name)
+    assert (found.namespace, found.pod, found.container) == (NAMES if kubernetes else ("", "", ""))
+    assert found.verified == (runtime != "oci" or (guessed.name == "oci" and not found.in_pod))
+    assert found.cgroup == f"/cg{own}"
+    assert found.pod_cgroup == (f"/cg{pod}" if by_cgroup else "")
+    assert found.in_pod == (found.key != ID)
     assert not found.sandbox
-    assert str(found).startswith("shop/web-0/c0 (")
+    assert str(found).startswith("shop/web-0/c0 (" if kubernetes else "container (")
 
 
-def test_pod_with_uninformative_cgroup_is_recognized() -> None:
-    found = workload(crio_annotations(), f"/strange/crio-{ID}.scope")
-    assert (found.key, found.pod_cgroup, found.cgroup) == (UID, "", f"/cg/strange/crio-{ID}.scope")
-
-
-@pytest.mark.parametrize(
-    "annotations", [crio_annotations(**{"io.kubernetes.cri-o.ContainerType": "sandbox"}), containerd(kind="sandbox")]
-)
-def test_sandbox_is_recognized(annotations: dict[str, str]) -> None:
-    assert workload(annotations, f"/kubepods/pod{UID}/crio-x").sandbox
+@pytest.mark.parametrize("sandbox", [
+    crio_annotations(**{"io.kubernetes.cri-o.ContainerType": "sandbox"}) | LIBPOD, containerd(kind="sandbox"),
+])  # fmt: skip
+def test_sandbox_is_recognized(sandbox: dict[str, str]) -> None:
+    maker = "cri-containerd" if "io.kubernetes.cri.container-type" in sandbox else "crio"
+    found = workload(sandbox, f"/kubepods/pod{UID}/{maker}-{ID}.scope/container")
+    assert (found.sandbox, found.namespace, found.pod) == (True, "shop", "web-0")
 
 
 @pytest.mark.parametrize("annotations", [crio_annotations, containerd])
-@pytest.mark.parametrize(
-    "uid, reason",
-    [
-        ("", "it is missing or empty"),
-        (f"{UID}/..", "not starting with a dot"),
-        (f"../{UID}", "letters, digits and _"),
-        ("..", "not starting with a dot"),
-        (".hidden", "not starting with a dot"),
-        ("a" * 201, "has 201 characters; use 1 to 200"),
-        (f"{UID}\n", "letters, digits and _"),
-        ("two words", "letters, digits and _"),
-        ("\ud800" * 36, "letters, digits and _"),
-        ("mon_groups", "is a name of the kernel's"),
-    ],
-)
+@pytest.mark.parametrize("uid, reason", [
+    ("", "it is missing or empty"), (f"{UID}/..", "not starting with a dot"), (f"../{UID}", "letters, digits and _"),
+    ("..", "not starting with a dot"), (".hidden", "not starting with a dot"), (f"{UID}\n", "letters, digits and _"),
+    ("a" * 201, "has 201 characters; use 1 to 200"), ("\ud800" * 36, "letters, digits and _"),
+    ("mon_groups", "is a name of the kernel's"),
+])  # fmt: skip
 def test_pod_uid_that_cannot_name_a_group_is_refused_with_reason(annotations: Any, uid: str, reason: str) -> None:
     with pytest.raises(BadKeyError, match="has no pod UID") as caught:
         workload(annotations(uid), f"/kubepods/pod{UID}/crio-x")
@@ -79,69 +114,27 @@ def test_pod_uid_that_cannot_name_a_group_is_refused_with_reason(annotations: An
     assert str(caught.value).isprintable()
 
 
-CHOSEN = ["hdishd83djaidwnduwk28bcsb", "x", UID[:-1], "0" * 31, "web-0.shop_1", "My-Pod", POD, "a" * 200, "mon_data"]
-
-
-@pytest.mark.parametrize("uid", CHOSEN)
-@pytest.mark.parametrize("annotations, maker", [(crio_annotations, "crio"), (containerd, "cri-containerd")])
-def test_chosen_pod_uid_is_key_of_pod(annotations: Any, maker: str, uid: str) -> None:
-    found = workload(annotations(uid), f"/system.slice/{maker}-{ID}.scope")
-    assert (found.key, found.namespace, found.pod, found.container) == (uid, "shop", "web-0", "c0")
-    assert (found.verified, found.pod_cgroup) == (True, "")
-
-
-@pytest.mark.parametrize("uid", CHOSEN)
-@pytest.mark.parametrize("form", ["/kubepods/burstable/pod{}", "/kubepods.slice/kubepods-burstable-pod{}.slice"])
-def test_cgroup_of_static_pod_with_chosen_uid_is_recognized(uid: str, form: str) -> None:
-    pods = form.format(uid.replace("-", "_") if form.endswith(".slice") else uid)
-    found = workload(crio_annotations(uid), f"{pods}/crio-{ID}.scope")
-    assert (found.key, found.pod_cgroup) == (uid, f"/cg{pods}")
-
-
-@pytest.mark.parametrize("uid", ["hdishd83djaidwnduwk28bcsb", POD])
-def test_chosen_pod_uid_in_cgroup_of_another_pod_is_refused(uid: str) -> None:
-    with pytest.raises(BadKeyError, match="runs in the cgroup of pod"):
-        workload(crio_annotations(uid), f"/kubepods/pod{UID}/crio-{ID}")
-
-
-def test_pod_uid_in_form_of_container_id_is_refused_if_only_annotations_name_pod() -> None:
-    with pytest.raises(BadKeyError, match="only annotations name the pod"):
-        workload(crio_annotations(POD), f"/other/{CONTAINER}")
+@pytest.mark.parametrize("annotations, path, words", [
+    ({"io.kubernetes.cri-o.ContainerType": "container"}, "/x", "has no pod UID"),
+    *((crio_annotations(uid), f"/kubepods/pod{UID}/crio-{ID}", "runs in the cgroup of pod")
+      for uid in (OTHER, "x", POD)),
+    (crio_annotations(), f"/machine.slice/machine-libpod_pod_{POD}.slice/crio-{ID}.scope", "runs in the cgroup of"),
+    (crio_annotations(POD), f"/other/{ID}", "only annotations name the pod"),
+])  # fmt: skip
+def test_pod_uid_that_is_missing_or_another_pods_is_refused(annotations: Any, path: str, words: str) -> None:
+    with pytest.raises(BadKeyError, match=words):
+        workload(annotations, path)
 
 
 @pytest.mark.parametrize("uid", ["hdishd83djaidwnduwk28bcsb", UID, STATIC])
 def test_uid_in_crios_name_is_key_of_crictls_container_without_kubelets_labels(uid: str) -> None:
     annotations = {"io.container.manager": "cri-o", "io.kubernetes.cri-o.Name": f"k8s_c0_web-0_shop_{uid}_0"}
     found = workload(annotations, f"/system.slice/crio-{ID}.scope")
-    key = UID if uid == STATIC else uid
-    assert (found.key, found.namespace, found.pod, found.container) == (key, "shop", "web-0", "c0")
-
-
-@pytest.mark.parametrize("name", ["", "k8s_c0_web-0_shop__0", "k8s_c0_web_0_shop_my_uid_0"])
-def test_crictls_container_with_ambiguous_name_is_refused_with_label_to_set(name: str) -> None:
-    annotations = {"io.container.manager": "cri-o", "io.kubernetes.cri-o.Name": name}
-    with pytest.raises(BadKeyError, match=r"set the label io\.kubernetes\.pod\.uid"):
-        workload(annotations, f"/system.slice/crio-{ID}.scope")
-
-
-@pytest.mark.parametrize(
-    "annotations, path, words",
-    [
-        ({"io.kubernetes.cri-o.ContainerType": "container"}, "/x", "has no pod UID"),
-        (crio_annotations("f" * 32), f"/kubepods/pod{UID}/crio-x", "runs in the cgroup of pod"),
-        (crio_annotations(), f"/machine.slice/machine-libpod_pod_{POD}.slice/crio-{ID}.scope", "runs in the cgroup of"),
-    ],
-)
-def test_missing_pod_uid_or_that_of_another_pod_is_refused(annotations: Any, path: str, words: str) -> None:
-    with pytest.raises(BadKeyError, match=words):
-        workload(annotations, path)
-
-
-def test_podman_container_names_its_pod() -> None:
-    podman = {"io.container.manager": "libpod"}
-    alone = workload(podman, f"/machine.slice/libpod-{CONTAINER}.scope/container", id_=CONTAINER)
-    assert (alone.key, alone.in_pod, alone.pod_cgroup) == (CONTAINER, False, "")
-    assert alone.cgroup == f"/cg/machine.slice/libpod-{CONTAINER}.scope/container"
+    assert (found.key, found.namespace, found.pod, found.container) == (UID if uid == STATIC else uid, *NAMES)
+    for name in ("", "k8s_c0_web-0_shop__0", "k8s_c0_web_0_shop_my_uid_0"):
+        annotations["io.kubernetes.cri-o.Name"] = name
+        with pytest.raises(BadKeyError, match=r"set the label io\.kubernetes\.pod\.uid"):
+            workload(annotations, f"/system.slice/crio-{ID}.scope")
 
 
 @pytest.mark.parametrize(
@@ -149,89 +142,32 @@ def test_podman_container_names_its_pod() -> None:
 )
 def test_podman_pod_members_have_one_key(form: str) -> None:
     """Its infra container, a member with one, a member of a pod without: annotations differ, the cgroup does not."""
-    podman = {"io.container.manager": "libpod"}
-    infra, member, bare = "1" * 64, "2" * 64, "3" * 64
-    keys = {
-        workload(podman | notes, form.format(pod=POD, id=id_), id_=id_).key
-        for id_, notes in (
-            (infra, {}),
-            (member, {"io.kubernetes.cri-o.SandboxID": infra}),
-            (bare, {"io.kubernetes.cri-o.SandboxID": POD}),
-        )
-    }
-    assert keys == {POD}
+    for id_, infra in (("1" * 64, ""), ("2" * 64, "1" * 64), ("3" * 64, POD)):
+        notes = {"io.kubernetes.cri-o.SandboxID": infra} if infra else {}
+        assert workload(LIBPOD | notes, form.format(pod=POD, id=id_), id_=id_).key == POD
 
 
-@pytest.mark.parametrize("lie", [crio_annotations("f" * 32), containerd("f" * 32)])
-def test_podman_user_cannot_claim_kubernetes_pod(lie: dict[str, str]) -> None:
-    found = workload(lie | {"io.container.manager": "libpod"}, f"/machine.slice/libpod-{ID}.scope")
-    assert (found.key, found.runtime, found.namespace) == (ID, "podman", "")
-
-
-@pytest.mark.parametrize("made", [f"{POD}/libpod-x", f"pod{UID}", f"kubepods-pod{STATIC}.slice"])
-def test_container_with_own_cgroups_cannot_claim_a_pod(made: str) -> None:
-    found = workload({"io.container.manager": "libpod"}, f"/machine.slice/libpod-{ID}.scope/container/{made}")
-    assert (found.key, found.pod_cgroup) == (ID, "")
-    assert found.cgroup == f"/cg/machine.slice/libpod-{ID}.scope/container"
-
-
-def test_plain_container_has_its_own_key() -> None:
-    found = workload({}, f"/mine/{ID}")
-    assert (found.key, found.runtime, found.namespace, found.cgroup) == (ID, "oci", "", f"/cg/mine/{ID}")
-    assert workload({}, "/user.slice/session-1.scope").cgroup == ""
-    assert workload({}, "/mine/special", cgroupsPath="/mine/special").cgroup == "/cg/mine/special"
-    assert (
-        workload({}, "/system.slice/runc-box.scope", cgroupsPath="system.slice:runc:box").cgroup
-        == "/cg/system.slice/runc-box.scope"
-    )
-
-
-@pytest.mark.parametrize(
-    "path, asked, own",
-    [
-        (f"/machine.slice/libpod-{ID}.scope/container/init.scope", "", f"/machine.slice/libpod-{ID}.scope/container"),
-        (f"/machine.slice/docker-{ID}.scope/init.scope", "", f"/machine.slice/docker-{ID}.scope"),
-        (f"/kubepods/pod{UID}/{ID}/init.scope", "", f"/kubepods/pod{UID}/{ID}"),
-        (f"/kubepods/pod{UID}/{ID}/container", "", f"/kubepods/pod{UID}/{ID}"),
-        (f"/docker/{ID}/docker/{CONTAINER}", "", f"/docker/{ID}"),
-        (f"/docker/{ID}/x-{ID}", "", f"/docker/{ID}"),
-        ("/mine/special/init.scope", "mine/special", "/mine/special"),
-        ("/system.slice/runc-box.scope/container/a", "system.slice:runc:box", "/system.slice/runc-box.scope/container"),
-    ],
-)
+@pytest.mark.parametrize("path, asked, own", [
+    (f"/machine.slice/libpod-{ID}.scope/container/{POD}/libpod-x", "", f"/machine.slice/libpod-{ID}.scope/container"),
+    (f"/machine.slice/libpod-{ID}.scope/container/pod{UID}", "", f"/machine.slice/libpod-{ID}.scope/container"),
+    (f"/machine.slice/docker-{ID}.scope/init.scope", "", f"/machine.slice/docker-{ID}.scope"),
+    (f"/docker/{ID}/docker/{POD}", "", f"/docker/{ID}"), (f"/docker/{ID}/x-{ID}", "", f"/docker/{ID}"),
+    (f"/mine/{ID}", "", f"/mine/{ID}"), ("/user.slice/session-1.scope", "", ""),
+    ("/mine/special/init.scope", "mine/special", "/mine/special"), ("/mine/special", "/mine/special", "/mine/special"),
+    ("/system.slice/runc-box.scope", "system.slice:runc:box", "/system.slice/runc-box.scope"),
+    ("/system.slice/runc-box.scope/container/a", "system.slice:runc:box", "/system.slice/runc-box.scope/container"),
+])  # fmt: skip
 def test_cgroup_below_container_is_not_its_identity(path: str, asked: str, own: str) -> None:
-    assert workload({}, path, cgroupsPath=asked).cgroup == f"/cg{own}"
+    for runtime in ({}, LIBPOD):
+        found = workload(runtime, path, cgroupsPath=asked)
+        assert (found.key, found.cgroup, found.pod_cgroup) == (ID, f"/cg{own}" if own else "", "")
 
 
-def test_session_scope_is_not_a_container() -> None:
-    path = "/user.slice/session-1.scope/1"
-    assert workload({}, path, id_="1").cgroup == f"/cg{path}"
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/user.slice/session-1.scope",
-        "/system.slice/run-1.scope",
-        "/system.slice/crio-conmon-1.scope",
-        "/machine.slice/libpod-conmon-1.scope",
-        "/kubepods/pod1",
-        "/system.slice/1.service",
-        "/crio-11",
-    ],
-)
-def test_part_of_another_name_is_not_a_container(path: str) -> None:
-    assert workload({}, path, id_="1").cgroup == ""
-
-
-@pytest.mark.parametrize(
-    "hierarchies",
-    [
-        {"unified": "/", "memory": f"/kubepods/pod{UID}/crio-{ID}", "cpu": "/other"},
-        # Of version 1, a controller's cgroup shows the pod's end.
-        dict.fromkeys(("unified", "systemd", "memory", "cpu"), f"/kubepods/pod{UID}/crio-{ID}"),
-    ],
-)
+@pytest.mark.parametrize("hierarchies", [
+    {"unified": "/", "memory": f"/kubepods/pod{UID}/crio-{ID}", "cpu": "/other"},
+    # Of version 1, a controller's cgroup shows the pod's end.
+    dict.fromkeys(("unified", "systemd", "memory", "cpu"), f"/kubepods/pod{UID}/crio-{ID}"),
+])  # fmt: skip
 def test_hosts_with_both_cgroup_versions_are_supported(hierarchies: dict[str, str]) -> None:
     cgroups = [Cgroup(name, path) for name, path in hierarchies.items()]
     found = derive(State(ID, "created", 1, "/b", crio_annotations()), Bundle({}), cgroups, "/cg")
@@ -239,58 +175,19 @@ def test_hosts_with_both_cgroup_versions_are_supported(hierarchies: dict[str, st
     assert found.cgroup.endswith(f"/kubepods/pod{UID}/crio-{ID}")
 
 
-@pytest.mark.parametrize(
-    "annotations, name",
-    [
-        ({}, "oci"),
-        ({"io.container.manager": "libpod"}, "podman"),
-        ({"io.container.manager": "cri-o"}, "cri-o"),
-        ({"io.container.manager": "else"}, "oci"),
-        ({"io.kubernetes.cri-o.ContainerType": "container"}, "cri-o"),
-        ({"io.kubernetes.cri.container-type": "container"}, "containerd"),
-        ({"io.kubernetes.cri-o.SandboxID": "x"}, "oci"),
-    ],
-)
-def test_dialects_follow_cgroups_and_bundles(annotations: dict[str, str], name: str) -> None:
-    assert dialect_of(annotations).name == name
+def test_container_of_unknown_runtime_has_no_permissions() -> None:
+    rules = Settings({"rdt": {"enabled": True, "allow": {"*": ["*"]}}})
+    for annotations in (crio_annotations(), containerd(), LIBPOD, {}):
+        found = workload(annotations, f"/kubepods/pod{UID}/{ID}")
+        with pytest.raises(BadKeyError, match="unverified runtime is not allowed to have gold"):
+            check_allowed(rules, "rdt.allow", found, "gold", "have gold", BadKeyError)
+    plain = workload({}, "/default/box", id_="box", bundle="/run/containerd/io.containerd.runtime.v2.task/default/box")
+    assert (plain.key, plain.runtime, plain.verified) == ("box", "oci", True)
 
 
-CRIOS_FORGED = {"io.container.manager": "libpod", "io.kubernetes.cri-o.ContainerType": "sandbox"}
-ANOTHERS = crio_annotations(**{"io.kubernetes.pod.namespace": "bank", "io.kubernetes.pod.name": "vault"})
-
-
-@pytest.mark.parametrize("form", ["crio-{}", "crio-{}.scope", "crio-{}.scope/container"])
-def test_crio_sandbox_with_podman_annotations_stays_crio(form: str) -> None:
-    found = workload(crio_annotations() | CRIOS_FORGED, f"/kubepods/pod{UID}/{form.format(ID)}")
-    assert (found.runtime, found.namespace, found.pod, found.sandbox) == ("cri-o", "shop", "web-0", True)
-
-
-@pytest.mark.parametrize(
-    "cgroup, bundle",
-    [
-        (f"/kubepods/pod{UID}/{ID}", f"/run/containerd/io.containerd.runtime.v2.task/k8s.io/{ID}"),
-        (f"/kubepods-pod{STATIC}.slice/cri-containerd-{ID}.scope", "/b"),
-    ],
-)
-def test_containerd_container_with_crio_annotations_keeps_namespace(cgroup: str, bundle: str) -> None:
-    told = State(ID, "created", 100, bundle, containerd() | ANOTHERS)
-    found = derive(told, Bundle({}), [Cgroup("", cgroup)], "/cg")
-    assert (found.runtime, found.namespace, found.pod, found.verified) == ("containerd", "shop", "web-0", True)
-
-
-@pytest.mark.parametrize("annotations", [ANOTHERS, containerd(), {"io.container.manager": "libpod"}, {}])
-def test_container_of_unknown_runtime_has_neither_names_nor_permissions(annotations: dict[str, str]) -> None:
-    found = workload(annotations, f"/kubepods/pod{UID}/{ID}")
-    assert (found.key, found.namespace, found.pod, found.container, found.verified) == (UID, "", "", "", False)
-    settings = Settings({"rdt": {"enabled": True, "allow": {"*": ["*"]}}})
-    with pytest.raises(BadKeyError, match="unverified runtime is not allowed to have gold"):
-        check_allowed(settings, "rdt.allow", found, "gold", "have gold", BadKeyError)
-
-
-def test_plain_containerd_container_belongs_to_no_pod() -> None:
-    told = State("box", "created", 100, "/run/containerd/io.containerd.runtime.v2.task/default/box", {})
-    found = derive(told, Bundle({}), [Cgroup("", "/default/box")], "/cg")
-    assert (found.key, found.runtime, found.verified) == ("box", "oci", True)
+def test_annotations_tell_the_dialect_only_by_their_marks() -> None:
+    for manager, name in {"libpod": "podman", "cri-o": "cri-o", "else": "oci"}.items():
+        assert dialect_of({"io.container.manager": manager, "io.kubernetes.cri-o.SandboxID": "x"}).name == name
 
 
 def test_own_annotation_precedes_that_of_pod(host: Host) -> None:
@@ -300,7 +197,7 @@ def test_own_annotation_precedes_that_of_pod(host: Host) -> None:
     assert names == ["memory.x/container.c0", "memory.x/c0", "memory.x/pod", "memory.x"]
     assert found.annotation(*names) == ("pod", "memory.x/pod")
     assert found.annotation("memory.y", "memory.x") == ("plain", "memory.x")
-    assert found.annotation("memory.y") == ("", "")
+    assert found.annotation("memory.y") == found.without_annotations().annotation("memory.x") == ("", "")
     found.container = ""
     assert found.own_and_pods("memory.x") == ["memory.x/pod", "memory.x"]
 
@@ -308,23 +205,43 @@ def test_own_annotation_precedes_that_of_pod(host: Host) -> None:
 def test_record_names_its_container(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     host.process(100, f"{POD_CGROUP}/crio-{ID}", threads=(101,))
     monkeypatch.setattr("time.time", lambda: 1700000000.5)
-    found = workload_of(host)
-    assert found.threads(str(host.proc)) == [100, 101]
-    assert found.details() == {
-        "runtime": "cri-o",
-        "namespace": "shop",
-        "pod": "web-0",
-        "container": "c0",
-        "bundle": "/nonexistent",
-        "cgroup": f"{host.cgroup}{POD_CGROUP}/crio-{ID}",
-        "podCgroup": f"{host.cgroup}{POD_CGROUP}",
-        "time": 1700000000,
-    }
-
-
-def test_running_container_follows_bundle_and_process(host: Host) -> None:
-    host.process(100, f"{POD_CGROUP}/crio-{ID}")
     bundle = host.bundle({"annotations": crio_annotations(), "linux": {}})
     found = running_workload(ID, 100, bundle, str(host.proc), str(host.cgroup))
-    assert (found.id, found.pid, found.key, found.bundle_path) == (ID, 100, UID, bundle)
-    assert found.pod_cgroup == f"{host.cgroup}{POD_CGROUP}"
+    assert (found.id, found.pid, found.key, found.threads(str(host.proc))) == (ID, 100, UID, [100, 101])
+    names = {"runtime": "cri-o", "namespace": "shop", "pod": "web-0", "container": "c0"}
+    cgroups = {"cgroup": f"{host.cgroup}{POD_CGROUP}/crio-{ID}", "podCgroup": f"{host.cgroup}{POD_CGROUP}"}
+    assert found.details() == {**names, **cgroups, "bundle": bundle, "time": 1700000000}
+
+
+@pytest.mark.parametrize("path, qos", [
+    (f"/kubepods/pod{UID}", GUARANTEED), (f"/kubepods/burstable/pod{UID}", BURSTABLE),
+    (f"/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod{UID.replace('-', '_')}.slice", BEST_EFFORT),
+    (f"/other/pod{UID}", ""), ("/machine.slice", ""),
+])  # fmt: skip
+def test_qos_class_comes_from_cgroup_of_pod(path: str, qos: str) -> None:
+    assert qos_of(workload(crio_annotations(), f"{path}/crio-{ID}")) == qos
+
+
+@given(st.integers(1, 1 << 14), st.sampled_from((0, -1, 1, 250)), st.sampled_from((None, 50_000, 100_000)))
+def test_request_and_limit_in_thousandths_are_those_that_a_runtime_was_given(
+    milli: int, limited: int, period: int | None
+) -> None:
+    quota = limited * milli * (period or 100_000) // 1000 if limited > 0 else limited
+    cpu = {"shares": milli * 1024 // 1000, "quota": quota} | ({"period": period} if period else {})
+    request, limit = cpu_request({"cpu": cpu, "unified": {"cpu.weight": "900"}})
+    assert limit == max(quota, 0) * 1000 // (period or 100_000)
+    assert request == (0 if cpu["shares"] == 2 else limit if not cpu["shares"] else request)
+    assert cpu["shares"] <= 2 or request * 1024 // 1000 == cpu["shares"], "as the kubelet rounds it"
+
+
+@pytest.mark.parametrize("resources, request_, limit", [
+    ({}, 0, 0), ({"cpu": {"quota": 1, "period": 0}}, 0, 0), ({"cpu": {"shares": True, "quota": 1 << 60}}, 0, 0),
+    ({"cpu": {"shares": (1 << 53) - 1}}, 8796093022208000, 0), ({"cpu": {"shares": 1 << 53}}, 0, 0),
+    ({"unified": {"cpu.weight": "10000"}}, 100000, 0), ({"unified": {"cpu.weight": "10001", "cpu.max": "1e9 x"}}, 0, 0),
+    ({"unified": {"cpu.max": "999999999999999 1000000"}}, 999999999999, 999999999999),
+    ({"unified": {"cpu.max": "1000000000000000 1000000"}}, 0, 0), ({"unified": {"cpu.max": "150000"}}, 1500, 1500),
+    ({"unified": {"cpu.weight": "250", "cpu.max": "max 100000"}}, 2500, 0), ({"unified": [], "cpu": "x"}, 0, 0),
+    ({"unified": {"cpu.weight": 100, "cpu.max": None}}, 1000, 0),
+])  # fmt: skip
+def test_requests_and_limits_are_in_thousandths_of_a_cpu(resources: dict[str, Any], request_: int, limit: int) -> None:
+    assert cpu_request(resources) == (request_, limit)

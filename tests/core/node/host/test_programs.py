@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from conftest import always
+from conftest import always, raising
 from hosts.notify_socket import NotifySocket
 
 from resctrl_hooks.core.node.host import notify as notify_module
@@ -73,13 +73,12 @@ def test_systemd_is_used_only_for_cgroups_of_this_machine(monkeypatch: pytest.Mo
 def test_systemd_errors_are_passed_on_and_invalid_properties_reach_no_argument_list(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    calls: list[list[str]] = []
-    monkeypatch.setattr(units, "run", lambda words, _: calls.append(words) or (1, "Failed: no such thing"))
+    monkeypatch.setattr(units, "run", raising(AssertionError()))
     monkeypatch.setattr(units, "find_program", lambda name: f"/usr/bin/{name}")
     for name, value in (("--now", ""), ("MemoryHigh=1 CPUWeight", "1"), ("MemoryHigh", "1\nExec=/x")):
         with pytest.raises(units.UnitError, match="invalid property"):
             units.set_properties("x.scope", {name: value}, 1)
-    assert calls == []
+    monkeypatch.setattr(units, "run", always((1, "Failed: no such thing")))
     with pytest.raises(units.UnitError, match="Failed: no such thing"):
         units.set_properties("a.scope", {"MemoryHigh": "1"}, 1.0)
 
@@ -101,7 +100,8 @@ def test_assignments_are_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_watchdog_of_this_process_is_notified_twice_in_its_period(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = SimpleNamespace(now=100.0, monotonic=lambda: clock.now)
+    clock = SimpleNamespace(now=100.0)
+    clock.monotonic = lambda: clock.now
     monkeypatch.setattr(notify_module, "time", clock)
     monkeypatch.setitem(posix.environ, b"WATCHDOG_USEC", b"8000000")
     with NotifySocket(tmp_path, monkeypatch) as systemd:
