@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,7 @@ def test_bundle_is_parsed(host: Host) -> None:
     assert (found.class_name, found.cgroups_path, found.monitored) == ("gold", "/x", False)
     assert found.annotations == {"a": "b"}
     assert found.resources == {"cpu": {"shares": 2}}
-    reads = iter([{"cpu": {}}])
+    reads: Iterator[Any] = iter([{"cpu": {}}])
     late = Bundle({"linux": {"resources": lambda: next(reads)}})
     assert late.resources == late.resources == {"cpu": {}}, "they are read once, when they are needed"
 

@@ -43,8 +43,10 @@ def another(annotations: dict[str, str]) -> dict[str, str]:
     return {name: {"shop": "bank", "web-0": "vault"}.get(value, value) for name, value in annotations.items()}
 
 
-LIES: tuple[dict[str, str], ...] = ({}, LIBPOD, another(crio_annotations()), another(containerd()), LIBPOD | another(crio_annotations(OTHER)),
-        another(containerd(OTHER)))  # fmt: skip
+LIES: tuple[dict[str, str], ...] = (
+    *({}, LIBPOD, another(crio_annotations()), another(containerd())),
+    *(LIBPOD | another(crio_annotations(OTHER)), another(containerd(OTHER))),
+)
 """Annotations of other runtimes, which a pod's author writes."""
 
 
@@ -175,10 +177,11 @@ def test_hosts_with_both_cgroup_versions_are_supported(hierarchies: dict[str, st
     assert found.cgroup.endswith(f"/kubepods/pod{UID}/crio-{ID}")
 
 
-def test_container_of_unknown_runtime_has_no_permissions() -> None:
+def test_container_of_unknown_runtime_has_neither_names_nor_permissions() -> None:
     rules = Settings({"rdt": {"enabled": True, "allow": {"*": ["*"]}}})
     for annotations in (crio_annotations(), containerd(), LIBPOD, {}):
         found = workload(annotations, f"/kubepods/pod{UID}/{ID}")
+        assert (found.namespace, found.pod, found.container) == ("", "", "")
         with pytest.raises(BadKeyError, match="unverified runtime is not allowed to have gold"):
             check_allowed(rules, "rdt.allow", found, "gold", "have gold", BadKeyError)
     plain = workload({}, "/default/box", id_="box", bundle="/run/containerd/io.containerd.runtime.v2.task/default/box")

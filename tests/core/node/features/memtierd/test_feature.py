@@ -4,85 +4,151 @@ import json
 import os
 import signal
 import stat
+import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from conftest import ID, POD_CGROUP, crio_annotations, state, workload_of
+from conftest import ID, POD_CGROUP, UID, always, crio_annotations, state, workload_of
 from hosts.faults import Fail, failing
-from hosts.memtierd import CLASS, OTHER, TEMPLATE, MemtierdHost, panics, program
+from hosts.memtierd import CLASS, OTHER, PANIC, TEMPLATE, MemtierdHost, panics, program
 from hosts.processes import is_alive, wait_until
 
 from resctrl_hooks.core.cli import main
+from resctrl_hooks.core.inventory.details import details_of
+from resctrl_hooks.core.inventory.feature_display.memtierd import UNATTENDED
 from resctrl_hooks.core.node import registry
+from resctrl_hooks.core.node.container.running import Running
+from resctrl_hooks.core.node.container.runtimes import Found
 from resctrl_hooks.core.node.feature import Step
 from resctrl_hooks.core.node.features.memtierd import feature as memtierd
+from resctrl_hooks.core.node.features.memtierd import service
 from resctrl_hooks.core.node.features.memtierd import start as starting
+from resctrl_hooks.core.node.features.memtierd.ended import last_words
 from resctrl_hooks.core.node.features.memtierd.processes import SupervisorError
-from resctrl_hooks.core.node.features.memtierd.run_dir import RunFolder, RunFolderError
+from resctrl_hooks.core.node.features.memtierd.run_dir import RunFolder
 from resctrl_hooks.core.node.features.memtierd.start import MemtierdError
+from resctrl_hooks.core.node.host.systemd import UnitError
 from resctrl_hooks.core.node.pointers import forget
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.core.node.reconcile.report import Options
 
+OUTPUT = panics().partition("<<END\n")[2].partition("END\n")[0]
 
-def test_memtierd_starts_before_container_and_outlives_hook(node: MemtierdHost) -> None:
-    outcome = node.start()
-    assert (outcome.code, outcome.stderr) == (0, "")
-    assert is_alive(node.pid())
-    assert Path(f"/proc/{node.pid()}/cmdline").read_bytes().split(b"\0")[0] == b"sleep"
+
+def test_memtierd_starts_before_container_outlives_hook_and_inherits_nothing(node: MemtierdHost) -> None:
+    reader, writer = os.pipe()
+    os.set_inheritable(writer, True)  # noqa: FBT003  # its name says it
+    node.host.process(100, f"{POD_CGROUP}/crio-{ID}")
+    given = state(bundle=node.host.bundle(), annotations=crio_annotations() | {CLASS: "track"})
+    killed_first = ["/bin/sh", "-c", 'echo 500 >/proc/self/oom_score_adj && exec "$@"', "sh"]
+    command = [*killed_first, *node.host.command()]
+    done = subprocess.run(
+        command, input=json.dumps(given), capture_output=True, text=True, pass_fds=[writer], check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    os.close(writer)
+    assert os.read(reader, 1) == b""  # no other process has it open, although memtierd runs
+    os.close(reader)
+    pid, supervisor = node.pid(), node.supervisor()
+    for one in (pid, supervisor):
+        assert is_alive(one)
+        opened = {os.readlink(f"/proc/{one}/fd/{fd}").split(":")[0] for fd in os.listdir(f"/proc/{one}/fd")}
+        assert opened <= {"/dev/null", "socket", str(node.folder())}
+        assert {"0", "1", "2"} <= set(os.listdir(f"/proc/{one}/fd"))
+        assert os.getsid(one) not in (os.getsid(0), 0)
+        assert os.readlink(f"/proc/{one}/cwd") == "/"
+        assert Path(f"/proc/{one}/oom_score_adj").read_text() == "0\n"
+    assert Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0] == b"sleep"
+    with node.host.context().monitor.hold(UID):
+        pass  # the key's lock is not held either
     config = (node.folder() / "memtierd.config.yaml").read_text()
     assert f"- {node.host.cgroup}{POD_CGROUP}/crio-{ID}\n" in config
     assert f"stats: {node.folder()}/memtierd.stats\n" in config
     assert (node.folder() / "memtierd.output").read_text() == "started\n"
     for path in [node.run_dir, *node.run_dir.rglob("*")]:
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
-
-
-def test_poststop_stops_memtierd_and_leaves_nothing(node: MemtierdHost) -> None:
-    node.start()
-    pid, supervisor_pid = node.pid(), node.supervisor()
+    step = node.step()
+    assert memtierd.running(step, ID) == [pid]
     assert node.stop().code == 0
     assert not is_alive(pid)
-    assert not is_alive(supervisor_pid)
-    assert node.left() == []
+    assert not is_alive(supervisor)
+    assert (memtierd.running(step, ID), node.left()) == ([], [])
     assert not (node.host.cgroup / "resctrl-hooks").exists()
 
 
-def test_late_poststop_leaves_new_memtierd_running(node: MemtierdHost) -> None:
+@pytest.mark.ci
+@pytest.mark.parametrize(
+    "lost", ["nothing", "memtierd", "supervisor", "both", "hook's poststop", "all but the process"]
+)
+def test_whatever_ends_first_nothing_is_left_of_it_and_the_other_container_keeps_its_own(
+    node: MemtierdHost, lost: str
+) -> None:
     node.start()
     node.start(OTHER, 200)
-    old, new = node.pid(), node.pid(OTHER)
-    node.stop()
-    assert not is_alive(old)
-    assert is_alive(new)
+    pid, supervisor, kept = node.pid(), node.supervisor(), node.pid(OTHER)
+    if lost == "memtierd":
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: not node.runs())
+    elif lost == "supervisor":
+        # Without a supervisor its output has no reader; this one writes nothing.
+        os.kill(supervisor, signal.SIGKILL)
+        wait_until(lambda: not is_alive(supervisor))
+        assert is_alive(pid)
+        assert details_of(node.record())["memtierd"]["state"] == f"runs as pid {pid}; {UNATTENDED}"
+    elif lost == "both":
+        os.kill(-supervisor, signal.SIGKILL)
+        wait_until(lambda: not is_alive(pid))
+    bystander = subprocess.Popen(["sleep", "1000"], start_new_session=True) if lost == "both" else None
+    if bystander:  # it has the process id of the supervisor by now
+        record = json.loads((node.folder() / "memtierd.keeper").read_text())
+        record["processes"] = [[bystander.pid, 1], [bystander.pid, 1]]
+        (node.folder() / "memtierd.keeper").write_text(json.dumps(record))
+    if lost == "poststop":
+        node.host.end_process(100)
+        wait_until(lambda: not is_alive(pid) and not is_alive(supervisor))
+        assert node.host.call(state(id=ID, status="stopped", pid=0)).code == 0
+    elif lost == "all but the process":  # a restart with the same id
+        node.host.end_process(100)
+        node.host.process(100, f"{POD_CGROUP}/crio-{ID}", start=2000)
+        assert node.start().code == 0
+        assert not is_alive(pid)
+        assert is_alive(node.pid())
+        node.stop()
+    else:
+        node.stop()
+    assert (is_alive(pid), is_alive(supervisor), is_alive(kept)) == (False, False, True)
     assert not node.folder().exists()
-    assert node.folder(OTHER).exists()
+    if bystander:
+        assert bystander.poll() is None
+        bystander.kill()
+        bystander.wait()
     node.stop(OTHER, 200)
-    assert not is_alive(new)
+    assert not is_alive(kept)
     assert node.left() == []
 
 
-def test_restart_with_same_id_replaces_memtierd(node: MemtierdHost) -> None:
+@pytest.mark.ci
+def test_memtierd_that_ignores_sigterm_is_killed_with_children_and_its_output_is_bounded(node: MemtierdHost) -> None:
+    talks = "echo $!\nyes memtierd talks and talks and talks\n"
+    program(node.host.root / "memtierd", f"#!/bin/sh\ntrap '' TERM\nsleep 1001 &\n{talks}")
     node.start()
-    old = node.pid()
-    node.host.end_process(100)
-    node.host.process(100, f"{POD_CGROUP}/crio-{ID}", start=2000)
-    assert node.start().code == 0
-    assert not is_alive(old)
-    assert is_alive(node.pid())
+    wait_until((node.folder() / "memtierd.output.old").exists)
+    child = int((node.folder() / "memtierd.output.old").read_text().partition("\n")[0] or 0)
+    pid = node.pid()
+    time.sleep(0.2)
+    assert sum(path.stat().st_size for path in node.folder().iterdir()) < 4 << 20
+    node.stop()
+    wait_until(lambda: not is_alive(pid) and not is_alive(child))
+    assert node.left() == []
 
 
-@pytest.mark.parametrize(
-    "text, words",
-    [
-        ("#!/bin/sh\necho first\necho 'bad configuration: what is this'\nexit 1\n", "bad configuration: what is this"),
-        (panics(), "memtierd exited immediately; panic: runtime error: index out of range [3] with length 2; fix"),
-        ("#!/no/such/interpreter\n", "cannot start"),
-        ("#!/bin/sh\nexit 0\n", "memtierd ended with 0"),
-    ],
-)
+@pytest.mark.parametrize("text, words", [
+    (panics(), "memtierd exited immediately; panic: runtime error: index out of range [3] with length 2; fix"),
+    ("#!/no/such/interpreter\n", "cannot start"), ("#!/bin/sh\nexit 0\n", "memtierd ended with 0"),
+])  # fmt: skip
 def test_memtierd_exiting_at_once_is_an_error_with_last_lines(node: MemtierdHost, text: str, words: str) -> None:
     program(node.host.root / "memtierd", text)
     node.configure(startSeconds=5.0)  # a busy machine may need a while even to fail; it ends with the first look
@@ -93,37 +159,44 @@ def test_memtierd_exiting_at_once_is_an_error_with_last_lines(node: MemtierdHost
     assert node.host.records() == []
 
 
-def test_missing_program_is_an_error_with_searched_path(node: MemtierdHost) -> None:
-    node.configure(binary="no-such-memtierd")
-    outcome = node.start()
-    assert outcome.code == 79
-    assert "cannot find the program no-such-memtierd in /usr/local/sbin" in outcome.stderr
-    node.configure(binary="no-such-memtierd", failurePolicy="ignore")
-    outcome = node.start()
-    assert outcome.code == 0
-    assert "cannot find the program no-such-memtierd" in outcome.stderr
+@pytest.mark.parametrize("output, said", [
+    (OUTPUT, PANIC), (f"{OUTPUT}started\npanic: another one\n\ngoroutine 1 [running]:\n", "panic: another one"),
+    ("fatal error: all goroutines are asleep - deadlock!\n\nmain.main()\n", "fatal error: all goroutines are asleep"),
+    ("".join(f"line {n}\n" for n in range(9)), "its last lines: line 4 / line 5 / line 6 / line 7 / line 8"),
+    ("", "its last lines: (none)"),
+])  # fmt: skip
+def test_last_output_lines_are_returned(output: str, said: str) -> None:
+    assert last_words(output).startswith(said)
 
 
-def test_program_writable_by_others_is_not_run(node: MemtierdHost) -> None:
+def test_missing_or_untrusted_program_is_an_error_by_policy(node: MemtierdHost) -> None:
+    for policy, code in (("fail", 79), ("ignore", 0)):
+        node.configure(binary="no-such-memtierd", failurePolicy=policy)
+        outcome = node.start(alone=False)
+        assert outcome.code == code
+        assert "cannot find the program no-such-memtierd in /usr/local/sbin" in outcome.stderr
     (node.host.root / "memtierd").chmod(0o777)
-    outcome = node.start()
+    node.configure()
+    outcome = node.start(alone=False)
     assert outcome.code == 79
     assert "users other than root can write" in outcome.stderr
 
 
-def test_class_without_configuration_starts_nothing(node: MemtierdHost) -> None:
-    assert node.start(name="plain").code == 0
-    assert not node.run_dir.exists()
+def orphans(node: MemtierdHost) -> Any:
+    """Start two containers whose records are lost, as after a killed hook; return the node's context."""
+    node.start(alone=False)
+    node.start(OTHER, 200, alone=False)
+    ours = node.host.context()
+    assert memtierd.orphaned(ours) == []
+    for container in (ID, OTHER):
+        ours.ledger.remove_member(UID, container)
+    return ours
 
 
 def test_only_strays_are_stopped(node: MemtierdHost) -> None:
-    node.start()
-    node.start(OTHER, 200)
-    ours = node.host.context()
-    assert memtierd.orphaned(ours) == []
-    # A hook that was killed after it had started memtierd, and a ledger that was lost since.
+    ours = orphans(node)
+    ours.ledger.point(OTHER, UID)
     stray, kept = node.pid(), node.pid(OTHER)
-    ours.ledger.remove_member(crio_annotations()["io.kubernetes.pod.uid"], ID)
     assert [folder.parts[-1] for folder in memtierd.orphaned(ours)] == [ID]
     said = reconcile(ours, Options(dry_run=True))
     assert [*said.events["orphan"]] == [f"memtierd {node.folder()}"]
@@ -131,63 +204,40 @@ def test_only_strays_are_stopped(node: MemtierdHost) -> None:
     assert said.changed
     assert is_alive(stray)
     assert memtierd.FEATURE.repair(ours, set(ours.ledger.containers())) == 1
-    assert not is_alive(stray)
-    assert is_alive(kept)
+    assert (is_alive(stray), is_alive(kept)) == (False, True)
+    forget(ours.ledger, OTHER)
+    assert memtierd.FEATURE.repair(ours, set()) == 1
     assert memtierd.FEATURE.repair(ours, set()) == 0
 
 
-def test_unstoppable_stray_does_not_keep_others(node: MemtierdHost) -> None:
-    node.start()
-    node.start(OTHER, 200)
-    ours = node.host.context()
-    for container in (ID, OTHER):
-        ours.ledger.remove_member(crio_annotations()["io.kubernetes.pod.uid"], container)
-    first = memtierd.orphaned(ours)[0].parts[-1]
-    stays = SupervisorError("it will not end")
-    with failing(memtierd, "end", stays, when=lambda _folder, container, *_, **__: container == first):
-        with pytest.raises(MemtierdError, match="1 orphaned memtierd instances cannot be stopped"):
-            memtierd.FEATURE.repair(ours, set())
-        assert [folder.parts[-1] for folder in memtierd.orphaned(ours)] == [first]
-    assert memtierd.FEATURE.repair(ours, set()) == 1
-
-
-def test_container_starting_during_cleanup_is_not_a_stray(node: MemtierdHost, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.ci
+def test_unstoppable_stray_does_not_keep_others_and_a_starting_container_is_none(
+    node: MemtierdHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Stopping one takes seconds; a restart under another's id meanwhile brings a memtierd that is not a stray."""
-    node.start()
-    node.start(OTHER, 200)
-    ours = node.host.context()
-    uid = crio_annotations()["io.kubernetes.pod.uid"]
-    for container in (ID, OTHER):
-        ours.ledger.remove_member(uid, container)
-    _, second = (folder.parts[-1] for folder in memtierd.orphaned(ours))
-    pid = node.pid(second)
-    real = memtierd.end
+    ours = orphans(node)
+    first, second = (folder.parts[-1] for folder in memtierd.orphaned(ours))
+    stays = SupervisorError("it will not end")
+    pid, real = node.pid(second), memtierd.end
 
     def end(*given: Any, **named: Any) -> bool:
-        ours.ledger.point(second, uid)  # the first action of its hook
+        ours.ledger.point(second, UID)  # the first action of its hook
         return real(*given, **named)
 
-    monkeypatch.setattr(memtierd, "end", end)
-    assert memtierd.FEATURE.repair(ours, set()) == 1
-    assert is_alive(pid)
+    with monkeypatch.context() as patch:
+        patch.setattr(memtierd, "end", end)
+        assert memtierd.FEATURE.repair(ours, set()) == 1
+        assert is_alive(pid)
     forget(ours.ledger, second)
-    monkeypatch.undo()
+    with failing(memtierd, "end", stays, when=lambda _folder, container, *_, **__: container == second):
+        with pytest.raises(MemtierdError, match="1 orphaned memtierd instances cannot be stopped"):
+            memtierd.FEATURE.repair(ours, set())
+        assert [folder.parts[-1] for folder in memtierd.orphaned(ours)] == [second]
     assert memtierd.FEATURE.repair(ours, set()) == 1
+    assert first != second
 
 
-def test_many_containers_start_and_end(node: MemtierdHost) -> None:
-    ids = [f"{number:064x}" for number in range(12)]
-    for number, id_ in enumerate(ids):
-        assert node.start(id_, 300 + number).code == 0
-    pids = [node.pid(id_) for id_ in ids]
-    assert all(is_alive(pid) for pid in pids)
-    for number, id_ in enumerate(ids):
-        node.stop(id_, 300 + number)
-    assert not any(is_alive(pid) for pid in pids)
-    assert node.left() == []
-
-
-def test_plan_names_program_class_and_policy(node: MemtierdHost) -> None:
+def test_plan_names_program_class_and_policy_before_any_effect(node: MemtierdHost) -> None:
     node.host.process(100, f"{POD_CGROUP}/crio-{ID}")
     ours = node.host.context()
     (step,) = registry.plan(memtierd.FEATURE, workload_of(node.host, **{CLASS: "track"}), ours)
@@ -195,30 +245,21 @@ def test_plan_names_program_class_and_policy(node: MemtierdHost) -> None:
     assert "memtierd as a separate process: memory class track" in step.why
     (skipped,) = registry.plan(memtierd.FEATURE, workload_of(node.host, **{CLASS: "plain"}), ours)
     assert (skipped.action, "no memtierd" in skipped.why) == ("skip", True)
-    assert registry.plan(memtierd.FEATURE, workload_of(node.host), ours) == []
-    assert registry.plan(memtierd.FEATURE, workload_of(node.host, **{CLASS: "gone"}), ours) == []  # memory's to refuse
-    assert not node.run_dir.exists()
-
-
-@pytest.mark.parametrize(
-    "name", ["io.kubernetes.pod.namespace", "io.kubernetes.pod.name", "io.kubernetes.container.name"]
-)
-def test_names_that_cannot_be_folders_are_refused_before_any_effect(node: MemtierdHost, name: str) -> None:
-    node.host.process(100, f"{POD_CGROUP}/crio-{ID}")
-    with pytest.raises(RunFolderError):
-        registry.plan(memtierd.FEATURE, workload_of(node.host, **{CLASS: "track", name: "../x"}), node.host.context())
-    assert not node.run_dir.exists()
-
-
-def test_unknown_memtierd_is_not_stopped(node: MemtierdHost) -> None:
+    for name in ({}, {CLASS: "gone"}):  # memory's to refuse
+        assert registry.plan(memtierd.FEATURE, workload_of(node.host, **name), ours) == []
     folder = RunFolder(str(node.run_dir), ("shop", "web-0", "c0"), ID)
-    settings = node.host.context().settings
-    assert memtierd.end(folder, ID, str(node.host.cgroup), settings, systemd=False) is False
+    assert memtierd.end(folder, ID, str(node.host.cgroup), ours.settings, systemd=False) is False, "unknown"
+    container = Running("", Found(ID, 100, 1000, ""), {}, recorded=True)
+    for supervisor in (memtierd.SYSTEMD, memtierd.PROCESS):
+        needs = {"runDir": str(node.run_dir), "names": ["shop", "web-0", "c0"], "supervisor": supervisor}
+        assert memtierd.FEATURE.lost(Step(memtierd.NAME, "start", needs, ""), container, ours) == ""
+    assert node.start(name="plain", alone=False).code == 0
+    assert not node.run_dir.exists()
 
 
 @pytest.mark.parametrize("at", ["check_needs", "start"])
 @pytest.mark.parametrize("ends", [True, False])
-def test_failure_leaves_neither_folder_nor_open_file(node: MemtierdHost, fail: Fail, at: str, ends: bool) -> None:
+def test_failure_leaves_neither_folder_nor_open_file(node: MemtierdHost, fail: Fail, at: str, *, ends: bool) -> None:
     node.host.process(100, f"{POD_CGROUP}/crio-{ID}")
     workload, context = workload_of(node.host, **{CLASS: "track"}), node.host.context()
     (step,) = registry.plan(memtierd.FEATURE, workload, context)
@@ -230,12 +271,11 @@ def test_failure_leaves_neither_folder_nor_open_file(node: MemtierdHost, fail: F
 
     fail(starting, at, MemtierdError("it is not to be"))
     fail(memtierd, "_end", SupervisorError("it will not end"), when=stays)
-    before = len(os.listdir("/proc/self/fd"))
     with context.monitor.hold(workload.key) as locked:
         opened = len(os.listdir("/proc/self/fd"))
         with pytest.raises(MemtierdError, match="it is not to be"):
             memtierd.FEATURE.apply(step, workload, locked, context)
-        assert len(os.listdir("/proc/self/fd")) == opened >= before
+        assert len(os.listdir("/proc/self/fd")) == opened
     assert len(calls) == (2 if at == "start" else 0)
     assert node.folder().exists() == (at == "start" and not ends)
     said = node.host.log.read_text() if node.host.log.exists() else ""
@@ -259,9 +299,8 @@ def test_list_show_and_explain_describe_memtierd(node: MemtierdHost) -> None:
     told_state = json.dumps(state(id=ID, pid=100, bundle=node.host.bundle(), annotations=annotations)).encode()
     assert "would fail: cannot find the program /nowhere/memtierd" in told(node, "explain", data=told_state)
     node.configure()
-    said = told(node, "explain", data=told_state)
-    assert f"where: {node.folder()}; would be started" in said
-    node.start()
+    assert f"where: {node.folder()}; would be started" in told(node, "explain", data=told_state)
+    node.start(alone=False)
     assert f"runs as pid {node.pid()}" in told(node, "explain", data=told_state)
     (line,) = [line for line in told(node, "list", "-o", "wide").splitlines() if "shop/web-0" in line]
     assert [word in line for word in ("track", "48.0 MiB of 64.0 MiB", "0 B", "runs")] == [True] * 4
@@ -275,23 +314,18 @@ def test_list_show_and_explain_describe_memtierd(node: MemtierdHost) -> None:
     assert "does not run" in told(node, "list", "--all", "-o", "wide")
 
 
-@pytest.mark.parametrize("policy, code", [({}, 79), ({"failurePolicy": "ignore"}, 0)])
-def test_held_lock_refuses_by_policy_of_feature(node: MemtierdHost, policy: dict[str, str], code: int) -> None:
+@pytest.mark.parametrize("policy, code", [("fail", 79), ("ignore", 0)])
+def test_held_lock_and_expired_deadline_refuse_by_policy_of_feature(node: MemtierdHost, policy: str, code: int) -> None:
+    section = node.section | {"failurePolicy": policy}
     classes = [{"name": "track", "memtierdconfig": TEMPLATE}]
-    node.host.configure(classes=classes, memtierd=node.section | policy, deadlineSeconds=0.5)
-    uid = crio_annotations()["io.kubernetes.pod.uid"]
-    with node.host.context().ledger.lock(uid, 1):
+    node.host.configure(classes=classes, memtierd=section, deadlineSeconds=0.5)
+    with node.host.context().ledger.lock(UID, 1):
         outcome = node.start()
     assert outcome.code == code, outcome.stderr
     assert "was held for 0.4 s" in outcome.stderr
     assert outcome.stderr.endswith({79: "container rejected\n", 0: "container started without resctrl-hooks\n"}[code])
     assert node.left() == []
-
-
-@pytest.mark.parametrize("policy, code", [({}, 79), ({"failurePolicy": "ignore"}, 0)])
-def test_expired_deadline_refuses_by_policy_of_feature(node: MemtierdHost, policy: dict[str, str], code: int) -> None:
-    classes = [{"name": "track", "memtierdconfig": TEMPLATE}]
-    node.host.configure(classes=classes, memtierd=node.section | policy | {"startSeconds": 60}, deadlineSeconds=0.5)
+    node.host.configure(classes=classes, memtierd={**section, "startSeconds": 60}, deadlineSeconds=0.5)
     outcome = node.start()
     assert (outcome.code, "longer than the deadline of the hook" in outcome.stderr) == (code, True)
     if code:
@@ -301,5 +335,39 @@ def test_expired_deadline_refuses_by_policy_of_feature(node: MemtierdHost, polic
         assert is_alive(node.pid())  # poststop ends it
 
 
-def test_memtierd_of_systemd_is_always_attended() -> None:
-    assert memtierd.attended(Step("memtierd", "start", {"supervisor": "systemd"}, ""), ID) is True
+def test_service_of_systemd_is_recorded_attended_and_stopped(
+    node: MemtierdHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped: list[str] = []
+    monkeypatch.setattr(service, "start_service", always(None))
+    monkeypatch.setattr(service, "stop_service", lambda container, seconds: stopped.append(container))
+    monkeypatch.setattr(service, "service_processes", always([4711]))
+    monkeypatch.setattr(service, "last_lines", always(OUTPUT))
+    node.configure(supervisor="systemd")
+    assert node.start(alone=False).code == 0
+    step = node.step()
+    assert memtierd.attended(step, ID)
+    assert memtierd.running(step, ID) == [4711] == [node.pid()]
+    container = Running("", Found(ID, 100, 1000, ""), {}, recorded=True)
+    assert memtierd.FEATURE.lost(step, container, node.host.context()) == PANIC
+    node.host.end_process(100)
+    node.host.call(state(status="stopped", pid=0))
+    assert (stopped, node.left()) == ([ID], [])
+
+
+@pytest.mark.parametrize("stuck", [False, True])
+def test_service_that_ends_at_once_is_an_error_with_its_cause(
+    node: MemtierdHost, monkeypatch: pytest.MonkeyPatch, *, stuck: bool
+) -> None:
+    monkeypatch.setattr(service, "start_service", always(None))
+    monkeypatch.setattr(service, "last_lines", always("panic: no tracker"))
+    node.configure(supervisor="systemd")
+    error = UnitError("systemctl is stuck")
+    with failing(service, "stop_service", error, when=lambda *_: stuck):
+        monkeypatch.setattr(service, "find_program", always("/bin/true"))
+        monkeypatch.setattr(service, "run", always((0, "")))
+        outcome = node.start(alone=False)
+    assert outcome.code == 79
+    assert ("systemctl is stuck" in outcome.stderr) == stuck
+    assert outcome.stderr.splitlines()[-1].count("panic: no tracker") == 1
+    assert stuck or node.left() == []
