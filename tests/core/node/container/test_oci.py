@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -78,8 +77,8 @@ def test_bundle_is_parsed(host: Host) -> None:
     assert (found.class_name, found.cgroups_path, found.monitored) == ("gold", "/x", False)
     assert found.annotations == {"a": "b"}
     assert found.resources == {"cpu": {"shares": 2}}
-    reads: Iterator[Any] = iter([{"cpu": {}}])
-    late = Bundle({"linux": {"resources": lambda: next(reads)}})
+    reads: list[Any] = [{"cpu": {}}]
+    late = Bundle({"linux": {"resources": reads.pop}})
     assert late.resources == late.resources == {"cpu": {}}, "they are read once, when they are needed"
 
 

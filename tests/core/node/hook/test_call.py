@@ -1,58 +1,166 @@
-"""The hook stages on a made-up host: a pod's container enters its group, and its end cleans up."""
+"""The hook stages on a made-up host: containers enter their groups, their ends clean up, refusals leave nothing."""
 
+import errno
 import json
+import os
 import re
 import time
+from copy import copy
 from typing import Any
 
 import pytest
-from conftest import BOOT, GROUP, ID, POD_CGROUP, UID, Host, always, crio_annotations, state, stopped
-from hosts.faults import Fail
+from conftest import (
+    BOTH_POLICIES,
+    GROUP,
+    ID,
+    POD_CGROUP,
+    UID,
+    Host,
+    always,
+    crio_annotations,
+    state,
+    stopped,
+    temporary_host,
+)
+from hosts.faults import Fail, failing
+from hosts.hostile_inputs import Inputs
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from resctrl_hooks.core.node import lifecycle
+from resctrl_hooks.core.node.call_metrics import read
 from resctrl_hooks.core.node.container.oci import STATE_LIMIT
 from resctrl_hooks.core.node.context import TIME_TO_TAKE_BACK
-from resctrl_hooks.core.node.errors import SettingsError
-from resctrl_hooks.core.node.hook import call
+from resctrl_hooks.core.node.errors import DeadlineError, HookError, NoRMIDsError, NotArrivedError, SettingsError
+from resctrl_hooks.core.node.feature import Feature, Step
+from resctrl_hooks.core.node.hook import call, create_runtime
+from resctrl_hooks.core.node.ledger import CALLS
+from resctrl_hooks.core.node.refusals import FILE
+from resctrl_hooks.core.node.registry import feature_named
+from resctrl_hooks.core.node.resctrl.filesystem import Filesystem, Resctrl
 from resctrl_hooks.core.node.settings import DEFAULTS
 
+OTHER_POD = "b" * 8 + UID[8:]
+RUNS = st.tuples(
+    st.sampled_from(("start", "start", "end", "poststop", "pod ends")),
+    st.sampled_from("abc"),
+    st.sampled_from((UID, OTHER_POD)),
+)
 
-def test_container_of_pod_joins_its_group(host: Host, pod: dict[str, Any]) -> None:
+
+class Model:
+    """A node whose containers start and end in any order; the processes alive, and the containers that are recorded."""
+
+    def __init__(self, host: Host, release: str) -> None:
+        self.host = host
+        self.last = release == "last-container"
+        host.configure(monitoring={"release": release})
+        host.process(1, "/")
+        self.pid = 100
+        self.alive: dict[str, int] = {}
+        self.known: dict[str, tuple[str, int]] = {}
+        """Of recorded containers: the pod, and the process."""
+        self.groups: set[str] = set()
+        self.pods: set[str] = set()
+        """Those with a cgroup."""
+
+    def apply(self, action: str, name: str, pod: str) -> None:
+        id_ = name * 64
+        if action == "start" and name not in self.alive:
+            self.pid += 1
+            self.alive[name] = self.host.process(self.pid, f"/kubepods/pod{pod}/crio-{id_}", start=self.pid)
+            self.pods.add(pod)
+            given_ = state(id=id_, pid=self.pid, bundle=self.host.bundle(), annotations=crio_annotations(pod))
+            assert self.host.call(given_)[:2] == (0, "")
+            self.known[name] = pod, self.pid
+            self.groups.add(pod)
+            assert self.pid in self.host.tasks(f"mon_groups/{pod}")
+        elif action == "end" and name in self.alive:
+            self.host.end_process(self.alive.pop(name))
+        elif action == "poststop" and name not in self.alive:
+            assert self.host.call(stopped(id=id_))[:2] == (0, "")
+            self.known.pop(name, None)
+        elif action == "pod ends" and pod in self.pods - {self.known[one][0] for one in self.alive}:
+            self.host.end_cgroup(f"/kubepods/pod{pod}")
+            self.pods.discard(pod)
+
+    def check(self) -> None:
+        """Check that each recorded container has its record, and each pod its group until its end is noticed."""
+        ledger = self.host.context().ledger
+        assert sorted(ledger.containers()) == sorted(name * 64 for name in self.known)
+        assert {name: ledger.key_of(name * 64) for name in self.known} == {
+            name: pod for name, (pod, _) in self.known.items()
+        }
+        keys, groups = set(ledger.keys()), {group.rpartition("/")[2] for group in self.host.groups()}
+        needed = {self.known[name][0] for name in self.alive}
+        assert needed <= groups <= self.groups
+        if not self.last:
+            assert self.groups & self.pods & keys <= groups
+        assert not (self.groups - groups) & keys, "nothing is left of a released key"
+        assert not needed & set(ledger.marked("idle")), "a pod with a living container is not idle"
+
+
+@settings(max_examples=25)
+@given(st.sampled_from(("pod", "last-container")), st.lists(RUNS, max_size=14))
+def test_each_living_container_is_in_the_group_of_its_pod_in_any_order_of_calls(release: str, runs: Any) -> None:
+    with temporary_host() as host:
+        model = Model(host, release)
+        for action in runs:
+            model.apply(*action)
+            model.check()
+        for name in list(model.alive):
+            model.apply("end", name, "")
+        for name in "abc":
+            model.apply("poststop", name, "")
+        for pod in (UID, OTHER_POD):
+            model.apply("pod ends", "", pod)
+        for _ in range(2):  # a later hook of any container notices the ends of pods
+            host.call(stopped(id="d" * 64))
+        assert (host.groups(), host.records()) == ([], [])
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 1 << 30), st.sampled_from((("ignore", 0), ("fail", 79))))
+def test_any_input_has_an_answer_of_one_line_by_policy_and_no_effect_elsewhere(seed: int, policy: Any) -> None:
+    """More of them, and as a process of its own, in tests/faults/test_bad_input.py."""
+    with temporary_host(failurePolicy=policy[0]) as host:
+        host.process(100, f"{POD_CGROUP}/crio-{ID}")
+        (host.root / "bundles").mkdir()
+        inputs = Inputs(seed, host)
+        before = {path for path in host.root.rglob("*") if host.resctrl not in path.parents}
+        for _ in range(3):
+            data = inputs.state()
+            outcome = host.call(data)
+            assert outcome.code in (0, policy[1])
+            assert outcome.stderr.count("\n") == bool(outcome.stderr)
+            assert "Traceback" not in outcome.stderr + outcome.log
+            assert "internal error" not in outcome.log
+        new = {path for path in host.root.rglob("*") if host.resctrl not in path.parents} - before
+        ours = (host.root / "bundles", host.root / "run", host.state)
+        assert [path for path in new if path not in (*ours, host.log) and not {*ours} & {*path.parents}] == []
+
+
+def test_container_of_pod_joins_its_group_and_is_recorded(host: Host, pod: dict[str, Any]) -> None:
+    began = time.monotonic()
     outcome = host.call(pod)
+    logs = [outcome.log, host.call(pod | {"pid": 0}).log]
+    longest = (time.monotonic() - began) * 1e6
     assert (outcome.code, outcome.stderr) == (0, "")
     assert host.tasks(GROUP) == [100, 101, 102]
+    assert f"createRuntime of shop/web-0/c0 (cri-o, {UID}): " in outcome.log
     assert re.search(rf" duration_usec=\d+ stage=createRuntime container={ID} key={UID}\n", outcome.log)
     record = host.context().ledger.read_member(UID, ID)
     assert record is not None
     assert record["steps"] == [{"feature": "monitoring", "action": "join", "needs": {"class": ""}}]
-    assert (record["pid"], record["start"], record["boot"], record["pod"]) == (100, 1000, BOOT, "web-0")
-
-
-def test_poststop_keeps_group_of_pod(host: Host, pod: dict[str, Any]) -> None:
-    host.call(pod)
-    host.end_process(100)
-    assert host.call(stopped(annotations={})).log.count(f"left {UID}") == 1
-    assert host.groups() == [GROUP]
-    assert host.records() == [f"idle/{UID}", f"pods/{UID}/pod"]
-
-
-def test_restart_finds_group_of_pod(host: Host, pod: dict[str, Any]) -> None:
-    host.call(pod)
-    inode = (host.resctrl / GROUP).stat().st_ino
-    host.end_process(100)
-    host.call(stopped())
-    host.process(200, f"{POD_CGROUP}/crio-x", start=2000)
-    host.call(pod | {"pid": 200, "id": "b" * 64})
-    assert (host.resctrl / GROUP).stat().st_ino == inode
-    assert 200 in host.tasks(GROUP)
-    assert f"idle/{UID}" not in host.records()
-
-
-def test_last_container_releases_group(host: Host, pod: dict[str, Any]) -> None:
-    host.configure(monitoring={"release": "last-container"})
-    host.call(pod)
-    host.end_process(100)
-    host.call(stopped())
-    assert (host.groups(), host.records()) == ([], [])
+    assert (record["pid"], record["start"], record["pod"]) == (100, 1000, "web-0")
+    lines = [line.split() for line in (host.state / "calls").read_text().splitlines()]
+    assert [(stage, reasons, key) for _, stage, _, reasons, key in lines] == [
+        ("createRuntime", "-", UID),
+        ("createRuntime", "bad-input", "-"),
+    ]
+    for (_, _, counted, _, _), log in zip(lines, logs, strict=True):
+        assert 0 < int(counted) <= longest
+        assert re.findall(r"duration_usec=(\d+)", log) == [counted]
 
 
 def test_restart_with_same_id_before_poststop_keeps_group(host: Host) -> None:
@@ -67,34 +175,13 @@ def test_restart_with_same_id_before_poststop_keeps_group(host: Host) -> None:
     host.end_process(200)
     host.call(stopped())
     assert (host.groups(), host.records()) == ([], [])
+    assert host.call(stopped()) == (0, "", ""), "repeated, late or unmatched"
 
 
 def test_poststop_ends_container_even_if_process_is_visible(host: Host, pod: dict[str, Any]) -> None:
     host.call(pod)
     assert host.call(stopped()).log.count(f"left {UID}") == 1
     assert host.records() == [f"idle/{UID}", f"pods/{UID}/pod"]
-    host.end_cgroup(POD_CGROUP)
-    host.call(stopped(id="d" * 64))
-    assert host.groups() == []
-
-
-def test_id_reused_by_another_pod_moves_to_its_group(host: Host, pod: dict[str, Any]) -> None:
-    host.call(pod)
-    host.end_process(100)
-    other = "b" * 8 + UID[8:]
-    host.process(200, f"/kubepods/pod{other}/x", start=5)
-    host.call(pod | {"pid": 200, "annotations": crio_annotations(other)})
-    assert host.tasks(f"mon_groups/{other}") == [200]
-    assert host.context().ledger.key_of(ID) == other
-    assert f"pods/{UID}/c-{ID}" not in host.records()
-
-
-def test_repeated_late_or_unmatched_poststop_is_harmless(host: Host, pod: dict[str, Any]) -> None:
-    assert host.call(stopped()) == (0, "", "")
-    host.call(pod)
-    host.end_process(100)
-    host.call(stopped())
-    assert host.call(stopped()) == (0, "", "")
 
 
 def test_stage_can_be_named(host: Host, pod: dict[str, Any]) -> None:
@@ -106,15 +193,9 @@ def test_stage_can_be_named(host: Host, pod: dict[str, Any]) -> None:
     assert host.groups() == []
 
 
-def test_sandbox_is_not_monitored(host: Host, pod: dict[str, Any]) -> None:
-    pod["annotations"]["io.kubernetes.cri-o.ContainerType"] = "sandbox"
-    assert "monitoring does not apply to a pod's sandbox" in host.call(pod).log
-    assert host.groups() == []
-
-
 @pytest.mark.parametrize("take_over", [False, True])
 def test_process_stays_in_its_runtimes_group_unless_taken_over(
-    host: Host, pod: dict[str, Any], take_over: bool
+    host: Host, pod: dict[str, Any], *, take_over: bool
 ) -> None:
     host.configure(monitoring={"takeOver": take_over})
     host.bundle({"linux": {"intelRdt": {"enableMonitoring": True}}})
@@ -126,38 +207,38 @@ def test_process_stays_in_its_runtimes_group_unless_taken_over(
     assert ("enableMonitoring" in outcome.log) is not take_over
 
 
-def test_each_call_is_counted_and_logged_with_duration(host: Host, pod: dict[str, Any]) -> None:
-    began = time.monotonic()
-    logs = [host.call(pod).log, host.call(pod | {"pid": 0}).log]
-    longest = (time.monotonic() - began) * 1e6
-    lines = [line.split() for line in (host.state / "calls").read_text().splitlines()]
-    assert [(stage, reasons, key) for _, stage, _, reasons, key in lines] == [
-        ("createRuntime", "-", UID),
-        ("createRuntime", "bad-input", "-"),
-    ]
-    for (_, _, counted, _, _), log in zip(lines, logs, strict=True):
-        assert 0 < int(counted) <= longest
-        assert re.findall(r"duration_usec=(\d+)", log) == [counted]
+@pytest.mark.parametrize("uid", ["hdishd83djaidwnduwk28bcsb", "My-Pod_1.x", "f" * 64])
+def test_pod_with_chosen_uid_has_its_group_until_its_container_ends(host: Host, uid: str) -> None:
+    host.process(100, f"/system.slice/crio-{ID}.scope")
+    assert host.call(state(bundle=host.bundle(), annotations=crio_annotations(uid))).code == 0
+    assert host.tasks(f"mon_groups/{uid}") == [100]
+    host.end_process(100)
+    assert host.call(stopped(annotations=crio_annotations(uid))).code == 0
+    assert (host.groups(), host.records()) == ([], [])
 
 
-@pytest.mark.parametrize(
-    "data, stage, said",
-    [
-        (b"{", "hook", "hook of an unknown container: "),
-        (b"{", "poststop", "poststop of an unknown container: "),
-        (json.dumps(state(pid=0)).encode(), "hook", f"createRuntime of container {ID}: the container state has no"),
-    ],
-)
+def test_alarm_is_cancelled_at_the_end(host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    alarms: list[float] = []
+    monkeypatch.setattr(call, "set_deadline", alarms.append)
+    host.call(pod)
+    host.call(b"{")
+    assert alarms == [DEFAULTS["deadlineSeconds"], 0] * 2
+
+
+# Failures
+
+
+@pytest.mark.parametrize("data, stage, said", [
+    (b"{", "hook", "hook of an unknown container: "), (b"{", "poststop", "poststop of an unknown container: "),
+    (json.dumps(state(pid=0)).encode(), "hook", f"createRuntime of container {ID}: the container state has no"),
+    (json.dumps(state(bundle="/" + "9" * 5000)).encode(), "hook", f"createRuntime of container {ID}: "),
+])  # fmt: skip
 def test_failure_names_container_and_consequence(host: Host, data: bytes, stage: str, said: str) -> None:
     outcome = host.call(data, stage)
     assert outcome.code == 0
     assert said in outcome.stderr
     left = "reconcile will clean up" if stage == "poststop" else "container started without resctrl-hooks"
     assert outcome.stderr.endswith(f"; {left}\n")
-
-
-def test_known_container_is_named_by_its_pod(host: Host, pod: dict[str, Any]) -> None:
-    assert f"createRuntime of shop/web-0/c0 (cri-o, {UID}): " in host.call(pod).log
 
 
 @pytest.mark.parametrize("file, named", [(None, "stdin"), ("/some/file", "/some/file")])
@@ -168,21 +249,20 @@ def test_unreadable_input_is_named(host: Host, pod: dict[str, Any], fail: Fail, 
     assert f"cannot use {named}: Input/output error" in outcome.stderr
 
 
-def test_outdated_settings_are_reported(host: Host, pod: dict[str, Any]) -> None:
-    host.config.rename(host.config.with_name("config.last.json"))
+def test_outdated_settings_are_reported_and_unusable_ones_skip_the_call(host: Host, pod: dict[str, Any]) -> None:
+    valid = host.config.read_text()
     host.config.write_text("{")
+    for stage in ("createRuntime", "poststop", "hook"):
+        outcome = host.call(pod, stage)
+        assert outcome.code == 0
+        assert outcome.stderr.startswith("resctrl-hook: invalid settings in ")
+        assert outcome.stderr.endswith("; container skipped\n")
+    assert host.groups() == []
+    host.config.with_name("config.last.json").write_text(valid)
     outcome = host.call(pod)
     assert outcome.code == 0
     assert f"reason={SettingsError.reason}" in outcome.log
     assert host.groups() == [GROUP]
-
-
-def test_alarm_is_cancelled_at_the_end(host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    alarms: list[float] = []
-    monkeypatch.setattr(call, "set_deadline", alarms.append)
-    host.call(pod)
-    host.call(b"{")
-    assert alarms == [DEFAULTS["deadlineSeconds"], 0] * 2
 
 
 @pytest.mark.parametrize("stage, readable, code", [
@@ -201,6 +281,7 @@ def test_fault_before_reading_state_refuses_unless_poststop(
     assert alarms == [TIME_TO_TAKE_BACK, 0]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("more, groups", [(0, [GROUP]), (1, [])])
 def test_state_of_maximum_size_is_accepted(
     host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch, more: int, groups: list[str]
@@ -214,14 +295,6 @@ def test_state_of_maximum_size_is_accepted(
     assert (f"larger than {STATE_LIMIT} bytes" in outcome.stderr) == bool(more)
 
 
-def test_refusal_with_long_bundle_path_states_its_outcome(host: Host) -> None:
-    """A log line is bounded: the path must leave room for the rest."""
-    host.configure(failurePolicy="fail")
-    outcome = host.call(state(bundle="/" + "9" * 5000))
-    assert outcome.code == 79
-    assert "container rejected" in outcome.stderr
-
-
 def test_call_in_another_user_namespace_does_nothing(
     host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -230,23 +303,8 @@ def test_call_in_another_user_namespace_does_nothing(
     assert (host.groups(), host.state.exists()) == ([], False)
 
 
-@pytest.mark.parametrize("stage", ["createRuntime", "poststop", "hook"])
-def test_call_with_unusable_settings_is_skipped(host: Host, pod: dict[str, Any], stage: str) -> None:
-    host.config.write_text("{")
-    outcome = host.call(pod, stage)
-    assert outcome.code == 0
-    assert outcome.stderr.startswith("resctrl-hook: invalid settings in ")
-    assert outcome.stderr.endswith("; container skipped\n")
-    assert host.groups() == []
-
-
-def test_failure_with_idle_pods_does_not_affect_the_container(
-    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(_: object) -> None:
-        raise RuntimeError("a bug")
-
-    monkeypatch.setattr("resctrl_hooks.core.node.lifecycle.reap_some", broken)
+def test_failure_with_idle_pods_does_not_affect_the_container(host: Host, pod: dict[str, Any], fail: Fail) -> None:
+    fail(lifecycle, "reap_some", RuntimeError("a bug"))
     host.context().ledger.prepare()
     host.context().ledger.mark("idle", "another")
     outcome = host.call(pod)
@@ -254,13 +312,180 @@ def test_failure_with_idle_pods_does_not_affect_the_container(
     assert outcome.stderr == "resctrl-hook: idle groups left to reconcile: a bug\n"
 
 
-@pytest.mark.parametrize("uid", ["hdishd83djaidwnduwk28bcsb", "My-Pod_1.x", "f" * 64])
-def test_pod_with_chosen_uid_has_its_group_until_its_container_ends(host: Host, uid: str) -> None:
-    host.process(100, f"/system.slice/crio-{ID}.scope")
-    given = state(bundle=host.bundle(), annotations=crio_annotations(uid))
-    assert host.call(given).code == 0
-    assert host.groups() == [f"mon_groups/{uid}"]
-    assert host.tasks(f"mon_groups/{uid}") == [100]
+# Refusals
+
+
+@BOTH_POLICIES
+@pytest.mark.parametrize("change, words", [
+    *(({"uid": uid}, "has no pod UID") for uid in ("../../../etc", "", f"{UID[:-1]}\0")),
+    ({"uid": "f" * 8 + UID[8:]}, "the pod UID is forged"), ({"pid": 0}, "has no"), ({"pid": 999}, "has ended"),
+    ({"bundle": ""}, "has no bundle"), ({"bundle": "/nonexistent"}, "No such file"),
+    ({"class": "platinum"}, "RDT class 'platinum' does not exist"), ({"resctrl": "/nothing"}, "is not mounted at"),
+    *(({"class": name}, "invalid RDT class name") for name in ("../../etc", "mon_groups", "a\nb", "\ud800")),
+])  # fmt: skip
+def test_impossible_request_is_refused_with_one_line_and_leaves_nothing_but_that(
+    host: Host, pod: dict[str, Any], change: dict[str, Any], words: str, policy: str, code: int
+) -> None:
+    if "uid" in change:
+        pod["annotations"]["io.kubernetes.pod.uid"] = change["uid"]
+    if "class" in change:
+        host.bundle({"linux": {"intelRdt": {"closID": change["class"]}}})
+    host.configure(failurePolicy=policy, **({"resctrlPath": "/nothing"} if "resctrl" in change else {}))
+    before = sorted(path.name for path in host.resctrl.iterdir())
+    outcome = host.call({**pod, **{name: value for name, value in change.items() if name in ("pid", "bundle")}})
+    assert (outcome.code, outcome.stderr.count("\n")) == (code, 1)
+    assert words in outcome.stderr
+    assert sorted(path.name for path in host.resctrl.iterdir()) == before
+    assert host.groups() == []
+    kept = {path.name for path in host.state.iterdir()} if host.state.exists() else set()
+    if code:
+        assert {CALLS, FILE} <= kept
+        assert not any(ID in record for record in host.records())
+        assert "container rejected" in outcome.stderr
+    assert code or "class" in change or "resctrl" in change or not kept
+
+
+def refusal(number: int) -> Any:
+    """Return the kernel's error at a system call on resctrl, whatever its path."""
+    return lambda _self, path, *_: OSError(number, os.strerror(number), path)
+
+
+# The call, its errno, the message, and whether the pod waits for an RMID
+REFUSALS = [
+    ("mkdir", errno.ENOSPC, "reason=no-rmids", True), ("mkdir", errno.EBUSY, "reason=rmids-busy", True),
+    ("mkdir", errno.EACCES, "reason=not-permitted", False), ("mkdir", errno.EPERM, "reason=not-permitted", False),
+    ("mkdir", errno.EROFS, "reason=read-only", False), ("mkdir", errno.ENODEV, "reason=not-mounted", False),
+    ("mkdir", errno.EIO, "reason=resctrl", False), ("write", errno.EINVAL, "reason=class-mismatch", False),
+    ("write", errno.ESRCH, "reason=task-gone", False), ("write", errno.EACCES, "reason=not-permitted", False),
+    ("write", errno.EROFS, "reason=read-only", False),
+]  # fmt: skip
+
+
+@BOTH_POLICIES
+@pytest.mark.parametrize("name, number, reason, waits", REFUSALS)
+def test_kernel_refusal_follows_policy(
+    host: Host, pod: dict[str, Any], name: str, number: int, reason: str, waits: bool, policy: str, code: int
+) -> None:
+    (host.resctrl / "info/last_cmd_status").write_text("the kernel's own words\n")
+    host.configure(failurePolicy=policy)
+    with failing(Filesystem, name, refusal(number)):
+        outcome = host.call(pod)
+    lines = outcome.log.splitlines()
+    assert all("stage=createRuntime" in line for line in lines)
+    assert "duration_usec=" in lines[-1]
+    if number != errno.ESRCH:
+        assert "kernel: the kernel's own words" in outcome.stderr
+    assert outcome.stderr.count("\n") == 1
+    assert errno.errorcode[number] in outcome.stderr
+    assert outcome.code == code
+    if code:
+        assert "reason=refused" in outcome.log
+        # Earlier steps are undone: crun calls no poststop for this container.
+        assert (host.groups(), host.records()) == ([], [])
+        return
+    assert reason in outcome.log
+    assert f"errno={number}" in outcome.log
+    assert (f"waiting/{UID}" in host.records()) is waits
+    assert (host.state / "wake").exists() is waits
+    # The record stays, so that poststop or reconcile find their way; then nothing is left.
     host.end_process(100)
-    assert host.call(stopped(annotations=crio_annotations(uid))).code == 0
+    host.end_cgroup(POD_CGROUP)
+    host.call(stopped())
     assert (host.groups(), host.records()) == ([], [])
+
+
+@pytest.mark.parametrize("rdt_class", [None, "gold"])
+def test_refusal_keeps_what_other_containers_use(
+    host: Host, pod: dict[str, Any], fail: Fail, rdt_class: str | None
+) -> None:
+    host.configure(failurePolicy="fail")
+    host.call(pod)
+    host.add_class("gold")
+    host.process(200, f"{POD_CGROUP}/crio-x", rdt=rdt_class)
+    fail(Filesystem, "write", refusal(errno.EINVAL))
+    assert host.call(pod | {"pid": 200, "id": "b" * 64}).code == 79
+    assert host.groups() == [GROUP]
+    assert host.context().ledger.members(UID) == [ID]
+    assert (host.context().ledger.read_pod(UID) or {})["groups"].keys() == {""}
+
+
+def test_exhausted_rmids_release_dead_pods_first(host: Host, pod: dict[str, Any], fail: Fail) -> None:
+    host.process(300, "/x")
+    host.call(state(id="d" * 64, pid=300, bundle=host.bundle()))
+    host.end_process(300)
+    full = OSError(errno.ENOSPC, "No space left on device")
+    fail(Filesystem, "mkdir", full, when=lambda *_: len(host.groups()) == 1)
+    assert host.call(pod)[:2] == (0, "")
+    assert host.groups() == [GROUP]
+
+
+@pytest.mark.parametrize("late, code", [(0, 79), (1, 79), (2, 79), (3, 79), (4, 0), (5, 0), (None, 0)])
+@pytest.mark.parametrize(
+    "error, reason", [(DeadlineError("no time"), "deadline"), (ZeroDivisionError("a bug"), "fault")]
+)
+def test_error_that_ends_the_call_refuses_only_before_the_last_refusing_step(
+    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch, late: int | None, code: int, error: Exception,
+    reason: str,
+) -> None:  # fmt: skip
+    host.configure(memory={"failurePolicy": "fail"}, blockio={"failurePolicy": "ignore"})
+    host.context().ledger.prepare()
+    names = ["monitoring", "memory", "blockio", "memory", "monitoring", "blockio"]
+    steps = [(feature_named(name), Step(name, "join", {}, "")) for name in names]
+
+    def apply_steps(steps: list[Any], *_: object) -> None:
+        on_step: Any = _[-1]
+        for number in range(len(steps)):
+            if number == late:
+                raise copy(error)
+            on_step(number, None)
+
+    monkeypatch.setattr(create_runtime, "planned", lambda *_: steps)
+    monkeypatch.setattr(create_runtime, "apply_steps", apply_steps)
+    assert host.call(pod).code == code
+    failures = read(host.context().ledger).stage("createRuntime").failures
+    assert failures == ({} if late is None else {reason: 1, **({"refused": 1} if code else {})})
+    assert (host.context().ledger.containers() == []) == bool(code), "a refusal leaves nothing"
+
+
+def test_failed_step_is_in_the_answer_with_its_error(
+    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other steps answer with their reasons."""
+
+    class Failing(Feature):
+        def apply(self, step: Step, *_others: object) -> None:
+            if step.action == "fail":
+                raise HookError("the disk is on fire")
+
+    steps = [(Failing(), Step("monitoring", action, {}, f"why {action}")) for action in ("join", "fail")]
+    monkeypatch.setattr(create_runtime, "planned", lambda *_: steps)
+    outcome = host.call(pod)
+    assert outcome.code == 0
+    assert ": why join; the disk is on fire" in outcome.log
+
+
+@pytest.mark.parametrize("error", [DeadlineError("deadline of the hook exceeded"), NotArrivedError("it is elsewhere")])
+@pytest.mark.parametrize("config", [{"failurePolicy": "fail"}, {"monitoring": {"failurePolicy": "fail"}}])
+def test_failed_check_of_the_last_refusing_step_refuses(
+    host: Host, pod: dict[str, Any], fail: Fail, config: dict[str, Any], error: Exception
+) -> None:
+    host.configure(**config)
+    fail(Resctrl, "check_arrival", error)
+    assert host.call(pod).code == 79
+    assert host.context().ledger.containers() == []
+
+
+@pytest.mark.parametrize("failures", [0, 1, 2], ids=["none", "first container", "second container's first try too"])
+def test_pod_with_a_group_in_one_class_still_waits_in_another_until_it_has_both(
+    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch, failures: int
+) -> None:
+    (host.resctrl / "gold/mon_groups").mkdir(parents=True)
+    ended = [0, 1] if failures else [1, 1]
+    monkeypatch.setattr(lifecycle, "make_room", lambda *_, **__: ended.pop(0))
+    left = [NoRMIDsError("no RMID is free")] * (failures or 1)
+    with failing(Resctrl, "create", lambda *_: left.pop(), when=lambda *_: bool(left)):
+        host.call(pod)
+        bundle = host.bundle({"linux": {"intelRdt": {"closID": "gold"}}}, "b2")
+        host.call({**pod, "id": "d" * 64, "bundle": bundle})
+    assert host.groups() == ([f"gold/mon_groups/{UID}"] if failures else [f"gold/mon_groups/{UID}", GROUP])
+    assert host.context().ledger.marked("waiting") == ([UID] if failures else [])

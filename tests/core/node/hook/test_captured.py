@@ -7,8 +7,6 @@ from conftest import FIXTURES, Host, fixture
 
 CRUN_POD = "99d6fbf08f5e7c6f6fc59daa8dc5d2ce338dcc9da537075e6388d195d91205c2"
 RUNC_POD = "5b4f991e36113e32419e1d5756a9aa6227fa801d6b1c4ceed1fe13d052073651"
-
-# The capture, its key, its RDT class.
 CASES = {
     "crio-crun": ("3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01", ""),
     "crio-runc": ("7b1d2c64-55e1-4c0b-8f0a-6e2f9b4d8a02", ""),
@@ -18,11 +16,10 @@ CASES = {
     "crio-rdt-runc-c1": ("c4e8a1b2-6d7f-4e90-a1b2-3c4d5e6f7a04", "silver"),
     "podman-crun-container": ("6d022008b3deb304eb834f8024a32ba515c2be40519fae479bf3b147248c3903", ""),
     "podman-runc-container": ("58beb5494a5b8e4bd2ce3406b1369d93e056af2300e2ab4d4541a073aa2637b6", ""),
-    "podman-crun-pod-infra": (CRUN_POD, ""),
-    "podman-crun-pod-member": (CRUN_POD, ""),
-    "podman-runc-pod-infra": (RUNC_POD, ""),
-    "podman-runc-pod-member": (RUNC_POD, ""),
+    **{f"podman-crun-pod-{member}": (CRUN_POD, "") for member in ("infra", "member")},
+    **{f"podman-runc-pod-{member}": (RUNC_POD, "") for member in ("infra", "member")},
 }
+"""By capture: its key and its RDT class."""
 
 
 def captured(name: str, host: Host) -> tuple[dict[str, Any], dict[str, Any], str]:
@@ -30,95 +27,70 @@ def captured(name: str, host: Host) -> tuple[dict[str, Any], dict[str, Any], str
     create = fixture(f"{name}-createRuntime-state.json")
     config = fixture(f"{name}-config.json")
     create["bundle"] = host.bundle(config, name)
-    cgroup = config["linux"]["cgroupsPath"]
     on_disk = FIXTURES / f"{name}-cgroup.txt"
-    if on_disk.exists():
-        cgroup = on_disk.read_text().strip().removeprefix("0::")
+    cgroup = on_disk.read_text().strip().removeprefix("0::") if on_disk.exists() else config["linux"]["cgroupsPath"]
     host.process(create["pid"], cgroup, threads=(create["pid"] + 1,))
-    stop_file = FIXTURES / f"{name}-poststop-state.json"
     # Container c1's poststop was not captured; it has the shape of c0's.
-    stop = (
-        fixture(stop_file.name)
-        if stop_file.exists()
-        else fixture(f"{name[:-3]}-poststop-state.json") | {"id": create["id"]}
-    )
-    return create, stop | {"bundle": create["bundle"]}, cgroup.rpartition("/")[0]
+    stop = fixture(f"{name.removesuffix('-c1')}-poststop-state.json") | {"id": create["id"], "bundle": create["bundle"]}
+    return create, stop, cgroup.rpartition("/")[0]
 
 
-def test_every_capture_has_a_case() -> None:
-    assert {
-        path.name.removesuffix("-createRuntime-state.json") for path in FIXTURES.glob("*-createRuntime-state.json")
-    } == set(CASES)
-
-
-@pytest.mark.parametrize("alone", [False, True], ids=["in-process", "as-a-runtime-calls-it"])
-@pytest.mark.parametrize("name", CASES)
-def test_capture_gives_expected_steps(host: Host, name: str, alone: bool) -> None:
-    key, rdt_class = CASES[name]
+@pytest.fixture
+def rdt_host(host: Host) -> Host:
     for known in ("gold", "silver"):
         host.add_class(known)
+    return host
+
+
+ALONE = [
+    pytest.param(name, alone, marks=pytest.mark.ci if alone and name != "crio-crun" else (), id=f"{name}-{alone}")
+    for name in CASES
+    for alone in (False, True)
+]
+
+
+@pytest.mark.parametrize("name, alone", ALONE)
+def test_capture_gives_expected_steps(rdt_host: Host, name: str, *, alone: bool) -> None:
+    captures = {path.name.removesuffix("-createRuntime-state.json") for path in FIXTURES.glob("*-createRuntime-state*")}
+    assert captures == {*CASES}
+    host, (key, rdt_class) = rdt_host, CASES[name]
     create, stop, pod_cgroup = captured(name, host)
     group = f"{rdt_class}/mon_groups/{key}".lstrip("/")
-
-    outcome = host.call(create, alone=alone)
-
-    assert (outcome.code, outcome.stderr) == (0, "")
+    assert host.call(create, alone=alone)[:2] == (0, "")
     assert host.groups() == [group]
     assert host.tasks(group) == [create["pid"], create["pid"] + 1]
-
     host.end_process(create["pid"])
-    outcome = host.call(stop, alone=alone)
-    assert (outcome.code, outcome.stderr) == (0, "")
+    assert host.call(stop, alone=alone)[:2] == (0, "")
     if key == create["id"]:
         assert host.groups() == []
         assert host.records() == []
-    else:  # the pod's cgroup is still there: a restarted container would find its group again
-        assert host.groups() == [group]
-        assert host.records() == [f"idle/{key}", f"pods/{key}/pod"]
-        host.end_cgroup(pod_cgroup)
-        later = fixture("podman-crun-container-createRuntime-state.json")
-        later["bundle"] = host.bundle(name="later")
-        host.process(later["pid"], "/libpod_parent/x", start=7)
-        host.call(later, alone=alone)
-        assert group not in host.groups()
-        assert not [record for record in host.records() if key in record]
-
-
-@pytest.mark.parametrize("runtime", ["crun", "runc"])
-def test_podman_pod_members_share_group(host: Host, runtime: str) -> None:
-    infra, infra_stop, _ = captured(f"podman-{runtime}-pod-infra", host)
-    member, member_stop, _ = captured(f"podman-{runtime}-pod-member", host)
-    for created in (infra, member):
-        assert host.call(created).code == 0
-    (group,) = host.groups()
-    assert host.tasks(group) == [infra["pid"], infra["pid"] + 1, member["pid"], member["pid"] + 1]
-    host.end_process(member["pid"])
-    host.call(member_stop)
+        return
+    # The pod's cgroup is still there: a restarted container would find its group again.
     assert host.groups() == [group]
-    host.end_process(infra["pid"])
-    host.call(infra_stop)
-    assert len(host.records()) == 2
+    assert host.records() == [f"idle/{key}", f"pods/{key}/pod"]
+    host.end_cgroup(pod_cgroup)
+    later = fixture("podman-crun-container-createRuntime-state.json")
+    later["bundle"] = host.bundle(name="later")
+    host.process(later["pid"], "/libpod_parent/x", start=7)
+    host.call(later, alone=alone)
+    assert group not in host.groups()
+    assert not [record for record in host.records() if key in record]
 
 
-def test_containers_of_pod_join_two_classes(host: Host) -> None:
-    for known in ("gold", "silver"):
-        host.add_class(known)
-    for name in ("crio-rdt-crun", "crio-rdt-crun-c1"):
-        assert host.call(captured(name, host)[0]).code == 0
+def test_containers_of_a_pod_share_its_group_in_each_class(rdt_host: Host) -> None:
+    for name in ("crio-rdt-crun", "crio-rdt-crun-c1", "podman-crun-pod-infra", "podman-crun-pod-member"):
+        assert rdt_host.call(captured(name, rdt_host)[0]).code == 0
     key = CASES["crio-rdt-crun"][0]
-    assert host.groups() == [f"gold/mon_groups/{key}", f"silver/mon_groups/{key}"]
+    assert rdt_host.groups() == [f"gold/mon_groups/{key}", f"mon_groups/{CRUN_POD}", f"silver/mon_groups/{key}"]
+    assert len(rdt_host.tasks(f"mon_groups/{CRUN_POD}")) == 4
 
 
 @pytest.mark.parametrize("pattern, manager", [("?*", "crio"), ("", "podman")])
-@pytest.mark.parametrize("name", CASES)
-def test_namespaces_distinguish_runtimes_with_shared_hooks_folder(
-    host: Host, name: str, pattern: str, manager: str
-) -> None:
-    for known in ("gold", "silver"):
-        host.add_class(known)
-    host.configure(namespaces=[pattern])
-    assert host.call(captured(name, host)[0]).code == 0
-    assert bool(host.groups()) == name.startswith(manager)
+def test_namespaces_distinguish_runtimes_with_shared_hooks_folder(rdt_host: Host, pattern: str, manager: str) -> None:
+    rdt_host.configure(namespaces=[pattern])
+    for name, (key, _) in CASES.items():
+        assert rdt_host.call(captured(name, rdt_host)[0]).code == 0
+        assert any(key in group for group in rdt_host.groups()) == name.startswith(manager)
 
 
 def test_labels_of_captured_sandbox_are_found(host: Host) -> None:

@@ -13,7 +13,7 @@ import pytest
 from resctrl_hooks.lab.demo.bundle import Bundle
 from resctrl_hooks.lab.demo.podman import Podman
 from resctrl_hooks.lab.demo.stage import Stage, staged
-from resctrl_hooks.lab.demo.subject import COMMAND, CRIO_ANNOTATIONS, NAME, POD_UID, RuntimeFailedError
+from resctrl_hooks.lab.demo.subject import COMMAND, NAME, POD_UID, RuntimeFailedError
 
 HOUSES = ("lab",)
 pytestmark = pytest.mark.runtime
@@ -85,112 +85,81 @@ def nothing_is_left(stage: Stage) -> bool:
     return not stage.groups() and not stage.records() and not os.listdir(f"{stage.state_dir}/containers")
 
 
-def test_runc_init_waits_in_group_with_all_threads(stage: Stage, runc: Callable[..., Bundle]) -> None:
-    bundle = runc()
-    bundle.create()
-    pid = init_of(bundle)
-    assert stage.groups() == [POD_UID]
-    assert threads_of(pid) <= set(stage.tasks(POD_UID))
-    assert len(threads_of(pid)) > 1
-
-
-def test_runc_children_join_group_and_deletion_removes_it(stage: Stage, runc: Callable[..., Bundle]) -> None:
-    bundle = runc()
-    bundle.create()
-    bundle.start()
-    until(lambda: set(stage.tasks(POD_UID).values()) == {"sh", "sleep"})
-    bundle.remove()
-    assert nothing_is_left(stage)
-
-
-def test_containers_of_pod_share_group_until_last_ends(stage: Stage, runc: Callable[..., Bundle]) -> None:
+def test_containers_of_runc_share_the_group_of_their_pod_until_the_last_ends(
+    stage: Stage, runc: Callable[..., Bundle]
+) -> None:
     one, two = runc("one"), runc("two")
     one.create()
-    two.create()
     assert stage.groups() == [POD_UID]
+    assert threads_of(init_of(one)) <= set(stage.tasks(POD_UID))
+    assert len(threads_of(init_of(one))) > 1
+    two.create()
     assert {init_of(one), init_of(two)} <= set(stage.tasks(POD_UID))
     inode = os.stat(f"{stage.resctrl}/mon_groups/{POD_UID}").st_ino
+    one.start()
+    until(lambda: {"sh", "sleep"} <= set(stage.tasks(POD_UID).values()))
     one.remove()
     assert stage.groups() == [POD_UID]
     assert os.stat(f"{stage.resctrl}/mon_groups/{POD_UID}").st_ino == inode
     two.remove()
     assert nothing_is_left(stage)
-
-
-def test_container_without_pod_has_group_named_by_its_id(stage: Stage, runc: Callable[..., Bundle]) -> None:
     runc("alone", annotations={}).create()
     assert stage.groups() == ["alone"]
 
 
-def test_fail_refuses_with_79_and_leaves_nothing(stage: Stage, runc: Callable[..., Bundle]) -> None:
+@pytest.mark.ci
+def test_fail_refuses_with_79_and_ignore_starts_the_container(stage: Stage, runc: Callable[..., Bundle]) -> None:
     stage.configure(resctrlPath=NOWHERE, failurePolicy="fail")
     with pytest.raises(RuntimeFailedError, match="exit status 79") as refused:
         runc().create()
     assert f"resctrl is not mounted at {NOWHERE}" in str(refused.value)
     assert json.loads(runc("other").call("list", "--format", "json") or "null") is None
     assert stage.records() == []
-
-
-def test_ignore_starts_container_despite_hook_error(stage: Stage, runc: Callable[..., Bundle]) -> None:
     stage.configure(resctrlPath=NOWHERE)
-    bundle = runc()
+    bundle = runc("ignored")
     start(bundle)
     assert any(NOWHERE in line for line in stage.new_log())
     bundle.remove()
     assert stage.records() == []
 
 
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        lambda stage: Path(stage.config).write_text("{"),
-        lambda stage: Path(stage.config).write_text('{"format": 1, "failurePolicy": 7}'),
-        lambda stage: stage.configure(stateDir="/proc/self/state"),  # procfs takes no folders, not even root's
-    ],
-    ids=["no JSON", "invalid settings", "read-only state directory"],
-)
-def test_damaged_settings_or_read_only_state_start_container(
-    stage: Stage, runc: Callable[..., Bundle], spoil: Callable[[Stage], object]
-) -> None:
-    spoil(stage)
-    start(runc())
+@pytest.mark.ci
+def test_unusable_settings_and_read_only_state_start_container(stage: Stage, runc: Callable[..., Bundle]) -> None:
+    """Runc reads the hook's stderr until it is closed; the hook's is closed when the hook ends, whatever it says."""
+    stage.configure(stateDir="/proc/self/state")  # procfs takes no folders, not even root's
+    start(runc("read-only"))
+    for number, text in enumerate(("{", '{"format": 1, "failurePolicy": 7}')):
+        Path(stage.config).write_text(text)
+        hook = subprocess.run(stage.hook, input=b"{}", capture_output=True, check=False, env={}, cwd="/", timeout=300)
+        assert hook.stderr.startswith(b"resctrl-hook: ")
+        start(runc(f"settings{number}"))
     assert stage.groups() == []
 
 
-def test_hook_output_on_stderr_does_not_stall_runc(stage: Stage, runc: Callable[..., Bundle]) -> None:
-    """Runc reads the hook's stderr until it is closed; the hook's is closed when the hook ends, whatever it says."""
-    Path(stage.config).unlink()
-    hook = subprocess.run(stage.hook, input=b"{}", capture_output=True, check=False, env={}, cwd="/", timeout=300)
-    assert hook.stderr.startswith(b"resctrl-hook: ")
-    start(runc())
-
-
-def test_podman_init_waits_in_group_until_start(stage: Stage, podman: Podman) -> None:
+@pytest.mark.ci
+def test_container_of_podman_has_its_group_from_its_creation_to_its_end(stage: Stage, podman: Podman) -> None:
     podman.create()
     assert stage.groups() == [podman.key]
-    assert threads_of(podman_pid(podman)) <= set(stage.tasks(podman.key))
+    first = podman_pid(podman)
+    assert threads_of(first) <= set(stage.tasks(podman.key))
     podman.start()
     until(lambda: set(stage.tasks(podman.key).values()) == {"sh", "sleep"})
-    podman.remove()
-    assert nothing_is_left(stage)
-
-
-def test_ended_container_releases_group(stage: Stage, podman: Podman) -> None:
-    podman.call("run", "--name", "short", "--network", "none", *podman.rootfs("short"), "sh", "-c", ":")
-    until(lambda: nothing_is_left(stage))
-
-
-def test_restarted_container_joins_group_again(stage: Stage, podman: Podman) -> None:
-    podman.create()
-    podman.start()
-    first = podman_pid(podman)
     podman.call("restart", "-t", "0", NAME)
     second = podman_pid(podman)
     assert second != first
     assert stage.groups() == stage.records() == [podman.key]
     assert second in stage.tasks(podman.key)
+    podman.remove()
+    assert nothing_is_left(stage)
+    podman.call("run", "--name", "short", "--network", "none", *podman.rootfs("short"), "sh", "-c", ":")
+    until(lambda: nothing_is_left(stage))
+    stage.configure(resctrlPath=NOWHERE, failurePolicy="fail")
+    with pytest.raises(RuntimeFailedError, match="79"):
+        podman.create()
+    assert stage.records() == []
 
 
+@pytest.mark.ci
 def test_podman_pod_infra_and_members_share_group_of_pod(stage: Stage, podman: Podman) -> None:
     # Podman would build its infra image; a rootfs of our own does without.
     image = podman.call("import", str(make_image(Path(stage.folder))), "localhost/pause:demo").strip()
@@ -208,20 +177,6 @@ def test_podman_pod_infra_and_members_share_group_of_pod(stage: Stage, podman: P
     podman.release_key(pod)  # with version 1, Podman leaves two behind
 
 
-def test_podman_refuses_under_fail(stage: Stage, podman: Podman) -> None:
-    stage.configure(resctrlPath=NOWHERE, failurePolicy="fail")
-    with pytest.raises(RuntimeFailedError, match="79"):
-        podman.create()
-    assert stage.records() == []
-
-
-def test_podman_starts_under_ignore(stage: Stage, podman: Podman) -> None:
-    stage.configure(resctrlPath=NOWHERE)
-    podman.create()
-    podman.start()
-    assert podman.call("inspect", "--format", "{{.State.Status}}", NAME).strip() == "running"
-
-
 def make_image(folder: Path) -> Path:
     """Return a tar file with a program that waits, linked statically: Debian's busybox-static."""
     tar = folder / "pause.tar"
@@ -236,7 +191,3 @@ def make_image(folder: Path) -> Path:
     (root / "pause").chmod(0o755)
     subprocess.run(["tar", "-C", str(root), "-cf", str(tar), "."], check=True)
     return tar
-
-
-def test_crio_annotations_match_those_of_demo() -> None:
-    assert CRIO_ANNOTATIONS["io.kubernetes.pod.uid"] == POD_UID
