@@ -30,7 +30,6 @@ _NOT_PROSE = (
     "contrib/helm/",
     "contrib/prometheus/prometheusrule.yaml",
     "tests/fixtures/",  # captured
-    "tests/project/test_wording.py",  # examples
 )
 
 

@@ -4,15 +4,14 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from core.install.staged import install, uninstall
+from core.install.staged import given, install, uninstall
 from resctrl_hooks.core.cli import install as install_command
-from resctrl_hooks.core.doctor import runtimes as check
 from resctrl_hooks.core.install import watching
 from resctrl_hooks.core.install.directories import RUNTIMES
 from resctrl_hooks.core.install.paths import HOOK_NAME, VENDOR_HOOKS
@@ -57,71 +56,65 @@ def running(folder: Path, *watched: Path) -> Iterator[None]:
             process.stdin.close()
 
 
-@pytest.fixture
-def hooks(tmp_path: Path) -> Path:
-    return tmp_path / "hooks.d"
-
-
 def past(folder: Path) -> bool:
     return looks_past(CRIO, Tree(""), str(folder))
 
 
-def test_existing_folder_is_watched(tmp_path: Path, hooks: Path) -> None:
-    hooks.mkdir()
-    with running(tmp_path, hooks):
-        assert not past(hooks)
-
-
-def test_folder_created_later_is_not_watched(tmp_path: Path, hooks: Path) -> None:
-    with running(tmp_path, hooks):
-        assert not past(hooks)
-        hooks.mkdir()
-        assert past(hooks)
-        assert not looks_past(PODMAN, Tree(""), str(hooks))
-    assert not past(hooks)
-
-
-def test_recreated_folder_is_not_watched(tmp_path: Path, hooks: Path) -> None:
-    hooks.mkdir()
-    with running(tmp_path, hooks):
-        hooks.rmdir()
-        hooks.mkdir()
-        assert past(hooks)
-
-
-def test_folder_of_image_is_ignored(tmp_path: Path) -> None:
-    (tmp_path / "hooks.d").mkdir()
-    with running(tmp_path):
+def test_folder_is_watched_if_it_existed_at_the_start_and_was_not_created_again(tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.mkdir()
+    with running(tmp_path, old, new):
+        assert not past(old)
+        assert not past(new)
+        new.mkdir()
+        assert past(new)
+        assert not looks_past(PODMAN, Tree(""), str(new))
         image = tmp_path / "image"
-        (image / str(tmp_path / "hooks.d").lstrip("/")).mkdir(parents=True)
-        assert not looks_past(CRIO, Tree(str(image)), str(tmp_path / "hooks.d"))
+        (image / str(new).lstrip("/")).mkdir(parents=True)
+        assert not looks_past(CRIO, Tree(str(image)), str(new)), "an image's folder belongs to no process"
+        old.rmdir()
+        old.mkdir()
+        assert past(old)
+    assert not past(old)
 
 
 @pytest.mark.parametrize("first", [["--runtime", "crio"], []])
-def test_reinstalled_hook_is_seen_by_running_runtime(tmp_path: Path, first: list[str]) -> None:
+def test_reinstalled_hook_is_seen_by_running_runtime(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: list[str]
+) -> None:
     root = tmp_path / "host"
-    install(root, "--runtime", "podman")
     folder = root / VENDOR_HOOKS.lstrip("/")
+    install(root, "--runtime", "podman")
     with running(tmp_path, folder):
         uninstall(root, *first)
         uninstall(root)
         assert list(folder.iterdir()) == []
-        install(root)
+        assert "systemctl restart crio" not in install(root)
         assert not past(folder)
-
-
-@pytest.fixture
-def blind(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    def blind() -> None:
-        for module in (install_command, check):
-            monkeypatch.setattr(module, "looks_past", lambda runtime, tree, folder: runtime.name == "crio")
-
-    return blind
-
-
-def test_install_reports_unwatched_folder(tmp_path: Path, blind: Callable[[], None]) -> None:
-    assert "systemctl restart crio" not in install(tmp_path / "a")
-    blind()
-    said = install(tmp_path / "b")
+    monkeypatch.setattr(install_command, "looks_past", lambda runtime, tree, folder: runtime.name == "crio")
+    said = install(root)
     assert f"note: crio started before {VENDOR_HOOKS} was created and does not read it: systemctl restart" in said
-    assert (tmp_path / "b" / VENDOR_HOOKS.lstrip("/") / HOOK_NAME).exists()
+    assert (folder / HOOK_NAME).exists()
+
+
+@pytest.mark.parametrize(
+    "text, inodes",
+    [
+        ("pos:\t0\ninotify wd:2 ino:1f sdev:800013 mask:3c6\ninotify wd:1 ino:a0 sdev:1\n", {0x1F, 0xA0}),
+        ("pos:\t0\nino:\t77\n", set()),
+        ("inotify wd:2 ino:zz\n", set()),
+    ],
+)
+def test_inodes_are_those_of_the_kernels_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, inodes: set[int]
+) -> None:
+    place = given(tmp_path, "fdinfo/5", text)
+    monkeypatch.setattr(os, "listdir", lambda _: ["5"])
+    monkeypatch.setattr(watching, "open", lambda _, **how: place.open(**how), raising=False)
+    assert watching._watched(1) == inodes
+
+
+@pytest.mark.parametrize("said, made", [("1700000000.123456789\n", 1700000000.123456789), ("", 0.0), ("-\n", 0.0)])
+def test_creation_time_is_unknown_to_some_file_systems(monkeypatch: pytest.MonkeyPatch, said: str, made: float) -> None:
+    monkeypatch.setattr(watching, "output", lambda *_, seconds: said)
+    assert watching._made("/x") == made

@@ -1,7 +1,8 @@
-"""The mutants that `nox -s mutants` makes, and whether it tells the living from the dead."""
+"""The tools of the tests: which files a change concerns, which mutants live, and what a machine's lacks leave out."""
 
 import contextlib
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,72 @@ import mutant_trials
 import mutants
 import pytest
 
+pytestmark = pytest.mark.no_cover
+NODE = "resctrl_hooks/core/node"
+
+# `--changed`
+
+
+@pytest.mark.ci  # it reads the imports of all files
+@pytest.mark.parametrize(
+    "name, among, not_among",
+    [
+        (f"{NODE}/host/cpulist.py", "tests/core/node/host/", "tests/nri/node/test_wire.py"),
+        (f"{NODE}/hook/call.py", "tests/lab/kernel/test_lifetimes.py", "tests/observe/view/"),
+        ("resctrl_hooks/placement/node/pools.py", "tests/lab/kernel/test_placement.py", "tests/lab/kernel/test_podman"),
+        ("tests/lab/conformance/filesystem.py", "tests/lab/conformance/test_groups.py", "tests/core/node/test_ledger"),
+        ("docs/security.md", "tests/project/test_docs.py", "tests/core/node/test_ledger.py"),
+    ],
+)
+@pytest.mark.houses("placement", "lab")
+def test_change_selects_its_tests(name: str, among: str, not_among: str) -> None:
+    every = [str(path.relative_to(changed.PROJECT)) for path in (changed.PROJECT / "tests").rglob("test_*.py")]
+    found = [path for path in every if changed.concerns(path, [name])]
+    assert any(path.startswith(among) for path in found)
+    assert [path for path in found if path.startswith(not_among)] == []
+
+
+def test_change_of_common_module_selects_all() -> None:
+    assert all(changed.concerns("tests/project/test_docs.py", [name]) for name in changed.EVERYTHING)
+    there = {*changed.EVERYTHING, *changed.HUBS, *changed.ON_A_KERNEL}
+    assert [name for name in there if not (changed.PROJECT / name).exists()] == []
+    modules = [path.relative_to(changed.PROJECT) for path in (changed.PROJECT / NODE).rglob("[a-z]*.py")]
+    assert [str(path) for path in modules if not changed.mirrored(str(path))] == []
+
+
+def test_imports_are_found_in_every_position(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, text in {
+        "resctrl_hooks/__init__.py": "",
+        "resctrl_hooks/room/__init__.py": "",
+        "resctrl_hooks/room/a.py": "from . import b\ndef late():\n    from ..c import thing\n",
+        "resctrl_hooks/room/b.py": "import os\n",
+        "resctrl_hooks/c.py": "",
+        "tests/test_it.py": "if True:\n    import resctrl_hooks.room.a\n",
+    }.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    monkeypatch.setattr(changed, "PROJECT", tmp_path)
+    monkeypatch.setattr(changed, "imported", changed.imported.__wrapped__)  # without the imports of this project
+    found = changed.reached("tests/test_it.py")
+    assert {"resctrl_hooks/room/a.py", "resctrl_hooks/room/b.py", "resctrl_hooks/c.py"} <= found
+
+
+def test_changed_option_selects_tests(
+    pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    with pytest.raises(pytest.UsageError, match="--changed: git says"):
+        changed.changes("no-such-revision")
+    monkeypatch.setattr(changed, "changes", lambda _revision: {"tests/project/test_tools.py"})
+    monkeypatch.setattr(changed, "concerns", lambda path, given: path in given)
+    monkeypatch.setattr(pytestconfig.option, "changed", "main")
+    items = list(request.session.items)
+    changed.pytest_collection_modifyitems(pytestconfig, items)
+    assert {item.path.name for item in items} == {"test_tools.py"}
+
+
+# Mutants
+
 SOURCE = b'''"""One or two."""
 def f(a: int = 1) -> bool:
     """True."""
@@ -23,8 +90,6 @@ def f(a: int = 1) -> bool:
         break
     return a != 3
 '''
-
-
 TRIED = """
 def limit():
     return 3 - 1
@@ -78,13 +143,14 @@ def test_that_leaves_a_process():
 def test_that_fails_as_it_is():
     assert over(1)
 """
+ONE = "resctrl_hooks/core/node/one.py"
 
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for module in (mutants, changed):
         monkeypatch.setattr(module, "PROJECT", tmp_path)
-    path = tmp_path / "resctrl_hooks/core/node/one.py"
+    path = tmp_path / ONE
     path.parent.mkdir(parents=True)
     path.write_bytes(SOURCE)
     return path
@@ -122,10 +188,9 @@ def test_noticed_mutant_does_not_survive(project: Path) -> None:
     (root / "pytest.ini").write_text("[pytest]\n")
     for module in (mutants, mutant_trials, changed):
         shutil.copy(str(module.__file__), tools)
-    one = "resctrl_hooks/core/node/one.py: "
     known = {
-        f"{one}0  ->  (1)  in  return number + 0": "not so",
-        f"{one}not LIMIT  ->  (LIMIT)  in  return not LIMIT": "so",
+        f"{ONE}: 0  ->  (1)  in  return number + 0": "not so",
+        f"{ONE}: not LIMIT  ->  (LIMIT)  in  return not LIMIT": "so",
     }
     (root / "tests/tools/mutants.json").write_text(json.dumps(known))
     command = [sys.executable, "tests/tools/mutants.py", "--all", "--seed=1"]
@@ -150,17 +215,6 @@ resctrl_hooks/core/node/one.py:20: return len("")  ->  return None  (SURVIVED 0 
     for process in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):  # it has ended by now
             assert mark.encode() not in process.read_bytes()
-
-
-@pytest.mark.ci
-@pytest.mark.parametrize(
-    "module, folder", [("core/rdt/plan.py", "tests/core/rdt/"), ("core/config/root.py", "tests/core/config/")]
-)
-def test_own_tests_are_those_of_the_folder(module: str, folder: str) -> None:
-    """Also of a module without a test file of its own."""
-    found = mutants.tests_of(f"resctrl_hooks/{module}", module.partition("/")[0], own_only=True)
-    assert found
-    assert [name for name in found if not name.startswith(folder)] == []
 
 
 def test_listed_equivalents_exist() -> None:
@@ -193,3 +247,32 @@ def test_change_inside_a_function_reaches_the_functions_that_it_has_made(tmp_pat
     mutant_trials._swap(mutant_trials.Change(path, changed_text, range(4, 5), 2))
     assert called(1) == 0
     assert made["decorate"](lambda value: value)(1) == 0
+
+
+# Requirements
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("expected", ["", "all"])
+def test_missing_runtimes_are_reported_as_skips_unless_they_are_expected(tmp_path: Path, expected: str) -> None:
+    kept = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", "-m", "ci or not ci",
+         "tests/core/node/hook/test_runtimes.py"],
+        env={**kept, "PATH": str(tmp_path), "RESCTRL_HOOKS_TESTS": expected},
+        cwd=changed.PROJECT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )  # fmt: skip
+    assert ("tests marked `runtime`: " in done.stdout, "test_runc_init_waits" in done.stdout) == (
+        not expected,
+        bool(expected),
+    )
+    assert done.returncode == (pytest.ExitCode.OK if expected else pytest.ExitCode.NO_TESTS_COLLECTED)
+
+
+@pytest.mark.xdist_group("tools")
+def test_xdist_groups_run_in_one_worker(request: pytest.FixtureRequest) -> None:
+    """pytest-xdist writes a test's group behind its name, and where it can't, it says nothing and has no groups."""
+    assert request.node.nodeid.endswith("@tools") == getattr(request.config.option, "loadgroup", False)
