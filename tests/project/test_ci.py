@@ -1,4 +1,4 @@
-"""The last lines of the continuous integration in every situation."""
+"""The last lines of the continuous integration in every situation, and `./dev` on a fresh machine."""
 
 import contextlib
 import importlib.util
@@ -44,6 +44,7 @@ sys.exit(parts.main())
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "last, code, line, said",
     [
@@ -79,6 +80,7 @@ def test_every_run_has_a_last_line(tmp_path: Path, last: str, code: int, line: s
     assert said in done.stdout
 
 
+@pytest.mark.ci
 def test_last_parts_run_in_parallel_and_end_with_the_run(tmp_path: Path) -> None:
     steps = """
         import threading
@@ -248,3 +250,56 @@ def test_failed_installation_is_a_failure_with_last_line(tmp_path: Path) -> None
     done = subprocess.run([tmp_path / ".ci/run"], env=path, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stdout.splitlines()[-1] == "0 passed, 1 failed, 0 skipped"
+
+
+# `./dev` on a fresh machine: the Debian packages that it installs
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Path:
+    """A machine without the packages; its apt-get writes its arguments and fails, which ends the script."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (tmp_path / "cgroup").mkdir()
+    (tmp_path / "dev").write_text((PROJECT / "dev").read_text().replace("/sys/fs/cgroup", str(tmp_path / "cgroup")))
+    (tmp_path / "pyproject.toml").touch()
+    contents = {
+        "apt-get": f'case "$*" in *install*) echo "$*" >{tmp_path}/asked; exit 1 ;; esac',
+        "dpkg-query": "exit 1",
+        "id": "echo 0",
+        "python3": "exit 0",
+    }
+    for name, text in contents.items():
+        provide(tmp_path, name, text)
+    for name in ("dirname", "cat", "cksum"):
+        (programs / name).symlink_to(f"/usr/bin/{name}")
+    return tmp_path
+
+
+def provide(machine: Path, name: str, text: str = "") -> None:
+    path = machine / "bin" / name
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    "versions, found, installed",
+    [
+        ("2", [], {"podman"}),
+        ("2", ["crun"], set()),
+        ("1 and 2", [], {"podman", "runc"}),
+        ("1 and 2", ["crun"], {"runc"}),
+        ("1 and 2", ["podman", "crun"], {"runc"}),
+        ("1 and 2", ["podman", "runc"], set()),
+    ],
+)
+def test_demo_installs_runtime_that_supports_cgroups(
+    machine: Path, versions: str, found: list[str], installed: set[str]
+) -> None:
+    if versions == "2":
+        (machine / "cgroup/cgroup.controllers").touch()
+    for name in found:
+        provide(machine, name)
+    command = ["/bin/sh", str(machine / "dev"), "demo"]
+    subprocess.run(command, env={"PATH": f"{machine}/bin"}, check=False, capture_output=True)
+    assert set((machine / "asked").read_text().split()) & {"podman", "runc", "crun"} == installed

@@ -103,11 +103,6 @@ def test_settings_in_the_text_are_valid(words: str) -> None:
     assert [str(problem) for problem in wrong(nested(words))] == []
 
 
-def test_both_kinds_of_settings_are_found() -> None:
-    assert len(fenced()) >= 8
-    assert len(inline()) >= 4
-
-
 # The houses
 
 PACKAGE = ROOT / "resctrl_hooks"
@@ -144,16 +139,3 @@ def test_attempts_in_security_have_tests() -> None:
     assert len(rows) >= 16
     missing = [name for path, name in rows if f"def {name}(" not in (ROOT / "tests" / path).read_text()]
     assert missing == []
-
-
-def test_readme_begins_with_two_commands_and_installs_by_pip_before_packages() -> None:
-    text = (ROOT / "README.md").read_text()
-    sections = dict(re.findall(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL))
-    assert re.findall(r"^    (\./dev \w+)", sections["Try it"], re.MULTILINE) == ["./dev demo", "./dev tests"]
-    commands = re.findall(r"^    (\S.*?)(?:  +#.*)?$", sections["Install"], re.MULTILINE)
-    assert commands[:3] == [
-        "python3 -m venv /opt/resctrl-hooks",
-        "/opt/resctrl-hooks/bin/pip install .",
-        "ln -s /opt/resctrl-hooks/bin/resctrl-hook /usr/local/bin/",
-    ]
-    assert commands[3] == "./dev release"

@@ -6,10 +6,15 @@ import subprocess
 from collections.abc import Callable
 
 import pytest
+import yaml
 from jsonschema import validate
 
-from project.contributed import REPOSITORY, load
+from project.contributed import REFERENCE, REPOSITORY, load
 from resctrl_hooks.core.cli.schemas import schemas
+from resctrl_hooks.core.config.check import check_text
+from resctrl_hooks.core.config.schema import json_schema
+from resctrl_hooks.core.node.feature_table import FEATURES, KEYS
+from resctrl_hooks.core.node.settings import DEFAULTS
 
 HOUSES = ("observe", "placement", "nri", "openshift", "lab")
 GENERATOR = load("generate")
@@ -52,3 +57,32 @@ def test_man_page_has_no_warnings() -> None:
         words = [man, "-man", "-Tutf8", "-ww"] if man.endswith("groff") else [man, "-Tlint", "-Wwarning"]
         done = subprocess.run(words, input=source.encode(), capture_output=True, check=False)
         assert (done.returncode, done.stderr) == (0, b"")
+
+
+# docs/configuration-reference.md
+
+
+def test_every_setting_is_in_the_reference_with_a_description() -> None:
+    text = REFERENCE.in_page((REPOSITORY / "docs/configuration-reference.md").read_text(), REFERENCE.reference())
+    keys = {key for section in json_schema()["$defs"].values() for key in section["properties"]}
+    assert {"throttleReadBps", "floor", "cpuMax"} <= keys
+    assert [name for name in (*DEFAULTS, *KEYS, *FEATURES, *keys) if f"`{name}`" not in text] == []
+    for line in (
+        '- `release` (`pod`/`last-container`, default `"pod"`): When',
+        "- `name` (text, required): ",
+        "### `classes` in `blockio`\n",
+    ):
+        assert line in text
+    section = text.partition("### `blockio`\n")[2].partition("###")[0]
+    assert section.endswith("- `failurePolicy`, `enabled`, `allow`, `defaults`: as in `rdt`.\n\n")
+    assert text.count("The class of containers that request none. `allow` does not apply to it.") == 1
+    items = [line for line in text.replace("\n  ", " ").splitlines() if line.startswith("- `")]
+    assert [item for item in items if item.endswith("):")] == []
+    with pytest.raises(ValueError, match="no part between"):
+        REFERENCE.in_page("# nothing", "")
+
+
+def test_example_of_the_configuration_page_is_valid() -> None:
+    example = (REPOSITORY / "docs/configuration.md").read_text().split("```yaml\n")[1].split("```")[0]
+    assert check_text(example.encode(), "example").problems == []
+    assert yaml.safe_load(example)["namespaces"] == ["shop", "team-*"]

@@ -73,25 +73,6 @@ def _parts(command: str) -> tuple[click.Command, list[str], list[str]]:
     return found, named, words
 
 
-def test_index_has_the_questions_of_an_operator() -> None:
-    questions = " ".join(one.question for one in WITH_COMMAND)
-    for asked in (
-        "Why is my pod slow?",
-        "Was it the same yesterday at two?",
-        "Which node of my cluster has RDT that works?",
-        "Upgrade",
-        "Remove it all",
-        "Give one pod its own cache",
-        "Limit the batch pods",
-        "Create RDT classes on a node without the command",
-        "Try it on a laptop",
-        "From Python",
-    ):
-        assert asked in questions
-    text = (ROOT / "docs/index.md").read_text(encoding="utf-8")
-    assert text.count("| `resctrl-hook ") == sum(one.command.startswith("resctrl-hook ") for one in ANSWERS)
-
-
 @pytest.mark.parametrize("command", COMMANDS)
 def test_command_of_the_index_is_accepted(command: str) -> None:
     if command.startswith("./dev "):

@@ -6,7 +6,7 @@ import re
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import pytest
 from hosts.monitored import host_of_one_pod
@@ -70,35 +70,10 @@ def test_docstrings_describe_each_argument() -> None:
     assert left_out == set()
 
 
-def test_waits_are_in_seconds_everywhere() -> None:
-    waiting = [said for _, function, said in public() if "patience" in inspect.signature(function).parameters]
-    assert len(waiting) > 3
-    assert [said for said in waiting if "seconds" not in said and "`lock_again`" not in said] == []
-
-
 def test_docstrings_name_exported_errors_only() -> None:
     named = {error for *_, said in public() for error in re.findall(r"\b[A-Z]\w+Error\b", said)}
     assert {"NoRMIDsError", "BadKeyError", "LockTimeoutError"} <= named
     assert named <= {*errors.__all__, "OSError", "TypeError", "ValueError"}
-
-
-def test_returned_types_are_exported() -> None:
-    """The node half writes annotations as strings, so their words are names."""
-    annotations = [method.__annotations__ for _, method in inspect.getmembers(Monitor, inspect.isfunction)]
-    words = {word for found in annotations for text in found.values() for word in re.findall(r"\w+", str(text))}
-    ours = {"Counter", "Domain", "Filesystem", "Group", "LockedKey", "Reading"}
-    assert words & ours <= set(resctrl_hooks.__all__)
-    assert {"Group", "LockedKey"} <= words
-
-
-def test_annotation_types_can_be_imported_and_resolved() -> None:
-    assert get_type_hints(Monitor.read, vars(annotations))["return"] == resctrl_hooks.Readings
-    assert {"Groups", "Keys", "LogCallable", "Readings"} <= set(resctrl_hooks.__all__)
-
-
-def test_state_directory_has_no_default() -> None:
-    with pytest.raises(TypeError, match="state_dir"):
-        Monitor("/sys/fs/resctrl")  # type: ignore[call-arg]
 
 
 def test_invalid_key_error_names_allowed_form(tmp_path: Path) -> None:

@@ -132,24 +132,38 @@ def call(
             os.close(writer)
 
 
-def copied(folder: Path, *, compiled_by: str = "") -> Path:
-    """Return the node half in a folder whose name can be no package's; returns its launch script."""
-    launch = put_node_half(folder / "elsewhere" / "other-name.1.0")
-    if compiled_by:
-        subprocess.run([compiled_by, "-I", "-S", "-B", str(launch), "compile"], check=True)
-    return launch
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the launch script of the node half in a folder whose name can be no package's."""
+    return put_node_half(tmp_path_factory.mktemp("elsewhere") / "other-name.1.0")
+
+
+def compiled(launch: Path, folder: Path, python: str = "/usr/bin/python3") -> Path:
+    """Return the launch script of a copy that an interpreter compiled."""
+    copy = folder / "compiled.1.0"
+    shutil.copytree(launch.parents[2], copy)
+    script = copy / launch.relative_to(launch.parents[2])
+    subprocess.run([python, "-I", "-S", "-B", str(script), "compile"], check=True)
+    return script
+
+
+COMPILED = pytest.mark.parametrize("is_compiled", [True, pytest.param(False, marks=pytest.mark.ci)])
 
 
 @EVERY_PYTHON
-@pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "plain"])
-def test_stages_have_few_imports(tmp_path: Path, host: Host, pod: dict[str, Any], python: str, compiled: bool) -> None:
-    launch = copied(tmp_path, compiled_by=python if compiled else "")
+@COMPILED
+def test_stages_have_few_imports(
+    tmp_path: Path, plain: Path, host: Host, pod: dict[str, Any], python: str, *, is_compiled: bool
+) -> None:
+    launch = compiled(plain, tmp_path, python) if is_compiled else plain
     for arguments in (["createRuntime"], ["hook"], ["poststop"], ["reconcile"], ["reconcile", "--dry-run"]):
         code, modules, stderr = call(python, launch, host, pod, *arguments)
         assert (code, stderr) == (0, b""), arguments
         own = {name for name in modules if name.partition(".")[0] == "resctrl_hooks"}
         assert modules - own <= ALLOWED, arguments
         assert "resctrl_hooks.core.node.main" in own
+    code, _, stderr = call(python, launch, host, pod, "nonsense")
+    assert (code, stderr.startswith(b"usage: resctrl-hook-node")) == (2, True)
 
 
 OTHERS = {"enabled": True, "allow": {"other": ["*"]}}
@@ -178,9 +192,9 @@ def test_rarely_needed_modules_are_not_imported(host: Host, pod: dict[str, Any],
     }  # fmt: skip
 
 
-def test_create_runtime_modules_are_immediate(tmp_path: Path, host: Host, pod: dict[str, Any]) -> None:
+def test_create_runtime_modules_are_immediate(tmp_path: Path, plain: Path, host: Host, pod: dict[str, Any]) -> None:
     """The import system only finds the first module of the stage."""
-    launch = copied(tmp_path, compiled_by="/usr/bin/python3")
+    launch = compiled(plain, tmp_path)
     host.configure(log={"target": "none"})
     host.context().ledger.prepare()
     command = ["/usr/bin/python3", "-I", "-S", "-B", "-X", "importtime", str(launch), "--config", str(host.config)]
@@ -192,11 +206,11 @@ def test_create_runtime_modules_are_immediate(tmp_path: Path, host: Host, pod: d
 
 
 @EVERY_PYTHON
-@pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "plain"])
+@COMPILED
 def test_node_half_runs_from_read_only_or_missing_folder(
-    tmp_path: Path, host: Host, pod: dict[str, Any], python: str, compiled: bool
+    tmp_path: Path, plain: Path, host: Host, pod: dict[str, Any], python: str, *, is_compiled: bool
 ) -> None:
-    launch = copied(tmp_path, compiled_by=python if compiled else "")
+    launch = compiled(plain, tmp_path, python) if is_compiled else plain
     before = sorted(launch.parent.iterdir())
     gone = tmp_path / "gone"
     gone.mkdir()
@@ -205,54 +219,39 @@ def test_node_half_runs_from_read_only_or_missing_folder(
         f"mount -o remount,ro,bind '{launch.parents[2]}' && cd '{gone}' && rmdir '{gone}' && "
         f"exec env -i '{python}' -I -S '{launch}' --config '{host.config}' hook"
     )
-    done = subprocess.run(
-        ["unshare", "--mount", "/bin/sh", "-ec", script],
-        input=json.dumps(pod).encode(),
-        capture_output=True,
-        check=False,
-    )
+    words = ["unshare", "--mount", "/bin/sh", "-ec", script]
+    done = subprocess.run(words, input=json.dumps(pod).encode(), capture_output=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     assert host.groups() == [f"mon_groups/{UID}"]
     assert sorted(launch.parent.iterdir()) == before
 
 
-def test_compiled_file_of_another_interpreter_is_ignored(tmp_path: Path, host: Host, pod: dict[str, Any]) -> None:
-    launch = copied(tmp_path, compiled_by="/usr/bin/python3")
-    (compiled,) = launch.parents[2].glob("compiled.c*")
-    for rubbish in (
-        b"",
-        b"rubbish",
-        compiled.read_bytes()[:100],
-        b"\x00" * 1000,
-        b"i\x01\x00\x00\x00",
-        b")\x02i\x00\x00\x00\x00{0",
-    ):
-        compiled.write_bytes(rubbish)
+def test_compiled_file_of_another_interpreter_is_ignored(
+    tmp_path: Path, plain: Path, host: Host, pod: dict[str, Any]
+) -> None:
+    launch = compiled(plain, tmp_path)
+    (bytecode,) = launch.parents[2].glob("compiled.c*")
+    cut = bytecode.read_bytes()[:100]
+    for rubbish in (b"", b"rubbish", cut, b"\x00" * 1000, b"i\x01\x00\x00\x00", b")\x02i\x00\x00\x00\x00{0"):
+        bytecode.write_bytes(rubbish)
         assert call("/usr/bin/python3", launch, host, pod, "hook")[::2] == (0, b"")
         assert host.groups() == [f"mon_groups/{UID}"]
-        (host.resctrl / f"mon_groups/{UID}/tasks").unlink()
-        (host.resctrl / f"mon_groups/{UID}").rmdir()
+        shutil.rmtree(host.resctrl / f"mon_groups/{UID}")
 
 
-def test_package_runs_without_people_half(tmp_path: Path) -> None:
-    launch = copied(tmp_path)
-    done = subprocess.run(["/usr/bin/python3", "-I", "-S", str(launch), "nonsense"], capture_output=True, check=False)
-    assert (done.returncode, done.stdout) == (2, b"")
-    assert done.stderr.startswith(b"usage: resctrl-hook-node")
-
-
+@pytest.mark.ci
 @pytest.mark.houses("observe", "placement", "nri")
-@pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "plain"])
+@pytest.mark.parametrize("is_compiled", [True, False])
 @pytest.mark.parametrize("house", ["observe", "placement", "nri"])
 def test_node_half_works_without_a_house(
-    tmp_path: Path, host: Host, pod: dict[str, Any], house: str, compiled: bool
+    tmp_path: Path, host: Host, pod: dict[str, Any], house: str, *, is_compiled: bool
 ) -> None:
-    launch = copied(tmp_path)
+    launch = put_node_half(tmp_path / "other-name.1.0")
     shutil.copy(NODE / "parts.py", launch.parent)
     for other in ("observe", "placement", "nri"):  # as in the sources, where each house has its own
         shutil.copy(PACKAGE / other / "node/part.py", launch.parents[2] / other / "node")
     shutil.rmtree(launch.parents[2] / house)
-    if compiled:
+    if is_compiled:
         subprocess.run([sys.executable, "-I", "-S", "-B", str(launch), "compile"], check=True)
     host.configure(
         history={"enabled": True}, placement={"enabled": house == "placement"}, nri={"adjust": ["rdt"]}, events=True

@@ -18,7 +18,6 @@ from resctrl_hooks.core.cli.schemas import schemas
 
 HOUSES = ("observe", "placement", "nri", "openshift", "lab")
 DEPENDENCIES: list[str] = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["dependencies"]
-RELEASED = pytest.mark.xdist_group("release")  # built once
 VERSION, CHART = load("version"), load("chart")
 CHANGELOG = """# Changelog
 
@@ -44,38 +43,22 @@ def test_notes_are_those_of_the_version() -> None:
     assert release().notes("0.2.0", CHANGELOG) == "# resctrl-hooks 0.2.0\n\n### Fixed\n\n- a fault\n"
     assert release().notes("0.1.0", CHANGELOG).endswith("\n- the first\n")
     assert "something new" in release().notes("0.3.0", CHANGELOG)
-
-
-def test_version_without_notes_is_not_released() -> None:
     with pytest.raises(release().NoNotesError, match=r"nothing of 9\.9\.9"):
         release().notes("9.9.9", "# Changelog\n\n## Unreleased\n\n## 0.1.0\n\n- the first\n")
-
-
-def test_every_change_is_in_the_notes_of_a_version() -> None:
     introduction, heading, _ = (REPOSITORY / "CHANGELOG.md").read_text().partition("\n## ")
     assert heading
-    assert "\n- " not in introduction
+    assert "\n- " not in introduction, "every change is in the notes of a version"
 
 
 @pytest.mark.ci
-@RELEASED
-def test_this_version_has_notes(dist: Path) -> None:
+@pytest.mark.xdist_group("release")  # built once
+def test_release_has_notes_sums_machineconfig_chart_and_schemas(dist: Path) -> None:
     text = (dist / "RELEASE_NOTES.md").read_text()
     assert text.startswith(f"# resctrl-hooks {__version__}\n")
     assert text.count("\n- ") > 3
-
-
-@pytest.mark.ci
-@RELEASED
-def test_checksums_cover_every_file(dist: Path) -> None:
     lines = (dist / "SHA256SUMS").read_text().splitlines()
     assert {line.split("  ")[1] for line in lines} == {path.name for path in dist.iterdir()} - {"SHA256SUMS"}
     subprocess.run(["sha256sum", "--check", "--strict", "SHA256SUMS"], cwd=dist, check=True, capture_output=True)
-
-
-@pytest.mark.ci
-@RELEASED
-def test_release_has_machineconfig_chart_and_schemas(dist: Path) -> None:
     (value,) = yaml.safe_load_all((dist / "99-worker-resctrl-hooks.yaml").read_text())
     assert value["metadata"]["annotations"]["resctrl-hooks.io/version"] == __version__
     assert "local: resctrl_hooks/core/node/launch.py" in (dist / "99-worker-resctrl-hooks.bu").read_text()
@@ -106,27 +89,19 @@ def git(tree: Path, *words: str) -> None:
     subprocess.run(["git", *identity, *words], cwd=tree, check=True, capture_output=True)
 
 
-def test_development_version_has_the_commits_since_the_last_release(tree: Path) -> None:
+def test_version_is_set_in_each_file_and_development_versions_count_commits(tree: Path) -> None:
     assert VERSION.numbered("0.3.0.dev0", VERSION.commits_since_tag(tree)) == "0.3.0.dev2"
     git(tree, "tag", "v0.2.0")
     git(tree, "tag", "another")
-    git(tree, "commit", "--quiet", "--allow-empty", "--message=a change")
-    assert VERSION.numbered("0.3.0.dev0", VERSION.commits_since_tag(tree)) == "0.3.0.dev1"
-    assert VERSION.numbered("0.3.0", 1) == "0.3.0"
-
-
-def test_version_is_set_in_each_file_that_contains_it(tree: Path) -> None:
-    VERSION.set_version(tree, "0.3.0")
-    assert VERSION.version_of(tree) == "0.3.0"
-    assert (tree / "contrib/daemonset/metrics.yaml").read_text() == "image: resctrl-hooks:0.3.0\n"
-
-
-def test_uncommitted_changes_are_noticed(tree: Path) -> None:
     git(tree, "add", ".")
     git(tree, "commit", "--quiet", "--message=all")
+    assert VERSION.numbered("0.3.0.dev0", VERSION.commits_since_tag(tree)) == "0.3.0.dev1"
+    assert VERSION.numbered("0.3.0", 1) == "0.3.0"
     assert not VERSION.has_changes(tree)
     VERSION.set_version(tree, "0.3.0")
     assert VERSION.has_changes(tree)
+    assert VERSION.version_of(tree) == "0.3.0"
+    assert (tree / "contrib/daemonset/metrics.yaml").read_text() == "image: resctrl-hooks:0.3.0\n"
 
 
 def test_development_version_of_packages_and_chart_is_older_than_its_release() -> None:
@@ -136,11 +111,15 @@ def test_development_version_of_packages_and_chart_is_older_than_its_release() -
     assert CHART.semantic("0.3.0.dev12") == "0.3.0-dev.12"
 
 
-def test_release_without_an_address_or_a_maintainer_is_warned_about(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packages_name_their_maintainer_or_warn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEBFULLNAME", "A Person")
-    monkeypatch.delenv("DEBEMAIL", raising=False)
+    monkeypatch.setenv("DEBEMAIL", "person@example.org")
+    assert release().maintainer() == "A Person <person@example.org>"
+    monkeypatch.delenv("DEBEMAIL")
     assert "DEBEMAIL is not set" in release().missing_contact()
     assert "DEBFULLNAME is not set" not in release().missing_contact()
+    monkeypatch.delenv("DEBFULLNAME")
+    assert "placeholder" in release().maintainer()
 
 
 @pytest.mark.ci

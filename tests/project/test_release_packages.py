@@ -1,4 +1,4 @@
-"""A release's packages: the Debian package, also in a clean root, and the RPM spec."""
+"""A release's packages: wheel, sdist, the Debian package, also in a clean root, and the RPM spec."""
 
 import hashlib
 import json
@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tarfile
 import tomllib
 import zipfile
 from collections.abc import Callable, Iterator
@@ -31,12 +32,44 @@ def dpkg_deb(*words: str) -> str:
     return subprocess.run(["dpkg-deb", *words], check=True, capture_output=True, text=True).stdout
 
 
-def test_packages_have_completions_for_three_shells(package: Path, tmp_path: Path) -> None:
-    dpkg_deb("-x", str(package), str(tmp_path))
-    bash = tmp_path / "usr/share/bash-completion/completions/resctrl-hook"
-    subprocess.run(["bash", "-n", str(bash)], check=True)
-    assert (tmp_path / "usr/share/zsh/vendor-completions/_resctrl-hook").read_text().startswith("#compdef resctrl-hook")
-    assert (tmp_path / "usr/share/fish/vendor_completions.d/resctrl-hook.fish").exists()
+def test_wheel_and_sdist_have_the_whole_package(dist: Path, tmp_path: Path) -> None:
+    package = REPOSITORY / "resctrl_hooks"
+    modules = {str(path.relative_to(REPOSITORY)) for path in package.rglob("*.py")} | {"resctrl_hooks/py.typed"}
+    (wheel,) = dist.glob("*.whl")
+    shipped = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    assert modules <= shipped
+    assert [name for name in shipped if not name.startswith("resctrl_hooks/") or ".cpython-" in name] == []
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(tmp_path)]
+    subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True)
+    (sdist,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    more = {"pyproject.toml", "LICENSE", "README.md", "tests/conftest.py", "hooks.d/resctrl-hooks.json"}
+    assert modules | more <= names
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_complete_commands(shell: str) -> None:
+    def complete(mode: str, **words: str) -> str:
+        environment = {**os.environ, "_RESCTRL_HOOK_COMPLETE": f"{shell}_{mode}", **words}
+        program = "import sys; sys.argv[0] = 'resctrl-hook'; from resctrl_hooks.core.cli import main; main()"
+        command = [sys.executable, "-c", program]
+        return subprocess.run(command, env=environment, check=False, capture_output=True, text=True).stdout
+
+    assert "_RESCTRL_HOOK_COMPLETE" in complete("source")
+    assert "install" in complete(
+        "complete", COMP_WORDS="resctrl-hook ins", COMP_CWORD="ins" if shell == "fish" else "1"
+    )
+
+
+def test_demo_installs_its_requirements_without_tools() -> None:
+    """As `./dev demo` asks for it."""
+    script = re.search(r"NEEDS_OF_DEMO='(.*?)'", (REPOSITORY / "dev").read_text(), re.DOTALL)
+    assert script
+    done = subprocess.run([sys.executable, "-c", script[1]], cwd=REPOSITORY, check=True, capture_output=True, text=True)
+    names = {re.split(r"[<>=~]", word)[0] for word in done.stdout.split()}
+    assert {"click", "pydantic", "mfusepy"} <= names
+    assert not {"mypy", "pytest", "pyarrow", "plotly"} & names
 
 
 def test_package_is_identical_under_any_umask(dist: Path, package: Path, tmp_path: Path) -> None:
@@ -132,15 +165,6 @@ def test_spec_imports_no_module_that_needs_an_extra() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_packages_name_their_maintainer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DEBFULLNAME", "A Person")
-    monkeypatch.setenv("DEBEMAIL", "person@example.org")
-    assert release().maintainer() == "A Person <person@example.org>"
-    monkeypatch.delenv("DEBEMAIL")
-    monkeypatch.delenv("DEBFULLNAME")
-    assert "placeholder" in release().maintainer()
-
-
 def test_debian_package_has_requirements_of_wheel(package: Path) -> None:
     assert dpkg_deb("-f", str(package), "Version").strip() == f"{release().PACKAGE_VERSION}-1"
     found = {}
@@ -158,6 +182,10 @@ def test_debian_package_is_complete_with_correct_sums(dist: Path, package: Path,
     shipped = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
     assert {f"usr/lib/python3/dist-packages/{name}" for name in modules} <= shipped
     assert {"usr/bin/resctrl-hook", "usr/share/man/man8/resctrl-hook.8.gz"} <= shipped
+    completion = tmp_path / "usr/share/bash-completion/completions/resctrl-hook"
+    subprocess.run(["bash", "-n", str(completion)], check=True)
+    completions = {"zsh/vendor-completions/_resctrl-hook", "fish/vendor_completions.d/resctrl-hook.fish"}
+    assert {f"usr/share/{name}" for name in completions} <= shipped
     (installer,) = tmp_path.glob("usr/lib/python3/dist-packages/resctrl_hooks-*.dist-info/INSTALLER")
     assert installer.read_text() == "debian\n"
     sources = [path.read_text() for path in (tmp_path / "usr/lib").rglob("*.py")]
