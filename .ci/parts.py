@@ -49,10 +49,7 @@ KERNELS: dict[str, list[str]] = {
     # The guest's kernel version with energy counters, built here from source; it runs only tests that need them.
     "aet": [
         "tests/lab/conformance",
-        *(
-            f"tests/lab/kernel/{name}.py"
-            for name in ("counted/test_energy", "test_any_order", "test_perf_rmids")
-        ),
+        *(f"tests/lab/kernel/{name}.py" for name in ("counted/test_energy", "test_any_order", "test_perf_rmids")),
     ],
 }
 """The tests for each kernel; the first kernel is the guest's own, Linux 7.2."""
