@@ -38,6 +38,7 @@ def has_run(root: Path) -> None:
     Status(str(state), "/run/nri.sock").write()
 
 
+@pytest.mark.ci
 def test_plugin_that_was_chosen_without_units_stays(root: Path) -> None:
     assert install(root, "--runtime", "crio", "--no-units", "--nri")
     assert install(root)

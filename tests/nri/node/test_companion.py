@@ -63,6 +63,7 @@ def watches(node: Node, pid: int) -> bool:
     return told.get("pid") == pid and told["mode"] in ("events", "sampling")
 
 
+@pytest.mark.ci
 def test_separate_exec_watcher_is_replaced_and_ends_with_service(start: Callable[..., Node]) -> None:
     node = start()
     wait_until(node.children, "the watcher starts")

@@ -1,11 +1,16 @@
 """Cpusets in specifications: what is promised, noted, learned, forgotten and sent to the runtime."""
 
+import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import POD_CGROUP, Host
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from nri.node.conftest import (
     NOTHING,
@@ -13,6 +18,7 @@ from nri.node.conftest import (
     POD,
     Answer,
     Plugin,
+    answer_of,
     container,
     log,
     message,
@@ -35,21 +41,21 @@ Place = Callable[..., NodePlugin]
 CPUS = "cpus.placement.resctrl-hooks.io"
 FIRST, SECOND = "a" * 64, "b" * 64
 OWNER = {**POD, "id": "t" * 64, "annotations": {CPUS: "exclusive:3"}}
-ONE = {**OWNER, "annotations": {CPUS: "exclusive:1"}}
+ONE = {**OWNER, "id": "u" * 64, "annotations": {CPUS: "exclusive:1"}}
 SETTINGS = {"nri": {"adjust": ["placement"]}, "monitoring": {"enabled": False}}
+
+
+def plugin_with(host: Host, section: dict[str, Any] | None = None, **config: Any) -> NodePlugin:
+    """Return a plugin on a machine of four CPUs, with placement."""
+    plugin = plugin_of(host, **{**SETTINGS, **placement(host, **(section or {})), **config})
+    plugin.configure({"request_timeout": 60_000})
+    host.context().ledger.prepare()
+    return plugin
 
 
 @pytest.fixture
 def place(host: Host) -> Place:
-    """Return plugins on a machine of four CPUs, with placement."""
-
-    def make(section: dict[str, Any] | None = None, **config: Any) -> NodePlugin:
-        plugin = plugin_of(host, **{**SETTINGS, **placement(host, **(section or {})), **config})
-        plugin.configure({"request_timeout": 60_000})
-        host.context().ledger.prepare()
-        return plugin
-
-    return make
+    return partial(plugin_with, host)
 
 
 def folder(host: Host, id_: str) -> Path:
@@ -122,11 +128,101 @@ def noted(host: Host) -> dict[str, str]:
     return specified(host.context())
 
 
-def test_specification_has_cpuset_from_creation(host: Host, place: Place) -> None:
-    cpus, sent = start(place(), host, OWNER, FIRST, 41)
-    assert parse_list(cpus).bit_count() == 3
-    assert runs_on(host, FIRST) == cpus, "our own cpuset does not count as a foreign choice"
-    assert sent == {}, "and nothing is left to tell the runtime"
+class Cpusets(RuleBasedStateMachine):
+    """Containers whose CPUs the runtime, their cgroups and the plugin's notes have: always the same ones."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = tempfile.TemporaryDirectory(prefix="rh")
+        self.host = Host(Path(self.folder.name))
+        self.plugin = plugin_with(self.host)
+        self.pods: dict[str, dict[str, Any]] = {}
+        self.view: dict[str, str] = {}  # the specifications, with the updates that the runtime has applied
+        self.running: dict[str, int] = {}
+        self.missed: set[str] = set()  # started without an event
+        self.stopped: set[str] = set()
+        self.is_lost = False  # an update was
+
+    def chosen(self, which: int, ids: list[str]) -> str:
+        return ids[which % len(ids)] if ids else ""
+
+    def apply(self, sent: dict[str, str], *, lost: bool) -> None:
+        self.is_lost = self.is_lost or (lost and bool(sent))
+        self.view.update({} if lost else {id_: cpus for id_, cpus in sent.items() if id_ in self.view})
+
+    @rule(pod=st.sampled_from([POD, ONE, OWNER]))
+    def create(self, pod: dict[str, Any]) -> None:
+        before = {id_: runs_on(self.host, id_) for id_ in self.running}
+        id_ = f"{len(self.pods):064x}"
+        self.pods[id_], self.view[id_] = pod, created(self.plugin, pod, id_)
+        assert self.view[id_]
+        assert before == {one: runs_on(self.host, one) for one in self.running}, "a promise takes nothing"
+
+    @rule(which=st.integers(0, 9), missed=st.booleans(), lost=st.booleans())
+    def start(self, which: int, *, missed: bool, lost: bool) -> None:
+        """Also again, with the same id: others may have taken its CPUs meanwhile."""
+        id_ = self.chosen(which, [one for one in self.view if one not in self.running])
+        if id_:
+            pid = 100 + len(self.running) + 100 * len(self.pods) + 1000 * which
+            self.running[id_] = pid
+            self.stopped.discard(id_)
+            process(self.host, pid, id_)
+            (folder(self.host, id_) / "cpuset.cpus").write_text(self.view[id_])
+            if missed:
+                self.missed.add(id_)
+            else:
+                event = {"pod": self.pods[id_], "container": with_cpus(pid, id_, self.view[id_])}
+                found = served(self.plugin, "StartContainer", encode("ContainerEvent", event))
+                self.apply(updates(found), lost=lost)
+
+    @rule(which=st.integers(0, 9), lost=st.booleans(), is_removed=st.booleans())
+    def stop(self, which: int, *, lost: bool, is_removed: bool) -> None:
+        id_ = self.chosen(which, sorted(self.running.keys() - self.missed))
+        if id_:
+            self.host.end_process(self.running.pop(id_))
+            self.stopped.add(id_)
+            found = served(self.plugin, "StopContainer", message(0, self.pods[id_], id_=id_))
+            self.apply(updates(found), lost=lost)
+            if is_removed:
+                assert served(self.plugin, "RemoveContainer", message(0, self.pods[id_], id_=id_)) == NOTHING
+                assert id_ not in noted(self.host)
+                del self.view[id_]
+
+    @rule()
+    def runtime_lists_its_containers(self) -> None:
+        """Those that run or are to be started; a stopped one is not listed, and so not started again."""
+        for id_ in self.stopped:
+            self.view.pop(id_, None)
+        containers = [
+            with_cpus(self.running.get(id_, 0), id_, cpus) | {"pod_sandbox_id": self.pods[id_]["id"]}
+            for id_, cpus in self.view.items()
+        ]
+        pods = {pod["id"]: pod for pod in self.pods.values()}
+        parts = [encode("SynchronizeRequest", {"pods": [*pods.values()], "containers": containers})]
+        sent = updates(answer_of(lambda reply: self.plugin.synchronize(parts, reply)))
+        self.is_lost = False
+        self.missed.clear()
+        self.apply(sent, lost=False)
+
+    @invariant()
+    def runtime_cgroups_and_notes_agree(self) -> None:
+        if self.is_lost or self.missed:
+            return
+        notes, own = noted(self.host), {}
+        for id_ in self.running:
+            assert self.view[id_] == runs_on(self.host, id_) == notes[id_]
+            if self.pods[id_] is not POD:
+                own[id_] = parse_list(self.view[id_])
+        assert notes.keys() <= self.view.keys()
+        shared = [parse_list(self.view[id_]) for id_ in self.running if id_ not in own]
+        assert len(set(shared)) <= 1
+
+    def teardown(self) -> None:
+        self.folder.cleanup()
+
+
+TestCpusets = pytest.mark.hypothesis(Cpusets.TestCase)
+TestCpusets.settings = settings(max_examples=25, stateful_step_count=12, deadline=None)
 
 
 def test_foreign_cpuset_stays(host: Host, place: Place) -> None:
@@ -161,17 +257,6 @@ def test_containers_of_default_pool_follow_growth_of_another_pool(host: Host, pl
     assert (runs_on(host, FIRST), runs_on(host, SECOND)) == ("1-3", "0")
 
 
-def test_containers_with_same_promised_cpus_are_separated_at_start(host: Host, place: Place) -> None:
-    plugin = place()
-    promises = [created(plugin, ONE, id_) for id_ in (FIRST, SECOND)]
-    assert promises[0] == promises[1]
-    assert started(plugin, host, ONE, FIRST, 41, promises[0]) == {}
-    sent = started(plugin, host, ONE, SECOND, 42, promises[1])
-    assert runs_on(host, FIRST) == promises[0]
-    assert runs_on(host, SECOND) != promises[1]
-    assert sent == {SECOND: runs_on(host, SECOND)}
-
-
 def test_container_that_the_runtime_does_not_know_is_not_updated(host: Host, place: Place) -> None:
     """It was started without this plugin, for example by Podman, or before cpusets were put into specifications."""
     assert start(place(nri={}), host, POD, FIRST, 41) == ("", {})
@@ -200,27 +285,6 @@ def test_list_of_the_runtime_corrects_what_is_noted(
     assert listed(plugin, *one, with_cpus(42, SECOND, "1")) == sent
     assert noted(host) == ({} if after is None else {FIRST: after}), "a foreign cpuset is not ours"
     assert runs_on(host, SECOND) == ""
-
-
-def test_container_of_a_missed_start_is_updated(host: Host, place: Place) -> None:
-    plugin = place()
-    created(plugin, OWNER, FIRST)
-    process(host, 42, SECOND)
-    assert listed(plugin, container(42, SECOND)) == {SECOND: "0-3"}
-    assert noted(host) == {SECOND: "0-3"}, "the promise of a container that ended unnoticed is dropped"
-
-
-def test_restart_with_same_id_is_placed_again(host: Host, place: Place) -> None:
-    """Its specification still has our cpuset, of which another container has taken CPUs meanwhile."""
-    plugin = place()
-    own, _ = start(plugin, host, OWNER, FIRST, 41)
-    host.end_process(41)
-    served(plugin, "StopContainer", message(0, OWNER, id_=FIRST))
-    start(plugin, host, ONE, SECOND, 42)
-    (folder(host, FIRST) / "cpuset.cpus").write_text("")
-    started(plugin, host, OWNER, FIRST, 43, own)
-    assert parse_list(runs_on(host, FIRST)).bit_count() == 3
-    assert not parse_list(runs_on(host, FIRST)) & parse_list(runs_on(host, SECOND))
 
 
 def test_container_that_cannot_be_placed_shares_cpus_under_ignore(place: Place) -> None:

@@ -1,15 +1,28 @@
 """The plugin in this process: its settings, the events that need work, its answers, and its words."""
 
 import json
-from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import GROUP, ID, POD_CGROUP, UID, Host
 from hosts.hostile_inputs import VARIABLES
 
-from nri.node.conftest import FAIL, NOTHING, POD, RDT, answer_of, asking, container, log, message, plugin_of, served
-from resctrl_hooks.core.node import call_metrics, lifecycle
+from nri.node.conftest import (
+    FAIL,
+    NOTHING,
+    POD,
+    RDT,
+    answer_of,
+    asking,
+    container,
+    log,
+    message,
+    plugin_of,
+    served,
+    synchronized,
+)
+from resctrl_hooks.core.node import call_metrics
 from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.core.node.ledger import Ledger
 from resctrl_hooks.core.node.refusals import recent_refusals
@@ -18,7 +31,7 @@ from resctrl_hooks.nri.node import plugin as module
 from resctrl_hooks.nri.node.event import EVENTS, Event, container_of, has_record, mask_of
 from resctrl_hooks.nri.node.protobuf import decode, encode
 from resctrl_hooks.nri.node.worker import NOT_YET
-from resctrl_hooks.nri.node.workload import READ, cgroup_of, workload_of
+from resctrl_hooks.nri.node.workload import READ
 
 pytestmark = pytest.mark.usefixtures("alarm")
 POD_EVENT = encode("PodEvent", {"pod": POD})
@@ -149,12 +162,6 @@ def test_end_is_always_served_where_placement_is_in_specifications(host: Host) -
     assert plugin.serves("StopContainer", message()) is True
 
 
-def test_other_events_need_no_work(host: Host) -> None:
-    plugin = plugin_of(host)
-    for event in ("RunPodSandbox", "StopPodSandbox", "PostCreateContainer", "UpdateContainer"):
-        assert plugin.serves(event, message()) is False
-
-
 @pytest.mark.parametrize(
     "name, payload, recorded",
     [
@@ -162,26 +169,15 @@ def test_other_events_need_no_work(host: Host) -> None:
         ("RemoveContainer:StateChange", changed(11), "containers/" + ID),
         ("RemovePodSandbox", POD_EVENT, "pods/" + UID),
         ("RemovePodSandbox:StateChange", encode("StateChangeEvent", {"event": 3, "pod": POD}), "pods/" + UID),
+        ("RemovePodSandbox", encode("PodEvent", {"pod": {**POD, "uid": "chosen"}}), "pods/chosen"),
+        *(("StopContainer", message(id_=bad), "") for bad in ("", ".", "../containers")),
+        *(("RemovePodSandbox", encode("PodEvent", {"pod": {**POD, "uid": bad}}), "") for bad in ("", ".", "../pods")),
     ],
 )
 def test_record_of_a_container_or_pod_is_found(host: Host, name: str, payload: bytes, recorded: str) -> None:
     assert has_record(name, payload, str(host.state)) is False
-    (host.state / recorded).mkdir(parents=True)
-    assert has_record(name, payload, str(host.state)) is True
-
-
-def test_record_of_pod_with_chosen_uid_is_found(host: Host) -> None:
-    (host.state / "pods" / "hdishd83djaidwnduwk28bcsb").mkdir(parents=True)
-    pod = encode("PodEvent", {"pod": {**POD, "uid": "hdishd83djaidwnduwk28bcsb"}})
-    assert has_record("RemovePodSandbox", pod, str(host.state)) is True
-
-
-def test_invalid_names_have_no_record(host: Host) -> None:
-    (host.state / "containers").mkdir(parents=True)
-    for bad in ("", ".", "../containers"):
-        assert has_record("StopContainer", message(id_=bad), str(host.state)) is False
-        pod = encode("PodEvent", {"pod": {**POD, "uid": bad}})
-        assert has_record("RemovePodSandbox", pod, str(host.state)) is False
+    (host.state / (recorded or "containers")).mkdir(parents=True)
+    assert has_record(name, payload, str(host.state)) is bool(recorded)
 
 
 def test_event_names_its_container() -> None:
@@ -211,30 +207,18 @@ def test_end_has_only_the_fields_that_it_needs() -> None:
 # Serving
 
 
-@pytest.mark.parametrize("older", [False, True])
-def test_container_has_its_group_from_its_start_to_its_pods_end(host: Host, older: bool) -> None:
+def test_end_of_a_pod_is_logged_and_wakes_pods_that_wait(host: Host) -> None:
     plugin = plugin_of(host)
     host.process(41, f"{POD_CGROUP}/{ID}")
-    start = ("StartContainer:StateChange", changed(6, 41)) if older else ("StartContainer", message(41))
-    assert served(plugin, *start) == NOTHING
-    assert host.tasks(GROUP) == [41]
+    assert served(plugin, "StartContainer", message(41)) == NOTHING
     assert "StartContainer of shop/web-0/c0: " in log(host)
-    text = log(host)
-    assert served(plugin, *start) == NOTHING
-    assert log(host) == text, "a container that is recorded is not served again"
-    pod_end = ("RemovePodSandbox", POD_EVENT)
-    assert served(plugin, *pod_end) == NOTHING
+    assert served(plugin, "RemovePodSandbox", POD_EVENT) == NOTHING
     assert f"{UID} stays: container {ID[:12]} is running" in log(host)
     host.end_process(41)
-    assert served(plugin, "StopContainer", message()) == NOTHING
-    assert host.groups() == [GROUP]
-    ledger = Ledger(str(host.state))
-    ledger.mark("waiting", "another")
-    assert served(plugin, *pod_end) == NOTHING
-    assert host.groups() == []
+    Ledger(str(host.state)).mark("waiting", "another")
+    assert served(plugin, "RemovePodSandbox", POD_EVENT) == NOTHING
     assert f"released {UID} with 1 groups" in log(host)
     assert (host.state / "wake").exists(), "another pod may wait for the RMID"
-    assert served(plugin, *pod_end) == NOTHING
 
 
 def test_pods_of_another_sandbox_is_marked_idle(host: Host) -> None:
@@ -261,14 +245,6 @@ def test_start_without_a_process_waits_for_the_late_one(host: Host) -> None:
     assert counted[1][2] == "late"
     assert served(plugin, "PostStartContainer", message()) == NOTHING
     assert "the runtime sends no pid in StartContainer and PostStartContainer; container not affected" in log(host)
-
-
-def test_late_start_of_a_served_container_is_not_counted_as_late(host: Host) -> None:
-    plugin = plugin_of(host)
-    host.process(41, f"{POD_CGROUP}/{ID}")
-    assert served(plugin, "StartContainer", message(41)) == NOTHING
-    assert served(plugin, "PostStartContainer", message(41)) == NOTHING
-    assert "served late" not in log(host)
 
 
 def test_work_of_a_hook_is_not_repeated(host: Host, pod: dict[str, Any]) -> None:
@@ -317,14 +293,6 @@ def test_malformed_resources_do_not_affect_features_that_do_not_read_them(host: 
     assert "cannot parse the container's resources: a varint is truncated" in log(host)
 
 
-def test_start_is_never_refused_and_applies_possible_features(host: Host) -> None:
-    plugin = plugin_of(host, rdt={**RDT, "failurePolicy": "fail"})
-    host.process(41, f"{POD_CGROUP}/{ID}", rdt="/")
-    assert served(plugin, "StartContainer", message(41, asking("silver"))) == NOTHING
-    assert "is not allowed to use RDT class 'silver'" in log(host)
-    assert host.groups() == [GROUP]
-
-
 @pytest.mark.parametrize("event", ["StopContainer", "RemoveContainer", "RemovePodSandbox"])
 def test_end_of_a_pod_without_a_record_does_nothing(host: Host, event: str) -> None:
     plugin = plugin_of(host, **FAIL)
@@ -346,18 +314,6 @@ def test_end_that_fails_is_answered_and_counted(host: Host, event: str) -> None:
     assert f"cannot use {record}: Is a directory" in log(host)
     assert "not affected" in log(host)
     assert call_metrics.read(Ledger(str(host.state))).stages[event].failures == {"ledger": 1}
-
-
-@pytest.mark.parametrize("pid, start", [(42, 1000), (41, 2000)])
-def test_record_of_an_earlier_process_does_not_count(host: Host, pid: int, start: int) -> None:
-    plugin = plugin_of(host)
-    host.process(41, f"{POD_CGROUP}/{ID}")
-    served(plugin, "StartContainer", message(41))
-    host.end_process(41)
-    host.process(pid, f"{POD_CGROUP}/{ID}", start=start)
-    assert served(plugin, "StartContainer", message(pid)) == NOTHING
-    assert host.tasks(GROUP)[-1] == pid
-    assert log(host).count("StartContainer of shop/web-0/c0: ") == 2
 
 
 @pytest.mark.parametrize("policy, code", [("ignore", 0), ("fail", 2)])
@@ -395,23 +351,6 @@ def test_unreadable_event_is_logged_and_refused_only_at_creation(host: Host, pol
     assert served(plugin, "CreateContainer", b"\xff")[0] == code
     assert served(plugin, "RemovePodSandbox", b"\xff") == NOTHING
     assert log(host).splitlines()[-1].count("; pod not affected") == 1
-
-
-def test_event_examines_a_part_of_many_idle_keys_and_another_part_next_time(
-    host: Host, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lifecycle, "_MOST_SEARCHED", 5)
-    context = host.context()
-    for number in range(20):
-        with context.monitor.hold(f"k{number}") as locked:
-            locked.save()
-        context.ledger.mark("idle", f"k{number}")
-    looked: list[str] = []
-    monkeypatch.setattr(lifecycle, "looks_dead", lambda _, key: looked.append(key))
-    for call in range(1, 51):
-        assert events._tidy("StartContainer", context)
-        assert len(looked) == 5 * call
-    assert len(set(looked)) == 20
 
 
 # Lists of containers
@@ -517,117 +456,39 @@ def test_failed_update_is_a_warning(host: Host) -> None:
     assert "cannot send cpusets to the runtime: a reason; they stay set in the cgroups" in log(host)
 
 
-# The message of a container
+pytestmark = pytest.mark.usefixtures("alarm")
 
 
-@pytest.mark.parametrize(
-    "parent, cgroup",
-    [
-        ("", "/"),
-        ("/kubepods/pod1/", "/kubepods/pod1"),
-        ("kubepods-burstable-pod1.slice", "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1.slice"),
-        ("user.slice", "/user.slice"),
-        ("/a/b.slice", "/a/b.slice"),
-        ("pod", "/pod"),
-    ],
-)
-def test_pods_cgroup_follows_from_its_parent(parent: str, cgroup: str) -> None:
-    assert cgroup_of(parent) == cgroup
+@pytest.fixture
+def node(tmp_path: Path) -> Host:
+    host = Host(tmp_path, resctrl=tmp_path / "sys/fs/resctrl")
+    (host.proc / "filesystems").write_text("nodev\tproc\n")
+    (host.proc / "cpuinfo").write_text("flags\t\t: fpu hypervisor\n")
+    return host
 
 
-@pytest.mark.parametrize("pid, is_valid", [(0, True), (1, True), ((1 << 31) - 1, True), (1 << 31, False)])
-def test_pid_is_a_positive_number_of_31_bits(host: Host, pid: int, is_valid: bool) -> None:
-    if is_valid and pid:
-        host.process(pid, f"{POD_CGROUP}/{ID}")
-    if is_valid:
-        assert workload_of(POD, container(pid), "containerd", host.context().settings).pid == pid
-        return
-    with pytest.raises(HookError, match=f"the runtime sent no valid pid: {pid}"):
-        workload_of(POD, container(pid), "containerd", host.context().settings)
+@pytest.mark.parametrize("policy", ["ignore", "fail"])
+def test_container_starts_quietly_without_resctrl(node: Host, policy: str) -> None:
+    plugin = plugin_of(node, failurePolicy=policy)
+    assert served(plugin, "CreateContainer", message()) == NOTHING
+    node.process(41, f"{POD_CGROUP}/{ID}")
+    assert served(plugin, "StartContainer", message(41)) == NOTHING
+    assert "resctrl" not in "".join(line for line in log(node).splitlines() if not line.startswith("<31>"))
 
 
-SENT: dict[str, Any] = {
-    "cgroups_path": "/a/b",
-    "resources": {
-        "cpu": {"shares": {"value": 200}, "quota": {}, "cpus": "0-1"},
-        "memory": {"limit": {"value": 1 << 20}},
-        "unified": {"memory.high": "1"},
-        "blockio_class": {"value": "slow"},
-        "rdt_class": {"value": "gold"},
-    },
-    "scheduler": {"policy": 2, "priority": 7},
-    "io_priority": {"class": 2, "priority": 3},
-    "devices": [encode("LinuxDevice", {"path": "/dev/x", "type": "b", "major": 8, "minor": 1})],
-}
+def test_line_is_logged_once_when_runtimes_connect(node: Host) -> None:
+    plugin = plugin_of(node)
+    node.process(41, f"{POD_CGROUP}/{ID}")
+    for _ in range(2):
+        synchronized(plugin, container(41))
+    lines = [line for line in log(node).splitlines() if "this node has no resctrl" in line]
+    assert [line[:4] for line in lines if not line.startswith("<31>")] == ["<29>"]
 
 
-@pytest.mark.parametrize("pid, rdt", [(0, {"closID": "gold"}), (41, None)])
-def test_message_is_read_as_a_bundle(host: Host, pid: int, rdt: dict[str, str] | None) -> None:
-    host.process(41, f"{POD_CGROUP}/{ID}")
-    one = container(
-        pid,
-        linux={**SENT, "resources": encode("LinuxResources", SENT["resources"])},
-        env=[b"A=1", b"B=\xff"],
-        annotations={"mine": "x"},
-    )
-    found = workload_of({**POD, "annotations": {"of": "pod"}}, one, "containerd", host.context().settings)
-    bundle = found.bundle
-    linux = bundle._config["linux"]
-    assert linux["cgroupsPath"] == "/a/b"
-    assert linux.get("intelRdt") == rdt
-    assert linux["devices"]() == [{"path": "/dev/x", "type": "b", "major": 8, "minor": 1}]
-    assert bundle.resources == {
-        "cpu": {"shares": 200, "quota": 0, "cpus": "0-1"},
-        "memory": {"limit": 1 << 20},
-        "unified": {"memory.high": "1"},
-        "blockIO": {"class": "slow"},
-    }
-    process = bundle._config["process"]
-    assert process["scheduler"] == {"policy": "SCHED_FIFO", "priority": 7}
-    assert process["ioPriority"] == {"class": "IOPRIO_CLASS_BE", "priority": 3}
-    assert process["env"]() == ["A=1", "B=\ufffd"]
-    assert (found.namespace, found.pod, found.key, found.labels) == ("shop", "web-0", UID, {"app": "web"})
-
-
-@pytest.mark.parametrize("number, name", [*enumerate(("", "OTHER", "FIFO", "RR", "BATCH", "ISO", "IDLE")), (7, "")])
-def test_scheduler_has_the_names_of_a_bundle(host: Host, number: int, name: str) -> None:
-    one = container(linux={"scheduler": {"policy": number}})
-    found = workload_of(POD, one, "containerd", host.context().settings).bundle._config["process"]["scheduler"]
-    assert found["policy"] == (f"SCHED_{name}" if name else "")
-
-
-@pytest.mark.parametrize("number, name", [*enumerate(("", "RT", "BE", "IDLE")), (4, "")])
-def test_io_priority_has_the_names_of_a_bundle(host: Host, number: int, name: str) -> None:
-    one = container(linux={"io_priority": {"class": number}})
-    found = workload_of(POD, one, "containerd", host.context().settings).bundle._config["process"]["ioPriority"]
-    assert found["class"] == (f"IOPRIO_CLASS_{name}" if name else "")
-
-
-@pytest.mark.parametrize(
-    "rdt, found",
-    [
-        ({}, {"closID": "", "enableMonitoring": False}),
-        ({"clos_id": {"value": "gold"}}, {"closID": "gold", "enableMonitoring": False}),
-        ({"enable_monitoring": {"value": True}}, {"closID": "", "enableMonitoring": True}),
-    ],
-)
-def test_rdt_of_the_runtime_is_read(host: Host, rdt: dict[str, Any], found: dict[str, Any]) -> None:
-    host.process(41, f"{POD_CGROUP}/{ID}")
-    told = workload_of(POD, container(41, linux={"rdt": rdt}), "cri-o", host.context().settings)
-    assert told.bundle._config["linux"]["intelRdt"] == found
-
-
-@pytest.mark.parametrize(
-    "linux, read, why",
-    [
-        ({"resources": b"\xff"}, lambda config: config["linux"]["resources"](), "the container's resources"),
-        ({"devices": [b"\xff"]}, lambda config: config["linux"]["devices"](), "a device of the container"),
-    ],
-)
-def test_malformed_part_is_named_where_it_is_read(
-    host: Host, linux: dict[str, Any], read: Callable[[Any], object], why: str
-) -> None:
-    host.process(41, f"{POD_CGROUP}/{ID}")
-    one = workload_of(POD, {"id": ID, "pid": 41, "linux": linux}, "containerd", host.context().settings)
-    with pytest.raises(HookError, match=f"cannot parse {why}: "):
-        read(one.bundle._config)
+@pytest.mark.parametrize("policy, refused", [("ignore", False), ("fail", True)])
+def test_requested_class_fails_by_its_policy_at_creation(node: Host, policy: str, refused: bool) -> None:
+    plugin = plugin_of(node, rdt={"enabled": True, "allow": {"*": ["*"]}, "failurePolicy": policy})
+    pod = {**POD, "annotations": {"class.rdt.resctrl-hooks.io": "gold"}}
+    code, answer, _ = served(plugin, "CreateContainer", message(pod=pod))
+    assert (b"this node has no resctrl" in answer) is refused
+    assert (code != 0) is refused

@@ -1,7 +1,12 @@
-"""The plugin by every Python that it may meet, 3.9 the oldest: whole sessions, and all that it can change."""
+"""The plugin's processes: the modules and memory of each, and whole sessions by every Python, 3.9 the oldest."""
 
+import ast
 import json
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import GROUP, ID, POD_CGROUP, Host
@@ -11,8 +16,71 @@ from project.test_node_half import EVERY_PYTHON
 from nri.node.conftest import CLASS, LIMITS, OK, POD, QUICK, SCHEDULING, Plugin, configure, container, placement
 from nri.node.sessions import CONTAINERD, CRIO, session
 from nri.node.test_cpusets import CPUS
+from resctrl_hooks.core.node.parts import PARTS
+from resctrl_hooks.nri import node as nri
 from resctrl_hooks.nri.node import multiplexer, ttrpc
 from resctrl_hooks.nri.node.protobuf import decode
+
+CODE = """
+import sys
+from resctrl_hooks.core.node.host.notify import Notify
+from resctrl_hooks.nri.node import command, plugin
+from resctrl_hooks.nri.node.status import Status
+plugin.NodePlugin("p", "97", sys.argv[1], notify=Notify(), status=Status(sys.argv[2], ""), stderr=False)
+print(*(name.removeprefix("resctrl_hooks.") for name in sys.modules))
+"""
+FOR_CREATIONS = {"nri.node.creation", "nri.node.adjustments"}
+FOR_CPUSETS = {"placement.node.allocations", "placement.node.specified"}
+FOR_FEW = (
+    FOR_CREATIONS
+    | FOR_CPUSETS
+    | {"core.node.watch.watcher", "core.node.reconcile.reconcile", "core.node.features.rdt_class"}
+)
+
+
+@pytest.mark.houses("placement")
+@pytest.mark.parametrize(
+    "config, needed",
+    [
+        ({}, set()),
+        ({"failurePolicy": "fail"}, FOR_CREATIONS),
+        ({"nri": {"adjust": ["placement"]}, "placement": {"enabled": True}}, FOR_CREATIONS | FOR_CPUSETS),
+        ({"rdt": {"enabled": True}}, {"core.node.features.rdt_class"}),
+    ],
+    ids=["defaults", "refusals", "adjustments", "a feature"],
+)
+def test_modules_are_imported_if_settings_need_them(host: Host, config: dict[str, Any], needed: set[str]) -> None:
+    host.configure(**config)
+    words = [sys.executable, "-c", CODE, str(host.config), str(host.state)]
+    found = set(subprocess.run(words, check=True, capture_output=True, text=True).stdout.split())
+    assert found & FOR_FEW == needed
+
+
+@pytest.mark.houses("placement")
+def test_plugin_names_no_feature_of_another_house() -> None:
+    features = {name for part in PARTS for name in part.get("features", {})}
+    sources = [path.read_text() for path in Path(nri.__file__).parent.glob("*.py")]
+    words = {one.value for text in sources for one in ast.walk(ast.parse(text)) if isinstance(one, ast.Constant)}
+    assert features == {"placement"}
+    assert not features & words
+
+
+def test_changed_settings_apply_to_next_event(host: Host, start: Callable[..., Plugin]) -> None:
+    peer = start().greet()
+    host.process(41, f"{POD_CGROUP}/{ID}")
+    configure(host, namespaces=["other"])
+    peer.event("StartContainer", POD, container(41))
+    assert host.groups() == []
+
+
+def test_plugin_memory_stays_small(host: Host, start: Callable[..., Plugin]) -> None:
+    sections = {"enabled": True}
+    plugin = start(rdt=sections, blockio=sections, scheduling=sections, classes=[{"name": "batch", "allowswap": True}])
+    plugin.greet()
+    status = Path(f"/proc/{plugin.process.pid}/status").read_text()
+    resident = int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS")))
+    assert resident < 30 * 1024
+
 
 HOUSES = ("placement",)
 BRINGS = {

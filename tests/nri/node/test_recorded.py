@@ -1,8 +1,7 @@
 """Decisions of reconcile and `list` on containers that the plugin recorded: labels and annotations are in no bundle."""
 
 import json
-from pathlib import Path
-from typing import Any
+from itertools import permutations
 
 import pytest
 from click.testing import CliRunner
@@ -21,7 +20,6 @@ from nri.node.conftest import (
     container,
     log,
     message,
-    placement,
     plugin_of,
     served,
     synchronized,
@@ -32,15 +30,17 @@ from resctrl_hooks.core.node.reconcile.discovery import observe
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.core.node.reconcile.report import Options
 from resctrl_hooks.core.node.sharing.priority import priority_in
-from resctrl_hooks.nri.node.plugin import NodePlugin
 
 pytestmark = pytest.mark.usefixtures("alarm")
 
 
-def test_changed_rules_rank_pods_by_their_labels(host: Host) -> None:
+def test_labels_select_pods_and_rank_them_by_changed_rules(host: Host) -> None:
     plugin = plugin_of(host, monitoring={"priority": [{"namespaces": ["none"], "value": 1}]})
     host.process(41, f"{POD_CGROUP}/{ID}")
     assert served(plugin, "StartContainer", message(41)) == NOTHING
+    for selector, found in (("app=web", "shop/web-0"), ("app=db", "")):
+        result = CliRunner().invoke(main, ["--config", str(host.config), "list", "-o", "name", "-l", selector])
+        assert result.output.strip() == found
     rules = [{"labels": {"app": "db"}, "value": 90}, {"labels": {"app": "web"}, "value": 50}]
     configure(host, monitoring={"priority": rules})
     context = host.context()
@@ -48,177 +48,68 @@ def test_changed_rules_rank_pods_by_their_labels(host: Host) -> None:
     assert priority_in(context, one, None) == 50
 
 
-def test_pods_of_plugin_are_selected_by_label(host: Host) -> None:
-    plugin = plugin_of(host)
-    host.process(41, f"{POD_CGROUP}/{ID}")
-    assert served(plugin, "StartContainer", message(41)) == NOTHING
-    for selector, found in (("app=web", "pod/shop/web-0"), ("app=db", "")):
-        result = CliRunner().invoke(main, ["--config", str(host.config), "list", "-o", "name", "-l", selector])
-        assert result.output.strip() == found.removeprefix("pod/")
-
-
-def test_class_by_annotation_is_applied_as_soon_as_it_exists(host: Host) -> None:
-    plugin = plugin_of(host, rdt=RDT)
-    host.process(41, f"{POD_CGROUP}/{ID}", rdt="")
-    assert served(plugin, "StartContainer", message(41, asking("gold"))) == NOTHING
-    assert host.groups() == [f"mon_groups/{UID}"]
-    host.add_class("gold")
-    assert host.enforce().applied == {"rdt": [ID]}
-    assert (host.resctrl / "gold/tasks").read_text().split() == ["41"]
-
-
-def appear(host: Host, pid: int) -> None:
-    """Put a container of containerd into its runtime's directory, without the pod's labels and annotations."""
-    bundle = host.root / CONTAINERDS / "k8s.io" / ID
-    bundle.mkdir(parents=True)
-    (bundle / "config.json").write_text(json.dumps({"annotations": containerd_annotations(UID, "shop"), "linux": {}}))
-    crun.record(host.root / "none", ID, pid, bundle, 1000)
-
-
-@pytest.mark.parametrize("event", ["StartContainer", "Synchronize"])
-def test_labels_and_annotations_complete_a_container_that_reconcile_adopted_first(host: Host, event: str) -> None:
-    plugin = plugin_of(host, rdt=RDT, monitoring={"priority": [{"labels": {"app": "web"}, "value": 50}]})
-    host.add_class("gold")
-    host.process(41, f"{POD_CGROUP}/{ID}", rdt="")
-    appear(host, 41)
-    reconcile(host.context(), Options())
-    assert ("told" in recorded(host), [step["feature"] for step in recorded(host)["steps"]]) == (False, ["monitoring"])
-    if event == "Synchronize":
-        assert synchronized(plugin, container(41), pod=asking("gold")) == NOTHING
-    else:
-        assert served(plugin, event, message(41, asking("gold"))) == NOTHING
-    reconcile(host.context(), Options())
-    record = recorded(host)
-    assert record["told"]["labels"] == {"app": "web"}
-    assert [step["feature"] for step in record["steps"]] == ["rdt", "monitoring"]
-    assert (host.resctrl / "gold/tasks").read_text().split() == ["41"]
-    context = host.context()
-    (one,) = observe(context).containers
-    assert priority_in(context, one, None) == 50
-    assert not record.get("unplanned")
-
-
-def call_hook(host: Host, pid: int = 41) -> None:
-    """Call the hook as NRI's hook-injector has containerd call it: without the pod's labels and annotations."""
-    notes = containerd_annotations(UID, "shop")
-    bundle = host.root / CONTAINERDS / "k8s.io" / ID
-    if not bundle.exists():
-        bundle.parent.mkdir(parents=True)
-        Path(host.bundle({"annotations": notes, "linux": {}})).rename(bundle)
-    assert host.call(state(pid=pid, bundle=str(bundle), annotations=notes)).code == 0
-
-
-def begin(host: Host, plugin: NodePlugin, event: str, pod: dict[str, Any]) -> None:
-    """Serve the first event that tells a container's labels and annotations."""
-    if event == "Synchronize":
-        assert synchronized(plugin, container(41), pod=pod) == NOTHING
-    else:
-        assert served(plugin, event, message(41, pod)) == NOTHING
-
-
 def features(host: Host) -> list[str]:
     return [step["feature"] for step in recorded(host)["steps"]]
 
 
+DEFAULTS = {"defaults": {"namespaces": {"shop": "bronze"}}}
+CLASSES = [{"name": "batch", "allowswap": True}, {"name": "bronze", "allowswap": False}]
+ASKS = {**MEMORY, "annotations": {**MEMORY["annotations"], **asking("gold")["annotations"]}}
+NOTES = containerd_annotations(UID, "shop")
+
+
+class Seen:
+    """A container of containerd whose labels and annotations only the plugin sees."""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self.plugin = plugin_of(
+            host, rdt={**RDT, **DEFAULTS}, **{**LIMITS, "memory": {**LIMITS["memory"], **DEFAULTS}, "classes": CLASSES}
+        )
+        host.add_class("gold")
+        host.add_class("bronze")
+        host.process(41, f"{POD_CGROUP}/{ID}", rdt="/")
+        self.cgroup = cgroup_with(host, f"{POD_CGROUP}/{ID}", **{"cgroup.procs": "41"})
+        self.bundle = host.root / CONTAINERDS / "k8s.io" / ID
+        self.bundle.mkdir(parents=True)
+        (self.bundle / "config.json").write_text(json.dumps({"annotations": NOTES, "linux": {}}))
+        crun.record(host.root / "none", ID, 41, self.bundle, 1000)
+
+    def by(self, what: str) -> None:
+        if what == "hook":  # NRI's hook-injector has containerd call it
+            assert self.host.call(state(pid=41, bundle=str(self.bundle), annotations=NOTES)).code == 0
+        elif what == "reconcile":
+            reconcile(self.host.context(), Options())
+        elif what == "Synchronize":
+            assert synchronized(self.plugin, container(41), pod=ASKS) == NOTHING
+        else:
+            assert served(self.plugin, what, message(41, ASKS)) == NOTHING
+        classes = [name for name in ("gold", "bronze") if 41 in self.host.tasks(name)]
+        if classes:  # the kernel shows the class of the last move
+            name = "gold" if "gold" in classes else "bronze"
+            (self.host.proc / "41/cpu_resctrl_groups").write_text(f"res:{name}\nmon:{UID}\n")
+
+
 @pytest.mark.parametrize("event", ["StartContainer", "PostStartContainer", "Synchronize"])
-def test_plugin_completes_a_container_of_a_hook_without_annotations(host: Host, event: str) -> None:
-    plugin = plugin_of(host, **LIMITS)
-    host.process(41, f"{POD_CGROUP}/{ID}", rdt="/")
-    folder = cgroup_with(host, f"{POD_CGROUP}/{ID}", **{"cgroup.procs": "41"})
-    call_hook(host)
-    assert ("told" in recorded(host), features(host)) == (False, ["monitoring"])
-    begin(host, plugin, event, MEMORY)
-    assert (folder / "memory.high").read_text().strip() == str(64 << 20)
-    assert (recorded(host)["told"]["labels"], features(host)) == ({"app": "web"}, ["monitoring", "memory"])
-    assert not recorded(host).get("unplanned")
-    assert not reconcile(host.context(), Options()).applied
-    assert served(plugin, "StartContainer", message(41, MEMORY)) == NOTHING
-    assert log(host).count("completed by labels and annotations: memory") == (event != "Synchronize")
-
-
-@pytest.mark.parametrize("event", ["StartContainer", "Synchronize"])
-def test_annotated_class_replaces_the_default_of_a_hook_without_annotations(host: Host, event: str) -> None:
-    defaults = {"defaults": {"namespaces": {"shop": "bronze"}}}
-    classes = [{"name": "batch", "allowswap": True}, {"name": "bronze", "allowswap": False}]
-    plugin = plugin_of(
-        host, rdt={**RDT, **defaults}, **{**LIMITS, "memory": {**LIMITS["memory"], **defaults}, "classes": classes}
-    )
-    host.add_class("gold")
-    host.add_class("bronze")
-    host.process(41, f"{POD_CGROUP}/{ID}", rdt="/")
-    folder = cgroup_with(host, f"{POD_CGROUP}/{ID}", **{"cgroup.procs": "41"})
-    call_hook(host)
+@pytest.mark.parametrize("order", [*permutations(["hook", "reconcile", ""])], ids="-".join)
+def test_container_has_what_its_annotations_ask_for_whoever_saw_it_first(
+    host: Host, event: str, order: tuple[str, ...]
+) -> None:
+    seen = Seen(host)
+    for number, what in enumerate([one or event for one in order]):
+        before = recorded(host) if number else {}
+        seen.by(what)
+        if event in order[:number]:
+            assert recorded(host) == before, "what the plugin has done stays"
+    seen.by("reconcile")
+    record = recorded(host)
+    assert (record["told"]["labels"], record.get("unplanned")) == ({"app": "web"}, None)
     assert features(host) == ["rdt", "monitoring", "memory"]
-    assert host.tasks("bronze") == [41]
-    (host.proc / "41/cpu_resctrl_groups").write_text(f"res:bronze\nmon:{UID}\n")
-    begin(host, plugin, event, {**MEMORY, "annotations": {**MEMORY["annotations"], **asking("gold")["annotations"]}})
-    assert features(host) == ["rdt", "monitoring", "memory"]
-    assert [step["needs"]["class"] for step in recorded(host)["steps"]] == ["gold", "bronze", "batch"]
+    assert [step["needs"]["class"] for step in record["steps"][::2]] == ["gold", "batch"]
     assert 41 in host.tasks("gold")
-    assert (folder / "memory.swap.max").read_text().strip() == "max"
-
-
-def test_default_of_a_hook_stays_without_other_annotations(host: Host) -> None:
-    plugin = plugin_of(host, rdt={**RDT, "defaults": {"namespaces": {"shop": "bronze"}}})
-    host.add_class("bronze")
-    host.process(41, f"{POD_CGROUP}/{ID}", rdt="/")
-    call_hook(host)
-    (host.proc / "41/cpu_resctrl_groups").write_text(f"res:bronze\nmon:{UID}\n")
-    before = recorded(host)["steps"]
-    assert served(plugin, "StartContainer", message(41)) == NOTHING
-    assert recorded(host)["steps"] == before
-    assert host.tasks("bronze") == [41]
-
-
-@pytest.mark.houses("placement")
-def test_container_of_a_hook_gets_the_cpus_that_its_annotation_requests(host: Host) -> None:
-    section = {"policy": "pools", "pools": [{"name": "fast", "cpus": "0-1"}]}
-    plugin = plugin_of(host, **placement(host, **section))
-    host.context().ledger.prepare()
-    host.process(41, f"{POD_CGROUP}/{ID}", rdt="/")
-    folder = cgroup_with(host, f"{POD_CGROUP}/{ID}", **{"cpuset.cpus": "", "cpuset.mems": "", "cgroup.procs": "41"})
-    call_hook(host)
-    assert (folder / "cpuset.cpus").read_text() == "2-3"
-    asks = {**POD, "annotations": {"pool.placement.resctrl-hooks.io": "fast"}}
-    assert served(plugin, "StartContainer", message(41, asks)) == NOTHING
-    assert (folder / "cpuset.cpus").read_text() == "0-1"
-    (step,) = [step for step in recorded(host)["steps"] if step["feature"] == "placement"]
-    assert step["needs"]["decision"]["pool"] == "fast"
-    assert not reconcile(host.context(), Options()).changed
-
-
-def test_failed_step_of_a_completed_container_is_counted_and_applied_by_reconcile(host: Host) -> None:
-    plugin = plugin_of(host, **{**LIMITS, "failurePolicy": "fail"})
-    host.process(41, f"{POD_CGROUP}/{ID}", rdt="/")
-    folder = cgroup_with(host, f"{POD_CGROUP}/{ID}", **{"cgroup.procs": "41"})
-    call_hook(host)
-    (folder / "memory.high").unlink()
-    (folder / "memory.high").mkdir()
-    assert served(plugin, "StartContainer", message(41, MEMORY)) == NOTHING, "CRI-O would start it anyhow"
-    assert "memory" in features(host)
-    assert "runs without memory: cannot use a file: Is a directory (EISDIR)" in log(host)
-    (folder / "memory.high").rmdir()
-    (folder / "memory.high").write_text("max\n")
-    reconcile(host.context(), Options())
-    assert (folder / "memory.high").read_text().strip() == str(64 << 20)
-
-
-def test_forbidden_class_of_annotations_that_hooks_do_not_see_is_refused_at_creation(host: Host) -> None:
-    plugin = plugin_of(host, **{**LIMITS, "memory": {"allow": {}}})
-    assert served(plugin, "CreateContainer", message(0, MEMORY))[0] == 2
-
-
-def test_hook_after_the_plugin_keeps_what_the_plugin_has_done(host: Host) -> None:
-    plugin = plugin_of(host, **LIMITS)
-    host.process(41, f"{POD_CGROUP}/{ID}", rdt="/")
-    cgroup_with(host, f"{POD_CGROUP}/{ID}", **{"cgroup.procs": "41"})
-    assert served(plugin, "StartContainer", message(41, MEMORY)) == NOTHING
-    before = recorded(host)
-    call_hook(host)
-    assert recorded(host) == before
-    host.process(42, f"{POD_CGROUP}/{ID}", rdt="/")
-    call_hook(host, 42)
-    assert recorded(host)["pid"] == 42, "started again"
+    assert (seen.cgroup / "memory.swap.max").read_text().strip() == "max"
+    assert (seen.cgroup / "memory.high").read_text().strip() == str(64 << 20)
+    assert not reconcile(host.context(), Options()).applied
 
 
 def test_hook_of_crio_leaves_nothing_to_complete(host: Host) -> None:
@@ -232,6 +123,20 @@ def test_hook_of_crio_leaves_nothing_to_complete(host: Host) -> None:
     assert features(host) == ["monitoring", "memory"]
     assert served(plugin, "StartContainer", message(41, MEMORY)) == NOTHING
     assert recorded(host) == before
+
+
+def test_failed_step_of_a_completed_container_is_counted_and_applied_by_reconcile(host: Host) -> None:
+    seen = Seen(host)
+    seen.by("hook")
+    (seen.cgroup / "memory.high").unlink()
+    (seen.cgroup / "memory.high").mkdir()
+    seen.by("StartContainer")
+    assert "memory" in features(host)
+    assert "runs without memory: cannot use a file: Is a directory (EISDIR)" in log(host)
+    (seen.cgroup / "memory.high").rmdir()
+    (seen.cgroup / "memory.high").write_text("max\n")
+    seen.by("reconcile")
+    assert (seen.cgroup / "memory.high").read_text().strip() == str(64 << 20)
 
 
 @pytest.mark.parametrize("value", ["\x01" * 1000, '"' * 1000, "\U0001f600" * 250], ids=["control", "quotes", "long"])

@@ -1,0 +1,181 @@
+"""The plugin in this process under any order of a runtime's events: what is recorded is what the runtime has."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from conftest import POD_CGROUP, UID, Host
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from nri.node.conftest import NOTHING, POD, log, plugin_of, served
+from resctrl_hooks.core.node.ledger import Ledger
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node.reconcile.report import Options
+from resctrl_hooks.nri.node.event import EVENTS
+from resctrl_hooks.nri.node.protobuf import encode
+from resctrl_hooks.nri.node.worker import NOT_YET, unpack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from nri.node.conftest import Answer
+
+pytestmark = [pytest.mark.hypothesis, pytest.mark.usefixtures("alarm")]
+PODS = [
+    {**POD, "id": f"{n}" * 64, "uid": f"{UID[:-1]}{n}", "linux": {"cgroup_parent": f"{POD_CGROUP[:-1]}{n}"}}
+    for n in (1, 2)
+]
+WHICH = st.integers(0, 99)
+
+
+@dataclass
+class Container:
+    """A container of the runtime; ``told`` says whether the plugin had an event with its process."""
+
+    id: str
+    pod: dict[str, Any]
+    pid: int
+    start: int
+    alive: bool = True
+    told: bool = False
+
+
+class Protocol(RuleBasedStateMachine):
+    """A node whose runtime starts, ends, forgets and lists containers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = tempfile.TemporaryDirectory(prefix="rh")
+        self.host = Host(Path(self.folder.name))
+        self.plugin = plugin_of(self.host)
+        self.host.context().ledger.prepare()
+        self.containers: list[Container] = []
+        self.grouped: set[str] = set()  # keys of pods with a group
+        self.number = 0
+
+    def event(self, name: str, pod: dict[str, Any], one: dict[str, Any], *, older: bool) -> Answer:
+        """Have an event served as the service does: only if it needs work."""
+        kind = "StateChangeEvent" if older else "PodEvent" if name == "RemovePodSandbox" else "ContainerEvent"
+        number = {"event": EVENTS.index(name)} if older else {}
+        payload = encode(kind, {**number, "pod": pod, **({"container": one} if one else {})})
+        name = f"{name}:StateChange" if older else name
+        if not self.plugin.serves(name, payload):
+            return NOTHING
+        answer = served(self.plugin, name, payload)
+        self.plugin.served(name, payload, 0.1, answer[0])
+        return answer
+
+    def message(self, one: Container, *, has_pid: bool = True) -> dict[str, Any]:
+        pid = {"pid": one.pid} if has_pid else {}
+        return {"id": one.id, "pod_sandbox_id": one.pod["id"], "name": "c0", **pid}
+
+    def took_effect(self, one: Container) -> None:
+        one.told = True
+        self.grouped.add(one.pod["uid"])
+
+    @rule(pod=st.sampled_from(PODS), missed=st.booleans(), late=st.booleans(), older=st.booleans(), again=WHICH)
+    def container_starts(self, pod: dict[str, Any], again: int, *, missed: bool, late: bool, older: bool) -> None:
+        """Also one that has run before, with the same id and perhaps the same pid."""
+        self.number += 1
+        ended = [one for one in self.containers if not one.alive]
+        if ended and again % 2:
+            one = ended[again % len(ended)]
+            one.alive, one.told, one.start = True, False, 1000 + self.number
+            one.pid = one.pid if again % 4 == 1 else 100 + self.number
+        else:
+            one = Container(f"{self.number:064x}", pod, 100 + self.number, 1000 + self.number)
+            self.containers.append(one)
+        self.host.process(one.pid, f"{one.pod['linux']['cgroup_parent']}/{one.id}", start=one.start)
+        if missed:
+            return
+        if late:
+            answer = self.event("StartContainer", one.pod, self.message(one, has_pid=False), older=older)
+            assert answer == (NOT_YET, b"", b"")
+            assert self.event("PostStartContainer", one.pod, self.message(one), older=older) == NOTHING
+        for _ in range(2):  # a repetition does nothing
+            tasks = self.host.tasks(f"mon_groups/{one.pod['uid']}") if one.told else []
+            assert self.event("StartContainer", one.pod, self.message(one), older=older) == NOTHING
+            assert not one.told or tasks == self.host.tasks(f"mon_groups/{one.pod['uid']}")
+            self.took_effect(one)
+
+    def of(self, which: int, chosen: Callable[[Container], bool]) -> Container | None:
+        found = [one for one in self.containers if chosen(one)]
+        return found[which % len(found)] if found else None
+
+    @rule(which=WHICH, names=st.sampled_from([[], ["StopContainer"], ["RemoveContainer"], ["StopContainer"] * 2]),
+          older=st.booleans())  # fmt: skip
+    def container_ends(self, which: int, names: list[str], *, older: bool) -> None:
+        """With its events, or unnoticed."""
+        one = self.of(which, lambda one: one.alive)
+        if one is not None:
+            self.host.end_process(one.pid)
+            one.alive = False
+            for name in names:
+                assert self.event(name, one.pod, self.message(one, has_pid=False), older=older) == NOTHING
+            if names:
+                assert not self.records(one.pod) & {one.id}
+
+    @rule(pod=st.sampled_from(PODS), older=st.booleans())
+    def pod_is_removed(self, pod: dict[str, Any], *, older: bool) -> None:
+        """Its groups end, unless a container of it runs."""
+        assert self.event("RemovePodSandbox", pod, {}, older=older) == NOTHING
+        if not any(one.alive and one.told and one.pod is pod for one in self.containers):
+            self.grouped.discard(pod["uid"])
+            assert self.records(pod) == set()
+
+    @rule(parts=st.integers(1, 3))
+    def runtime_lists_its_containers(self, parts: int) -> None:
+        alive = [one for one in self.containers if one.alive]
+        lists = [
+            {"pods": PODS if not part else [], "containers": [self.message(one) for one in alive[part::parts]]}
+            for part in range(parts)
+        ]
+        replies: list[tuple[int, bytes]] = []
+        payloads = [encode("SynchronizeRequest", one) for one in lists]
+        self.plugin.synchronize(payloads, lambda code, answer: replies.append((code, answer)))
+        assert [(code, *unpack(answer)) for code, answer in replies] == [NOTHING]
+        for one in alive:
+            self.took_effect(one)
+        self.check_records_are_the_running_containers()
+
+    @rule()
+    def reconcile_runs(self) -> None:
+        reconcile(self.host.context(), Options())
+        self.check_records_are_the_running_containers()
+
+    @rule(name=st.sampled_from(["StartContainer", "CreateContainer", "StopContainer", "RemovePodSandbox"]))
+    def unreadable_event_is_answered(self, name: str) -> None:
+        assert served(self.plugin, name, b"\xff") == NOTHING
+
+    def records(self, pod: dict[str, Any]) -> set[str]:
+        return {path.name.removeprefix("c-") for path in (self.host.state / "pods" / pod["uid"]).glob("c-*")}
+
+    def check_records_are_the_running_containers(self) -> None:
+        for pod in PODS:
+            told = {one.id for one in self.containers if one.alive and one.told and one.pod is pod}
+            assert self.records(pod) == told
+
+    @invariant()
+    def running_containers_are_recorded_and_in_their_pods_group(self) -> None:
+        ledger = Ledger(str(self.host.state))
+        for one in self.containers:
+            if one.alive and one.told:
+                record = ledger.read_member(one.pod["uid"], one.id)
+                assert record is not None
+                assert (record["pid"], record["start"]) == (one.pid, one.start)
+                assert one.pid in self.host.tasks(f"mon_groups/{one.pod['uid']}")
+        assert self.host.groups() == sorted(f"mon_groups/{uid}" for uid in self.grouped)
+        assert "internal error" not in log(self.host)
+
+    def teardown(self) -> None:
+        self.folder.cleanup()
+
+
+TestProtocol = Protocol.TestCase
+TestProtocol.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)
