@@ -78,8 +78,8 @@ def examples(number: int) -> int:
 
 
 LONG = {
-    "test_kill_features.py",
-    "test_kill.py",
+    "test_whole_processes.py",
+    "test_interruptions.py",
     "test_model.py",
     "test_counts.py",
     "test_storm.py",

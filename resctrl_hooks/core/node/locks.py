@@ -178,11 +178,11 @@ class KeyLock:
                 if fd == _READ_ONLY:
                     return
                 own = Lock(fd, path, patience, until=until)
+                self._locks.append(own)
                 if own.is_at(path):
-                    self._locks.append(own)
                     _threads[path] = get_ident()
                     return
-                own.__exit__()  # the last holder has removed the folder
+                self._locks.pop().__exit__()  # the last holder has removed the folder
         except BaseException:
             self.__exit__()
             raise

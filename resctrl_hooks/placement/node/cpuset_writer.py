@@ -58,7 +58,8 @@ def follow(book: "Book", context: "Context", but: str = "", *, grow: bool, check
             continue
         if cpus not in lists:
             lists[cpus] = format_list(cpus)
-        if _write(entry, lists[cpus]):
+        # One without CPUs was to be placed when its hook was killed, so its memory nodes are missing, too.
+        if _write(entry, lists[cpus], "" if have else format_list(entry.decision.mems)):
             entry.applied = cpus
             done.append(entry)
     return done
@@ -150,7 +151,8 @@ def _write(entry: "Entry", cpus: str, mems: str = "") -> bool:
     Raises:
         CgroupError: the kernel refuses.
     """
-    values = {CPUS: cpus, **({MEMS: mems} if mems else {})}
+    # The CPUs come last: reconcile looks at them alone, so that after a kill both are written again.
+    values = {**({MEMS: mems} if mems else {}), CPUS: cpus}
     for name, value in values.items():
         try:
             for folder in folders_for(name, entry.folder, entry.scope):

@@ -67,7 +67,8 @@ class RdtClass(Feature):
                 f"RDT class {name} was removed; the container runs in {now}",
                 hint="run `resctrl-hook rdt apply`, then `resctrl-hook reconcile`",
             )
-        resctrl.move_all(name, "", lambda: container.threads(context.proc))
+        # The main thread comes last: `holds` looks at it alone, so that after a kill the step is applied again.
+        resctrl.move_all(name, "", lambda: sorted(container.threads(context.proc), key=container.pid.__eq__))
         where = _where(context, container.pid)
         if where is not None and where != name:
             raise RdtClassError(

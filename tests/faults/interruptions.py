@@ -1,0 +1,101 @@
+"""Code of this process that is killed at one of its effects, or that gets an error from one of its system calls.
+
+The node half's system calls are functions of `posix`; a simulated kernel's are methods of its seam. Nothing of a killed
+process has an effect afterwards, its `finally` blocks neither. A kill between two effects leaves what a kill at the
+next one leaves, so all effects are all kills. Whole processes are interrupted by strace: `test_whole_processes`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import posix
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from resctrl_hooks.core.node.locks import _held, _threads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+NEVER = 1 << 30
+_SEAM = ("write", "mkdir", "rmdir", "rename")
+_EFFECTS = (*_SEAM, "pwrite", "unlink", "symlink", "link", "chmod", "ftruncate", "setpriority", "sched_setscheduler")
+_LOOKS = ("stat", "fstat", "read", "pread", "readlink", "listdir")
+
+
+class Killed(BaseException):
+    """A kill -9: nothing of the process runs after it."""
+
+
+class Interruption:
+    """Counts effects, and kills at the one after ``at``; with an ``error``, counts all calls, and fails that one."""
+
+    def __init__(self, at: int = NEVER, error: str = "") -> None:
+        self.at, self.error = at, error
+        self.count = 0
+        self.opened: set[int] = set()
+        self.where = ""
+
+    @property
+    def happened(self) -> bool:
+        return self.count > self.at
+
+    def see(self, name: str, given: tuple[Any, ...]) -> None:
+        if not self.error and not (name in _EFFECTS or (name == "open" and given[1] & posix.O_CREAT)):
+            return
+        self.count += 1
+        if not self.error and self.happened:
+            raise Killed
+        if self.error and self.count == self.at + 1:
+            self.where = f"{name} {given[0]}"
+            number = getattr(errno, self.error)
+            raise OSError(number, os.strerror(number), *given[:1])
+
+    def around(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*given: Any, **named: Any) -> Any:
+            self.see(name, given)
+            result = real(*given, **named)
+            if name == "open":
+                self.opened.add(result)
+            return result
+
+        return called
+
+    def close(self, fd: int) -> None:
+        self.opened.discard(fd)
+        os.close(fd)
+
+    def end(self) -> None:
+        """Do what the kernel does at the end of a process: its files are closed, and with them its locks end."""
+        for fd in self.opened:
+            os.close(fd)
+        _held.clear()
+        _threads.clear()
+
+
+class _Seam:
+    def __init__(self, real: Any, interruption: Interruption) -> None:
+        self._real, self._interruption = real, interruption
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._real, name)
+        return self._interruption.around(name, found) if name in (*_SEAM, "read", "listdir") else found
+
+
+@contextmanager
+def interrupted(interruption: Interruption, seam: Any = None) -> Iterator[Any]:
+    """Interrupt the code inside the context; yield the seam to use in place of ``seam``."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in (*_EFFECTS, *_LOOKS, "open"):
+            patch.setattr(posix, name, interruption.around(name, getattr(posix, name)))
+        patch.setattr(posix, "close", interruption.close)
+        try:
+            yield _Seam(seam, interruption)
+        except Killed:
+            pass
+        finally:
+            if interruption.happened and not interruption.error:
+                interruption.end()

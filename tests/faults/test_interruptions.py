@@ -1,0 +1,311 @@
+"""A kill at each effect, and an error at each system call, of every way in which the node half changes a node.
+
+One reconcile then gives what a run without an interruption gives, a further one changes nothing, and the end of the
+container leaves the node as it was. What is compared is the whole node: groups, tasks, cgroups' files, values of sysfs
+and of interrupts, and the names of records. A foreign group and foreign values are among them.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+from hosts.cluster import POD, SimulatedNode, pod_number
+from hosts.cpufreq import Cpufreq
+from hosts.interrupts import DISABLE, InterruptHost
+from hosts.placed import CPUS, MACHINE
+
+from faults.interruptions import NEVER, Interruption, interrupted
+from resctrl_hooks.core.node.errors import HookError
+from resctrl_hooks.core.node.reconcile.release import release_everything
+from resctrl_hooks.core.node.watch.containers import Containers
+from resctrl_hooks.core.node.watch.move import serve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+HOUSES = ("lab", "placement")
+pytestmark = pytest.mark.no_cover
+MAIN, OTHER = f"{1:064x}", f"{2:064x}"
+NEIGHBOUR = pod_number(2)
+ALL_MAY: dict[str, Any] = {"enabled": True, "allow": {"shop": ["*"]}}
+ASKED = {
+    "memory.high.memtierd.nri.io": "64M",
+    "class.rdt.resctrl-hooks.io": "gold",
+    "class.blockio.resctrl-hooks.io": "slow",
+    "class.scheduling.resctrl-hooks.io": "background",
+    CPUS: "exclusive",
+    **DISABLE,
+}
+REQUESTS: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
+    MAIN: ({"resources": {"cpu": {"shares": 2048}, "memory": {"limit": 64 << 20}}}, ASKED),
+    OTHER: ({"resources": {"cpu": {"shares": 512}}}, {}),
+}
+"""By container: its bundle's resources, and its annotations."""
+WRITTEN = {"cpu.weight": "20", "io.weight": "default 50", "memory.high": str(64 << 20)}
+FOUND = {
+    "cpu.weight": "100",
+    "io.weight": "default 100",
+    "memory.high": "max",
+    "memory.current": "4096",
+    "memory.low": "4096",
+}
+FAST = {
+    "name": "fast", "freqGovernor": "performance", "minFreq": "2400000", "disabledCstates": ["C6"],
+    "uncoreMaxFreq": "1800000",
+}  # fmt: skip
+POOLS: dict[str, Any] = {
+    "policy": "pools",
+    "pools": [{"name": "db", "cpus": "0-3,16-19", "cpuClass": "fast", "namespaces": ["shop"]}],
+    "cpuClasses": [FAST],
+}
+
+
+class Node(SimulatedNode):
+    """A node with every feature that needs no program, whose first container has changed values of the whole node.
+
+    It has exclusive CPUs of a CPU class, without interrupts. A container of another pod shares the pool, and other
+    programs have a group, and values in the container's cgroup.
+    """
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root, {}, rmids=12)
+        self.values = InterruptHost(self.host)
+        self.cpufreq = Cpufreq(MACHINE, self.values.sys)
+        self.pids: dict[str, int] = {}
+        self.add_classes("gold", "silver")
+        self.use()
+        self.kernel.mkdir(f"{self.host.resctrl}/gold/mon_groups/pqos")
+        self.kernel.spawn("/system.slice/cron", 1, "gold", "pqos")
+        self.begin(OTHER, NEIGHBOUR)
+        self.serve_start(OTHER, NEIGHBOUR)
+        self.appears(OTHER, NEIGHBOUR)
+        self.reconcile()
+        self.before = self.seen()
+
+    def use(self, prefix: str = "", **placement: Any) -> None:
+        paths = {"kubeletPath": str(self.root / "kubelet"), "irqbalancePath": str(self.values.balancers)}
+        self.configure(
+            groupPrefix=prefix,
+            sysPath=self.values.sys,
+            rdt=ALL_MAY,
+            classes=[{"name": "swapless", "allowswap": False}],
+            memory={"allowLimits": {"shop": ["memory.high"]}, "failurePolicy": "ignore"},
+            placement=ALL_MAY | paths | POOLS | placement,
+            blockio=ALL_MAY | {"classes": {"slow": [{"weight": 50}]}},
+            scheduling=ALL_MAY | {"classes": {"background": {"cpuWeight": 20}}},
+        )
+
+    def folder(self, id_: str, pod: str) -> Path:
+        return self.host.cgroup / f"kubepods/pod{pod}/crio-{id_}"
+
+    def begin(self, id_: str = MAIN, pod: str = POD) -> None:
+        self.pids[id_] = self.kernel.spawn(f"/kubepods/pod{pod}/crio-{id_}", 2)
+        for name, value in {**FOUND, "cpuset.cpus": "", "cpuset.mems": ""}.items():
+            (self.folder(id_, pod) / name).write_text(value)
+
+    def serve_start(self, id_: str = MAIN, pod: str = POD, seam: Any = None) -> None:
+        self.hook(id_, self.pids[id_], pod, *REQUESTS[id_], seam)
+
+    def appears(self, id_: str = MAIN, pod: str = POD) -> None:
+        self.appear(id_, self.pids[id_], pod, *REQUESTS[id_])
+
+    def dies(self) -> None:
+        if MAIN in self.pids:
+            self.kernel.end(self.pids.pop(MAIN))
+            self.end_pod()
+            (self.root / "crun" / MAIN / "status").unlink(missing_ok=True)
+
+    def passes(self, number: int = 1) -> None:
+        for _ in range(number):
+            self.kernel.now += 2  # nothing is in limbo
+            for unfinished in self.host.state.glob("*~*"):
+                os.utime(unfinished, (0, 0))  # a minute has passed
+            report = self.reconcile()
+            assert not report.events["failed"], report.as_text()
+
+    def appears_and_passes(self) -> None:
+        self.appears()
+        self.passes()
+
+    def seen(self) -> dict[str, Any]:
+        model = self.kernel.model
+        files = [path for path in self.host.cgroup.rglob("*") if path.is_file() and path.name != "cgroup.threads"]
+        return {
+            "groups": self.kernel.groups(),
+            "tasks": {tid: self.kernel.where(tid) for tid in self.kernel.threads.starts},
+            "classes": sorted(model.classes),
+            "node": self.cpufreq.changed() | self.values.changed(),
+            **{str(path.relative_to(self.host.cgroup))[-90:]: path.read_text().strip() for path in files},
+            "records": [name for name in self.host.records() if "~" not in name],
+        }
+
+
+class Scenario(NamedTuple):
+    """A change of a node.
+
+    Args:
+        act: what is interrupted; it is given the seam to the kernel.
+        arrange: what precedes it.
+        settle: what follows it; by default the container is known to its runtime, and a reconcile comes.
+        wanted: what the container's cgroup has in the end; empty if it has ended.
+    """
+
+    act: Callable[[Node, Any], object]
+    arrange: Callable[[Node], object] = Node.begin
+    settle: Callable[[Node], object] = lambda node: node.appears_and_passes()
+    wanted: dict[str, str] = WRITTEN
+
+
+def running(node: Node) -> None:
+    node.begin()
+    node.serve_start()
+    node.appears()
+    node.passes()
+
+
+def dies_at_once(node: Node) -> None:
+    node.dies()
+    node.passes()
+
+
+def ended(node: Node) -> None:
+    running(node)
+    node.dies()
+
+
+def unseen(node: Node) -> None:
+    node.begin()
+    node.appears()
+
+
+def pass_of(node: Node, seam: Any) -> None:
+    node.reconcile(seam=seam)
+
+
+def renamed(node: Node) -> None:
+    """Another program renames the container's group."""
+    running(node)
+    folder = f"{node.host.resctrl}/gold/mon_groups"
+    node.kernel.rename(f"{folder}/{POD}", f"{folder}/batch")
+
+
+def in_other_class(node: Node) -> None:
+    """A program moves the container to another class, which the step of its class changes back."""
+    running(node)
+    node.kernel.write(f"{node.host.resctrl}/silver/tasks", b"%d" % node.pids[MAIN])
+
+
+def with_prefix(node: Node) -> None:
+    running(node)
+    node.use(prefix="rh-")
+
+
+def without_placement(node: Node) -> None:
+    running(node)
+    node.use(enabled=False)
+
+
+def of_version_0_2(node: Node) -> None:
+    """The records lack what later versions added, and the upgrade changed the prefix."""
+    running(node)
+    ledger = node.context().ledger
+    for key in ledger.keys():  # noqa: SIM118  # it is no dictionary
+        record: Any = ledger.read_pod(key)
+        for name in ("names", "identities", "born"):
+            del record[name]
+        ledger.write_pod(key, record)
+    node.use(prefix="rh-")
+
+
+def entered(node: Node) -> None:
+    running(node)
+    node.pids["late"] = node.kernel.spawn(f"/kubepods/pod{POD}/crio-{MAIN}", 2, "gold")
+
+
+def watch(node: Node, seam: Any) -> None:
+    context = node.context(seam)
+    serve(context, Containers(context.ledger), node.pids["late"])
+
+
+def release(node: Node, seam: Any = None) -> None:
+    release_everything(node.context(seam))
+
+
+def release_again(node: Node) -> None:
+    release(node)
+    node.passes(3)
+
+
+SCENARIOS = {
+    "start": Scenario(lambda node, seam: node.serve_start(seam=seam)),
+    "start of a container that dies at once": Scenario(
+        lambda node, seam: node.serve_start(seam=seam), settle=dies_at_once, wanted={}
+    ),
+    "poststop": Scenario(lambda node, seam: node.poststop(MAIN, seam), ended, Node.passes, {}),
+    "late start": Scenario(pass_of, unseen, lambda node: node.passes(2)),
+    "late end": Scenario(pass_of, ended, Node.passes, {}),
+    "renamed group": Scenario(pass_of, renamed, Node.passes),
+    "changed class": Scenario(pass_of, in_other_class, Node.passes),
+    "changed prefix": Scenario(pass_of, with_prefix, Node.passes),
+    "upgrade": Scenario(pass_of, of_version_0_2, Node.passes),
+    "placement disabled": Scenario(pass_of, without_placement, Node.passes),
+    "exec": Scenario(watch, entered, Node.passes),
+    "release": Scenario(release, running, release_again),
+}
+
+
+def run(node: Node, scenario: Scenario, at: int = NEVER, error: str = "") -> tuple[Interruption, dict[str, Any]]:
+    """Return the interruption, and what is seen in the end."""
+    scenario.arrange(node)
+    interruption = Interruption(at, error)
+    try:
+        with interrupted(interruption, node.kernel) as seam:
+            scenario.act(node, seam)
+    except (HookError, OSError):
+        assert error, "there was no error"
+    scenario.settle(node)
+    seen = node.seen()
+    assert not node.reconcile().changed
+    assert node.seen() == seen
+    return interruption, {name: value for name, value in seen.items() if name != "tasks"} | {
+        "tasks": {name: node.groups_of(pid) for name, pid in node.pids.items()}
+    }
+
+
+@pytest.mark.parametrize(
+    "error, every",
+    [("", 4), ("EIO", 24), *(pytest.param(error, 1, marks=pytest.mark.ci) for error in ("", "EIO", "ENOSPC"))],
+)
+@pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCENARIOS)
+def test_interrupted_change_is_repaired_by_one_reconcile(
+    tmp_path: Path, scenario: Scenario, error: str, every: int
+) -> None:
+    node = Node(tmp_path)
+    interruption, wanted = run(node, scenario)
+    assert node.folder(MAIN, POD).is_dir() == bool(scenario.wanted)
+    for name, value in scenario.wanted.items():
+        assert (node.folder(MAIN, POD) / name).read_text() == value
+    clean(node)
+    at = -every
+    while at < interruption.count:
+        at += every
+        interruption, seen = run(node, scenario, at, error)
+        assert differences(seen, wanted) == {}, (at, interruption.where)
+        clean(node)
+
+
+def clean(node: Node) -> None:
+    """End the container, if it lives; nothing of it is left."""
+    for name in node.pids.keys() & {"late"}:
+        node.kernel.end(node.pids.pop(name))
+    node.dies()
+    node.use()
+    node.passes()
+    assert differences(node.seen(), node.before) == {}
+
+
+def differences(seen: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
+    return {name: (value, wanted[name]) for name, value in seen.items() if value != wanted[name]}
