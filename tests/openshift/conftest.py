@@ -1,26 +1,22 @@
 """The MachineConfig for defaults."""
 
-import copy
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import yaml
+from hosts.node_half import payload_once
 
-from openshift.rendering import rendered
-
-
-@pytest.fixture(scope="module")
-def text() -> str:
-    return rendered()
+from openshift.rendering import value_of
+from resctrl_hooks.openshift import delivery
 
 
-@pytest.fixture(scope="module")
-def parsed(text: str) -> dict[str, Any]:
-    """Parsing takes a third of a second: once for all."""
-    loaded: dict[str, Any] = yaml.safe_load(text)
-    return loaded
+@pytest.fixture(autouse=True, scope="package")
+def _payload_once() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(delivery, "payload", payload_once)
+        yield
 
 
 @pytest.fixture
-def value(parsed: dict[str, Any]) -> dict[str, Any]:
-    return copy.deepcopy(parsed)
+def value() -> dict[str, Any]:
+    return value_of()

@@ -1,6 +1,6 @@
-"""The MachineConfig: against the schema and the operator's rules, and laid out and removed as a node would."""
+"""The MachineConfig: against the schema and the operator's rules, and for change management."""
 
-import copy
+import hashlib
 import json
 import os
 import subprocess
@@ -8,31 +8,31 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from click.testing import CliRunner
 from hosts.ignition import unpacked
+from hosts.node_half import payload_once
 
-from openshift.rendering import CHOICES, files_of, laid_out_files, rendered
+from openshift.rendering import CHOICES, files_of, laid_out_files, parsed, rendered, text_of, units_of, value_of
 from openshift.rules import ignition_problems
 from openshift.test_archive import unpacked_archive
+from resctrl_hooks import __version__
 from resctrl_hooks.core.cli import main
 from resctrl_hooks.core.install.paths import ADMIN_HOOKS, CODE, HOOK_NAME
-from resctrl_hooks.core.install.payload import payload
 from resctrl_hooks.core.install.unit_files import RESIDENT
 from resctrl_hooks.core.node.archive import ARCHIVE
 from resctrl_hooks.openshift import delivery
 from resctrl_hooks.openshift.archive import for_machines
 from resctrl_hooks.openshift.ignition import contents
 from resctrl_hooks.openshift.machineconfig import LARGEST, machine_config_problems
+from resctrl_hooks.openshift.release import CODE_ANNOTATION, VERSION_ANNOTATION
 
-UID = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
 HOOK = f"{ADMIN_HOOKS}/{HOOK_NAME}"
 
 
 @pytest.mark.ignition
 @pytest.mark.parametrize("words", [(), ("--no-mount",), ("--kernel-argument", "rdt=cmt", "--mount-options", "cdp")])
 def test_ignition_accepts_configuration(words: tuple[str, ...], tmp_path: Path) -> None:
-    config = yaml.safe_load(rendered(*words))["spec"]["config"]
+    config = value_of(*words)["spec"]["config"]
     assert validated(config, tmp_path) == (0, "")
     config["storage"]["files"].append(config["storage"]["files"][0])
     assert validated(config, tmp_path)[0] == 1
@@ -47,32 +47,29 @@ def validated(config: dict[str, Any], folder: Path) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize(
-    "words", [(), *((f"--{name}",) for name in CHOICES), ("--no-mount",), ("--mount-options", "cdp")]
+    "words",
+    [
+        (),
+        *(pytest.param((f"--{name}",), marks=pytest.mark.ci) for name in CHOICES),
+        ("--no-mount", "--mount-options", "cdp"),
+        tuple(f"--{name}" for name in CHOICES),
+    ],
 )
 def test_rules_missing_in_schema_are_kept(words: tuple[str, ...]) -> None:
-    assert ignition_problems(yaml.safe_load(rendered(*words))["spec"]["config"]) == []
-
-
-def test_pool_name_and_arguments_are_checked() -> None:
-    for words in (["--role", "Worker"], ["--role", "a/b"], ["--kernel-argument", "a b"]):
-        assert CliRunner().invoke(main, ["machineconfig", *words]).exit_code == 2
+    value = value_of(*words)
+    assert ignition_problems(value["spec"]["config"]) == []
+    # kubectl writes the whole object, as JSON, into an annotation of at most 262144 bytes; these leave room.
+    assert len(text_of(*words).encode()) < (180_000 if words else 150_000)
+    paths = [file["path"] for file in files_of(value)]
+    assert paths[-1] == HOOK, "a runtime that starts meanwhile finds all or nothing"
+    assert paths.index(f"{CODE}/launch.py") > max(i for i, path in enumerate(paths) if "/node-" in path)
+    assert len({path.split("/")[5] for path in paths if path.startswith(f"{CODE}/node-")}) == 1, "of one version"
 
 
 def test_role_is_in_name_and_label() -> None:
-    found = yaml.safe_load(rendered("--role", "canary"))["metadata"]
+    found = value_of("--role", "canary")["metadata"]
     assert found["name"] == "99-canary-resctrl-hooks"
     assert found["labels"] == {"machineconfiguration.openshift.io/role": "canary"}
-
-
-def set_at(path: str, new: Any) -> Any:
-    def change(config: dict[str, Any]) -> None:
-        at: Any = config
-        *parents, last = [int(part) if part.isdigit() else part for part in path.split(".")]
-        for part in parents:
-            at = at[part]
-        at[last] = new
-
-    return change
 
 
 @pytest.mark.parametrize(
@@ -105,8 +102,11 @@ def set_at(path: str, new: Any) -> Any:
     ],
 )
 def test_refusals_of_node_are_found(value: dict[str, Any], path: str, new: Any) -> None:
-    config = copy.deepcopy(value["spec"]["config"])
-    set_at(path, new)(config)
+    config = at = value["spec"]["config"]
+    *parents, last = [int(part) if part.isdigit() else part for part in path.split(".")]
+    for part in parents:
+        at = at[part]
+    at[last] = new
     assert ignition_problems(config)
 
 
@@ -118,20 +118,13 @@ def test_oversized_object_is_found(value: dict[str, Any]) -> None:
 def test_settings_are_compiled_with_owner(tmp_path: Path) -> None:
     config = tmp_path / "my.yaml"
     config.write_text("namespaces: [shop]\n")
-    files = laid_out_files(yaml.safe_load(rendered(config=config)))
+    files = laid_out_files(parsed(rendered(config=config)))
     settings = json.loads(files["/etc/resctrl-hooks/config.json"])
     assert settings == {"format": 1, "managedBy": "machineconfig", "namespaces": ["shop"]}
 
 
-def test_invalid_settings_render_nothing(tmp_path: Path) -> None:
-    config = tmp_path / "my.yaml"
-    config.write_text("namespaces: 5\n")
-    result = CliRunner().invoke(main, ["--config", str(config), "machineconfig"])
-    assert (result.exit_code, result.stdout) == (2, "")
-
-
 def test_butane_has_same_content(value: dict[str, Any]) -> None:
-    source = yaml.safe_load(rendered("--butane"))
+    source = parsed(rendered("--butane"))
     known_to_butane = {name: value["metadata"][name] for name in ("name", "labels")}
     assert (source["variant"], source["metadata"]) == ("openshift", known_to_butane)
     files = {file["path"]: (file["contents"]["inline"].encode(), file["mode"]) for file in source["storage"]["files"]}
@@ -146,82 +139,95 @@ def test_butane_has_same_content(value: dict[str, Any]) -> None:
     assert source["systemd"] == value["spec"]["config"]["systemd"]
 
 
-def test_output_fits_into_kubectl_apply_annotation(text: str) -> None:
-    """kubectl writes the whole object, as JSON, into an annotation of at most 262144 bytes; these leave room."""
-    assert len(text.encode()) < 150_000
-    assert len(rendered(*(f"--{name}" for name in CHOICES)).encode()) < 180_000
-
-
+@pytest.mark.houses("placement", "nri")
 @pytest.mark.parametrize(
-    "text, room",
+    "text, words, room",
     [
-        ("", ""),
-        ("classes: [{name: lazy, allowswap: true}]", ""),
-        ('classes: [{name: cold, memtierdconfig: "policy: {name: age}"}]', "core/node/features/memtierd/"),
-        pytest.param("placement: {enabled: true}", "placement/node/", marks=pytest.mark.houses("placement")),
+        ("", (), ""),
+        ("classes: [{name: lazy, allowswap: true}]", (), ""),
+        ('classes: [{name: cold, memtierdconfig: "policy: {name: age}"}]', (), "core/node/features/memtierd/"),
+        ("placement: {enabled: true}", (), "placement/node/"),
+        ("", ("--nri",), "nri/node/"),
     ],
 )
-def test_modules_of_a_feature_come_only_with_its_settings(tmp_path: Path, text: str, room: str) -> None:
+def test_modules_of_a_house_come_only_with_its_settings_or_unit(
+    tmp_path: Path, text: str, words: tuple[str, ...], room: str
+) -> None:
     config = tmp_path / "config.yaml"
     config.write_text(f"{text}\n")
-    value = yaml.safe_load(rendered(config=config))
+    value = parsed(rendered(*words, config=config))
     (packed,) = [data for path, data in laid_out_files(value).items() if path.endswith(ARCHIVE)]
     rooms = {f"{path.rpartition('/')[0]}/" for path in unpacked_archive(packed)}
-    assert rooms & {"core/node/features/memtierd/", "placement/node/"} == {room} - {""}
+    assert rooms & {"core/node/features/memtierd/", "placement/node/", "nri/node/"} == {room} - {""}
+    assert ("resctrl-hooks-nri.service" in units_of(value)) == bool(words)
 
 
-@pytest.mark.houses("nri")
-def test_plugin_modules_come_only_with_its_unit() -> None:
-    for words, there in (((), False), (("--nri",), True)):
-        value = yaml.safe_load(rendered(*words))
-        (packed,) = [data for path, data in laid_out_files(value).items() if path.endswith(ARCHIVE)]
-        assert ("nri/node/command.py" in unpacked_archive(packed)) is there
-        units = {unit["name"] for unit in value["spec"]["config"]["systemd"]["units"]}
-        assert ("resctrl-hooks-nri.service" in units) is there
-
-
-def test_policy_covers_delivered_files(value: dict[str, Any]) -> None:
-    policy = yaml.safe_load(rendered("--policy"))["spec"]["nodeDisruptionPolicy"]
+def test_policy_covers_all_changes_of_a_version(value: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the operator's rule: the longest path that matches a file."""
+    policy = parsed(rendered("--policy"))["spec"]["nodeDisruptionPolicy"]
+    covered = [file["path"] for file in policy["files"]]
     delivered = {file["path"] for file in files_of(value)}
-    units = {unit["name"] for unit in value["spec"]["config"]["systemd"]["units"]}
-    # A folder stands for all that is in it: each version's code has another path.
-    assert [
-        file["path"]
-        for file in policy["files"]
-        if not any(f"{path}/".startswith(f"{file['path']}/") for path in delivered)
-    ] == []
-    every = {*units, *RESIDENT}  # by settings and --nri
-    assert {unit["name"] for unit in policy["units"]} == every
-    for item in [*policy["files"], *policy["units"]]:
-        for action in item["actions"]:
-            assert action["type"] in ("None", "DaemonReload", "Restart")
-
-
-def test_policy_covers_all_new_code(value: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Changes by a version with other code, by the operator's rule: the longest path that matches a file."""
-    policy = yaml.safe_load(rendered("--policy"))["spec"]["nodeDisruptionPolicy"]
-    code = payload([])
-    other = code._replace(folder="node-0123456789ab", version="9.9.9")
+    assert [path for path in covered if not any(f"{one}/".startswith(f"{path}/") for one in delivered)] == []
+    assert {unit["name"] for unit in policy["units"]} == {*units_of(value), *RESIDENT}  # by settings and --nri
+    actions = {action["type"] for item in (*policy["files"], *policy["units"]) for action in item["actions"]}
+    assert actions <= {"None", "DaemonReload", "Restart"}
+    other = payload_once([])._replace(folder="node-0123456789ab", version="9.9.9")
     monkeypatch.setattr(delivery, "payload", lambda *_, **__: other)
-    newer = yaml.safe_load(rendered())
+    newer = parsed(rendered())
     was, now = ({file["path"]: file for file in files_of(one)} for one in (value, newer))
     changed = {path for path in was.keys() | now.keys() if was.get(path) != now.get(path)}
     assert {path.rpartition("/")[2] for path in changed} == {"launch.py", "archive.py", ARCHIVE}
-    covered = [file["path"] for file in policy["files"]]
-    assert [path for path in changed if not any(path == one or path.startswith(f"{one}/") for one in covered)] == []
-    units = [{unit["name"]: unit for unit in one["spec"]["config"]["systemd"]["units"]} for one in (value, newer)]
-    others = {name for name in units[0] if units[0][name] != units[1][name]}
+    assert [path for path in changed if not any(f"{path}/".startswith(f"{one}/") for one in covered)] == []
+    others = {name for name, unit in units_of(value).items() if unit != units_of(newer)[name]}
     assert others
     assert others <= {unit["name"] for unit in policy["units"]}
 
 
-def test_runtime_started_during_writing_finds_all_or_nothing(value: dict[str, Any]) -> None:
-    paths = [file["path"] for file in files_of(value)]
-    assert paths[-1] == HOOK
-    assert paths.index(f"{CODE}/launch.py") > max(i for i, path in enumerate(paths) if "/node-" in path)
+def test_list_has_the_files_that_ignition_writes_and_annotations_name_the_version(value: dict[str, Any]) -> None:
+    wanted = {path: (file["mode"], unpacked(file["contents"])) for path, file in
+              ((file["path"], file) for file in files_of(value))}  # fmt: skip
+    wanted |= {f"/etc/systemd/system/{name}": (0o644, unit["contents"].encode())
+               for name, unit in units_of(value).items()}  # fmt: skip
+    listed = {line.split()[-1]: line.split()[:-1] for line in rendered("--list").splitlines()}
+    assert listed == {
+        path: [f"{mode:04o}", str(len(data)), hashlib.sha256(data).hexdigest()] for path, (mode, data) in wanted.items()
+    }
+    annotations = value["metadata"]["annotations"]
+    assert annotations[VERSION_ANNOTATION] == __version__
+    assert f"{CODE}/{annotations[CODE_ANNOTATION]}/" in text_of()
 
 
-def test_update_never_mixes_two_versions(value: dict[str, Any]) -> None:
-    below = f"{CODE}/node-"
-    folders = {path.removeprefix(below).partition("/")[0] for path in laid_out_files(value) if path.startswith(below)}
-    assert len(folders) == 1  # named by the content, so another version's files have other names
+@pytest.mark.parametrize(
+    "words, text, said",
+    [
+        (["--role", "Worker"], "", "Worker"),
+        (["--role", "a/b"], "", "a/b"),
+        (["--role", "a b"], "", "a b"),
+        (["--kernel-argument", "a b"], "", "a b"),
+        (["--python", "python3"], "", "--python must be an absolute path"),
+        ([], "namespaces: 5\n", " is invalid; not rendered"),
+    ],
+)
+def test_wrong_options_and_settings_render_nothing(tmp_path: Path, words: list[str], text: str, said: str) -> None:
+    config = tmp_path / "my.yaml"
+    config.write_text(text)
+    done = CliRunner().invoke(main, ["--config", str(config), "machineconfig", *words])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert done.stderr.count(str(config)) == (2 if text else 0), "the problem and the result"
+
+
+def test_options_reach_files_units_and_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    switches = [f"--{name}" for name in CHOICES]
+    value = value_of("--mount-options", "cdp", "--python", "/opt/p", "--kernel-argument", "rdt=cmt", *switches)
+    assert value["spec"]["kernelArguments"] == ["rdt=cmt"]
+    assert "\nOptions=cdp\n" in units_of(value)["sys-fs-resctrl.mount"]["contents"]
+    assert "/opt/p" in json.loads(laid_out_files(value)[HOOK])["hook"]["args"]
+    assert "sys-fs-resctrl.mount" not in units_of(value_of("--no-mount", "--mount-options", "cdp"))
+    butane = parsed(rendered("--butane", "--role", "infra", "--kernel-argument", "rdt=cmt"))
+    assert butane["openshift"] == {"kernel_arguments": ["rdt=cmt"]}
+    assert butane["metadata"]["name"] == "99-infra-resctrl-hooks"
+    module = "resctrl_hooks.openshift.cli.machineconfig.machine_config_problems"
+    monkeypatch.setattr(module, lambda *_: ["too large", "no"])
+    done = CliRunner().invoke(main, ["machineconfig"])
+    assert (done.exit_code, done.stdout, "too large; no" in done.stderr) == (2, "", True)

@@ -4,22 +4,25 @@ import json
 import os
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 from conftest import crio_annotations
-from core.install.staged import call, given
+from core.install.installed_node import InstalledNode, installed_node
+from core.install.staged import FIRST, call, deliver, given
 from hosts.ignition import unpacked
 from project.test_node_half import EVERY_PYTHON
 
-from openshift.rendering import files_of
+from openshift.rendering import files_of, text_of, units_of
 from resctrl_hooks.core.cli import main
 from resctrl_hooks.core.install.hook_json import hook_problems
 from resctrl_hooks.core.install.paths import ADMIN_HOOKS, BOOT_CODE, CODE, HOOK_NAME, PYTHON
 from resctrl_hooks.core.node.archive import ARCHIVE
 
+HOUSES = ("lab",)
 UID = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
 HOOK = f"{ADMIN_HOOKS}/{HOOK_NAME}"
 
@@ -89,10 +92,7 @@ class Node:
         }
 
     def unit_command(self, name: str) -> list[str]:
-        (text,) = [
-            unit["contents"] for unit in self.value["spec"]["config"]["systemd"]["units"] if unit["name"] == name
-        ]
-        found = re.search(r"^ExecStart=(.*)$", text, re.MULTILINE)
+        found = re.search(r"^ExecStart=(.*)$", units_of(self.value)[name]["contents"], re.MULTILINE)
         assert found
         return [self.led(word) for word in found[1].split()]
 
@@ -112,6 +112,7 @@ def test_reconcile_runs_at_ignition_path(node: Node) -> None:
 def test_hook_runs_by_every_python_before_and_after_compilation(node: Node, tmp_path: Path, python: str) -> None:
     """3.9 is that of RHEL 9's CoreOS, 3.12 that of RHEL 10's."""
     command = [python if word == PYTHON else word for word in node.command]
+    before = sorted(node.at("/usr").rglob("*"))
     with subprocess.Popen(["/bin/sleep", "100"]) as process:
         first = call(command, node.state("created", process.pid))
         assert (first.returncode, first.stderr) == (0, b"")
@@ -124,8 +125,10 @@ def test_hook_runs_by_every_python_before_and_after_compilation(node: Node, tmp_
         process.kill()
     stopped = call(command, node.state("stopped", 0))
     assert (stopped.returncode, stopped.stderr) == (0, b"")
+    assert sorted(node.at("/usr").rglob("*")) == before, "hooks write nothing into the operator's files"
 
 
+@pytest.mark.ci
 def test_damaged_archive_lets_container_start(node: Node) -> None:
     (archive,) = node.at(CODE).glob(f"node-*/{ARCHIVE}")
     for data in (b"", archive.read_bytes()[:5000], b"BZh9" + bytes(100)):
@@ -154,12 +157,7 @@ def test_oneshot_makes_bytecode_that_script_expects(node: Node, tmp_path: Path) 
     assert (node.resctrl / "mon_groups" / UID).is_dir()
 
 
-def test_hooks_write_nothing_into_operator_files(node: Node) -> None:
-    before = sorted(node.at("/usr").rglob("*"))
-    call(node.command, node.state("stopped", 0))
-    assert sorted(node.at("/usr").rglob("*")) == before
-
-
+@pytest.mark.ci
 def test_containers_can_be_removed_after_each_removal_step(node: Node) -> None:
     for file in files_of(node.value):
         node.at(file["path"]).unlink()
@@ -171,3 +169,58 @@ def test_containers_can_be_removed_after_each_removal_step(node: Node) -> None:
         stopped = call(node.command, node.state("stopped", 0))
         assert (created.returncode, stopped.returncode) == (0, 0), file["path"]
         assert max(created.stderr.count(b"\n"), stopped.stderr.count(b"\n")) <= 1
+
+
+# From 0.1 to this version and back, while containers run on a simulated resctrl
+
+WEB, DB, NEW = "a" * 64, "b" * 64, "c" * 64
+
+
+class Delivered(InstalledNode):
+    """A host to which a version's MachineConfig brings its code."""
+
+    def hook(self) -> list[str]:
+        """Return the command line that is in hooks' JSON, and so in each container's bundle."""
+        return self.launch("hook")
+
+    def moved(self, id_: str) -> float:
+        """Return a container's traffic from this version's counters."""
+        mine = [one.value for one in self.host.context.monitor.read(id_) if one.counter.name == "mbm_total_bytes"]
+        assert mine
+        return sum(value or 0 for value in mine)
+
+
+@pytest.fixture
+def delivered(tmp_path: Path) -> Iterator[Delivered]:
+    with installed_node(tmp_path, Delivered) as found:
+        yield found
+
+
+@pytest.mark.ci
+@pytest.mark.fuse
+@pytest.mark.parametrize("before, after", [("0.1", "this"), ("this", "0.1")], ids=["upgrade", "downgrade"])
+def test_running_containers_keep_their_groups_and_counts(delivered: Delivered, before: str, after: str) -> None:
+    texts = {"0.1": FIRST.read_text(), "this": text_of()}
+    deliver(delivered.root, texts[before])
+    delivered.start(WEB)
+    delivered.start(DB)
+    groups = delivered.groups()
+    assert groups.keys() == {WEB, DB}
+    moved = delivered.moved(WEB)
+    assert moved > 0
+
+    deliver(delivered.root, texts[after])
+
+    delivered.reconcile()
+    assert delivered.groups() == groups
+    assert delivered.is_in_group(WEB)
+    assert delivered.is_in_group(DB)
+    assert delivered.moved(WEB) >= moved
+    delivered.start(NEW)
+    delivered.end(DB)  # by the command that its bundle has, with the other version's record
+    assert delivered.groups().keys() == {WEB, NEW}
+    delivered.end(WEB)
+    delivered.end(NEW)
+    delivered.reconcile()
+    assert delivered.groups() == {}
+    assert list(delivered.host.context.ledger.keys()) == []
