@@ -9,7 +9,7 @@ import pytest
 from conftest import Host
 
 from resctrl_hooks import Filesystem, Monitor, canonical_pod_uid, pod_uid_validator
-from resctrl_hooks.errors import BadKeyError, HeldError, NotPermittedError, ReconcileError
+from resctrl_hooks.errors import HeldError, NotPermittedError, ReconcileError
 
 UID = "3F0AC7F2-8A3B-4F0E-9A55-1D9D3B7E6C01"
 
@@ -29,24 +29,6 @@ def test_live_key_stays_in_any_spelling_of_record_and_argument(host: Host) -> No
     assert len(host.groups()) == 4
     assert sorted(pods.reconcile([])) == sorted([UID, UID.replace("-", ""), UID.lower()])
     assert host.groups() == ["mon_groups/job-17"]  # its validator does not accept it
-
-
-@pytest.mark.parametrize("live", ["k1", b"k1", bytearray(b"k1"), None, 5, ["k1", None], ["k1", b"k2"]], ids=repr)
-def test_argument_that_is_no_list_of_keys_removes_nothing(host: Host, live: Any) -> None:
-    on = monitor(host)
-    for key in ("k1", "k2"):
-        on.ensure_group(key)
-    with pytest.raises(TypeError):
-        on.reconcile(live)
-    assert len(host.groups()) == 2
-
-
-def test_invalid_live_key_removes_nothing(host: Host) -> None:
-    on = monitor(host)
-    on.ensure_group("k1")
-    with pytest.raises(BadKeyError, match="not valid!"):
-        on.reconcile(key for key in ("k2", "not valid!"))
-    assert host.groups() == ["mon_groups/k1"]
 
 
 class Stubborn(Filesystem):

@@ -6,14 +6,14 @@ import os
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from resctrl_hooks import Filesystem, Monitor
-from resctrl_hooks.errors import BadClassError, BadKeyError, ClassMismatchError, NoRMIDsError
+from resctrl_hooks.errors import BadClassError, ClassMismatchError, NoRMIDsError
 from resctrl_hooks.lab.simulation import mounted
 
 HOUSES = ("lab",)
@@ -75,36 +75,22 @@ def test_program_and_its_children_are_in_the_group(on: Monitor, rdt_class: str) 
     end(job)
 
 
-def test_caller_returns_to_its_own_group_and_class(on: Monitor) -> None:
-    on.ensure_group("mine", "gold")
-    tid = threading.get_native_id()
-    on.resctrl.add_tasks("gold", "", [tid])
-    on.resctrl.add_tasks("gold", "mine", [tid])
-    try:
-        for rdt_class in ("", "gold"):
-            job = on.start("job-17", ["sleep", "60"], rdt_class=rdt_class)
-            assert on.resctrl.tasks(rdt_class, "job-17") == {job.pid}
-            assert on.resctrl.tasks("gold", "mine") == {tid}
-            end(job)
-    finally:
-        on.resctrl.add_tasks("", "", [tid])
-
-
-def test_caller_whose_group_ends_meanwhile_returns_to_its_class(on: Monitor) -> None:
+@pytest.mark.parametrize("ends", [False, True])
+def test_caller_returns_to_its_own_group_or_to_its_class_if_that_has_ended(on: Monitor, ends: bool) -> None:
     heard: list[str] = []
     on.log = lambda priority, message, **fields: heard.append(message)
     on.ensure_group("mine", "gold")
     tid = threading.get_native_id()
-    on.resctrl.add_tasks("gold", "", [tid])
-    on.resctrl.add_tasks("gold", "mine", [tid])
+    for name in ("", "mine"):
+        on.resctrl.add_tasks("gold", name, [tid])
+    options: Any = {"preexec_fn": lambda: os.rmdir(f"{on.resctrl.root}/gold/mon_groups/mine")} if ends else {}
     try:
-        job = on.start(
-            "job-17", ["sleep", "60"], preexec_fn=lambda: os.rmdir(f"{on.resctrl.root}/gold/mon_groups/mine")
-        )
-        assert on.resctrl.tasks("", "job-17") == {job.pid}
-        assert tid in on.resctrl.tasks("gold", "")
-        assert any("cannot move a thread back" in line for line in heard)
-        end(job)
+        for rdt_class in ("",) if ends else ("", "gold"):
+            job = on.start("job-17", ["sleep", "60"], rdt_class=rdt_class, **options)
+            assert on.resctrl.tasks(rdt_class, "job-17") == {job.pid}
+            assert tid in on.resctrl.tasks("gold", "" if ends else "mine")
+            assert any("cannot move a thread back" in line for line in heard) is ends
+            end(job)
     finally:
         on.resctrl.add_tasks("", "", [tid])
 
@@ -143,73 +129,28 @@ class Refusing(Filesystem):
         super().write(path, value)
 
 
-def no_program(on: Monitor) -> None:
-    on.start("job-17", ["/no/such/program"])
+def failing_hook() -> None:
+    raise OSError(errno.EIO, "Input/output error")
 
 
-def no_permission(on: Monitor) -> None:
-    on.start("job-17", ["/etc/passwd"])
-
-
-def no_folder(on: Monitor) -> None:
-    on.start("job-17", ["true"], cwd="/no/such/folder")
-
-
-def unknown_option(on: Monitor) -> None:
-    on.start("job-17", ["true"], colour="red")
-
-
-def empty(on: Monitor) -> None:
-    on.start("job-17", [])
-
-
-def null(on: Monitor) -> None:
-    on.start("job-17", ["a\0b"])
-
-
-def no_words(on: Monitor) -> None:
-    on.start("job-17", 5)  # type: ignore[arg-type]
-
-
-def unknown_class(on: Monitor) -> None:
-    on.start("job-17", ["true"], rdt_class="silver")
-
-
-def bad_key(on: Monitor) -> None:
-    on.start("../job", ["true"])
-
-
-def refused(on: Monitor) -> None:
-    on.resctrl.fs = Refusing()
-    on.start("job-17", ["true"])
-
-
-def failing_hook(on: Monitor) -> None:
-    def hook() -> None:
-        raise OSError(errno.EIO, "Input/output error")
-
-    on.start("job-17", ["true"], preexec_fn=hook)
-
-
-FAILURES: list[tuple[Callable[[Monitor], None], type[Exception]]] = [
-    (no_program, FileNotFoundError),
-    (no_permission, PermissionError),
-    (no_folder, FileNotFoundError),
-    (unknown_option, TypeError),
-    (empty, ValueError),
-    (null, ValueError),
-    (no_words, TypeError),
-    (unknown_class, BadClassError),
-    (bad_key, BadKeyError),
-    (refused, ClassMismatchError),
-    (failing_hook, subprocess.SubprocessError),
+FAILURES: list[tuple[Any, dict[str, Any], type[Exception]]] = [
+    (["/no/such/program"], {}, FileNotFoundError),
+    (["/etc/passwd"], {}, PermissionError),
+    (["true"], {"cwd": "/no/such/folder"}, FileNotFoundError),
+    (["true"], {"colour": "red"}, TypeError),
+    ([], {}, ValueError),
+    (["a\0b"], {}, ValueError),
+    (5, {}, TypeError),
+    (["true"], {"rdt_class": "silver"}, BadClassError),
+    (["refused"], {}, ClassMismatchError),
+    (["true"], {"preexec_fn": failing_hook}, subprocess.SubprocessError),
 ]
 
 
-@pytest.mark.parametrize("fail, error", FAILURES, ids=[fail.__name__ for fail, _ in FAILURES])
+@pytest.mark.parametrize("argv, options, error", FAILURES)
 @pytest.mark.parametrize("before", ["untracked", "tracked", "in another class", "member", "shared"])
 def test_failure_leaves_no_process_descriptor_group_or_record(
-    on: Monitor, fail: Callable[[Monitor], None], error: type[Exception], before: str
+    on: Monitor, argv: Any, options: dict[str, Any], error: type[Exception], before: str
 ) -> None:
     if before == "shared":
         os.mkdir(f"{on.resctrl.root}/mon_groups/job-17")
@@ -220,8 +161,9 @@ def test_failure_leaves_no_process_descriptor_group_or_record(
         if before == "member":
             on.add_member("job-17", "step-1")
     state = groups(on), on.list(), on.members("job-17"), descriptors(), children(), on.ledger.keys()
+    on.resctrl.fs = Refusing() if argv == ["refused"] else on.resctrl.fs
     with pytest.raises(error):
-        fail(on)
+        on.start("job-17", argv, **options)
     assert (groups(on), on.list(), on.members("job-17"), descriptors(), children(), on.ledger.keys()) == state
     assert all(on.resctrl.tasks(*where) == set() for where in (("", "job-17"), ("gold", "job-17")))
     on.hold("job-17", 0).unlock()

@@ -7,7 +7,6 @@ import pytest
 from conftest import Host
 
 from resctrl_hooks import Counter, Filesystem, Monitor, Totals
-from resctrl_hooks.errors import NotTrackedError
 from resctrl_hooks.lab.simulation import mounted
 
 HOUSES = ("lab",)
@@ -72,11 +71,6 @@ def test_missing_part_makes_a_gauge_unknown_and_is_no_part_of_a_total(host: Host
     assert totals(host, files) == {"llc_occupancy": None, "mbm_local_bytes": None, "mbm_total_bytes": 7}
 
 
-def test_totals_of_an_untracked_key_are_an_error(host: Host) -> None:
-    with pytest.raises(NotTrackedError):
-        monitor(host).totals("k")
-
-
 @pytest.mark.fuse
 def test_totals_are_right_with_sub_numa_clusters(tmp_path: Path) -> None:
     with mounted(tmp_path / "resctrl", clusters=2, energy=True) as root:
@@ -92,20 +86,14 @@ def test_totals_are_right_with_sub_numa_clusters(tmp_path: Path) -> None:
         on.remove("job-17")
 
 
-def test_members_are_listed_by_name(host: Host) -> None:
-    on = monitor(host)
-    assert on.members("k") == []
-    on.ensure_group("k")
-    for name in ("b", "a"):
-        on.add_member("k", name)
-    assert (on.members("k"), on.member_count("k")) == (["a", "b"], 2)
-
-
 def test_objects_print_what_they_are(host: Host) -> None:
     assert repr(Counter("core_energy", "cumulative", "J", "Energy.")) == "Counter('core_energy', 'cumulative', 'J')"
     assert repr(Filesystem()) == "Filesystem()"
     on = monitor(host)
+    assert on.members("k") == []
     with on.hold("k") as held:
         held.ensure_group()
         assert repr(held) == "<LockedKey k: groups in the root class>"
-    assert repr(on) == f"Monitor({str(host.resctrl)!r}, state_dir={str(host.state)!r})"
+        held.add_member("b")
+        held.add_member("a")
+    assert (on.members("k"), on.member_count("k")) == (["a", "b"], 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,14 +11,22 @@ from hosts.shared_node import RULES, Pod, SharedNode
 
 from resctrl_hooks.core.node.errors import LockTimeoutError, NoRMIDsError
 from resctrl_hooks.core.node.feature import obtain_group
-from resctrl_hooks.core.node.ledger import CHANGING
+from resctrl_hooks.core.node.ledger import CHANGING, Ledger
+from resctrl_hooks.core.node.refusals import RefusedError
+from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
 from resctrl_hooks.core.node.resctrl.monitor import Monitor
 from resctrl_hooks.core.node.resctrl.rmids import total_rmids
+from resctrl_hooks.core.node.sharing import admission
+from resctrl_hooks.core.node.sharing.claims import entry_of
+from resctrl_hooks.core.node.sharing.decision import Claim
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from hosts.faults import Fail
+
+    from resctrl_hooks.core.node.locks import Lock
 
 HOUSES = ("lab",)
 LOW = [{"namespaces": ["low"], "value": 1}]
@@ -69,19 +78,6 @@ def test_totals_are_carried_exactly(tmp_path: Path) -> None:
     assert node.totals()[batch.key] == after[batch.key]
 
 
-def test_waiting_pods_are_served_by_priority(tmp_path: Path) -> None:
-    node = SharedNode(tmp_path, rmids=2, priority=RULES)
-    first = node.start("gold")
-    batch, silver, gold = node.start("batch"), node.start("silver"), node.start("gold")
-    assert node.counted() == [first]
-    for ended, served in ((first, gold), (gold, silver), (silver, batch)):
-        node.end(ended)
-        node.kernel.now += 2
-        node.reconcile()
-        assert node.counted() == [served]
-        node.check()
-
-
 def test_additional_group_without_claim_has_priority_0(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, rmids=4)
     node.add_classes("extra")
@@ -120,17 +116,6 @@ def test_second_container_ranks_pod_from_before_the_rules(tmp_path: Path) -> Non
     assert node.claim(others) is None  # its group is foreign, and cannot be handed over
 
 
-def test_waiting_pod_gets_free_rmid_with_next_container(tmp_path: Path) -> None:
-    node = SharedNode(tmp_path, rmids=2, priority=RULES)
-    gold, batch = node.start("gold"), node.start("batch")
-    assert node.waiting() == [batch.key]
-    node.end(gold)
-    node.kernel.now += 2
-    second = node.start("batch", beside=batch)
-    assert second in node.counted()
-    assert node.waiting() == []
-
-
 def test_resource_with_fewest_rmids_counts(tmp_path: Path) -> None:
     node = SharedNode(tmp_path)
     info, resctrl = node.host.resctrl / "info", node.host.context().monitor.resctrl
@@ -156,22 +141,6 @@ def test_foreign_group_of_pod_does_not_use_reserve(tmp_path: Path) -> None:
         assert [*report.events["handover"]] == []
 
 
-def test_reconcile_makes_room_without_rename(tmp_path: Path) -> None:
-    node = SharedNode(tmp_path, rmids=2, priority=RULES)
-    node.kernel.refuse_rename = errno.EPERM
-    batch = node.start("batch")
-    node.kernel.now += 10
-    gold = node.start("gold")
-    assert node.counted() == [batch]
-    counted = node.totals()[batch.key]
-    node.reconcile()
-    node.kernel.now += 2
-    node.reconcile()
-    assert node.counted() == [gold]
-    assert node.totals()[batch.key] == counted
-    node.check()
-
-
 def test_pod_with_running_hook_keeps_group_without_rename(tmp_path: Path, fail: Fail) -> None:
     node = SharedNode(tmp_path, priority=RULES)
     node.kernel.refuse_rename = errno.EPERM
@@ -192,15 +161,6 @@ def test_pod_with_running_hook_keeps_group_without_rename(tmp_path: Path, fail: 
     node.check()
 
 
-def test_equal_priorities_do_not_wait_for_limbo(tmp_path: Path) -> None:
-    node = SharedNode(tmp_path, rmids=2, priority=RULES)
-    gold, late = node.start("gold"), node.start("gold")
-    report = node.reconcile()
-    assert (node.counted(), node.waiting()) == ([gold], [late.key])
-    assert list(report.events["waiting"] or report.events["queued"]) == [late.key]
-    assert not report.only_limbo
-
-
 @pytest.mark.parametrize(
     "before, after, first, second, keeps",
     [
@@ -218,4 +178,177 @@ def test_changed_rules_rank_existing_pods(
     node.reconcile()
     other = node.start(second)
     assert (node.counted(), node.waiting()) == (([pod], [other.key]) if keeps else ([other], [pod.key]))
+    node.check()
+
+
+# A hook that asks pods of lower priority: within its time, and with concurrent changes by others
+
+
+def at_its_turn(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
+    """Do something when the next hook asks for its turn, and has let go of its key."""
+    real = Ledger.lock_named
+
+    def lock_named(ledger: Ledger, name: str, patience: float) -> Lock:
+        if name == "handover":
+            monkeypatch.undo()
+            act()
+        return real(ledger, name, patience)
+
+    monkeypatch.setattr(Ledger, "lock_named", lock_named)
+
+
+def test_refusal_keeps_group_created_meanwhile_by_another_container(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = SharedNode(tmp_path, rmids=2, priority=RULES)
+    scheduling: dict[str, Any] = {"enabled": True, "failurePolicy": "fail", "classes": {"small": {"cpuWeight": 20}}}
+    scheduling["defaults"] = {"namespaces": {"gold": "small"}}
+    node.host.configure(**json.loads(node.host.config.read_text()) | {"scheduling": scheduling})
+    batch = node.start("batch")
+    began: list[Pod] = []
+
+    def start_beside() -> None:
+        refused = node.pods[-1]
+        weight = node.host.cgroup / Pod(len(node.pods), "gold").beside(refused).cgroup.lstrip("/") / "cpu.weight"
+        weight.parent.mkdir(parents=True)
+        weight.write_text("100")
+        began.append(node.start("gold", beside=refused))
+
+    at_its_turn(monkeypatch, start_beside)
+    with pytest.raises(RefusedError, match="the cpu controller"):
+        node.start("gold")
+    refused, (beside,) = node.pods[1], began
+    node.kernel.end(refused.pid)
+    refused.pid = 0
+    assert node.counted() == [beside]
+    assert node.waiting() == [batch.key]
+    node.check()
+
+
+def test_group_created_meanwhile_by_another_program_is_shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = SharedNode(tmp_path, rmids=4, priority=RULES, reserve={"rmids": 1, "above": 100})
+    node.start("silver")
+    batch = node.start("batch")
+    others: list[str] = []
+
+    def make_it() -> None:
+        others.append(node.pods[-1].key)
+        node.kernel.mkdir(f"{node.host.resctrl}/mon_groups/{others[0]}")
+
+    at_its_turn(monkeypatch, make_it)
+    gold = node.start("gold")
+    assert others == [gold.key]
+    assert "EEXIST" not in node.host.log.read_text()
+    assert batch in node.counted()
+    assert not node.reconcile().events["failed"]
+    assert {batch, gold} <= set(node.counted())
+    assert node.waiting() == []
+
+
+def test_turn_is_released_if_key_is_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = SharedNode(tmp_path, rmids=2, priority=RULES)
+    node.host.configure(**json.loads(node.host.config.read_text()) | {"deadlineSeconds": 0.2})
+    batch = node.start("batch")
+    others: list[LockedKey] = []
+    real = LockedKey.lock_again
+
+    def lock_again(locked: LockedKey, patience: float) -> None:
+        with node.context().ledger.lock_named("handover", 0):
+            if others:  # the search for dead pods releases the key again
+                others.pop().unlock()
+        real(locked, patience)
+
+    def hold_its_key() -> None:
+        monkeypatch.setattr(LockedKey, "lock_again", lock_again)
+        others.append(node.context().monitor.hold(node.pods[-1].key))
+
+    at_its_turn(monkeypatch, hold_its_key)
+    gold = node.start("gold")
+    assert others == []
+    assert "reason=no-rmids" in node.host.log.read_text()
+    assert (node.counted(), node.waiting()) == ([batch], [gold.key])
+    node.check()
+
+
+def test_foreign_locks_are_waited_for_within_share_of_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = SharedNode(tmp_path, rmids=2, priority=RULES)
+    batch = node.start("batch")
+    node.configure(deadlineSeconds=0.5, monitoring={"priority": RULES})
+    asked: list[float] = []
+    hold_beside = Monitor.hold_beside
+
+    def noted(monitor: Monitor, locked: LockedKey, key: str, patience: float) -> LockedKey:
+        asked.append(patience)
+        return hold_beside(monitor, locked, key, patience)
+
+    def turn(ledger: Ledger, name: str, patience: float) -> Lock:
+        if name == "handover":
+            asked.append(patience)
+        return lock_named(ledger, name, patience)
+
+    def again(locked: LockedKey, patience: float) -> None:
+        if len(asked) == 1:  # it has its turn
+            asked.append(patience)
+        try_lock(locked, patience)
+
+    lock_named, try_lock = Ledger.lock_named, LockedKey.try_lock
+    monkeypatch.setattr(Monitor, "hold_beside", noted)
+    monkeypatch.setattr(Ledger, "lock_named", turn)
+    monkeypatch.setattr(LockedKey, "try_lock", again)
+    with node.context().ledger.lock(batch.key, 0):
+        node.start("gold")
+    assert node.counted() == [batch]
+    assert len(asked) >= 3
+    assert max(asked) <= 0.2
+
+
+def test_stale_index_entry_is_removed_and_next_is_asked(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, priority=RULES)
+    batch, silver = node.start("batch"), node.start("silver")
+    ledger = node.context().ledger
+    was = node.claim(batch)
+    earlier = Claim(batch.key, was["priority"], was["since"] + 1)
+    for stale in (earlier, Claim("gone", -100, 1.0)):
+        ledger.mark("rmids", entry_of(stale))
+    gold = node.start("gold")
+    assert node.counted() == [silver, gold]
+    assert sorted(ledger.marked("rmids")) == sorted(node.claim(pod)["entry"] for pod in (silver, gold))
+
+
+@pytest.mark.parametrize(
+    "busy, most, asked, giver",
+    [
+        (0, 16, "1", 1),
+        (1, 16, "10", 0),
+        (2, 16, "101", 1),  # each busy one is asked twice
+        (3, 16, "1010", 0),
+        (4, 16, "1010", None),
+        (9, 16, "1010", None),
+        *((-1, most, "10"[:most], None) for most in (0, 1, 2)),  # each refuses
+    ],
+)
+def test_pods_of_lower_priority_are_asked_in_turn_and_not_too_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy: int, most: int, asked: str, giver: int | None
+) -> None:
+    node = SharedNode(tmp_path, priority=RULES)
+    pods = [node.start("batch", threads=2), node.start("batch", threads=2)]
+    found: list[tuple[str, bool]] = []
+    hold_beside = Monitor.hold_beside
+
+    def noted(monitor: Monitor, locked: LockedKey, key: str, patience: float) -> LockedKey:
+        found.append((key, patience > 0.1))
+        if len(found) <= busy:
+            raise LockTimeoutError("its hook is at work on it")
+        return hold_beside(monitor, locked, key, patience)
+
+    monkeypatch.setattr(Monitor, "hold_beside", noted)
+    monkeypatch.setattr(admission, "_MOST_ASKED", most)
+    if busy < 0:
+        monkeypatch.setattr(admission, "hand_on", lambda *_, **__: False)
+    gold = node.start("gold")
+    assert found == [(pods[int(number)].key, place > 1) for place, number in enumerate(asked)]
+    waits = gold if giver is None else pods[giver]
+    assert node.waiting() == [waits.key]
+    assert node.counted() == [pod for pod in (*pods, gold) if pod is not waits]
+    assert giver is not None or "reason=no-rmids" in node.host.log.read_text()
     node.check()

@@ -9,9 +9,10 @@ import pytest
 from hosts.killed_hook import each_kill_point, mortal
 from hosts.shared_node import SharedNode
 
-from resctrl_hooks.core.node.resctrl.counter_share import OURS, Holder
+from resctrl_hooks.core.node.resctrl.counter_share import LOCK, OURS, Holder
 from resctrl_hooks.core.node.settings import Settings
 from resctrl_hooks.core.node.sharing import counter_turns
+from resctrl_hooks.core.node.sharing.bandwidth_counters import SHORT, balance, ensure_counted
 from resctrl_hooks.core.node.sharing.counter_turns import set_turns, times_of
 from resctrl_hooks.lab.simulation.machine import BYTES_PER_SECOND
 
@@ -20,10 +21,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 HOUSES = ("lab",)
+TOTAL = "mbm_total_bytes"
+SHARE: dict[str, Any] = {"interval": 0.0001, "atLeast": 0.0}
 COUNTERS = 2
 PODS = 3
 SECONDS = 10
-MOST_EFFECTS = 120
 
 
 def counted(node: SharedNode) -> list[str]:
@@ -38,10 +40,7 @@ def assignments(node: SharedNode, key: str) -> str:
 
 def pods_on(folder: Path) -> SharedNode:
     """Three pods where two can be counted at a time."""
-    share: dict[str, Any] = {"interval": 0.0001, "atLeast": 0.0}
-    node = SharedNode(folder, rmids=8, assignable_counters=COUNTERS, share=share, events=["mbm_total_bytes"])
-    for _ in range(PODS):
-        node.start()
+    node = node_of(folder, PODS, share=SHARE)
     assert len(counted(node)) == COUNTERS
     return node
 
@@ -61,8 +60,10 @@ def test_each_pod_has_its_turn_and_exact_totals(tmp_path: Path) -> None:
         assert abs(total - whole / PODS) <= whole / PODS / 2, totals
 
 
-def test_reconcile_killed_at_any_effect_of_a_turn_loses_no_total(tmp_path: Path) -> None:
-    for effects, folder, done in each_kill_point(tmp_path, least=10, most=MOST_EFFECTS):
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.ci)])
+def test_reconcile_killed_at_any_effect_of_a_turn_loses_no_total(tmp_path: Path, step: int) -> None:
+    for number, folder, done in each_kill_point(tmp_path, least=10 // step, most=120):
+        effects = number * step
         node = pods_on(folder)
         node.kernel.now += SECONDS
         before = node.totals()
@@ -152,3 +153,92 @@ def test_damaged_or_old_state_starts_again(tmp_path: Path, turns_at: Callable[..
     boot = json.loads(file.read_text())["boot"]
     file.write_text(kept.replace("BOOT", boot))
     assert turns_at(1000, a=[True], b=[False]) == {"a": (KEEPS, 1000), "b": (WAITS, 1000)}
+
+
+# The assignment, reports of missing counters, and dry runs
+
+
+def node_of(folder: Path, pods: int, **monitoring: Any) -> SharedNode:
+    """Return a node with counters for two pods' totals."""
+    node = SharedNode(folder, rmids=8, assignable_counters=2, events=[TOTAL], **monitoring)
+    for _ in range(pods):
+        node.start()
+    return node
+
+
+def said(node: SharedNode) -> str:
+    return node.host.log.read_text() if node.host.log.exists() else ""
+
+
+def test_uncounted_pods_are_named_with_domains_and_node_is_short(tmp_path: Path) -> None:
+    node = node_of(tmp_path, 3)
+    found = balance(node.context())
+    assert found is not None
+    assert (found.changes, found.event) == ([], TOTAL)
+    assert found.uncounted == {node.pods[2].key: [0]}
+    assert node.context().ledger.flagged(SHORT)
+    node.end(node.pods[0])
+    found = balance(node.context())
+    assert found is not None
+    assert len(found.changes) == 1
+    assert found.uncounted == {}
+    assert not node.context().ledger.flagged(SHORT)
+
+
+def test_dry_run_reports_the_same_without_changes(tmp_path: Path) -> None:
+    node = node_of(tmp_path, 3)
+    node.end(node.pods[0])
+    assert node.context().ledger.flagged(SHORT)
+    file = f"{node.host.resctrl}/mon_groups/{node.pods[2].key}/mbm_L3_assignments"
+    before = node.kernel.read(file)
+    found = balance(node.context(), dry_run=True)
+    assert found is not None
+    assert len(found.changes) == 1
+    assert node.kernel.read(file) == before
+    assert node.context().ledger.flagged(SHORT)
+    balance(node.context())
+    assert node.kernel.read(file) != before
+
+
+@pytest.mark.parametrize(
+    "pods, told, words",
+    [
+        (3, 2, "all bandwidth counters are in use: {total} of {key} is not counted in L3 domain 0"),
+        (2, 0, "{key} got a counter for {total} from groups of lower priority"),
+    ],
+)
+def test_pod_is_told_of_its_counter_or_a_missing_one(tmp_path: Path, pods: int, told: int, words: str) -> None:
+    node = node_of(tmp_path, pods)
+    assert words.format(total=TOTAL, key=node.pods[told].key) in said(node)
+
+
+def test_busy_counters_are_not_a_failure(tmp_path: Path) -> None:
+    node = node_of(tmp_path, 1)
+    context = node.context()
+    context.monitor.patience = 0.01
+    with context.ledger.lock_named(LOCK, 1):
+        ensure_counted(context, node.pods[0].key)
+    assert "cannot assign a bandwidth counter: " in said(node)
+
+
+@pytest.mark.parametrize(
+    "share, options, turns",
+    [
+        (SHARE, {"in_turns": True}, 1),
+        (SHARE, {"in_turns": True, "dry_run": True}, 0),
+        (SHARE, {}, 0),
+        (None, {"in_turns": True}, 0),
+    ],
+)
+def test_turns_happen_in_reconcile_and_on_request_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: Any, options: dict[str, bool], turns: int
+) -> None:
+    node = node_of(tmp_path, 3, **({"share": share} if share else {}))
+    asked: list[Any] = []
+    monkeypatch.setattr(counter_turns, "set_turns", lambda *given: asked.append(given))
+    assert balance(node.context(), **options) is not None
+    assert len(asked) == turns
+    without = SharedNode(tmp_path / "other")
+    assert balance(without.context()) is None
+    ensure_counted(without.context(), without.start().key)
+    assert "counter" not in said(without)

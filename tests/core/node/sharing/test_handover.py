@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hosts.killed_hook import each_kill_point, mortal
 from hosts.shared_node import RULES, SharedNode
 
 from resctrl_hooks.core.node.errors import LockTimeoutError, ResctrlError
+from resctrl_hooks.core.node.reconcile.vanished import read_vanished
 from resctrl_hooks.core.node.resctrl import group_moves
 from resctrl_hooks.core.node.resctrl.group import CREATED, SHARED
 from resctrl_hooks.core.node.resctrl.renaming import can_rename
@@ -21,7 +23,7 @@ from resctrl_hooks.core.node.sharing.priority import version_of
 from resctrl_hooks.lab.simulation.machine import BYTES_PER_SECOND
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from hosts.faults import Fail
     from hosts.shared_node import Pod
@@ -58,18 +60,6 @@ def test_task_forked_during_move_stays_with_its_pod(tmp_path: Path) -> None:
     assert (node.host.proc / f"{born}/cgroup").read_text() == f"0::{batch.cgroup}\n"
     assert node.kernel.where(born) == ("", "")
     node.check()
-
-
-def test_handover_is_reported_and_giver_keeps_unread_counts(tmp_path: Path) -> None:
-    node = SharedNode(tmp_path, priority=RULES)
-    node.start("silver")
-    batch = node.start("batch")
-    node.kernel.now += 10
-    gold = node.start("gold")
-    assert f"RMID handover from {batch.key} (priority -10) to {gold.key} (priority 100)" in node.host.log.read_text()
-    totals = node.totals()
-    assert totals[gold.key] == 0
-    assert totals[batch.key] > 0
 
 
 def test_cache_lines_of_giver_do_not_count_for_taker(tmp_path: Path) -> None:
@@ -142,39 +132,24 @@ def kept(node: SharedNode) -> tuple[Any, ...]:
     return claims, groups, sorted(ledger.marked("rmids")), node.waiting(), node.kernel.groups(), places
 
 
-def taker_has_one(handing: Handing) -> None:
-    handing.taker.origins[""] = CREATED
-
-
-def somebody_elses(handing: Handing) -> None:
-    handing.giver.origins[""] = SHARED
-
-
-def gone(handing: Handing) -> None:
-    handing.giver.origins.clear()
-    handing.giver.origins["no-class"] = CREATED
-
-
 def cannot_rename(handing: Handing) -> None:
     monitor = handing.context.monitor
     Path(monitor.ledger.folder, "cannot-rename").write_text(monitor.boot)
 
 
-def foreign_without_rename(handing: Handing) -> None:
-    cannot_rename(handing)
-    somebody_elses(handing)
-
-
-@pytest.mark.parametrize(
-    "why, back",
-    [*((why, False) for why in (taker_has_one, somebody_elses, gone, cannot_rename)), (foreign_without_rename, True)],
-)
-def test_impossible_handover_or_return_changes_nothing(
-    pair: Pair, why: Callable[[Handing], None], *, back: bool
-) -> None:
+@pytest.mark.parametrize("why", ["taker has one", "foreign", "gone", "no rename", "foreign, back"])
+def test_impossible_handover_or_return_changes_nothing(pair: Pair, why: str) -> None:
     with pair.held() as handing:
-        why(handing)
-        assert not (handing.back() if back else handing.on())
+        if why == "taker has one":
+            handing.taker.origins[""] = CREATED
+        elif why == "gone":
+            handing.giver.origins.clear()
+            handing.giver.origins["no-class"] = CREATED
+        elif why.startswith("foreign"):
+            handing.giver.origins[""] = SHARED
+        if why in ("no rename", "foreign, back"):
+            cannot_rename(handing)
+        assert not (handing.back() if why == "foreign, back" else handing.on())
     assert kept(pair) == pair.before
 
 
@@ -245,23 +220,6 @@ def test_unreadable_group_stays_and_rename_remains_possible(pair: Pair, fail: Fa
     assert kept(pair) == pair.before
 
 
-def test_pod_counted_in_one_class_continues_without_another(tmp_path: Path) -> None:
-    node = SharedNode(tmp_path, rmids=5, priority=RULES)  # the classes have one each
-    node.add_classes("a", "b")
-    gold, batch = node.start("gold", rdt_class="a"), node.start("batch")
-    before = kept(node)
-    node.kernel.refuse_rename = errno.EIO
-    second = node.start("gold", rdt_class="b", beside=gold)
-    claims, groups, entries, waiting, there, _ = kept(node)
-    assert (claims, groups, entries, there) == (before[0], before[1], before[2], before[4])
-    assert waiting == [gold.key]
-    node.check()
-    node.kernel.refuse_rename = 0
-    node.reconcile()
-    assert node.counted() == [gold, second]
-    assert node.waiting() == [batch.key]
-
-
 @pytest.mark.parametrize("renames", [True, False])
 def test_pod_with_endless_tasks_keeps_group(pair: Pair, monkeypatch: pytest.MonkeyPatch, renames: bool) -> None:
     with pair.held() as handing:
@@ -312,3 +270,58 @@ def test_group_is_returned_with_counts_without_rename(pair: Pair) -> None:
     assert (pair.kernel.groups(), pair.waiting()) == (set(), keys)
     assert [kept(pair)[0][key]["priority"] for key in keys] == [-10, -10]
     assert pair.totals()[keys[0]] >= 9 * BYTES_PER_SECOND
+
+
+# Kills
+
+EACH = pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.ci)])
+"""The distance of the effects at which the process is killed."""
+
+
+def repaired(node: SharedNode) -> None:
+    """Reconcile until nothing is in limbo, and look whether all promises are kept."""
+    for _ in range(2):
+        node.kernel.now += 2
+        report = node.reconcile()
+        assert not report.events["failed"], report.events["failed"]
+    assert read_vanished(node.context().settings.state_dir)["total"] == 0, "no other program removed a group"
+    assert node.marked("changing") == []
+    node.check()
+
+
+@EACH
+def test_hook_killed_at_any_effect_is_finished_by_reconcile(tmp_path: Path, step: int) -> None:
+    for number, folder, finished in each_kill_point(tmp_path, least=15 // step, most=80):
+        effects = number * step
+        node = SharedNode(folder, priority=RULES)
+        silver, batch = node.start("silver"), node.start("batch", threads=2)
+        node.kernel.now += 10
+        gold = node.start("gold", effects=effects)
+        if gold in node.counted():
+            finished.append(True)
+        node.kernel.now += 10
+        repaired(node)
+        assert node.counted() == [silver, gold], effects
+        assert node.waiting() == [batch.key], effects
+        totals = node.totals()
+        rate = totals[silver.key] / (node.kernel.now - 1000)
+        # Every count belongs to one pod, once; the uncounted time is that of the moves.
+        assert totals[batch.key] >= 2 * 10 * rate - 2 * node.kernel.UNIT, effects
+        assert totals[batch.key] + totals[gold.key] <= (2 * 16 + 14) * rate, effects
+
+
+@EACH
+def test_reconcile_killed_at_any_effect_of_a_turn_is_finished_by_next(tmp_path: Path, step: int) -> None:
+    for number, folder, done in each_kill_point(tmp_path, least=15 // step, most=160):
+        node = SharedNode(folder, rmids=2, priority=RULES, share={"interval": 0.001, "atLeast": 0})
+        first, second = node.start("gold", threads=2), node.start("gold", threads=2)
+        node.kernel.now += 10
+        with mortal(number * step, node.kernel) as seam:
+            node.reconcile(seam=seam)
+            done.append(True)
+        node.kernel.now += 10
+        repaired(node)
+        assert len(node.counted()) == 1
+        totals = node.totals()
+        # Both together were counted while one of them was in the one group that there is, and never twice.
+        assert 0 < totals[first.key] + totals[second.key] <= 2 * (node.kernel.now - 1000) * BYTES_PER_SECOND

@@ -1,11 +1,23 @@
+"""Priorities of pods by rules, and the index of RMID holders: the names of its files, and invalid ones."""
+
+from __future__ import annotations
+
 import json
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from conftest import ID, POD_CGROUP, Host, workload_of
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from resctrl_hooks.core.node.sharing.claims import claim_of, entry_of, holders, now, rank_of
+from resctrl_hooks.core.node.sharing.decision import Claim
 from resctrl_hooks.core.node.sharing.priority import priority_of, version_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from resctrl_hooks.core.node.ledger import Ledger
 
 RULES: list[dict[str, Any]] = [
     {"namespaces": ["team-*"], "qos": "Guaranteed", "value": 200},
@@ -13,39 +25,64 @@ RULES: list[dict[str, Any]] = [
     {"qos": "Burstable", "value": 50},
     {"labels": {"tier": "batch"}, "value": -10},
 ]
+LABELS = RULES[3:]
+FRONT = {"labels": {"tier": "front"}, "value": 7}
+APP = {"labels": {"app": "x"}, "value": 3}
 
 
-@pytest.fixture
-def burstable(host: Host) -> Host:
+@pytest.mark.parametrize(
+    "namespace, rules, labels, expected",
+    [
+        ("shop", RULES, "", 100),
+        ("team-a", RULES, "", 100),
+        ("other", RULES, "", 50),
+        ("shop", LABELS, "", 0),
+        ("shop", [], "", 0),
+        ("shop", LABELS, "io.kubernetes.cri-o.ResolvPath", -10),  # labels are those of the sandbox
+        ("shop", [FRONT], "io.kubernetes.cri-o.ResolvPath", 0),
+        ("shop", [FRONT, APP], "io.kubernetes.cri-o.ResolvPath", 3),
+        ("shop", LABELS, "unreadable", 0),
+    ],
+)
+def test_first_matching_rule_counts(
+    host: Host, tmp_path: Path, namespace: str, rules: list[dict[str, Any]], labels: str, expected: int
+) -> None:
     host.process(100, f"{POD_CGROUP}/crio-{ID}")
-    return host
-
-
-@pytest.mark.parametrize("namespace, expected", [("shop", 100), ("team-a", 100), ("other", 50)])
-def test_first_matching_rule_counts(burstable: Host, namespace: str, expected: int) -> None:
-    workload = workload_of(burstable, **{"io.kubernetes.pod.namespace": namespace})
-    assert priority_of(workload, RULES) == expected
-
-
-def test_priority_without_matching_rule_is_0(burstable: Host) -> None:
-    assert priority_of(workload_of(burstable), RULES[3:]) == 0
-    assert priority_of(workload_of(burstable), []) == 0
-
-
-def test_labels_are_those_of_sandbox(burstable: Host, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps({"annotations": {"tier": "batch", "app": "x"}}))
-    workload = workload_of(burstable, **{"io.kubernetes.cri-o.ResolvPath": f"{tmp_path}/resolv.conf"})
-    assert priority_of(workload, RULES[3:]) == -10
-    assert priority_of(workload, [{"labels": {"tier": "front"}, "value": 7}]) == 0
-    assert priority_of(workload, [{"labels": {"tier": "front"}, "value": 7}, {"labels": {"app": "x"}, "value": 3}]) == 3
-
-
-def test_unreadable_labels_match_no_rule(burstable: Host) -> None:
-    workload = workload_of(burstable, **{"io.kubernetes.cri-o.ResolvPath": "/nonexistent/resolv.conf"})
-    assert priority_of(workload, RULES[3:]) == 0
+    folder = "/nonexistent" if labels == "unreadable" else tmp_path
+    notes = {"io.kubernetes.cri-o.ResolvPath": f"{folder}/resolv.conf"} if labels else {}
+    workload = workload_of(host, **{"io.kubernetes.pod.namespace": namespace}, **notes)
+    assert priority_of(workload, rules) == expected
 
 
 def test_changed_rules_have_another_version() -> None:
     assert version_of(RULES) == version_of(json.loads(json.dumps(RULES)))
     assert version_of(RULES) != version_of(RULES[1:])
     assert version_of([]) == 0x741638A5  # FNV-1a of "[]": a release with another hash would rank every pod again
+    assert [rank_of(record)[1] for record in ({}, {"claim": {"priority": 1, "rules": 7}})] == [0, 7]  # type: ignore[arg-type]
+
+
+CLAIMS = st.builds(
+    Claim,
+    st.text("k.l-", min_size=1),
+    st.integers(-1_000_000, 1_000_000),
+    st.integers(0, 10**12).map(lambda n: n / 1e6),
+)
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sets(CLAIMS, min_size=2, max_size=4))
+def test_entry_sorts_by_priority_and_reads_back(ledger: Ledger, claims: set[Claim]) -> None:
+    for name in ledger.marked("rmids"):
+        ledger.unmark("rmids", name)
+    for name in (*map(entry_of, claims), "x.1.k", "1.x.k", "1.1.", "1.1", "k", "-1.1.k"):
+        ledger.mark("rmids", name)
+    assert set(holders(ledger)) == claims, "invalid entries are ignored"
+    by_name = sorted(claims, key=entry_of)
+    assert [claim.priority for claim in by_name] == sorted(claim.priority for claim in claims)
+
+
+def test_claim_time_is_in_microseconds_as_in_index() -> None:
+    time = now()
+    assert round(time * 1e6) / 1e6 == time
+    assert claim_of("k", None) is None

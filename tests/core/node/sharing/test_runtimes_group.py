@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
+from conftest import examples
 from hosts.shared_node import Pod, SharedNode
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from resctrl_hooks.core.cli import show
 from resctrl_hooks.core.inventory.gather import pod_of
@@ -24,10 +27,10 @@ MINUTE = 60
 class Node(SharedNode):
     """A node with containers whose runtime creates a group for them."""
 
-    def counter(self, *groups: str) -> int:
+    def counter(self, *groups: str, rdt_class: str = "") -> int:
         """Return the sum of the kernel's counters of groups, read beside the product."""
         self.kernel.show_counters()
-        folders = [self.host.resctrl / "mon_groups" / group for group in groups]
+        folders = [self.host.resctrl / rdt_class / "mon_groups" / group for group in groups]
         return sum(int(path.read_text()) for one in folders for path in one.glob("mon_data/*/mbm_total_bytes"))
 
     def stop(self, pod: Pod, *, group: bool = True) -> None:
@@ -74,18 +77,6 @@ def test_container_that_no_hook_has_seen_is_recorded_and_stays(node: Node) -> No
     assert node.totals()[pod.key] == node.counter(pod.id) > 0
 
 
-@pytest.mark.parametrize("own_first", [False, True])
-def test_pods_counts_are_the_sum_of_its_group_and_its_runtimes(node: Node, own_first: bool) -> None:
-    first = node.start("shop", own_group=not own_first)
-    second = node.start("shop", beside=first, own_group=own_first)
-    node.reconcile()
-    for _ in range(3):
-        node.kernel.now += 7
-        own = second if own_first else first
-        assert node.totals()[first.key] == node.counter(first.key, own.id) > 0
-    assert {node.kernel.where(one.pid)[1] for one in (first, second)} == {first.key, own.id}
-
-
 def test_counts_stay_after_the_runtime_has_removed_the_group(node: Node) -> None:
     pod = node.start("shop", own_group=True)
     node.start("shop", beside=pod)
@@ -104,47 +95,6 @@ def test_counts_stay_after_the_runtime_has_removed_the_group(node: Node) -> None
     assert shown == {pod.id: pytest.approx(time.time(), abs=MINUTE)}
 
 
-def test_group_that_outlives_its_container_counts_until_it_is_gone(node: Node) -> None:
-    pod = node.start("shop", own_group=True)
-    node.start("shop", beside=pod)
-    node.kernel.now += 5
-    counted = node.totals()[pod.key]
-    node.stop(pod, group=False)  # the poststop comes first
-    assert node.totals()[pod.key] >= counted
-    again = node.totals()[pod.key]
-    assert node.totals()[pod.key] == again == node.counter(pod.key, pod.id)
-    node.kernel.rmdir(node.group_of_runtime(pod))
-    assert node.totals()[pod.key] == again
-
-
-def test_handover_of_the_pods_own_group_does_not_count_the_runtimes_group_twice(tmp_path: Path) -> None:
-    rules: dict[str, Any] = {"priority": [{"namespaces": ["gold"], "value": 100}]}
-    node = Node(tmp_path, rmids=3, limbo=0, **rules, reserve={"runtimes": 0})
-    pod = node.start("batch", own_group=True)
-    node.start("batch", beside=pod)
-    node.kernel.now += 5
-    before = node.totals()[pod.key]
-    high = node.start("gold")
-    assert node.counted() == [high]
-    assert node.totals()[pod.key] == before
-
-
-def test_restarts_leave_no_trace_in_the_record(node: Node) -> None:
-    pod = node.start("shop")
-    total = 0
-    for _ in range(4):
-        own = node.start("shop", beside=pod, own_group=True)
-        node.kernel.now += 2
-        node.kernel.show_counters()
-        node.reconcile()
-        total += node.counter(own.id)
-        node.stop(own)
-    record = node.context().ledger.read_pod(pod.key)
-    assert record is not None
-    assert len(record["since"]) <= 2
-    assert node.totals()[pod.key] == total + node.counter(pod.key)
-
-
 @pytest.mark.parametrize("take_over", [False, True])
 def test_process_that_enters_joins_its_containers_group(tmp_path: Path, take_over: bool) -> None:
     node = Node(tmp_path, rmids=16, limbo=0, takeOver=take_over)
@@ -159,30 +109,57 @@ def test_process_that_enters_joins_its_containers_group(tmp_path: Path, take_ove
     assert len(node.kernel.groups()) == 1 + take_over
 
 
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["own", "plain", "stop", "late", "move", "work", "reconcile"]), st.integers(0, 3)),
+        max_size=14,
+    )
+)
+def test_pods_counts_are_the_sum_of_its_groups_in_any_order(
+    tmp_path_factory: pytest.TempPathFactory, events: list[tuple[str, int]]
+) -> None:
+    node = Node(tmp_path_factory.mktemp("node"), rmids=16, limbo=0)
+    node.add_classes("gold")
+    first = node.start("shop")
+    running: list[tuple[Pod, str]] = []
+    ended = 0
+    for what, number in events:
+        if what in ("own", "plain"):
+            pod = node.start("shop", beside=first, own_group=what == "own")
+            running += [(pod, "")] if what == "own" else []
+        elif what == "work":
+            node.kernel.now += number
+        elif what == "reconcile":
+            node.reconcile()
+        elif running:
+            pod, rdt_class = running.pop(number % len(running))
+            folder = node.group_of_runtime(pod, rdt_class)
+            before = node.totals()
+            if what == "move" and not rdt_class:
+                node.kernel.rename(folder, node.group_of_runtime(pod, "gold"))
+                running.append((pod, "gold"))
+            else:
+                ended += node.counter(pod.id, rdt_class=rdt_class)
+                if what == "late":  # the poststop comes first
+                    node.end(pod, pod_lives=True)
+                    assert node.totals() == before
+                node.kernel.rmdir(folder)
+                if pod.pid:
+                    node.end(pod, pod_lives=True)
+            assert node.totals() == before
+        own = sum(node.counter(pod.id, rdt_class=rdt_class) for pod, rdt_class in running)
+        assert node.totals()[first.key] == node.counter(first.key) + own + ended
+    node.reconcile()
+    assert len(node.pod_record(first.key)["since"]) <= 2 + len(running)
+
+
 def test_container_joins_its_pods_group_once_the_runtimes_is_gone(node: Node) -> None:
     pod = node.start("shop", own_group=True)
     node.kernel.rmdir(node.group_of_runtime(pod))
     node.kernel.show_tasks()
     node.reconcile()
     assert node.groups_of(pod.pid) == {("", pod.key)}
-
-
-def test_runtime_without_support_leaves_the_container_to_its_pods_group(node: Node) -> None:
-    pod = node.start("shop", linux={"intelRdt": {"enableMonitoring": True}})
-    assert node.groups_of(pod.pid) == {("", pod.key)}
-
-
-def test_renamed_group_keeps_counting(node: Node) -> None:
-    node.add_classes("gold")
-    pod = node.start("shop", own_group=True)
-    node.kernel.now += 5
-    node.reconcile()
-    before = node.totals()[pod.key]
-    node.kernel.rename(node.group_of_runtime(pod), node.group_of_runtime(pod, "gold"))
-    assert node.totals()[pod.key] == before > 0
-    node.reconcile()
-    assert node.groups_of(pod.pid) == {("gold", pod.id)}
-    assert node.totals()[pod.key] == before
 
 
 def test_full_node_serves_a_container_that_has_its_runtimes_group(tmp_path: Path) -> None:

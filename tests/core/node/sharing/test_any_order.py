@@ -1,0 +1,184 @@
+"""A node with fewer RMIDs than pods, in any order of events and with kills: ranks, groups, records and totals agree."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from conftest import examples
+from hosts.killed_hook import NEVER, mortal
+from hosts.shared_node import RULES, Pod, SharedNode
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+
+from resctrl_hooks.core.node.reconcile.vanished import read_vanished
+from resctrl_hooks.lab.simulation.machine import BYTES_PER_SECOND
+
+HOUSES = ("lab",)
+NAMESPACES = {"gold": 100, "silver": 50, "": 0, "batch": -10}
+TURNS = {"interval": 0.0001, "atLeast": 0.0}
+PICK = st.integers(0, 5)
+EFFECTS = st.one_of(st.just(NEVER), st.just(NEVER), st.integers(0, 60))
+"""After how many effects a hook or reconcile is killed."""
+
+
+class Sharing(RuleBasedStateMachine):
+    """The machine."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp(prefix="rh", dir=os.environ.get("PYTEST_DEBUG_TEMPROOT")))
+        self.since: dict[str, float] = {}
+
+    @initialize(
+        rmids=st.integers(2, 5),
+        rules=st.sampled_from([{}, {"priority": RULES}]),
+        share=st.sampled_from([{}, {"share": TURNS}]),
+        reserve=st.sampled_from([{}, {"reserve": {"rmids": 1, "above": 50}}, {"reserve": {"runtimes": 1}}]),
+        renames=st.booleans(),
+    )
+    def begin(
+        self, rmids: int, rules: dict[str, Any], share: dict[str, Any], reserve: dict[str, Any], renames: bool
+    ) -> None:
+        self.by_rank, self.shares, self.renames = bool(rules), bool(share), renames
+        self.rmids = rmids
+        self.reserve = reserve.get("reserve", {})
+        self.settings = {**rules, **share, **reserve}
+        self.node = SharedNode(self.folder, rmids=rmids, **self.settings)
+        self.node.kernel.refuse_rename = 0 if renames else errno.EPERM
+        self.last: dict[str, int] = {}
+        self.most = 0.0
+
+    def teardown(self) -> None:
+        try:
+            if hasattr(self, "node"):
+                for pod in self.living():
+                    self.node.end(pod)
+                self.settle()
+                assert self.node.kernel.groups() == set()
+                assert self.node.context().ledger.keys() == []
+        finally:
+            shutil.rmtree(self.folder)
+
+    def living(self) -> list[Pod]:
+        return [pod for pod in self.node.pods if pod.pid]
+
+    def pick(self, number: int) -> Pod | None:
+        living = self.living()
+        return living[number % len(living)] if living else None
+
+    @rule(namespace=st.sampled_from([*NAMESPACES]), threads=st.integers(1, 2), effects=EFFECTS)
+    def start(self, namespace: str, threads: int, effects: int) -> None:
+        before = self.holders()
+        self.node.start(namespace, threads, effects=effects)
+        priority = NAMESPACES[namespace] if self.by_rank else 0
+        for pod in self.living():
+            if pod.key in before - self.holders():
+                assert NAMESPACES[pod.namespace] < priority, "a pod has yielded to its equal"
+
+    def holders(self) -> set[str]:
+        return {name for _, name in self.node.kernel.groups()}
+
+    @rule(number=PICK, effects=EFFECTS)
+    def start_beside(self, number: int, effects: int) -> None:
+        pod = self.pick(number)
+        if pod:
+            self.node.start(pod.namespace, effects=effects, beside=pod)
+
+    @rule(number=PICK)
+    def end(self, number: int) -> None:
+        pod = self.pick(number)
+        if pod:
+            last = sum(one.key == pod.key for one in self.living()) == 1
+            self.node.end(pod, pod_lives=not last)
+
+    @rule(seconds=st.sampled_from([0.5, 2.0, 10.0]))
+    def wait(self, seconds: float) -> None:
+        self.note_waits()
+        self.count(seconds)
+
+    def count(self, seconds: float) -> None:
+        threads = sum(len(self.node.kernel.threads.threads(pod.pid)) for pod in self.living())
+        self.most += seconds * threads * BYTES_PER_SECOND
+        self.node.kernel.now += seconds
+
+    @rule(effects=EFFECTS)
+    def reconcile(self, effects: int) -> None:
+        self.note_waits()
+        before, since = self.holders(), dict(self.since)
+        with mortal(effects, self.node.kernel) as seam:
+            self.node.reconcile(seam=seam)
+        self.note_waits()
+        if not self.shares:
+            for key in (self.holders() - before) & since.keys():
+                others = [since[one] for one in self.since if one in since and self.rank(one) >= self.rank(key)]
+                assert since[key] <= min(others, default=since[key]), "a pod was served before one that waits longer"
+
+    def rank(self, key: str) -> int:
+        namespaces = {pod.key: pod.namespace for pod in self.node.pods}
+        return NAMESPACES[namespaces[key]] if self.by_rank else 0
+
+    def note_waits(self) -> None:
+        """Learn since when each pod waits."""
+        self.since = {key: self.since.get(key, self.node.kernel.now) for key in self.node.waiting()}
+
+    @rule(number=PICK)
+    def spawn(self, number: int) -> None:
+        """A process enters a container from outside, in no group."""
+        pod = self.pick(number)
+        if pod:
+            self.node.kernel.spawn(pod.cgroup)
+
+    @rule()
+    def read(self) -> None:
+        totals = self.node.totals()
+        for key, before in self.last.items():
+            assert totals.get(key, before) >= before, "a total fell"
+        self.last = {**self.last, **totals}
+        living = {pod.key for pod in self.living()}
+        self.last = {key: total for key, total in self.last.items() if key in living}
+        assert sum(totals.values()) <= self.most + self.node.kernel.UNIT, "bytes were counted twice"
+
+    @rule()
+    def settle(self) -> None:
+        """Reconcile until nothing is in limbo; then all promises are kept."""
+        for _ in range(3):
+            self.count(2.0)
+            report = self.node.reconcile()
+            assert not report.events["failed"], report.events["failed"]
+        self.read()
+        assert read_vanished(self.node.context().settings.state_dir)["total"] == 0, "no other program removed a group"
+        assert self.node.marked("changing") == []
+        self.check_ranks()
+        if self.by_rank or self.shares:
+            self.node.check()
+
+    def check_ranks(self) -> None:
+        """No pod waits beside a free RMID, or beside a holder of lower priority."""
+        waiting = set(self.node.waiting())
+        holders = self.holders()
+        pods = {pod.key: pod.namespace for pod in self.living()}
+        assert holders | waiting == set(pods), "each pod is counted or waits"
+        assert not holders & waiting
+        free = self.rmids - 1 - len(self.node.kernel.groups())
+        for key in waiting:
+            priority = NAMESPACES[pods[key]] if self.by_rank else 0
+            kept = self.reserve.get("runtimes", 0)
+            kept += self.reserve.get("rmids", 0) if priority <= self.reserve.get("above", 0) else 0
+            assert free <= kept, f"{key} waits while {free} RMIDs are free"
+            lower = [one for one in holders if self.by_rank and NAMESPACES[pods[one]] < priority]
+            assert not lower, f"{key} of priority {priority} waits behind {lower}"
+        for pod in self.living():
+            for tid in self.node.kernel.threads.threads(pod.pid):
+                assert self.node.kernel.where(tid)[1] == (pod.key if pod.key in holders else "")
+
+
+Sharing.TestCase.settings = settings(
+    max_examples=examples(30), stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+)
+TestSharing = Sharing.TestCase

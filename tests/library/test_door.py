@@ -1,0 +1,353 @@
+"""One door: each argument of each public method works, or is a documented error that changes nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import errno
+import inspect
+import logging
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from conftest import Host, examples, raising
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from resctrl_hooks import Filesystem, LockedKey, Monitor, canonical_pod_uid, pod_uid_validator
+from resctrl_hooks.errors import BadClassError, BadKeyError, BadPidError, HookError, NotTrackedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+UID = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
+SPELLINGS = (UID, UID.upper(), UID.replace("-", ""))
+NAN = float("nan")
+KINDS = (None, 5, b"k", ["k"], 1.5, True, {"k": 1}, ...)
+WRONG: dict[str, tuple[type[Exception], tuple[Any, ...]]] = {
+    "key": (TypeError, KINDS),
+    "member": (TypeError, KINDS),
+    "rdt_class": (TypeError, KINDS),
+    "pid": (TypeError, (True, 1.0, "7", None, b"7", [7])),
+    "patience": (TypeError, (True, "1", b"1", [1])),
+    "live": (TypeError, ("k1", b"k1", bytearray(b"k1"), None, 5, ["k1", None], ["k1", b"k2"])),
+    "classes": (TypeError, ("gold", b"gold", None, 5, [5])),
+    "details": (TypeError, ({"x": {1, 2}}, {"x": b"y"}, {1: 2}, ["x"])),
+}
+"""By argument, values of another kind."""
+INVALID: dict[str, tuple[type[Exception], tuple[Any, ...]]] = {
+    "key": (BadKeyError, ("", "..", "a/b", "a\0", "\ud800", "x" * 201)),
+    "member": (BadKeyError, ("../../evil", "a/b", "", ".", "~x", "x\n", "é", "x" * 201)),
+    "rdt_class": (
+        BadClassError,
+        ("..", ".", "info", "mon_groups", "mon_data", "x" * 256, "a/b", "gold\n", "\0", "\ud800"),
+    ),
+    "pid": (BadPidError, (-1, 1 << 22 | 1, 1 << 64, 10**5000)),
+    "patience": (ValueError, (-1, NAN, float("inf"), 10**400)),
+    "live": (BadKeyError, (["k", "not valid!"], ("..",))),
+    "classes": (BadClassError, ({"..", ""},)),
+    "details": (ValueError, ({"x": NAN}, {"boot": "another"}, {"steps": 5}, {"x": 10**40})),
+}
+"""By argument, values of the right kind that are refused."""
+GOOD: dict[str, Any] = {
+    "key": "k",
+    "member": "m",
+    "rdt_class": "",
+    "pid": 7,
+    "live": ["k"],
+    "patience": 0.0,
+    "by_class": True,
+    "details": {"note": [1, {"a": None}]},
+    "classes": [""],
+    "origin": "created",
+    "name": "k",
+}
+LEFT_OUT = {"start", "hold_beside", "read_counters", "unlock", "lock_again", "try_lock"}
+"""They would run a program by any name, need an object of this package, or end the lock."""
+
+
+def monitor(host: Host, **options: Any) -> Monitor:
+    return Monitor(host.resctrl, **({"state_dir": host.state, "proc": host.proc, "patience": 0.2} | options))
+
+
+def methods(kind: type) -> Iterator[tuple[str, list[str]]]:
+    """Yield each public method with the names of its arguments."""
+    for name, method in inspect.getmembers(kind, inspect.isfunction):
+        if not name.startswith("_") and name not in LEFT_OUT:
+            kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+            found = [one for one in inspect.signature(method).parameters.values() if one.kind in kinds]
+            yield name, [one.name for one in found[1:]]
+
+
+def state(host: Host) -> tuple[list[str], list[str]]:
+    return host.records(), host.groups()
+
+
+@pytest.fixture
+def on(host: Host) -> Monitor:
+    """Return a monitor with key k, its member m, and process 7."""
+    host.process(7)
+    made = monitor(host)
+    made.ensure_group("k")
+    made.add_member("k", "m")
+    return made
+
+
+@pytest.mark.parametrize("table", [WRONG, INVALID], ids=["wrong", "invalid"])
+def test_refused_argument_is_a_documented_error_of_every_method(host: Host, on: Monitor, table: Any) -> None:
+    before, tried = state(host), set()
+    with monitor(host).hold("other") as other, on.hold("k") as held:
+        for owner in (on, held):
+            for name, names in methods(type(owner)):
+                for bad in table.keys() & set(names):
+                    error, values = table[bad]
+                    for value in values:
+                        default = inspect.signature(getattr(owner, name)).parameters[bad].default
+                        if value is default:
+                            continue
+                        given_ = {one: GOOD[one] for one in names} | {bad: value}
+                        if "key" in given_ and bad != "key":
+                            given_["key"] = "z"
+                        with pytest.raises(error) as raised:
+                            getattr(owner, name)(**given_)
+                        assert isinstance(raised.value, (TypeError, ValueError, HookError))
+                        assert not isinstance(raised.value, UnicodeError)
+                        tried.add((name, bad))
+        assert not other.tracked
+    assert state(host) == before
+    assert len(tried) > 25
+
+
+@pytest.mark.parametrize("value", KINDS, ids=repr)
+def test_path_or_prefix_of_another_kind_is_a_type_error(host: Host, value: Any) -> None:
+    for name in ("resctrl_root", "state_dir", "proc", "group_prefix"):
+        with pytest.raises(TypeError, match=f"{name} must be a str, not"):
+            Monitor(**{"resctrl_root": host.resctrl, "state_dir": host.state, name: value})
+    with pytest.raises(TypeError):
+        monitor(host).start("k", ["true"], rdt_class=value)
+    for name in ("log", "fs", "key_validator", "patience"):
+        if value is not None and not (name == "patience" and value in (5, 1.5) and value is not True):
+            with pytest.raises(TypeError):
+                monitor(host, **{name: value})
+
+
+@pytest.mark.parametrize("path", ["", "a\0b", "\ud800"])
+def test_path_that_no_file_can_have_is_a_value_error(host: Host, path: str) -> None:
+    for name in ("resctrl_root", "state_dir", "proc"):
+        with pytest.raises(ValueError, match=name):
+            Monitor(**{"resctrl_root": str(host.resctrl), "state_dir": str(host.state), name: path})
+
+
+class Answering(Filesystem):
+    """A kernel that answers every call with an errno, once it is set."""
+
+    number = 0
+
+    def _answer(self, path: str) -> None:
+        if self.number:
+            raise OSError(self.number, os.strerror(self.number), path)
+
+    def mkdir(self, path: str) -> None:
+        self._answer(path)
+        super().mkdir(path)
+
+    def rmdir(self, path: str) -> None:
+        self._answer(path)
+        super().rmdir(path)
+
+    def listdir(self, path: str) -> list[str]:
+        self._answer(path)
+        return super().listdir(path)
+
+    def is_folder(self, path: str) -> bool:
+        self._answer(path)
+        return super().is_folder(path)
+
+    def write(self, path: str, value: bytes) -> None:
+        self._answer(path)
+        super().write(path, value)
+
+
+@pytest.mark.parametrize("spelled", SPELLINGS)
+@pytest.mark.parametrize(
+    "number", [0, errno.ENOENT, errno.EROFS, errno.EMFILE], ids=["", "unmounted", "read-only", "files"]
+)
+def test_every_method_takes_each_spelling_and_answers_the_kernel_with_an_error_of_its_own(
+    host: Host, spelled: str, number: int
+) -> None:
+    host.process(7)
+    kernel = Answering()
+    pods = monitor(host, fs=kernel, key_validator=pod_uid_validator, key_canonicalizer=canonical_pod_uid)
+    for name, names in methods(Monitor):
+        kernel.number = 0
+        pods.ensure_group(UID)
+        pods.add_member(UID, "m")
+        kernel.number = number
+        given_ = {one: GOOD[one] for one in names} | ({"key": spelled} if "key" in names else {})
+        given_ |= {"live": [spelled]} if "live" in names else {}
+        with contextlib.suppress(HookError) if number else contextlib.nullcontext():
+            found = getattr(pods, name)(**given_)
+            if isinstance(found, LockedKey):
+                found.unlock()
+            elif isinstance(found, bool):
+                assert not found, "the member lives"
+        assert pods.ledger.keys() in ([UID], [] if name == "remove" else [UID]), name
+        assert {one.key for one in pods.list()} <= {UID}
+
+
+def test_untracked_key_is_an_error_and_leaves_nothing(host: Host) -> None:
+    host.process(7)
+    none = ("ensure_group", "hold", "canonical_key", "member_count", "members", "reconcile", "list", "read_all")
+    for name, names in methods(Monitor):
+        if name not in none:
+            with pytest.raises(NotTrackedError, match="k"):
+                getattr(monitor(host), name)(**{one: GOOD[one] for one in names})
+    assert state(host) == ([], [])
+
+
+# Any object
+
+
+ANYTHING = st.one_of(
+    st.sampled_from(
+        ["k", "k", "other", "", "gold", "mon_groups", "info", "..", "x" * 256, 0, 7, -1, 1 << 70, None, ...]
+    ),
+    *(st.integers(), st.floats(), st.binary(), st.text(), st.builds(Path), st.builds(complex)),
+    st.text(alphabet="ab.-_/~\n\0\ud800é", max_size=4),
+    st.lists(st.one_of(st.text(), st.just("k"), st.none())),
+    st.sets(st.sampled_from(["", "gold", "silver", None])),
+    st.dictionaries(st.text(), st.one_of(st.integers(), st.floats(), st.binary())),
+)
+
+
+@contextlib.contextmanager
+def documented(host: Host) -> Iterator[None]:
+    """Accept the documented errors of an argument only, and only if they change nothing."""
+    before = state(host)
+    try:
+        yield
+    except UnicodeError:
+        raise
+    except (TypeError, ValueError, HookError):
+        assert state(host) == before
+
+
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_argument_of_any_kind_is_accepted_or_a_documented_error(host: Host, data: st.DataObject) -> None:
+    for name in inspect.signature(Monitor.__init__).parameters:
+        if name != "self":
+            with documented(host):
+                paths: dict[str, Any] = {"resctrl_root": host.resctrl, "state_dir": host.state, "proc": host.proc}
+                Monitor(**(paths | {name: data.draw(ANYTHING, name)}))
+    on = monitor(host)
+    on.ensure_group("k")
+    for name, names in methods(Monitor):
+        with documented(host):
+            found = getattr(on, name)(**{one: data.draw(ANYTHING, f"{name}: {one}") for one in names})
+            if isinstance(found, LockedKey):
+                found.unlock()
+    with on.hold("k") as held:
+        for name, names in methods(LockedKey):
+            with documented(host):
+                getattr(held, name)(**{one: data.draw(ANYTHING, f"held {name}: {one}") for one in names})
+        held.release()
+    on.reconcile(live=[])
+    assert (*state(host), on.ledger.keys()) == ([], [], [])
+    on.hold("k", 0).unlock()
+
+
+@pytest.mark.parametrize("kind", [Monitor, LockedKey])
+def test_every_public_method_enters_through_the_door(kind: type) -> None:
+    for name, method in inspect.getmembers(kind, inspect.isfunction):
+        assert name.startswith("_") or method.__code__.co_name == "enter", name
+
+
+# Facts
+
+
+def test_group_name_that_the_kernel_reserves_or_finds_too_long_is_a_bad_key(host: Host) -> None:
+    for key, prefix in (("mon_groups", ""), ("groups", "mon_")):
+        with pytest.raises(BadKeyError, match="the kernel reserves this name"):
+            monitor(host, group_prefix=prefix).ensure_group(key)
+    long = monitor(host, group_prefix="p" * 200)
+    with long.hold("k" * 56) as held, pytest.raises(BadKeyError, match="the kernel accepts 255 bytes"):
+        held.ensure_group()
+    assert long.ensure_group("k" * 55).path.endswith("p" + "k" * 55)
+    assert len(host.records()) == 1
+    with pytest.raises(BadKeyError, match="invalid group prefix"):
+        monitor(host, group_prefix="../")
+
+
+@pytest.mark.parametrize(
+    "change, words", [("{}x", "the key_canonicalizer changes a canonical key"), ("../{}", "invalid")]
+)
+def test_canonicalizer_that_changes_a_canonical_key_is_refused(host: Host, change: str, words: str) -> None:
+    on = monitor(host, key_canonicalizer=change.format)
+    with pytest.raises(BadKeyError, match=words):
+        on.ensure_group("k")
+
+
+def test_text_of_a_subclass_is_taken_as_its_value(host: Host) -> None:
+    class Text(str, enum.Enum):  # noqa: UP042  # whose f-string is not its value, unlike StrEnum's
+        KEY = "job-17"
+
+    assert type(monitor(host).ensure_group(Text.KEY).key) is str
+    assert host.groups() == ["mon_groups/job-17"]
+
+
+def test_details_are_bounded_and_kept(on: Monitor) -> None:
+    endless: dict[str, object] = {}
+    endless["x"] = endless
+    with on.hold("k") as held:
+        with pytest.raises(ValueError, match="nested too deeply"):
+            held.add_member("m", endless)
+        with pytest.raises(HookError, match="too large"):
+            held.add_member("m", {"x": "y" * (1 << 20)})
+        held.add_member("m", GOOD["details"])
+        assert (held.member("m") or {})["note"] == [1, {"a": None}]  # type: ignore[typeddict-item]
+        with pytest.raises(NotTrackedError, match="no group for key k in gold"):
+            held.group("gold")
+
+
+def test_relative_paths_are_those_of_the_folder_at_construction(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(host.root)
+    on = Monitor("resctrl/", state_dir=Path("run/state"), proc="proc")
+    group = on.ensure_group("k")
+    monkeypatch.chdir("/")
+    assert group.path == f"{host.resctrl}/mon_groups/k"
+    assert (on.list(), on.remove("k"), host.groups()) == ([group], [group], [])
+    assert repr(on) == f"Monitor({str(host.resctrl)!r}, state_dir={str(host.state)!r})"
+
+
+def test_hint_is_what_a_program_can_do(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = Answering()
+    on = monitor(host, fs=kernel, patience=0.01)
+    for number, hint in (
+        (errno.EBUSY, "in limbo; call again in a second"),
+        (errno.ENOSPC, "remove the group of a key that has ended"),
+    ):
+        monkeypatch.setattr(kernel, "mkdir", raising(OSError(number, "no", "/x")))
+        with pytest.raises(HookError, match=hint):
+            on.ensure_group("k")
+    with ThreadPoolExecutor(1) as another_thread:
+        held = another_thread.submit(monitor(host).hold, "k").result()
+        with pytest.raises(HookError, match="call again with more `patience`"):
+            on.ensure_group("k")
+        another_thread.submit(held.unlock)
+
+
+def test_log_receives_events_with_their_fields(host: Host, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    heard: list[str] = []
+    for log in (logging.getLogger("jobs"), lambda priority, message, **fields: heard.append(f"{priority} {message}")):
+        on = monitor(host, log=log)
+        on.ensure_group("k")
+        on.remove("k")
+    created, removed = caplog.records
+    assert (created.levelno, created.name, vars(created)["resctrl_key"]) == (logging.DEBUG, "jobs", "k")
+    assert (removed.levelno, removed.getMessage()) == (logging.INFO, f"removed group {host.resctrl}/mon_groups/k")
+    assert ["created group" in heard[0], "removed group" in heard[1], len(heard)] == [True, True, 2]
