@@ -81,12 +81,12 @@ class Jobs(RuleBasedStateMachine):
 
     # Jobs
 
-    @rule(which=WHICH, key=KEY, rdt_class=CLASS)
-    def start(self, which: int, key: str, rdt_class: str) -> None:
+    @rule(which=WHICH, key=KEY, rdt_class=CLASS, threads=st.integers(1, 2))
+    def start(self, which: int, key: str, rdt_class: str, threads: int = 1) -> None:
         """Start a process in a class, and move it to the key's group."""
         if not self.kernel.mounted or rdt_class not in self.kernel.model.classes:
             rdt_class = ""
-        pid = self.kernel.spawn(f"/{key}", 1, rdt_class)
+        pid = self.kernel.spawn(f"/{key}", threads, rdt_class)
         self.pids[self.record_key(which, key)].append(pid)
         with self.programs[which].running(self.kernel) as monitor, suppress(HookError):
             monitor.ensure_group(key, rdt_class)
@@ -108,6 +108,19 @@ class Jobs(RuleBasedStateMachine):
         for pid in self.pids[key]:
             self.kernel.end(pid)
         self.pids[key] = []
+
+    @rule(key=KEY)
+    def end_main_thread(self, key: str) -> None:
+        for pid in self.pids[key]:
+            self.kernel.end_main_thread(pid)
+
+    @rule(key=KEY, name=st.sampled_from(["wake", "totals/counters", "pods/a/pod"]))
+    def kill_writer(self, key: str, name: str) -> None:
+        """A writer of a file is killed, long ago."""
+        left = self.state / f"{name.replace('/a/', f'/{key}/')}~4000001"
+        if left.parent.is_dir():
+            left.touch()
+            os.utime(left, (1, 1))
 
     @rule(which=WHICH, key=KEY, member=st.sampled_from("mn"))
     def add_member(self, which: int, key: str, member: str) -> None:
@@ -139,6 +152,7 @@ class Jobs(RuleBasedStateMachine):
             monitor.reconcile(sorted(live))
         left = self.tracked() - kept
         self.forget()
+        assert not [*self.state.rglob("*~*")], "files of killed writers are left"
         assert kept <= self.tracked(), f"reconcile({live}) has removed {kept - self.tracked()}"
         for key in kept:
             assert len(self.accounts.recorded(key)) == groups[key], f"reconcile({live}) has removed a group of {key}"

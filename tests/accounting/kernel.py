@@ -77,6 +77,19 @@ class CountedKernel(Kernel):
         self._number = itertools.count()
         super().__init__(*given, l3_domains=DOMAINS, **named)
 
+    def end_main_thread(self, pid: int) -> None:
+        """A process's main thread ends while others run, as by pthread_exit in ``main``: it stays as a zombie."""
+        others = self.threads.threads(pid) - {pid}
+        if not others:
+            return
+        file = self.host.proc / str(pid) / "stat"
+        head, _, rest = file.read_text().rpartition(")")
+        fields = rest.split()
+        fields[0], fields[17] = "Z", str(len(others) + 1)
+        file.write_text(f"{head}) {' '.join(fields)}\n")
+        for tid in others:
+            shutil.copy(self.host.proc / str(tid) / "stat", self.host.proc / f"{pid}/task/{tid}/stat")
+
     # Counters
 
     def work(self, tid: int, amounts: tuple[int, ...]) -> None:

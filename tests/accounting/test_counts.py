@@ -18,15 +18,25 @@ if TYPE_CHECKING:
 HOUSES = ("lab",)
 pytestmark = pytest.mark.no_cover
 POD = PODS[0]
-Counts.TestCase.settings = settings(
-    max_examples=examples(250),
-    stateful_step_count=50,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
+FEW = settings(
+    max_examples=examples(60), stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
 )
-Jobs.TestCase.settings = settings(Counts.TestCase.settings, max_examples=examples(150))
-TestCounts = Counts.TestCase
-TestJobs = Jobs.TestCase
+"""10 000 steps and more are for CI."""
+
+
+class LongCounts(Counts):
+    """The same machine."""
+
+
+class LongJobs(Jobs):
+    """The same machine."""
+
+
+TestCounts, TestJobs = Counts.TestCase, Jobs.TestCase
+TestLongCounts, TestLongJobs = pytest.mark.ci(LongCounts.TestCase), pytest.mark.ci(LongJobs.TestCase)
+TestCounts.settings = TestJobs.settings = FEW
+TestLongCounts.settings = settings(FEW, max_examples=examples(250))
+TestLongJobs.settings = settings(FEW, max_examples=examples(150))
 
 
 @pytest.fixture
@@ -48,25 +58,6 @@ def test_group_in_another_class_after_a_remount_counts_from_zero(machine: Counts
     machine.work()
     machine.read(0)
     assert machine.node.accounts.truths[POD].total == (300, 603)
-
-
-def test_group_that_another_program_removed_before_a_pass_is_reported(machine: Counts) -> None:
-    machine.node.begin(POD, "gold", 1, hooked=True)
-    machine.work()
-    machine.read(0)
-    machine.work()
-    machine.node.attempt("rmdir", machine.node.path_of("gold"))
-    machine.reconcile()
-    assert machine.node.accounts.ended(POD)
-
-
-def test_counts_of_each_domain_stay_its_own_when_its_cpus_return(machine: Counts) -> None:
-    machine.node.begin(POD, "gold", 1, hooked=True)
-    for _ in range(3):
-        machine.work()
-        machine.read(2)
-        machine.plug(0)
-    assert machine.node.accounts.truths[POD].total == (200, 603)
 
 
 def test_group_with_another_pods_name_is_counted_once(machine: Counts) -> None:

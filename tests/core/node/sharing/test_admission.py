@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import errno
 import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hosts.shared_node import RULES, Pod, SharedNode
 
-from resctrl_hooks.core.node.errors import LockTimeoutError, NoRMIDsError
-from resctrl_hooks.core.node.feature import obtain_group
+from resctrl_hooks.core.node.errors import LockTimeoutError
 from resctrl_hooks.core.node.ledger import CHANGING, Ledger
 from resctrl_hooks.core.node.refusals import RefusedError
 from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
@@ -23,8 +21,6 @@ from resctrl_hooks.core.node.sharing.decision import Claim
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-    from hosts.faults import Fail
 
     from resctrl_hooks.core.node.locks import Lock
 
@@ -78,44 +74,6 @@ def test_totals_are_carried_exactly(tmp_path: Path) -> None:
     assert node.totals()[batch.key] == after[batch.key]
 
 
-def test_additional_group_without_claim_has_priority_0(tmp_path: Path) -> None:
-    node = SharedNode(tmp_path, rmids=4)
-    node.add_classes("extra")
-    pod = node.start("gold")
-    node.configure(monitoring={"priority": RULES})
-    low = node.start("other")
-    context = node.context()
-    with context.monitor.hold(pod.key) as locked, pytest.raises(NoRMIDsError):
-        obtain_group(locked, "extra", context)  # not that of its equal
-    assert node.counted() == [pod, low]
-    assert node.waiting() == [pod.key]
-
-
-@pytest.mark.parametrize("rdt_class", ["", "extra"])
-def test_second_container_keeps_claim_and_waits_in_another_class(tmp_path: Path, rdt_class: str) -> None:
-    node = SharedNode(tmp_path, priority=RULES)
-    node.add_classes("extra")
-    batch = node.start("batch")
-    before = node.claim(batch)
-    node.start("batch", beside=batch, rdt_class=rdt_class)
-    assert node.claim(batch) == before
-    assert node.waiting() == ([batch.key] if rdt_class else [])
-
-
-def test_second_container_ranks_pod_from_before_the_rules(tmp_path: Path) -> None:
-    node = SharedNode(tmp_path)
-    pod, foreign = node.start("silver"), Pod(1, "").key
-    assert node.claim(pod) is None
-    node.kernel.mkdir(f"{node.host.resctrl}/mon_groups/{foreign}")
-    others = node.start("silver")
-    node.configure(monitoring={"priority": RULES})
-    node.start("silver", beside=pod)
-    assert node.claim(pod)["priority"] == 50
-    assert node.context().ledger.marked("rmids") == [node.claim(pod)["entry"]]
-    node.start("silver", beside=others)
-    assert node.claim(others) is None  # its group is foreign, and cannot be handed over
-
-
 def test_resource_with_fewest_rmids_counts(tmp_path: Path) -> None:
     node = SharedNode(tmp_path)
     info, resctrl = node.host.resctrl / "info", node.host.context().monitor.resctrl
@@ -139,46 +97,6 @@ def test_foreign_group_of_pod_does_not_use_reserve(tmp_path: Path) -> None:
         report = node.reconcile()
         assert not report.events["failed"]
         assert [*report.events["handover"]] == []
-
-
-def test_pod_with_running_hook_keeps_group_without_rename(tmp_path: Path, fail: Fail) -> None:
-    node = SharedNode(tmp_path, priority=RULES)
-    node.kernel.refuse_rename = errno.EPERM
-    older, newer = node.start("batch"), node.start("batch")
-    gold = node.start("gold")
-    busy = {older.key, newer.key}
-    at_work = LockTimeoutError("its hook is at work on it")
-    fail(Monitor, "hold_beside", at_work, when=lambda _monitor, _locked, key, _patience: key in busy)
-    report = node.reconcile()
-    assert node.counted() == [older, newer]
-    assert not report.only_limbo
-    busy.remove(older.key)
-    assert node.reconcile().only_limbo
-    assert node.counted() == [newer]
-    node.kernel.now += 2
-    node.reconcile()
-    assert node.counted() == [newer, gold]
-    node.check()
-
-
-@pytest.mark.parametrize(
-    "before, after, first, second, keeps",
-    [
-        (RULES, [{"namespaces": ["batch"], "value": 500}], "batch", "gold", True),
-        (None, RULES, "batch", "silver", False),
-        (None, RULES, "gold", "silver", True),
-    ],
-)
-def test_changed_rules_rank_existing_pods(
-    tmp_path: Path, before: Any, after: Any, first: str, second: str, *, keeps: bool
-) -> None:
-    node = SharedNode(tmp_path, rmids=2, **({"priority": before} if before else {}))
-    pod = node.start(first)
-    node.configure(monitoring={"priority": after})
-    node.reconcile()
-    other = node.start(second)
-    assert (node.counted(), node.waiting()) == (([pod], [other.key]) if keeps else ([other], [pod.key]))
-    node.check()
 
 
 # A hook that asks pods of lower priority: within its time, and with concurrent changes by others

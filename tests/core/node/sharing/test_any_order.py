@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from resctrl_hooks.core.node.reconcile.vanished import read_vanished
+from resctrl_hooks.core.node.resctrl.renaming import can_rename
 from resctrl_hooks.lab.simulation.machine import BYTES_PER_SECOND
 
 HOUSES = ("lab",)
@@ -34,6 +35,8 @@ class Sharing(RuleBasedStateMachine):
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(prefix="rh", dir=os.environ.get("PYTEST_DEBUG_TEMPROOT")))
         self.since: dict[str, float] = {}
+        self.changed = False  # the rules, since the last passes
+        self.entered: dict[str, list[int]] = {}
 
     @initialize(
         rmids=st.integers(2, 5),
@@ -53,12 +56,21 @@ class Sharing(RuleBasedStateMachine):
         self.node.kernel.refuse_rename = 0 if renames else errno.EPERM
         self.last: dict[str, int] = {}
         self.most = 0.0
+        self.stuck: set[str] = set()
+        rename = self.node.kernel.rename
+
+        def refuse(old: str, new: str) -> None:
+            if old.rpartition("/")[2] in self.stuck:
+                raise OSError(errno.EPERM, "Cannot move a MON group that monitors CPUs", old)
+            rename(old, new)
+
+        self.node.kernel.rename = refuse  # type: ignore[method-assign]
 
     def teardown(self) -> None:
         try:
             if hasattr(self, "node"):
                 for pod in self.living():
-                    self.node.end(pod)
+                    self.stop(pod)
                 self.settle()
                 assert self.node.kernel.groups() == set()
                 assert self.node.context().ledger.keys() == []
@@ -78,7 +90,7 @@ class Sharing(RuleBasedStateMachine):
         self.node.start(namespace, threads, effects=effects)
         priority = NAMESPACES[namespace] if self.by_rank else 0
         for pod in self.living():
-            if pod.key in before - self.holders():
+            if pod.key in before - self.holders() and not self.changed:
                 assert NAMESPACES[pod.namespace] < priority, "a pod has yielded to its equal"
 
     def holders(self) -> set[str]:
@@ -94,8 +106,13 @@ class Sharing(RuleBasedStateMachine):
     def end(self, number: int) -> None:
         pod = self.pick(number)
         if pod:
-            last = sum(one.key == pod.key for one in self.living()) == 1
-            self.node.end(pod, pod_lives=not last)
+            self.stop(pod)
+
+    def stop(self, pod: Pod) -> None:
+        for pid in self.entered.pop(pod.id, []):
+            self.node.kernel.end(pid)
+        last = sum(one.key == pod.key for one in self.living()) == 1
+        self.node.end(pod, pod_lives=not last)
 
     @rule(seconds=st.sampled_from([0.5, 2.0, 10.0]))
     def wait(self, seconds: float) -> None:
@@ -103,8 +120,8 @@ class Sharing(RuleBasedStateMachine):
         self.count(seconds)
 
     def count(self, seconds: float) -> None:
-        threads = sum(len(self.node.kernel.threads.threads(pod.pid)) for pod in self.living())
-        self.most += seconds * threads * BYTES_PER_SECOND
+        self.node.kernel.show_counters()  # which counts with the present tasks from now on
+        self.most += seconds * len(self.node.kernel.threads.starts) * BYTES_PER_SECOND
         self.node.kernel.now += seconds
 
     @rule(effects=EFFECTS)
@@ -114,7 +131,7 @@ class Sharing(RuleBasedStateMachine):
         with mortal(effects, self.node.kernel) as seam:
             self.node.reconcile(seam=seam)
         self.note_waits()
-        if not self.shares:
+        if not self.shares and not self.changed:
             for key in (self.holders() - before) & since.keys():
                 others = [since[one] for one in self.since if one in since and self.rank(one) >= self.rank(key)]
                 assert since[key] <= min(others, default=since[key]), "a pod was served before one that waits longer"
@@ -132,7 +149,20 @@ class Sharing(RuleBasedStateMachine):
         """A process enters a container from outside, in no group."""
         pod = self.pick(number)
         if pod:
-            self.node.kernel.spawn(pod.cgroup)
+            self.entered.setdefault(pod.id, []).append(self.node.kernel.spawn(pod.cgroup))
+
+    @rule()
+    def change_rules(self) -> None:
+        self.by_rank, self.changed = not self.by_rank, True
+        monitoring = {**self.settings, "priority": RULES if self.by_rank else []}
+        self.node.configure(monitoring=monitoring)
+
+    @rule(number=PICK, cpus=st.booleans())
+    def monitor_cpus(self, number: int, cpus: bool) -> None:
+        """A pod's group gets CPUs, so that it cannot be renamed, or loses them."""
+        pod = self.pick(number)
+        if pod:
+            (self.stuck.add if cpus else self.stuck.discard)(pod.key)
 
     @rule()
     def read(self) -> None:
@@ -151,9 +181,11 @@ class Sharing(RuleBasedStateMachine):
             self.count(2.0)
             report = self.node.reconcile()
             assert not report.events["failed"], report.events["failed"]
+        self.changed = False
         self.read()
         assert read_vanished(self.node.context().settings.state_dir)["total"] == 0, "no other program removed a group"
         assert self.node.marked("changing") == []
+        assert can_rename(self.node.context().monitor) or not self.renames
         self.check_ranks()
         if self.by_rank or self.shares:
             self.node.check()
@@ -171,7 +203,7 @@ class Sharing(RuleBasedStateMachine):
             kept = self.reserve.get("runtimes", 0)
             kept += self.reserve.get("rmids", 0) if priority <= self.reserve.get("above", 0) else 0
             assert free <= kept, f"{key} waits while {free} RMIDs are free"
-            lower = [one for one in holders if self.by_rank and NAMESPACES[pods[one]] < priority]
+            lower = [one for one in holders - self.stuck if self.by_rank and NAMESPACES[pods[one]] < priority]
             assert not lower, f"{key} of priority {priority} waits behind {lower}"
         for pod in self.living():
             for tid in self.node.kernel.threads.threads(pod.pid):

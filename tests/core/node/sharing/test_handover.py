@@ -19,7 +19,6 @@ from resctrl_hooks.core.node.resctrl.renaming import can_rename
 from resctrl_hooks.core.node.resctrl.totals_file import LOCK
 from resctrl_hooks.core.node.sharing import handover
 from resctrl_hooks.core.node.sharing.handover import give_back, hand_on
-from resctrl_hooks.core.node.sharing.priority import version_of
 from resctrl_hooks.lab.simulation.machine import BYTES_PER_SECOND
 
 if TYPE_CHECKING:
@@ -162,35 +161,6 @@ def test_number_of_moved_tasks_is_limited(
     with pair.held() as handing:
         assert handing.on(thorough=thorough) == done
     assert pair.waiting() == [pair.holds.key if done else pair.waits.key]
-
-
-@pytest.mark.parametrize("rules", [RULES, RULES[:2]])
-def test_both_pods_keep_their_priority_and_the_version_of_its_rules(tmp_path: Path, rules: Any) -> None:
-    node = SharedNode(tmp_path, rmids=2, priority=RULES)
-    batch = node.start("batch")
-    node.configure(monitoring={"priority": rules})
-    gold = node.start("gold")
-    waits, holds = node.claim(batch), node.claim(gold)
-    assert (waits["priority"], waits["rules"], waits["entry"]) == (-10, version_of(RULES), "")
-    assert (holds["priority"], holds["rules"]) == (100, version_of(rules))
-    assert node.marked("rmids") == [holds["entry"]]
-
-
-@pytest.mark.parametrize("renames", [True, False])
-def test_pod_without_claim_has_priority_0(tmp_path: Path, *, renames: bool) -> None:
-    pair = Pair(tmp_path)
-    with pair.held() as handing:
-        if renames:
-            assert handing.on()
-        else:
-            cannot_rename(handing)
-            assert handing.back()
-        assert handing.giver.record["claim"]["priority"] == 0
-    if renames:
-        said = f"RMID handover from {pair.holds.key} (priority 0) to {pair.waits.key} (priority 0)"
-        assert said in pair.host.log.read_text()
-        pair.reconcile()
-        assert (pair.counted(), pair.waiting()) == ([pair.waits], [pair.holds.key])
 
 
 @pytest.mark.parametrize("pruned", [False, True])
