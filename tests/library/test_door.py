@@ -70,7 +70,8 @@ LEFT_OUT = {"start", "hold_beside", "read_counters", "unlock", "lock_again", "tr
 
 
 def monitor(host: Host, **options: Any) -> Monitor:
-    return Monitor(host.resctrl, **({"state_dir": host.state, "proc": host.proc, "patience": 0.2} | options))
+    made: dict[str, Any] = {"state_dir": host.state, "proc": host.proc, "patience": 0.2}
+    return Monitor(host.resctrl, **(made | options))
 
 
 def methods(kind: type) -> Iterator[tuple[str, list[str]]]:
@@ -137,8 +138,9 @@ def test_path_or_prefix_of_another_kind_is_a_type_error(host: Host, value: Any) 
 @pytest.mark.parametrize("path", ["", "a\0b", "\ud800"])
 def test_path_that_no_file_can_have_is_a_value_error(host: Host, path: str) -> None:
     for name in ("resctrl_root", "state_dir", "proc"):
+        paths: dict[str, Any] = {"resctrl_root": host.resctrl, "state_dir": host.state, name: path}
         with pytest.raises(ValueError, match=name):
-            Monitor(**{"resctrl_root": str(host.resctrl), "state_dir": str(host.state), name: path})
+            Monitor(**paths)
 
 
 class Answering(Filesystem):
