@@ -1,42 +1,140 @@
+"""The ledger: its records against a model, its folders and locks, and refusals of everything that leads elsewhere."""
+
 import errno
 import os
 import posix
+import signal
 import tempfile
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hosts.faults import Fail, failing
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from resctrl_hooks.core.node.errors import LedgerError, LockTimeoutError
 from resctrl_hooks.core.node.flags import age as age_of
 from resctrl_hooks.core.node.flags import set_flag, touch
 from resctrl_hooks.core.node.ledger import Ledger
-from resctrl_hooks.core.node.locks import lock_name
+from resctrl_hooks.core.node.locks import KeyLock, lock_name
 from resctrl_hooks.core.node.names import default_key_validator
 from resctrl_hooks.core.node.pointers import forget, forget_unusable, has_member
 
 IDS = st.text("abcXYZ019_+.-", min_size=1, max_size=200).filter(default_key_validator)
+NAMES = st.sampled_from(("k", "other", "web-0_x.y+z")) | IDS
+FOLDERS = st.sampled_from(("idle", "waiting", "rmids", "changing"))
+OPERATIONS = st.one_of(
+    st.tuples(st.just("write_pod"), NAMES, st.fixed_dictionaries({"groups": st.just({})}, optional={"pod": IDS})),
+    st.tuples(st.just("write_member"), NAMES, NAMES, st.fixed_dictionaries({}, optional={"pid": st.integers(0, 9)})),
+    st.tuples(st.just("remove_member"), NAMES, NAMES),
+    st.tuples(st.just("remove_pod"), NAMES),
+    st.tuples(st.sampled_from(("mark", "unmark")), FOLDERS, NAMES),
+    st.tuples(st.just("point"), NAMES, NAMES),
+    st.tuples(st.just("forget"), NAMES),
+    st.tuples(st.just("flag"), st.sampled_from(("searched", "limbo")), st.booleans()),
+)
+
+
+class Model:
+    """What a ledger has after some operations."""
+
+    def __init__(self) -> None:
+        self.pods: dict[str, Any] = {}
+        self.members: dict[tuple[str, str], Any] = {}
+        self.pointers: dict[str, str] = {}
+        self.marks: set[tuple[str, str]] = set()
+        self.flags: set[str] = set()
+        self.folders: set[str] = set()
+
+    def apply(self, name: str, *given_: Any) -> Any:
+        """Apply an operation; return its expected result."""
+        if name == "write_pod":
+            self.pods[given_[0]] = given_[1]
+            self.folders.add(given_[0])
+        elif name == "write_member":
+            self.members[given_[0], given_[1]] = given_[2]
+            self.folders.add(given_[0])
+        elif name == "remove_member":
+            if self.pointers.get(given_[1]) == given_[0]:
+                del self.pointers[given_[1]]
+            return self.members.pop(given_, None) is not None
+        elif name == "remove_pod":
+            self.pods.pop(given_[0], None)
+            self.marks -= {(folder, given_[0]) for folder in ("idle", "waiting")}
+            for key, member in [pair for pair in self.members if pair[0] == given_[0]]:
+                self.apply("remove_member", key, member)
+        elif name in ("mark", "unmark"):
+            there = given_ in self.marks
+            (self.marks.add if name == "mark" else self.marks.discard)(given_)
+            return there if name == "unmark" else None
+        elif name == "point":
+            self.pointers[given_[0]] = given_[1]
+        elif name == "forget":
+            self.pointers.pop(given_[0], None)
+        elif name == "flag":
+            changed = (given_[0] in self.flags) != given_[1]
+            (self.flags.add if given_[1] else self.flags.discard)(given_[0])
+            return changed
+        return None
+
+
+@settings(max_examples=60)
+@given(st.lists(OPERATIONS, max_size=25))
+def test_ledger_has_what_was_written_and_nothing_else(operations: list[Any]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        ledger, model = Ledger(f"{folder}/state"), Model()
+        assert (ledger.keys(), ledger.containers(), ledger.marked("idle"), ledger.members("k")) == ([], [], [], [])
+        ledger.prepare()
+        before = os.listdir("/proc/self/fd")
+        for name, *given_ in operations:
+            calls: dict[str, Callable[..., Any]] = {
+                "forget": lambda one: forget(ledger, one),
+                "flag": lambda one, on: set_flag(ledger, one, on=on),
+            }
+            copied = [dict(one) if isinstance(one, dict) else one for one in given_]
+            assert (calls.get(name) or getattr(ledger, name))(*copied) == model.apply(name, *given_)
+            assert sorted(ledger.keys()) == sorted(model.folders)
+            assert sorted(ledger.containers()) == sorted(model.pointers)
+        keys = {*model.folders, *model.pods, "never"}
+        assert {key: ledger.read_pod(key) for key in keys} == {
+            key: {**model.pods[key], "format": 1} if key in model.pods else None for key in keys
+        }
+        assert {(key, one) for key in keys for one in ledger.members(key)} == model.members.keys()
+        assert all(ledger.read_member(*pair) == {**record, "format": 1} for pair, record in model.members.items())
+        assert all(has_member(ledger, *pair) for pair in model.members)
+        assert not has_member(ledger, "never", "m")
+        assert {one: ledger.key_of(one) for one in model.pointers} == model.pointers
+        assert {(name, key) for name in ("idle", "waiting", "rmids", "changing") for key in ledger.marked(name)} == (
+            model.marks
+        )
+        assert {name for name in ("searched", "limbo") if ledger.flagged(name)} == model.flags
+        assert os.listdir("/proc/self/fd") == before
 
 
 @pytest.mark.usefixtures("open_umask")
 def test_state_directory_is_private_to_root_under_any_umask(tmp_path: Path) -> None:
-    for _ in range(2):
-        Ledger(str(tmp_path / "a/b/state")).prepare()
-    assert (tmp_path / "a/b").stat().st_mode & 0o777 == 0o755
-    for name in ("", "locks", "pods", "containers", "idle", "waiting"):
-        assert (tmp_path / "a/b/state" / name).stat().st_mode & 0o777 == 0o700
-
-
-def test_state_directory_is_created_on_first_use(tmp_path: Path) -> None:
-    ledger = Ledger(str(tmp_path / "state"))
-    assert (ledger.keys(), ledger.containers(), ledger.marked("idle"), ledger.members("k")) == ([], [], [], [])
+    state = tmp_path / "a/b/state"
+    ledger = Ledger(str(state))
     with ledger.lock("k", 0):
-        ledger.write_pod("k", {"groups": {}})
-    assert ledger.keys() == ["k"]
+        pass
+    assert (tmp_path / "a/b").stat().st_mode & 0o777 == 0o755
+    ledger.prepare()
+    ledger.mark("rmids", "5.k")
+    ledger.mark("idle", "k")
+    ledger.count_call("poststop", 0)
+    ledger.wake()
+    for path in [state, *state.rglob("*")]:
+        assert path.stat().st_mode & 0o777 == (0o700 if path.is_dir() else 0o600), path
+    assert {"locks", "pods", "containers", "idle", "waiting", "rmids", "calls", "wake"} <= set(os.listdir(state))
+    tmp_path.chmod(0o755)
+    with Ledger(str(tmp_path)).lock("key", 0):
+        pass  # readable by others
+    Ledger("/nonexistent/state").wake()
+    Ledger("/nonexistent/state").count_call("poststop", 0)  # figures about us fail no container
 
 
 @pytest.mark.parametrize("what", ["file", "dangling link", "link"])
@@ -64,56 +162,12 @@ def test_foreign_state_directory_is_not_used(tmp_path: Path, mode: int, owner: i
     assert list(tmp_path.iterdir()) == []
 
 
-def test_state_directory_readable_by_others_is_used(tmp_path: Path) -> None:
-    tmp_path.chmod(0o755)
-    with Ledger(str(tmp_path)).lock("key", 0):
-        pass
-
-
-def test_records_are_written_read_and_removed(ledger: Ledger) -> None:
-    assert ledger.read_pod("k") is None
-    ledger.write_pod("k", {"groups": {"": "created"}})
-    ledger.write_member("k", "m", {"pid": 7, "pod": "\xe9"})
-    assert ledger.read_pod("k") == {"groups": {"": "created"}, "format": 1}
-    assert ledger.read_member("k", "m") == {"pid": 7, "pod": "\xe9", "format": 1}
-    assert ledger.members("k") == ["m"]
-    ledger.mark("idle", "k")
-    assert ledger.unmark("idle", "k")
-    assert not ledger.unmark("idle", "k")
-    for mark in ("idle", "waiting", "waiting"):
-        ledger.mark(mark, "k")
-    ledger.point("m", "k")
-    lock = ledger.lock("k", 0)
-    for _ in range(2):
-        ledger.remove_pod("k")
-        assert (ledger.marked("idle"), ledger.marked("waiting"), ledger.containers()) == ([], [], [])
-    lock.remove_folder()
-    assert ledger.keys() == []
-    lock.__exit__()
-
-
-@given(st.lists(IDS, unique=True, max_size=5))
-def test_every_valid_id_is_found_again(ids: list[str]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        ledger = Ledger(f"{folder}/state")
-        ledger.prepare()
-        for id_ in ids:
-            ledger.point(id_, "k")
-            ledger.write_member("k", id_, {})
-        assert sorted(ledger.members("k")) == sorted(ids)
-        assert all(ledger.key_of(id_) == "k" for id_ in ids)
-
-
-@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"null", b"{}", b'{"format":2}', b"\xff"])
-def test_damaged_record_is_ignored(ledger: Ledger, data: bytes) -> None:
+def test_damaged_or_incomplete_record_is_ignored(ledger: Ledger) -> None:
     ledger.write_pod("k", {})
-    Path(ledger.folder, "pods/k/pod").write_bytes(data)
-    assert ledger.read_pod("k") is None
-
-
-def test_incomplete_record_is_not_a_member(ledger: Ledger) -> None:
+    for data in (b"", b"{", b"[]", b"null", b"{}", b'{"format":2}', b"\xff"):
+        Path(ledger.folder, "pods/k/pod").write_bytes(data)
+        assert ledger.read_pod("k") is None
     ledger.write_member("k", "m", {})
-
     with failing(posix, "rename", KeyboardInterrupt()), pytest.raises(KeyboardInterrupt):
         ledger.write_member("k", "other", {})
     assert ledger.members("k") == ["m"]
@@ -121,18 +175,38 @@ def test_incomplete_record_is_not_a_member(ledger: Ledger) -> None:
     assert os.listdir(f"{ledger.folder}/pods/k") == []
 
 
-def test_pointers_lead_to_keys(ledger: Ledger) -> None:
-    assert ledger.key_of("m") == ""
-    ledger.point("m", "k")
-    ledger.point("m", "k")
-    assert ledger.key_of("m") == "k"
-    ledger.point("m", "other")
-    assert ledger.key_of("m") == "other"
-    assert not ledger.remove_member("k", "m")
-    assert ledger.key_of("m") == "other"
-    forget(ledger, "m")
-    forget(ledger, "m")
-    assert ledger.containers() == []
+@pytest.mark.parametrize("field", ["cgroup", "podCgroup", "bundle"])
+@pytest.mark.parametrize("value", ["relative", "/sys/fs/cgroup/../../etc", "/..", 7, ["/x"]])
+def test_record_whose_path_leads_elsewhere_is_damaged(ledger: Ledger, field: str, value: object) -> None:
+    ledger.write_member("key", "id", {"id": "id", "cgroup": "/sys/fs/cgroup/x", "bundle": ""})
+    assert ledger.read_member("key", "id") is not None
+    ledger.write_member("key", "id", {field: value})  # type: ignore[misc]
+    assert ledger.read_member("key", "id") is None
+
+
+def test_name_with_a_path_is_refused_or_ignored(tmp_path: Path, ledger: Ledger) -> None:
+    """As the entry of a forged claim, which is removed with its pod; NRI accepts the runtime's ids."""
+    outside = Path(ledger.folder).parent / "outside"
+    outside.write_text("safe")
+    for name in ("../../outside", "a/b", "", ".."):
+        for call in (ledger.mark, ledger.unmark):
+            with pytest.raises(LedgerError, match="invalid name"):
+                call("rmids", name)
+    assert outside.read_text() == "safe"
+    assert [ledger.key_of(one) for one in ("a\0b", "", "../x", "a\ufffd")] == [""] * 4
+    for target in ("../../etc/passwd", "/etc", ".hidden", "a b"):
+        os.symlink(target, f"{ledger.folder}/containers/m")
+        assert ledger.key_of("m") == ""
+        os.unlink(f"{ledger.folder}/containers/m")
+    for name in (".hidden", "a b"):
+        Path(ledger.folder, "pods", name).mkdir()
+        Path(ledger.folder, "idle", name).touch()
+    assert ledger.keys() == ledger.marked("idle") == []
+    ledger.write_pod("key", {"groups": {}, "namespace": "a\ud800", "pod": "\x1b[31mred", "cgroup": ""})
+    ledger.write_member("key", "id", {"container": "c\n0"})
+    record = ledger.read_pod("key") or {}
+    assert (record["namespace"], record["pod"]) == ("a?", "?[31mred")
+    assert (ledger.read_member("key", "id") or {})["container"] == "c?0"
 
 
 @pytest.mark.parametrize("then", ["", "third"])
@@ -156,48 +230,6 @@ def test_pointer_that_another_key_replaces_meanwhile_is_written(
     assert os.readlink(path) == "other"
 
 
-@pytest.mark.parametrize("target", ["../../etc/passwd", "/etc", ".hidden", "a b"])
-def test_pointer_outside_is_ignored(ledger: Ledger, target: str) -> None:
-    os.symlink(target, f"{ledger.folder}/containers/m")
-    assert ledger.key_of("m") == ""
-
-
-def test_other_files_are_not_keys(ledger: Ledger) -> None:
-    for name in (".hidden", "a b"):
-        Path(ledger.folder, "pods", name).mkdir()
-        Path(ledger.folder, "idle", name).touch()
-    assert ledger.keys() == ledger.marked("idle") == []
-
-
-def test_wake_up_is_visible_and_never_fails(ledger: Ledger) -> None:
-    ledger.wake()
-    assert Path(ledger.folder, "wake").exists()
-    Ledger("/nonexistent/state").wake()
-
-
-@pytest.mark.parametrize(
-    "call, use",
-    [
-        ("open", lambda ledger: ledger.write_pod("k", {})),
-        ("open", lambda ledger: ledger.read_pod("k")),
-        ("open", lambda ledger: ledger.mark("idle", "k")),
-        ("open", lambda ledger: ledger.lock("k", 0)),
-        ("unlink", lambda ledger: ledger.unmark("idle", "k")),
-        ("unlink", lambda ledger: ledger.remove_member("k", "m")),
-        ("unlink", lambda ledger: ledger.remove_pod("k")),
-        ("symlink", lambda ledger: ledger.point("m", "k")),
-    ],
-)
-@pytest.mark.parametrize("number", [errno.EROFS, errno.ENOSPC, errno.EACCES, errno.EIO])
-def test_kernel_error_is_a_ledger_error(ledger: Ledger, fail: Fail, call: str, use: Any, number: int) -> None:
-    ledger.write_pod("k", {})
-    ledger.write_member("k", "m", {})
-    fail(posix, call, OSError(number, os.strerror(number)))
-    with pytest.raises(LedgerError) as caught:
-        use(ledger)
-    assert caught.value.errno == number
-
-
 def test_rewritten_pointer_is_not_taken_for_broken(ledger: Ledger) -> None:
     """Reconcile looks without a lock: a poststop may just have removed it, and a restart under the same id makes it."""
     (Path(ledger.folder) / "containers/junk").symlink_to("../..")
@@ -208,54 +240,43 @@ def test_rewritten_pointer_is_not_taken_for_broken(ledger: Ledger) -> None:
     assert ledger.containers() == ["c1"]
 
 
-@pytest.mark.usefixtures("open_umask")
-def test_locks_and_marks_are_private_to_root_under_any_umask(ledger: Ledger) -> None:
-    ledger.mark("rmids", "5.k")
-    ledger.mark("idle", "k")
-    ledger.count_call("poststop", 0)
-    for one in (Ledger(f"{ledger.folder}/new"), ledger):
-        one.lock("k", 0).__exit__()
-    lock = f"locks/{lock_name('k')}"
-    private = dict.fromkeys(("rmids/5.k", "idle/k", "calls", lock, f"new/{lock}"), 384)
-    for path, mode in {"rmids": 0o700, **private}.items():
-        assert Path(ledger.folder, path).stat().st_mode & 0o777 == mode
+USES: list[tuple[str, Callable[[Ledger], object]]] = [
+    ("open", lambda ledger: ledger.write_pod("k", {})),
+    ("open", lambda ledger: ledger.read_pod("k")),
+    ("open", lambda ledger: ledger.mark("idle", "k")),
+    ("open", lambda ledger: ledger.lock("k", 0)),
+    ("unlink", lambda ledger: ledger.unmark("idle", "k")),
+    ("unlink", lambda ledger: ledger.remove_member("k", "m")),
+    ("unlink", lambda ledger: ledger.remove_pod("k")),
+    ("symlink", lambda ledger: ledger.point("m", "k")),
+]
+
+
+def test_kernel_error_is_a_ledger_error(ledger: Ledger) -> None:
+    ledger.write_pod("k", {})
+    ledger.write_member("k", "m", {})
+    for number in (errno.EROFS, errno.ENOSPC, errno.EACCES, errno.EIO):
+        for call, use in USES:
+            with failing(posix, call, OSError(number, os.strerror(number))), pytest.raises(LedgerError) as caught:
+                use(ledger)
+            assert caught.value.errno == number
 
 
 def test_largest_written_record_is_readable(ledger: Ledger) -> None:
     ledger.write_pod("k", {"groups": {}, "pod": ""})
     room = (1 << 20) - Path(ledger.folder, "pods/k/pod").stat().st_size
     ledger.write_pod("k", {"groups": {}, "pod": "x" * room})
-    assert (ledger.read_pod("k") or {}).get("pod") == "x" * room
     with pytest.raises(LedgerError, match="too large"):
         ledger.write_pod("k", {"groups": {}, "pod": "x" * (room + 1)})
     assert (ledger.read_pod("k") or {}).get("pod") == "x" * room
 
 
-def test_forget_member_returns_whether_it_existed(ledger: Ledger) -> None:
-    ledger.point("m", "k")
-    ledger.write_member("k", "m", {})
-    assert has_member(ledger, "k", "m")
-    assert ledger.remove_member("k", "m")
-    assert not ledger.remove_member("k", "m")
-    assert not has_member(ledger, "k", "m")
-    assert ledger.containers() == []
-
-
-def test_flag_is_set_or_not(ledger: Ledger) -> None:
-    assert not ledger.flagged("searched")
-    assert not set_flag(ledger, "searched", on=False)
-    assert set_flag(ledger, "searched", on=True)
-    assert ledger.flagged("searched")
-    Path(ledger.folder, "searched").write_text("as it was")
-    assert not set_flag(ledger, "searched", on=True)
-    assert Path(ledger.folder, "searched").read_text() == "as it was"
-    assert set_flag(ledger, "searched", on=False)
-    assert not ledger.flagged("searched")
-
-
 def test_age_of_file_is_never_negative(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     assert age_of(ledger, "searched") == float("inf")
     touch(ledger, "searched")
+    Path(ledger.folder, "searched").write_text("as it was")
+    assert not set_flag(ledger, "searched", on=True)
+    assert Path(ledger.folder, "searched").read_text() == "as it was"
     os.utime(Path(ledger.folder, "searched"), (1000, 1000))
     for now, age in ((1000, 0), (1003.5, 3.5), (999, float("inf"))):
         monkeypatch.setattr(time, "time", lambda now=now: now)
@@ -276,52 +297,124 @@ def test_call_is_one_line_up_to_limit(ledger: Ledger, monkeypatch: pytest.Monkey
         ledger.count_call("poststop", 0)
         assert path.stat().st_size == 1 << 20
     assert path.read_bytes().endswith(line.encode())
-    Ledger("/nonexistent/state").count_call("poststop", 0)  # figures about us fail no container
 
 
-def test_no_file_stays_open(ledger: Ledger) -> None:
-    """Of a reconcile that watches, thousands would."""
+# Locks: one for each key, waits with a limit, the end with the process
+
+
+def test_lock_wait_ends_at_timeout_or_at_release(ledger: Ledger) -> None:
     before = os.listdir("/proc/self/fd")
     with ledger.lock("k", 0):
-        ledger.mark("idle", "k")
-        ledger.mark("new", "k")
-        ledger.count_call("poststop", 0)
-        set_flag(ledger, "searched", on=True)
-    with ledger.lock("k", 0), pytest.raises(LockTimeoutError):
-        ledger.lock("k", 0)
+        with pytest.raises(LockTimeoutError, match=r"was held for 0\.02 s \(EAGAIN\)"):
+            ledger.lock("k", 0.02)
+        with ledger.lock_named("a-features-own", 0), ledger.lock(same_hash("k"), 0):
+            pass
     assert os.listdir("/proc/self/fd") == before
+    lock = ledger.lock("k", 0)
+    release = threading.Timer(0.05, lock.__exit__)
+    release.start()
+    with ledger.lock("k", 20) as mine:
+        release.join()
+        assert mine is not lock
+        assert isinstance(mine, KeyLock)
 
 
-@pytest.mark.parametrize("name", ["../../outside", "a/b", "", ".."])
-def test_mark_with_a_path_for_a_name_is_refused(tmp_path: Path, name: str) -> None:
-    """As the entry of a forged claim, which is removed with its pod."""
+def same_hash(key: str) -> str:
+    """Return another key that versions until 0.2 lock with the same file."""
+    return next(name for name in (f"key-{number}" for number in range(1000)) if lock_name(name) == lock_name(key))
+
+
+def test_locks_of_keys_leave_no_files(ledger: Ledger) -> None:
+    for number in range(200):
+        with ledger.lock(f"key-{number}", 0) as lock:
+            lock.remove_folder()
+    assert 16 < len(os.listdir(f"{ledger.folder}/locks")) <= 32
+    assert ledger.keys() == []
+
+
+def test_earlier_version_and_this_one_exclude_each_other(ledger: Ledger) -> None:
+    """Versions until 0.2 lock a key by the file of its hash alone, with an exclusive flock."""
+    earlier = lock_name("k")
+    with ledger.lock("k", 0), ledger.lock(same_hash("k"), 0), pytest.raises(LockTimeoutError, match=f"locks/{earlier}"):
+        ledger.lock_named(earlier, 0)
+    with ledger.lock_named(earlier, 0), pytest.raises(LockTimeoutError, match=f"locks/{earlier}"):
+        ledger.lock("k", 0)
+    ledger.lock("k", 0).__exit__()
+    names = ("", "k", "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01", "\ud800")
+    assert [lock_name(key) for key in names] == ["00", "0b", "14", "0d"], "the same in every version"
+
+
+def test_lock_that_waited_for_a_removed_key_is_that_of_the_new_one(ledger: Ledger) -> None:
+    first = ledger.lock("k", 0)
+    waiting: list[KeyLock] = []
+    waiter = threading.Thread(target=lambda: waiting.append(ledger.lock("k", 20)))
+    waiter.start()
+    time.sleep(0.05)  # it has opened the folder by now, as a rule
+    first.remove_folder()
+    first.__exit__()
+    waiter.join()
+    with waiting[0], pytest.raises(LockTimeoutError):
+        ledger.lock("k", 0)
+
+
+def test_lock_ends_with_its_process_and_is_not_held_by_a_forked_child(ledger: Ledger) -> None:
+    held = os.fork()
+    if not held:
+        ledger.lock("k", 0)
+        os._exit(0)
+    os.waitpid(held, 0)
+    locks: list[Any] = [ledger.lock("k", 0), ledger.lock_named("placement", 0)]
+    ours, theirs = os.pipe()
+    child = os.fork()
+    if not child:
+        for lock in locks:
+            lock.__exit__()
+        os.write(theirs, b"x")
+        time.sleep(60)
+        os._exit(0)
+    os.read(ours, 1)
+    os.close(ours)
+    os.close(theirs)
+    takes: tuple[Callable[[], Any], ...] = (lambda: ledger.lock("k", 0), lambda: ledger.lock_named("placement", 0))
+    try:
+        for lock, take in zip(locks, takes, strict=True):
+            assert lock.is_held
+            with pytest.raises(LockTimeoutError):
+                take()
+            lock.__exit__()
+            take().__exit__()
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def test_long_lock_wait_polls_more_often(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    naps: list[float] = []
+    monkeypatch.setattr(time, "sleep", naps.append)
+    monkeypatch.setattr(time, "monotonic", lambda: sum(naps))
+    with ledger.lock("a", 1), pytest.raises(LockTimeoutError):
+        ledger.lock("a", 2.4)
+    longest = naps.index(max(naps))
+    assert 0.005 < naps[longest] <= 0.01
+    assert naps[0] == naps[-1] == min(naps) == 0.0005
+    assert naps[:longest] == sorted(naps[:longest])
+    assert naps[longest:] == sorted(naps[longest:], reverse=True)
+
+
+def test_locks_below_a_read_only_mount_are_taken(tmp_path: Path, fail: Fail) -> None:
+    """An exporter with records mounted read-only: one lock and one key exist, the others were never created."""
     ledger = Ledger(str(tmp_path / "state"))
-    outside = tmp_path / "outside"
-    outside.write_text("safe")
-    for call in (ledger.mark, ledger.unmark):
-        with pytest.raises(LedgerError, match="invalid name"):
-            call("rmids", name)
-    assert outside.read_text() == "safe"
+    ledger.lock_named("tally", 1).__exit__()
+    ledger.lock("k", 1).__exit__()
+    refusal = OSError(errno.EROFS, "Read-only file system")
 
+    def writes(_path: str, flags: int, *_more: Any, **_named: Any) -> bool:
+        return bool(flags & (os.O_RDWR | os.O_WRONLY))
 
-@pytest.mark.parametrize("field", ["cgroup", "podCgroup", "bundle"])
-@pytest.mark.parametrize("value", ["relative", "/sys/fs/cgroup/../../etc", "/..", 7, ["/x"]])
-def test_record_whose_path_leads_elsewhere_is_damaged(ledger: Ledger, field: str, value: object) -> None:
-    ledger.write_member("key", "id", {"id": "id", "cgroup": "/sys/fs/cgroup/x", "bundle": ""})
-    assert ledger.read_member("key", "id") is not None
-    ledger.write_member("key", "id", {field: value})  # type: ignore[misc]
-    assert ledger.read_member("key", "id") is None
-
-
-@pytest.mark.parametrize("container", ["a\0b", "", "../x", "a\ufffd"])
-def test_container_with_an_impossible_id_has_no_key(tmp_path: Path, container: str) -> None:
-    """NRI accepts the runtime's ids; a NUL in a path is not an OSError."""
-    assert Ledger(str(tmp_path)).key_of(container) == ""
-
-
-def test_names_in_records_are_printable(ledger: Ledger) -> None:
-    ledger.write_pod("key", {"groups": {}, "namespace": "a\ud800", "pod": "\x1b[31mred", "cgroup": ""})
-    ledger.write_member("key", "id", {"container": "c\n0"})
-    record = ledger.read_pod("key") or {}
-    assert (record["namespace"], record["pod"]) == ("a?", "?[31mred")
-    assert (ledger.read_member("key", "id") or {})["container"] == "c?0"
+    fail(posix, "open", refusal, when=writes)
+    with ledger.lock_named("tally", 1), pytest.raises(LockTimeoutError):
+        ledger.lock_named("tally", 0)
+    ledger.lock_named("other", 1).__exit__()
+    fail(posix, "mkdir", refusal)
+    with ledger.lock("k", 0), ledger.lock("unknown", 0), ledger.lock("unknown", 0), pytest.raises(LockTimeoutError):
+        ledger.lock("k", 0)

@@ -58,6 +58,13 @@ def test_default_keys_are_validated() -> None:
         assert default_key_validator(key)
     for key in ("", ".", "..", ".a", "a/b", "a b", "a\0", "é", "a" * 201, "a~", "a:b"):
         assert not default_key_validator(key)
+    for name in ("gold", "BestEffort", ".hidden", "with space", "é" * 127, "é" * 127 + "a"):
+        assert valid_class(name)
+    for name in ("", ".", "..", "info", "mon_groups", "mon_data", "a/b", "a\nb", "\ud800", "é" * 128, "\u202e"):
+        assert not valid_class(name)
+    assert [is_hex(text, 4) for text in ("00ff", "00FF", "00f")] == [True, False, False]
+    assert [workload_key_validator("c" * length) for length in (63, 64, 65)] == [False, True, False]
+    assert [valid_container_id(text) for text in ("c" * 64, "web_1", "../x")] == [True, True, False]
 
 
 @given(ANY_TEXT)
@@ -67,19 +74,6 @@ def test_valid_class_is_one_path_component(text: str) -> None:
         assert "\0" not in text
         assert text not in ("", ".", "..", "info", "mon_data", "mon_groups")
         assert len(text.encode()) <= 255
-
-
-def test_class_names_are_validated() -> None:
-    for name in ("gold", "BestEffort", ".hidden", "with space", "é" * 127, "é" * 127 + "a"):
-        assert valid_class(name)
-    for name in ("", ".", "..", "info", "mon_groups", "mon_data", "a/b", "a\nb", "\ud800", "é" * 128, "\u202e"):
-        assert not valid_class(name)
-
-
-def test_hexadecimal_ids_are_recognized() -> None:
-    assert is_hex("00ff", 4)
-    assert not is_hex("00FF", 4)
-    assert not is_hex("00f", 4)
 
 
 @given(st.text("ab*?", max_size=8), st.text("ab", max_size=8))
@@ -94,12 +88,3 @@ def test_pattern_of_many_stars_is_fast() -> None:
 def test_namespace_is_described_in_words() -> None:
     assert namespace_in_words("shop") == "namespace shop"
     assert namespace_in_words("") == "a container without a namespace"
-
-
-def test_podman_ids_are_valid_keys() -> None:
-    assert workload_key_validator("c" * 64)
-    assert not workload_key_validator("c" * 63)
-    assert not workload_key_validator("c" * 65)
-    assert valid_container_id("c" * 64)
-    assert valid_container_id("web_1")
-    assert not valid_container_id("../x")

@@ -68,6 +68,7 @@ def test_hook_reconcile_and_poststop_hold_no_key_while_programs_run(node: Memtie
     assert (node.left(), node.host.context().ledger.containers()) == ([], [])
 
 
+@pytest.mark.ci
 def test_program_of_one_container_delays_no_other_hook(node: MemtierdHost) -> None:
     """The hook watches a new memtierd for `startSeconds`; all others end within that time."""
     node.configure(startSeconds=50.0)

@@ -57,6 +57,7 @@ def crowd(tmp_path: Path) -> Iterator[Crowd]:
     crowd.clean()
 
 
+@pytest.mark.ci
 def test_records_of_hooks_and_reconcile_match_types(crowd: Crowd) -> None:
     host = crowd.host
     host.add_class("gold")
@@ -108,6 +109,7 @@ def test_start_of_a_container_without_a_record_needs_no_types() -> None:
     assert not {"core.node.records", "core.node.shapes"} & {*bytecode.HOOK.split()}
 
 
+@pytest.mark.ci
 def test_misspelt_key_is_a_mypy_error(tmp_path: Path) -> None:
     # A separate cache: results for modified sources must not be shared.
     command = [sys.executable, "-m", "mypy", "--no-error-summary", "--cache-dir", str(PROJECT / ".mypy_cache/misspelt")]

@@ -1,3 +1,5 @@
+"""The compiled settings: defaults, values that are refused, the last valid file, filters and permissions."""
+
 import ast
 import itertools
 import json
@@ -7,6 +9,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hosts.hostile_inputs import STRANGE
+from hypothesis import given
+from hypothesis import strategies as st
 
 from resctrl_hooks.core.node import feature_table
 from resctrl_hooks.core.node.errors import SettingsError
@@ -29,14 +34,12 @@ def write(folder: Path, name: str = "config.json", **values: Any) -> str:
     return str(path)
 
 
-def test_defaults_are_complete() -> None:
-    assert Settings().failure_policy == "ignore"
-    assert Settings().resctrl_path == "/sys/fs/resctrl"
-    assert Settings().state_dir == "/run/resctrl-hooks"
-    assert len(vars(Settings())) == len(DEFAULTS) + len(FEATURES) + len({"path", "applied_from", "sections"})
-
-
-def test_changed_settings_do_not_change_defaults() -> None:
+def test_defaults_are_complete_and_their_own() -> None:
+    plain = Settings()
+    assert (plain.failure_policy, plain.resctrl_path, plain.state_dir) == (
+        *("ignore", "/sys/fs/resctrl", "/run/resctrl-hooks"),
+    )
+    assert len(vars(plain)) == len(DEFAULTS) + len(FEATURES) + len({"path", "applied_from", "sections"})
     changed = Settings()
     for name in FEATURES:
         getattr(changed, name)["failurePolicy"] = "ignore"
@@ -50,30 +53,71 @@ def test_changed_settings_do_not_change_defaults() -> None:
     assert [name for name, default in DEFAULTS.items() if default and isinstance(default, (dict, list))] == []
 
 
-def test_section_has_defaults_for_missing_keys(tmp_path: Path) -> None:
-    settings, _ = load(write(tmp_path, monitoring={"takeOver": True, "release": None}, memtierd=None))
-    assert (settings.monitoring["takeOver"], settings.monitoring["release"]) == (True, "pod")
-    assert settings.memtierd == FEATURES["memtierd"].defaults
+@given(st.sampled_from([*DEFAULTS, *FEATURES]), st.sampled_from(STRANGE))
+def test_any_value_is_refused_by_name_or_replaced_by_the_default_or_of_its_type(name: str, value: Any) -> None:
+    folder = Path(f"/dev/shm/settings-{os.getpid()}")
+    folder.mkdir(exist_ok=True)
+    try:
+        found, problem = load(write(folder, **{name: value}))
+    except SettingsError as error:
+        said = str(error)
+        assert value is not None
+        assert said.startswith(f"invalid settings in {folder}/config.json: ")
+        assert said.isprintable()
+        return
+    finally:
+        (folder / "config.json").unlink()
+        folder.rmdir()
+    assert problem == ""
+    default = vars(Settings())
+    changed = [key for key, one in vars(found).items() if one != default[key] and key not in ("path", "sections")]
+    assert len(changed) <= 1
+    for key in changed:
+        kinds = (int, float) if isinstance(default[key], float) else type(default[key])
+        assert isinstance(vars(found)[key], kinds), key
 
 
-@pytest.mark.parametrize("name", list(FEATURES))
-@pytest.mark.parametrize("value", [False, 0, "", [], "on"])
-def test_invalid_section_is_refused(tmp_path: Path, name: str, value: Any) -> None:
-    with pytest.raises(SettingsError, match=f"{name} should be dict"):
+def test_problem_is_reported_once_and_a_long_value_truncated(tmp_path: Path) -> None:
+    path = write(tmp_path, runtimeRoots="/x")
+    with pytest.raises(SettingsError) as refused:
+        load(path)
+    assert str(refused.value) == (
+        f"invalid settings in {path}: runtimeRoots should be dict, not str; {SettingsError.hint}"
+    )
+    with pytest.raises(SettingsError, match=f"groupPrefix '{'/' * 80}'"):
+        load(write(tmp_path, groupPrefix="/" * 100))
+    with pytest.raises(SettingsError, match=r"log\.level should be str, not int"):
+        load(write(tmp_path, log={"level": 1}))
+    assert load(write(tmp_path, log={"level": "debug", "file": None}))[0].log == {"level": "debug", "file": None}
+
+
+PATHS = itertools.product(
+    ("resctrlPath", "cgroupPath", "procPath", "sysPath", "stateDir"), ("", "relative", "./x", "\0")
+)
+
+
+@pytest.mark.parametrize("name, value", [
+    *itertools.product(["deadlineSeconds"], (0, -1, 1e308, True)), ("failurePolicy", "Fail"), ("groupPrefix", "../x"),
+    ("groupPrefix", ".x"), *PATHS, *itertools.product(FEATURES, (False, 0, "", [], "on")),
+])  # fmt: skip
+def test_invalid_value_is_refused(tmp_path: Path, name: str, value: Any) -> None:
+    with pytest.raises(SettingsError, match=f"{name} should be dict" if name in FEATURES else name):
         load(write(tmp_path, **{name: value}))
 
 
-def test_empty_value_is_replaced_by_default(tmp_path: Path) -> None:
-    given: dict[str, Any] = {
-        "monitoring": {"release": "", "events": [], "classCounters": None},
+def test_missing_or_empty_value_is_replaced_by_default(tmp_path: Path) -> None:
+    given_: dict[str, Any] = {
+        "monitoring": {"release": "", "events": [], "classCounters": None, "takeOver": True},
         "memtierd": {"runDir": "", "binary": [], "startSeconds": 0, "allow": {}},
         "memory": {"allow": []},
+        "scheduling": None,
     }
-    settings, problem = load(write(tmp_path, **given))
+    found, problem = load(write(tmp_path, **given_))
     assert problem == ""
-    assert settings.monitoring == FEATURES["monitoring"].defaults
-    assert settings.memtierd == {**FEATURES["memtierd"].defaults, "startSeconds": 0, "allow": {}}
-    assert not settings.memory["allow"], "no namespace is allowed more than configured"
+    assert found.monitoring == {**FEATURES["monitoring"].defaults, "takeOver": True}
+    assert found.memtierd == {**FEATURES["memtierd"].defaults, "startSeconds": 0, "allow": {}}
+    assert found.scheduling == FEATURES["scheduling"].defaults
+    assert not found.memory["allow"], "no namespace is allowed more than configured"
 
 
 def test_compiled_file_is_active(tmp_path: Path) -> None:
@@ -81,159 +125,125 @@ def test_compiled_file_is_active(tmp_path: Path) -> None:
         tmp_path, resctrlPath="/r/", failurePolicy="fail", namespaces=["a"], deadlineSeconds=1, unknown={}, log=None
     )
     for config in (path, str(tmp_path / "config.yaml")):
-        settings, problem = load(config)
+        found, problem = load(config)
         assert problem == ""
-        assert (settings.resctrl_path, settings.failure_policy, settings.namespaces) == ("/r", "fail", ["a"])
-        assert (settings.deadline, settings.log, settings.path) == (1, {}, path)
+        assert (found.resctrl_path, found.failure_policy, found.namespaces) == ("/r", "fail", ["a"])
+        assert (found.deadline, found.log, found.path) == (1, {}, path)
+    (tmp_path / "link").mkdir()
+    (tmp_path / "link/config.json").symlink_to(path)
+    assert load(str(tmp_path / "link/config.yaml"))[0].namespaces == ["a"], "it can be a link of root's"
 
 
-def test_compiled_file_lies_next_to_yaml() -> None:
-    assert compiled_path(DEFAULT_CONFIG) == "/etc/resctrl-hooks/config.json"
-    assert compiled_path("/x/y.yaml") == "/x/y.yaml.compiled.json"
-    assert compiled_path("/config.yaml") == "/config.json"
-    assert compiled_path("config.yaml") == "config.json"
-    assert compiled_path("y.yaml") == "y.yaml.compiled.json"
-    assert compiled_path("/x/y.json") == "/x/y.json"
+def test_compiled_files_lie_next_to_yaml_and_differ() -> None:
+    compiled = {
+        DEFAULT_CONFIG: "/etc/resctrl-hooks/config.json",
+        "/x/y.yaml": "/x/y.yaml.compiled.json",
+        "config.yaml": "config.json",
+        "/x/y.json": "/x/y.json",
+    }
+    assert {path: compiled_path(path) for path in compiled} == compiled
     assert last_valid_path(compiled_path(DEFAULT_CONFIG)) == "/etc/resctrl-hooks/config.last.json"
-
-
-def test_compiled_files_of_different_files_differ() -> None:
     names = ["config.yaml", "config", "config.yml", "config.last", "a", "a.yaml", "a.yml", "a.yaml.compiled", "A.yaml"]
-    compiled = [compiled_path(f"/x/{name}") for name in names]
-    paths = {*compiled, *map(last_valid_path, compiled)}
+    every = [compiled_path(f"/x/{name}") for name in names]
+    paths = {*every, *map(last_valid_path, every)}
     assert len(paths) == 2 * len(names)
     assert paths.isdisjoint(f"/x/{name}" for name in names)
 
 
-def test_last_valid_settings_lie_next_to_relative_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+GARBAGE = [b"", b"{", b"[]", b"null", b"\xff", b'{"format":2}', b'{"namespaces":7}', b'{"log":{"level":[]}}', None]
+
+
+@pytest.mark.parametrize("garbage", GARBAGE)
+def test_damaged_or_missing_settings_are_replaced_by_last_valid_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, garbage: bytes | None
+) -> None:
+    path = tmp_path / "config.json"
+    if garbage is not None:
+        path.write_bytes(garbage)
+    with pytest.raises(SettingsError, match="invalid settings in" if garbage is not None else "does not exist"):
+        load(str(path))
+    write(tmp_path, "config.last.json", failurePolicy="fail")
     monkeypatch.chdir(tmp_path)
-    Path("config.json").write_text("{")
-    Path("config.last.json").write_text('{"format": 1, "namespaces": ["shop"]}')
-    assert load("config.yaml")[0].namespaces == ["shop"]
-    assert load("config.json")[0].namespaces == ["shop"]
+    for config in (str(path), str(tmp_path / "config.yaml"), "config.json", "config.yaml"):
+        found, problem = load(config)
+        assert found.failure_policy == "fail"
+        assert "the last valid settings stay active" in problem
 
 
-def test_missing_default_file_means_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    default = str(tmp_path / "config.yaml")
-    monkeypatch.setattr("resctrl_hooks.core.node.settings.DEFAULT_CONFIG", default)
-    settings, problem = load(default)
-    assert (settings.path, problem) == ("", "")
-
-
-def test_missing_named_file_is_an_error(tmp_path: Path) -> None:
+def test_missing_file_means_defaults_only_if_it_is_the_default_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "config.yaml"
     with pytest.raises(SettingsError, match=f"^{path} does not exist; name another file with --config$"):
         load(str(path))
+    monkeypatch.setattr("resctrl_hooks.core.node.settings.DEFAULT_CONFIG", str(path))
+    found, problem = load(str(path))
+    assert (found.path, problem) == ("", "")
     path.touch()
+    said = f"{path} has never been applied; the defaults apply; run `resctrl-hook config apply`"
+    assert load(str(path))[1] == said
+    monkeypatch.undo()
     with pytest.raises(SettingsError, match=r"no compiled settings at .*config.json; .*config apply"):
         load(str(path))
 
 
-def test_problem_is_reported_once(tmp_path: Path) -> None:
-    path = tmp_path / "config.json"
-    path.write_text('{"format": 1, "runtimeRoots": "/x"}')
-    with pytest.raises(SettingsError) as refused:
-        load(str(path))
-    assert str(refused.value) == (
-        f"invalid settings in {path}: runtimeRoots should be dict, not str; {SettingsError.hint}"
-    )
-
-
-GARBAGE = [
-    b"",
-    b"{",
-    b"[]",
-    b"null",
-    b"\xff",
-    b'{"format":2}',
-    b'{"namespaces":7}',
-    b'{"stateDir":[]}',
-    b'{"deadlineSeconds":"x"}',
-    b'{"log":{"level":[]}}',
-]
-
-
-@pytest.mark.parametrize("garbage", GARBAGE)
-def test_damaged_settings_are_replaced_by_last_valid_ones(tmp_path: Path, garbage: bytes) -> None:
-    path = tmp_path / "config.json"
-    path.write_bytes(garbage)
+def test_file_writable_by_others_or_too_large_is_ignored(tmp_path: Path) -> None:
+    path = Path(write(tmp_path, namespaces=["shop"]))
+    text = path.read_text()
+    path.write_text(text.ljust(1 << 20))
+    assert load(str(path))[0].namespaces == ["shop"]
+    path.write_text(text.ljust((1 << 20) + 1))
     with pytest.raises(SettingsError, match="invalid settings in"):
         load(str(path))
-    write(tmp_path, "config.last.json", failurePolicy="fail")
-    settings, problem = load(str(path))
-    assert settings.failure_policy == "fail"
-    assert "the last valid settings stay active" in problem
-
-
-def test_missing_settings_are_replaced_by_last_valid_ones(tmp_path: Path) -> None:
-    write(tmp_path, "config.last.json", failurePolicy="fail")
-    settings, problem = load(str(tmp_path / "config.yaml"))
-    assert settings.failure_policy == "fail"
-    assert "the last valid settings stay active" in problem
-
-
-@pytest.mark.parametrize(
-    "name, value",
-    [
-        *itertools.product(
-            ("resctrlPath", "cgroupPath", "procPath", "sysPath", "stateDir"), ("", "relative", "./x", "\0")
-        ),
-        *itertools.product(["deadlineSeconds"], (0, -1, 1e308, True)),
-        ("failurePolicy", "Fail"),
-        *itertools.product(["groupPrefix"], ("../x", ".x")),
-    ],
-)
-def test_invalid_value_is_refused(tmp_path: Path, name: str, value: Any) -> None:
-    with pytest.raises(SettingsError, match=name):
-        load(write(tmp_path, **{name: value}))
-
-
-def test_file_writable_by_others_is_ignored(tmp_path: Path) -> None:
-    path = write(tmp_path)
-    os.chmod(path, 0o666)
+    path.write_text(text)
+    path.chmod(0o666)
     with pytest.raises(SettingsError, match="it is owned or writable by a user other than root"):
-        load(path)
+        load(str(path))
 
 
 def test_unapplied_yaml_is_reported(tmp_path: Path) -> None:
-    compiled = write(tmp_path)
     yaml = tmp_path / "config.yaml"
+    assert not is_unapplied(str(yaml)), "it was not edited"
     yaml.touch()
+    assert is_unapplied(str(yaml)), "it was never applied"
+    compiled = write(tmp_path)
     os.utime(compiled, (1000, 1000))
     for time, reported in ((1000.5, False), (1001, False), (1001.5, True), (2000, True)):
         os.utime(yaml, (time, time))  # what was written together may differ by a second
         assert ("config apply" in load(str(yaml))[1]) is reported, time
+        assert is_unapplied(str(yaml)) is reported
+        assert not is_unapplied(compiled)
 
 
-def test_namespace_filter_matches() -> None:
-    assert Settings().selects("any") == ""
-    settings = Settings({"namespaces": ["shop", "team-*"]})
-    assert settings.selects("shop") == settings.selects("team-a") == ""
-    assert "namespace shop2 is not among" in settings.selects("shop2")
-    assert settings.selects("") == "a container without a namespace is not among the configured namespaces"
+def test_filters_select_namespaces_and_labels() -> None:
+    assert Settings().selects("any") == Settings().selects_labels({}) == ""
+    found = Settings({"namespaces": ["shop", "team-*"], "labelSelector": {"a": "1", "b": "2"}})
+    assert found.selects("shop") == found.selects("team-a") == ""
+    assert "namespace shop2 is not among" in found.selects("shop2")
+    assert found.selects("") == "a container without a namespace is not among the configured namespaces"
+    assert found.selects_labels({"a": "1", "b": "2", "c": "3"}) == ""
+    assert "label b=2" in found.selects_labels({"a": "1"})
+    for section in ("priority", "reserve", "share"):
+        assert not Settings({"monitoring": {"release": "pod"}}).shares_rmids
+        assert Settings({"monitoring": {section: {}}}).shares_rmids
 
 
-def test_label_selector_matches() -> None:
-    settings = Settings({"labelSelector": {"a": "1", "b": "2"}})
-    assert settings.selects_labels({"a": "1", "b": "2", "c": "3"}) == ""
-    assert "label b=2" in settings.selects_labels({"a": "1"})
-    assert Settings().selects_labels({}) == ""
-
-
-def test_allow_tables_match() -> None:
+def test_table_gives_permissions(tmp_path: Path) -> None:
     table = {"shop": ["gold"], "team-*": ["*"]}
-    assert allows(table, "shop", "gold")
-    assert not allows(table, "shop", "silver")
-    assert allows(table, "team-a", "silver")
-    assert not allows(table, "other", "gold")
-    assert not allows({}, "shop", "gold")
-    assert not allows(None, "shop", "gold")
-
-
-@pytest.mark.parametrize("section", ["priority", "reserve", "share"])
-def test_each_of_three_settings_enables_sharing_rules(section: str) -> None:
-    assert not Settings({"monitoring": {"release": "pod"}}).shares_rmids
-    assert Settings({"monitoring": {section: {}}}).shares_rmids
+    for namespace, name, allowed in (
+        ("shop", "gold", True), ("shop", "silver", False), ("team-a", "silver", True), ("other", "gold", False)
+    ):  # fmt: skip
+        assert allows(table, namespace, name) is allowed
+        assert not allows({}, namespace, name)
+        assert not allows(None, namespace, name)
+        found, _ = load(write(tmp_path, rdt={"enabled": True, "allow": table}))
+        asking = SimpleNamespace(namespace=namespace, verified=True)
+        if allowed:
+            check_allowed(found, "rdt.allow", asking, name, "use it", SettingsError)
+        else:
+            words = r"other|shop.* is not allowed to use it; rdt\.allow in the configuration lists what"
+            with pytest.raises(SettingsError, match=words):
+                check_allowed(found, "rdt.allow", asking, name, "use it", SettingsError)
 
 
 def test_types_cover_exactly_the_feature_sections() -> None:
@@ -245,63 +255,3 @@ def test_types_cover_exactly_the_feature_sections() -> None:
     assert [ast.unparse(line.target) for line in named if isinstance(line, ast.AnnAssign)] == list(
         feature_table._OF_CORE
     )
-
-
-def test_missing_yaml_was_not_edited(tmp_path: Path) -> None:
-    config = tmp_path / "config.yaml"
-    assert not is_unapplied(str(config))
-    config.touch()
-    assert is_unapplied(str(config)), "it was never applied"
-    compiled = write(tmp_path)
-    assert not is_unapplied(str(config))
-    assert not is_unapplied(compiled)
-    os.utime(config, (2e9, 2e9))
-    assert is_unapplied(str(config))
-
-
-def test_log_value_is_a_string_or_missing(tmp_path: Path) -> None:
-    settings, problem = load(write(tmp_path, log={"level": "debug", "file": None}))
-    assert (settings.log, problem) == ({"level": "debug", "file": None}, "")
-    with pytest.raises(SettingsError, match=r"log\.level should be str, not int"):
-        load(write(tmp_path, log={"level": 1}))
-
-
-def test_settings_can_be_a_link_of_root(tmp_path: Path) -> None:
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "config.json").symlink_to(write(tmp_path / "elsewhere", namespaces=["shop"]))
-    assert load(str(tmp_path / "config.yaml"))[0].namespaces == ["shop"]
-
-
-def test_unapplied_settings_are_reported_as_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    default = tmp_path / "config.yaml"
-    default.touch()
-    monkeypatch.setattr("resctrl_hooks.core.node.settings.DEFAULT_CONFIG", str(default))
-    said = f"{default} has never been applied; the defaults apply; run `resctrl-hook config apply`"
-    assert load(str(default))[1] == said
-
-
-def test_oversized_file_is_not_read(tmp_path: Path) -> None:
-    path = Path(write(tmp_path, namespaces=["shop"]))
-    text = path.read_text()
-    path.write_text(text.ljust(1 << 20))
-    assert load(str(path))[0].namespaces == ["shop"]
-    path.write_text(text.ljust((1 << 20) + 1))
-    with pytest.raises(SettingsError, match="invalid settings in"):
-        load(str(path))
-
-
-def test_long_prefix_is_truncated_in_messages(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=f"groupPrefix '{'/' * 80}'"):
-        load(write(tmp_path, groupPrefix="/" * 100))
-
-
-def test_table_gives_permissions(tmp_path: Path) -> None:
-    settings, _ = load(write(tmp_path, rdt={"enabled": True, "allow": {"shop": ["gold"]}}))
-    asking = SimpleNamespace(namespace="shop", verified=True)
-    check_allowed(settings, "rdt.allow", asking, "gold", "use RDT class gold", SettingsError)
-    for namespace, name in (("shop", "silver"), ("other", "gold")):
-        asking = SimpleNamespace(namespace=namespace, verified=True)
-        with pytest.raises(
-            SettingsError, match=r"other|shop.* is not allowed to use it; rdt\.allow in the configuration lists what"
-        ):
-            check_allowed(settings, "rdt.allow", asking, name, "use it", SettingsError)

@@ -29,21 +29,14 @@ def without_blockio(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "resctrl_hooks.core.node.features.blockio", None)
 
 
-def test_hook_creates_the_group_and_says_what_is_missing(host: Host) -> None:
+def test_hook_follows_the_features_policy_and_reconcile_continues(host: Host) -> None:
     outcome = host.call(node(host))
     assert (outcome.code, host.groups()) == (0, [f"mon_groups/{UID}"])
     assert WORDS in outcome.log
-
-
-def test_hook_refuses_by_the_features_policy(host: Host) -> None:
-    assert host.call(node(host, failurePolicy="fail")).code == 79
-
-
-def test_reconcile_continues_and_reports_it(host: Host) -> None:
-    host.call(node(host))
     report = reconcile(host.context())
     assert report.ok
     assert report.events["unmet"] == {f"{ID[:12]} blockio": WORDS}
+    assert host.call(node(host, failurePolicy="fail")).code == 79
 
 
 def test_reconcile_reports_a_missing_feature_that_adopts_containers(

@@ -24,7 +24,6 @@ RELEASES = {(3, 9): "bullseye", (3, 14): "forky"}
 NODE_TESTS = (
     "tests/project/test_node_half.py",
     "tests/core/node/test_launch.py",
-    "tests/core/node/test_bytecode.py",
     "tests/nri/node/test_pythons.py",
 )
 PEOPLE_TESTS = (
