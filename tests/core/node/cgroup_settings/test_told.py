@@ -10,6 +10,8 @@ from hosts.killed_hook import Killed
 from hosts.machines import machine, write_sysfs
 
 from resctrl_hooks.core.node.feature_table import FEATURES
+from resctrl_hooks.core.node.host import cgroup
+from resctrl_hooks.core.node.host.procfs import Cgroup, cgroups_of
 from resctrl_hooks.core.node.host.programs import ProgramError
 
 if TYPE_CHECKING:
@@ -111,8 +113,18 @@ def values(host: Host) -> dict[str, str]:
     return {name: (folder(host) / name).read_text() for name in AFTER}
 
 
-def test_features_of_one_container_share_one_program_run(host: Host, systemd: Systemd) -> None:
+def test_features_of_one_container_share_one_program_run_and_one_lookup_of_its_cgroup(
+    host: Host, systemd: Systemd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    def ask(proc: str, pid: int) -> list[Cgroup]:
+        asked.append(pid)
+        return cgroups_of(proc, pid)
+
+    monkeypatch.setattr(cgroup, "cgroups_of", ask)
     outcome = start(host)
+    assert asked == [100]
     assert (outcome.code, outcome.stderr) == (0, "")
     assert systemd.calls == [ALL]
     assert values(host) == AFTER

@@ -1,14 +1,12 @@
 """Values in cgroups: where they are written, and whether they are in place."""
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from resctrl_hooks.core.node.cgroup_settings import values
-from resctrl_hooks.core.node.cgroup_settings.values import CgroupFeature
-from resctrl_hooks.core.node.feature import Step
 from resctrl_hooks.core.node.host.cgroup import Leaf, folders_for
 
 
@@ -34,37 +32,27 @@ def test_value_is_written_only_to_own_cgroup_of_container(tmp_path: Path) -> Non
         assert folders_for("io.max", leaf.folder, leaf.scope) == [leaf.folder]
 
 
-def test_values_and_properties_of_a_step_are_its_own() -> None:
-    needs = {"class": "a", "values": [["cpu.weight", "5"]], "properties": {"CPUWeight": "5"}}
-    step, feature = Step("x", "set", needs, ""), CgroupFeature()
-    nothing: Any = None
-    assert feature.values(step) == [["cpu.weight", "5"]]
-    assert feature.properties(step, nothing, nothing) == {"CPUWeight": "5"}
+LIMITS = ("rbps", "wbps", "riops", "wiops")
+ROWS = st.dictionaries(st.sampled_from(("8:0", "8:16")), st.dictionaries(st.sampled_from(LIMITS), st.integers(1, 3)))
 
 
-@pytest.mark.parametrize("have, holds", [("5\n", True), ("6\n", False), (None, True)])
-def test_step_holds_while_its_values_are_in_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, have: str | None, *, holds: bool
-) -> None:
-    (tmp_path / "cpu.weight").write_text(have or "")
-    leaf = SimpleNamespace(folder=str(tmp_path), scope="", own_scope=False)
-    monkeypatch.setattr(values, "own_cgroup", lambda *_: None if have is None else leaf)
-    nothing: Any = None
-    assert values.are_in_place([["cpu.weight", "5"]], nothing, nothing) is holds
-
-
-@pytest.mark.parametrize(
-    "have, name, value, holds",
-    [
-        ("8:0 rbps=5 wbps=max riops=max wiops=max", "io.max", "8:0 rbps=5", True),
-        ("8:16 rbps=5 wbps=max\n8:0 rbps=5 wbps=max", "io.max", "8:0 rbps=5 wbps=max", True),
-        ("8:0 rbps=6 wbps=max", "io.max", "8:0 rbps=5", False),
-        ("", "io.max", "8:0 rbps=max", True),
-        ("", "io.max", "8:0 rbps=5", False),
-        ("default 30\n8:0 70", "io.weight", "default 30", True),
-        ("default 30\n8:0 70", "io.weight", "8:0 71", False),
-        ("20", "cpu.weight", "20", True),
-    ],
+@given(
+    ROWS,
+    st.sampled_from(("8:0", "8:16")),
+    st.dictionaries(st.sampled_from(LIMITS), st.integers(1, 3) | st.just("max"), min_size=1),
 )
-def test_value_is_in_place_if_kernel_has_it_in_its_format(have: str, name: str, value: str, holds: bool) -> None:
-    assert values.is_in_place(have, name, value) is holds
+def test_limits_of_a_device_are_in_place_among_those_of_others(rows: Any, device: str, wanted: Any) -> None:
+    """A device without a limit has no line, and the kernel shows all four kinds of one that has."""
+    shown = {one: {kind: row.get(kind, "max") for kind in LIMITS} for one, row in rows.items()}
+    have = "\n".join(f"{one} {' '.join(f'{kind}={most}' for kind, most in row.items())}" for one, row in shown.items())
+    value = f"{device} {' '.join(f'{kind}={most}' for kind, most in wanted.items())}"
+    now = shown.get(device, dict.fromkeys(LIMITS, "max"))
+    expected = all(str(now[kind]) == str(most) for kind, most in wanted.items())
+    assert values.is_in_place(have, "io.max", value) == expected or set(wanted.values()) == {"max"}
+
+
+def test_other_value_is_in_place_if_kernel_has_it_in_its_format() -> None:
+    weights = "default 30\n8:0 70"
+    assert values.is_in_place(weights, "io.weight", "default 30")
+    assert not values.is_in_place(weights, "io.weight", "8:0 71")
+    assert [values.is_in_place("20", "cpu.weight", value) for value in ("20", "21")] == [True, False]

@@ -10,47 +10,56 @@ from hypothesis import strategies as st
 
 from resctrl_hooks.core.node.classes.memory import MemoryClassError, MemoryLimitError, canonical, choice_of
 from resctrl_hooks.core.node.container.oci import Bundle, parse_state
-from resctrl_hooks.core.node.container.workload import derive
+from resctrl_hooks.core.node.container.workload import Workload, derive
 from resctrl_hooks.core.node.settings import Settings
 
+UNITS = {"": 1, "k": 1 << 10, "K": 1 << 10, "m": 1 << 20, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+NUMBERS = st.integers(0, 1 << 62) | st.sampled_from((0, 4095, 4096, (1 << 60) - 1, 1 << 60))
 
-@pytest.mark.parametrize(
-    "value, bytes_",
-    [
-        ("max", "max"),
-        ("0", "0"),
-        ("4096", "4096"),
-        ("10M", "10485760"),
-        ("10m", "10485760"),
-        ("1G", "1073741824"),
-        ("8k", "8192"),
-        ("2T", "2199023255552"),
-    ],
+
+@given(NUMBERS, st.sampled_from(list(UNITS)))
+def test_plain_amounts_from_a_page_to_an_exbibyte_are_accepted(number: int, unit: str) -> None:
+    size = number * UNITS[unit]
+    if size and not 4096 <= size < 1 << 60:
+        with pytest.raises(MemoryLimitError):
+            canonical("memory.high", f"{number}{unit}")
+    elif number or not unit:
+        assert canonical("memory.high", f"{number}{unit}") == str(size)
+    assert canonical("memory.high", "max") == "max"
+
+
+INVALID = (
+    *("abc", "-1", "+5", "10MB", "1.5G", "1e9", "MAX", "50%", "", "\n", "010", "0x100", "10E", "00", "max\0", "\xb2"),
+    *(" 10M", "10M\n", "\uff11\uff10M", "9" * 19, "99999999T", "9" * 5000, "M", "1_000_000"),
 )
-def test_valid_values_are_accepted(value: str, bytes_: str) -> None:
-    assert canonical("memory.high", value) == bytes_
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        *("abc", "-1", "+5", "10MB", "1.5G", "1e9", "MAX", "50%", "", "\n", "010", "0x100", "4095", "10E", "00", "0M0"),
-        *(" 10M", "10M\n", "\uff11\uff10M", "9" * 19, "99999999T", "9" * 5000, "M", "max\0", "1_000_000", "\xb2"),
-    ],
-)
-def test_invalid_values_are_refused(value: str) -> None:
-    with pytest.raises(MemoryLimitError) as refused:
-        canonical("memory.high", value)
-    assert len(str(refused.value)) < 250
-
-
-@given(st.text(max_size=30))
-def test_values_are_not_changed_by_parsing(value: str) -> None:
+@given(st.sampled_from(INVALID) | st.text(max_size=30))
+def test_any_other_value_is_refused_in_few_words(value: str) -> None:
     try:
         size = canonical("memory.swap.max", value)
-    except MemoryLimitError:
+    except MemoryLimitError as refused:
+        said = str(refused)
+    else:
+        assert value not in INVALID
+        assert size in ("max", "0") or 4096 <= int(size) < 1 << 60
         return
-    assert size in ("max", "0") or 4096 <= int(size) < 1 << 60
+    assert len(said) < 250
+
+
+def annotated(name: str) -> Workload:
+    told = parse_state(json.dumps(state(annotations={"class.memtierd.nri.io": name})).encode())
+    return derive(told, Bundle({}), [], "/sys/fs/cgroup")
+
+
+@given(st.text(min_size=1, max_size=40).filter(lambda name: name.strip() not in ("", "noswap", "swap", "leave")))
+def test_annotation_never_selects_another_class(name: str) -> None:
+    settings = Settings({"classes": [{"name": one} for one in ("noswap", "swap", "leave")]})
+    if not all(one.isprintable() or one in "\n\t\r" for one in name):
+        assert choice_of(annotated(name), settings).name == ""  # the wish is dropped
+        return
+    with pytest.raises(MemoryClassError):
+        choice_of(annotated(name), settings)
 
 
 def test_plugin_sample_with_captured_pod_works() -> None:
@@ -61,19 +70,3 @@ def test_plugin_sample_with_captured_pod_works() -> None:
     assert (choice.name, choice.limits) == ("swap-idle-data", {"memory.swap.max": "max"})
     workload.container = "c1"
     assert choice_of(workload, Settings(sample)).name == ""
-
-
-@given(st.text(min_size=1, max_size=40).filter(lambda name: name.strip() not in ("", "noswap", "swap", "leave")))
-def test_annotation_never_selects_another_class(name: str) -> None:
-    workload = derive(
-        parse_state(json.dumps(state(annotations={"class.memtierd.nri.io": name})).encode()),
-        Bundle({}),
-        [],
-        "/sys/fs/cgroup",
-    )
-    classes = [{"name": one} for one in ("noswap", "swap", "leave")]
-    if not all(one.isprintable() or one in "\n\t\r" for one in name):
-        assert choice_of(workload, Settings({"classes": classes})).name == ""  # the wish is dropped
-        return
-    with pytest.raises(MemoryClassError):
-        choice_of(workload, Settings({"classes": classes}))

@@ -188,6 +188,21 @@ def test_supported_yaml_is_read_as_by_pyyaml() -> None:
         assert parse_yaml(text) == yaml.safe_load(text)
 
 
+@given(st.integers(1000, 1050), st.integers(14, 20))
+def test_number_and_depth_of_values_are_bounded(number: int, depth: int) -> None:
+    for text, accepted in (
+        (f"[{'a,' * number}]", number < 1024),
+        ("- a\n" * (number // 2), number < 1024),
+        ("[" * depth + "]" * depth, depth <= 17),
+        ("- " * depth + "a", depth <= 16),
+    ):
+        if accepted:
+            assert parse_yaml(text)
+        else:
+            with pytest.raises(ValueError, match=r"more than 1024 values|nested too deeply"):
+                parse_yaml(text)
+
+
 def test_other_yaml_is_refused_and_an_empty_text_is_none() -> None:
     for text in ("a: &x b", "a: *x", "a: |\n  text", "a: [b", "a: [b] c", "a: b\na: c", "a: {b}", "a: 'b",
                  "a:\n    b: c\n  d: e", "a: b\n- c", "[" * 100, "- " * 100 + "a", "a" * 100_000):  # fmt: skip

@@ -124,11 +124,17 @@ def test_any_state_is_a_container_with_its_process_or_none(place: tuple[str, str
         assert (found is not None) == (isinstance(value, kind) and (kind is str or int(value) > 0))
 
 
-def test_bundle_of_runc_is_its_own_last_label(tmp_path: Path) -> None:
-    forged = ["a=b", "bundle=/var/lib/kubelet/pods/forged", "z=bundle=/forged", "bundle=/b"]  # runc appends its own
-    for config, bundle in (({}, ""), ({"labels": None}, ""), ({"labels": ["a=b"]}, ""), ({"labels": forged}, "/b")):
-        (tmp_path / "state.json").write_text(json.dumps(RUNC | {"config": config}))
-        assert read(tmp_path) == ("a", 7, 50, bundle)
+LABEL = (
+    st.sampled_from(("a=b", "bundle", "bundle=/var/lib/kubelet/pods/forged", "z=bundle=/forged", "bundle=")) | st.text()
+)
+
+
+@given(st.lists(LABEL, max_size=5), st.lists(st.sampled_from(("a=b", "x", "z=bundle=/forged")), max_size=2))
+def test_annotation_is_never_the_bundle_of_a_container_of_runc(authors: list[str], others: list[str]) -> None:
+    """Annotations are labels, too; runc appends its own."""
+    assert runtimes._runc(RUNC | {"config": {"labels": [*authors, "bundle=/b", *others]}}) == (7, 50, "/b")
+    for labels in (None, others):
+        assert runtimes._runc(RUNC | {"config": {"labels": labels}}) == (7, 50, "")
 
 
 def test_liveness_follows_start_time_of_init(host: Host, fail: Fail) -> None:
