@@ -74,3 +74,22 @@ def assert_like(text: str, same: str) -> None:
     assert check(same).errors == []
     assert check(text).errors == []
     assert check(text).valid().given() == check(same).valid().given()
+
+
+FOREIGN = {
+    "BalloonsPolicy": "apiVersion: config.nri/v1alpha1\nkind: BalloonsPolicy\nspec: {}\n",
+    "TopologyAwarePolicy": "kind: TopologyAwarePolicy\napiVersion: config.nri/v1alpha1\n",
+    "TemplatePolicy": "apiVersion: config.nri/v1alpha1\nkind: TemplatePolicy\n",
+    "memtierd's ConfigMap": "apiVersion: v1\nkind: ConfigMap\ndata:\n  config.yaml: |\n    classes: []\n",
+    "CRI Resource Manager's ConfigMap": "apiVersion: v1\nkind: ConfigMap\ndata:\n  policy: |\n    Active: balloons\n",
+    "CRI Resource Manager": "blockio: {}\nPolicy:\n  Active: balloons\n",
+    "balloons' chart": "image: {name: nri-resource-policy-balloons}\nconfig: {pinCPU: on}\nnri: {plugin: {index: 9}}\n",
+    "balloons' values": "config:\n  balloonTypes: []\n",
+    "memory-policy's chart": "image: {name: x/nri-memory-policy}\nconfig:\n  classes: []\nnri: {runtime: {}}\n",
+    "resctrl-mon's chart": "namespaces: [a]\nimage: {name: x/nri-resctrl-mon}\nnri: {plugin: {index: 95}}\n",
+    "sgx-epc's chart": "image: {name: x/nri-sgx-epc}\nresources: {}\nnri: {plugin: {index: 9}}\n",
+    "goresctrl's RDT classes": "options: {}\npartitions:\n  exclusive: {l3Allocation: '60%', classes: {gold: {}}}\n",
+    "goresctrl's block I/O classes": "Classes:\n  nolimit:\n  slow:\n  - Devices: [/dev/sda]\n",
+    "a policy's keys": "reservedResources: {cpu: 750m}\npinMemory: true\n",
+}  # fmt: skip
+"""Files of other programs."""

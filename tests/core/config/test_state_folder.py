@@ -72,22 +72,17 @@ def test_link_that_is_not_recorded_is_refused(node: Cluster, tmp_path: Path) -> 
     Ledger(str(node.context().ledger.folder)).prepare()
 
 
-def test_second_directory_with_records_is_refused_in_one_line(node: Cluster, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "new, why",
+    [("{}/other", "exists, too; choose a new path on the same"), ("/proc/x/y", "is on another file system; ")],
+)
+def test_directory_that_cannot_keep_the_records_is_refused_in_one_line(node: Cluster, new: str, why: str) -> None:
     node.start(1)
-    other = tmp_path / "other"
-    (other / "pods").mkdir(parents=True)
-    with pytest.raises(SettingsError) as error:
-        lead_to_present(str(node.host.state), str(other))
-    assert str(error.value) == (
-        f"stateDir: {node.host.state} has the records of 1 pod, and {other} exists, too; "
-        "choose a new path on the same file system, or apply it without pods, for example after a drain"
-    )
-
-
-def test_directory_on_another_file_system_is_refused_in_one_line(node: Cluster) -> None:
-    node.start(1)
-    with pytest.raises(SettingsError, match="has the records of 1 pod, and /proc/x/y is on another file system; "):
-        lead_to_present(str(node.host.state), "/proc/x/y")
+    (node.root / "other/pods").mkdir(parents=True)
+    path = new.format(node.root)
+    with pytest.raises(SettingsError, match=f"{node.host.state} has the records of 1 pod, and {path} {why}") as error:
+        lead_to_present(str(node.host.state), path)
+    assert "\n" not in str(error.value)
 
 
 def test_directory_without_pods_is_left_behind_if_it_cannot_be_kept(node: Cluster) -> None:

@@ -3,24 +3,20 @@
 # ruff: noqa: E501  # a place and its values stand on one line
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import Host
 
 from core.config.judged import assert_accepted_also_as_compiled, assert_remarked_here, cases, compiled
-from resctrl_hooks.core.config import effective
 from resctrl_hooks.core.config.blockio import BlockioPart
 from resctrl_hooks.core.config.check import check_text
-from resctrl_hooks.core.config.document import parse_document
 from resctrl_hooks.core.config.memory import MemoryClass
 from resctrl_hooks.core.config.monitoring import PriorityRule, Reserve
 from resctrl_hooks.core.config.problems import Problem
 from resctrl_hooks.core.config.rdt import RdtClass
 from resctrl_hooks.core.config.scheduling import SchedulingClass
 from resctrl_hooks.core.config.section import Section
-from resctrl_hooks.core.node.errors import SettingsError
 
 SCHEDULING = "scheduling: {classes: {a: {%s}}}"
 MEMTIERD = "memtierd: {%s}"
@@ -92,16 +88,11 @@ def test_value_is_refused(text: str) -> None:
         ("rdt: {classes: {a: {L3: '0xff'}}}", ("rdt", "classes", "a", "l3"), "ff"),
         ("runtimeRoots: /run/runc", ("runtime_roots",), {"all": ["/run/runc"]}),
         ("runtimeRoots: ''", ("runtime_roots",), {}),
+        *((f"rdt: {{classes: {{a: {{L3: '{one}'}}}}}}", ("rdt", "classes", "a", "l3"), "ff") for one in ("FF", "0Xff")),
     ],
 )
 def test_value_is_compiled(text: str, path: tuple[str | int, ...], value: Any) -> None:
     assert compiled(text, path) == value
-
-
-@pytest.mark.parametrize("length, shown", [(58, f"{'x' * 58}'"), (59, f"{'x' * 59}…")])
-def test_problem_has_the_beginning_of_a_long_value(length: int, shown: str) -> None:
-    (problem,) = check_text(f"namespaces: '{'x' * length}'".encode(), "c.yaml").errors
-    assert problem.what == f"should be a list, not '{shown}"
 
 
 @pytest.mark.parametrize(
@@ -130,42 +121,9 @@ def test_problem_is_one_line(problem: Problem, text: str) -> None:
     assert Problem(**asdict(problem)) == problem
 
 
-def test_lines_of_values_count_from_1() -> None:
-    found = parse_document(b"a: 1\nb:\n- x\n- y: |\n    one\n    two\n", "c.yaml")
-    lines = {(): 1, ("a",): 1, ("b",): 2, ("b", 0): 3, ("b", 1): 4, ("b", 1, "y"): 4, ("b", 2): 2, ("c",): 1}
-    assert {path: found.line(path) for path in lines} == lines
-    assert found.line(("b", 1, "y"), 2) == 6
-    assert found.line(("b", 0), 2) == 3
-    assert parse_document(b"", "c.yaml").line(("a",)) == 0
-
-
-def test_alias_counts_as_often_as_it_is_used() -> None:
-    text = f"a: &a {'x' * 100_000}\nb: &b [*a, *a, *a]\n"
-    assert parse_document(f"{text}c: [*b, *b]\n".encode(), "c.yaml").value["c"][1][2] == "x" * 100_000
-    found = check_text(f"{text}c: [*b, *b, *b]\n".encode(), "c.yaml")
-    assert [(one.what, one.line) for one in found.errors] == [("its aliases expand to too much data", 2)]
-
-
-@pytest.mark.parametrize("levels, problem", [(60, []), (61, ["2: nested too deeply"])])
-def test_nesting_has_a_bound(levels: int, problem: list[str]) -> None:
-    text = "\na: " + "[" * levels + "]" * levels
-    found = check_text(text.encode(), "c.yaml").errors
-    assert [f"{one.line}: {one.what}" for one in found if "deep" in one.what] == problem
-
-
 def test_class_that_this_machine_does_not_support_has_a_remark(host: Host) -> None:
     text = "rdt: {classes: {a: {L2: ff}, b: {MB: 50}}}"
     assert_remarked_here(host, text, "rdt.classes.a", "not supported on this machine: ")
-
-
-@pytest.mark.parametrize("text, more", [("a: 1", ""), ("a: 1\nb: 1\nc: 1", " (and 2 more)")])
-def test_invalid_file_that_was_never_applied_is_refused(tmp_path: Path, text: str, more: str) -> None:
-    path = tmp_path / "config.yaml"
-    path.write_text(text)
-    with pytest.raises(SettingsError) as caught:
-        effective.find_effective(str(path))
-    assert caught.value.message.startswith(f"{path}:1: a: unknown key; known here: ")
-    assert (more in caught.value.message, "more)" in caught.value.message) == (True, bool(more))
 
 
 @pytest.mark.parametrize(
@@ -177,9 +135,3 @@ def test_amount_is_compiled_to_the_form_of_earlier_versions(written: str, compil
     found = check_text(text.encode(), "c.yaml").valid().given()
     (part,) = next(iter(found["blockio"]["classes"].values()))
     assert part["throttleReadBps"] == compiled
-
-
-@pytest.mark.parametrize("written", ["0xFF", "FF", "0Xff", "fF"])
-def test_mask_in_any_case_is_compiled_to_lower_case(written: str) -> None:
-    found = check_text((RDT % f"L3: '{written}'").encode(), "c.yaml").valid().given()
-    assert next(iter(found["rdt"]["classes"].values()))["L3"] == "ff"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from conftest import FIXTURES
-from core.config.test_foreign_file import PLUGINS, REFUSED, check
+from core.config.judged import FOREIGN, problems
 
 from resctrl_hooks.core.cli import main
 
@@ -40,20 +40,18 @@ def test_balloons_names_what_it_cannot_convert(tmp_path: Path) -> None:
     assert "loads" in CliRunner().invoke(main, ["config", "balloons", str(policy)]).stderr
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_conversion_is_offered_for_policies(tmp_path: Path, name: str) -> None:
-    done = check(tmp_path / "config.yaml", REFUSED[name][0])
-    offer = "; `resctrl-hook config balloons FILE` prints its `placement` section\n"
-    assert done.output.endswith(REFUSED[name][1] + offer) is (name in CONVERTED)
+@pytest.mark.parametrize("name", FOREIGN)
+def test_conversion_is_offered_for_policies(name: str) -> None:
+    offer = "; `resctrl-hook config balloons FILE` prints its `placement` section"
+    assert problems(FOREIGN[name])[0].endswith(offer) is (name in CONVERTED)
 
 
-def test_placement_with_a_key_of_a_policy_is_a_configuration(tmp_path: Path) -> None:
-    done = check(tmp_path / "config.yaml", "placement: {enabled: true}\npinCPU: true\n")
-    assert done.exit_code == 2
-    assert "this is a" not in done.output
+def test_placement_with_a_key_of_a_policy_is_a_configuration() -> None:
+    (found,) = problems("placement: {enabled: true}\npinCPU: true\n")
+    assert "this is a" not in found
 
 
-@pytest.mark.parametrize("plugin", [*PLUGINS, "memory-policy"])
+@pytest.mark.parametrize("plugin", ["memory-qos", "memtierd", "resctrl-mon", "memory-policy"])
 def test_file_of_a_plugin_is_named_by_the_converter(tmp_path: Path, plugin: str) -> None:
     done = convert(tmp_path / "plugin.yaml", (FIXTURES / f"nri-{plugin}.yaml").read_text())
     assert done.exit_code == 2
@@ -63,9 +61,8 @@ def test_file_of_a_plugin_is_named_by_the_converter(tmp_path: Path, plugin: str)
 
 @pytest.mark.parametrize("name", ["goresctrl's RDT classes", "goresctrl's block I/O classes", "sgx-epc's chart"])
 def test_converter_names_a_file_of_another_program(tmp_path: Path, name: str) -> None:
-    text, words = REFUSED[name]
-    done = convert(tmp_path / "other.yaml", text)
-    what = words.partition("this is ")[2].partition(";")[0]
+    done = convert(tmp_path / "other.yaml", FOREIGN[name])
+    what = problems(FOREIGN[name])[0].partition("this is ")[2].partition("; ")[0].partition(", which")[0]
     assert done.exit_code == 2
     assert f"it is {what}" in done.output
 
