@@ -1,8 +1,20 @@
-"""Users, rates, gaps and missing values of a recording."""
+"""Facts of recordings: rates, gaps, noisy and slowed pods, full memory domains, turns and energy, by host."""
+
+import csv
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
+from conftest import examples
+from golden import Golden
+from hosts.guard_and_packages import write_zone
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from resctrl_hooks.observe.node.history.rows import GROUP, PACKAGE, POD, REST, Row
+from resctrl_hooks.core.inventory.interval import LEAST_TURNS
+from resctrl_hooks.observe.node.history.rows import GROUP, GUARD, PACKAGE, POD, REST, Row
+from resctrl_hooks.observe.node.snapshot.packages import Packages
 from resctrl_hooks.observe.recording.analysis import (
     BANDWIDTH,
     OTHERS,
@@ -15,9 +27,275 @@ from resctrl_hooks.observe.recording.analysis import (
     series,
     user_of,
 )
-from resctrl_hooks.observe.recording.tables import gaps_table
+from resctrl_hooks.observe.recording.energy import shares, write_csv
+from resctrl_hooks.observe.recording.full import full_times, memories
+from resctrl_hooks.observe.recording.noise import answer, noisy
+from resctrl_hooks.observe.recording.slowdown import slowed_pods
+from resctrl_hooks.observe.recording.turns import turn_rates
 
-from .rows import L3, START, rows_of
+from .rows import GB, L3, START, memory, row_of, rows_of, slowdown, turns
+
+Capacity = dict[str, float]
+
+
+def facts(rows: Sequence[Row], capacity: Capacity | None = None) -> str:
+    """Return what the analysis finds in a recording, a line for each fact; times are seconds since the start."""
+    found, begin = recording_of(rows), START.timestamp()
+    lines = [f"users: {', '.join(sorted({user.name for user in found.users}))}", answer(found)]
+    for one in noisy(found):
+        time = f"{one.start - begin:g} to {one.end - begin:g}"
+        lines.append(f"noisy {one.user.name} {one.domain} {time}: {one.moved / GB:g} of {one.of / GB:g} GB")
+    for full in full_times(found, capacity or {}):
+        time, mark = f"{full.start - begin:g} to {full.end - begin:g}", "~" if full.memory.estimated else ""
+        moved = ", ".join(f"{user.name} {value / GB:g}" for user, value in full.moved.items())
+        lines.append(f"full {full.memory.name} ({' '.join(full.memory.l3)}) {time}: {mark}{full.load:.4g}, by {moved}")
+    for pod in slowed_pods(found, capacity or {}):
+        culprits = ", ".join(f"{user.name} {max(of.values()) / GB:g}" for user, of in pod.culprits.items())
+        load, causes = max(pod.load.values(), default=None), dict(pod.causes)
+        lines.append(f"slowed {pod.user.name} ({pod.domain}) {pod.seconds:g} s: {causes} by {culprits}, load {load}")
+        lines.append(f"  ratios {[*pod.ratios.values()]}")
+    lines += [f"turns {user.name}: {of.rate:.4g} and {of.half:.3g}" for user, of in turn_rates(found).items()]
+    lines += [f"energy {one.kind} {one.namespace} {one.name}: {one.joules}" for one in shares(found)]
+    lines += [f"missing {one.user.key} {one.column} {one.word}: {one.rows} of {one.of}" for one in missing(found)]
+    gaps = {host: [(start - begin, end - begin) for start, end in of.gaps] for host, of in found.times.items()}
+    return "\n".join([*lines, *(f"gaps of {host}: {of}" for host, of in gaps.items() if of)])
+
+
+def on(host: str, rows: Sequence[Row]) -> list[Row]:
+    return [{**row, "host": host} for row in rows]
+
+
+def bursts(loud: Sequence[float], other: Sequence[float], step: float = 1) -> list[Row]:
+    return rows_of({"loud": loud, "other": other}, step)
+
+
+def long(samples: int, step: int) -> list[Row]:
+    """Return two bursts so long that the pod has more than a third of the whole time's traffic."""
+    return bursts([8] * 30 + [1] * samples + [8] * 30, [2] * 30 + [9] * samples + [2] * 30, step)
+
+
+QUIET = [0.05] * 10
+NOISE: dict[str, list[Row]] = {
+    **{
+        f"begins at {loud} beside {other}": bursts([0, loud, 0], [max(10.0, loud + other), other, 0])
+        for loud, other in ((3.4, 6.6), (3.2, 6.8), (4.0, 8.0), (4.0, 1.1), (4.0, 0.9), (4.0, 1.0))
+    },
+    **{
+        f"goes on at {loud} beside {other}": bursts([8, *[loud] * 4], [2, *[other] * 4])
+        for loud, other in ((2.3, 7.7), (2.1, 7.9), (3.0, 0.4), (3.0, 0.2))
+    },
+    **{
+        f"interrupted for {samples} samples of {step} s": long(samples, step)
+        for step, samples in ((1, 60), (1, 61), (30, 3), (30, 4), (10, 6))
+    },
+    "a minute from the last noisy sample": bursts([8, 1, 2.5, 2.5, 1], [2, 9, 7.5, 7.5, 9]),
+    "an interruption that makes the share too small": rows_of(
+        {"loud": [8, *[0] * 30, 8], **{f"p{number}": [0.5, *[2.5] * 30, 0.5] for number in range(4)}}
+    ),
+    "a share that falls to a third": rows_of(
+        {"loud": [8, *[2.5] * 100], **{f"p{number}": [0.5, *[1.875] * 100] for number in range(4)}}
+    ),
+    "traffic in interruptions": bursts([8, 2, 8], [1, 8, 1], 2),
+    **{
+        f"a twentieth: {rate}": [
+            *rows_of({"loud": [20] * 20}, domains=L3),
+            *rows_of({"small": [rate, *[0] * 19]}, domains=["mon_L3_02"]),
+        ]
+        for rate in (20.0, 20.1)
+    },
+    "ungrouped": rows_of({"loud": [8]}, kind=REST),
+    "idle": rows_of({"idle": [0, 0]}),
+    "three equal": rows_of({f"p{one}": [100] * 5 for one in range(3)}),
+    "wavering": rows_of(
+        {
+            "loud": [*QUIET, *[1.0, 0.9, 0.35, 1.1, 0.45, 1.05, 1.0, 0.3, 0.95, 1.0] * 2, *QUIET],
+            "web": [*QUIET, *[0.25, 0.25, 0.25, 0.25, 0.3, 0.25, 0.25, 0.45, 0.25, 0.25] * 2, *QUIET],
+        },
+        60,
+        L3,
+    ),
+    # In the second domain it begins and ends later; a third burst, which only touches it, is another one.
+    "burst of three domains": [
+        *rows_of({"loud": [0, 8, 8, 8, 0, 0, 0]}, domains=L3[:1]),
+        *rows_of({"loud": [0, 0, 0, 7, 7, 0, 0]}, domains=L3[1:]),
+        *rows_of({"loud": [0, 0, 0, 0, 0, 7, 7]}, domains=["mon_L3_02"]),
+        *rows_of({"other": [0, 0, 0, 0, 2, 2, 2]}),
+    ],
+    "time of another pod": [*rows_of({"loud": [0, 8, 8, 0]}), *rows_of({"other": [6, 6, 0, 0]}, domains=L3[1:])],
+    **{
+        f"words of {step} s from {start}": rows_of({"loud": [8]}, step, start=start)
+        for step, start in ((119, 0), (120, 0), (60, 22 * 3600 + 59 * 60 + 30), (3600, 22 * 3600 + 59 * 60))
+    },
+    "two hosts": [
+        *rows_of({"loud": [8] * 10}),
+        *on("n2", rows_of({f"p{one}": [6] * 10 for one in range(4)}, start=0.4)),
+    ],
+}
+
+RATES = {"etl": [10.0, 80.0, 80.0, 80.0, 10.0, 10.0, 10.0, 10.0], "web": [5.0, 10.0, 10.0, 10.0, 5.0, 5.0, 5.0, 5.0]}
+LOAD = [15, 90, 90, 96, 15, 15, 15, 15]
+EVENT: Row = {**memory([90])[0], "kind": GUARD, "event": "lowered"}
+SLOW = [1.0, 1.02, 1.6, 1.7, 1.6, 1.0]
+BARE: list[Row] = [
+    {name: value for name, value in row.items() if name not in ("event", "culprits")} for row in slowdown([1, 1.5])
+]
+FIRST, SECOND = slowdown([2.0, 1.0, 2.0, 1.0, 2.0]), slowdown([1.0, 2.0, 1.0, 2.0], domain=L3[1])
+FULL: dict[str, tuple[list[Row], Capacity]] = {
+    "full": ([*rows_of(RATES), *memory(LOAD)], {}),
+    "without a capacity": (rows_of(RATES), {}),
+    "capacity by option": (rows_of(RATES), {"*": 100 * GB}),
+    "capacity replaced by option": ([*rows_of(RATES), *memory(LOAD)], {"*": 200 * GB}),
+    "capacity 0": ([*rows_of(RATES), *memory([90, 90, 90], capacity=0)], {}),
+    "at 85 %": ([*rows_of(RATES), *memory([15, 85.0, 15])], {}),
+    "below 85 %": ([*rows_of(RATES), *memory([15, 84.9, 15])], {}),
+    "shared by two caches": (
+        [*rows_of(RATES, domains=[*L3, "mon_L3_02"]), *({**row, "key": " ".join(L3)} for row in memory(LOAD[:5]))],
+        {},
+    ),
+    "without a list of caches": ([{**row, "key": ""} for row in memory([15, 90])], {}),
+    "first sample": ([*memory([90]), *memory([15, 15])[1:]], {}),
+    "in order": (
+        [
+            *({**row, "domain": L3[1]} for row in memory([15, 90, 15, 15, 15, 15, 15, 15, 90])),
+            *memory([15, 15, 15, 90, 15, 15, 15, 15, 90]),
+        ],
+        {},
+    ),
+    "unknown load": ([*rows_of(RATES), *memory([15, None, None, None, 15, 15, 15, 15])], {}),
+    **{
+        f"pause of {pause}": ([*rows_of({"etl": [80.0] * (pause + 2)}), *memory([90, *[80.0] * pause, 90])], {})
+        for pause in (3, 4)
+    },
+    "guard": ([*rows_of(RATES), *memory([90]), EVENT], {}),
+    "of its host": (
+        [*rows_of({"etl": [90.0] * 5}), *memory([90] * 5), *on("n2", rows_of({"other": [50.0] * 5}, start=0.5))],
+        {"*": 100 * GB},
+    ),
+    "slowed": (
+        [
+            *rows_of({"etl": [1.0, 1.0, 80.0, 80.0, 80.0, 1.0], "web": [5.0, 5.0, 3.0, 3.0, 3.0, 5.0]}),
+            *memory([6, 6, 83, 83, 83, 6]),
+            *slowdown(SLOW),
+        ],
+        {},
+    ),
+    "never slowed": ([*rows_of({"web": [1.0] * 3}), *slowdown([1.0, 1.1, 1.14])], {}),
+    "slowed by nobody known": ([*rows_of({"web": [1.0] * 3}), *({**row, "domain": ""} for row in BARE)], {}),
+    "slowed in two domains": (
+        [
+            *rows_of({"web": [1.0] * 5}),
+            *{row["time"]: row for row in [*FIRST, *(row for row in SECOND if row.get("event"))]}.values(),
+        ],
+        {},
+    ),
+    "slowed on its host": (
+        [
+            *rows_of({"etl": [80.0] * 5}),
+            *slowdown([1.0, 1.6, 1.6, 1.6]),
+            *on("n2", rows_of({"other": [1.0] * 5}, start=0.5)),
+        ],
+        {},
+    ),
+}
+
+
+def energy_of(second: int, kind: str, joules: float | None, name: str = "", space: str = "", package: int = 0) -> Row:
+    column = "package_energy_joules" if kind == PACKAGE else "core_energy_joules"
+    domain = f"package-{package}" if kind == PACKAGE else f"mon_PERF_PKG_{package:02d}"
+    return row_of(second, kind, name, domain=domain, namespace=space, **{} if joules is None else {column: joules})
+
+
+ENERGY = [
+    energy_of(0, POD, None, "uncounted", "shop"),
+    *(energy_of(second, POD, joules, "cart", "shop") for second, joules in ((0, 100), (5, 3700), (9, 7300))),
+    *(energy_of(second, POD, joules, "cart", "shop", 1) for second, joules in ((0, 0), (5, None), (9, 360))),
+    *(energy_of(second, POD, joules, "web", "shop") for second, joules in ((0, 0), (9, 1800))),
+    *(energy_of(second, POD, joules, "train", "ml") for second, joules in ((5, 500), (9, 900))),
+    *(energy_of(second, REST, joules) for second, joules in ((0, 50), (9, 650))),
+    *(energy_of(second, PACKAGE, joules) for second, joules in ((0, 1000), (9, 19000))),
+]
+TURNS = turns(2 * LEAST_TURNS)
+IDLE: list[Row] = [{**row, "mbm_total_bytes": row["mbm_total_bytes"] and 5.0} for row in turns(LEAST_TURNS + 1)]
+FEW = turns(LEAST_TURNS - 1)
+WORDS = {0: "mbm_total_bytes:Waiting llc_occupancy_bytes:Waiting", 1: "mbm_total_bytes:Waiting", 2: "mbm_total_bytes:X"}
+OTHER: dict[str, list[Row]] = {
+    "energy": ENERGY,
+    "energy without RAPL": [row for row in ENERGY if row["kind"] != PACKAGE],
+    "RAPL only": [row for row in ENERGY if row["kind"] == PACKAGE],
+    "turns": TURNS,
+    "turns beside a single one": [*TURNS, *({**row, "domain": L3[1]} for row in turns(1))],
+    "turns without traffic": IDLE,
+    "no more counted time": [
+        *FEW,
+        *({**row, "time": str(row["time"]).replace("00:00:", "00:01:")} for row in FEW[-2:]),
+    ],
+    "counted all the time": turns(2 * LEAST_TURNS, waits=False),
+    "few turns": turns(LEAST_TURNS - 2),
+    "missing values": [
+        {**row, "missing": WORDS.get(number, "")}
+        for number, row in enumerate(rows_of({"web": [1, 1, 1], "cart": [1]}, domains=L3))
+    ],
+    "gap": [row for row in rows_of({"web": [1] * 8}) if str(row["time"])[17:19] not in ("03", "04", "05")],
+}
+
+
+@pytest.mark.parametrize(
+    "cases", [NOISE, FULL, OTHER], ids=["noise", "full domains and slowed pods", "energy, turns and gaps"]
+)
+def test_facts_of_recordings(golden: Golden, cases: Mapping[str, Any]) -> None:
+    texts = {name: facts(*of) if isinstance(of, tuple) else facts(of) for name, of in cases.items()}
+    golden("\n\n".join(f"{name}:\n{text}" for name, text in texts.items()))
+
+
+VALUES = st.dictionaries(
+    st.sampled_from(["a", "b"]),
+    st.lists(st.lists(st.one_of(st.none(), st.integers(0, 9)), min_size=6, max_size=6), min_size=1, max_size=2),
+    min_size=1,
+)
+
+
+@settings(max_examples=examples(60))
+@given(VALUES)
+def test_rate_is_the_growth_between_two_samples_with_a_value_in_each_domain(
+    pods: dict[str, list[list[int | None]]],
+) -> None:
+    """By pod and domain, the amount moved until each sample; None: the counter had no value. Another pod has all."""
+    rows, expected = rows_of({"all": [0] * 5}, domains=L3), dict[str, dict[int, float]]()
+    for pod, domains in pods.items():
+        totals = [
+            [None if one is None else sum(x or 0 for x in of[: at + 1]) for at, one in enumerate(of)] for of in domains
+        ]
+        for domain, of in zip(L3, totals, strict=False):
+            rows += [row_of(at, key=pod, domain=domain, mbm_total_bytes=value) for at, value in enumerate(of)]
+        known = [at for at in range(1, 6) if all(of[at] is not None and of[at - 1] is not None for of in totals)]
+        expected[pod] = {at: sum((of[at] or 0) - (of[at - 1] or 0) for of in totals) for at in known}
+    found = series(recording_of(rows), BANDWIDTH)
+    begin = START.timestamp()
+    points = {user.key: {round(at - begin): value for at, value in of.items()} for user, of in found.items()}
+    assert {pod: of for pod, of in points.items() if of and pod != "all"} == {
+        pod: of for pod, of in expected.items() if of
+    }
+    every = {at: sum(of.get(at, 0) for of in expected.values()) for at in range(1, 6)}
+    shop = by_namespace(found).get("shop", {})
+    assert {round(at - begin): value for at, value in shop.items()} == every
+
+
+@pytest.mark.parametrize("counted, rate", [(None, 1), (2.0, 1), (1.97, 1), (1.5, 4 / 3), (1.0, 2), (0.9, None)])
+def test_rate_is_by_the_counted_seconds_from_half_of_the_interval_on(counted: float | None, rate: float | None) -> None:
+    rows = [
+        {**row, **({} if counted is None else {"counted_seconds": sample * counted})}
+        for sample, row in enumerate(rows_of({"web": [1]}, 2))
+    ]
+    found = [value / 1e9 for points in series(recording_of(rows), BANDWIDTH).values() for value in points.values()]
+    assert found == ([] if rate is None else [pytest.approx(rate)])
+
+
+def test_counters_that_restart_rows_of_one_time_and_other_domains_have_no_rate() -> None:
+    rows = [row_of(second, mbm_total_bytes=total) for second, total in enumerate((100, 100, 20, 30))]
+    ((_, points),) = series(recording_of([*rows, rows[-1]]), BANDWIDTH).items()
+    assert [value for _, value in sorted(points.items())] == [0, 10]
+    energy = [{**row, "domain": "mon_PERF_PKG_00", "mbm_total_bytes": None} for row in rows]
+    assert series(recording_of([*rows, *energy]), BANDWIDTH) == series(recording_of(rows), BANDWIDTH)
 
 
 @pytest.mark.parametrize(
@@ -40,14 +318,6 @@ def test_user_is_named_after_its_kind_and_the_host_if_there_are_several(row: Row
     assert user_of(found, several=True) == User(f"n1: {name}", namespace and f"n1: {namespace}", kind, key, "n1")
 
 
-def test_two_hosts_have_two_users_of_one_name() -> None:
-    rows = [{**row, "host": host} for host in ("n2", "n1") for row in rows_of({"web": [1]})]
-    found = recording_of(rows)
-    assert [*found.times] == ["n1", "n2"]
-    assert [user.name for user in found.users] == ["n2: shop/web", "n1: shop/web"]
-    assert [user.name for user in recording_of(rows[:2]).users] == ["shop/web"]
-
-
 @pytest.mark.parametrize(
     "times, usual, gaps",
     [
@@ -66,68 +336,35 @@ def test_gap_is_longer_than_twice_the_usual_interval(
     assert (found.usual, found.gaps) == (usual, gaps)
 
 
-@pytest.mark.parametrize("counted, rate", [(None, 1), (2.0, 1), (1.97, 1), (1.5, 4 / 3), (1.0, 2), (0.9, None)])
-def test_rate_is_by_the_counted_seconds_from_half_of_the_interval_on(counted: float | None, rate: float | None) -> None:
-    rows = [
-        {**row, **({} if counted is None else {"counted_seconds": sample * counted})}
-        for sample, row in enumerate(rows_of({"web": [1]}, 2))
-    ]
-    found = [value / 1e9 for points in series(recording_of(rows), BANDWIDTH).values() for value in points.values()]
-    assert found == ([] if rate is None else [pytest.approx(rate)])
-
-
-@pytest.mark.parametrize("row", [0, 1])
-def test_interval_with_one_counted_time_is_all_counted(row: int) -> None:
-    rows = rows_of({"web": [1]}, 2)
-    rows[row] = {**rows[row], "counted_seconds": 1.5}
-    ((_, points),) = series(recording_of(rows), BANDWIDTH).items()
-    assert list(points.values()) == [1e9]
-
-
-def test_rows_of_one_time_have_no_rate() -> None:
-    rows = rows_of({"web": [1, 1]})
-    found = recording_of([*rows, rows[-1]])
-    ((_, points),) = series(found, BANDWIDTH).items()
-    assert list(points.values()) == [1e9, 1e9]
-
-
-def test_user_without_a_value_in_one_of_its_domains_has_no_sum() -> None:
-    rows = rows_of({"web": [1, 1, 1]}, domains=L3)
-    del rows[-1]
-    ((_, points),) = series(recording_of(rows), BANDWIDTH).items()
-    assert {moment - START.timestamp(): value for moment, value in points.items()} == {1: 2e9, 2: 2e9}
-
-
-def test_namespace_is_the_sum_of_its_pods_where_any_has_a_value() -> None:
-    web, cart, rest = User("shop/web", "shop", POD, "a"), User("shop/cart", "shop", POD, "b"), User("(r)", "", REST, "")
-    found = by_namespace({web: {0.0: 1, 1.0: 2}, cart: {1.0: 3, 2.0: 4}, rest: {0.0: 7}})
-    assert found == {"shop": {0.0: 1, 1.0: 5, 2.0: 4}, "(r)": {0.0: 7}}
-
-
 def test_smallest_lines_are_drawn_as_one_of_others_if_there_are_more() -> None:
     lines = {f"p{number}": {0.0: float(number), 1.0: float(number)} for number in range(5)}
     assert largest(lines, 2) == {"p4": {0.0: 4, 1.0: 4}, "p3": {0.0: 3, 1.0: 3}, OTHERS: {0.0: 3, 1.0: 3}}
     assert [*largest(lines, 5)] == ["p4", "p3", "p2", "p1", "p0"]
 
 
-def test_missing_values_are_counted_by_user_column_and_word_most_frequent_first() -> None:
-    rows = rows_of({"web": [1, 1, 1], "cart": [1]}, domains=L3)
-    words = {
-        0: "mbm_total_bytes:Waiting llc_occupancy_bytes:Waiting",
-        1: "mbm_total_bytes:Waiting",
-        2: "mbm_total_bytes:Unavailable",
-    }
-    found = recording_of([{**row, "missing": words.get(number, "")} for number, row in enumerate(rows)])
-    assert [(one.user.key, one.column, one.word, one.rows, one.of) for one in missing(found)] == [
-        ("web", "mbm_total_bytes", "Waiting", 2, 8),
-        ("web", "llc_occupancy_bytes", "Waiting", 1, 8),
-        ("web", "mbm_total_bytes", "Unavailable", 1, 8),
-    ]
-    assert '<td>Waiting</td><td class="number">25 %</td>' in gaps_table(found)
+@pytest.mark.parametrize(
+    "capacity, domain", [({"0": GB * 100}, 0), ({"1": GB * 100}, 1), ({"*": 100 * GB, "1": GB}, 0)]
+)
+def test_capacity_of_a_domain_is_that_of_its_number(capacity: Capacity, domain: int) -> None:
+    both = rows_of(RATES, domains=L3)
+    found = {one.name: one.loads for one in memories(recording_of(both), capacity)}
+    assert max(found[f"mon_L3_0{domain}"].values()) == 0.9
+    assert memories(recording_of([{**row, "domain": "of another kind"} for row in both]), {"1": GB}) == []
 
 
-def test_table_of_gaps_has_times_without_samples() -> None:
-    rows = [row for row in rows_of({"web": [1] * 8}) if str(row["time"])[17:19] not in ("03", "04", "05")]
-    table = gaps_table(recording_of(rows))
-    assert '<td>no sample</td><td>2026-01-01 01:00:02 UTC</td><td class="number">4 s</td>' in table
-    assert "Every counter had a value" in gaps_table(recording_of(rows_of({"web": [1]})))
+def test_energy_is_written_as_csv(tmp_path: Path) -> None:
+    write_csv(str(tmp_path / "energy.csv"), recording_of(ENERGY), 1000)
+    first, *_ = csv.DictReader((tmp_path / "energy.csv").read_text().splitlines())
+    names = {"kind": "pod", "namespace": "shop", "name": "shop/cart"}
+    assert first == names | {"joules": "7560.0", "watt_hours": "2.1", "grams_co2": "2.1"}
+
+
+def test_package_that_wraps_counts_on_and_an_unreadable_one_is_left_out(tmp_path: Path) -> None:
+    for zone, name in (("intel-rapl:0", "package-0"), ("intel-rapl:1", "psys"), ("intel-rapl:0:0", "core")):
+        write_zone(tmp_path, zone, name, 0.9, largest=1_000_000)
+    packages = Packages(str(tmp_path))
+    assert packages.read() == {"package-0": 0.9}
+    (tmp_path / "intel-rapl:0/energy_uj").write_text("100000\n")
+    assert packages.read() == {"package-0": pytest.approx(1.1)}
+    (tmp_path / "intel-rapl:0/energy_uj").unlink()
+    assert Packages(str(tmp_path)).read() == Packages(str(tmp_path / "none")).read() == {}

@@ -1,6 +1,5 @@
-"""A recording: its rows, their analysis, and a page that a browser draws."""
+"""A recording: its rows, its files, and the commands."""
 
-import csv
 import errno
 import json
 import os
@@ -8,9 +7,9 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +19,11 @@ from hosts.counter_tree import say
 from hosts.faults import Fail
 from hosts.monitored import KEYS, MonitoredHost, plain_host
 
+from resctrl_hooks import extras
 from resctrl_hooks.core.cli import main
 from resctrl_hooks.errors import NotPermittedError
 from resctrl_hooks.observe.node.history.rows import LABELS, SCHEMATA, Row, Sampler
-from resctrl_hooks.observe.recording.analysis import BANDWIDTH, recording_of, series
-from resctrl_hooks.observe.recording.files import RecordingError, read, writing
-
-from .rows import row_of
+from resctrl_hooks.observe.recording.files import RecordingError, check, read, writing
 
 NASTY = "</script><script>document.title='forged'</script>"
 
@@ -60,18 +57,6 @@ def test_sample_has_pods_foreign_groups_and_remainder(host: MonitoredHost) -> No
     assert {kind: row["llc_occupancy_bytes"] for kind, row in rows.items()} == {"pod": 300, "group": 100, "rest": 500}
     assert (rows["pod"]["namespace"], rows["pod"]["pod"], rows["pod"]["domain"]) == ("shop", "web-0", "mon_L3_00")
     assert rows["group"]["key"] == "theirs"
-
-
-def test_foreign_group_has_same_name_in_all_commands(host: MonitoredHost) -> None:
-    (host.resctrl / "gold/mon_groups/theirs").mkdir(parents=True)
-    (host.resctrl / "gold/tasks").write_text("")
-    say(host.resctrl / "gold", llc_occupancy=1)
-    say(host.resctrl / "gold/mon_groups/theirs", llc_occupancy=1)
-    groups = {user.name for user in recording_of(Sampler(host.context).sample()).users if user.kind == "group"}
-    assert groups == {"mon_groups/theirs", "gold/mon_groups/theirs"}
-    listed = {line.split()[0] for line in host.run("list", "--no-headers").stdout.splitlines()}
-    shown = {line.split()[0] for line in host.run("top", "--once", "--interval", "0.1").stdout.splitlines()}
-    assert groups <= listed & shown
 
 
 @pytest.mark.parametrize("name", ["x.csv", "x.parquet"])
@@ -119,80 +104,8 @@ def test_invalid_recording_is_wrong_use_in_one_line(tmp_path: Path, name: str, d
     assert "internal error" not in result.output
 
 
-def rows_of(**pods: list[float | None]) -> list[Row]:
-    """Return a recording of one domain: each pod's mbm_total_bytes, one sample per second."""
-    return [
-        row_of(
-            second, key=pod, mbm_total_bytes=value, missing="" if value is not None else "mbm_total_bytes:Unassigned"
-        )
-        for pod, values in pods.items()
-        for second, value in enumerate(values)
-    ]
-
-
-def test_rates_use_counted_values_only() -> None:
-    found = recording_of(rows_of(a=[0, 10, None, 50, 60], b=[100, 100, 20, 30, 40]))
-    rates = {
-        user.name: {int(at % 60): rate for at, rate in points.items()}
-        for user, points in series(found, BANDWIDTH).items()
-    }
-    # b's counter restarted in the third sample: its traffic until then is unknown
-    assert rates == {"shop/a": {1: 10, 4: 10}, "shop/b": {1: 0, 3: 10, 4: 10}}
-
-
-def test_namespaces_have_bandwidth_where_other_domains_have_energy() -> None:
-    """A CSV has every column in every row; a domain of energy has no bandwidth."""
-    rows = rows_of(web=[0, 100, 200])
-    energy = [{**row, "domain": "mon_PERF_PKG_00", BANDWIDTH.column: None} for row in rows]
-    (points,) = series(recording_of([*rows, *energy]), BANDWIDTH).values()
-    assert list(points.values()) == [100.0, 100.0]
-
-
-class Tags(HTMLParser):
-    """The tags and attributes of a page, without those in scripts."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: set[str] = set()
-        self.attributes: set[str] = set()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.names.add(tag)
-        self.attributes |= {name for name, _ in attrs}
-
-
 def recorded(host: MonitoredHost, target: Path, *more: str) -> Result:
     return host.run("record", "--interval", "100ms", "--for", "0.35s", "-o", str(target), *more)
-
-
-def test_record_and_report_commands_work(host: MonitoredHost, tmp_path: Path) -> None:
-    target = tmp_path / "x.csv"
-    result = recorded(host, target)
-    assert result.exit_code == 0, result.output
-    with target.open(newline="") as file:
-        samples = {row["time"] for row in csv.DictReader(file)}
-    assert len(samples) > 1
-    assert CliRunner().invoke(main, ["report", str(target)]).exit_code == 0
-    page = (tmp_path / "x.html").read_text()
-    assert "web-0" in page
-    tags = Tags()
-    tags.feed(page)
-    assert "script" in tags.names
-    assert not {"src", "href"} & tags.attributes, "the page needs nothing else"
-
-
-def test_largest_bandwidth_of_domain_covers_all_samples(host: MonitoredHost) -> None:
-    sampler = Sampler(host.context)
-    sampler.sample()
-    assert sampler.peaks == {}
-    time.sleep(0.05)
-    say(host.resctrl, mbm_total_bytes=1_010_000)
-    sampler.sample()
-    (peak,) = sampler.peaks.values()
-    assert 0 < peak <= 1_000_000 / 0.05
-    say(host.resctrl, mbm_total_bytes="Unavailable")
-    sampler.sample()
-    assert sampler.peaks == {0: peak}
 
 
 def test_record_prints_the_largest_bandwidth_as_a_lower_bound(
@@ -251,6 +164,7 @@ def test_unwritable_place_is_one_line(host: MonitoredHost) -> None:
     assert (result.exit_code, result.output.count("\n")) == (1, 1), result.output
 
 
+@pytest.mark.ci
 @pytest.mark.browser
 def test_browser_draws_page_and_names_are_escaped(host: MonitoredHost, tmp_path: Path) -> None:
     host.group(1, NASTY, mbm_total_bytes=1, llc_occupancy=5)
@@ -293,3 +207,11 @@ def test_changed_schemata_are_rows_of_their_class_and_domain(host: MonitoredHost
     assert [len(sample) for sample in samples] == [0, 0, 1], "the first sample is no change"
     (row,) = samples[2]
     assert (row["domain"], row["rdt_class"], row["event"]) == ("mon_L3_00", "", "class /: L3 fff to 00f")
+
+
+def test_message_about_missing_package_ends_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    with pytest.raises(RecordingError) as caught:
+        check("a.parquet")
+    assert str(caught.value) == f"Parquet needs pyarrow: use .csv, or {extras.remedy('parquet')}"
