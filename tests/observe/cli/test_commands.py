@@ -1,7 +1,10 @@
 """Commands that pass their options on: what the called part gets, and what is printed of its answer."""
 
+import contextlib
+import json
 import signal
 import sys
+import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,25 +12,16 @@ from typing import Any
 
 import click
 import pytest
-from click.testing import CliRunner
 from conftest import Host, always, noted, raising
 from hosts.monitored import MonitoredHost, run
 
-from resctrl_hooks.core.cli import main
+from observe.cli.test_diagnosis_text import diagnosis, effect
 from resctrl_hooks.core.node.errors import HookError
-from resctrl_hooks.observe.cli import events, record, view
-from resctrl_hooks.observe.cli import guard as guard_module
+from resctrl_hooks.observe.cli import diagnose, metrics, record, view
 from resctrl_hooks.observe.params import Past, ended_by_signals, recording_errors, refuse_with_at
 from resctrl_hooks.observe.recording.files import RecordingError
+from resctrl_hooks.observe.slowdown.signals import ended_like_ctrl_c
 from resctrl_hooks.observe.view.contents import Contents
-
-
-@pytest.mark.parametrize("word", ["run", "restore"])
-def test_guard_returns_the_status_of_the_node_half(monkeypatch: pytest.MonkeyPatch, word: str) -> None:
-    given: list[Any] = []
-    monkeypatch.setattr(guard_module, "guard_command", noted(given, 4))
-    assert CliRunner().invoke(main, ["--config", "/a.yaml", "guard", word]).exit_code == 4
-    assert [one for one in given if not callable(one)] == ["/a.yaml", [word]]
 
 
 def test_time_of_the_past_is_in_seconds_since_1970() -> None:
@@ -146,37 +140,6 @@ def test_show_measures_rates_for_the_interval(node: MonitoredHost) -> None:
     assert found["rates"] is None
 
 
-def test_events_are_sent_until_the_signal_and_a_remark_is_reported_once(
-    host: Host, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    sent: list[Any] = []
-    passes: list[float] = []
-
-    class Sender:
-        def __init__(self, api: str, node: str, say: Any) -> None:
-            sent.append((api, node))
-
-        def send(self, found: Any) -> None:
-            sent.append(found)
-
-    def wait(seconds: float) -> bool:
-        passes.append(seconds)
-        if len(passes) == 3:
-            host.configure(events=True)
-        return len(passes) == 5
-
-    monkeypatch.setattr(events, "api_of_pod", always("api"))
-    monkeypatch.setattr(events, "Sender", Sender)
-    monkeypatch.setattr(events, "conditions", always(["one"]))
-    monkeypatch.setattr(events, "ended_by_signals", always(SimpleNamespace(wait=wait)))
-    monkeypatch.setenv("NODE_NAME", "worker-1")
-    done = run(host, "events")
-    assert done.exit_code == 0
-    assert done.stderr == "resctrl-hook: events: `events` is not set in the configuration; nothing is sent\n"
-    assert sent == [("api", "worker-1"), ["one"], ["one"]]
-    assert passes == [10.0] * 5
-
-
 def test_signal_sets_the_end_of_a_command() -> None:
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
@@ -205,3 +168,203 @@ def test_view_reads_before_it_mounts(node: MonitoredHost, monkeypatch: pytest.Mo
     calls.clear()
     done = node.run("view", "/run/view")
     assert (done.exit_code, done.stderr, calls) == (1, "resctrl-hook: unreadable\n", [])
+
+
+def test_metrics_are_written_to_a_readable_file(node: MonitoredHost, tmp_path: Path) -> None:
+    path = tmp_path / "out/x.prom"
+    assert f"cannot write {path}: No such file" in node.run("metrics", "--output", str(path)).output
+    path.parent.mkdir()
+    assert node.run("metrics", "--output", str(path)).exit_code == 0
+    text = path.read_text()
+    assert path.stat().st_mode & 0o777 == 0o644
+    assert [one.name for one in path.parent.iterdir()] == ["x.prom"]
+    assert "# EOF" not in text
+    assert node.run("metrics").stdout.endswith("# EOF\n")
+    assert "# EOF" not in node.run("metrics", "--format", "prometheus").stdout
+    assert node.run("metrics", "--output", str(path), "--format", "openmetrics").exit_code == 0
+    assert path.read_text().endswith("# EOF\n")
+
+
+def test_failed_write_of_metrics_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.fchmod", raising(OSError(28, "No space left on device")))
+    with pytest.raises(click.ClickException, match="No space left on device"):
+        metrics._replace(str(tmp_path / "x.prom"), b"text")
+    assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.parametrize(
+    "words, text",
+    [
+        (["--output", "/x", "--listen"], "--output and --listen are mutually exclusive"),
+        (["--otlp", "u", "--output", "/x"], "--otlp cannot be combined with"),
+        (["--otlp", "u", "--listen"], "--otlp cannot be combined with"),
+        (["--otlp", "u", "--format", "prometheus"], "--otlp cannot be combined with"),
+        (["--interval", "5s"], "--interval requires --otlp"),
+        (["--listen", "nowhere:x"], "--listen: "),
+        (["--counter", "none*"], "--counter 'none*' matches no counter; available: "),
+        (["--counter", "mbm_*", "--counter", "x"], "--counter 'x' matches no counter"),
+    ],
+)
+def test_impossible_options_of_metrics_are_wrong_use(node: MonitoredHost, words: list[str], text: str) -> None:
+    done = node.run("metrics", *words)
+    assert (done.exit_code, text in done.output) == (2, True), done.output
+
+
+def test_metrics_are_served_at_the_address(node: MonitoredHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Any] = []
+
+    class Server:
+        url = "http://here/"
+
+        def __init__(self, address: Any, registry: Any, documents: Any) -> None:
+            calls.append((address, [*documents]))
+
+        def end_on_signals(self) -> None:
+            calls.append("signals")
+
+        def serve_forever(self) -> None:
+            calls.append("served")
+
+    monkeypatch.setattr(metrics, "Server", Server)
+    done = node.run("metrics", "--listen", "127.0.0.1:99")
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "", "resctrl-hook: metrics at http://here/\n")
+    assert calls == [(("127.0.0.1", 99), ["/diagnoses"]), "signals", "served"]
+
+
+def test_problems_of_metrics_are_reported_once_and_fail_the_command(
+    node: MonitoredHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Collector:
+        def __init__(self, context: Any, problem: Any, selection: Any) -> None:
+            for text in ("one", "two", "one"):
+                problem(HookError(text))
+
+    monkeypatch.setattr(metrics, "NodeCollector", Collector)
+    monkeypatch.setattr(metrics, "registry_of", always(None))
+    monkeypatch.setattr(metrics, "_WRITERS", {"openmetrics": always(b"text")})
+    done = node.run("metrics")
+    assert (done.exit_code, done.stdout, done.stderr) == (1, "text", "resctrl-hook: one\nresctrl-hook: two\n")
+
+
+class _Session:
+    """A session with three pods, two of them with a baseline; one is slowed."""
+
+    def __init__(self, log: list[Any]) -> None:
+        self.log = log
+        self.live = SimpleNamespace(has_baseline=lambda key: key != "c")
+
+    def sample(self, seconds: float, keys: list[str]) -> None:
+        self.log.append((seconds, keys))
+
+    def pods(self) -> list[str]:
+        return ["a", "b", "c"]
+
+    def diagnoses(self, keys: list[str]) -> list[Any]:
+        return [diagnosis(name=key, key=key, verdict="slowed" if key == "a" else "normal") for key in keys]
+
+    def normal_cost(self, key: str) -> dict[str, float]:
+        return {"perf": 2.0}
+
+
+@pytest.fixture
+def sampled(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    log: list[Any] = []
+    monkeypatch.setattr(diagnose, "Session", lambda *_: contextlib.nullcontext(_Session(log)))
+    monkeypatch.setattr(diagnose, "find", lambda _, what: what)
+    return log
+
+
+@pytest.mark.parametrize(
+    "words, call, names",
+    [
+        ([], (60.0, []), ["a"]),
+        (["--for", "5s"], (5.0, []), ["a"]),
+        (["b", "a", "b"], (60.0, ["b", "a"]), ["b", "a"]),
+    ],
+)
+def test_diagnose_prints_named_or_slowed_pods(
+    host: Host, sampled: list[Any], words: list[str], call: Any, names: list[str]
+) -> None:
+    found = json.loads(run(host, "diagnose", *words, "-o", "json").stdout)
+    assert sampled == [call]
+    assert [one["name"] for one in found["items"]] == names
+    assert (found["pods"], found["withBaseline"]) == (2 if "b" in words else 3, 2)
+    text = run(host, "diagnose", *words).stdout
+    assert [line.partition(":")[0] for line in text.splitlines() if not line.startswith("  ") and line] == names
+    assert ("\n\n" in text) == (len(names) > 1)
+
+
+def test_diagnose_without_slowed_pods_counts_them(
+    host: Host, sampled: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_Session, "diagnoses", lambda _, keys: [diagnosis(verdict="normal") for _ in keys])
+    assert run(host, "diagnose").stdout.startswith("no pod is slowed; 2 of 3 pods have a baseline; ")
+
+
+def test_experiment_is_part_of_the_diagnosis(host: Host, sampled: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Any] = []
+
+    def experiment(context: Any, key: str, normal: Any, *, verbose: bool) -> list[Any]:
+        given.append((key, normal, verbose))
+        return [effect("bronze", 1.0, 0.8, 1.5, 1.0, -0.35, -0.4, -0.3)]
+
+    monkeypatch.setattr(diagnose, "_experiment", experiment)
+    done = run(host, "diagnose", "a", "--experiment")
+    assert "Experiment for a, in cycles:" in done.stdout
+    (item,) = json.loads(run(host, "diagnose", "a", "--experiment", "-o", "json").stdout)["items"]
+    assert [one["class"] for one in item["experiments"]] == ["bronze"]
+    assert given == [("a", {"perf": 2.0}, True), ("a", {"perf": 2.0}, False)]
+
+
+@pytest.mark.parametrize(
+    "pod, cgroups",
+    [
+        (SimpleNamespace(key="k", cgroup="/pod", living=[], classes=[""]), ["/pod"]),
+        (SimpleNamespace(key="k", cgroup="", living=[SimpleNamespace(cgroup="/c")], classes=[""]), ["/c"]),
+    ],
+)
+def test_experiment_measures_the_pods_cgroups(monkeypatch: pytest.MonkeyPatch, pod: Any, cgroups: list[str]) -> None:
+    given: list[Any] = []
+
+    def begin(_: Any, *all_: Any) -> Any:
+        given.extend(all_)
+        proofs = [SimpleNamespace(name="bronze"), SimpleNamespace(name="silver")]
+        trial = SimpleNamespace(evidence=SimpleNamespace(method="perf"), run=lambda: proofs)
+        return contextlib.nullcontext(trial)
+
+    monkeypatch.setattr(diagnose, "pod_of", always(pod))
+    monkeypatch.setattr(diagnose, "Experiment", begin)
+    monkeypatch.setattr(diagnose, "UNITS", {"perf": "cycles"})
+    monkeypatch.setattr(diagnose, "effect_of_class", lambda proof, unit, normal: (proof.name, unit, normal))
+    node: Any = None
+    found: list[Any] = [*diagnose._experiment(node, "k", {"perf": 2.0}, verbose=False)]
+    assert found == [
+        ("bronze", "cycles", 2.0),
+        ("silver", "cycles", 2.0),
+    ]
+    assert given[:3] == ["k", cgroups, [""]]
+    found = [*diagnose._experiment(node, "k", None, verbose=True)]
+    assert found[0] == ("bronze", "cycles", None)
+
+
+def test_experiment_needs_one_pod(node: MonitoredHost) -> None:
+    for words in ([], ["web", "db"]):
+        done = node.run("diagnose", "--experiment", *words)
+        assert (done.exit_code, "--experiment needs one POD" in done.output) == (2, True)
+
+
+def test_signals_end_diagnose_with_their_number() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(SystemExit) as caught, ended_like_ctrl_c():
+        signal.raise_signal(signal.SIGTERM)
+    assert (caught.value.code, signal.getsignal(signal.SIGTERM)) == (143, before)
+    seen: list[Any] = []
+
+    def elsewhere() -> None:
+        with ended_like_ctrl_c():
+            seen.append(signal.getsignal(signal.SIGTERM))
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    assert seen == [before]

@@ -1,16 +1,16 @@
-"""Groups that other programs or people have made: in `list -o name`, `show`, `top` and JSON by the printed name."""
+"""Groups that other programs or people have made: in `list`, `show`, `top` and JSON by the printed name."""
 
-import csv
-import io
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from golden import Golden
 from hosts.counter_tree import say
-from hosts.monitored import KEYS, MonitoredHost, plain_host
+from hosts.monitored import MonitoredHost, plain_host
 from hosts.past import sample
 from jsonschema import validate
 
@@ -29,6 +29,7 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
         say(found.resctrl, llc_occupancy=900, mbm_total_bytes=100_000)
         say(found.resctrl / "gold", llc_occupancy=50, mbm_total_bytes=5_000)
         say(found.resctrl / "gold/mon_groups/job", llc_occupancy=40, mbm_total_bytes=4_000)
+        (found.resctrl / "gold/mon_groups/job/tasks").write_text("1\n2\n")
         for number, name in enumerate(NAMES):
             folder = os.fsdecode(os.fsencode(found.resctrl / "mon_groups") + b"/" + name)
             os.mkdir(folder)
@@ -44,106 +45,52 @@ def shown(host: MonitoredHost, *words: str) -> dict[str, Any]:
     return dict(found)
 
 
-def test_list_prints_names_of_foreign_groups_that_show_takes(host: MonitoredHost) -> None:
+def test_each_command_takes_the_names_that_list_prints(host: MonitoredHost) -> None:
     names = host.run("list", "-o", "name").stdout.splitlines()
     foreign = [f"mon_groups/{text}" for text in NAMES.values()]
-    assert names[0] == "shop/web-0"
-    assert sorted(names[1:]) == sorted([*foreign, "gold/mon_groups/job"])
+    assert (names[0], sorted(names[1:])) == ("shop/web-0", sorted([*foreign, "gold/mon_groups/job"]))
     for name in names:
         assert shown(host, name)["name"] == name
         assert host.run("show", name).stdout.splitlines()[0] == name
         assert [one["name"] for one in host.json("top", name, "--interval", "100ms")["items"]] == [name, "TOTAL"]
         assert host.run("list", name, "-o", "name").stdout.splitlines() == [name]
-        assert name in host.run("list", name).stdout
+    for what in ("theirs", r"\xff", "\udcff", "c\\d", r"c\\d", "x\x1b[31my", "mon_groups/x\x1b[31my"):
+        name = NAMES.get(os.fsencode(what.removeprefix("mon_groups/")), what)
+        assert shown(host, what)["name"] == f"mon_groups/{name}"
 
 
-@pytest.mark.parametrize("what", ["theirs", r"\xff", "\udcff", "c\\d", r"c\\d", "x\x1b[31my", "mon_groups/x\x1b[31my"])
-def test_foreign_group_is_found_by_its_text_and_by_its_bytes(host: MonitoredHost, what: str) -> None:
-    name = os.fsencode(what.removeprefix("mon_groups/"))
-    assert shown(host, what)["name"] == f"mon_groups/{NAMES.get(name, what)}"
+def test_outputs(host: MonitoredHost, golden: Golden) -> None:
+    for folder in ("theirs-1", "pqos-1-2", "other"):
+        (host.resctrl / "mon_groups" / folder).mkdir()
+    (host.resctrl / "gold/mon_groups/other").mkdir()
+    texts = []
+    for words in (
+        *("show job", "show job -o csv", "show pqos-1-2", "show other", "show mon_groups/other -o name", "list -o csv"),
+        *(
+            "show theirs -o name",
+            "show mon_groups/their",
+            "top thiers",
+            "list gold/mon_groups/jobs",
+            "show mon_groups/",
+        ),
+        *("list job web-0", "list -o name -n shop", "list -o name -l app=web", "top -o name -n shop --interval 100ms"),
+        "show mon_groups/",
+        "show mon_groups/0f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01 -o name",
+    ):
+        done = host.run(*words.split())
+        texts.append(f"$ {words}\n{done.output}exit code {done.exit_code}")
+    golden(re.sub("  +", "  ", "\n\n".join(texts)), hide="duration time")
 
 
-def test_show_has_the_counters_and_the_tasks_of_a_foreign_group(host: MonitoredHost) -> None:
-    (host.resctrl / "gold/mon_groups/job/tasks").write_text("1\n2\n")
-    found = shown(host, "job", "--rates", "--interval", "100ms")
+def test_exact_name_of_a_pod_is_preferred_to_that_of_a_group(host: MonitoredHost) -> None:
+    host.group(2, "job")
+    assert shown(host, "job")["name"] == "shop/job"
+    found = shown(host, "gold/mon_groups/job", "--rates", "--interval", "100ms")
     assert (found["state"], found["key"], found["rdtClasses"], found["tasks"]) == ("foreign", "", ["gold"], 2)
-    assert {one["counter"]: (one["value"], one["seconds"], one["state"]) for one in found["counters"]} == {
-        "llc_occupancy": (40, None, "available"),
-        "mbm_total_bytes": (4_000, None, "available"),
-    }
     assert found["rates"]["memoryBandwidthBytesPerSecond"] == 0
     assert [(one["name"], one["origin"]) for one in found["groups"]] == [("job", "foreign")]
-    text = host.run("show", "job").stdout
-    assert "foreign: created by another program" in text
-    assert "class gold: foreign, 2 tasks" in text
-    assert "mbm_total_bytes  L3_00   gold   3.91 KiB        -" in text
-    assert not [word for word in ("Containers", "Last errors", "\nkey ", "\nage ", "creator") if word in text]
-    rows = list(csv.DictReader(io.StringIO(host.run("show", "job", "-o", "csv").stdout)))
-    assert [(row["pod"], row["rdtClass"], row["value"]) for row in rows] == [
-        ("gold/mon_groups/job", "gold", "40"),
-        ("gold/mon_groups/job", "gold", "4000"),
-    ]
-
-
-def test_pods_and_groups_are_shown_together(host: MonitoredHost) -> None:
-    assert [one["name"] for one in host.json("show", "web-0", "job")["items"]] == ["gold/mon_groups/job", "shop/web-0"]
-    names = {one["name"] for one in host.json("top", "job", "web-0", "--interval", "100ms")["items"]}
+    names = {one["name"] for one in host.json("top", "gold/mon_groups/job", "web-0", "--interval", "100ms")["items"]}
     assert names == {"gold/mon_groups/job", "shop/web-0", "TOTAL"}
-    made = host.json("list", "web-0", "job")
-    assert [one["name"] for one in made["items"]] == ["shop/web-0"]
-    assert [(one["rdtClass"], one["name"]) for one in made["foreignGroups"]] == [("gold", "job")]
-
-
-def test_csv_of_list_has_foreign_groups_without_a_key(host: MonitoredHost) -> None:
-    rows = list(csv.DictReader(io.StringIO(host.run("list", "-o", "csv").stdout)))
-    found = {row["pod"]: (row["state"], row["key"], row["rdtClasses"]) for row in rows}
-    assert found["gold/mon_groups/job"] == ("foreign", "", "gold")
-    assert found["web-0"][1] == KEYS[0]
-    assert len(rows) == 7
-
-
-def test_pod_is_found_by_the_name_of_its_group(host: MonitoredHost) -> None:
-    assert shown(host, f"mon_groups/{KEYS[0]}")["name"] == "shop/web-0"
-
-
-def test_name_of_groups_in_two_classes_is_refused_with_both(host: MonitoredHost) -> None:
-    (host.resctrl / "mon_groups/job").mkdir()
-    done = host.run("show", "job")
-    both = "mon_groups/job, gold/mon_groups/job"
-    assert (done.exit_code, f"'job' matches 2 foreign groups: {both}; enter one of these" in done.stderr) == (1, True)
-    assert shown(host, "mon_groups/job")["rdtClasses"] == [""]
-
-
-def test_exact_name_of_a_pod_or_a_group_is_preferred_to_a_beginning(host: MonitoredHost) -> None:
-    host.group(1, "theirs-1")
-    host.group(2, "job")
-    assert shown(host, "theirs")["state"] == "foreign"
-    assert shown(host, "job")["name"] == "shop/job"
-    assert shown(host, "gold/mon_groups/job")["state"] == "foreign"
-
-
-@pytest.mark.parametrize(
-    "what, suggestion",
-    [
-        ("mon_groups/their", "mon_groups/theirs"),
-        ("thiers", "theirs"),
-        ("gold/mon_groups/jobs", "gold/mon_groups/job"),
-        ("mon_groups/", None),
-    ],
-)
-def test_unknown_group_is_refused_with_a_similar_name(host: MonitoredHost, what: str, suggestion: str | None) -> None:
-    for command in ("show", "top", "list"):
-        done = host.run(command, what)
-        assert done.exit_code == 1
-        assert f"unknown pod or container '{what}'" in done.stderr
-        assert suggestion is None or f"did you mean {suggestion}?" in done.stderr
-
-
-@pytest.mark.parametrize("words", [["-n", "shop"], ["-l", "app=web"]])
-def test_namespace_and_labels_select_no_foreign_group(host: MonitoredHost, words: list[str]) -> None:
-    assert "mon_groups" not in host.run("list", "-o", "name", *words).stdout
-    done = host.run("top", "--interval", "100ms", "--json", *words)
-    assert "mon_groups" not in done.stdout
 
 
 def test_foreign_group_of_the_past_is_shown_by_the_same_name(host: MonitoredHost, tmp_path: Path) -> None:
@@ -166,15 +113,7 @@ def test_foreign_group_of_the_past_is_shown_by_the_same_name(host: MonitoredHost
         assert (found["name"], found["key"], found["rdtClass"]) == (name, "", "gold")
         assert {one["counter"]: one["value"] for one in found["counters"]}["mbm_total_bytes"] == 5_000
         assert found["rates"]["memoryBandwidthBytesPerSecond"] == 500
-        assert [one["name"] for one in json.loads(host.run("top", what, *at, "--json").stdout)["items"]] == [
-            name,
-            "TOTAL",
-        ]
+        items = json.loads(host.run("top", what, *at, "--json").stdout)["items"]
+        assert [one["name"] for one in items] == [name, "TOTAL"]
     done = host.run("top", "shop/wen", *at, "--json")
-    assert (done.exit_code, "shop/wen had no counters at" in done.stderr) == (1, True)
-    assert "did you mean shop/web?" in done.stderr
-
-
-def test_show_names_the_creator_of_a_group_with_a_known_name(host: MonitoredHost) -> None:
-    (host.resctrl / "mon_groups/pqos-1-2").mkdir()
-    assert "creator   pqos, by the group's name" in host.run("show", "pqos-1-2").stdout
+    assert (done.exit_code, "did you mean shop/web?" in done.stderr) == (1, True)

@@ -1,16 +1,17 @@
 """`resctrl-hook guard`, and the guard's effect on `rdt`, the metrics and reconcile."""
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 from conftest import Host
+from golden import Golden
 from hosts.monitored import run
 from jsonschema import validate
 
 from observe.node.guard.node import FULL, Node, lowered_once
-from resctrl_hooks.core.cli import uninstall
 from resctrl_hooks.core.cli.schemas import schemas
 from resctrl_hooks.core.config.schema import json_schema
 from resctrl_hooks.core.node.reconcile.cleanup import tidy
@@ -26,34 +27,30 @@ def node(host: Host) -> Node:
     return lowered_once(host)
 
 
-def test_status_shows_load_state_and_lowered_class(node: Node) -> None:
-    shown = run(node.host, "guard", "status").output
-    assert "guard: act (experimental), running" in shown
-    (row,) = [line for line in shown.splitlines() if "bronze" in line and "settling" in line]
-    assert row.split()[:3] == ["0", "95%", "settling"]
-    assert "100↓90" in row
-    assert "lower bronze (load 95%)" in row
+def shown(node: Node) -> str:
+    """Return the status, and the samples of the metrics."""
+    text = [" ".join(line.split()) for line in run(node.host, "guard", "status").output.splitlines()]
+    samples = [one for family in families_of(TABLES, node.context()) for one in family.samples]
+    lines = [f"{one.name} {' '.join(one.labels.values())} {one.value:g}" for one in samples]
+    return re.sub(r"\d\d:\d\d:\d\d", "<clock>", "\n".join([*text, *lines]))
 
 
-def test_class_that_is_kept_from_cuts_has_its_reason_in_status_and_metrics(node: Node) -> None:
+def test_status_and_metrics_of_each_state(node: Node, tmp_path: Path, golden: Golden) -> None:
+    golden(shown(node), "lowered", hide="time duration")
     path = node.host.state / "guard.json"
     status = json.loads(path.read_text())
     status["domains"]["0"]["classes"]["bronze"]["kept"] = "a cut slowed class gold"
     path.write_text(json.dumps(status))
-    shown = run(node.host, "guard", "status").output
-    assert "90 (kept)" in shown
-    assert "bronze is not lowered on memory domain 0: a cut slowed class gold" in shown
-    samples = [sample for family in families_of(TABLES, node.context()) for sample in family.samples]
-    kept = {one.labels["rdt_class"]: one.value for one in samples if one.name == "resctrl_guard_class_kept"}
-    assert kept == {"bronze": 1, "silver": 0}
-
-
-def test_status_of_ended_guard_has_last_time(node: Node) -> None:
+    golden(shown(node), "kept", hide="time duration")
     node.host.end_process(100)
-    assert "guard: act (experimental), not running; last seen " in run(node.host, "guard", "status").output
-    assert [family.name for family in families_of(TABLES, node.context())] == [
-        "resctrl_domain_capacity_bytes_per_second"
-    ]
+    golden(shown(node), "ended", hide="time duration")
+    path.unlink()
+    assert run(node.host, "guard", "status").exit_code == 1
+    golden(shown(node), "none")
+    observer = Node(Host(tmp_path / "observer"), mode="observe")
+    observer.host.process(100)
+    observer.pass_time(observer.guard(pid=100), FULL, 30)
+    golden(shown(observer), "observed", hide="time duration")
 
 
 def test_status_as_json_follows_its_schema(node: Node) -> None:
@@ -62,24 +59,6 @@ def test_status_as_json_follows_its_schema(node: Node) -> None:
     assert value.keys() == schemas()["guard"]["properties"].keys()
     assert value["actions"] == {"lower": 1}
     assert value["items"][0]["classes"]["bronze"]["now"] == 90
-
-
-def test_status_without_a_guard_says_how_to_start_one(host: Host) -> None:
-    done = run(host, "guard", "status")
-    assert done.exit_code == 1
-    assert "no guard has run since the last boot" in done.output
-
-
-def test_observed_class_has_its_declared_value_in_status_and_metrics(host: Host) -> None:
-    node = Node(host, mode="observe")
-    host.process(100)
-    node.pass_time(node.guard(pid=100), FULL, 30)
-    assert "100 (would be 20)" in run(host, "guard", "status").output
-    samples = [sample for family in families_of(TABLES, node.context()) for sample in family.samples]
-    of_bronze = [sample for sample in samples if sample.labels.get("rdt_class") == "bronze"]
-    limits = {one.labels["kind"]: one.value for one in of_bronze if one.name == "resctrl_guard_class_limit"}
-    assert limits["now"] == limits["declared"] == 100
-    assert not [sample for sample in samples if sample.name == "resctrl_guard_throttled_seconds_total"]
 
 
 def test_restore_writes_declared_values(node: Node) -> None:
@@ -92,21 +71,6 @@ def test_restore_writes_declared_values(node: Node) -> None:
     assert node.limit("bronze") == "MB:0=100"
     assert report.number("repaired") == 1
     assert any("restored after the guard ended" in line for line in node.lines)
-
-
-@pytest.mark.parametrize("running", [False, True], ids=["no pods", "pods stay"])
-def test_uninstall_restores_the_declared_values(
-    node: Node, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *, running: bool
-) -> None:
-    node.host.end_process(100)  # systemd stops its unit first
-    if running:
-        (node.host.state / "pods/0f0ac7f2").mkdir(parents=True)
-    context = node.context()
-    monkeypatch.setattr(uninstall, "Context", lambda _: context)
-    uninstall._end_records(context.settings, release=False)
-    assert node.limit("bronze") == "MB:0=100"
-    assert "restored class bronze, domain 0: MB 90 -> 100" in capsys.readouterr().out
-    assert not (node.host.state / "guard-lease.json").exists()
 
 
 @pytest.mark.parametrize("manifest", [False, True], ids=["guard by hand", "installed"])

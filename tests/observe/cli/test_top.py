@@ -173,6 +173,7 @@ def test_keys_sort_and_q_restores_terminal(host: MonitoredHost) -> None:
     assert "Traceback" not in terminal.seen
 
 
+@pytest.mark.ci
 @pytest.mark.fuse
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signal_ends_top_cleanly(host: MonitoredHost, number: signal.Signals) -> None:
@@ -184,6 +185,7 @@ def test_signal_ends_top_cleanly(host: MonitoredHost, number: signal.Signals) ->
     assert "\x1b[?1049l" in terminal.seen
 
 
+@pytest.mark.ci
 @pytest.mark.fuse
 def test_terminal_without_cursor_control_gets_plain_rows(host: MonitoredHost) -> None:
     host.pod(0, "three", processes=3)

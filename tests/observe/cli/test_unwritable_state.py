@@ -27,7 +27,9 @@ def test_leftover_of_a_failed_hook_is_no_pod(node: Host, command: str, name: str
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EDQUOT])
-@pytest.mark.parametrize("command", ["top --once", "metrics", "diagnose --for 5s"])
+@pytest.mark.parametrize(
+    "command", ["top --once --interval 100ms", "metrics", pytest.param("diagnose --for 5s", marks=pytest.mark.ci)]
+)
 def test_counters_are_read_without_space_for_a_lock(
     node: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fail: Fail, command: str, number: int
 ) -> None:

@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -53,8 +54,24 @@ class Past:
         return self.host.run(*words)
 
 
-@pytest.fixture
-def past(tmp_path: Path) -> Iterator[Past]:
-    with plain_host(tmp_path, "info") as host:
+@contextmanager
+def past_node(root: Path) -> Iterator[Past]:
+    sizes = {"info/L3/cbm_mask": "fff", "schemata": "L3:0=fff", "size": f"L3:0={32 << 20}"}
+    with plain_host(root, "info/L3") as host:
+        for name, text in sizes.items():
+            (host.resctrl / name).write_text(f"{text}\n")
         say(host.resctrl, llc_occupancy=900, mbm_total_bytes=10_000)
-        yield Past(host, tmp_path / "var/history.sqlite")
+        yield Past(host, root / "var/history.sqlite")
+
+
+@pytest.fixture(scope="module")
+def past(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Past]:
+    """For tests that change nothing."""
+    with past_node(tmp_path_factory.mktemp("past")) as found:
+        yield found
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[Past]:
+    with past_node(tmp_path) as found:
+        yield found

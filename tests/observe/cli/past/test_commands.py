@@ -1,12 +1,16 @@
-"""Commands that show the past: `top --at`, `report --since`, `history`, from a history of known counters."""
+"""Commands that show the past: list, show, diagnose and top with --at, report --since, history."""
 
+import json
 import os
+import re
 import sqlite3
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from golden import Golden
 from hosts.faults import failing
 from hosts.monitored import plain_host
 from hosts.past import sample
@@ -17,80 +21,131 @@ from resctrl_hooks.core.cli.schemas import schemas
 from resctrl_hooks.core.inventory import pod_names
 from resctrl_hooks.core.inventory.amounts import clock
 from resctrl_hooks.core.inventory.podman import PodmanNames
-from resctrl_hooks.observe.cli.top_live import _Shown
 from resctrl_hooks.observe.cli.top_past import PastSamples
-from resctrl_hooks.observe.cli.top_samples import LiveSamples
-from resctrl_hooks.observe.cli.top_screen import Screen
 from resctrl_hooks.observe.inventory.usage import usage
+from resctrl_hooks.observe.node.history.rows import RATIO, SLOWED
 from resctrl_hooks.observe.node.history.sample import Sample
 from resctrl_hooks.observe.node.history.section import section
+from resctrl_hooks.observe.node.history.store import Store
 from resctrl_hooks.observe.past.moments import PastUsers, pair_of
 from resctrl_hooks.observe.recording.files import read
 
-from .conftest import STARTED, Past
+from .conftest import STARTED, Past, past_node
+
+JUDGED = 3595
+"""A second after the last sample of `judged`, at which the pods were judged."""
 
 
-def items(found: dict[str, Any]) -> dict[str, Any]:
-    return {one["name"]: one for one in found["items"]}
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Past]:
+    """Return a history with one more sample, in which web was slowed by batch."""
+    with past_node(tmp_path_factory.mktemp("judged")) as past:
+        store = Store(str(past.file), write=True)
+        labels = {"kind": SLOWED, "key": "key-web", "namespace": "shop", "pod": "web", "domain": "mon_L3_00"}
+        causes = {"event": "memory-bandwidth, l3-cache", "culprits": "key-batch"}
+        moved = past.moved(sample(JUDGED - 5, {"web": 1000.0, "batch": 5000.0}))
+        moved.rows = [*moved.rows, {**labels, **causes, RATIO: 1.62}]
+        store.add(moved)
+        store.close()
+        yield past
 
 
-def test_top_shows_the_rates_of_that_time(past: Past) -> None:
-    found = past.top(605)
-    lines = items(found)
-    assert (found["seconds"], found["host"]) == (10, "node-1")
-    assert found["time"] == f"{past.at(600)[:-1]}.000Z"
+def called(past: Past, words: str) -> str:
+    """Return a command and its output; AT+605 is a second of the history, and times are those of its seconds."""
+
+    def second(found: re.Match[str]) -> str:
+        return past.at(int(found[1]))
+
+    result = past.run(*re.sub(r"AT([+-]\d+)", second, words.replace(" ", "\0")).split("\0"))
+    text = result.output
+    for number in range(-70, STARTED + 10, 5):
+        moment = past.first + number
+        for form in (clock(moment), time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(moment))):
+            text = text.replace(form, f"AT+{number}")
+    text = re.sub(r"\(\w+ ago\)", "(<age> ago)", text.replace(str(past.file), "<file>"))
+    return f"$ {words}\n{text}" + (f"exit code {result.exit_code}\n" if result.exit_code else "")
+
+
+COMMANDS = [
+    *(
+        "list --at AT+605",
+        "list --at AT+2995 -o name",
+        "list --at AT+3015 -o name",
+        "list --at AT+2995 -n other -o name",
+    ),
+    *("show web --at AT+605", "show web --at AT+1805", "show shop/web --at AT+605 -o csv", "show batch --at AT+3015"),
+    *("diagnose --at AT+605", "diagnose web --at AT+605", "top --at AT+605 --once", "top --at AT+1805 -o csv"),
+    *("top web --at AT+605 --once", "top --at AT+605 -n other -o name", "top --at AT+605 --by class -o csv"),
+]
+JUDGEMENTS = ["diagnose --at AT+3595", "diagnose batch --at AT+3595", "list --at AT+3595", "top --at AT+3595 -o csv"]
+ERRORS = [
+    *("top --at AT-60", "top --at AT+1500", "list web --at AT+1500", "show web --at AT+1500"),
+    *("report --since AT+1300 --until AT+1400", "report", "report --until now", "top --at soon"),
+    *("top --at AT+605 -l app=web", "list --at AT+605 --demand", "list --at AT+605 -w", "show web --at AT+605 -w"),
+    *("list --at AT+605 -l app=web", "diagnose web --at AT+605 --experiment", "diagnose --at AT+605 --for 30s"),
+]
+
+
+def test_outputs(past: Past, judged: Past, golden: Golden) -> None:
+    golden("\n".join(called(past, words) for words in COMMANDS), "commands")
+    golden("\n".join(called(judged, words) for words in JUDGEMENTS), "judged")
+    golden("\n".join(called(past, words) for words in ERRORS), "errors")
+
+
+@pytest.mark.parametrize("command", ["list", "show shop/web", "diagnose"])
+def test_documents_follow_the_schema_and_have_the_time_and_the_host(judged: Past, command: str) -> None:
+    for second in (605, 1805, JUDGED):
+        result = judged.run(*command.split(), "--at", judged.at(second), "-o", "json")
+        document = json.loads(result.stdout)
+        validate(document, schemas()["past"])
+        shown = judged.top(second)
+        assert (document["host"], document["time"]) == (shown["host"], shown["time"]) == ("node-1", shown["time"])
+        assert shown["time"] == f"{judged.at(second - 5)[:-1]}.000Z"
+
+
+def test_pods_of_a_time_have_their_values_and_rates(judged: Past) -> None:
+    def items(second: float, *words: str) -> dict[str, Any]:
+        return {one["name"]: one for one in judged.top(second, *words)["items"]}
+
     rate = "memoryBandwidthBytesPerSecond"
-    assert {name: line[rate] for name, line in lines.items()} == {
-        "shop/web": 1000,
-        "shop/batch": 5000,
-        "(ungrouped)": 7,
-        "TOTAL": 6007,
-    }
-    assert lines["shop/web"]["llcOccupancyBytes"] == 600
-    assert lines["TOTAL"]["llcOccupancyBytes"] == 600 + 1000 + 500
-    assert lines["shop/web"]["rdtClass"] == ""
+    lines = items(605)
+    rates = {"shop/web": 1000, "shop/batch": 5000, "(ungrouped)": 7, "TOTAL": 6007}
+    assert {name: line[rate] for name, line in lines.items()} == rates
+    assert (lines["shop/web"]["llcOccupancyBytes"], lines["TOTAL"]["llcOccupancyBytes"]) == (600, 2100)
+    for words in ("web", "shop/web", "key-web"):
+        assert {name: one[rate] for name, one in items(605, words).items()} == {"shop/web": 1000, "TOTAL": 1000}
+    web = items(1805)["shop/web"]
+    assert (web[rate], web["llcOccupancyBytes"], items(1815)["shop/web"][rate]) == (None, 1800, 1000), "after a gap"
+    (web,) = json.loads(judged.run("show", "web", "--at", judged.at(605), "--json").stdout)["items"]
+    values = {one["counter"]: (one["value"], one["seconds"]) for one in web["counters"]}
+    assert values == {"llc_occupancy": (600, None), "mbm_total_bytes": (600_000, 600.0)}
+    assert (web["rates"][rate], web["rates"]["seconds"]) == (1000, 10)
+    assert {name: line["slowdown"] for name, line in items(JUDGED).items()}["shop/web"] == 1.62
 
 
-def test_options_of_the_present_select_in_the_past(past: Past) -> None:
-    assert [*items(past.top(605, "-n", "other"))] == ["TOTAL"]
-    assert [*items(past.top(605, "--by", "class"))] == ["/", "(ungrouped)", "TOTAL"]
-
-
-@pytest.mark.parametrize("words", [["web"], ["shop/web"], ["key-web"]])
-def test_total_of_selected_pods_is_theirs_and_the_first_line_has_the_nodes(past: Past, words: list[str]) -> None:
-    assert {name: one["memoryBandwidthBytesPerSecond"] for name, one in items(past.top(605, *words)).items()} == {
-        "shop/web": 1000,
-        "TOTAL": 1000,
-    }
-    first = past.run("top", *words, "--at", past.at(605), "--once").stdout.splitlines()[0]
-    assert "node-1  6.01 kB/s" in first
-
-
-def test_first_line_says_that_it_is_the_past(past: Past) -> None:
-    first = past.run("top", "--at", past.at(605), "--once").stdout.splitlines()[0]
-    assert first.startswith("PAST ")
-    assert "ago)  node-1  6.01 kB/s" in first
-
-
-def test_first_sample_after_a_gap_has_no_rates(past: Past) -> None:
-    web = items(past.top(1805))["shop/web"]
-    assert (web["memoryBandwidthBytesPerSecond"], web["llcOccupancyBytes"]) == (None, 1800)
-    assert items(past.top(1815))["shop/web"]["memoryBandwidthBytesPerSecond"] == 1000
-
-
-def test_node_without_a_history_says_how_to_enable_it(tmp_path: Path) -> None:
+def test_node_without_a_readable_history_says_how_to_enable_it(tmp_path: Path, past: Past) -> None:
     with plain_host(tmp_path, "info") as host:
         host.configure(history={"file": str(tmp_path / "none.sqlite")})
         result = host.run("top", "--at", "1m ago")
-    assert result.exit_code == 1
-    assert "this node has no history" in result.output
+    assert (result.exit_code, "this node has no history" in result.output) == (1, True)
     assert "install --history" in result.output
-
-
-def test_file_that_only_root_can_read_says_so(past: Past) -> None:
     with failing(os, "stat", PermissionError(13, "Permission denied"), when=lambda path, **_: path == str(past.file)):
         result = past.run("top", "--at", past.at(605))
     assert (result.exit_code, "permission denied; run it as root" in result.output) == (1, True)
+
+
+def test_damaged_sample_gives_way_to_the_one_before_it_with_one_line(own: Past) -> None:
+    when = (own.first + 600) * 1000
+    with sqlite3.connect(own.file) as file:
+        file.execute("UPDATE sample SET data = x'00' WHERE time = ?", (when,))
+    for words in (["list"], ["show", "web"], ["diagnose"]):
+        result = own.run(*words, "--at", own.at(605))
+        assert result.exit_code == 0, result.output
+        assert result.stdout.startswith(f"PAST {clock(when / 1000 - 10)}"), words
+        assert result.stderr.count(f"samples left out that cannot be decoded: 1; the first: {own.file}: ") == 1
+    assert own.top(605)["time"] == f"{own.at(590)[:-1]}.000Z"
+    (web,) = json.loads(own.run("show", "web", "--at", own.at(615), "--json").stdout)["items"]
+    assert web["rates"]["seconds"] == 20
 
 
 @pytest.mark.parametrize("name", ["x.csv", "x.parquet"])
@@ -108,13 +163,25 @@ def test_export_is_a_recording(past: Past, tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("damaged, code", [("id % 100 = 0", 0), ("1", 1)])
-def test_undecodable_samples_are_left_out_with_one_line(past: Past, tmp_path: Path, damaged: str, code: int) -> None:
-    with sqlite3.connect(past.file) as file:
+def test_undecodable_samples_are_left_out_of_reports_with_one_line(
+    own: Past, tmp_path: Path, damaged: str, code: int
+) -> None:
+    with sqlite3.connect(own.file) as file:
         file.execute(f"UPDATE sample SET data = x'00' WHERE {damaged}")
-    for words, output in ((["history", "export"], "a.csv"), (["report"], "a.html")):
-        result = past.run(*words, "--since", past.at(0), "--until", past.at(3000), "-o", str(tmp_path / output))
+    span, energy = ("--since", own.at(0), "--until", own.at(3000), "-o"), str(tmp_path / "energy.csv")
+    for words, output in (("history export", "a.csv"), ("report", "a.html")):
+        result = own.run(*words.split(), *span, str(tmp_path / output))
         assert result.exit_code in (0, code), result.output
         assert result.output.count("samples left out that cannot be decoded: ") == 1
+    assert own.run("report", *span, str(tmp_path / "b.html"), "--energy-csv", energy).exit_code in (0, code)
+    if not code:
+        assert "shop/batch" in (tmp_path / "a.html").read_text()
+        assert Path(energy).read_text().splitlines()
+        result = own.run("report", *span, str(tmp_path / "b.html"), "--energy-csv", f"{tmp_path}/none/e.csv")
+        assert "cannot write" in result.output
+    else:
+        result = own.run("list", "--at", own.at(605))
+        assert (result.exit_code, "samples left out that cannot be decoded: " in result.stderr) == (1, True)
 
 
 def test_status_has_the_ends_and_the_size(past: Past) -> None:
@@ -138,17 +205,6 @@ def test_status_names_the_service_after_three_intervals_without_a_sample(
     assert ("check resctrl-hooks-guard.service" in past.run("history", "status").output) is late
 
 
-def test_domain_key_acts_on_the_present_again_after_the_past(past: Past) -> None:
-    context = past.host.context
-    context.settings.sections["history"] = {"file": str(past.file)}
-    samples = LiveSamples(context, ListOptions())
-    shown = _Shown(Screen(samples.first()), samples, lambda: PastSamples(context, ListOptions(), None, None))
-    shown.at(past.first + 605)
-    assert shown.scenes is not samples.scenes
-    shown.leave()
-    assert shown.scenes is samples.scenes
-
-
 def test_keys_go_through_the_past_and_back_to_the_present(past: Past) -> None:
     past.host.context.settings.sections["history"] = {"file": str(past.file)}
     samples = PastSamples(past.host.context, ListOptions(), None, None)
@@ -160,15 +216,8 @@ def test_keys_go_through_the_past_and_back_to_the_present(past: Past) -> None:
     assert samples.pressed("left") is not None
     assert second() == STARTED - 20, "the first key shows the last sample"
     samples.at(past.first + 2500)
-    for key, expected in (
-        ("left", 2490),
-        ("right", 2500),
-        ("shift-left", 2400),
-        ("shift-right", 2500),
-        ("[", 2440),
-        ("]", 2500),
-        ("{", 0),
-    ):
+    keys = {"left": 2490, "right": 2500, "shift-left": 2400, "shift-right": 2500, "[": 2440, "]": 2500, "{": 0}
+    for key, expected in keys.items():
         assert samples.pressed(key) is not None
         assert second() == expected, key
     samples.at(past.first + 1800)
@@ -178,21 +227,18 @@ def test_keys_go_through_the_past_and_back_to_the_present(past: Past) -> None:
     assert samples.pressed("right") is None, "after the last sample is the present"
 
 
-def test_pod_of_podman_has_its_name_while_it_exists(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pod_of_podman_has_its_name_while_it_exists(own: Past, monkeypatch: pytest.MonkeyPatch) -> None:
     exists, ended = "ab" * 32, "cd" * 32
-    one = sample(0, {"x": 1, "y": 1})
-    labels = {"key-x": exists, "key-y": ended}
+    one = sample(0, {exists: 1, ended: 1})
     rows = [
-        {**row, "key": labels[str(row["key"])], "namespace": "", "pod": labels[str(row["key"])][:12]}
+        {**row, "key": str(row["pod"]), "namespace": "", "pod": str(row["pod"])[:12]}
         for row in one.rows
         if row["kind"] == "pod"
     ]
-    with past.host.context.monitor.hold(exists) as locked:
-        locked.add_member("ef" * 32, {"runtime": "podman", "container": ""}, past.host.process())
-    answer = PodmanNames({}, {exists: "kitchen"})
-    monkeypatch.setattr(pod_names, "podman_names", lambda: answer)
+    with own.host.context.monitor.hold(exists) as locked:
+        locked.add_member("ef" * 32, {"runtime": "podman", "container": ""}, own.host.process())
+    monkeypatch.setattr(pod_names, "podman_names", lambda: PodmanNames({}, {exists: "kitchen"}))
     made = Sample(one.time, one.uptime, one.boot, one.host, rows)
     _, now = pair_of(None, made)
-    users = PastUsers(made, pod_names.PodNames(past.host.context))
-    names = {line.name for line in usage(now, now, users) if line.kind == "pod"}
-    assert names == {"kitchen", ended[:12]}
+    users = PastUsers(made, pod_names.PodNames(own.host.context))
+    assert {line.name for line in usage(now, now, users) if line.kind == "pod"} == {"kitchen", ended[:12]}

@@ -94,23 +94,6 @@ def test_counted_time_of_pod_before_the_recording_is_that_of_its_total(node: Nod
     assert rates["memoryBandwidthBytesPerSecond"] == 10
 
 
-def test_counted_time_of_pod_within_the_recording_is_exact(node: Node) -> None:
-    sampler = Sampler(node.host.context)
-    node.sample(sampler)
-    node.wait(0.7, mbm_total_bytes=700)
-    node.sample(sampler)
-    assert node.shown()["mbm_total_bytes"] == (700, 0.7)
-
-
-def test_counted_time_goes_on_where_the_recording_begins_again(node: Node) -> None:
-    for seconds in (100.0, 200.0, 300.0):
-        sampler = Sampler(node.host.context)
-        for _ in range(2):
-            node.wait(seconds, mbm_total_bytes=int(node.uptime))
-            node.sample(sampler)
-    assert node.shown()["mbm_total_bytes"][1] == 1200.0
-
-
 def test_counters_with_own_times_have_their_own_counted_time(node: Node) -> None:
     node.wait(100.0, mbm_total_bytes=1000)
     node.read()

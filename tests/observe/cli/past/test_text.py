@@ -10,7 +10,7 @@ from conftest import always
 from core.cli.test_show_text import counter
 from golden import Golden
 
-from observe.cli.test_show_text import rates
+from observe.cli.test_show import rates
 from resctrl_hooks.core.cli import tables
 from resctrl_hooks.core.inventory.amounts import clock
 from resctrl_hooks.observe.cli import past_text
