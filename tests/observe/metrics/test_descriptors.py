@@ -47,6 +47,7 @@ def counted(text: str) -> set[tuple[str, int]]:
     return {(pod, pods.count(pod)) for pod in pods}
 
 
+@pytest.mark.ci
 def test_most_connections_leave_every_pod_its_counters(host: MonitoredHost) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -62,7 +62,9 @@ def test_node_without_a_readable_file_of_a_sampling_process_says_so(host: Monito
     assert (status, found["judged"], found["items"]) == (200, False, [])
 
 
-def test_unselected_namespace_is_not_served(host: MonitoredHost) -> None:
+def test_head_has_no_body_other_methods_are_refused_and_unselected_namespaces_not_served(host: MonitoredHost) -> None:
+    assert ask(host, "HEAD") == (200, "application/json", b"")
+    assert ask(host, "POST")[0] == 405
     assert json.loads(ask(host, selection=Selection(namespaces=["other"]))[2])["items"] == []
 
 

@@ -2,13 +2,16 @@
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import Host
+from hosts.monitored import KEYS, MonitoredHost, plain_host
 from metric_samples import samples_of
 
+from observe.metrics.conftest import parse
 from resctrl_hooks import __version__
 from resctrl_hooks.core.inventory.account import Account
 from resctrl_hooks.core.inventory.models import Pod
@@ -17,7 +20,9 @@ from resctrl_hooks.core.node import call_metrics
 from resctrl_hooks.observe.inventory.guard import GuardedClass, GuardedDomain, GuardStatus
 from resctrl_hooks.observe.metrics import guard, self_metrics, slowdown, watch
 from resctrl_hooks.observe.metrics.families import families, families_of
+from resctrl_hooks.observe.metrics.self_metrics import REASONS, STAGES, tables
 from resctrl_hooks.observe.node.guard.law import STATES
+from resctrl_hooks.observe.node.sampler.unsaved import NAME, Unsaved, read_unsaved
 
 PAGE = Path(__file__).parents[3] / "docs/metrics.md"
 WATCH = {"mode": "events", "events": 1, "moved": 2, "gone": 3, "left": 4, "failed": 5, "overruns": 6, "degraded": 7}
@@ -143,9 +148,74 @@ def test_metrics_of_a_resident_program_are_those_of_its_status(host: Host) -> No
     assert families_of([watch.TABLE], host.context()) == families(watch.TABLE.rows, WATCH)
 
 
+def test_each_family_has_a_help_text_a_type_and_the_same_labels_in_each_sample(full_host: MonitoredHost) -> None:
+    families = [*parse(full_host.run("metrics").stdout)]
+    assert len({family.name for family in families}) == len(families) > 40
+    for family in families:
+        assert re.fullmatch(r"[A-Z0-9].*\.", family.documentation), family
+        assert family.type in ("counter", "gauge", "histogram"), family
+        assert all(one.name == f"{family.name}_total" for one in family.samples) or family.type != "counter", family
+        assert not family.unit or family.name.endswith(f"_{family.unit}")
+        assert len({(*one.labels,) for one in family.samples if "le" not in one.labels}) <= 1, family
+
+
 @pytest.mark.parametrize("table", self_metrics.tables())
 def test_row_is_documented(table: Table) -> None:
     text = PAGE.read_text().replace("\n  ", " ")
     for row in (*table.rows, *slowdown.ROWS):
         (line,) = re.findall(rf"^- `{row.series}`.*$", text, re.MULTILINE)
         assert all(f"`{label}`" in line for label in row.labels), line
+
+
+@pytest.fixture
+def monitored(tmp_path: Path) -> Iterator[MonitoredHost]:
+    with plain_host(tmp_path) as found:
+        found.context.ledger.prepare()
+        yield found
+
+
+def samples(monitored: MonitoredHost, name: str) -> dict[tuple[str, ...], float]:
+    (family,) = [family for family in families_of(tables(), monitored.context) if family.name == name]
+    return {tuple(sample.labels.values()): sample.value for sample in family.samples if "le" not in sample.labels}
+
+
+ZEROS = {(stage, reason): 0 for stage, reasons in REASONS.items() for reason in reasons}
+
+
+def test_new_node_has_every_stage_and_frequent_reason_at_0(monitored: MonitoredHost) -> None:
+    assert samples(monitored, "resctrl_hooks_runs") == dict.fromkeys([(stage,) for stage in sorted(STAGES)], 0)
+    assert samples(monitored, "resctrl_hooks_failures") == ZEROS
+    assert samples(monitored, "resctrl_hooks_last_run_timestamp_seconds") == {}
+
+
+@pytest.mark.parametrize("reason", ["ledger", "novel"])
+def test_failure_of_any_reason_is_counted(monitored: MonitoredHost, reason: str) -> None:
+    monitored.context.ledger.count_call("createRuntime", 0.1, [reason])
+    assert samples(monitored, "resctrl_hooks_failures") == ZEROS | {("createRuntime", reason): 1}
+
+
+def test_containers_lacking_features_are_counted_by_feature(tmp_path: Path) -> None:
+    classes = [{"name": "track", "memtierdconfig": "policy:\n  name: age\n"}]
+    lacks = [{"memtierd": "it ended"}, {"memtierd": "it ended", "memory": "there is no such class"}, {}]
+    with plain_host(tmp_path, classes=classes) as host:
+        assert samples(host, "resctrl_hooks_unmet_containers") == {("memory",): 0, ("memtierd",): 0}
+        with host.context.monitor.hold(KEYS[0]) as locked:
+            for number, unmet in enumerate(lacks):
+                locked.add_member(str(number) * 64, {"unmet": unmet}, host.process())
+        assert samples(host, "resctrl_hooks_unmet_containers") == {("memory",): 1, ("memtierd",): 2}
+
+
+def test_lack_metric_is_absent_without_enforced_features(monitored: MonitoredHost) -> None:
+    assert samples(monitored, "resctrl_hooks_unmet_containers") == {}
+
+
+def test_unsaved_contents_are_metrics_of_enabled_parts_while_that_lasts(tmp_path: Path) -> None:
+    with plain_host(tmp_path, history={"enabled": True}) as host:
+        folder = host.context.settings.state_dir
+        host.context.ledger.prepare()
+        Path(folder, NAME).write_text("{")
+        assert read_unsaved(folder) == {}
+        Unsaved(folder).note({"history": "disk full", "baselines": "disk full"})
+        assert samples(host, "resctrl_hooks_unsaved") == {("history",): 1, ("totals",): 0}
+        Unsaved(folder).note({})
+        assert not Path(folder, NAME).exists()
