@@ -46,6 +46,7 @@ def test_top_has_each_domain_under_its_name(host: LayoutHost) -> None:
     assert all(f"{host.resource} {number} " in text for number in host.numbers), text
 
 
+@pytest.mark.ci
 def test_top_selects_a_domain_by_number_or_by_name(host: LayoutHost) -> None:
     number = host.numbers[-1]
     for name in (str(number), f"{host.resource}_{number}"):
@@ -75,6 +76,7 @@ def readings_of(host: LayoutHost, names: Any) -> NodeReading:
     return NodeReading(pod, before, now, time.monotonic() - began)
 
 
+@pytest.mark.ci
 def test_kubectl_knows_that_the_node_counts_and_how_much(host: LayoutHost) -> None:
     node = node_of(readings_of(host, NODE_NAMES))
     assert node.counting == "yes"
@@ -84,6 +86,7 @@ def test_kubectl_knows_that_the_node_counts_and_how_much(host: LayoutHost) -> No
     assert near(value_in(pod, MBM))
 
 
+@pytest.mark.ci
 def test_recording_and_report_have_the_domains(host: LayoutHost, tmp_path: Path) -> None:
     file, page = tmp_path / "night.csv", tmp_path / "night.html"
     assert host.run("record", "--interval", "300ms", "--for", "1s", "-o", str(file)).exit_code == 0
@@ -94,6 +97,7 @@ def test_recording_and_report_have_the_domains(host: LayoutHost, tmp_path: Path)
     assert all(folder in page.read_text() for folder in host.folders)
 
 
+@pytest.mark.ci
 def test_history_has_memory_domains_and_changes_of_every_resource(host: LayoutHost) -> None:
     sampler = Sampler(host.context)
     sampler.sample()
@@ -103,6 +107,7 @@ def test_history_has_memory_domains_and_changes_of_every_resource(host: LayoutHo
     assert sorted(sampler.peaks) == host.numbers
 
 
+@pytest.mark.ci
 def test_slowdown_sees_the_traffic_of_each_domain(host: LayoutHost) -> None:
     reader, watched = NodeReader(host.context), cast("Watched", SimpleNamespace(read=lambda _: (None, None)))
     assert list(reader.domains) == [(number,) for number in host.numbers]

@@ -80,30 +80,6 @@ def node(tmp_path: Path, resctrl: str) -> Iterator[Node]:
             folder.rmdir()
 
 
-def test_pods_of_root_class_are_correct_in_both(node: Node) -> None:
-    cart, web = node.pod(0, "cart"), node.pod(1, "web")
-    running = {cart: 0.3, web: 0.2}
-    node.say(cart, 10, 1)
-    node.say(web, 5, 0)
-    before = node.both(running)
-    node.say(cart, 14, 1.5)
-    node.say(web, 6, 0)
-    assert node.attributed(before, running, 5.5) == [{cart: (MEASURED, 4.5), web: (MEASURED, 1.0)}] * 2
-
-
-def test_pod_in_class_is_measured_in_view_only(node: Node) -> None:
-    cart, web = node.pod(0, "cart"), node.pod(1, "web", "gold")
-    running = {cart: 0.5, web: 0.5}
-    node.say(cart, 10)
-    node.say(web, 10, rdt_class="gold")
-    before = node.both(running)
-    node.say(cart, 14)
-    node.say(web, 18, rdt_class="gold")
-    raw, viewed = node.attributed(before, running, 12)
-    assert raw[web][0] == ESTIMATED
-    assert viewed == {cart: (MEASURED, 4.0), web: (MEASURED, 8.0)}
-
-
 def test_handover_starts_new_pod_at_old_energy_in_resctrl_and_at_zero_in_view(node: Node) -> None:
     cart, web = node.pod(0, "cart"), node.pod(1, "web")
     running = {cart: 0.5, web: 0.5}
@@ -167,9 +143,10 @@ def test_waiting_pod_is_estimated_in_both_and_pod_in_class_is_measured_in_view(n
     before = node.both(running)
     node.say(cart, 14)
     node.say(web, 18, rdt_class="gold")
-    raw, viewed = ({key: kind for key, (kind, _) in of.items()} for of in node.attributed(before, running, 12))
-    assert raw == {cart: MEASURED, web: ESTIMATED, waiting: ESTIMATED}
-    assert viewed == {cart: MEASURED, web: MEASURED, waiting: ESTIMATED}
+    raw, viewed = node.attributed(before, running, 12)
+    assert {key: kind for key, (kind, _) in raw.items()} == {cart: MEASURED, web: ESTIMATED, waiting: ESTIMATED}
+    assert viewed.items() >= {cart: (MEASURED, 4.0), web: (MEASURED, 8.0)}.items()
+    assert viewed[waiting][0] == ESTIMATED
 
 
 def test_static_pod_has_uid_of_mirror_pod_in_view(node: Node, tmp_path: Path) -> None:

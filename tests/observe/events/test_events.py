@@ -1,13 +1,22 @@
-"""Reports to the API server: once in ten minutes for each pod and cause, as a series, also after restarts."""
+"""Events of pods: conditions, reports to the API server, and the loop of the process."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import Host
+from hosts.guard_and_packages import write_slowdown_state
+from hosts.monitored import KEYS, MonitoredHost, plain_host, run
 
+from resctrl_hooks.core.inventory.pod_names import PodNames
+from resctrl_hooks.core.node.errors import LedgerError
+from resctrl_hooks.core.node.names import SLOWDOWN_STATUS
+from resctrl_hooks.observe.cli import events
 from resctrl_hooks.observe.events.api import Answer, Api, ApiError
-from resctrl_hooks.observe.events.model import EVERY, Condition, Pod, written
+from resctrl_hooks.observe.events.conditions import NO_RMID, SLOWED, conditions
+from resctrl_hooks.observe.events.model import EVERY, Condition, Pod, event_of, uid_of, written
 from resctrl_hooks.observe.events.sender import Sender
 
 from .conftest import FakeApi
@@ -193,3 +202,147 @@ def test_lines_about_refused_events_are_bounded(api: FakeApi) -> None:
         assert len(node.sender._logged) <= 101
     assert len(node.lines) < 300
     assert "more errors are not shown" in node.lines
+
+
+@pytest.fixture
+def slowed(tmp_path: Path) -> Iterator[MonitoredHost]:
+    """Three pods in groups; the first one is slowed."""
+    with plain_host(tmp_path) as found:
+        for number, name in enumerate(("cart", "batch", "quiet")):
+            found.group(number, name, llc_occupancy=1, mbm_total_bytes=1)
+        write_slowdown_state(found.context, KEYS[0])
+        yield found
+
+
+def of(slowed: MonitoredHost) -> list[Condition]:
+    return conditions(slowed.context, PodNames(slowed.context))
+
+
+def culprits(slowed: MonitoredHost, *keys: str) -> None:
+    """Let these pods have equal parts in the cause."""
+    path = Path(slowed.context.settings.state_dir, SLOWDOWN_STATUS)
+    record = json.loads(path.read_text())
+    parts = [{"key": key, "share": 1 / len(keys), "correlation": None} for key in keys]
+    record["pods"][KEYS[0]]["causes"][0]["pods"] = parts
+    path.write_text(json.dumps(record))
+
+
+def test_victim_has_a_condition_with_ratio_cause_and_neighbours(slowed: MonitoredHost) -> None:
+    culprits(slowed, KEYS[1])
+    (found,) = of(slowed)
+    assert (found.pod, found.reason, found.cause) == (Pod("shop", "cart", KEYS[0]), SLOWED, "memory-bandwidth")
+    assert found.note == (
+        "work takes 1.6 times as long as in quiet times; memory-bandwidth: batch 100% "
+        "(`kubectl resctrl diagnose shop/cart`)"
+    )
+
+
+def test_names_of_pods_of_other_namespaces_are_not_disclosed(slowed: MonitoredHost) -> None:
+    record = slowed.context.ledger.read_pod(KEYS[1])
+    assert record is not None
+    slowed.context.ledger.write_pod(KEYS[1], {**record, "namespace": "rival"})
+    culprits(slowed, KEYS[1], KEYS[2])
+    (found,) = of(slowed)
+    assert "quiet 50%, pods of other namespaces 50%" in found.note
+    assert "batch" not in found.note
+    assert "rival" not in found.note
+
+
+def test_cause_without_other_pods_is_not_a_neighbours(slowed: MonitoredHost) -> None:
+    culprits(slowed)
+    assert of(slowed) == []
+
+
+def test_pod_that_waits_has_a_condition_until_it_has_a_group(slowed: MonitoredHost) -> None:
+    Path(slowed.context.settings.state_dir, SLOWDOWN_STATUS).unlink()
+    key = "7c0a3b52-1111-4222-8333-944455566677"
+    slowed.context.ledger.mark("waiting", key)
+    assert of(slowed) == [], "a pod without a name"
+    record = slowed.context.ledger.read_pod(KEYS[2])
+    assert record is not None
+    slowed.context.ledger.write_pod(key, {**record, "pod": "late", "groups": {}})
+    (found,) = of(slowed)
+    assert (found.pod, found.reason, found.cause) == (Pod("shop", "late", key), NO_RMID, "")
+    assert "no RMID is free" in found.note
+    slowed.context.ledger.mark("waiting", KEYS[0])
+    assert len(of(slowed)) == 1, "a pod with a group"
+
+
+@pytest.mark.parametrize(
+    "key, uid",
+    [
+        ("0f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01", "0f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"),
+        ("0f0ac7f2-8a3b-7f0e-9a55-1d9d3b7e6c01", "0f0ac7f28a3b7f0e9a551d9d3b7e6c01"),
+    ],
+    ids=["random", "static pod"],
+)
+def test_uid_of_a_static_pod_is_the_kubelets_hash(key: str, uid: str) -> None:
+    assert uid_of(key) == uid
+
+
+def test_event_stays_within_the_limits_of_the_api() -> None:
+    pod = Pod("n" * 63, f"{'p' * 236}-{'q' * 16}", KEYS[0])
+    event = event_of(Condition(pod, SLOWED, "l3-cache", "Diagnosed", "ä" * 2000), "i" * 300, 1.7e9)
+    name = event["metadata"]["name"]
+    assert len(name) <= 253
+    assert "-." not in name
+    assert len(event["note"].encode()) == 1024
+    assert len(event["reportingInstance"]) == 128
+
+
+class Rounds:
+    """Stands for the signal that ends the process after so many passes."""
+
+    def __init__(self, passes: int) -> None:
+        self._left = passes
+
+    def wait(self, _: float) -> bool:
+        self._left -= 1
+        return self._left <= 0
+
+
+@pytest.fixture
+def three_passes(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> FakeApi:
+    """Let the command make three passes against the fake server."""
+    monkeypatch.setattr(events, "api_of_pod", lambda: api.api)
+    monkeypatch.setattr(events, "ended_by_signals", lambda: Rounds(3))
+    return api
+
+
+def answers(monkeypatch: pytest.MonkeyPatch, *found: Any) -> None:
+    """Let each pass find these conditions, or fail."""
+    left = iter(found)
+
+    def conditions(*_: Any) -> list[Condition]:
+        one = next(left)
+        if isinstance(one, Exception):
+            raise one
+        return list(one)
+
+    monkeypatch.setattr(events, "conditions", conditions)
+
+
+def test_conditions_are_sent_while_enabled(host: Host, three_passes: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    host.configure(events=True)
+    answers(monkeypatch, [condition()], LedgerError("the records are unreadable"), [condition(), condition("web")])
+    done = run(host, "events")
+    assert done.exit_code == 0, done.output
+    assert three_passes.counts() == {"cart SlowedByNeighbour": 1, "web SlowedByNeighbour": 1}
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("resctrl-hook: events: the records are unreadable")
+
+
+def test_nothing_is_sent_unless_enabled(host: Host, three_passes: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers(monkeypatch)
+    done = run(host, "events")
+    assert (done.exit_code, three_passes.asked) == (0, [])
+    assert done.stderr.splitlines() == [
+        "resctrl-hook: events: `events` is not set in the configuration; nothing is sent"
+    ]
+
+
+def test_command_outside_a_pod_names_the_daemonset(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    done = run(host, "events")
+    assert done.exit_code == 1
+    assert "the DaemonSet resctrl-hooks-events runs this command" in done.stderr
