@@ -160,7 +160,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.node.pods[name] = PODS[pod]
         return name
 
-    def start(self, milli: int, effects: int = NEVER, pod: int = 0, gib: int = 1, **notes: str) -> None:
+    def start(self, milli: int, notes: dict[str, str], effects: int = NEVER, pod: int = 0, gib: int = 1) -> None:
         name = self.new(pod)
         self.node.memory = gib << 30
         self.node.begin(name)
@@ -181,15 +181,15 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule(pod=st.integers(0, 2), milli=MILLI, gib=st.sampled_from([0, 1, 5]), namespace=NAMESPACES, effects=EFFECTS)
     def start_plain(self, pod: int, milli: int, gib: int, namespace: str, effects: int) -> None:
-        self.start(milli, effects, pod, gib, **{"io.kubernetes.pod.namespace": namespace})
+        self.start(milli, {"io.kubernetes.pod.namespace": namespace}, effects, pod, gib)
 
     @rule(milli=MILLI, kind=st.sampled_from(KINDS), more=st.sampled_from(WISHES), effects=EFFECTS)
     def start_wishing(self, milli: int, kind: str, more: dict[str, str], effects: int) -> None:
-        self.start(milli, effects, **{CPUS: kind, **more})
+        self.start(milli, {CPUS: kind, **more}, effects)
 
     @rule(milli=MILLI, pool=st.sampled_from(["db", "web", "default", "gone"]), kind=st.sampled_from(["", "exclusive"]))
     def start_in_a_pool(self, milli: int, pool: str, kind: str) -> None:
-        self.start(milli, **{POOL: pool}, **({CPUS: kind} if kind else {}))
+        self.start(milli, {POOL: pool, **({CPUS: kind} if kind else {})})
 
     @rule(milli=MILLI, kind=st.sampled_from(KINDS))
     def start_unseen(self, milli: int, kind: str) -> None:
@@ -401,5 +401,5 @@ class AnyOrder(RuleBasedStateMachine):
         assert release_everything(self.node.context()).problems == []
 
 
-AnyOrder.TestCase.settings = settings(max_examples=examples(30), stateful_step_count=30, deadline=None)
+AnyOrder.TestCase.settings = settings(max_examples=examples(20), stateful_step_count=25, deadline=None)
 TestAnyOrder = AnyOrder.TestCase

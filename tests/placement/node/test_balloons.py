@@ -6,12 +6,11 @@ from typing import Any
 import pytest
 from conftest import Host
 from hosts.machines import MACHINES, machine
-from hosts.placed import CPUS, PlacedHost, id_of
+from hosts.placed import PlacedHost
 from hosts.work import counted
 
 from resctrl_hooks.core.node.host.cpulist import count, format_list, parse_list
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
-from resctrl_hooks.placement.node import feature as placement
 from resctrl_hooks.placement.node.allocations import Book
 from resctrl_hooks.placement.node.balloons import parts_of
 from resctrl_hooks.placement.node.policy import EXCLUSIVE, SHARED, Decision, PlacementError
@@ -114,23 +113,6 @@ def test_pool_grows_and_shrinks_with_its_containers(node: PlacedHost) -> None:
     node.assert_sound()
 
 
-def test_pool_makes_room_for_exclusive_cpus(node: PlacedHost) -> None:
-    node.start("a", 2500)
-    node.start("own", 2000, **{CPUS: "exclusive"})
-    assert (node.cpus("own"), node.cpus("a")) == ("0,16", "1-2,17-18")
-    node.assert_sound()
-    node.stop("own")
-    assert node.cpus("a") == "0-1,16-17"
-
-
-def test_size_follows_deaths_without_poststop(node: PlacedHost) -> None:
-    node.start("a", 500)
-    node.start("b", 5100)
-    node.die("b")
-    reconcile(node.host.context())
-    assert node.cpus("a") == "0,16"
-
-
 @pytest.mark.parametrize("by_hook", [True, False])
 def test_changed_minimum_applies_to_running_containers(node: PlacedHost, *, by_hook: bool) -> None:
     node.start("a", 500)
@@ -142,14 +124,6 @@ def test_changed_minimum_applies_to_running_containers(node: PlacedHost, *, by_h
             reconcile(node.host.context())
         assert node.cpus("a") == cpus
         node.assert_sound()
-
-
-def test_decision_in_record_has_all_cpus_of_pool(node: PlacedHost) -> None:
-    node.start("a", 500)
-    record = node.host.context().ledger.read_member(node.host.context().ledger.keys()[0], id_of("a"))
-    assert record is not None
-    assert record["steps"][0]["needs"]["decision"]["cpus"] == "0-3,16-19"
-    assert placement.FEATURE.repair(node.host.context(), {id_of("a")}) == 0
 
 
 @pytest.mark.parametrize("least", [None, 1])

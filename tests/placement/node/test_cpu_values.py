@@ -1,6 +1,5 @@
 """CPU classes on a simulated host: their values, and the restoration of the previous values."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -39,31 +38,6 @@ def test_isolated_cpus_of_pool_have_its_class(host: Host) -> None:
     assert cpufreq.changed() == on("14,30", FAST_VALUES)
 
 
-def test_class_is_written_at_start_and_previous_values_restored_at_end(node: ClassHost) -> None:
-    log = node.start("a", 500)
-    assert "pool db, of its namespace (shop); CPU class fast" in log
-    assert node.cpufreq.changed() == on("0-3", FAST_VALUES)
-    node.start("b", 1000, **{CPUS: "exclusive", POOL: "batch"})
-    assert node.cpufreq.changed() == on("0-3", FAST_VALUES) | on(node.cpus("b"), {"scaling_max_freq": "1200000"})
-    node.stop("b")
-    assert node.cpufreq.changed() == on("0-3", FAST_VALUES)
-    node.stop("a")
-    assert node.cpufreq.changed() == {}
-    assert not node.record.exists()
-
-
-def test_cpu_without_container_has_idle_class(node: ClassHost) -> None:
-    node.classes(idle="slow", reservedCpus="31")
-    slow = {"scaling_max_freq": "1200000"}
-    assert reconcile(node.host.context()).ok
-    assert node.cpufreq.changed() == on("0-30", slow)
-    node.start("a", 500)
-    assert node.cpufreq.changed() == on("0-3", FAST_VALUES) | on("4-30", slow)
-    node.stop("a")
-    assert node.cpufreq.changed() == on("0-30", slow)
-    assert not reconcile(node.host.context()).changed
-
-
 def test_reconcile_repairs_overwritten_values_once(node: ClassHost) -> None:
     node.start("a", 500)
     node.cpufreq.path(2, "scaling_min_freq").write_text("900000\n")
@@ -91,25 +65,6 @@ def test_frequency_that_kernel_lowers_for_a_while_is_not_restored_later(node: Cl
     reconcile(node.host.context())
     node.stop("a")
     assert node.cpufreq.changed() == {}
-
-
-def test_change_of_configuration_is_followed_by_reconcile(node: ClassHost) -> None:
-    node.start("a", 500)
-    node.classes(pools=[POOLS[0] | {"cpuClass": "slow"}])
-    assert reconcile(node.host.context()).number("repaired")
-    assert node.cpufreq.changed() == on("0-3", {"scaling_max_freq": "1200000"})
-    node.place(policy="pools", pools=[{"name": "db", "cpus": "0-3", "namespaces": ["shop"]}])
-    assert reconcile(node.host.context()).number("repaired")
-    assert node.cpufreq.changed() == {}
-    node.assert_sound()
-
-
-def test_disabled_placement_restores_values_at_next_reconcile(node: ClassHost) -> None:
-    node.start("a", 500)
-    node.classes(enabled=False)
-    assert reconcile(node.host.context()).number("repaired")
-    assert node.cpufreq.changed() == {}
-    assert not node.record.exists()
 
 
 @pytest.mark.parametrize("enabled", [True, False])
@@ -271,27 +226,6 @@ def test_preference_of_another_program_is_restored_after_class_with_governor_onl
     assert node.cpufreq.changed() == {"policy2/energy_performance_preference": "power"}
 
 
-def test_no_class_is_applied_while_kubelet_places_containers(node: ClassHost) -> None:
-    node.classes(idle="slow")
-    node.kubelet()
-    assert reconcile(node.host.context()).ok
-    assert node.cpufreq.changed() == {}
-
-
-@pytest.mark.parametrize("by_hook", [True, False])
-def test_values_are_restored_once_kubelet_places_containers(node: ClassHost, *, by_hook: bool) -> None:
-    node.classes(idle="slow")
-    for name in ("a", "b"):
-        node.start(name, 500)
-    node.kubelet()
-    if by_hook:
-        node.stop("a")
-    else:
-        assert "placement is inactive" in reconcile(node.host.context()).events["failed"]["placement"]
-    assert node.cpufreq.changed() == {}
-    assert not node.record.exists()
-
-
 @pytest.mark.parametrize("name", ["follow", "check_kubelet", "_forget_dead"])
 def test_classes_follow_configuration_although_repair_of_places_fails(node: ClassHost, name: str) -> None:
     node.start("a", 500)
@@ -402,12 +336,3 @@ def test_values_of_removed_cpu_are_forgotten(node: ClassHost) -> None:
     policy.rename(policy.with_name("gone"))
     node.stop("a")
     assert not node.record.exists()
-
-
-def test_values_recorded_in_an_earlier_boot_are_void(node: ClassHost) -> None:
-    values = {"cpufreq/policy0/scaling_governor": {"found": "x", "wanted": "y", "now": "y", "refused": ""}}
-    node.record.parent.mkdir(parents=True, exist_ok=True)
-    node.record.write_text(json.dumps({"boot": "another", "values": values}))
-    node.start("a", 500)
-    node.stop("a")
-    assert node.cpufreq.changed() == {}

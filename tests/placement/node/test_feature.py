@@ -11,27 +11,12 @@ from resctrl_hooks.core.node.host.cpulist import parse_list
 from resctrl_hooks.placement.node import kubelet
 from resctrl_hooks.placement.node.allocations import Book
 from resctrl_hooks.placement.node.feature import FEATURE
-from resctrl_hooks.placement.node.policy import EXCLUSIVE, SHARED
+from resctrl_hooks.placement.node.policy import SHARED
 from resctrl_hooks.placement.node.request import PRESERVE_CPUS
 
 
 def test_placement_is_disabled_by_default(host: Host) -> None:
     assert not host.context().settings.sections["placement"]["enabled"]
-
-
-def test_shared_container_follows_changes_by_others(node: PlacedHost) -> None:
-    log = node.start("a", 500)
-    assert node.cpus("a") == "0-3,16-19"
-    assert (node.folder("a") / "cpuset.mems").read_text() == "0"
-    assert "it shares l3-0, the smallest part with room for 500m (8000m free)" in log
-    node.start("b", 2000, **{CPUS: "exclusive"})
-    assert node.cpus("b") == "0,16"  # close to the pod's other container
-    assert node.cpus("a") == "1-3,17-19"
-    node.stop("b")
-    assert node.cpus("a") == "0-3,16-19"
-    node.stop("a")
-    assert Book(node.host.context()).entries == {}
-    assert node.host.records() == []
 
 
 def test_container_that_preserves_its_cpus_is_not_placed(node: PlacedHost) -> None:
@@ -43,36 +28,12 @@ def test_container_that_preserves_its_cpus_is_not_placed(node: PlacedHost) -> No
     assert node.cpus("b") == "0-3,16-19"
 
 
-def test_decision_is_in_record_of_container(node: PlacedHost) -> None:
-    node.start("b", 2000, **{CPUS: "exclusive"})
-    record = node.host.context().ledger.read_member(UID, id_of("b"))
-    assert record is not None
-    (step,) = record["steps"]
-    assert step["needs"]["decision"]["owned"] == "0,16"
-    assert step["needs"]["request"]["kind"] == EXCLUSIVE
-
-
-def test_crash_loop_always_gets_its_cpus(node: PlacedHost) -> None:
-    for attempt in range(20):  # poststop never comes
-        node.start(f"x{attempt}", 12000, **{CPUS: "exclusive"})
-        assert parse_list(node.cpus(f"x{attempt}")).bit_count() == 12
-        node.die(f"x{attempt}")
-
-
 def test_cpus_of_dead_pods_are_released_on_demand(node: PlacedHost) -> None:
     other = {"io.kubernetes.pod.uid": UID}
     node.start("dead", 30000, **{CPUS: "exclusive"}, **other)
     node.die("dead")
     node.start("new", 30000, **{CPUS: "exclusive"})
     assert parse_list(node.cpus("new")).bit_count() == 30
-
-
-def test_cpuset_of_runtime_stays(node: PlacedHost) -> None:
-    node.begin("a")
-    made = node.told("a")
-    node.host.bundle({"linux": {"resources": {"cpu": {"cpus": "3"}}}}, "bundle-a")
-    assert "container spec sets a cpuset" in node.host.call(made).log
-    assert node.cpus("a") == ""
 
 
 @pytest.mark.parametrize(

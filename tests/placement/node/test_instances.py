@@ -10,7 +10,6 @@ from hosts.placed import PlacedHost
 
 from resctrl_hooks.core.node.host.cpulist import count, format_list, members, parse_list
 from resctrl_hooks.core.node.host.topology import Topology
-from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.placement.node.balloons import instances_of, parts_of
 from resctrl_hooks.placement.node.policy import SHARED, PlacementError, Request
 from resctrl_hooks.placement.node.pools import choose
@@ -160,17 +159,6 @@ def test_cpus_of_default_stay_for_its_containers(host: Host) -> None:
     assert node.attempt("a", 13_000, **{POOL: "web"}).code == 79
     node.start("b", 12_000, **{POOL: "web"})
     assert node.cpus("other") == "6-15,22-31"
-
-
-def test_reconcile_finds_same_instances_from_records(host: Host) -> None:
-    node = placed(host, {"name": "web", "maxCpus": 4, "maxInstances": 0})
-    before = starts(node, 3000, 2500, 500, 900)
-    (host.state / "placement").unlink()
-    for name in node.pids:
-        (node.folder(name) / "cpuset.cpus").write_text("")
-    assert [*reconcile(host.context()).events["problem"]] == []
-    assert [node.cpus(name) for name in node.pids] == before
-    node.assert_sound()
 
 
 def usage_of(topology: Topology, grants: list[Grant], pools: list[dict[str, Any]]) -> Usage:

@@ -1,11 +1,9 @@
 """Exclusive CPUs without interrupts on a simulated host: affinities, their restoration, irqbalance."""
 
-import random
-
 import pytest
 from conftest import Host
 from hosts.faults import failing
-from hosts.interrupts import DISABLE, EXCLUSIVE, Balancer, InterruptHost, without
+from hosts.interrupts import EXCLUSIVE, Balancer, InterruptHost, without
 from hosts.placed import CPUS
 
 from resctrl_hooks.core.node.feature_table import FEATURES
@@ -13,8 +11,7 @@ from resctrl_hooks.core.node.host.cpulist import format_list, format_mask, parse
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.core.node.reconcile.release import release_everything
 from resctrl_hooks.placement.node import irqbalance, node_values
-from resctrl_hooks.placement.node.allocations import Book
-from resctrl_hooks.placement.node.interrupts import Interrupts, quiet_cpus
+from resctrl_hooks.placement.node.interrupts import Interrupts
 from resctrl_hooks.placement.node.node_changes import KINDS
 
 MASK = "irq-affinity.resource-policy.nri.io"
@@ -43,17 +40,6 @@ def test_records_of_all_kinds_are_in_the_table_of_features() -> None:
 def test_mask_has_words_of_32_bits(mask: str, text: str) -> None:
     assert format_mask(parse_list(mask)) == text
     assert parse_mask(text) == parse_list(mask)
-
-
-def test_interrupts_leave_exclusive_cpus_and_return_at_the_end(node: InterruptHost) -> None:
-    log = node.start("a", 2000, **EXCLUSIVE)
-    assert node.cpus("a") == "0,16"
-    assert "without interrupts" in log
-    assert node.changed() == without("0,16")
-    settled(node)
-    node.stop("a")
-    assert node.changed() == {}
-    assert not node.record.exists()
 
 
 @pytest.mark.parametrize(
@@ -92,49 +78,6 @@ def test_interrupts_leave_the_idle_thread_beside_an_exclusive_one(node: Interrup
     assert node.changed() == {}
 
 
-def test_container_without_the_annotation_changes_no_interrupt(node: InterruptHost) -> None:
-    node.start("a", 2000, **{CPUS: "exclusive"})
-    node.start("b", 500, **DISABLE)  # shares its CPUs
-    assert node.changed() == {}
-    assert not node.record.exists()
-
-
-def test_interrupts_return_to_the_cpus_of_the_container_that_ends_first(node: InterruptHost) -> None:
-    node.start("a", 2000, **EXCLUSIVE)
-    node.start("b", 2000, **EXCLUSIVE)
-    both = f"{node.cpus('a')},{node.cpus('b')}"
-    assert node.changed()["default"] == without(both)["default"]
-    node.stop("a")
-    assert node.changed()["default"] == without(node.cpus("b"))["default"]
-    settled(node)
-    node.stop("b")
-    assert node.changed() == {}
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_any_order_of_starts_and_ends_keeps_exclusive_cpus_quiet_and_restores_all(
-    node: InterruptHost, seed: int
-) -> None:
-    chance = random.Random(seed)
-    running: list[str] = []
-    for number in range(12):
-        if running and chance.random() < 0.4:
-            node.stop(running.pop(chance.randrange(len(running))))
-        else:
-            running.append(f"c{number}")
-            node.start(running[-1], 2000, **(EXCLUSIVE if chance.random() < 0.7 else {CPUS: "exclusive"}))
-        node.assert_sound()
-        book = Book(node.host.context())
-        quiet = sum(entry.decision.quiet for entry in book.entries.values())
-        assert quiet == quiet_cpus(book.usage(), node.host.context().settings.sections["placement"])
-        used = parse_list(",".join(node.path(name).read_text().strip() for name in ("1", "16", "24", "25")))
-        assert not used & quiet
-    for name in chance.sample(running, len(running)):
-        node.stop(name)
-    assert node.changed() == {}
-    assert not node.record.exists()
-
-
 @pytest.mark.parametrize("value", ["mask: ['*']", '{"mask": ["*"]}', "mask:\n- '*'\nmode: mask-first"])
 def test_mask_of_all_interrupts_counts(node: InterruptHost, value: str) -> None:
     node.start("a", 2000, **{CPUS: "exclusive", f"{MASK}/container.a": value})
@@ -154,15 +97,6 @@ def test_interrupt_without_another_cpu_gets_all_others(node: InterruptHost) -> N
     assert node.path("24").read_text() == "1-15,17-31"
     node.stop("a")
     assert node.path("24").read_text() == "0"
-
-
-def test_pool_without_interrupts(node: InterruptHost) -> None:
-    node.place(policy="pools", pools=[POOL])
-    node.start("a", 500)
-    assert node.changed()["1"] == "2-31"
-    node.stop("a")
-    assert node.changed() == {}
-    assert not node.record.exists()
 
 
 def test_interrupts_stay_if_no_other_cpu_is_left_for_them(node: InterruptHost) -> None:

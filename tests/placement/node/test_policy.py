@@ -1,6 +1,5 @@
 """Rules for all policies, for any sequence of containers, on every machine."""
 
-from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -139,17 +138,6 @@ def test_containers_of_pod_stay_together() -> None:
     assert [decision.pool for decision in place(machine(2, 1, 2, 4), *wanted)] == ["l3-0", "l3-1", "l3-0"]
     full = [Request("a", "p", milli=7900), Request("b", "q", milli=100), Request("c", "p", milli=500)]
     assert [decision.pool for decision in place(machine(2, 1, 2, 4), *full)] == ["l3-0", "l3-1", "l3-1"]
-
-
-def test_same_set_uses_same_number_of_cpus_in_any_order() -> None:
-    topology = machine(2, 1, 2, 4)
-    wanted = [Request(f"c{number}", kind=EXCLUSIVE, exclusive=number, milli=number * 1000) for number in (1, 2, 3, 4)]
-    results = set()
-    for order in permutations(wanted):
-        found = place(topology, *order)
-        sizes = {request.id: count(decision.owned) for request, decision in zip(order, found, strict=True)}
-        results.add(tuple(sorted(sizes.items())))
-    assert results == {(("c1", 1), ("c2", 2), ("c3", 3), ("c4", 4))}
 
 
 def test_request_larger_than_a_part_extends_it() -> None:

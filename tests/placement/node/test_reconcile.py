@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from conftest import BOOT, UID
+from conftest import UID
 from hosts.faults import Fail, failing
 from hosts.machines import machine, write_sysfs
 from hosts.placed import CPUS, PlacedHost, id_of
@@ -16,38 +16,10 @@ from resctrl_hooks.placement.node import feature as placement
 from resctrl_hooks.placement.node.allocations import Book
 
 
-def test_repair_restores_overwritten_cpusets(node: PlacedHost) -> None:
-    node.start("a", 500)
-    (node.folder("a") / "cpuset.cpus").write_text("")
-    real = node.host.context()
-    assert placement.FEATURE.repair(real, set(real.ledger.containers())) == 1
-    node.assert_sound()
-    assert placement.FEATURE.repair(real, set(real.ledger.containers())) == 0
-
-
-def test_repair_recreates_lost_or_damaged_allocations(node: PlacedHost) -> None:
-    node.start("a", 500)
-    node.start("b", 2000, **{CPUS: "exclusive"})
-    for damage in ("", "1\n", f"1\t{BOOT}\t0\t\t\nx\ty\n"):
-        (node.host.state / "placement").write_text(damage)
-        real = node.host.context()
-        assert placement.FEATURE.repair(real, set(real.ledger.containers())) == 2
-        node.assert_sound()
-
-
 def test_repair_places_unplaced_containers(node: PlacedHost) -> None:
     with failing(placement, "lock", DeadlineError("deadline of the hook exceeded")):
         node.start("a", 500)
     assert node.cpus("a") == ""
-    real = node.host.context()
-    assert placement.FEATURE.repair(real, set(real.ledger.containers())) == 1
-    node.assert_sound()
-
-
-def test_repair_forgets_dead_containers_and_places_none_of_them(node: PlacedHost) -> None:
-    for name in ("a", "dead"):
-        node.start(name, 500)
-    node.die("dead")
     real = node.host.context()
     assert placement.FEATURE.repair(real, set(real.ledger.containers())) == 1
     node.assert_sound()
@@ -102,13 +74,6 @@ def test_containers_that_hooks_skip_are_skipped_by_reconcile(node: PlacedHost) -
     node.run_unseen("late", 500)
     assert [*reconcile(node.host.context()).events["placed"]] == []
     assert node.cpus("late") == ""
-
-
-def test_running_container_cannot_be_refused(node: PlacedHost) -> None:
-    node.place(failurePolicy="fail", allow={})
-    node.run_unseen("late", 2000, **{CPUS: "exclusive"})
-    assert [*reconcile(node.host.context()).events["placed"]] == [id_of("late")]
-    assert node.cpus("late") == "0-3,16-19"
 
 
 def test_reconcile_avoids_kubelet_cpu_manager(node: PlacedHost) -> None:
