@@ -46,7 +46,7 @@ def test_plugin_that_was_chosen_without_units_stays(root: Path) -> None:
     assert not install(root)
 
 
-@pytest.mark.parametrize("runs", [False, True])
+@pytest.mark.parametrize("runs", [pytest.param(False, marks=pytest.mark.ci), True])
 def test_plugin_that_ran_by_hand_stays_after_an_upgrade(root: Path, runs: bool) -> None:
     assert not install(root, "--runtime", "crio", "--no-units")
     installed_by_earlier_version(root)

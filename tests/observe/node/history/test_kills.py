@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from hosts.past import T0
 
 from resctrl_hooks.observe.node.history.store import Store
@@ -15,7 +16,7 @@ from resctrl_hooks.observe.node.history.tables import number
 
 WRITER = Path(__file__).parents[3] / "hosts" / "history_writer.py"
 EFFECTS = ("pwrite64", "fdatasync", "fsync", "ftruncate", "unlink", "fchmod", "fallocate")
-KILLS = 200
+SOME = pytest.mark.parametrize("kills", [5, pytest.param(100, marks=pytest.mark.ci)])
 
 
 def command(path: Path, count: int) -> list[str]:
@@ -45,14 +46,15 @@ def check(path: Path, known: list[int]) -> None:
         store.close()
 
 
-def test_writer_killed_at_each_effect_loses_at_most_one_sample(tmp_path: Path) -> None:
+@SOME
+def test_writer_killed_at_each_effect_loses_at_most_one_sample(tmp_path: Path, kills: int) -> None:
     trace = tmp_path / "trace"
     counting = ["strace", "-o", str(trace), "-e", f"trace={','.join(EFFECTS)}"]
     subprocess.run([*counting, *command(tmp_path / "whole.sqlite", 22)], check=True, capture_output=True)
     calls = re.findall(r"^(\w+)\(", trace.read_text(), re.MULTILINE)
     points = [(name, number) for name in EFFECTS for number in range(1, calls.count(name) + 1)]
     assert len(points) > 40
-    chosen = random.Random(43).sample(points, min(len(points), 50))
+    chosen = random.Random(43).sample(points, min(len(points), kills))
     for name, nth in chosen:
         path = tmp_path / f"{name}-{nth}.sqlite"
         kill = ["strace", "-o", "/dev/null", "-e", f"trace={name}", f"--inject={name}:signal=KILL:when={nth}"]
@@ -63,11 +65,12 @@ def test_writer_killed_at_each_effect_loses_at_most_one_sample(tmp_path: Path) -
     print(f"{len(chosen)} of {len(points)} kill points")
 
 
-def test_writer_killed_at_random_moments_loses_at_most_one_sample(tmp_path: Path) -> None:
+@SOME
+def test_writer_killed_at_random_moments_loses_at_most_one_sample(tmp_path: Path, kills: int) -> None:
     path = tmp_path / "history.sqlite"
     chance = random.Random(43)
     last = -1
-    for _ in range(KILLS):
+    for _ in range(kills):
         with subprocess.Popen(command(path, 1000), stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             first = int(process.stdout.readline().split()[1])

@@ -2,16 +2,15 @@
 
 import json
 import os
-import posix
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from conftest import Host
 
 from observe.node.slowdown.samples import SECONDS, quiet_baseline, use
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.observe.node.slowdown import store as store_module
-from resctrl_hooks.observe.node.slowdown.baseline import Baseline, baseline_of
+from resctrl_hooks.observe.node.slowdown.baseline import Baseline
 from resctrl_hooks.observe.node.slowdown.constants import (
     ENOUGH,
     FORGOTTEN_AFTER,
@@ -64,14 +63,6 @@ def test_ranges_are_bounded_and_the_weakest_goes_first() -> None:
     assert strong in baseline.ranges
 
 
-def test_record_gives_the_same_baseline() -> None:
-    baseline = quiet_baseline(occupancy={0: 4e6})
-    again = baseline_of(json.loads(json.dumps(baseline.as_record())))
-    assert again.as_record() == baseline.as_record()
-    (found,) = again.ranges.values()
-    assert found.mean("occupancy") == pytest.approx(4e6)
-
-
 @pytest.mark.parametrize(
     "pod, owner",
     [
@@ -97,20 +88,6 @@ def test_restarted_pod_has_its_baseline_and_other_namespaces_images_and_names_ha
     others = {key(namespace="evil"), key(image="cart:2"), key(pod="till-5b8fd6f7c4-8m2lq"), key("shop\0cart", "x")}
     assert key() not in others
     assert workload_of('a","b', "c", []).key != workload_of("a", 'b","c', []).key
-
-
-def test_store_keeps_baselines_over_a_restart(tmp_path: Path) -> None:
-    store, cart = Store(str(tmp_path / "new/folder")), workload_of("shop", "cart", [])
-    assert store.load() == ""
-    for _ in range(ENOUGH):
-        store.obtain(cart).learn(use(2.0), SECONDS)
-    store.save()
-    again = Store(str(tmp_path / "new/folder"))
-    assert again.load() == ""
-    found = again.find(cart)
-    assert found is not None
-    assert found.is_usable
-    assert again.find(workload_of("other", "cart", [])) is None
 
 
 @pytest.mark.parametrize(
@@ -263,23 +240,12 @@ def test_absurd_samples_leave_a_store_that_can_be_read(tmp_path: Path) -> None:
         assert len(loaded(tmp_path)) == 2
 
 
-def test_saved_baselines_survive_a_power_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[str] = []
-
-    def noted(name: str) -> Callable[..., Any]:
-        real = getattr(posix, name)
-
-        def call(*given: Any) -> Any:
-            calls.append(name)
-            return real(*given)
-
-        return call
-
-    for name in ("write", "fsync", "rename"):
-        monkeypatch.setattr(posix, name, noted(name))
-    store = Store(str(tmp_path))
-    learn(store, 1)
-    store.save()
-    assert calls == ["write", "fsync", "rename", "fsync"]
-    assert os.listdir(tmp_path) == [NAME]
-    assert (tmp_path / NAME).stat().st_mode & 0o777 == 0o600
+def test_unfinished_files_of_baselines_are_removed(host: Host) -> None:
+    context = host.context()
+    context.settings.sections["slowdown"] = {"directory": str(host.root)}
+    paths = [host.root / f"{name}~4000001" for name in ("baselines.json", "x")]
+    for path in paths:
+        path.touch()
+        os.utime(path, (1, 1))
+    reconcile(context)
+    assert [path.exists() for path in paths] == [False, True]

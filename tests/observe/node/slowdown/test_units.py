@@ -79,6 +79,7 @@ WRONG = {
 RIGHT = ["CpuTime(1) + CpuTime(1)", "part: WallPart = CpuTime(1) / (CpuTime(1) / WallTime(1)) / WallTime(1)"]
 
 
+@pytest.mark.ci
 def test_sum_of_two_units_is_a_mypy_error(tmp_path: Path) -> None:
     units = "from resctrl_hooks.observe.node.slowdown.units import CpuPart, CpuTime, WallPart, WallTime"
     lines = [units, "from resctrl_hooks.observe.node.slowdown.window import Waits", *RIGHT, *WRONG.values()]

@@ -96,15 +96,6 @@ def test_refusals_of_one_pod_or_two_say_nothing_about_the_node(lines: list[str])
     assert len(lines) == 1
 
 
-def test_pod_that_the_kernel_counts_contradicts_the_refusals_of_others(lines: list[str]) -> None:
-    pods = make(lines)
-    for number in range(6):
-        Counters.refusals = [PerfError("refused", errno=errno.ENODEV)]
-        pods.turn([f"bad{number}", f"good{number}"])
-    assert pods.why_not == ""
-    assert "good5" in pods
-
-
 class Kernel:
     """Events of three CPUs, some of which refuse some events."""
 
@@ -164,13 +155,6 @@ def test_pods_that_exceed_the_descriptors_are_not_watched_and_give_one_line(line
     assert [key for key in "abc" if key in pods] == ["a"]
     assert len(lines) == 1
     assert "pod b is not watched" in lines[0]
-
-
-def test_pod_with_too_many_containers_leaves_the_turn_to_the_next(lines: list[str]) -> None:
-    Counters.refusals = [TooManyError("8000 events are needed, and this process may open 512")]
-    pods = make(lines)
-    pods.turn(["many", "b", "c"])
-    assert [key for key in ("many", "b", "c") if key in pods] == ["b", "c"]
 
 
 @pytest.mark.parametrize(
