@@ -1,15 +1,28 @@
-"""containerd's NRI: when it is on, and the drop-in that enables it."""
+"""What an installation has of the plugin: its unit, its registration with containerd, and its code."""
 
+import json
 import os
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
-from core.install.staged import given
+from click.testing import CliRunner
+from core.install.staged import CONFIG as OURS
+from core.install.staged import HOOKS, given
+from core.install.test_plan import Planned, check_units, paths, planned
+from core.install.test_units import Parsed, ours
 
+from resctrl_hooks.core.cli import main
+from resctrl_hooks.core.install import roles
+from resctrl_hooks.core.install.paths import ADMIN_HOOKS, HOOK_NAME, LAUNCH, MANIFEST, UNITS
+from resctrl_hooks.core.install.unit_files import resident
+from resctrl_hooks.core.install.units import RECONCILE
+from resctrl_hooks.core.node.names import STATE_DIR
+from resctrl_hooks.core.node.settings import Settings
 from resctrl_hooks.nri.install.containerd import CONFIG, PLUGIN, is_on, major_version, nri_drop_in
-from resctrl_hooks.nri.install.nri import DROP_IN
+from resctrl_hooks.nri.install.nri import DROP_IN, NRI
+from resctrl_hooks.nri.node.status import Status
 
 
 @pytest.mark.parametrize(
@@ -87,3 +100,87 @@ def test_installed_containerd_is_asked_for_its_version_except_for_an_image(
     drop_in, notes = nri_drop_in()
     assert list(drop_in) == [DROP_IN]
     assert "restart containerd" in " ".join(notes)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "usr/bin").mkdir(parents=True)
+    return tmp_path
+
+
+def install(root: Path, *words: str) -> bool:
+    """Install; return whether the node has the plugin's code."""
+    done = CliRunner().invoke(main, ["install", "--root", str(root), *words])
+    assert done.exit_code == 0, done.output
+    return "nri" in json.loads((root / MANIFEST[1:]).read_text())["houses"]
+
+
+def installed_by_earlier_version(root: Path) -> None:
+    record = root / MANIFEST[1:]
+    values = json.loads(record.read_text())
+    del values["houses"]
+    record.write_text(json.dumps(values))
+
+
+def has_run(root: Path) -> None:
+    state = root / STATE_DIR[1:]
+    state.mkdir(parents=True)
+    Status(str(state), "/run/nri.sock").write()
+
+
+@pytest.mark.ci
+def test_plugin_that_was_chosen_without_units_stays(root: Path) -> None:
+    assert install(root, "--runtime", "crio", "--no-units", "--nri")
+    assert install(root)
+    assert not install(root, "--no-nri")
+    assert not install(root)
+
+
+@pytest.mark.parametrize("runs", [pytest.param(False, marks=pytest.mark.ci), True])
+def test_plugin_that_ran_by_hand_stays_after_an_upgrade(root: Path, runs: bool) -> None:
+    assert not install(root, "--runtime", "crio", "--no-units")
+    installed_by_earlier_version(root)
+    if runs:
+        has_run(root)
+    assert install(root) is runs
+
+
+__all__ = ("ours", "planned")
+
+
+def test_containerd_is_registered_by_its_drop_in_and_the_plugins_unit(planned: Planned, tmp_path: Path) -> None:
+    given(tmp_path, "etc/containerd/config.toml", "version = 2\n")
+    found = planned("crio", "containerd")
+    hook = f"{ADMIN_HOOKS}/{HOOK_NAME}"
+    assert found.registrations == {"crio": [HOOKS], "containerd": [hook, DROP_IN, f"{UNITS}/{NRI}"]}
+    assert paths(found, roles.DROP_IN) == [DROP_IN]
+    assert len(found.notes) == 2
+    (text,) = (file.data for file in found.files if file.path == DROP_IN)
+    assert b"disable = false" in text
+
+
+@pytest.mark.parametrize("runtime, options", [("crio", {"chosen": ["nri"]}), ("containerd", {})])
+def test_plugin_is_the_only_resident_unit(planned: Planned, runtime: str, options: dict[str, list[str]]) -> None:
+    check_units(planned(runtime, **options), {NRI})
+
+
+def test_installation_for_containerd_without_units_has_a_note(planned: Planned) -> None:
+    found = planned("containerd", with_units=False)
+    assert found.notes == [f"without units nothing starts the NRI plugin, which serves containerd: `{LAUNCH} nri` does"]
+    assert found.registrations == {"containerd": [f"{ADMIN_HOOKS}/{HOOK_NAME}"]}
+
+
+def test_plugin_has_the_rights_of_reconcile_and_of_the_exec_watcher(ours: Parsed) -> None:
+    service, theirs = ours[NRI]["Service"], ours[RECONCILE]["Service"]
+    same = {key: value for key, value in theirs.items() if key.startswith(("Restrict", "Protect", "SystemCall", "Cap"))}
+    same["RestrictAddressFamilies"] += " AF_NETLINK"
+    same["CapabilityBoundingSet"] += " CAP_NET_ADMIN"
+    assert same.items() <= service.items()
+    assert service["ExecStart"].endswith(f"{LAUNCH} --config {OURS} nri")
+    assert (service["NoNewPrivileges"], service["Type"], service["Restart"]) == ("yes", "notify", "always")
+    assert float(service["WatchdogSec"]) > 10
+    assert "PrivateDevices" not in service, "block I/O classes look at /dev"
+
+
+def test_chosen_house_has_its_service_without_the_one_that_it_replaces() -> None:
+    assert resident(Settings(), ["nri"]) == [NRI]

@@ -271,22 +271,6 @@ def test_started_container_without_a_noted_cpuset_is_updated(host: Host, place: 
     assert started(place(), host, POD, FIRST, 41, "") == {FIRST: "0-3"}
 
 
-@pytest.mark.parametrize("cpus, sent, after", [("0-3", {}, "0-3"), ("0", {FIRST: "0-3"}, "0-3"), (None, {}, None)])
-def test_list_of_the_runtime_corrects_what_is_noted(
-    host: Host, place: Place, cpus: str | None, sent: dict[str, str], after: str | None
-) -> None:
-    plugin = place()
-    start(plugin, host, POD, FIRST, 41)
-    process(host, 42, SECOND)
-    if cpus is None:
-        host.end_process(41)
-        served(plugin, "StopContainer", message(0, POD, id_=FIRST))
-    one = [] if cpus is None else [with_cpus(41, FIRST, cpus)]
-    assert listed(plugin, *one, with_cpus(42, SECOND, "1")) == sent
-    assert noted(host) == ({} if after is None else {FIRST: after}), "a foreign cpuset is not ours"
-    assert runs_on(host, SECOND) == ""
-
-
 def test_container_that_cannot_be_placed_shares_cpus_under_ignore(place: Place) -> None:
     astray = {**POD, "annotations": {"pool.placement.resctrl-hooks.io": "nowhere"}}
     assert created(place({"policy": "pools"}), astray, FIRST) == "0-3"

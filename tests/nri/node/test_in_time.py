@@ -184,18 +184,6 @@ def test_unreadable_event_follows_general_policy(host: Host) -> None:
     assert not plugin_of(host, **MONITORED).refusal("CreateContainer", b"\xff")
 
 
-@pytest.mark.parametrize("namespaces, code", [(["shop"], 2), (["batch"], 0)])
-def test_timeout_refuses_no_container_of_unserved_namespace(
-    host: Host,
-    serve: Serve,
-    fail: Fail,
-    namespaces: list[str],
-    code: int,
-) -> None:
-    fail(creation, "planned", LATE)
-    assert serve(POD, namespaces=namespaces, **MONITORED)[0] == code
-
-
 def test_timeout_after_all_checks_refuses_nothing(host: Host, serve: Serve, mounts: dict[str, Any], fail: Fail) -> None:
     fail(creation, "encode", LATE)
     assert serve(IN_BATCH, **{**mounts, "placement": {**mounts["placement"], **FAIL}}) == ADMITTED

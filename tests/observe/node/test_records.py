@@ -1,14 +1,18 @@
-"""Each record of observe checks each of its fields."""
+"""Records of observe check each of their fields; status files that cannot be written are logged once."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from core.node.watch.test_status import NO_WRITES, Lines, check_messages
 from hosts.record_types import check_fields
 
 from resctrl_hooks.core.node.shapes import fits
 from resctrl_hooks.observe.metrics.class_totals import ClassesRecord, ClassRecord
 from resctrl_hooks.observe.node.guard.lease import LeaseRecord
+from resctrl_hooks.observe.node.guard.status import Status as GuardStatus
 from resctrl_hooks.observe.node.guard.sufferers import PressedRecord, SlowdownRecord, VerdictRecord
+from resctrl_hooks.observe.node.slowdown.status import Status as SlowdownStatus
 
 VERDICT = {
     "verdict": "slowed",
@@ -77,3 +81,19 @@ def test_lease_of_another_domain_than_a_number_is_damaged(domain: str) -> None:
     assert fits(LeaseRecord, lease)
     assert not fits(LeaseRecord, {**lease, "declared": {"gold": {domain: 1}}})
     assert not fits(LeaseRecord, {**lease, "ours": {"gold": {domain: [1]}}})
+
+
+@NO_WRITES
+def test_guards_status_that_cannot_be_written_is_logged_once_and_so_is_its_end(tmp_path: Path, number: int) -> None:
+    lines = Lines()
+    status = GuardStatus(str(tmp_path), 1, 1, "act", "%", lines.log)
+    check_messages(lines, tmp_path / "guard.json", status.write, number)
+
+
+@NO_WRITES
+def test_status_of_slowdown_that_cannot_be_written_is_logged_once_and_so_is_its_end(
+    tmp_path: Path, number: int
+) -> None:
+    lines, path = Lines(), tmp_path / "slowdown.json"
+    status = SlowdownStatus(str(path), lines.log)
+    check_messages(lines, path, lambda: status.write({}, {}), number)

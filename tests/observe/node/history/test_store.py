@@ -1,5 +1,6 @@
 """The file of the history: what goes in comes out, in order, within its limits."""
 
+import itertools
 import os
 import sqlite3
 import tempfile
@@ -13,11 +14,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from resctrl_hooks.observe.node.history.rows import written_time
+from resctrl_hooks.observe.node.history.class_changes import changes
+from resctrl_hooks.observe.node.history.rows import Row, written_time
 from resctrl_hooks.observe.node.history.sample import Sample
 from resctrl_hooks.observe.node.history.store import Store
 from resctrl_hooks.observe.node.history.tables import VERSION, DamagedError, HistoryError
-from resctrl_hooks.observe.node.history.thinning import MINUTE
+from resctrl_hooks.observe.node.history.thinning import LARGEST, MINUTE, minute
 
 DAY = 86_400.0
 
@@ -97,13 +99,22 @@ class History(RuleBasedStateMachine):
     def wall(self) -> int:
         return T0 + int((self.second + self.offset) * 1000)
 
-    @rule(count=st.integers(1, 30), names=st.sampled_from(["a", "ab", "xyz"]), kind=st.sampled_from([1, 0.1, 2**40]))
-    def samples_are_written(self, count: int, names: str, kind: float) -> None:
+    @rule(
+        count=st.integers(1, 30),
+        names=st.sampled_from(["a", "ab", "xyz"]),
+        kind=st.sampled_from([1, 0.1, -3, 2**70, None]),
+    )
+    def samples_are_written(self, count: int, names: str, kind: float | None) -> None:
         for _ in range(count):
             self.second += 10
-            made = sample(self.second, dict.fromkeys(names, 7), boot=f"b{self.boot}", value=self.second * kind)
+            made = sample(
+                self.second, dict.fromkeys(names, 7), boot=f"b{self.boot}", value=kind and int(self.second) * kind
+            )
             made = Sample(self.wall(), made.uptime, made.boot, made.host, made.rows)
-            rows = [{**row, "time": written_time(made.time)} for row in made.rows]
+            rows = [
+                {name: value for name, value in {**row, "time": written_time(made.time)}.items() if value is not None}
+                for row in made.rows
+            ]
             made = with_rows(made, rows)
             self.store.add(made)
             step = 10.0 if self.written and self.written[-1].boot == made.boot else 0.0
@@ -176,25 +187,6 @@ def test_layout_is_stored_once_while_the_pods_stay(path: Path) -> None:
         store.add(sample(second, dict.fromkeys(pods, 1.0)))
     with sqlite3.connect(path) as file:
         assert file.execute("SELECT count(*) FROM layout").fetchone() == (2,)
-
-
-def test_values_before_a_layouts_first_sample_and_of_other_kinds_are_exact(path: Path) -> None:
-    """Samples store differences to their layout's first one, which fall, are missing there, or change their kind."""
-    store = new(path)
-    values: list[dict[str, Any]] = [
-        {"a": 7, "b": 0.1, "c": None},
-        {"a": 3, "b": 5, "c": 9},
-        {"a": 1.5, "b": None, "c": 2**70},
-        {"a": None, "b": 0.3, "c": -4},
-    ]
-    made = [sample(second, {"a": 100.0}, **row) for second, row in enumerate(values * 40)]
-    made = [
-        with_rows(one, [{name: value for name, value in row.items() if value is not None} for row in one.rows])
-        for one in made
-    ]
-    for one in made:
-        store.add(one)
-    assert all(same(one, other) for one, other in zip(stored(store), made, strict=True))
 
 
 def test_time_finds_the_last_sample_before_it_and_steps_go_both_ways(path: Path) -> None:
@@ -335,3 +327,96 @@ def test_damaged_samples_are_skipped_and_counted(path: Path) -> None:
     entry = not_none(store.at(T0 + 2000))
     assert store.read(entry) is None
     assert f"invalid sample at {T0 + 2000}" in str(store.skipped[2])
+
+
+def row_of(made: Sample, pod: str) -> Row:
+    return next(row for row in made.rows if row.get("pod") == pod)
+
+
+def test_increases_of_minutes_are_the_sums_of_their_samples() -> None:
+    samples = [sample(10 * number, {"a": 1000 + number}) for number in range(19)]
+    minutes = [
+        minute([one for one in samples if start < one.uptime - 1000 <= start + 60], samples[start // 10])
+        for start in (0, 60, 120)
+    ]
+    values = [row_of(samples[0], "a")["mbm_total_bytes"], *(row_of(one, "a")["mbm_total_bytes"] for one in minutes)]
+    fine = [row_of(one, "a")["mbm_total_bytes"] for one in samples]
+    increases = [float(new or 0) - float(old or 0) for old, new in itertools.pairwise(values)]
+    sums = [sum(float(fine[i + 1] or 0) - float(fine[i] or 0) for i in range(start, start + 6)) for start in (0, 6, 12)]
+    assert increases == sums
+    assert {one.span for one in minutes} == {MINUTE}
+
+
+def test_gauge_has_its_mean_and_its_largest_value() -> None:
+    made = minute([sample(10 * n, {"a": 1}, occupancy={"a": 100 * n}) for n in range(1, 4)], None)
+    row = row_of(made, "a")
+    assert (row["llc_occupancy_bytes"], row[f"llc_occupancy_bytes{LARGEST}"]) == (200, 300)
+
+
+def test_counter_has_its_largest_rate_also_against_the_sample_before() -> None:
+    before = sample(0, {"a": 0})
+    samples = [sample(10, {"a": 500}), sample(20, {"a": 260})]  # 0, 5000, 5200 bytes
+    assert row_of(minute(samples, before), "a")[f"mbm_total_bytes{LARGEST}"] == 500
+    assert row_of(minute(samples, None), "a")[f"mbm_total_bytes{LARGEST}"] == 20
+
+
+def test_pod_that_ended_in_the_minute_keeps_its_last_values() -> None:
+    made = minute([sample(10, {"a": 5, "b": 5}), sample(20, {"b": 5})], None)
+    assert row_of(made, "a")["mbm_total_bytes"] == 50
+    assert row_of(made, "b")["mbm_total_bytes"] == 100
+
+
+def test_counter_that_fell_has_no_rate() -> None:
+    row = row_of(minute([sample(10, {"a": 50}), sample(20, {"a": 1})], None), "a")
+    assert (row["mbm_total_bytes"], f"mbm_total_bytes{LARGEST}" in row) == (20, False)
+
+
+@pytest.mark.parametrize("word", ["Unavailable", "Unassigned"])
+def test_missing_value_of_the_last_sample_stays_missing(word: str) -> None:
+    last = sample(20, {"a": 5})
+    rows = [{**row, "missing": f"mbm_total_bytes:{word}"} for row in last.rows if row["kind"] == "pod"]
+    rows = [{name: value for name, value in row.items() if name != "mbm_total_bytes"} for row in rows]
+    made = minute([sample(10, {"a": 5}), Sample(last.time, last.uptime, last.boot, last.host, rows)], None)
+    row = row_of(made, "a")
+    assert ("mbm_total_bytes" in row, row["missing"]) == (False, f"mbm_total_bytes:{word}")
+
+
+def test_events_of_the_guard_stay() -> None:
+    one = sample(10, {"a": 1})
+    event: Row = {"kind": "guard", "domain": "mon_L3_00", "key": "lower", "rdt_class": "bronze", "event": "lowered"}
+    made = minute([Sample(one.time, one.uptime, one.boot, one.host, [*one.rows, event]), sample(20, {"a": 1})], None)
+    assert [row for row in made.rows if row["kind"] == "guard"] == [event]
+
+
+FULL = "MB:0=100;1=100\nL3:0=fff;1=fff\nL2:4=ff"
+
+
+@pytest.mark.parametrize(
+    "before, now, found",
+    [
+        ({"": FULL}, {"": FULL}, []),
+        ({"": FULL}, {"": FULL.replace("1=fff", "1=00f")}, [("", "mon_L3_01", "class /: L3 fff to 00f")]),
+        (
+            {"b": FULL},
+            {"b": "MB:0=30;1=100\nL3:0=00f;1=fff\nL2:4=ff"},
+            [("b", "mon_L3_00", "class b: L3 fff to 00f, MB 100 to 30")],
+        ),
+        ({}, {"b": "MB:0=30"}, [("b", "mon_L3_00", "class b: MB none to 30")]),
+        ({"b": "MB:0=30"}, {}, [("b", "mon_L3_00", "class b: MB 30 to none")]),
+        ({"b": "L2:4=ff"}, {"b": "L2:4=0f"}, []),
+        (
+            {"b": "MB_MIN:1=0\nGMB:0=8"},
+            {"b": "MB_MIN:1=5\nGMB:0=4"},
+            [("b", "mon_GMB_00", "class b: GMB 8 to 4"), ("b", "mon_MB_MIN_01", "class b: MB_MIN 0 to 5")],
+        ),
+    ],
+    ids=["nothing", "root class", "two resources", "created", "removed", "not an L3 domain", "not managed"],
+)
+def test_changes_have_class_domain_and_both_values(
+    before: dict[str, str], now: dict[str, str], found: list[tuple[str, str, str]]
+) -> None:
+    assert list(changes(before, now)) == found
+
+
+def test_limit_of_a_memory_is_in_the_domain_that_counts() -> None:
+    assert list(changes({"b": "MB:10=100"}, {"b": "MB:10=30"}, "MB")) == [("b", "mon_MB_10", "class b: MB 100 to 30")]

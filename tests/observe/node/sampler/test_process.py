@@ -127,29 +127,22 @@ def test_process_without_a_working_resident_ends(run: Run, clock: Clock) -> None
     assert bad.closed == 1
 
 
-def test_resident_that_cannot_start_does_not_stop_the_other(run: Run, clock: Clock) -> None:
-    good = Ticking(clock, "good", 1.0)
-    starts: list[float] = []
+@pytest.mark.parametrize("error", [OSError(13, "Permission denied", "/x"), ZeroDivisionError("oops")])
+@pytest.mark.parametrize("at", ["start", "sample"])
+def test_resident_that_fails_does_not_stop_the_other(run: Run, clock: Clock, at: str, error: Exception) -> None:
+    good, bad = Ticking(clock, "good", 1.0), Ticking(clock, "bad", 1.0)
 
-    def fails(_: Context) -> Resident:
-        starts.append(clock.now)
-        raise OSError(13, "Permission denied", "/x")
+    def fails(_: object) -> Resident:
+        if at == "start":
+            bad.starts.append(clock.now)
+        raise error
 
-    assert run({"bad": fails, "good": good.start}, 40)
-    assert len(good.times) == 40
-    assert len(starts) == 2
-
-
-def test_bug_in_a_resident_ends_that_resident_only(run: Run, clock: Clock) -> None:
-    good = Ticking(clock, "good", 1.0)
-
-    class Broken(Ticking):
-        def sample(self, moment: Moment) -> None:
-            raise ZeroDivisionError("oops")
-
-    assert run({"bad": Broken(clock, "bad", 1.0).start, "good": good.start}, 20)
-    assert len(good.times) == 20
-    assert any("bad: internal error in resctrl-hook: ZeroDivisionError: oops" in line for line in run.log)
+    if at == "sample":
+        bad.sample = fails  # type: ignore[assignment, method-assign]
+    assert run({"bad": fails if at == "start" else bad.start, "good": good.start}, 40)
+    assert (len(good.times), len(bad.starts)) == (40, 2)
+    bug = "bad: internal error in resctrl-hook: ZeroDivisionError: oops"
+    assert any(bug in line for line in run.log) is isinstance(error, ZeroDivisionError)
 
 
 def test_failed_close_is_a_failure_and_closes_the_others(run: Run, clock: Clock) -> None:

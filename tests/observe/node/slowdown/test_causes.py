@@ -14,7 +14,7 @@ from resctrl_hooks.observe.node.slowdown.window import Window
 BANDWIDTH, CACHE, OWN = "memory-bandwidth", "l3-cache", "own-change"
 LIMIT, CONTENTION = "cpu-limit", "cpu-contention"
 LOUD = {"noisy": use(2.0, 4e9)}
-HELD = {"occupancy": {0: 8e6}}
+HELD: dict[str, Any] = {"occupancy": {0: 8e6}}
 STUCK: dict[str, Any] = {"waited": 0.5, "stood": 0.5}
 
 
@@ -118,7 +118,8 @@ def test_culprit_that_comes_and_goes_is_found_by_its_correlation_without_a_capac
     assert causes[BANDWIDTH].state == state
     if state == "supported":
         (culprit,) = causes[BANDWIDTH].pods
-        assert (verdict.verdict, culprit.key, culprit.correlation) == ("slowed", NOISY, pytest.approx(1.0))
+        assert (verdict.verdict, culprit.key) == ("slowed", NOISY)
+        assert culprit.correlation == pytest.approx(1.0)
     else:
         assert "monitoring.capacity" in causes[BANDWIDTH].text
 

@@ -1,21 +1,24 @@
-"""A pod's neighbours on a node of many pods: those that a look at all pods finds, at a cost that grows linearly."""
+"""A pod's neighbours, its quiet windows, and the units of times: what a limit and what neighbours took."""
 
+import subprocess
 import sys
+from collections.abc import Iterable
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
-from observe.node.slowdown.samples import SECONDS, VICTIM, quiet_baseline, use
+from observe.node.slowdown.samples import NOISY, SECONDS, VICTIM, diagnose, quiet_baseline, use, window
 from resctrl_hooks.observe.node.slowdown.case import Case
-from resctrl_hooks.observe.node.slowdown.causes import causes_of
+from resctrl_hooks.observe.node.slowdown.causes import Cause, causes_of
 from resctrl_hooks.observe.node.slowdown.constants import NAMED_SHARE
 from resctrl_hooks.observe.node.slowdown.neighbours import shares_cpus
-from resctrl_hooks.observe.node.slowdown.quiet import others_held, others_moved
-from resctrl_hooks.observe.node.slowdown.units import CpuPart
+from resctrl_hooks.observe.node.slowdown.quiet import Peaks, disturbance, is_quiet, others_held, others_moved
+from resctrl_hooks.observe.node.slowdown.units import CpuPart, CpuTime, WallTime
 from resctrl_hooks.observe.node.slowdown.use import Use
 from resctrl_hooks.observe.node.slowdown.verdict import judge
-from resctrl_hooks.observe.node.slowdown.window import Window
+from resctrl_hooks.observe.node.slowdown.window import Counts, Waits, Window, use_between
 
 DOMAINS = 3
 
@@ -46,8 +49,8 @@ def scene(random: Random, pods: int) -> list[Window]:
 def largest(windows: list[Window], of: Any) -> dict[str, float]:
     """Return the parts of the pods that are to be named, by a look at all pods."""
     used: dict[str, float] = {}
-    for window in windows:
-        for key, one in window.uses.items():
+    for looked in windows:
+        for key, one in looked.uses.items():
             if key != VICTIM:
                 used[key] = used.get(key, 0.0) + of(one)
     whole = sum(used.values())
@@ -73,14 +76,14 @@ def test_named_neighbours_are_those_that_a_look_at_all_pods_finds(seed: int) -> 
     for found, of in ((case.movers(), moved), (case.holders(), held), (case.runners(), ran)):
         assert {one.key: one.share for one in found} == pytest.approx(largest(windows, of))
         assert [one.share for one in found] == sorted((one.share for one in found), reverse=True)
-    for window in windows:
-        others = [one for key, one in window.uses.items() if key != VICTIM]
+    for looked in windows:
+        others = [one for key, one in looked.uses.items() if key != VICTIM]
         for domain in range(DOMAINS):
             pods = sum((one.traffic or {}).get(domain, 0.0) for one in others)
-            own = (window.uses[VICTIM].traffic or {}).get(domain, 0.0)
-            all_ = max(pods, (window.moved[domain] or 0.0) - own)
-            assert others_moved(window, VICTIM, domain) == pytest.approx(all_)
-            assert others_held(window, VICTIM, domain) == sum(one.occupancy.get(domain, 0.0) for one in others)
+            own = (looked.uses[VICTIM].traffic or {}).get(domain, 0.0)
+            all_ = max(pods, (looked.moved[domain] or 0.0) - own)
+            assert others_moved(looked, VICTIM, domain) == pytest.approx(all_)
+            assert others_held(looked, VICTIM, domain) == sum(one.occupancy.get(domain, 0.0) for one in others)
 
 
 def test_pod_without_neighbours_has_exactly_nothing_beside_it() -> None:
@@ -132,3 +135,155 @@ def calls(pods: int) -> int:
 
 def test_cost_of_judging_grows_linearly_with_the_pods_slowed_at_once() -> None:
     assert calls(200) < 2.5 * calls(100)
+
+
+def seen(windows: Iterable[Window]) -> Peaks:
+    peaks = Peaks()
+    for one in windows:
+        peaks.saw(one)
+    return peaks
+
+
+def quiet(one: Window, *before: Window, sizes: dict[int, float] | None = None) -> bool:
+    return is_quiet(one, VICTIM, seen((*before, one)), sizes or {})
+
+
+@pytest.mark.parametrize("load, expected", [(0.1, True), (0.49, True), (0.5, False), (0.9, False)])
+def test_known_load_decides(load: float, expected: bool) -> None:
+    assert quiet(window(1, load, victim=use(), noisy=use(moved=3e9))) is expected
+
+
+def test_load_of_another_memory_domain_does_not_matter() -> None:
+    assert quiet(window(1, {0: 0.1, 1: 0.9}, victim=use(), noisy=use(moved={1: 9e9})))
+
+
+def test_without_a_capacity_others_share_of_the_highest_traffic_decides() -> None:
+    loud = window(1, None, victim=use(), noisy=use(moved=9e9))
+    assert not quiet(loud)
+    assert quiet(window(2, None, victim=use(), noisy=use(moved=1e9)), loud)
+    assert not quiet(window(2, None, victim=use(), noisy=use(moved=4e9)), loud)
+
+
+def test_others_in_the_pods_cache_are_not_quiet() -> None:
+    victim = use(occupancy={0: 4e6})
+    assert not quiet(window(1, victim=victim, noisy=use(occupancy={0: 4e6})))
+    assert quiet(window(1, victim=victim, noisy=use(occupancy={1: 4e6})))
+    alone = window(0, victim=use(occupancy={0: 30e6}))
+    assert quiet(window(1, victim=victim, noisy=use(occupancy={0: 4e6})), alone)
+    assert not quiet(window(1, victim=victim, noisy=use(occupancy={0: 4e6})), alone, sizes={0: 8e6})
+
+
+@pytest.mark.parametrize(
+    "windows, text",
+    [
+        ([window(1, 0.1, victim=use())], ""),
+        (
+            [window(1, 0.9, victim=use()), window(2, 1.15, victim=use()), window(3, 0.1, victim=use())],
+            "2 of 3 samples were not quiet; most often: memory domain 0 is loaded to 115% (limit 50%)",
+        ),
+        (
+            [window(1, 0.9, victim=use(waited=0.2)), window(2, 0.1, victim=use(waited=0.39))],
+            "2 of 2 samples were not quiet; most often: it waited for CPUs or memory for 39% of the time (limit 5%)",
+        ),
+        (
+            [window(1, None, victim=use(), noisy=use(moved=9e9))],
+            "1 of 1 samples were not quiet; most often: other traffic is above 25% of the maximum of memory domain 0",
+        ),
+        (
+            [window(1, victim=use(occupancy={0: 4e6}), noisy=use(occupancy={0: 4e6}))],
+            "1 of 1 samples were not quiet; most often: other pods hold 50% of L3 0 (limit 25%)",
+        ),
+        (
+            [window(1, victim=use(None))],
+            "1 of 1 samples were not quiet; most often: the pod did too little work, or was not counted",
+        ),
+    ],
+    ids=["quiet", "load", "waits", "traffic", "cache", "work"],
+)
+def test_most_frequent_disturbance_is_named(windows: list[Window], text: str) -> None:
+    assert disturbance(windows, VICTIM, seen(windows), {}) == text
+
+
+@pytest.mark.parametrize("bad", [use(None), use()._replace(traffic=None), use(waited=0.2), use(reclaimed=0.2)])
+def test_idle_uncounted_and_waiting_pods_teach_nothing(bad: Use) -> None:
+    assert not quiet(window(1, victim=bad))
+
+
+PROJECT = Path(__file__).parents[4]
+
+
+def causes(cpus: int, ran: float, throttled: float, waited: float, stood: float) -> dict[str, Cause]:
+    """Return the causes of a pod, from the parts of the time for which each of its CPUs is in these states."""
+    before = Waits(CpuTime(0), CpuTime(0), 0, WallTime(0), WallTime(0))
+    after = Waits(
+        CpuTime(cpus * ran * SECONDS),
+        CpuTime(cpus * throttled * SECONDS),
+        50,
+        WallTime(waited * SECONDS),
+        WallTime(stood * SECONDS),
+    )
+    victim = use_between(Counts(waits=before), Counts(waits=after), SECONDS, [])
+    noisy = Use("traffic", None, None, 20.0, None, {})
+    windows = [window(number, victim=victim, noisy=noisy) for number in range(9)]
+    return diagnose(windows, None)[1]
+
+
+@pytest.mark.parametrize("cpus", [1, 2, 8, 32, 256])
+@pytest.mark.parametrize(
+    "ran, waited, stood",
+    [(0.3, 0.4, 0.15), (0.6, 0.4, 0.4), (0.3, 0.9, 0.5)],
+    ids=["issue", "never idle", "many threads"],
+)
+def test_contention_of_many_cpus_is_no_cpu_limit(cpus: int, ran: float, waited: float, stood: float) -> None:
+    found = causes(cpus, ran, 0.02, waited, stood)
+    assert found["cpu-limit"].state == "excluded"
+    assert found["cpu-contention"].state == "supported"
+    assert [one.key for one in found["cpu-contention"].pods] == [NOISY]
+
+
+@pytest.mark.parametrize("cpus", [1, 2, 8, 32, 256])
+@pytest.mark.parametrize("ran, throttled", [(0.5, 0.5), (0.2, 0.1), (0.05, 0.9)])
+def test_pod_that_only_its_limit_stops_does_not_blame_its_neighbours(cpus: int, ran: float, throttled: float) -> None:
+    found = causes(cpus, ran, throttled, throttled, throttled)
+    assert found["cpu-limit"].state == "supported"
+    assert f"for {throttled:.0%} of the time" in found["cpu-limit"].text
+    assert found["cpu-contention"].state == "excluded"
+
+
+@pytest.mark.parametrize(
+    "throttled, waited, stood", [(0.2, None, None), (0.2, 0.2, None), (0.2, 0.0, 0.0), (0.0, 0.0, 0.0)]
+)
+def test_limit_without_counted_pressure_is_a_part_of_the_time(
+    throttled: float, waited: float | None, stood: float | None
+) -> None:
+    before = Waits(CpuTime(0), CpuTime(0), 0, WallTime(0), WallTime(0))
+    pressures = [None if part is None else WallTime(part * SECONDS) for part in (waited, stood)]
+    after = Waits(CpuTime(8.0), CpuTime(throttled * SECONDS), 9, *pressures)  # type: ignore[arg-type]
+    part = use_between(Counts(waits=before), Counts(waits=after), SECONDS, []).throttled
+    assert part is not None
+    assert float(part) == pytest.approx(throttled)
+
+
+WRONG = {
+    "sum of CPU time and wall time": "CpuTime(1) + WallTime(1)",
+    "difference of pressure and throttled time": "WallPart(0.4) - CpuPart(0.1)",
+    "throttled time by the clock as pressure": "part: WallPart = CpuTime(1) / WallTime(1)",
+    "comparison of two kinds": "CpuPart(0.4) < WallPart(0.1)",
+    "sum with a bare number": "CpuTime(1) + 1.0",
+    "bare number as a time": "Waits(1.0)",
+}
+RIGHT = ["CpuTime(1) + CpuTime(1)", "part: WallPart = CpuTime(1) / (CpuTime(1) / WallTime(1)) / WallTime(1)"]
+
+
+@pytest.mark.ci
+def test_sum_of_two_units_is_a_mypy_error(tmp_path: Path) -> None:
+    units = "from resctrl_hooks.observe.node.slowdown.units import CpuPart, CpuTime, WallPart, WallTime"
+    lines = [units, "from resctrl_hooks.observe.node.slowdown.window import Waits", *RIGHT, *WRONG.values()]
+    snippet = tmp_path / "snippet.py"
+    snippet.write_text("\n".join(lines) + "\n")
+    # A separate cache, as results of a run with other modules must not be shared.
+    command = [sys.executable, "-m", "mypy", "--cache-dir", str(PROJECT / ".mypy_cache/units"), str(snippet)]
+    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
+    wrong = {line.split(":")[1] for line in done.stdout.splitlines() if ": error: " in line}
+    first = len(lines) - len(WRONG) + 1
+    assert wrong == {str(number) for number in range(first, len(lines) + 1)}, done.stdout + done.stderr

@@ -1,9 +1,19 @@
-"""Windows from two readings: the grade of each pod, its scaled counts, and what is dropped."""
+"""Windows from two readings, performance counters of cgroups, and the workload of a pod."""
 
+import ctypes
+import errno
+import json
+import os
+import resource
+import struct
 from pathlib import Path
 
 import pytest
+from conftest import Host
+from hosts.counter_tree import say
 
+from observe.slowdown.world import KEY, World
+from resctrl_hooks.core.node.host.descriptors import Descriptors
 from resctrl_hooks.core.node.resctrl.counters import (
     AVAILABLE,
     ERROR,
@@ -13,12 +23,17 @@ from resctrl_hooks.core.node.resctrl.counters import (
     Reading,
     slot_at,
 )
+from resctrl_hooks.core.node.resctrl.open_files import OpenFiles
+from resctrl_hooks.observe.node.slowdown import perf as perf_module
 from resctrl_hooks.observe.node.slowdown.cgroup_waits import read_cpus, read_waits
-from resctrl_hooks.observe.node.slowdown.perf import PerfCount
+from resctrl_hooks.observe.node.slowdown.live import Live
+from resctrl_hooks.observe.node.slowdown.perf import PerfCount, PerfCounters, PerfError, TooManyError
 from resctrl_hooks.observe.node.slowdown.reader import counts_of
+from resctrl_hooks.observe.node.slowdown.store import Store
 from resctrl_hooks.observe.node.slowdown.units import CpuTime, WallTime
 from resctrl_hooks.observe.node.slowdown.use import Use
 from resctrl_hooks.observe.node.slowdown.window import Counts, Waits, use_between
+from resctrl_hooks.observe.node.slowdown.workload import Workloads, workload_of
 
 DOMAINS = [(0,), (1,)]
 STARTED = object()
@@ -155,3 +170,207 @@ def test_traffic_is_unknown_while_a_counter_has_no_value(states: list[str], expe
     """A total that stays would be an idle pod now, and the traffic of two windows in the next one."""
     readings = [Reading(SLOT.domain, SLOT.counter, 7, state, rdt_class) for rdt_class, state in enumerate(states)]  # type: ignore[arg-type]  # any names
     assert counts_of(readings, [], None).traffic == {0: (expected, None)}
+
+
+@pytest.fixture
+def sys_path(tmp_path: Path) -> str:
+    folder = tmp_path / "sys/devices/system/cpu"
+    folder.mkdir(parents=True)
+    (folder / "online").write_text("0-1,4\n")
+    return str(tmp_path / "sys")
+
+
+def test_a_group_of_events_for_each_cpu_and_cgroup_is_summed(
+    sys_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[tuple[int, int, bool]] = []
+
+    def event(config: int, cgroup: int, cpu: int, leader: int) -> int:
+        assert os.path.isdir(f"/proc/self/fd/{cgroup}")
+        if config == 9:
+            raise PerfError("no reference cycles", errno=errno.EINVAL)
+        opened.append((config, cpu, leader == -1))
+        reader, writer = os.pipe()
+        os.write(writer, struct.pack("<QQQQQQ", 3, 2_000_000_000, 1_500_000_000, 300, 100, 7))
+        os.close(writer)
+        return reader
+
+    monkeypatch.setattr(perf_module, "_perf_event_open", event)
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+    before = set(os.listdir("/proc/self/fd"))
+    counters = PerfCounters([str(tmp_path / "one"), str(tmp_path / "other")], sys_path)
+    assert opened == [(config, cpu, config == 0) for cpu in (0, 1, 4) for config in (0, 1, 3)] * 2
+    assert counters.read() == PerfCount(1800, 600, CpuTime(12.0), CpuTime(9.0), None, 42)
+    assert counters.descriptors == 18
+    counters.close()
+    assert set(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.parametrize(
+    "number, said",
+    [
+        (errno.ENOENT, "no performance counters here"),
+        (errno.EACCES, "CAP_PERFMON"),
+        (errno.EMFILE, "LimitNOFILE"),
+        (errno.EBADF, "Bad file descriptor"),
+    ],
+)
+def test_refusal_says_what_is_missing_and_leaves_nothing_open(
+    sys_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, said: str
+) -> None:
+    class Library:
+        def __init__(self, *_: object, **__: object) -> None:
+            self.calls = 0
+
+        def syscall(self, *_: object) -> int:
+            self.calls += 1
+            return os.open("/dev/null", os.O_RDONLY) if self.calls < 3 else -1
+
+    library = Library()
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: library)
+    monkeypatch.setattr(ctypes, "get_errno", lambda: number)
+    before = set(os.listdir("/proc/self/fd"))
+    with pytest.raises(PerfError, match=said) as raised:
+        PerfCounters([str(tmp_path)], sys_path)
+    assert raised.value.errno == number
+    assert set(os.listdir("/proc/self/fd")) == before
+
+
+def test_this_kernel_refuses_a_folder_that_is_no_cgroup(sys_path: str, tmp_path: Path) -> None:
+    with pytest.raises(PerfError, match="perf_event_open"):
+        PerfCounters([str(tmp_path)], sys_path)
+
+
+def test_events_that_do_not_fit_into_the_budget_are_refused(
+    sys_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (15, 15))
+    budget = Descriptors(reserve=10)
+    with pytest.raises(TooManyError, match=r"6 events are needed, and this process can open 5 more \(LimitNOFILE\)"):
+        PerfCounters([str(tmp_path)], sys_path, budget)
+    assert budget.held == 0
+
+
+@pytest.mark.parametrize("room, events", [(12, [0, 1, 9, 3]), (11, [0, 1])])
+def test_events_take_from_the_budget_and_return_all(
+    sys_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int, events: list[int]
+) -> None:
+    asked: list[int] = []
+
+    def event(config: int, *_: int) -> int:
+        asked.append(config)
+        return os.open(os.devnull, os.O_RDONLY)
+
+    monkeypatch.setattr(perf_module, "_perf_event_open", event)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (room, room))
+    budget = Descriptors(reserve=0)
+    counters = PerfCounters([str(tmp_path)], sys_path, budget)
+    assert asked == events * 3
+    assert budget.held == counters.descriptors == len(events) * 3
+    counters.close()
+    assert budget.held == 0
+
+
+def test_refusal_of_the_kernel_lets_files_give_way_for_the_next_try(
+    sys_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    say(tmp_path / "group", mbm_total_bytes=1)
+    budget = Descriptors()
+    files = OpenFiles(budget)
+    files.read_group(str(tmp_path / "group"), [slot_at("mon_L3_00/mbm_total_bytes")])
+
+    def refuse(*_: int) -> int:
+        raise TooManyError("perf_event_open", errno=errno.EMFILE)
+
+    monkeypatch.setattr(perf_module, "_perf_event_open", refuse)
+    with pytest.raises(TooManyError):
+        PerfCounters([str(tmp_path)], sys_path, budget)
+    assert (files.held, budget.held) == (0, 0)
+
+
+def test_unknown_and_vanished_cgroups_are_reported(sys_path: str, tmp_path: Path) -> None:
+    with pytest.raises(PerfError, match="cgroup is unknown"):
+        PerfCounters([], sys_path)
+    with pytest.raises(PerfError, match="cannot open cgroup"):
+        PerfCounters([str(tmp_path / "gone")], sys_path)
+
+
+INIT, APP, SIDECAR = ("init", "image-init"), ("app", "image-1"), ("sidecar", "image-2")
+
+
+class Pod:
+    """A pod whose containers are recorded one by one."""
+
+    def __init__(self, host: Host) -> None:
+        self.world = World(host)
+        self.context = self.world.context
+        self._bundles = Path(host.root, "bundles")
+
+    def bundle(self, id_: str) -> Path:
+        return self._bundles / id_ / "config.json"
+
+    def start(self, id_: str, container: tuple[str, str]) -> None:
+        path = self.bundle(id_)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"annotations": {"io.kubernetes.cri.image-name": container[1]}}))
+        member = {"boot": self.context.monitor.boot, "container": container[0], "bundle": str(path.parent)}
+        self.context.ledger.write_member(KEY, id_, member)  # type: ignore[arg-type]  # fields that no test needs
+
+    def stop(self, id_: str) -> None:
+        self.context.ledger.remove_member(KEY, id_)
+
+
+@pytest.fixture
+def pod(host: Host) -> Pod:
+    return Pod(host)
+
+
+def test_workload_follows_the_containers_that_the_pod_has(pod: Pod) -> None:
+    workloads = Workloads(pod.context)
+    pod.start("a", INIT)
+    workloads.update([KEY], 10.0)
+    assert (workloads.of(KEY), workloads.since(KEY)) == (workload_of("shop", "cart", [INIT]), 10.0)
+    pod.stop("a")
+    pod.start("b", APP)
+    pod.start("c", SIDECAR)
+    workloads.update([KEY], 20.0)
+    assert (workloads.of(KEY), workloads.since(KEY)) == (workload_of("shop", "cart", [APP, SIDECAR]), 20.0)
+
+
+def test_workload_stays_while_a_container_is_restarted(pod: Pod) -> None:
+    workloads = Workloads(pod.context)
+    pod.start("a", APP)
+    workloads.update([KEY], 10.0)
+    before = workloads.of(KEY)
+    pod.stop("a")
+    pod.start("b", APP)
+    workloads.update([KEY], 20.0)
+    assert (workloads.of(KEY), workloads.since(KEY)) == (before, 10.0)
+
+
+def test_unreadable_image_is_no_other_workload(pod: Pod) -> None:
+    workloads = Workloads(pod.context)
+    pod.start("a", APP)
+    text = pod.bundle("a").read_text()
+    pod.bundle("a").write_text("{")
+    workloads.update([KEY], 10.0)
+    assert workloads.of(KEY) is None
+    pod.bundle("a").write_text(text)
+    workloads.update([KEY], 20.0)
+    assert workloads.of(KEY) == workload_of("shop", "cart", [APP])
+
+
+def test_baseline_of_a_pod_is_that_of_its_present_containers(pod: Pod, tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "store"))
+    live = Live(pod.context, store, lambda _, text: pytest.fail(text), perf=False)
+    pod.start("a", INIT)
+    live.step([])
+    pod.stop("a")
+    pod.start("b", APP)
+    live.step([])
+    pod.world.sleep(10)
+    live.step([])
+    found = live.workloads.of(KEY)
+    assert found == workload_of("shop", "cart", [APP])
+    assert store.find(workload_of("shop", "cart", [INIT])) is None
