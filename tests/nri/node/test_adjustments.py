@@ -21,7 +21,6 @@ from nri.node.conftest import (
     plugin_of,
     served,
 )
-from resctrl_hooks.core.config.check import check_text
 from resctrl_hooks.core.node.host.cpulist import format_list, parse_list
 from resctrl_hooks.core.node.host.topology_sysfs import read_topology
 from resctrl_hooks.nri.node.adjustments import AdjustmentError, adjustment, check_owner, respecting
@@ -269,18 +268,3 @@ def test_policy_needs_permission_and_a_runtime_that_has_it(
 ) -> None:
     assert adjusted(host, ASKS, version, {**CLASSES, "sysPath": sysfs, "nri": {"allow": allow}}) == {}
     assert why in log(host)
-
-
-@pytest.mark.parametrize(
-    "policy, error",
-    [
-        ("{mode: MPOL_SPREAD}", "policy.mode"),
-        ("{nodes: all}", "policy.mode"),
-        ("{mode: MPOL_BIND, nodes: some}", "'some' names no nodes; use all, allowed-mems"),
-        ("{mode: MPOL_BIND, nodes: 'max-dist:x'}", "'max-dist:x' names no nodes"),
-        ("{mode: MPOL_BIND, flags: [MPOL_F_NONE]}", "policy.flags"),
-    ],
-)
-def test_invalid_policy_is_named(policy: str, error: str) -> None:
-    checked = check_text(f"classes: [{{name: a, policy: {policy}}}]".encode(), "config.yaml")
-    assert error in " ".join(str(problem) for problem in checked.errors)

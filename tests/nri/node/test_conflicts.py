@@ -12,9 +12,7 @@ from nri.node.conftest import (
     LIMITS,
     MEMORY,
     NOTHING,
-    QUICK,
     RDT,
-    SCHEDULING,
     asking,
     container,
     log,
@@ -119,17 +117,3 @@ def test_class_of_earlier_plugin_stays_and_is_shown(host: Host, event: str) -> N
     assert host.groups() == [f"silver/mon_groups/{UID}"]
     assert not (host.resctrl / "gold/tasks").read_text()
     assert "kept: rdt class is silver instead of gold" in shown(host, "web-0")
-
-
-def test_scheduler_of_earlier_plugin_stays_at_start(host: Host) -> None:
-    plugin = plugin_of(host, scheduling=SCHEDULING)
-    host.process(41, f"{POD_CGROUP}/{ID}")
-    folder = cgroup_with(host, f"{POD_CGROUP}/{ID}", **{"cpu.weight": "50"})
-    theirs = {"scheduler": {"policy": 4}, "io_priority": {"class": 3}, "resources": {"unified": {"cpu.weight": "50"}}}
-    assert served(plugin, "StartContainer", message(41, QUICK, linux=theirs)) == NOTHING
-    assert recorded(host)["kept"]["scheduling"] == [
-        "cpu.weight is 50 instead of 200",
-        "policy batch instead of policy fifo priority 7",
-        "ioClass idle instead of ioClass best-effort",
-    ]
-    assert folder.joinpath("cpu.weight").read_text() == "50\n"

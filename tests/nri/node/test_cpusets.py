@@ -20,7 +20,6 @@ from nri.node.conftest import (
     Plugin,
     answer_of,
     container,
-    log,
     message,
     placement,
     plugin_of,
@@ -228,25 +227,6 @@ TestCpusets.settings = settings(max_examples=25, stateful_step_count=12, deadlin
 def test_foreign_cpuset_stays(host: Host, place: Place) -> None:
     assert started(place(), host, OWNER, FIRST, 41, "1") == {}
     assert runs_on(host, FIRST) == ""
-
-
-def test_other_containers_are_updated_at_arrivals_and_departures(host: Host, place: Place) -> None:
-    plugin = place()
-    assert start(plugin, host, POD, FIRST, 41) == ("0-3", {})
-    cpus = created(plugin, OWNER, SECOND)
-    assert runs_on(host, FIRST) == "0-3", "a promise takes nothing"
-    sent = started(plugin, host, OWNER, SECOND, 42, cpus)
-    assert cpus == runs_on(host, SECOND)
-    left = runs_on(host, FIRST)
-    assert parse_list(left) == 0b1111 & ~parse_list(cpus)
-    assert (sent, noted(host)) == ({FIRST: left}, {FIRST: left, SECOND: cpus})
-    assert "sent the cpusets of 1 containers to the runtime" in log(host)
-    host.end_process(42)
-    assert updates(served(plugin, "StopContainer", message(0, OWNER, id_=SECOND))) == {FIRST: "0-3"}
-    assert (runs_on(host, FIRST), noted(host)) == ("0-3", {FIRST: "0-3", SECOND: cpus}), "it may be started again"
-    for _ in range(2):
-        assert served(plugin, "RemoveContainer", message(0, OWNER, id_=SECOND)) == NOTHING
-        assert noted(host) == {FIRST: "0-3"}
 
 
 def test_containers_of_default_pool_follow_growth_of_another_pool(host: Host, place: Place) -> None:

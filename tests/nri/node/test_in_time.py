@@ -23,7 +23,6 @@ from resctrl_hooks.nri.node import creation, events
 from resctrl_hooks.nri.node.plugin import NodePlugin
 from resctrl_hooks.nri.node.protobuf import decode, encode
 from resctrl_hooks.nri.node.worker import pack
-from resctrl_hooks.placement.node import specified
 from resctrl_hooks.placement.node.allocations import LOCK
 
 HOUSES = ("placement",)
@@ -212,18 +211,6 @@ def test_unrecorded_cpuset_costs_no_mount(host: Host, serve: Serve, mounts: dict
     assert [mount["destination"] for mount in adjusted["mounts"]] == ["/host-usr"]
     assert "linux" not in adjusted, "our cpuset would count as a foreign choice"
     assert "gets its cpuset only at its start" in host.log.read_text()
-
-
-@pytest.mark.parametrize(
-    "error", [DeadlineError("deadline of the hook exceeded"), OSError(28, "No space left on device")]
-)
-def test_other_cpuset_failure_costs_no_mount(
-    serve: Serve, mounts: dict[str, Any], fail: Fail, error: Exception
-) -> None:
-    fail(specified, "note", error)
-    code, answer = serve(IN_BATCH, **mounts)
-    assert not code
-    assert decode("CreateContainerResponse", answer)["adjust"].keys() == {"mounts"}
 
 
 def test_removal_of_unserved_pod_names_it(host: Host) -> None:
