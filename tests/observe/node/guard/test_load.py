@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from conftest import Host, temporary_host
 from hosts.faults import Fail
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from resctrl_hooks.core.node.errors import LedgerError
@@ -190,6 +190,7 @@ CHANGE = st.tuples(st.sampled_from(["add", "end", "move", "rename"]), st.integer
 @pytest.mark.hypothesis
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.lists(CHANGE, max_size=2), min_size=3, max_size=12))
+@example([[("add", 0, "bronze")] * 3, [], [("end", 0, "bronze")], [("move", 0, "silver")], [("move", 1, "silver")]])
 def test_bytes_of_groups_that_ended_or_moved_stay_with_the_class_in_which_they_were_counted(looks: list[Any]) -> None:
     """From the look on in which a first group left its class: then groups are read."""
     with temporary_host() as host:
@@ -263,6 +264,18 @@ def test_look_during_which_groups_change_is_repeated_and_then_unknown_with_the_n
         found.append("bronze" in reader.read(CLASSES, 0.0).jumped)
     found += ["bronze" in reader.read(CLASSES, 0.0).jumped for _ in range(2)]
     assert found == jumps
+
+
+def test_class_that_gets_a_group_without_a_counter_has_jumped_once(kernel: Kernel) -> None:
+    reader = kernel.reader()
+    for name in ("late", "ends"):
+        kernel.add(name, "bronze")
+    reader.read(CLASSES, 0.0)
+    kernel.end("ends")
+    kernel.node.count("bronze/mon_groups/late", 0, "Unassigned")
+    reader.read(CLASSES, 0.0)
+    kernel.move("late", "silver", "later")
+    assert [reader.read(CLASSES, 0.0).jumped for _ in range(2)] == [{"silver"}, set()]
 
 
 def test_groups_are_read_only_after_one_left_their_class(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
