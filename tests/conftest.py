@@ -82,7 +82,6 @@ LONG = {
     "test_interruptions.py",
     "test_model.py",
     "test_counts.py",
-    "test_storm.py",
     "test_storm_by_priority.py",
     "test_daemonset.py",
 }

@@ -1,4 +1,9 @@
-"""A node on which containers, hooks and groups start, end and are killed in any order, with its invariants."""
+"""A node on which containers, hooks, groups and records change in any order, with its invariants.
+
+At every moment the groups and values of other programs stay. After a reconcile, all threads are in their pods' groups,
+each group has an owner that lives, another pass changes nothing, and no total falls. In the end nothing is left of any
+container.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +11,34 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from hosts.cluster import SimulatedNode, pod_number
-from hosts.killed_hook import NEVER, mortal
 from hosts.simulated_kernel import ROOT_CALLER
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from faults.interruptions import Interruption, interrupted
 from resctrl_hooks.core.node.lifecycle import reap
 from resctrl_hooks.core.node.reconcile.report import Options
 from resctrl_hooks.core.node.sharing import runtimes
-from resctrl_hooks.errors import BadClassError, NotMountedError
+from resctrl_hooks.core.node.watch.containers import Containers
+from resctrl_hooks.core.node.watch.move import MOVED, serve
+from resctrl_hooks.errors import BadClassError, HookError, NotMountedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 PODS = [pod_number(number) for number in range(4)]
 CLASSES = ["", "gold", "silver"]
 RMIDS = 8
-EFFECTS = st.integers(0, 12)  # that a hook has before it is killed; most have no more
+INTERRUPTIONS = st.one_of(
+    st.builds(Interruption, st.integers(0, 12)),  # most hooks have no more effects
+    st.builds(Interruption, st.integers(0, 150), st.sampled_from(["EIO", "ENOSPC"])),
+)
+LATER_FIELDS = ("names", "identities", "born", "since")
+"""Fields of a pod's record that version 0.2.0 does not write."""
+RECORDS = ("pods/", "containers/", "idle/", "waiting/", "rmids/", "changing/")
 AT_ONCE = st.sampled_from([True, True, False])  # whether reconcile comes next, or something else may
 
 
@@ -58,12 +74,24 @@ class NodeLife(RuleBasedStateMachine):
         self.buried: list[Container] = []
         self.foreign: set[tuple[str, str]] = set()
         self.read: dict[str, float] = {}
+        self.strangers: set[int] = set()
+        self.schemata: dict[str, int] = {}
+        self.watcher = Containers(self.node.context().ledger)
         self.made = 0
         self.boots = 1
         self.node.add_classes(*CLASSES[1:])
 
     def teardown(self) -> None:
-        shutil.rmtree(self.folder)
+        try:
+            for pod in PODS:
+                self.end_pod(pod)
+            shutil.rmtree(self.node.crun, ignore_errors=True)
+            self.containers.clear()
+            self.reconcile()
+            assert self.kernel.groups() == self.foreign
+            assert [name for name in self.host.records() if name.startswith(RECORDS)] == []
+        finally:
+            shutil.rmtree(self.folder)
 
     def living(self) -> list[Container]:
         return [container for container in self.containers.values() if container.alive]
@@ -71,6 +99,19 @@ class NodeLife(RuleBasedStateMachine):
     def namespace(self, _pod: str) -> str:
         """Return the namespace of a pod."""
         return "shop"
+
+    def interrupt(self, interruption: Interruption | None, work: Callable[[Any], object]) -> None:
+        """Do something that is given the seam to the kernel, and may be interrupted."""
+        if interruption is None:
+            work(None)
+            return
+        interruption.count = 0
+        self.forget_vanished()  # a hook killed between record and group leaves what looks like a removal
+        try:
+            with interrupted(interruption, self.kernel) as seam:
+                work(seam)
+        except (HookError, OSError):
+            assert interruption.error, "there was no error"
 
     def reap(self, seam: Any) -> None:
         """Release what hooks have left idle, as each hook does in the end."""
@@ -85,26 +126,31 @@ class NodeLife(RuleBasedStateMachine):
     def begin(self, pod: str, rdt_class: str, threads: int, hooked: bool) -> None:
         self.start(pod, rdt_class, threads, hooked=hooked)
 
-    def start(self, pod: str, rdt_class: str, threads: int, *, hooked: bool, effects: int = NEVER) -> Container:
+    def start(
+        self, pod: str, rdt_class: str, threads: int, *, hooked: bool, interruption: Interruption | None = None
+    ) -> Container:
         if rdt_class not in ("", *self.kernel.model.classes):
             rdt_class = ""
         self.made += 1
         container = Container(self.made, pod, rdt_class)
         self.containers[container.id] = container
-        self.launch(container, threads, hooked=hooked, effects=effects)
+        self.launch(container, threads, hooked=hooked, interruption=interruption)
         return container
 
-    def launch(self, container: Container, threads: int, *, hooked: bool, effects: int = NEVER) -> None:
-        """Start a container; its hook, if it is called, is killed at the effect after so many."""
-        if effects != NEVER:
-            self.forget_vanished()  # a hook killed between record and group leaves what looks like a removal
+    def launch(
+        self, container: Container, threads: int, *, hooked: bool, interruption: Interruption | None = None
+    ) -> None:
+        """Start a container; its hook, if it is called, may be interrupted."""
         container.pids = [self.kernel.spawn(container.cgroup, threads, container.rdt_class)]
         linux = {"intelRdt": {"closID": container.rdt_class}} if container.rdt_class else {}
         notes = {"io.kubernetes.pod.namespace": self.namespace(container.pod)}
+
+        def hook(seam: Any) -> None:
+            self.node.hook(container.id, container.pids[0], container.pod, linux, notes, seam)
+            self.reap(seam)
+
         if hooked:
-            with mortal(effects, self.kernel) as seam:
-                self.node.hook(container.id, container.pids[0], container.pod, linux, notes, seam)
-                self.reap(seam)
+            self.interrupt(interruption, hook)
         self.node.appear(container.id, container.pids[0], container.pod, linux, notes)
 
     def die_now(self, container: Container) -> None:
@@ -112,11 +158,14 @@ class NodeLife(RuleBasedStateMachine):
             self.kernel.end(pid)
         container.pids = []
 
-    def poststop_now(self, container: Container, effects: int = NEVER) -> None:
-        """The runtime has deleted a container; its hook is killed at the effect after so many."""
-        with mortal(effects, self.kernel) as seam:
+    def poststop_now(self, container: Container, interruption: Interruption | None = None) -> None:
+        """The runtime has deleted a container; its hook may be interrupted."""
+
+        def hook(seam: Any) -> None:
             self.node.poststop(container.id, seam)
             self.reap(seam)
+
+        self.interrupt(interruption, hook)
 
     @precondition(lambda self: self.living())
     @rule(data=st.data())
@@ -142,35 +191,39 @@ class NodeLife(RuleBasedStateMachine):
     @rule(
         pod=st.sampled_from(PODS),
         rdt_class=st.sampled_from(CLASSES),
-        effects=EFFECTS,
+        interruption=INTERRUPTIONS,
         dies=st.booleans(),
         at_once=AT_ONCE,
     )
-    def start_with_a_killed_hook(self, pod: str, rdt_class: str, effects: int, dies: bool, at_once: bool) -> None:
-        container = self.start(pod, rdt_class, 2, hooked=True, effects=effects)
+    def start_with_an_interrupted_hook(
+        self, pod: str, rdt_class: str, interruption: Interruption, dies: bool, at_once: bool
+    ) -> None:
+        container = self.start(pod, rdt_class, 2, hooked=True, interruption=interruption)
         if dies:
             self.die_now(container)
         if at_once:
             self.reconcile()
 
     @precondition(lambda self: self.living())
-    @rule(data=st.data(), effects=EFFECTS, at_once=AT_ONCE)
-    def restart_with_a_killed_hook(self, data: st.DataObject, effects: int, at_once: bool) -> None:
+    @rule(data=st.data(), interruption=INTERRUPTIONS, at_once=AT_ONCE)
+    def restart_with_an_interrupted_hook(self, data: st.DataObject, interruption: Interruption, at_once: bool) -> None:
         container = data.draw(st.sampled_from(self.living()))
         if container.rdt_class in ("", *self.kernel.model.classes):
             self.die_now(container)
-            self.launch(container, 1, hooked=True, effects=effects)
+            self.launch(container, 1, hooked=True, interruption=interruption)
             if at_once:
                 self.reconcile()
 
     @precondition(lambda self: self.living())
-    @rule(data=st.data(), effects=EFFECTS, pod_ends=st.booleans(), at_once=AT_ONCE)
-    def stop_with_a_killed_hook(self, data: st.DataObject, effects: int, pod_ends: bool, at_once: bool) -> None:
+    @rule(data=st.data(), interruption=INTERRUPTIONS, pod_ends=st.booleans(), at_once=AT_ONCE)
+    def stop_with_an_interrupted_hook(
+        self, data: st.DataObject, interruption: Interruption, pod_ends: bool, at_once: bool
+    ) -> None:
         container = data.draw(st.sampled_from(self.living()))
         self.die_now(container)
         if pod_ends:
             self.end_pod(container.pod)
-        self.poststop_now(container, effects)
+        self.poststop_now(container, interruption)
         self.buried.append(self.containers.pop(container.id))
         if at_once:
             self.reconcile()
@@ -192,13 +245,42 @@ class NodeLife(RuleBasedStateMachine):
         self.read.pop(pod, None)
 
     @precondition(lambda self: self.living())
-    @rule(data=st.data())
-    def enter_by_exec(self, data: st.DataObject) -> None:
+    @rule(data=st.data(), watched=st.sampled_from([None, Interruption()]) | INTERRUPTIONS)
+    def enter_by_exec(self, data: st.DataObject, watched: Interruption | None) -> None:
         container = data.draw(st.sampled_from(self.living()))
-        rdt_class = self.kernel.where(container.pids[0])[0]
-        container.pids.append(self.kernel.spawn(container.cgroup, 1, rdt_class))
+        rdt_class, group = self.kernel.where(container.pids[0])
+        pid = self.kernel.spawn(container.cgroup, 1, rdt_class)
+        container.pids.append(pid)
+        outcomes: list[str] = []
+        if watched is not None:
+            self.interrupt(
+                watched, lambda seam: outcomes.append(serve(self.node.context(seam), self.watcher, pid).what)
+            )
+        if MOVED in outcomes:
+            assert self.kernel.where(pid)[1][-36:] == container.pod
+        elif group[-36:] == container.pod and watched is not None and not watched.happened:
+            assert (rdt_class, group) not in self.owned() or not self.recorded(container), outcomes
+
+    def recorded(self, container: Container) -> bool:
+        member = self.node.context().ledger.read_member(container.pod, container.id)
+        return member is not None and member.get("pid") == container.pids[0]
 
     # Actions of other programs
+
+    @rule(data=st.data())
+    def plant_a_process(self, data: st.DataObject) -> None:
+        """Another program writes a process of its own into a pod's group."""
+        groups = sorted(self.kernel.groups())
+        if groups:
+            rdt_class, name = data.draw(st.sampled_from(groups))
+            self.strangers.add(self.kernel.spawn("/system.slice/cron", 1, rdt_class, name))
+
+    @precondition(lambda self: self.kernel.model.classes)
+    @rule(data=st.data(), percent=st.sampled_from([50, 100]))
+    def write_schemata(self, data: st.DataObject, percent: int) -> None:
+        name = data.draw(st.sampled_from(sorted(self.kernel.model.classes)))
+        self.kernel.write(f"{self.host.resctrl}/{name}/schemata", f"MB:0={percent}\n".encode())
+        self.schemata[name] = percent
 
     @rule(data=st.data())
     def foreign_group(self, data: st.DataObject) -> None:
@@ -229,6 +311,7 @@ class NodeLife(RuleBasedStateMachine):
     def remove_class(self, data: st.DataObject) -> None:
         name = data.draw(st.sampled_from(sorted(self.kernel.model.classes)))
         self.kernel.rmdir(f"{self.host.resctrl}/{name}")
+        self.schemata.pop(name, None)
         self.foreign = {group for group in self.foreign if group[0] != name}
 
     @rule(name=st.sampled_from(CLASSES[1:]))
@@ -257,6 +340,7 @@ class NodeLife(RuleBasedStateMachine):
         self.node.add_classes(*classes)
         self.kernel.show_tasks()
         self.foreign = set()
+        self.schemata = {}
         self.forget_vanished()
 
     def forget_vanished(self) -> None:
@@ -270,11 +354,12 @@ class NodeLife(RuleBasedStateMachine):
         for container in self.containers.values():
             container.pids = []
         shutil.rmtree(self.host.cgroup / "kubepods", ignore_errors=True)
-        shutil.rmtree(Path(self.folder) / "crun")
-        (Path(self.folder) / "crun").mkdir()
+        shutil.rmtree(self.node.crun, ignore_errors=True)
         if not keep:
             shutil.rmtree(self.host.state, ignore_errors=True)
         self.foreign = set()
+        self.strangers = set()
+        self.schemata = {}
         self.read = {}
         self.node.add_classes(*CLASSES[1:])
 
@@ -306,6 +391,27 @@ class NodeLife(RuleBasedStateMachine):
         self.node.reconcile(Options(dry_run=True))
         assert (self.kernel.groups(), self.host.records()) == before
 
+    @rule(interruption=INTERRUPTIONS, at_once=AT_ONCE)
+    def interrupted_reconcile(self, interruption: Interruption, at_once: bool) -> None:
+        self.interrupt(interruption, lambda seam: self.node.reconcile(seam=seam))
+        if at_once:
+            self.reconcile()
+
+    @rule(prefix=st.sampled_from(["", "rh-"]))
+    def change_prefix(self, prefix: str) -> None:
+        self.node.configure(monitoring=self.monitoring, groupPrefix=prefix)
+
+    @rule()
+    def upgrade(self) -> None:
+        """Leave records as version 0.2.0 writes them, which knows no prefix."""
+        ledger = self.node.context().ledger
+        for key in ledger.keys():  # noqa: SIM118  # it is no dictionary
+            record: Any = ledger.read_pod(key) or {}
+            if {*record.get("names", {}).values()} == {key} and not self.node.context().monitor.group_prefix:
+                for name in LATER_FIELDS:
+                    record.pop(name, None)
+                ledger.write_pod(key, record)
+
     @rule()
     def reconcile(self) -> None:
         self.kernel.now += 2  # nothing is in limbo
@@ -323,13 +429,18 @@ class NodeLife(RuleBasedStateMachine):
             for pid in container.pids:
                 for tid in self.kernel.threads.threads(pid):
                     rdt_class, group = self.kernel.where(tid)
-                    assert group == container.pod or container.pod in waiting, (tid, rdt_class, group)
+                    assert group[-36:] == container.pod or container.pod in waiting, (tid, rdt_class, group)
         owned = self.owned()
         for rdt_class, name in self.kernel.groups() - self.foreign:
             assert (rdt_class, name) in owned, f"{rdt_class}/{name} has no owner"
-            assert self.pod_exists(name), f"{name} has ended, its group has not"
+            assert self.pod_exists(name[-36:]), f"{name} has ended, its group has not"
         for pod in wanting - waiting:
-            assert any(name == pod for _, name in self.kernel.groups())
+            assert any(name[-36:] == pod for _, name in self.kernel.groups())
+        for pid in self.strangers:
+            where = self.kernel.where(pid)
+            assert where not in owned or where[1][-36:] not in wanting, (
+                "a process of another cgroup is in a pod's group"
+            )
         assert not self.node.reconcile().changed or waiting
         self.read_counters()
 
@@ -339,7 +450,9 @@ class NodeLife(RuleBasedStateMachine):
     def owned(self) -> set[tuple[str, str]]:
         """Return the recorded groups: class and key."""
         return {
-            (group.rdt_class, group.key) for group in self.node.context().monitor.list() if group.origin != "shared"
+            (group.rdt_class, os.path.basename(group.path))
+            for group in self.node.context().monitor.list()
+            if group.origin != "shared"
         }
 
     def used_rmids(self) -> list[str]:
@@ -351,3 +464,9 @@ class NodeLife(RuleBasedStateMachine):
     @invariant()
     def foreign_groups_stay(self) -> None:
         assert self.foreign <= self.kernel.groups()
+
+    @invariant()
+    def foreign_schemata_stay(self) -> None:
+        for name, percent in self.schemata.items():
+            if name in self.kernel.model.classes:
+                assert f"MB:0={percent}".encode() in self.kernel.read(f"{self.host.resctrl}/{name}/schemata")

@@ -1,7 +1,7 @@
 """Whatever comes in, the outcome is typed and logged, the exit code right, and nothing outside our folders changes.
 
-Ten thousand generated states and bundles, most in this process, and a sample as whole processes. Most are refused at
-the first look, so some more are states that are in order and ask every feature for anything.
+Generated states and bundles, most in this process, and a sample as whole processes. Most are refused at the first
+look, so some more are states that are in order and ask every feature for anything.
 """
 
 import json
@@ -16,11 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ID, POD_CGROUP, Host, crio_annotations, examples, state, temporary_host
-from hosts.hostile_inputs import ANNOTATIONS, NASTY, STATUSES, STRANGE, Inputs
+from conftest import ID, POD_CGROUP, Host, crio_annotations, state
+from hosts.hostile_inputs import NASTY, STRANGE, Inputs
 from hosts.machines import MACHINES, write_sysfs
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from resctrl_hooks.core.node.container.oci import parse_state, read_bundle
 from resctrl_hooks.core.node.container.workload import derive
@@ -31,8 +29,8 @@ from resctrl_hooks.core.node.host.procfs import cgroups_of
 from resctrl_hooks.core.node.registry import concerns, feature_named
 
 pytestmark = pytest.mark.no_cover
-CASES = int(os.environ.get("HOSTILE_CASES", "10000"))
-WHOLE_PROCESSES = 150
+CASES = int(os.environ.get("HOSTILE_CASES", "2000"))
+WHOLE_PROCESSES = CASES // 100
 
 
 class Watch:
@@ -128,7 +126,7 @@ def ours(host: Host) -> None:
 
 
 @pytest.mark.parametrize("policy", ["ignore", "fail"])
-@pytest.mark.parametrize("part", range(5))
+@pytest.mark.parametrize("part", range(2))
 def test_bad_input_in_process_has_a_defined_outcome(tmp_path: Path, policy: str, part: int) -> None:
     host = hostile_host(tmp_path)
     host.configure(failurePolicy=policy, labelSelector={"app": "web"} if part % 2 else {})
@@ -137,7 +135,7 @@ def test_bad_input_in_process_has_a_defined_outcome(tmp_path: Path, policy: str,
     inputs = Inputs(part + (100 if policy == "fail" else 0), host)
     before = tree(host.root, host.state, host.resctrl, host.log)
     seen = {0: 0, 79: 0}
-    for number in range(CASES // 10):
+    for number in range(CASES // 4):
         data = inputs.state()
         with WATCH.over(host):
             outcome = host.call(data)
@@ -154,7 +152,7 @@ def test_bad_input_in_process_has_a_defined_outcome(tmp_path: Path, policy: str,
         host.log.unlink(missing_ok=True)
     assert tree(host.root, host.state, host.resctrl, host.log) == before
     ours(host)
-    assert sum(seen.values()) == CASES // 10
+    assert sum(seen.values()) == CASES // 4
     assert (seen[79] > 0) is (policy == "fail")
     assert seen[0] > 0
     assert WATCH.calls > 0
@@ -241,7 +239,7 @@ def test_any_request_to_every_feature_has_a_defined_outcome(tmp_path: Path, poli
     inputs = Inputs(11, host)
     reasons: set[str] = set()
     codes = set()
-    for number in range(CASES // 10):
+    for number in range(CASES // 4):
         told = demanding(inputs)
         with WATCH.over(host, str(cgroup)):
             outcome = host.call(told)
@@ -307,45 +305,3 @@ def test_bad_input_to_hook_process_has_a_defined_outcome(tmp_path: Path) -> None
     assert codes == {0, 79}
     assert tree(host.root, host.state, host.resctrl, host.log) == before
     ours(host)
-
-
-ANY_TEXT = st.text(st.characters(codec=None), max_size=30)
-ANYTHING = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | ANY_TEXT
-    | st.sampled_from(NASTY),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(ANY_TEXT | st.sampled_from(ANNOTATIONS), inner, max_size=3)
-    ),
-    max_leaves=8,
-)
-STATES = st.fixed_dictionaries(
-    {},
-    optional={
-        "id": st.just(ID) | ANYTHING,
-        "status": st.sampled_from(STATUSES) | ANYTHING,
-        "pid": st.just(100) | ANYTHING,
-        "bundle": st.just("/nonexistent") | ANYTHING,
-        "annotations": st.dictionaries(st.sampled_from(ANNOTATIONS), st.sampled_from(NASTY) | ANY_TEXT, max_size=6)
-        | ANYTHING,
-    },
-)
-
-
-@settings(max_examples=examples(300), suppress_health_check=[HealthCheck.too_slow])
-@given(value=STATES | ANYTHING, config=ANYTHING, policy=st.sampled_from([("ignore", 0), ("fail", 79)]))
-def test_any_json_has_a_defined_outcome(value: Any, config: Any, policy: tuple[str, int]) -> None:
-    with temporary_host(failurePolicy=policy[0]) as host:
-        host.process(100, f"{POD_CGROUP}/crio-{ID}")
-        folder = host.bundle()
-        Path(folder, "config.json").write_text(json.dumps(config))
-        if isinstance(value, dict) and value.get("bundle") == "/nonexistent":
-            value["bundle"] = folder
-        outcome = host.call(value)
-        assert outcome.code in (0, policy[1])
-        assert "internal error in resctrl-hook" not in outcome.stderr
-        assert bool(outcome.code) <= (outcome.stderr.count("\n") == 1)
-        ours(host)

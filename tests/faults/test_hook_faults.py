@@ -2,23 +2,18 @@
 
 import errno
 import itertools
-import json
 import signal
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import BOTH_POLICIES, GROUP, ID, POD_CGROUP, UID, Host, state, stopped
+from conftest import BOTH_POLICIES, GROUP, ID, POD_CGROUP, UID, Host, stopped
 from hosts.faults import Fail, failing, hanging
 
 from resctrl_hooks.core.node import context
-from resctrl_hooks.core.node import lifecycle as lifetimes
-from resctrl_hooks.core.node.container.oci import STATE_LIMIT
-from resctrl_hooks.core.node.errors import DeadlineError, HookError, LedgerError
-from resctrl_hooks.core.node.feature import Feature, Step
+from resctrl_hooks.core.node.errors import LedgerError
 from resctrl_hooks.core.node.features import monitoring
 from resctrl_hooks.core.node.hook import call as hook
 from resctrl_hooks.core.node.hook import create_runtime as creation
@@ -26,37 +21,6 @@ from resctrl_hooks.core.node.hook import poststop
 from resctrl_hooks.core.node.ledger import Ledger
 from resctrl_hooks.core.node.resctrl.filesystem import Filesystem, Resctrl
 from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"",
-        b'{"status":"stopped"',
-        b'{"id":"../x","status":"stopped"}',
-        json.dumps(state(status="stopped", pid=-1)).encode(),
-    ],
-)
-def test_unreadable_poststop_state_is_not_a_failure(host: Host, data: bytes) -> None:
-    host.configure(failurePolicy="fail")
-    assert host.call(data, "poststop").code == 0
-    assert host.call(data).code == (0 if b"stopped" in data else 79)
-
-
-def test_oversized_poststop_state_is_not_a_failure(host: Host) -> None:
-    host.configure(failurePolicy="fail")
-    large = stopped(annotations={"a": "x" * (STATE_LIMIT + 1)})
-    assert host.call(large).code == 0
-    assert host.call(large | {"status": "created"}).code == 79
-
-
-def test_poststop_that_fails_before_reading_is_not_a_failure(host: Host, pod: dict[str, Any]) -> None:
-    host.configure(failurePolicy="fail")
-    boot = host.proc / "sys/kernel/random/boot_id"
-    boot.unlink()
-    boot.mkdir()
-    assert host.call(stopped()).code == 0
-    assert host.call(pod).code == 79
 
 
 def test_fault_under_fail_undoes_the_steps(host: Host, pod: dict[str, Any]) -> None:
@@ -118,14 +82,6 @@ def test_full_disk_under_ledger_follows_the_policy(
     assert host.groups() == []
     if policy == "fail":
         assert host.context().ledger.key_of(ID) == ""
-
-
-def test_poststop_with_unusable_ledger_is_not_a_failure(host: Host, pod: dict[str, Any], fail: Fail) -> None:
-    host.configure(failurePolicy="fail")
-    host.call(pod)
-    host.end_process(100)
-    fail(Ledger, "read_pod", LedgerError("cannot use", errno=errno.EIO))
-    assert host.call(stopped()).code == 0
 
 
 @BOTH_POLICIES
@@ -213,20 +169,6 @@ def test_lock_held_by_another_process_follows_the_policy(
     assert f"waiting/{UID}" not in host.records()  # no RMID was refused
 
 
-@BOTH_POLICIES
-def test_foreign_leftovers_refuse_no_container(
-    host: Host, pod: dict[str, Any], fail: Fail, policy: str, code: int
-) -> None:
-    host.configure(failurePolicy=policy)
-    host.call(pod)
-    host.context().ledger.mark("idle", "somebody")
-    fail(lifetimes, "reap", DeadlineError("deadline of the hook exceeded"))
-    outcome = host.call(pod | {"id": "b" * 64})
-    assert outcome.code == 0
-    assert "idle groups left to reconcile" in outcome.stderr
-    assert len(host.context().ledger.members(UID)) == 2
-
-
 def test_record_of_another_version_refuses_no_other_container(host: Host, pod: dict[str, Any]) -> None:
     host.configure(failurePolicy="fail")
     with host.context().monitor.hold("somebody") as locked:
@@ -236,26 +178,3 @@ def test_record_of_another_version_refuses_no_other_container(host: Host, pod: d
     host.context().ledger.mark("idle", "somebody")
     assert host.call(pod).code == 0
     assert host.groups() == [f"mon_groups/{UID}"]
-
-
-def test_feature_that_cannot_plan_does_not_stop_others(
-    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Broken(Feature):
-        name = "rdt"
-
-        def plan(self, *_: object) -> list[Step]:
-            raise HookError("can't plan")
-
-    monkeypatch.setattr(creation, "features_in_use", lambda *_: [Broken(), monitoring.FEATURE])
-    outcome = host.call(pod)
-    assert outcome.code == 0
-    assert "rdt of shop/web-0/c0" in outcome.stderr
-    assert host.groups() == [GROUP]
-
-
-def test_held_key_is_always_released(host: Host, pod: dict[str, Any], fail: Fail) -> None:
-    fail(LockedKey, "add_member", ZeroDivisionError())
-    host.call(pod)
-    with host.context().monitor.hold(UID):
-        assert sys.exc_info() == (None, None, None)

@@ -26,6 +26,7 @@ def test_slow(resctrl):
 """
 
 
+@pytest.mark.ci
 @pytest.mark.fuse
 def test_terminated_run_unmounts(tmp_path: Path) -> None:
     mount, started = tmp_path / "resctrl", tmp_path / "started"

@@ -1,6 +1,6 @@
 """Random interleavings of events of containers, hooks and groups, checked against invariants.
 
-Hooks are also killed at any of their effects: the next reconcile restores all invariants.
+Hooks, reconcile and the exec watcher are also killed at any effect, or get an error from any call.
 """
 
 from typing import Any, ClassVar
@@ -43,13 +43,13 @@ class ReservingNodeLife(SharedNodeLife):
 
 
 NodeLife.TestCase.settings = settings(
-    max_examples=examples(60),
+    max_examples=examples(30),
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
-SharedNodeLife.TestCase.settings = settings(NodeLife.TestCase.settings, max_examples=examples(40))
-ReservingNodeLife.TestCase.settings = settings(NodeLife.TestCase.settings, max_examples=examples(20))
+SharedNodeLife.TestCase.settings = settings(NodeLife.TestCase.settings, max_examples=examples(20))
+ReservingNodeLife.TestCase.settings = settings(NodeLife.TestCase.settings, max_examples=examples(10))
 TestNodeLife = NodeLife.TestCase
 TestSharedNodeLife = SharedNodeLife.TestCase
 TestReservingNodeLife = ReservingNodeLife.TestCase

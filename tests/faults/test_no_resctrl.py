@@ -9,7 +9,7 @@ from conftest import ID, POD_CGROUP, UID, Host, crio_annotations, state, stopped
 from hosts import crun
 from hosts.monitored import run
 
-from resctrl_hooks.core.node.errors import NoMonitoringError, NoResctrlError, NotMountedError
+from resctrl_hooks.core.node.errors import NoResctrlError, NotMountedError
 from resctrl_hooks.core.node.resctrl.absence import missing, why_no_monitoring, why_no_resctrl
 from resctrl_hooks.core.node.resctrl.filesystem import Resctrl
 from resctrl_hooks.core.node.watch.enabled import why_useless
@@ -95,13 +95,6 @@ def test_resctrl_that_should_be_mounted_has_the_remedy(tmp_path: Path, case: str
     assert why_no_monitoring(Resctrl(path, proc=str(host.proc))) is None
 
 
-def test_resctrl_without_monitoring_has_classes_and_the_reason(tmp_path: Path) -> None:
-    host = without_monitoring(tmp_path)
-    resctrl = Resctrl(str(host.resctrl), proc=str(host.proc))
-    assert resctrl.classes() == ["gold"]
-    assert isinstance(why_no_monitoring(resctrl), NoMonitoringError)
-
-
 @pytest.mark.parametrize("policy", ["ignore", "fail"])
 def test_hook_starts_container_quietly_without_monitoring(node: Host, policy: str) -> None:
     node.configure(failurePolicy=policy)
@@ -142,25 +135,12 @@ def test_default_class_on_node_without_resctrl_is_left_out_quietly(tmp_path: Pat
     assert (outcome.code, above_debug(outcome.log)) == (0, [])
 
 
-def test_class_works_in_resctrl_without_monitoring(tmp_path: Path) -> None:
-    host = without_monitoring(tmp_path)
-    host.configure(rdt={"enabled": True, "allow": {"*": ["*"]}, "failurePolicy": "fail"})
-    outcome = start(host, **{"class.rdt.resctrl-hooks.io": "gold"})
-    assert (outcome.code, warnings(outcome.log)) == (0, [])
-    assert host.tasks("gold") == [100]
-
-
 def test_hook_logs_missing_mount_once(tmp_path: Path) -> None:
     host = make(tmp_path, filesystems=FILESYSTEMS + "nodev\tresctrl\n")
     first, second = start(host), start(host)
     assert [len(warnings(one.log)) for one in (first, second)] == [1, 0]
     assert f"mount -t resctrl resctrl {host.resctrl}" in first.log
     assert above_debug(run_log(host)) == [], "reconcile does not repeat it"
-
-
-def test_missing_mount_still_refuses_under_policy_fail(tmp_path: Path) -> None:
-    host = make(tmp_path, filesystems=FILESYSTEMS + "nodev\tresctrl\n", failurePolicy="fail")
-    assert [start(host).code for _ in range(2)] == [79, 79]
 
 
 def run_log(host: Host, *arguments: str, code: int | None = None) -> str:
@@ -267,29 +247,3 @@ def test_explain_has_the_reason_and_doctor_as_next_command(node: Host, recorded:
     (found,) = json.loads(done.stdout)["items"]
     assert (found["reason"], found["next"]) == ("no-resctrl", f"resctrl-hook --config {node.config} doctor")
     assert "mount" not in found["text"]
-
-
-@pytest.mark.parametrize(
-    "types, command",
-    [
-        ("nodev\tsysfs\n\text4\n", "resctrl-hook simulate {path} --background"),
-        ("", "resctrl-hook simulate {path} --background"),
-        ("nodev\tresctrl\n", "mount -t resctrl resctrl {path}"),
-        (None, "mount -t resctrl resctrl {path}"),
-    ],
-)
-def test_remedy_for_an_unmounted_path_is_a_mount_that_the_kernel_can_do(
-    host: Host, types: str | None, command: str
-) -> None:
-    (host.proc / "filesystems").unlink(missing_ok=True)
-    if types is not None:
-        (host.proc / "filesystems").write_text(types)
-    path = str(host.root / "nowhere")
-    remedy = f"mount it: {command.format(path=path)}; run `resctrl-hook doctor` for details"
-    said = f"resctrl is not mounted at {path}; {remedy}"
-    assert str(missing(path, str(host.proc))) == said
-    host.configure(resctrlPath=path)
-    (host.root / "nowhere").mkdir()
-    with pytest.raises(NotMountedError) as caught:
-        host.context().monitor.resctrl.classes()
-    assert str(caught.value) == said

@@ -1,5 +1,6 @@
 """Two hundred hooks at once for as many pods, on a processor for forty: whole processes, and the order of the rules."""
 
+import json
 import subprocess
 import sys
 import time
@@ -12,15 +13,15 @@ import pytest
 from conftest import CONTAINERDS, Host, containerd_annotations, state
 from hosts import crun
 
-from faults.test_storm import PATIENT, outcomes_of
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.core.node.settings import DEFAULTS
 from resctrl_hooks.core.node.sharing.admission import _SHARE_OF_DEADLINE
 from resctrl_hooks.lab.simulation.mount import mounted
 
 HOUSES = ("lab",)
-pytestmark = pytest.mark.no_cover
+pytestmark = [pytest.mark.ci, pytest.mark.fuse, pytest.mark.no_cover]
 PODS = 200
+PATIENT = 60  # the test shows that nothing gets lost, not this machine's speed
 COUNTED = 40
 NAMESPACES = ("gold", "silver", "batch", "other")
 RULES = [
@@ -53,6 +54,17 @@ def host_on(resctrl: str, folder: Path, deadline: float, **config: Any) -> Host:
     )
 
 
+def outcomes_of(host: Host, states: list[dict[str, Any]]) -> list[tuple[str, int]]:
+    """Start a hook for each state before waiting for any; return each one's stderr and exit code."""
+    running = []
+    for number, told in enumerate(states):
+        path = host.root / f"state-{number}.json"
+        path.write_text(json.dumps(told))
+        with path.open("rb") as file:
+            running.append(subprocess.Popen(host.command(), stdin=file, stderr=subprocess.PIPE, env={}, cwd="/"))
+    return [(process.communicate()[1].decode(), process.returncode) for process in running]
+
+
 def pods_of(host: Host, sleepers: list[subprocess.Popen[bytes]]) -> dict[str, tuple[str, dict[str, Any]]]:
     """By key the namespace and the state for the hook; the pods that matter come spread over all the others."""
     found = {}
@@ -68,7 +80,6 @@ def pods_of(host: Host, sleepers: list[subprocess.Popen[bytes]]) -> dict[str, tu
     return found
 
 
-@pytest.mark.fuse
 @pytest.mark.parametrize("deadline", [PATIENT, DEFAULTS["deadlineSeconds"]], ids=["patient", "default deadline"])
 def test_two_hundred_parallel_hooks_end_as_the_rules_require(
     tmp_path: Path, sleepers: list[subprocess.Popen[bytes]], deadline: float
@@ -108,7 +119,6 @@ sys.exit(command.reconcile_command(sys.argv[1], ["--watch", "0.01"]))
 """
 
 
-@pytest.mark.fuse
 def test_hooks_run_during_turns(tmp_path: Path, sleepers: list[subprocess.Popen[bytes]]) -> None:
     """Two reconciles pass without a pause, each pass a round of turns, while all hooks come at once."""
     with mounted(tmp_path / "resctrl", rmids=COUNTED + 1, limbo=0.1) as resctrl:

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import Host, state
+from conftest import Host
 from hosts import crun
 from hosts.commands import here
 from hosts.monitored import run
@@ -30,13 +30,6 @@ def test_missing_mount_is_reported_with_configured_path(unmounted: Host, words: 
     assert said.replace(f"--config {unmounted.config} ", "") == WORDS.format(path=unmounted.resctrl)
 
 
-@pytest.mark.parametrize("words", here("list", "top --once --interval 0.1", "show -n shop"))
-def test_reading_creates_nothing(unmounted: Host, words: str) -> None:
-    assert not unmounted.state.exists()
-    run(unmounted, *words.split())
-    assert not unmounted.state.exists()
-
-
 @pytest.mark.parametrize("dry", [["--dry-run"], []], ids=["dry", "real"])
 def test_reconcile_adopts_nothing(unmounted: Host, dry: list[str]) -> None:
     for number in range(3):
@@ -48,16 +41,3 @@ def test_reconcile_adopts_nothing(unmounted: Host, dry: list[str]) -> None:
     assert done.exit_code == 1
     assert (report["containers"], report["threadsMoved"], report["items"]) == (3, 0, [])
     assert report["problems"] == [WORDS.format(path=unmounted.resctrl)]
-
-
-def test_reconcile_serves_containers_without_group(unmounted: Host) -> None:
-    unmounted.configure(monitoring={"enabled": False}, runtimeRoots={"all": str(unmounted.root / "runtime")})
-    unmounted.process(100, start=1000)
-    crun.record(unmounted.root / "runtime", f"{7:064x}", 100, unmounted.bundle(), 1000)
-    assert run(unmounted, "reconcile").exit_code == 0
-
-
-def test_hook_reports_missing_mount(unmounted: Host) -> None:
-    unmounted.process(100)
-    outcome = unmounted.call(state(bundle=unmounted.bundle()))
-    assert f"mount -t resctrl resctrl {unmounted.resctrl};" in outcome.stderr

@@ -39,7 +39,7 @@ PACKAGE = PROJECT / changed.PACKAGE
 NODE = "core/node"
 EQUIVALENT = Path(__file__).parent / "mutants.json"
 SLOW = {
-    *(f"tests/faults/{name}.py" for name in ("test_whole_processes", "test_interruptions", "test_model", "test_storm")),
+    *(f"tests/faults/{name}.py" for name in ("test_whole_processes", "test_interruptions", "test_model")),
     "tests/lab/simulation/test_conformance.py",
 }
 FOLDERS = {

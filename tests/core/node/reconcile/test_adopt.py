@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hosts.cluster import NOW, POD, Cluster, pod_number
-from hosts.shared_node import RULES
 from hosts.simulated_kernel import ROOT_CALLER
 
-from resctrl_hooks.core.node.errors import LedgerError, NoRMIDsError
+from resctrl_hooks.core.node.errors import LedgerError
 from resctrl_hooks.core.node.reconcile.discovery import observe
 from resctrl_hooks.core.node.reconcile.enforce import enforce
-from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.core.node.reconcile.report import Options, Report
 from resctrl_hooks.core.node.reconcile.tasks import Gathering
-from resctrl_hooks.core.node.resctrl.filesystem import Resctrl
 from resctrl_hooks.core.node.resctrl.group import SHARED
 from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
-from resctrl_hooks.core.node.resctrl.totals_file import LOCK
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from hosts.faults import Fail
 
@@ -56,15 +50,6 @@ def change_class(cluster: Cluster, pid: int, name: str) -> None:
     cluster.kernel.show_tasks()
 
 
-def test_unmounted_resctrl_is_reported_once(two: Cluster) -> None:
-    shutil.rmtree(two.host.resctrl)
-    two.host.resctrl.mkdir()
-    report = reconcile(two.host.context(), NOW)  # its resctrl is the plain folder
-    assert not report.ok
-    assert (len(report.events["problem"]), len(report.reasons)) == (1, 1)
-    assert (report.events["failed"], [*report.events["adopted"]], report.events["waiting"]) == ({}, [], {})
-
-
 def test_excluded_container_is_adopted_after_a_change_of_the_settings_unless_it_is_recorded(classes: Cluster) -> None:
     default = {"enabled": True, "defaults": {"namespaces": {"shop": "gold"}}}
     classes.configure(namespaces=["db"])
@@ -78,27 +63,11 @@ def test_excluded_container_is_adopted_after_a_change_of_the_settings_unless_it_
     assert classes.groups_of(recorded) == {("gold", "")}
 
 
-def test_dry_run_counts_outside_threads_only(cluster: Cluster) -> None:
-    first, _ = cluster.unseen(1, threads=3)
-    cluster.start(2, OTHER)
-    report = cluster.reconcile(Options(wait=False, dry_run=True))
-    assert ([*report.events["adopted"]], report.number("moved")) == ([first], 3)
-
-
 def test_waiting_pod_with_group_waits_no_more(cluster: Cluster) -> None:
     cluster.start(1)
     cluster.context().ledger.mark("waiting", POD)
     report = cluster.reconcile()
     assert (report.ok, [*report.events["adopted"]], cluster.marked()) == (True, [], [])
-
-
-def test_correctly_grouped_container_is_left_alone(cluster: Cluster, fail: Fail) -> None:
-    cluster.start(1)
-    assert cluster.reconcile().ok
-    fail(
-        "resctrl_hooks.core.node.reconcile.bring_in", "join", AssertionError("it locks the key and writes for nothing")
-    )
-    assert cluster.reconcile().ok
 
 
 def test_moved_threads_are_reported_once_and_later_ones_again(cluster: Cluster) -> None:
@@ -180,25 +149,6 @@ def test_class_change_without_or_killed_at_the_rename_leaves_both_groups_recorde
             classes.reconcile()
     record = classes.pod_record()
     assert (record["groups"], record["since"]["gold"]) == ({"gold": "created", "silver": "created"}, began)
-
-
-def test_class_change_beside_a_long_read_of_counters_is_counted_at_once(classes: Cluster) -> None:
-    _, pid = classes.start(1, rdt_class="gold")
-    change_class(classes, pid, "silver")
-    with classes.context().ledger.lock_totals(LOCK, 0):
-        assert classes.reconcile().ok
-    assert classes.groups_of(pid) == {SILVER}
-    assert classes.kernel.groups() == {GOLD, SILVER}
-    assert classes.pod_record()["groups"] == {"gold": "created", "silver": "created"}
-
-
-def test_class_change_that_the_kernel_refuses_is_counted_in_a_second_group(classes: Cluster, fail: Fail) -> None:
-    _, pid = classes.start(1, rdt_class="gold")
-    change_class(classes, pid, "silver")
-    fail(classes.kernel, "rename", OSError(errno.ENOMEM, "out of memory"))
-    assert classes.reconcile().ok
-    assert classes.groups_of(pid) == {SILVER}
-    assert classes.kernel.groups() == {GOLD, SILVER}
 
 
 def test_group_in_class_of_living_container_stays(classes: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -295,47 +245,11 @@ def test_failing_container_is_reported_and_next_is_adopted(two: Cluster, fail: F
     assert ([*report.events["adopted"]], list(report.events["failed"])) == ([f"{2:064x}"], [f"{1:064x}"])
 
 
-def test_member_of_foreign_group_is_reported(cluster: Cluster) -> None:
-    _, pid = cluster.unseen(1)
-    cluster.kernel.mkdir(f"{cluster.host.resctrl}/mon_groups/pqos")
-    cluster.kernel.model.write_tasks(cluster.kernel.model.root.monitored["pqos"], f"{pid}\n", ROOT_CALLER)
-    cluster.kernel.show_tasks()
-    assert cluster.reconcile().events["foreign"].keys() == {"pqos"}
-    assert cluster.kernel.groups() == {("", "pqos")}, "no empty group with the pod's name"
-
-
 def test_group_whose_tasks_end_before_joining_is_removed(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster.unseen(1)
     monkeypatch.setattr("resctrl_hooks.core.node.reconcile.join.gather", lambda *_: Gathering())
     cluster.reconcile()
     assert cluster.kernel.groups() == set()
-
-
-@pytest.mark.parametrize("recorded", [True, False])
-def test_pod_with_another_waiting_container_still_waits(cluster: Cluster, fail: Fail, *, recorded: bool) -> None:
-    """The kernel has an RMID for one class only: of a recorded container with late threads, or of an unseen one."""
-    cluster.add_classes("gold")
-    (cluster.start if recorded else cluster.unseen)(1)
-    if recorded:
-        cluster.kernel.spawn(f"/kubepods/pod{POD}/crio-{1:064x}")  # entered later
-    cluster.unseen(2, rdt_class="gold")
-    waits = "gold" if recorded else ""
-    fail(Resctrl, "create", NoRMIDsError("no RMID is free"), when=lambda _self, rdt_class, _name: rdt_class == waits)
-    context, report = cluster.context(), Report()
-    containers = sorted(observe(context).containers, key=lambda one: one.id, reverse=recorded)
-    assert enforce(context, containers, NOW, report) == containers[:1]
-    assert ([*report.events["adopted"]], list(report.events["waiting"])) == ([containers[1].id], [POD])
-    assert cluster.kernel.groups() == {("", POD) if recorded else GOLD}
-    assert cluster.marked() == [POD]
-
-
-def test_adopted_container_has_rank_under_sharing_rules(tmp_path: Path) -> None:
-    cluster = Cluster(tmp_path, rmids=4, monitoring={"priority": RULES})
-    cluster.appear(*cluster.spawn(1), notes={"io.kubernetes.pod.namespace": "gold"})
-    context = cluster.context()
-    assert enforce(context, observe(context).containers, NOW, Report()) == []
-    claim = cluster.pod_record()["claim"]
-    assert (claim["priority"], cluster.marked("rmids")) == (100, [claim["entry"]])
 
 
 def test_record_without_names_gets_those_of_living_member(cluster: Cluster) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,12 +11,9 @@ from resctrl_hooks.core.node.container import runtimes
 from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.core.node.feature import SKIP, Step
 from resctrl_hooks.core.node.reconcile import discovery
-from resctrl_hooks.core.node.reconcile.claim import unrecorded
 from resctrl_hooks.core.node.reconcile.discovery import Observation, observe
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import Host
     from hosts.faults import Fail
 
@@ -47,16 +43,6 @@ def test_pod_with_a_cgroup_or_tasks_is_in_use(host: Host, cgroup: str, key: str,
     assert Observation([], []).in_use(host.context(), "", key) is True
 
 
-def test_container_key_is_in_use_wherever_its_cgroup_is(cluster: Cluster) -> None:
-    id_, _ = cluster.start(1)
-    context = cluster.context()
-    seen = observe(context)
-    cluster.kernel.mkdir(f"{cluster.host.resctrl}/mon_groups/{id_}")
-    cluster.end_pod()
-    assert seen.in_use(context, "", POD)
-    assert seen.in_use(context, "", id_), "a runtime may have made it"
-
-
 def test_unreadable_container_hides_no_other_and_is_reported_while_it_lives(cluster: Cluster, fail: Fail) -> None:
     started = [cluster.start(number, pod) for number, pod in enumerate((POD, OTHER, THIRD), 1)]
     context = cluster.context()
@@ -68,35 +54,6 @@ def test_unreadable_container_hides_no_other_and_is_reported_while_it_lives(clus
     assert seen.problems[0].startswith(f"container {started[1][0]}: ")
 
 
-def test_container_that_ends_during_the_read_is_not_a_problem(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cluster.start(1)
-    monkeypatch.setattr(discovery, "lives", lambda *_given: False)
-    monkeypatch.setattr(discovery, "recorded", lambda *_given: json.loads("{"))
-    assert (observe(cluster.context()).containers, observe(cluster.context()).problems) == ([], [])
-
-
-def test_starting_container_is_found_with_its_recorded_pod(cluster: Cluster) -> None:
-    id_, pid = cluster.spawn(1)
-    cluster.hook(id_, pid)  # the runtime writes its folder only after the hooks
-    (found,) = observe(cluster.context()).containers
-    assert (found.key, found.id, found.pid, found.recorded, found.monitored) == (POD, id_, pid, True, True)
-    cluster.kernel.end(pid)
-    assert observe(cluster.context()).containers == []
-
-
-def test_unreadable_starting_container_is_reported(cluster: Cluster, fail: Fail) -> None:
-    first, second = (cluster.spawn(number, pod) for number, pod in enumerate((POD, OTHER), 1))
-    cluster.hook(*first)
-    cluster.hook(*second, OTHER)
-    context = cluster.context()
-    fail(context.ledger, "read_member", ValueError("no record"), when=lambda key, _member: key == POD)
-    seen = observe(context)
-    assert [container.key for container in seen.containers] == [OTHER]
-    assert [problem.partition(":")[0] for problem in seen.problems] == [f"container {first[0]}"]
-
-
 def test_restarted_container_is_not_taken_for_recorded_one(cluster: Cluster) -> None:
     id_, pid = cluster.start(1)
     cluster.kernel.end(pid)
@@ -104,19 +61,6 @@ def test_restarted_container_is_not_taken_for_recorded_one(cluster: Cluster) -> 
     cluster.appear(id_, again)
     (found,) = observe(cluster.context()).containers
     assert (found.pid, found.recorded, found.record.get("late", False)) == (again, False, True)
-
-
-def test_unrecorded_groups_with_our_names_are_found_in_every_class(cluster: Cluster) -> None:
-    cluster.add_classes("gold")
-    cluster.start(1)
-    for path in (f"mon_groups/{OTHER}", f"gold/mon_groups/{THIRD}", f"gold/mon_groups/{POD}", "mon_groups/pqos"):
-        cluster.kernel.mkdir(f"{cluster.host.resctrl}/{path}")
-    context = cluster.context()
-    assert sorted(unrecorded(context)) == [("", OTHER, OTHER), ("gold", POD, POD), ("gold", THIRD, THIRD)]
-    with context.monitor.hold(OTHER) as locked:
-        locked.origins[""] = "shared"
-        locked.save()
-    assert ("", OTHER, OTHER) in unrecorded(context), "it isn't ours"
 
 
 def test_living_recorded_container_needs_no_file_of_its_runtime(
@@ -150,15 +94,6 @@ def test_recycled_process_id_is_not_taken_for_the_init_of_a_container(cluster: C
         context.ledger.write_member(POD, id_, {**record, "cgroup": str(folder)})
     (cluster.root / "crun" / id_ / "status").unlink()
     assert observe(context).containers == []
-
-
-@pytest.mark.parametrize("namespaces, features", [([], ["monitoring"]), (["other"], [])])
-def test_unseen_container_gets_planned_steps(tmp_path: Path, namespaces: list[str], features: list[str]) -> None:
-    cluster = Cluster(tmp_path, namespaces=namespaces)
-    cluster.unseen(1)
-    (found,) = observe(cluster.context()).containers
-    assert ([step["feature"] for step in found.record["steps"]], found.monitored) == (features, bool(features))
-    assert (found.recorded, found.recorded_class) == (False, None)
 
 
 class Planned:

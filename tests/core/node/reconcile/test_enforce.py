@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import time
 from typing import TYPE_CHECKING, Any
@@ -18,11 +17,7 @@ from hosts.processes import is_alive, wait_until
 
 from resctrl_hooks.core.node.feature_table import FEATURES
 from resctrl_hooks.core.node.features.memtierd import feature
-from resctrl_hooks.core.node.ledger import Ledger
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
-from resctrl_hooks.core.node.registry import feature_named
-from resctrl_hooks.core.node.resctrl.filesystem import Resctrl
-from resctrl_hooks.core.node.resctrl.monitor import Monitor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,42 +82,6 @@ def record(host: Host) -> MemberRecord:
     found = host.context().ledger.read_member(UID, ID)
     assert found is not None
     return found
-
-
-def test_unseen_container_gets_all_features_at_once(late: MemtierdHost) -> None:
-    host = late.host
-    report = again(host)
-    assert report.ok, report.as_text()
-    assert ([*report.events["adopted"]], report.applied, report.events["unmet"]) == ([ID], ALL, {})
-    assert values(host) == AFTER
-    os.kill(late.pid(), 0)
-    assert host.groups() == [f"mon_groups/{UID}"]
-    assert not again(host).changed
-
-
-def test_unseen_container_is_locked_once_and_recorded_before_its_steps(
-    late: MemtierdHost, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    events: list[str] = []
-
-    def noted(owner: object, name: str, event: str) -> None:
-        real = getattr(owner, name)
-
-        def call(*given: Any) -> Any:
-            events.append(event)
-            return real(*given)
-
-        monkeypatch.setattr(owner, name, call)
-
-    noted(Monitor, "hold", "lock")
-    noted(Ledger, "write_member", "record")
-    noted(Resctrl, "create", "group")
-    for name in ALL:
-        noted(feature_named(name), "apply", name)
-    assert again(late.host).applied == ALL
-    assert events == ["lock", "record", "group", *(name for name in FEATURES if name in ALL)]
-    steps = [step["feature"] for step in record(late.host)["steps"]]
-    assert steps == [name for name in FEATURES if name in {*ALL, "monitoring"}]
 
 
 def test_unseen_container_gets_features_without_monitoring(late: MemtierdHost) -> None:
@@ -231,24 +190,3 @@ def test_inapplicable_features_are_reported_once_and_recorded(late: MemtierdHost
     (folder(host) / "memory.current").write_text("4096")
     assert again(host).applied == {"memory": [ID]}
     assert set(record(host)["unmet"]) == {"scheduling"}
-
-
-def test_unused_feature_is_left_alone(late: MemtierdHost) -> None:
-    again(late.host)
-    late.host.configure(**json.loads(late.host.config.read_text()) | {"scheduling": {**SCHEDULING, "enabled": False}})
-    (folder(late.host) / "cpu.weight").write_text("100")
-    assert not again(late.host).changed
-
-
-def test_missing_group_is_recreated_if_needed_or_else_forgotten(late: MemtierdHost) -> None:
-    host = late.host
-    again(host)
-    context = host.context()
-    (host.resctrl / "gold" / "mon_groups").mkdir(parents=True)
-    with context.monitor.hold(UID) as locked:
-        locked.ensure_group("gold")
-    shutil.rmtree(host.resctrl / "gold" / "mon_groups" / UID)
-    assert again(host).number("repaired") == 1
-    assert host.groups() == [f"mon_groups/{UID}"]
-    assert (host.context().ledger.read_pod(UID) or {})["groups"] == {"": "created"}
-    assert not again(host).changed

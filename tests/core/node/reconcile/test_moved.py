@@ -1,19 +1,30 @@
-"""Groups of this project that another program renames: they stay the pod's, and end with it."""
+"""Groups of this project that another program renames or removes: they stay the pod's, and end with it."""
 
 from __future__ import annotations
 
+import json
+import time
+import uuid
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hosts.cluster import POD, Cluster, pod_number
+from hosts.cluster import POD, Cluster, SimulatedNode, pod_number
+from hosts.shared_node import RULES, SharedNode
 
+from resctrl_hooks.core.node.reconcile import bring_in, vanished
+from resctrl_hooks.core.node.reconcile.vanished import read_vanished
 from resctrl_hooks.core.node.resctrl import mounts
 from resctrl_hooks.core.node.resctrl.counter_totals import read_counters
+
+HOUSES = ("lab",)
+
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-HOUSES = ("lab",)
+    from resctrl_hooks.core.node.reconcile.report import Report
+
 OTHER = pod_number(7)
 
 
@@ -94,28 +105,10 @@ def test_group_that_another_program_renames_ends_with_its_pod_before_a_pass(node
     assert not node.kernel.groups()
 
 
-def test_group_stays_the_pods_if_its_former_class_is_removed(node: Node) -> None:
-    node.move("gold", "silver")
-    node.kernel.rmdir(f"{node.host.resctrl}/gold")
-    node.quiet_pass()
-    assert node.pod_record()["groups"] == {"silver": "created"}
-    assert node.end_of_pod() == set()
-
-
 def test_group_is_known_to_the_next_container_in_its_new_class(node: Node) -> None:
     node.move("gold", "silver")
     node.start(2, POD, "silver")
     assert node.pod_record()["groups"] == {"silver": "created"}
-
-
-def test_empty_group_that_another_program_renames_ends_with_its_pod(node: Node) -> None:
-    node.kernel.end(node.pid)
-    node.move("gold", "silver")
-    node.quiet_pass()
-    node.quiet_pass()
-    node.end_pod()
-    node.quiet_pass()
-    assert not node.kernel.groups()
 
 
 def test_foreign_group_in_place_of_a_removed_one_is_shared(node: Node) -> None:
@@ -152,16 +145,6 @@ def test_renamed_group_whose_name_another_program_uses_is_removed(node: Node) ->
     assert node.end_of_pod() == {("gold", POD)}
 
 
-def test_renamed_group_beside_another_one_of_its_pod_is_removed(node: Node) -> None:
-    node.start(2, POD, "silver")
-    node.quiet_pass()
-    node.move("gold", "silver", POD, "batch")
-    node.quiet_pass()
-    assert node.kernel.groups() == {("silver", POD)}
-    assert node.groups_of(node.pid) == {("silver", POD)}
-    assert node.end_of_pod() == {("silver", POD)}  # of the second container
-
-
 @pytest.mark.parametrize("waits", [False, True])
 def test_group_that_is_renamed_while_it_is_removed_is_not_lost(
     node: Node, monkeypatch: pytest.MonkeyPatch, waits: bool
@@ -189,17 +172,6 @@ def test_group_that_is_renamed_while_it_is_removed_is_not_lost(
     assert ("gold", "batch") not in node.kernel.groups()
 
 
-def test_exchanged_groups_of_a_pod_stay_the_pods(node: Node) -> None:
-    node.start(2, POD, "silver")
-    node.quiet_pass()
-    node.move("gold", "", POD, "between")
-    node.move("silver", "gold")
-    node.move("", "silver", "between")
-    node.quiet_pass()
-    assert node.pod_record()["groups"] == {"gold": "created", "silver": "created"}
-    assert node.kernel.groups() == {("gold", POD), ("silver", POD)}
-
-
 @pytest.mark.parametrize("exists", [False, True])
 def test_group_with_the_name_of_another_pod_stays_its_pods(node: Node, exists: bool) -> None:
     other = node.start(2, OTHER, "silver")[1] if exists else 0
@@ -222,21 +194,135 @@ def test_reader_with_another_prefix_finds_a_moved_group_before_its_first_read(no
     assert found.found[POD]["silver"][0] == node.pod_record()["identities"]["gold"].partition(" ")[0]
 
 
-def test_group_that_another_program_renames_gets_the_present_prefix(node: Node) -> None:
-    node.move("gold", "silver")
-    node.configure(groupPrefix="rh-")
-    node.quiet_pass()
-    assert node.kernel.groups() == {("silver", f"rh-{POD}")}
-    assert node.end_of_pod() == set()
+def remove_like_resctrl_mon(cluster: Cluster) -> list[str]:
+    """Remove every group of the root class with a UUID as its name; resctrl-mon tracks none of ours."""
+    removed = []
+    folder = f"{cluster.host.resctrl}/mon_groups"
+    for name in cluster.kernel.listdir(folder):
+        try:
+            uuid.UUID(name)
+        except ValueError:
+            continue
+        cluster.kernel.rmdir(f"{folder}/{name}")
+        removed.append(name)
+    return removed
 
 
-def test_record_that_an_earlier_version_wrote_gets_identities(node: Node) -> None:
-    context = node.context()
-    with context.monitor.hold(POD) as locked:
-        del locked.record["identities"]
-        locked.save()
-    node.quiet_pass()
-    assert node.pod_record()["identities"].keys() == {"gold"}
-    before = (node.host.state / f"pods/{POD}/pod").stat().st_ino
-    node.quiet_pass()
-    assert (node.host.state / f"pods/{POD}/pod").stat().st_ino == before  # it is not written again
+def removed_once_more(cluster: Cluster) -> Report:
+    """Let the other program remove all groups, and return the report of the next pass."""
+    remove_like_resctrl_mon(cluster)
+    return cluster.reconcile()
+
+
+def total(cluster: SimulatedNode) -> int:
+    return read_vanished(str(cluster.host.state))["total"]
+
+
+def test_vanished_group_is_counted_logged_and_recreated(cluster: Cluster) -> None:
+    _, pid = cluster.start(1)
+    (cluster.host.state / vanished.VANISHED).write_bytes(b"\xff[")  # a damaged count starts again
+    assert remove_like_resctrl_mon(cluster) == [POD]
+    for _ in range(2):
+        assert cluster.reconcile().ok
+        assert total(cluster) == 1
+    assert cluster.groups_of(pid) == {("", POD)}
+    assert f"group of {POD} vanished while its tasks live" in cluster.host.log.read_text()
+
+
+class Clocks:
+    """The wall clock and the time since the boot of reconcile's counts."""
+
+    CLOCK_BOOTTIME = time.CLOCK_BOOTTIME
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.jump = self.uptime = 0.0
+        for module in (vanished, bring_in):
+            monkeypatch.setattr(module, "time", self)
+
+    def time(self) -> float:
+        return time.time() + self.uptime + self.jump
+
+    def clock_gettime(self, clock: int) -> float:
+        return time.clock_gettime(clock) + self.uptime
+
+
+@pytest.fixture
+def clocks(monkeypatch: pytest.MonkeyPatch) -> Clocks:
+    return Clocks(monkeypatch)
+
+
+MONTH = 31 * 86400.0
+
+
+@pytest.mark.parametrize("jump", [0.0, MONTH, -MONTH], ids=["same clock", "a month later", "a month earlier"])
+def test_repeatedly_vanishing_group_is_paused_whatever_the_clock_says(
+    cluster: Cluster, clocks: Clocks, jump: float
+) -> None:
+    _, pid = cluster.start(1)
+    assert removed_once_more(cluster).ok
+    report = removed_once_more(cluster)
+    assert not report.ok
+    assert "its group vanished 2 times; created again in" in report.events["failed"][POD]
+    assert report.reasons == ["vanished"]
+    assert cluster.groups_of(pid) == {("", "")}
+    assert not cluster.reconcile().ok
+    assert total(cluster) == 2, "it is counted once"
+    clocks.jump = jump
+    assert not cluster.reconcile().ok, "the pause lasts"
+    clocks.uptime = 61.0
+    assert cluster.reconcile().ok
+    assert cluster.groups_of(pid) == {("", POD)}
+    assert "its group vanished 3 times; created again in 120 s" in removed_once_more(cluster).events["failed"][POD]
+    assert total(cluster) == 3
+
+
+def test_each_pause_is_longer(cluster: Cluster, clocks: Clocks) -> None:
+    cluster.start(1)
+    waits = []
+    for _ in range(5):
+        removed_once_more(cluster)
+        _, last, until = read_vanished(str(cluster.host.state))["pods"][POD]
+        waits.append(round(max(until - last, 0)))
+        clocks.uptime += waits[-1] + 1
+        clocks.jump += MONTH
+        cluster.reconcile()
+    assert waits == [0, 60, 120, 240, 480]
+
+
+@pytest.mark.parametrize("jump", [MONTH, -MONTH])
+def test_ended_pods_are_forgotten_in_two_hours_whatever_the_clock_says(
+    cluster: Cluster, clocks: Clocks, jump: float
+) -> None:
+    for number in range(3):
+        pod = POD[:-1] + str(number)
+        container, pid = cluster.start(number + 1, pod)
+        removed_once_more(cluster)
+        cluster.end(container, pid, pod)
+        clocks.jump += jump
+        clocks.uptime += 7201.0
+    assert len(read_vanished(str(cluster.host.state))["pods"]) == 1
+
+
+def test_pause_of_version_0_2_lasts(cluster: Cluster, clocks: Clocks) -> None:
+    cluster.start(1)
+    removed_once_more(cluster)
+    removed_once_more(cluster)
+    path = cluster.host.state / vanished.VANISHED
+    record = json.loads(path.read_text())
+    del record["uptime"]
+    path.write_text(json.dumps(record))
+    assert not cluster.reconcile().ok
+    clocks.uptime = 61.0
+    assert cluster.reconcile().ok
+
+
+def test_pod_that_waits_for_an_rmid_after_its_group_vanished_is_counted_once(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, priority=RULES, reserve={"rmids": 1, "above": 50})
+    pod = node.start("batch")
+    node.kernel.rmdir(f"{node.host.resctrl}/mon_groups/{pod.key}")
+    node.kernel.now += 5  # its RMID leaves limbo
+    node.kernel.mkdir(f"{node.host.resctrl}/mon_groups/foreign")
+    for _ in range(3):
+        node.reconcile()
+        assert node.waiting() == [pod.key]
+    assert total(node) == 1

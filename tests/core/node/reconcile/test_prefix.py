@@ -7,10 +7,8 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hosts.killed_hook import each_kill_point, mortal
 from hosts.shared_node import SharedNode
 
-from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.core.node.reconcile.report import Options
 
 if TYPE_CHECKING:
@@ -29,13 +27,6 @@ def names(node: SharedNode) -> list[str]:
 def rmids(node: SharedNode) -> dict[str, int]:
     """Return the RMIDs of groups by the key at the end of their names."""
     return {name[-36:]: group.rmid for name, group in node.kernel.model.root.monitored.items()}
-
-
-def kernels_counts(node: SharedNode) -> dict[str, int]:
-    """Return the kernel's own counts, by the key at the end of the group's name."""
-    node.kernel.show_counters()
-    files = node.host.resctrl.glob("mon_groups/*/mon_data/*/mbm_total_bytes")
-    return {file.parts[-4][-36:]: int(file.read_text()) for file in files}
 
 
 def started(root: Path, number: int = 2, **config: Any) -> tuple[SharedNode, list[Pod]]:
@@ -84,28 +75,6 @@ def test_hook_with_new_prefix_joins_running_group_before_reconcile(tmp_path: Pat
     assert names(node) == [other.key]
 
 
-def test_killed_rename_is_completed_and_loses_no_count(tmp_path: Path) -> None:
-    for effects, root, ended in each_kill_point(tmp_path, least=8, most=40):
-        node, pods = started(root)
-        held = rmids(node)
-        node.kernel.now += 10
-        node.configure(groupPrefix="rh-")
-        with mortal(effects, node.kernel) as seam:
-            reconcile(node.context(seam), NOW)
-            ended.append(True)
-        assert node.totals() == kernels_counts(node)
-        second = node.start(beside=pods[0])
-        assert len(names(node)) == len(pods)
-        node.kernel.now += 10
-        node.reconcile()
-        assert names(node) == sorted(f"rh-{pod.key}" for pod in pods)
-        assert (rmids(node), node.totals()) == (held, kernels_counts(node))
-        for pod in (second, *pods):
-            node.end(pod)
-        node.reconcile()
-        assert names(node) == []
-
-
 def test_group_keeps_its_name_if_the_kernel_cannot_rename(tmp_path: Path) -> None:
     node, pods = started(tmp_path)
     node.configure(groupPrefix="rh-")
@@ -139,17 +108,6 @@ def forget_names(node: SharedNode, pods: list[Pod]) -> None:
         ledger.write_pod(pod.key, record)
 
 
-def test_upgrade_with_a_new_prefix_recognizes_groups(tmp_path: Path) -> None:
-    node, pods = started(tmp_path)
-    held, totals = rmids(node), node.totals()
-    forget_names(node, pods)
-    node.configure(groupPrefix="rh-")
-    assert node.reconcile().ok
-    assert names(node) == sorted(f"rh-{pod.key}" for pod in pods)
-    assert (rmids(node), node.totals()) == (held, totals)
-    assert "vanished" not in node.host.log.read_text()
-
-
 def test_foreign_group_with_a_similar_name_is_not_recognized(tmp_path: Path) -> None:
     node, (pod,) = started(tmp_path, 1)
     forget_names(node, [pod])
@@ -157,16 +115,6 @@ def test_foreign_group_with_a_similar_name_is_not_recognized(tmp_path: Path) -> 
     node.kernel.mkdir(f"{node.host.resctrl}/mon_groups/x-{pod.key}")
     node.reconcile()
     assert node.pod_record(pod.key).get("names", {}).get("", pod.key) == pod.key
-
-
-def test_records_of_earlier_versions_get_names(tmp_path: Path) -> None:
-    node, pods = started(tmp_path)
-    forget_names(node, pods)
-    node.reconcile()
-    assert [node.pod_record(pod.key)["names"] for pod in pods] == [{"": pod.key} for pod in pods]
-    node.configure(groupPrefix="rh-")
-    node.reconcile()
-    assert names(node) == sorted(f"rh-{pod.key}" for pod in pods)
 
 
 def lose_ledger(node: SharedNode, known: str) -> None:

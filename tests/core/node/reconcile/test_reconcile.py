@@ -1,15 +1,14 @@
-"""Reconcile on a made-up host whose resctrl is the simulation's model: adoption, release, claims, what it leaves."""
+"""The end-to-end behaviour of reconcile, counted in calls of functions too."""
 
 from __future__ import annotations
 
 import errno
-import os
+import importlib.util
 import shutil
-import subprocess
-import threading
+import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from conftest import ID, Host, crio_annotations
@@ -22,12 +21,13 @@ from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.core.node.reconcile.report import Options
 from resctrl_hooks.errors import HookError
 
+HOUSES = ("lab",)
+
+
 if TYPE_CHECKING:
-    from pathlib import Path
+    from types import FrameType, ModuleType
 
     from hosts.faults import Fail
-
-HOUSES = ("lab",)
 
 
 def test_unseen_container_is_adopted_with_all_threads_of_all_its_cgroups(cluster: Cluster) -> None:
@@ -43,40 +43,6 @@ def test_unseen_container_is_adopted_with_all_threads_of_all_its_cgroups(cluster
     assert not cluster.reconcile().changed
 
 
-def test_pod_without_containers_keeps_group_until_its_cgroup_ends(cluster: Cluster) -> None:
-    cluster.end(*cluster.start(1))
-    assert not cluster.reconcile().events["released"]
-    assert cluster.kernel.groups() == {("", POD)}
-    cluster.end_pod()
-    assert [*cluster.reconcile().events["released"]] == [POD]
-    assert (cluster.kernel.groups(), cluster.host.records()) == (set(), [])
-
-
-def test_late_poststop_of_old_attempt_keeps_new_one(cluster: Cluster) -> None:
-    attempts = []
-    for number in range(5):
-        id_, pid = cluster.start(number)
-        attempts.append(id_)
-        if number < 4:
-            cluster.kernel.end(pid)
-    before = cluster.kernel.groups()
-    for id_ in attempts[:-1]:
-        cluster.poststop(id_)
-    assert cluster.kernel.groups() == before == {("", POD)}
-    assert cluster.groups_of(pid) == {("", POD)}
-    assert not cluster.reconcile().changed
-
-
-def test_starting_member_is_seen_and_member_without_process_is_not(cluster: Cluster) -> None:
-    id_, pid = cluster.spawn(1)
-    cluster.hook(id_, pid)  # no runtime has it in its folder yet
-    with cluster.context().monitor.hold(POD) as locked:
-        locked.add_member("f" * 64, {"annotations": {}}, 0)
-    assert cluster.reconcile().number("containers") == 1
-    cluster.kernel.end(pid)
-    assert cluster.reconcile().number("containers") == 0
-
-
 def test_dry_run_releases_only_dead_or_unwanted_pods(cluster: Cluster) -> None:
     cluster.start(1)
     dead, pid = cluster.start(2)
@@ -87,16 +53,6 @@ def test_dry_run_releases_only_dead_or_unwanted_pods(cluster: Cluster) -> None:
     said = cluster.reconcile(Options(wait=False, dry_run=True, live=set()))
     assert (said.number("cleaned"), [*said.events["released"]], said.number("freed")) == (2, [POD], 1)
     assert cluster.kernel.groups() == {("", POD)}
-
-
-def test_reboot_voids_every_record(cluster: Cluster) -> None:
-    cluster.start(1)
-    cluster.start(2, pod_number(2))
-    cluster.kernel.boot(2)
-    shutil.rmtree(cluster.host.cgroup / "kubepods")
-    report = cluster.reconcile()
-    assert report.ok
-    assert cluster.host.records() == []
 
 
 @pytest.mark.parametrize("spelled", [POD, POD.upper(), POD.replace("-", "")])
@@ -125,59 +81,9 @@ def test_dry_run_reports_what_a_real_run_does(cluster: Cluster) -> None:
     assert (said.dry_run, dead in said.as_text()) == (True, False)
 
 
-def test_unreadable_bundle_hides_no_other(cluster: Cluster) -> None:
-    broken, _ = cluster.unseen(1, pod_number(1))
-    (cluster.root / f"bundle-{broken[-8:]}" / "config.json").write_text("{")
-    whole, _ = cluster.unseen(2)
-    report = cluster.reconcile()
-    assert ([*report.events["adopted"]], report.ok) == ([whole], False)
-    assert broken in next(iter(report.events["problem"]))
-
-
-def test_continuous_reconcile_removes_nothing_that_starts(tmp_path: Path) -> None:
-    host = Host(tmp_path, real_proc=True, runtimeRoots={"crun": str(tmp_path / "crun")})
-    processes = [subprocess.Popen(["sleep", "1000"]) for _ in range(100)]
-    ended = threading.Event()
-    reports = []
-
-    def keep_reconciling() -> None:
-        while not ended.is_set():
-            reports.append(reconcile(host.context(), NOW))
-
-    def start(number: int) -> int:
-        id_, pid = f"{number:064x}", processes[number].pid
-        config = {"annotations": crio_annotations(pod_number(number % 20)), "linux": {}}
-        bundle = host.bundle(config, f"bundle-{number}")
-        code = host.call({"id": id_, "status": "created", "pid": pid, "bundle": bundle, **config}, alone=True).code
-        crun.record(tmp_path / "crun", id_, pid, bundle)
-        return code
-
-    loop = threading.Thread(target=keep_reconciling)
-    loop.start()
-    try:
-        with ThreadPoolExecutor(8) as pool:
-            assert set(pool.map(start, range(len(processes)))) == {0}
-        ended.set()
-        loop.join()
-        assert len(reports) > 1
-        assert not any([*report.events["released"]] or report.events["failed"] for report in reports)
-        last = reconcile(host.context(), NOW)
-        assert (last.ok, last.number("containers")) == (True, len(processes))
-        for number, process in enumerate(processes):
-            assert process.pid in host.tasks(f"mon_groups/{pod_number(number % 20)}")
-        assert not list(host.state.glob("waiting/*"))
-    finally:
-        ended.set()
-        loop.join()
-        for process in processes:
-            process.kill()
-            process.wait()
-    assert reconcile(host.context(), NOW).ok
-    assert (host.groups(), host.records(), os.listdir(host.state / "pods")) == ([], [], [])
-
-
-@pytest.mark.parametrize("key", [ID, POD], ids=["container without a pod cgroup", "pod"])
-@pytest.mark.parametrize("hooked", [True, False], ids=["hooked", "adopted"])
+@pytest.mark.parametrize(
+    "key, hooked", [(ID, False), pytest.param(POD, True, marks=pytest.mark.ci)], ids=["without a pod", "pod"]
+)
 def test_container_without_main_thread_keeps_its_group_until_its_last_thread_ends(
     tmp_path: Path, key: str, *, hooked: bool
 ) -> None:
@@ -273,3 +179,61 @@ def test_clock_jump_of_a_day_loses_nothing(cluster: Cluster, monkeypatch: pytest
     cluster.kernel.end(first)
     cluster.end_pod()
     assert [*cluster.reconcile().events["released"]] == [POD]
+
+
+BENCH = Path(__file__).parents[3] / "lab/bench/reconcile.py"
+SIZES = (20, 40, 80)
+ABOUT = 0.02
+"""Tolerance of linearity: constant work counts more for few containers."""
+SYSTEM_CALLS = 14
+"""For each container, alone in its pod, with one thread."""
+
+
+def bench() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("bench_reconcile", BENCH)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(BENCH.parent)  # for the bench's own imports
+        spec.loader.exec_module(module)
+    return module
+
+
+def calls_of(host: Any, module: str = "") -> int:
+    """Return how many functions one reconcile calls, those in C included; only those of a C module, if one is named."""
+    context = host.context
+    count = 0
+
+    def see(_frame: FrameType, event: str, called: object) -> None:
+        nonlocal count
+        if module:
+            count += event == "c_call" and getattr(called, "__module__", "") == module
+        else:
+            count += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(see)
+    try:
+        report = reconcile(context, Options(wait=False))
+    finally:
+        sys.setprofile(before)
+    assert report.ok
+    assert not report.changed
+    return count
+
+
+@pytest.mark.ci
+def test_doubled_containers_double_system_calls(tmp_path: Path) -> None:
+    hosts = bench().Host
+    few, some, many = (calls_of(hosts(tmp_path / str(size), size)) for size in SIZES)
+    assert few > 0
+    first, second = some - few, many - some
+    assert abs(second / first - 2) < 2 * ABOUT, (few, some, many)
+
+
+def test_reconcile_that_changes_nothing_makes_few_system_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = bench()
+    monkeypatch.setattr(module, "PER_POD", 1)
+    few, many = (calls_of(module.Host(tmp_path / str(size), size), "posix") for size in SIZES[:2])
+    assert many - few <= SYSTEM_CALLS * (SIZES[1] - SIZES[0])

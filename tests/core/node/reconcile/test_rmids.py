@@ -1,18 +1,26 @@
-"""Reconcile where RMIDs run out: dead pods release theirs, others wait."""
+"""RMIDs that run out: dead pods release theirs, unneeded groups go, others wait or take turns."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from conftest import always
 from hosts.cluster import NOW, Cluster, pod_number
+from hosts.shared_node import RULES, SharedNode
 
-from resctrl_hooks.core.node.reconcile.report import Options
+from resctrl_hooks.core.node.errors import LedgerError
+from resctrl_hooks.core.node.reconcile import turns
+from resctrl_hooks.core.node.reconcile.discovery import observe
+from resctrl_hooks.core.node.reconcile.report import Options, Report
+from resctrl_hooks.core.node.sharing.claims import holders
+
+HOUSES = ("lab",)
+
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-HOUSES = ("lab",)
 FIRST, SECOND = pod_number(1), pod_number(2)
 
 
@@ -39,30 +47,6 @@ def ended_pods(cluster: Cluster) -> None:
         _, pid = cluster.start(number, pod_number(number))
         cluster.kernel.end(pid)
         cluster.end_pod(pod_number(number))
-
-
-def test_shortage_makes_hook_release_dead_pods(tmp_path: Path) -> None:
-    cluster = Cluster(tmp_path, rmids=4)
-    ended_pods(cluster)
-    _, pid = cluster.start(9, pod_number(9))
-    assert cluster.kernel.groups() == set(), "the dead pods' groups are gone, their RMIDs in limbo"
-    assert cluster.marked() == [pod_number(9)]
-    cluster.kernel.now += 2
-    assert cluster.reconcile().ok
-    assert cluster.groups_of(pid) == {("", pod_number(9))}
-
-
-def test_pod_without_rmid_waits_and_gets_one(full: Full) -> None:
-    assert full.groups_of(full.waits) == {("", "")}
-    assert (full.host.state / "wake").exists()
-    report = full.reconcile()
-    assert (report.ok, list(report.events["waiting"])) == (False, [SECOND])
-    full.end_first()
-    assert list(full.reconcile().events["waiting"]) == [SECOND], "the freed RMID is in limbo"
-    full.kernel.now += 2
-    assert full.reconcile().ok
-    assert full.groups_of(full.waits) == {("", SECOND)}
-    assert full.marked() == []
 
 
 @pytest.mark.parametrize("options", [Options(), NOW], ids=["waits", "does-not-wait"])
@@ -103,3 +87,190 @@ def test_dead_keys_beyond_time_limit_are_left_to_next_pass(cluster: Cluster, mon
     assert [*cluster.reconcile().events["released"]] == []
     monkeypatch.undo()
     assert len(cluster.reconcile().events["released"]) == 3
+
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hosts.shared_node import Pod
+
+
+def full_node(root: Path, *, waiting: bool = True) -> tuple[SharedNode, Pod, Pod | None]:
+    """Return a node without a free RMID, with a pod whose init container in class silver has ended, and a waiting pod.
+
+    The root, gold and silver have an RMID each, as have the pod's two groups.
+    """
+    node = SharedNode(root, rmids=5)
+    node.add_classes("gold", "silver")
+    pod = node.start(rdt_class="gold")
+    init = node.start(rdt_class="silver", beside=pod)
+    node.kernel.now += 10
+    node.totals()
+    node.end(init, pod_lives=True)
+    other = node.start(rdt_class="gold") if waiting else None
+    return node, pod, other
+
+
+def test_unneeded_rmid_goes_to_a_waiting_pod_and_counts_stay(tmp_path: Path) -> None:
+    node, pod, other = full_node(tmp_path)
+    assert other is not None
+    assert node.marked() == [other.key]
+    before = node.totals()[pod.key]
+    assert before > 0
+    assert node.reconcile().number("freed") == 1
+    assert node.kernel.groups() == {("gold", pod.key)}
+    assert node.totals()[pod.key] == before
+    node.kernel.now += 10
+    node.reconcile()
+    assert node.kernel.groups() == {("gold", pod.key), ("gold", other.key)}
+    assert node.marked() == []
+    assert node.totals()[pod.key] > before
+    again = node.start(rdt_class="silver", beside=pod)
+    assert node.groups_of(again.pid) == {("silver", "")}
+    assert node.totals()[pod.key] > before
+
+
+def test_group_of_a_container_that_is_about_to_start_stays(tmp_path: Path) -> None:
+    node, pod, _ = full_node(tmp_path)
+    context = node.context()
+    with context.monitor.hold(pod.key) as locked:
+        step = {"feature": "monitoring", "action": "join", "needs": {"class": "silver"}}
+        locked.add_member("f" * 64, {"steps": [step]})
+    assert node.reconcile().number("freed") == 0
+    assert ("silver", pod.key) in node.kernel.groups()
+
+
+@pytest.mark.parametrize("members", [{}, {"steps": []}])
+def test_groups_of_a_programs_own_members_stay(tmp_path: Path, members: dict[str, object]) -> None:
+    node, pod, _ = full_node(tmp_path)
+    with node.context().monitor.hold(pod.key) as locked:
+        locked.add_member("step-1", members)
+    assert node.reconcile().number("freed") == bool(members)
+
+
+def test_group_reserved_for_a_further_container_stays_for_a_minute(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node, pod, _ = full_node(tmp_path)
+    with node.context().monitor.hold(pod.key) as locked:
+        locked.record["reserved"] = {"silver": 1000.0}
+        locked.save()
+    monkeypatch.setattr("resctrl_hooks.core.node.reconcile.unneeded.time.clock_gettime", lambda _clock: 1059.0)
+    assert node.reconcile().number("freed") == 0
+    monkeypatch.setattr("resctrl_hooks.core.node.reconcile.unneeded.time.clock_gettime", lambda _clock: 1061.0)
+    assert node.reconcile().number("freed") == 1
+
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
+
+EVERY_PASS: dict[str, Any] = {"share": {"interval": 0.0001, "atLeast": 0.0}}
+
+
+def test_shorter_interval_counts_from_the_next_pass_on(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, rmids=2, share={"interval": 3600.0, "atLeast": 0.0})
+    first, second = node.start(), node.start()
+    assert [*node.reconcile().events["handover"]] == [second.key]
+    assert [*node.reconcile().events["handover"]] == []
+    node.host.configure(monitoring=EVERY_PASS)
+    assert [*node.reconcile().events["handover"]] == [first.key]
+
+
+def test_container_in_another_class_waits_during_turn_of_its_pod(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, rmids=3, **EVERY_PASS)
+    node.add_classes("gold")
+    first, second = node.start(), node.start()
+    other = node.start(beside=second, rdt_class="gold")
+    assert node.counted() == [first]
+    report = node.reconcile()
+    assert [*report.events["handover"]] == [second.key]
+    assert node.counted() in ([second], [other])
+    assert node.waiting() == sorted([first.key, second.key])
+    assert sorted(report.events["queued"]) == node.waiting()
+    node.check()
+
+
+def test_pod_with_ended_containers_releases_turn_and_is_not_waiting(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, rmids=2, **EVERY_PASS)
+    first, second = node.start(), node.start()
+    node.kernel.end(first.pid)  # its pod is still there, and may start another
+    first.pid = 0
+    report = node.reconcile()
+    assert [*report.events["handover"]] == [second.key]
+    assert list(report.events["queued"]) == node.waiting() == []
+    assert node.counted() == [second]
+    again = node.start(beside=first)
+    assert node.waiting() == [first.key]
+    node.reconcile()
+    assert node.counted() == [again]
+    node.check()
+
+
+@pytest.mark.parametrize("namespace", ["gold", "silver"])
+def test_group_in_second_class_respects_reserve(tmp_path: Path, namespace: str) -> None:
+    node = SharedNode(tmp_path, rmids=5, priority=RULES, reserve={"rmids": 2, "above": 50})
+    node.add_classes("extra")
+    pod = node.start(namespace)
+    other = node.start(namespace, beside=pod, rdt_class="extra")
+    assert node.counted() == ([pod, other] if namespace == "gold" else [pod])
+    assert node.waiting() == ([] if namespace == "gold" else [pod.key])
+    node.kernel.spawn(pod.cgroup, 1, "extra")  # another thread of the first container, in a class of its own
+    node.reconcile()
+    in_groups = {("", pod.key), ("extra", pod.key)} if namespace == "gold" else {("", pod.key)}
+    assert node.kernel.groups() == in_groups
+
+
+def test_namespace_limit_holds_in_every_turn_and_each_pod_gets_some(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, rmids=4, limits={"batch": 1}, **EVERY_PASS)
+    batch = [node.start("batch") for _ in range(3)]
+    shop = [node.start("shop") for _ in range(4)]
+    assert node.counted() == [batch[0], *shop[:2]]
+    served: set[str] = set()
+    for _ in range(40):
+        node.reconcile()
+        counted = node.counted()
+        assert [pod.namespace for pod in counted].count("batch") <= 1
+        served |= {pod.key for pod in counted}
+        if len(served) == len(batch + shop):
+            return
+    pytest.fail(f"counted were {served}")
+
+
+@pytest.mark.parametrize("given_back", [False, True])
+def test_giver_of_a_failed_handover_waits_if_its_rmid_was_given_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, given_back: bool
+) -> None:
+    monkeypatch.setattr(turns, "hand_on", always(value=False))
+    monkeypatch.setattr(turns, "give_back", always(given_back))
+    node = SharedNode(tmp_path, rmids=2, **EVERY_PASS)
+    first, second = node.start(), node.start()
+    report = node.reconcile()
+    assert [*report.events["handover"]] == ([second.key] if given_back else [])
+    assert (first.key in report.events["queued"]) is given_back
+    assert second.key in report.events["queued"]
+
+
+@pytest.mark.parametrize("unread", [False, True])
+def test_pod_that_cannot_be_ranked_is_reported(tmp_path: Path, *, unread: bool) -> None:
+    node = SharedNode(tmp_path, rmids=4, priority=RULES)
+    first, second = node.start("gold"), node.start("silver")
+    context, report = node.context(), Report()
+    containers = observe(context).containers
+    for pod in (first, second):
+        record = context.ledger.read_pod(pod.key) or {}
+        del record["claim"]
+        context.ledger.write_pod(pod.key, record)
+    hold = context.monitor.hold
+
+    def refuse(key: str, patience: float | None = None) -> LockedKey:
+        if key == first.key:
+            raise LedgerError("the disk is gone")
+        return hold(key, patience)
+
+    context.monitor.hold = refuse  # type: ignore[method-assign]
+    turns.refresh(context, [] if unread else containers, report)
+    assert list(report.events["failed"]) == [first.key]
+    index = [claim.key for claim in holders(context.ledger)]
+    assert index == [first.key] if unread else sorted(index) == sorted([first.key, second.key])

@@ -1,6 +1,13 @@
-"""Bounds of the exec watcher: processor time, and moves of one container."""
+"""Bounds of the exec watcher: processor time, moves of one container, requests to reconcile, and its priority."""
 
-from resctrl_hooks.core.node.watch.bounds import Bucket, Loops
+import os
+import posix
+
+import pytest
+from hosts.faults import Fail
+
+from resctrl_hooks.core.node.watch import priority
+from resctrl_hooks.core.node.watch.bounds import Bucket, Loops, Newcomers
 
 
 def test_bucket_drains_by_its_rate() -> None:
@@ -36,3 +43,50 @@ def test_quiet_containers_are_forgotten() -> None:
         loops.admit(str(number), 1.0)
     loops.drain(2.0)
     assert loops._buckets == {}
+
+
+def nobody(_: str) -> bool:
+    return False
+
+
+def test_container_without_record_is_reported_once() -> None:
+    newcomers = Newcomers()
+    newcomers.see("/c", 100.0)
+    assert not newcomers.are_late(101.0, nobody)  # its hook may still run
+    assert newcomers.are_late(102.0, nobody)
+    newcomers.see("/c", 103.0)
+    assert not newcomers.are_late(200.0, nobody)
+
+
+def test_container_with_later_record_is_not_reported() -> None:
+    newcomers = Newcomers()
+    newcomers.see("/c", 100.0)
+    assert not newcomers.are_late(102.0, lambda cgroup: cgroup == "/c")
+    newcomers.see("/c", 110.0)  # and without one again, as after a restart
+    assert newcomers.are_late(112.0, nobody)
+
+
+def test_many_containers_wake_reconcile_rarely() -> None:
+    newcomers = Newcomers()
+    asked = 0
+    for second in range(100, 160):
+        newcomers.see(f"/sandbox-{second}", float(second))
+        asked += newcomers.are_late(float(second), nobody)
+    assert asked == 4
+
+
+def test_policy_is_the_lowest_realtime_one_while_urgent(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[int, int, int]] = []
+
+    def record(pid: int, policy: int, parameters: os.sched_param) -> None:
+        calls.append((pid, policy, parameters.sched_priority))
+
+    monkeypatch.setattr(posix, "sched_setscheduler", record)
+    priority.become_urgent()
+    priority.become_ordinary()
+    assert calls == [(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, 1), (0, os.SCHED_OTHER, 0)]
+
+
+def test_refused_policy_is_not_an_error(fail: Fail) -> None:
+    fail(posix, "sched_setscheduler", PermissionError())
+    priority.become_urgent()

@@ -15,7 +15,7 @@ from hosts.cluster import POD, Cluster
 from resctrl_hooks.core.node.ledger import Ledger
 from resctrl_hooks.core.node.watch import containers as module
 from resctrl_hooks.core.node.watch import move
-from resctrl_hooks.core.node.watch.containers import Containers, Member
+from resctrl_hooks.core.node.watch.containers import Containers
 from resctrl_hooks.core.node.watch.move import IGNORED, MOVED, NEW
 
 HOUSES = ("lab",)
@@ -203,32 +203,3 @@ def test_exec_on_a_node_of_500_containers_costs_few_system_calls(
         records.containers.refresh()
         assert records.containers.of_cgroup("/cg/7") is not None
     assert len(calls) == 20
-
-
-def test_checks_after_each_start_of_a_container_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    records = Records(tmp_path / "state")
-    for number in range(100):
-        records.write(number)
-    now = [100.0]
-
-    class Clock:
-        time_ns = time.time_ns
-
-        @staticmethod
-        def monotonic() -> float:
-            now[0] += 0.001
-            return now[0]
-
-    checks: list[str] = []
-    check = Containers._check
-
-    def counted(containers: Containers, one: Member) -> "Member | None":
-        checks.append(one.id)
-        return check(containers, one)
-
-    monkeypatch.setattr(module, "time", Clock)
-    monkeypatch.setattr(Containers, "_check", counted)
-    for _ in range(10):
-        records.write(0)
-        records.containers.refresh()
-    assert len(checks) == 100, "one check of all in 20 times its duration"

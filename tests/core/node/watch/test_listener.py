@@ -1,5 +1,6 @@
-"""The socket to the kernel's process connector, where this machine has one and we may use it."""
+"""The kernel's process connector: its messages as Linux 6.18 sent and took them, subscriptions, and the real socket."""
 
+import errno
 import os
 import select
 import subprocess
@@ -7,10 +8,226 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hosts.faults import Fail
+from hypothesis import given
+from hypothesis import strategies as st
 
+from resctrl_hooks.core.node.watch import listener as module
+from resctrl_hooks.core.node.watch.connector import ACK, EXEC, LISTEN, events, exec_filter, request
 from resctrl_hooks.core.node.watch.listener import Listener, NoConnectorError
+
+EXECED = bytes.fromhex(
+    "4c0000000300000001000000000000000100000001000000010000000000000028000000020000000000000097ea1aaccc000000"
+    "345400003554000000000000000000000000000000000000"
+)
+"""An exec of thread 0x5434 of process 0x5435."""
+
+
+def message(what: int, *data: int) -> bytes:
+    """As the captured one, of another event."""
+    words = b"".join(value.to_bytes(4, "little") for value in data)
+    return EXECED[:36] + what.to_bytes(4, "little") + EXECED[40:52] + words + EXECED[52 + len(words) :]
+
+
+@pytest.mark.skipif(sys.byteorder != "little", reason="the captured messages are little-endian")
+def test_exec_event_names_the_process() -> None:
+    assert list(events(EXECED)) == [(EXEC, 0x5435)]
+
+
+@pytest.mark.skipif(sys.byteorder != "little", reason="the captured messages are little-endian")
+def test_cut_off_event_is_no_event() -> None:
+    assert list(events(EXECED[:60])) == [(EXEC, 0x5435)]
+    assert list(events(EXECED[:59])) == []
+
+
+@pytest.mark.skipif(sys.byteorder != "little", reason="the captured messages are little-endian")
+def test_acknowledgement_gives_the_errno() -> None:
+    assert list(events(message(0, 0))) == [(ACK, 0)]
+    assert list(events(message(0, 1))) == [(ACK, 1)]
+
+
+@pytest.mark.skipif(sys.byteorder != "little", reason="the captured messages are little-endian")
+def test_all_messages_in_a_datagram_are_read() -> None:
+    fork = message(1, 7, 7, 8, 8)
+    assert list(events(EXECED + fork + message(0, 0) + EXECED)) == [(EXEC, 0x5435), (ACK, 0), (EXEC, 0x5435)]
+
+
+@pytest.mark.skipif(sys.byteorder != "little", reason="the captured messages are little-endian")
+@given(st.binary(max_size=200), st.integers(0, 80))
+def test_any_bytes_are_read_without_error(rubbish: bytes, kept: int) -> None:
+    for kind, value in events(EXECED[:kept] + rubbish):
+        assert kind in (ACK, EXEC)
+        assert 0 <= value < 1 << 32
+
+
+@pytest.mark.skipif(sys.byteorder != "little", reason="the captured messages are little-endian")
+def test_request_has_kernel_format() -> None:
+    plain = request(LISTEN)
+    assert (len(plain), plain[:4], plain[4:6]) == (40, bytes([40, 0, 0, 0]), b"\3\0")
+    assert plain[16:24] == b"\1\0\0\0\1\0\0\0"  # CN_IDX_PROC, CN_VAL_PROC
+    assert plain[32:34] == b"\4\0"  # struct cn_msg's len: with any other, Linux before 6.6 ignores it
+    assert plain[36:] == b"\1\0\0\0"
+    masked = request(LISTEN, EXEC)
+    assert masked[32:34] == b"\x08\0"
+    assert masked[36:] == b"\1\0\0\0\2\0\0\0"
+
+
+def run_filter(program: bytes, data: bytes) -> int:
+    """Classic BPF with the three instructions that the filter has (Linux, Documentation/networking/filter.rst)."""
+    accumulator = at = 0
+    while True:
+        code, then, otherwise = int.from_bytes(program[at : at + 2], "little"), program[at + 2], program[at + 3]
+        value = int.from_bytes(program[at + 4 : at + 8], "little")
+        at += 8
+        if code == 0x20:
+            accumulator = int.from_bytes(data[value : value + 4], "big")
+        elif code == 0x15:
+            at += 8 * (then if accumulator == value else otherwise)
+        else:
+            assert code == 0x06
+            return value
+
+
+@pytest.mark.skipif(sys.byteorder != "little", reason="the captured messages are little-endian")
+@pytest.mark.parametrize(
+    "what, passes", [(0, True), (2, True), (1, False), (4, False), (0x40, False), (0x80000000, False)]
+)
+def test_filter_passes_acknowledgements_and_execs_only(what: int, passes: bool) -> None:
+    assert bool(run_filter(exec_filter(), message(what, 1, 2))) is passes
+
+
+ACKNOWLEDGED = message(0, 0)
+
+
+class Socket:
+    """A socket with prepared answers: datagrams and errors; ``refused`` options fail."""
+
+    def __init__(self, answers: list[bytes | OSError], refused: tuple[int, ...] = ()) -> None:
+        self.answers = answers
+        self.refused = refused
+        self.sent: list[bytes] = []
+        self.options: list[tuple[int, Any]] = []
+        self.bound: object = None
+        self.blocking = True
+        self.closed = False
+
+    def setblocking(self, value: bool) -> None:  # as the real one
+        self.blocking = value
+
+    def bind(self, address: object) -> None:
+        self.bound = address
+
+    def setsockopt(self, _: int, option: int, value: Any) -> None:
+        if option in self.refused:
+            raise PermissionError(errno.EPERM, "Operation not permitted")
+        self.options.append((option, value))
+
+    def send(self, data: bytes) -> None:
+        if self.answers and isinstance(self.answers[0], ConnectionRefusedError):
+            raise self.answers.pop(0)  # type: ignore[misc]
+        self.sent.append(data)
+
+    def recv(self, _: int) -> bytes:
+        answer = self.answers.pop(0)
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+    def fileno(self) -> int:
+        return 0
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Poll:
+    """A poll that is ready while the socket has an answer; its time limits are recorded."""
+
+    def __init__(self, socket: Socket) -> None:
+        self.socket = socket
+        self.limits: list[float] = []
+
+    def register(self, *_: object) -> None:
+        """Accept the socket."""
+
+    def poll(self, limit: float) -> bool:
+        self.limits.append(limit)
+        return bool(self.socket.answers)
+
+
+def connect(monkeypatch: pytest.MonkeyPatch, *answers: bytes | OSError, refused: tuple[int, ...] = ()) -> Any:
+    """Return the socket and the poll that the listener gets, and a function that makes it."""
+    socket = Socket([*answers], refused)
+    poll = Poll(socket)
+    monkeypatch.setattr(module._socket, "socket", lambda *_: socket)  # type: ignore[attr-defined]
+    monkeypatch.setattr(module.select, "poll", lambda: poll)  # type: ignore[attr-defined]
+    return socket, poll, Listener
+
+
+def test_listener_subscribes_with_and_without_mask(monkeypatch: pytest.MonkeyPatch) -> None:
+    socket, poll, made = connect(monkeypatch, EXECED, ACKNOWLEDGED)
+    listener = made()
+    assert socket.sent == [request(LISTEN), request(LISTEN, EXEC)]
+    assert (socket.bound, socket.blocking, socket.closed) == ((0, 1), False, False)
+    assert [option for option, _ in socket.options] == [26, 33]
+    assert poll.limits == [2000, 2000]
+    listener.close()
+    assert socket.closed
+
+
+def test_buffer_is_as_large_as_permitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    socket, _, made = connect(monkeypatch, ACKNOWLEDGED, refused=(33,))
+    made()
+    assert socket.options[1:] == [(8, 8 << 20)]
+
+
+@pytest.mark.parametrize(
+    "answers, reason",
+    [
+        ([], "no answer from the kernel on the process connector; this requires CONFIG_PROC_EVENTS"),
+        ([message(0, 1)], "the kernel rejected the subscription to execs (EPERM)"),
+        ([ConnectionRefusedError(errno.ECONNREFUSED, "")], "no process connector in this network namespace"),
+        ([OSError(errno.EACCES, "")], "no permission for the process connector; this requires CAP_NET_ADMIN"),
+        ([OSError(errno.EIO, "")], "cannot use the process connector (EIO)"),
+    ],
+)
+def test_refused_subscription_is_reported(
+    monkeypatch: pytest.MonkeyPatch, answers: list[bytes | OSError], reason: str
+) -> None:
+    socket, _, made = connect(monkeypatch, *answers)
+    with pytest.raises(NoConnectorError) as caught:
+        made()
+    assert reason in str(caught.value)
+    assert socket.closed
+
+
+def test_refused_filter_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    socket, _, made = connect(monkeypatch, refused=(26,))
+    with pytest.raises(NoConnectorError, match="no permission for the process connector"):
+        made()
+    assert socket.closed
+
+
+def test_kernel_without_connector_is_reported(fail: Fail) -> None:
+    fail(module._socket, "socket", OSError(errno.EPROTONOSUPPORT, "Protocol not supported"))  # type: ignore[attr-defined]
+    with pytest.raises(NoConnectorError, match="this kernel has no connector"):
+        Listener()
+
+
+def test_wait_returns_the_execs_of_one_datagram(monkeypatch: pytest.MonkeyPatch) -> None:
+    socket, poll, made = connect(monkeypatch, ACKNOWLEDGED)
+    listener = made()
+    assert listener.wait(1.5) == listener.wait(-1) == []
+    assert poll.limits[-2:] == [1500, 0]
+    socket.answers += [EXECED + ACKNOWLEDGED, BlockingIOError(), OSError(errno.ENOBUFS, ""), OSError(errno.EIO, "")]
+    assert [listener.wait(1) for _ in range(3)] == [[0x5435], [], []]
+    assert listener.overruns == 1
+    with pytest.raises(OSError, match=r"\[Errno 5\]"):
+        listener.wait(1)
+
 
 TRY = "from resctrl_hooks.core.node.watch.listener import Listener; Listener()"
 

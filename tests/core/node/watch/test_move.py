@@ -1,4 +1,4 @@
-"""A process that calls exec in a recorded container comes into its pod's group, in its own class."""
+"""Processes that call exec, and samples, come into their pods' groups, in their own class."""
 
 import contextlib
 import shutil
@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hosts.cluster import POD, Cluster
+from hosts.cluster import POD, Cluster, pod_number
 
 from resctrl_hooks.core.node.resctrl.filesystem import Resctrl
-from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
 from resctrl_hooks.core.node.watch import move
 from resctrl_hooks.core.node.watch.containers import Containers
 from resctrl_hooks.core.node.watch.move import BUSY, GONE, IGNORED, MOVED, NEW, WAITING
+from resctrl_hooks.core.node.watch.sample import sample, sample_some
 
 HOUSES = ("lab",)
 
@@ -82,20 +82,6 @@ def test_process_is_moved_on_a_kernel_that_shows_no_groups(cluster: Cluster, mon
     assert cluster.groups_of(pid) == {("", POD)}
 
 
-def test_process_joins_the_group_of_a_pod_that_waits_for_another(cluster: Cluster) -> None:
-    id_, _ = cluster.start(1)
-    cluster.context().ledger.mark("waiting", POD)  # for a group in another class
-    pid = execed(cluster, id_)
-    assert serve(cluster, pid).what == MOVED
-    assert cluster.groups_of(pid) == {("", POD)}
-
-
-def test_process_of_the_host_is_ignored(cluster: Cluster) -> None:
-    cluster.start(1)
-    pid = cluster.kernel.spawn("/system.slice/sshd.service")
-    assert serve(cluster, pid).what == IGNORED
-
-
 def test_unmonitored_container_with_a_record_is_ignored(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path, monitoring={"enabled": False}, classes=[{"name": "swap", "allowswap": True}])
     id_, pid = cluster.spawn(1)
@@ -156,43 +142,12 @@ def test_descendants_of_a_process_with_a_used_id_are_moved_back_too(
     assert cluster.groups_of(init) == {("", POD)}, "a process of the pod stays"
 
 
-def test_ended_process_is_not_a_failure(cluster: Cluster) -> None:
-    id_, _ = cluster.start(1)
-    pid = execed(cluster, id_)
-    cluster.kernel.end(pid)
-    assert serve(cluster, pid).what == GONE
-
-
 def test_process_that_ends_meanwhile_is_gone(cluster: Cluster) -> None:
     id_, _ = cluster.start(1)
     pid = execed(cluster, id_)
     context = cluster.context()
     cluster.kernel.threads.end(pid)  # the kernel knows it no longer, /proc was read a moment before
     assert move.serve(context, Containers(context.ledger), pid).what == GONE
-
-
-def test_pod_that_ends_meanwhile_is_ignored(cluster: Cluster) -> None:
-    cluster.kernel.mkdir(str(cluster.host.resctrl / "gold"))
-    id_, _ = cluster.start(1)
-    pid = execed(cluster, id_, rdt_class="gold")
-    context = cluster.context()
-    hold = context.monitor.hold
-
-    def late(key: str, patience: float | None = None) -> LockedKey:
-        context.ledger.remove_pod(key)
-        return hold(key, patience)
-
-    context.monitor.hold = late  # type: ignore[method-assign]
-    outcome = move.serve(context, Containers(context.ledger), pid)
-    assert (outcome.what, outcome.threads, outcome.where) == (IGNORED, 0, "")
-
-
-def test_process_joins_its_group_while_the_key_is_busy(cluster: Cluster) -> None:
-    id_, _ = cluster.start(1)
-    pid = execed(cluster, id_)
-    with cluster.context().monitor.hold(POD):
-        assert serve(cluster, pid).what == MOVED
-    assert cluster.groups_of(pid) == {("", POD)}
 
 
 def test_busy_key_is_not_waited_for(cluster: Cluster) -> None:
@@ -229,3 +184,34 @@ def test_link_without_record_is_examined_again(cluster: Cluster) -> None:
     assert move.serve(context, containers, execed(cluster, id_)).what == NEW
     cluster.hook(id_, pid)
     assert move.serve(context, containers, execed(cluster, id_)).what == MOVED
+
+
+def test_sample_moves_threads_of_recorded_pods_with_a_group_only(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, rmids=2)
+    id_, _ = cluster.start(1)
+    entered = cluster.kernel.spawn(f"/kubepods/pod{POD}/crio-{id_}", 2)
+    waiting, init = cluster.start(2, pod_number(2))
+    assert cluster.context().ledger.marked("waiting") == [pod_number(2)]
+    cluster.kernel.end(cluster.kernel.spawn(f"/kubepods/pod{pod_number(2)}/crio-{waiting}"))
+    unseen, pid = cluster.spawn(3, pod_number(3))
+    cluster.appear(unseen, pid, pod_number(3))
+    assert sample(cluster.context()) == 2
+    assert cluster.groups_of(entered) == {("", POD)}
+    assert cluster.groups_of(init) == cluster.groups_of(pid) == {("", "")}
+    assert cluster.context().ledger.marked("waiting") == [pod_number(2)]
+    assert sample(cluster.context()) == 0
+
+
+def test_sample_of_some_containers_leaves_others_and_busy_ones(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path)
+    context = cluster.context()
+    containers = Containers(context.ledger)
+    (id_, _), (other, _) = cluster.start(1), cluster.start(2, pod_number(2))
+    containers.refresh()
+    entered = cluster.kernel.spawn(f"/kubepods/pod{POD}/crio-{id_}", 2)
+    foreign = cluster.kernel.spawn(f"/kubepods/pod{pod_number(2)}/crio-{other}")
+    with context.monitor.hold(POD):
+        assert sample_some(cluster.context(), containers, [id_]) == 0
+    assert sample_some(context, containers, [id_, "gone"]) == 2
+    assert cluster.groups_of(entered) == {("", POD)}
+    assert cluster.groups_of(foreign) == {("", "")}
