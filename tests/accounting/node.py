@@ -172,7 +172,7 @@ class Node(SimulatedNode):
 
     def pass_over(self, program: NodeProgram, seam: Any = None, **options: Any) -> Report:
         """Let a program make a pass of reconcile."""
-        (self.host.state / "vanished").unlink(missing_ok=True)  # the next removal is the first: test_vanished.py
+        (self.host.state / "vanished").unlink(missing_ok=True)  # the next removal is the first: test_moved.py
         with program.running(seam or self.kernel):
             return reconcile(program.context, Options(wait=False, **options))
 

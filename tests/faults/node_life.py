@@ -344,7 +344,7 @@ class NodeLife(RuleBasedStateMachine):
         self.forget_vanished()
 
     def forget_vanished(self) -> None:
-        """Let the next removal be the first: reconcile waits a minute after the second one (test_vanished.py)."""
+        """Let the next removal be the first: reconcile waits a minute after the second one (test_moved.py)."""
         (self.host.state / "vanished").unlink(missing_ok=True)
 
     @rule(keep=st.booleans())

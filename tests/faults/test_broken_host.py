@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ID, POD_CGROUP, UID, Host, Outcome, state
+from conftest import UID, Host, Outcome, state
 
 
 def called(host: Host, told: dict[str, Any], *wrapper: str) -> Outcome:
@@ -127,30 +127,3 @@ def test_settings_writable_by_others_are_ignored(host: Host, pod: dict[str, Any]
     outcome = called(host, pod)
     assert (outcome.code, outcome.stderr.count("\n")) == (0, 1)
     assert host.groups() == []
-
-
-def test_closed_stderr_is_not_a_failure(host: Host, pod: dict[str, Any]) -> None:
-    """The runtime's end of stderr is closed, and the log's socket has no reader."""
-    host.configure(
-        failurePolicy="fail",
-        log={"target": "journal", "journalSocket": str(host.root / "none")},
-        resctrlPath="/nonexistent",
-    )
-    with subprocess.Popen(host.command(), stdin=subprocess.PIPE, stderr=subprocess.PIPE, env={}) as process:
-        assert process.stdin is not None
-        assert process.stderr is not None
-        process.stderr.close()
-        process.stdin.write(json.dumps(pod).encode())
-        process.stdin.close()
-        assert process.wait() == 79
-
-
-def test_state_directory_is_void_after_reboot(host: Host, pod: dict[str, Any]) -> None:
-    host.call(pod)
-    (host.proc / "sys/kernel/random/boot_id").write_text("another\n")
-    (host.resctrl / f"mon_groups/{UID}/tasks").unlink()
-    (host.resctrl / f"mon_groups/{UID}").rmdir()
-    host.process(100, f"{POD_CGROUP}/crio-{ID}", start=7)
-    assert called(host, pod) == (0, "", "")
-    assert host.tasks(f"mon_groups/{UID}") == [100, 101, 102]
-    assert host.context().ledger.members(UID) == [ID]

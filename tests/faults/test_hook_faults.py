@@ -3,13 +3,12 @@
 import errno
 import itertools
 import signal
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import BOTH_POLICIES, GROUP, ID, POD_CGROUP, UID, Host, stopped
+from conftest import BOTH_POLICIES, ID, POD_CGROUP, UID, Host, stopped
 from hosts.faults import Fail, failing, hanging
 
 from resctrl_hooks.core.node import context
@@ -99,23 +98,6 @@ def test_deadline_ends_the_hook(host: Host, pod: dict[str, Any], fail: Fail, pol
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
-def test_time_without_processor_does_not_count(
-    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    host.configure(deadlineSeconds=0.05)
-    mkdir = Filesystem.mkdir
-    starved = itertools.chain([5.0], itertools.repeat(9.0))
-    monkeypatch.setattr(context, "_starved", lambda: next(starved))
-
-    def slow(self: Filesystem, path: str) -> None:
-        time.sleep(0.2)
-        mkdir(self, path)
-
-    monkeypatch.setattr(Filesystem, "mkdir", slow)
-    outcome = host.call(pod)
-    assert (outcome.code, outcome.stderr, host.groups()) == (0, "", [GROUP])
-
-
 def test_hanging_hook_ends_on_starved_node(
     host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch, fail: Fail
 ) -> None:
@@ -124,15 +106,6 @@ def test_hanging_hook_ends_on_starved_node(
     starved = itertools.chain([0.0], itertools.repeat(1000.0))
     monkeypatch.setattr(context, "_starved", lambda: next(starved))
     fail(Filesystem, "mkdir", hanging(60))
-    assert "longer than the deadline of the hook" in host.call(pod).stderr
-
-
-def test_earlier_time_without_processor_does_not_extend_the_deadline(
-    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch, fail: Fail
-) -> None:
-    host.configure(deadlineSeconds=0.05)
-    monkeypatch.setattr(context, "_starved", lambda: 50.0)
-    fail(Filesystem, "mkdir", hanging(5))
     assert "longer than the deadline of the hook" in host.call(pod).stderr
 
 

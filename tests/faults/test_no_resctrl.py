@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ID, POD_CGROUP, UID, Host, crio_annotations, state, stopped
+from conftest import ID, POD_CGROUP, Host, crio_annotations, state, stopped
 from hosts import crun
 from hosts.monitored import run
 
@@ -127,14 +127,6 @@ def test_requested_class_on_node_without_resctrl_fails_by_its_policy(tmp_path: P
     assert "mount" not in outcome.stderr + outcome.log
 
 
-@pytest.mark.parametrize("policy", ["ignore", "fail"])
-def test_default_class_on_node_without_resctrl_is_left_out_quietly(tmp_path: Path, policy: str) -> None:
-    host = make(tmp_path)
-    host.configure(rdt={"enabled": True, "defaults": {"namespaces": {"shop": "gold"}}, "failurePolicy": policy})
-    outcome = start(host)
-    assert (outcome.code, above_debug(outcome.log)) == (0, [])
-
-
 def test_hook_logs_missing_mount_once(tmp_path: Path) -> None:
     host = make(tmp_path, filesystems=FILESYSTEMS + "nodev\tresctrl\n")
     first, second = start(host), start(host)
@@ -177,17 +169,6 @@ def test_line_is_logged_again_after_resctrl_was_mounted(tmp_path: Path) -> None:
     for folder in ("info", "mon_groups"):
         (host.resctrl / folder).rmdir()
     assert len(above_debug(run_log(host))) == 1
-
-
-def test_container_recorded_by_an_earlier_version_is_no_failure(node: Host) -> None:
-    start(node)
-    context = node.context()
-    with context.monitor.hold(UID) as locked:
-        steps = [{"feature": "monitoring", "action": "join", "needs": {"class": ""}}]
-        cgroup = f"{node.cgroup}{POD_CGROUP}/crio-{ID}.scope"
-        locked.add_member(ID, {"steps": steps, "cgroup": cgroup, "bundle": node.bundle()}, 100)
-    assert len(above_debug(run_log(node, code=0))) == 1
-    assert above_debug(run_log(node, code=0)) == []
 
 
 @pytest.mark.parametrize(

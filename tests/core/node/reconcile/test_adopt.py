@@ -50,36 +50,11 @@ def change_class(cluster: Cluster, pid: int, name: str) -> None:
     cluster.kernel.show_tasks()
 
 
-def test_excluded_container_is_adopted_after_a_change_of_the_settings_unless_it_is_recorded(classes: Cluster) -> None:
-    default = {"enabled": True, "defaults": {"namespaces": {"shop": "gold"}}}
-    classes.configure(namespaces=["db"])
-    _, bare = classes.start(1, POD)
-    assert not classes.reconcile().changed
-    classes.configure(namespaces=["db"], rdt=default)
-    _, recorded = classes.start(2, OTHER)
-    classes.configure(rdt=default)
-    classes.reconcile()
-    assert classes.groups_of(bare) == {GOLD}
-    assert classes.groups_of(recorded) == {("gold", "")}
-
-
 def test_waiting_pod_with_group_waits_no_more(cluster: Cluster) -> None:
     cluster.start(1)
     cluster.context().ledger.mark("waiting", POD)
     report = cluster.reconcile()
     assert (report.ok, [*report.events["adopted"]], cluster.marked()) == (True, [], [])
-
-
-def test_moved_threads_are_reported_once_and_later_ones_again(cluster: Cluster) -> None:
-    id_, _ = cluster.unseen(1, threads=2)
-    said = f"moved 2 threads of container {id_} into its monitoring group"
-    for _ in range(2):
-        assert cluster.reconcile().ok
-        assert cluster.host.log.read_text().count(said) == cluster.host.log.read_text().count("threads of") == 1
-    late = cluster.kernel.spawn(f"/kubepods/pod{POD}/crio-{id_}", 2)
-    report = cluster.reconcile()
-    assert ([*report.events["adopted"]], report.number("moved"), cluster.groups_of(late)) == ([id_], 2, {("", POD)})
-    assert cluster.host.log.read_text().count(said) == 2
 
 
 def test_root_class_is_never_reported_as_removed(classes: Cluster) -> None:
@@ -179,18 +154,6 @@ def test_class_change_is_followed_once(classes: Cluster) -> None:
     assert (record["groups"], list(record["since"])) == ({"silver": "created"}, ["silver"])
     member = classes.context().ledger.read_member(POD, id_) or {}
     assert [step["needs"]["class"] for step in member["steps"]] == ["silver"]
-
-
-def test_threads_outside_are_counted(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster.unseen(1, threads=2)
-    # A container that makes threads faster than they are moved: whenever one looks, there are two others.
-    late = iter(range(1000, 2000))
-    monkeypatch.setattr(
-        "resctrl_hooks.core.node.reconcile.tasks.outside", lambda *_given: [(next(late), "", ""), (next(late), "", "")]
-    )
-    monkeypatch.setattr("resctrl_hooks.core.node.resctrl.filesystem.Resctrl.add_tasks", lambda *_given: None)
-    report = cluster.reconcile()
-    assert (report.number("left"), report.ok) == (2, False)
 
 
 def test_only_living_containers_are_adopted(two: Cluster) -> None:

@@ -238,15 +238,6 @@ def test_live_file_can_be_a_link(tmp_path: Path) -> None:
     assert read_live(str(tmp_path / "link")) == {"a", "b"}
 
 
-def test_live_file_above_16_mib_is_an_error_and_releases_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "keys"
-    path.write_text("a\n".ljust(16 << 20))
-    assert read_live(str(path)) == {"a"}
-    path.write_text("a\n".ljust((16 << 20) + 1))
-    with pytest.raises(InputError):
-        read_live(str(path))
-
-
 def test_invalid_key_is_truncated_in_messages(tmp_path: Path) -> None:
     path = tmp_path / "keys"
     path.write_text("/" * 100)

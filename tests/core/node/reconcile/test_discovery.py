@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 from hosts.cluster import POD, Cluster
 
-from resctrl_hooks.core.node.container import runtimes
 from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.core.node.feature import SKIP, Step
 from resctrl_hooks.core.node.reconcile import discovery
@@ -52,32 +51,6 @@ def test_unreadable_container_hides_no_other_and_is_reported_while_it_lives(clus
     assert [container.key for container in seen.containers] == [THIRD]
     assert len(seen.problems) == 1
     assert seen.problems[0].startswith(f"container {started[1][0]}: ")
-
-
-def test_restarted_container_is_not_taken_for_recorded_one(cluster: Cluster) -> None:
-    id_, pid = cluster.start(1)
-    cluster.kernel.end(pid)
-    again = cluster.kernel.spawn(f"/kubepods/pod{POD}/crio-{id_}")
-    cluster.appear(id_, again)
-    (found,) = observe(cluster.context()).containers
-    assert (found.pid, found.recorded, found.record.get("late", False)) == (again, False, True)
-
-
-def test_living_recorded_container_needs_no_file_of_its_runtime(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    id_, pid = cluster.start(1)
-    new, _ = cluster.unseen(2, OTHER)
-    read = runtimes._read
-    asked: list[str] = []
-
-    def reading(folder: str, id_: str, kinds: list[runtimes.Kind]) -> runtimes.Found | None:
-        asked.append(id_)
-        return read(folder, id_, kinds)
-
-    monkeypatch.setattr(runtimes, "_read", reading)
-    found = {container.id: container for container in observe(cluster.context()).containers}
-    assert (asked, found[id_].recorded, found[id_].pid, found[new].recorded) == ([new], True, pid, False)
 
 
 @pytest.mark.parametrize("own", [False, True])

@@ -191,22 +191,6 @@ UNFINISHED = (
 FOREIGN = ("../nfd/other~4000001", "../etc/.other.4000001.unfinished", "../etc/config.json~x")
 
 
-def test_unfinished_files_are_removed_wherever_files_are_replaced(tmp_path: Path) -> None:
-    node = Cluster(tmp_path)
-    node.start(1)
-    host = node.host
-    context = host.context()
-    context.settings.node_features_path = f"{host.state}/../nfd/labels"
-    context.settings.path = f"{host.state}/../etc/config.json"
-    for name in (*UNFINISHED, *FOREIGN):
-        path = host.state / name
-        path.parent.mkdir(exist_ok=True)
-        path.touch()
-        os.utime(path, (1, 1))
-    reconcile(context)
-    assert [name for name in (*UNFINISHED, *FOREIGN) if (host.state / name).exists()] == [*FOREIGN]
-
-
 def test_unfinished_files_of_many_pods_are_removed_some_at_a_time(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:

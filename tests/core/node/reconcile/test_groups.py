@@ -37,18 +37,6 @@ def test_removed_class_moves_pods_to_root_class_and_keeps_counting(cluster: Clus
     assert cluster.host.log.read_text().count(said) == 1, "it is said once"
 
 
-def test_foreign_groups_are_left_alone(cluster: Cluster) -> None:
-    for name in ("pqos", "resctrl-mon", pod_number(9)):
-        cluster.kernel.mkdir(f"{cluster.host.resctrl}/mon_groups/{name}")
-    _, pid = cluster.start(1)
-    cluster.kernel.model.write_tasks(cluster.kernel.model.root.monitored["pqos"], f"{pid}\n", ROOT_CALLER)
-    cluster.kernel.show_tasks()
-    report = cluster.reconcile()
-    assert report.events["foreign"].keys() == {"pqos"}
-    assert cluster.groups_of(pid) == {("", "pqos")}
-    assert {name for _, name in cluster.kernel.groups()} == {"pqos", "resctrl-mon", pod_number(9), POD}
-
-
 def test_lost_ledger_is_repaired_by_claim(cluster: Cluster) -> None:
     _, pid = cluster.start(1)
     dead, other = cluster.start(2, pod_number(2))
@@ -107,6 +95,15 @@ def plant(cluster: Cluster, pid: int) -> int:
     model.write_tasks(model.root.monitored[POD], f"{pid}\n", ROOT_CALLER)
     cluster.kernel.show_tasks()
     return pid
+
+
+def test_planted_process_is_gone_after_one_pass(cluster: Cluster, container: int) -> None:
+    stranger = plant(cluster, cluster.kernel.spawn("/system.slice/cron.service"))
+    report = cluster.reconcile()
+    assert (report.ok, report.number("repaired")) == (True, 1)
+    assert [cluster.groups_of(pid) for pid in (stranger, container)] == [{("", "")}, {("", POD)}]
+    assert f"moved 1 tasks of other cgroups out of the group of {POD}: {stranger}" in cluster.host.log.read_text()
+    assert cluster.reconcile().number("repaired") == 0
 
 
 def test_process_of_another_pod_comes_into_its_own_group_in_the_same_pass(cluster: Cluster, container: int) -> None:
@@ -237,18 +234,3 @@ def test_threads_join_a_group_that_accepts_them(
     expected = {tid: ((places[tid] or ["gold"])[0], "k") for tid in moved}
     assert {tid: threads[tid] for tid in moved} == expected
     assert {place[0] for place in expected.values()} <= set((context.ledger.read_pod("k") or {})["groups"])
-
-
-@pytest.mark.parametrize("late, rounds", [([], 1), ([(7, "", "")], 100)])
-def test_search_for_outside_threads_repeats_a_limited_number_of_times(
-    host: Host, monkeypatch: pytest.MonkeyPatch, late: list[tuple[int, str, str]], rounds: int
-) -> None:
-    looks: list[str] = []
-
-    def outside(_context: object, name: str, *_given: object) -> list[tuple[int, str, str]]:
-        looks.append(name)
-        return late
-
-    monkeypatch.setattr(tasks, "outside", outside)
-    _, found = gathered(host.context(), {})
-    assert (len(looks), found.moved, found.left) == (rounds, len(late) * rounds, len(late))

@@ -15,7 +15,6 @@ from hosts.shared_node import RULES, SharedNode
 from resctrl_hooks.core.node.reconcile import bring_in, vanished
 from resctrl_hooks.core.node.reconcile.vanished import read_vanished
 from resctrl_hooks.core.node.resctrl import mounts
-from resctrl_hooks.core.node.resctrl.counter_totals import read_counters
 
 HOUSES = ("lab",)
 
@@ -145,55 +144,6 @@ def test_renamed_group_whose_name_another_program_uses_is_removed(node: Node) ->
     assert node.end_of_pod() == {("gold", POD)}
 
 
-@pytest.mark.parametrize("waits", [False, True])
-def test_group_that_is_renamed_while_it_is_removed_is_not_lost(
-    node: Node, monkeypatch: pytest.MonkeyPatch, waits: bool
-) -> None:
-    other, pid = node.start(2, POD, "silver")
-    node.quiet_pass()
-    node.kernel.end(node.pid)
-    remove = node.kernel.rmdir
-    renamed: list[str] = []
-
-    def rename_first(path: str) -> None:
-        if path == node.path("gold") and not renamed:
-            renamed.append(path)
-            node.move("gold", "gold", POD, "batch")
-        remove(path)
-
-    monkeypatch.setattr(node.kernel, "rmdir", rename_first)
-    if waits:
-        node.context().ledger.mark("waiting", OTHER)
-    else:
-        node.end(other, pid, POD)
-    for _ in range(2):
-        node.quiet_pass()
-    assert renamed
-    assert ("gold", "batch") not in node.kernel.groups()
-
-
-@pytest.mark.parametrize("exists", [False, True])
-def test_group_with_the_name_of_another_pod_stays_its_pods(node: Node, exists: bool) -> None:
-    other = node.start(2, OTHER, "silver")[1] if exists else 0
-    node.quiet_pass()
-    if exists:
-        node.kernel.rmdir(node.path("silver", OTHER))
-    node.move("gold", "silver", POD, OTHER)
-    node.quiet_pass()
-    assert node.groups_of(node.pid) == {("silver", POD)}
-    if exists:
-        assert node.groups_of(other) == {("silver", OTHER)}
-        assert node.kernel.groups() == {("silver", POD), ("silver", OTHER)}
-    assert ("silver", POD) not in node.end_of_pod()
-
-
-def test_reader_with_another_prefix_finds_a_moved_group_before_its_first_read(node: Node) -> None:
-    node.move("gold", "silver")
-    node.configure(groupPrefix="rh-")
-    found = read_counters(node.context().monitor)
-    assert found.found[POD]["silver"][0] == node.pod_record()["identities"]["gold"].partition(" ")[0]
-
-
 def remove_like_resctrl_mon(cluster: Cluster) -> list[str]:
     """Remove every group of the root class with a UUID as its name; resctrl-mon tracks none of ours."""
     removed = []
@@ -216,17 +166,6 @@ def removed_once_more(cluster: Cluster) -> Report:
 
 def total(cluster: SimulatedNode) -> int:
     return read_vanished(str(cluster.host.state))["total"]
-
-
-def test_vanished_group_is_counted_logged_and_recreated(cluster: Cluster) -> None:
-    _, pid = cluster.start(1)
-    (cluster.host.state / vanished.VANISHED).write_bytes(b"\xff[")  # a damaged count starts again
-    assert remove_like_resctrl_mon(cluster) == [POD]
-    for _ in range(2):
-        assert cluster.reconcile().ok
-        assert total(cluster) == 1
-    assert cluster.groups_of(pid) == {("", POD)}
-    assert f"group of {POD} vanished while its tasks live" in cluster.host.log.read_text()
 
 
 class Clocks:
@@ -287,20 +226,6 @@ def test_each_pause_is_longer(cluster: Cluster, clocks: Clocks) -> None:
         clocks.jump += MONTH
         cluster.reconcile()
     assert waits == [0, 60, 120, 240, 480]
-
-
-@pytest.mark.parametrize("jump", [MONTH, -MONTH])
-def test_ended_pods_are_forgotten_in_two_hours_whatever_the_clock_says(
-    cluster: Cluster, clocks: Clocks, jump: float
-) -> None:
-    for number in range(3):
-        pod = POD[:-1] + str(number)
-        container, pid = cluster.start(number + 1, pod)
-        removed_once_more(cluster)
-        cluster.end(container, pid, pod)
-        clocks.jump += jump
-        clocks.uptime += 7201.0
-    assert len(read_vanished(str(cluster.host.state))["pods"]) == 1
 
 
 def test_pause_of_version_0_2_lasts(cluster: Cluster, clocks: Clocks) -> None:

@@ -208,20 +208,6 @@ def test_pod_with_ended_containers_releases_turn_and_is_not_waiting(tmp_path: Pa
     node.check()
 
 
-@pytest.mark.parametrize("namespace", ["gold", "silver"])
-def test_group_in_second_class_respects_reserve(tmp_path: Path, namespace: str) -> None:
-    node = SharedNode(tmp_path, rmids=5, priority=RULES, reserve={"rmids": 2, "above": 50})
-    node.add_classes("extra")
-    pod = node.start(namespace)
-    other = node.start(namespace, beside=pod, rdt_class="extra")
-    assert node.counted() == ([pod, other] if namespace == "gold" else [pod])
-    assert node.waiting() == ([] if namespace == "gold" else [pod.key])
-    node.kernel.spawn(pod.cgroup, 1, "extra")  # another thread of the first container, in a class of its own
-    node.reconcile()
-    in_groups = {("", pod.key), ("extra", pod.key)} if namespace == "gold" else {("", pod.key)}
-    assert node.kernel.groups() == in_groups
-
-
 def test_namespace_limit_holds_in_every_turn_and_each_pod_gets_some(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, rmids=4, limits={"batch": 1}, **EVERY_PASS)
     batch = [node.start("batch") for _ in range(3)]

@@ -7,22 +7,7 @@ import pytest
 from hosts.faults import Fail
 
 from resctrl_hooks.core.node.watch import priority
-from resctrl_hooks.core.node.watch.bounds import Bucket, Loops, Newcomers
-
-
-def test_bucket_drains_by_its_rate() -> None:
-    bucket = Bucket(10)
-    assert not bucket.add(10, 5.0)
-    assert bucket.add(2, 5.1)
-    assert not bucket.add(8, 6.1)
-    assert not bucket.is_empty(6.9)
-    assert bucket.is_empty(7.1)
-
-
-def test_amount_before_a_clock_that_went_back_stays() -> None:
-    bucket = Bucket(10)
-    assert not bucket.add(10, 5.0)
-    assert bucket.add(1, 4.0)
+from resctrl_hooks.core.node.watch.bounds import Loops, Newcomers
 
 
 def test_only_the_container_in_a_loop_is_sampled_until_its_rest_is_over() -> None:

@@ -105,13 +105,6 @@ def test_container_restarted_under_its_id_in_another_cgroup_is_found_there(recor
     assert records.containers.of_cgroup("/cg/1") is None
 
 
-def test_record_in_another_cgroup_is_found_by_the_id_in_its_name(records: Records) -> None:
-    records.write(1, cgroup=f"/cg/crio-{id_of(1)}")
-    found = records.containers.of_cgroup(f"/cg/crio-{id_of(1)}/below")
-    assert found is not None
-    assert records.containers.of_cgroup("/cg/1") is None
-
-
 def test_container_of_another_key_is_read_again(records: Records) -> None:
     records.write(1, key=OTHER)
     records.containers.refresh()
@@ -148,14 +141,6 @@ def test_removed_record_is_forgotten_and_found_again(records: Records) -> None:
     records.write(1)
     records.containers.refresh()
     assert records.containers.of_id(id_of(1)) is not None
-
-
-def test_replaced_record_with_the_same_content_keeps_what_the_watcher_knows(records: Records) -> None:
-    found = records.containers.of_id(id_of(1))
-    assert found is not None
-    found.classes = ("gold", "bronze")
-    records.write(1)
-    assert records.containers.of_id(id_of(1)) is found
 
 
 def test_exec_after_a_change_of_the_plan_is_served_by_the_new_plan(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from resctrl_hooks.core.node.resctrl.filesystem import Resctrl
 from resctrl_hooks.core.node.watch import move
 from resctrl_hooks.core.node.watch.containers import Containers
 from resctrl_hooks.core.node.watch.move import BUSY, GONE, IGNORED, MOVED, NEW, WAITING
-from resctrl_hooks.core.node.watch.sample import sample, sample_some
+from resctrl_hooks.core.node.watch.sample import sample_some
 
 HOUSES = ("lab",)
 
@@ -42,27 +42,6 @@ def test_entered_process_is_moved_with_all_threads(cluster: Cluster, below: str)
     assert serve(cluster, pid).what == IGNORED
 
 
-def test_entered_process_joins_the_group_of_its_own_class(cluster: Cluster) -> None:
-    cluster.kernel.mkdir(str(cluster.host.resctrl / "gold"))
-    cluster.start(1)
-    id_, _ = cluster.start(2, rdt_class="gold")
-    pid = execed(cluster, id_, rdt_class="gold")
-    assert serve(cluster, pid).what == MOVED
-    assert cluster.groups_of(pid) == {("gold", POD)}
-
-
-def test_group_is_created_where_hook_had_failed(cluster: Cluster) -> None:
-    id_, init = cluster.start(1)
-    cluster.kernel.rmdir(str(cluster.host.resctrl / "mon_groups" / POD))
-    with cluster.context().monitor.hold(POD) as locked:
-        locked.origins.clear()
-        locked.save()
-    pid = execed(cluster, id_)
-    assert serve(cluster, pid).what == MOVED
-    assert cluster.groups_of(pid) == {("", POD)}
-    assert cluster.groups_of(init) == {("", "")}  # reconcile's business
-
-
 def test_pod_without_an_rmid_stays_without(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path, rmids=2)
     cluster.start(1)
@@ -90,12 +69,6 @@ def test_unmonitored_container_with_a_record_is_ignored(tmp_path: Path) -> None:
     assert cluster.context().ledger.key_of(id_) == POD
     assert serve(cluster, execed(cluster, id_)).what == IGNORED
     assert not list((cluster.host.resctrl / "mon_groups").iterdir())
-
-
-def test_container_without_a_record_is_reported(cluster: Cluster) -> None:
-    id_, pid = cluster.spawn(1)
-    outcome = serve(cluster, pid)
-    assert (outcome.what, outcome.where) == (NEW, str(cluster.host.cgroup / f"kubepods/pod{POD}/crio-{id_}"))
 
 
 @pytest.mark.parametrize("busy", [False, True])
@@ -184,22 +157,6 @@ def test_link_without_record_is_examined_again(cluster: Cluster) -> None:
     assert move.serve(context, containers, execed(cluster, id_)).what == NEW
     cluster.hook(id_, pid)
     assert move.serve(context, containers, execed(cluster, id_)).what == MOVED
-
-
-def test_sample_moves_threads_of_recorded_pods_with_a_group_only(tmp_path: Path) -> None:
-    cluster = Cluster(tmp_path, rmids=2)
-    id_, _ = cluster.start(1)
-    entered = cluster.kernel.spawn(f"/kubepods/pod{POD}/crio-{id_}", 2)
-    waiting, init = cluster.start(2, pod_number(2))
-    assert cluster.context().ledger.marked("waiting") == [pod_number(2)]
-    cluster.kernel.end(cluster.kernel.spawn(f"/kubepods/pod{pod_number(2)}/crio-{waiting}"))
-    unseen, pid = cluster.spawn(3, pod_number(3))
-    cluster.appear(unseen, pid, pod_number(3))
-    assert sample(cluster.context()) == 2
-    assert cluster.groups_of(entered) == {("", POD)}
-    assert cluster.groups_of(init) == cluster.groups_of(pid) == {("", "")}
-    assert cluster.context().ledger.marked("waiting") == [pod_number(2)]
-    assert sample(cluster.context()) == 0
 
 
 def test_sample_of_some_containers_leaves_others_and_busy_ones(tmp_path: Path) -> None:

@@ -169,13 +169,6 @@ def test_limit_written_by_another_program_is_reported_once(writes: Writes, tmp_p
     assert writes.take()
 
 
-def test_reading_reports_nothing(writes: Writes, tmp_path: Path) -> None:
-    (tmp_path / "memory.max").write_text("0")
-    writes.take()
-    (tmp_path / "memory.max").read_text()
-    assert not writes.happened()
-
-
 def test_list_of_processes_is_no_limit(writes: Writes, tmp_path: Path) -> None:
     (tmp_path / "cgroup.procs").write_text("1")
     assert writes.happened()
@@ -215,19 +208,6 @@ def test_removed_folder_is_watched_again_when_it_is_back(writes: Writes, tmp_pat
     writes.watch([str(folder)])
     (folder / "memory.max").write_text("0")
     assert writes.take()
-
-
-def test_missing_folder_is_left_out(writes: Writes, tmp_path: Path) -> None:
-    writes.watch([str(tmp_path / "gone")])
-    assert writes.works
-
-
-def test_nothing_is_opened_before_a_folder_needs_it() -> None:
-    before = len(os.listdir("/proc/self/fd"))
-    writes = Writes()
-    writes.watch([])
-    assert len(os.listdir("/proc/self/fd")) == before + 1  # the descriptor for polls
-    assert not writes.happened()
 
 
 def test_lack_of_descriptors_is_not_fatal(tmp_path: Path) -> None:
