@@ -113,6 +113,7 @@ class LockedKey(RecordedGroups):
             return self.group(rdt_class)
         if self._resctrl.exists(rdt_class, self.usual_name):
             self.note_group(rdt_class, SHARED)
+            self.record.get("since", {}).pop(rdt_class, None)  # that of an earlier group of ours
             self.save()
         else:
             self._create(rdt_class)

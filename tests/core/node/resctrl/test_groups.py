@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from conftest import BOOT, Host, examples, raising
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from resctrl_hooks.core.node import errors
@@ -106,6 +106,8 @@ class Key:
         assert sorted(self.locked.members()) == sorted(self.members)
         record = self.host.context().ledger.read_pod("k")
         assert (record or {"groups": {}})["groups"] == self.recorded
+        shared = {name for name, origin in self.recorded.items() if origin == SHARED}
+        assert not shared & (record or {}).get("since", {}).keys(), "the begin of another program's group is unknown"
         assert self.locked.tracked == (record is not None)
         for name in self.members:
             assert f"containers/{name}" in self.host.records()
@@ -115,7 +117,11 @@ CALLS = ["ensure", "others_mkdir", "others_rmdir", "release", "release_but", "re
 CALLS += ["ensure", "add_member", "remove_member"]
 
 
+AGAIN = ("ensure", "gold")
+
+
 @settings(max_examples=examples(60))
+@example([AGAIN, ("ensure", ""), ("release_but", ""), ("others_mkdir", "gold"), AGAIN])
 @given(st.lists(st.tuples(st.sampled_from(CALLS), st.sampled_from(CLASSES)), max_size=25))
 def test_groups_members_and_records_agree_after_any_calls(calls: list[tuple[str, str]]) -> None:
     with tempfile.TemporaryDirectory(dir=os.environ.get("PYTEST_DEBUG_TEMPROOT")) as folder:
