@@ -37,14 +37,13 @@ def text(total: str, local: str) -> str:
     )
 
 
-def test_active_mode_has_brackets(counters: Resctrl) -> None:
+def test_active_mode_has_brackets_and_each_domain_its_counters(counters: Resctrl) -> None:
+    assert counters.read("info/L3_MON/num_mbm_cntrs") == counters.read(AVAILABLE) == "0=4;1=4\n"
     assert counters.read(MODE) == "[mbm_event]\ndefault\n"
     counters.write(MODE, "default\n")
     assert counters.read(MODE) == "[default]\nmbm_event\n"
-
-
-def test_each_domain_has_its_counters(counters: Resctrl) -> None:
-    assert counters.read("info/L3_MON/num_mbm_cntrs") == counters.read(AVAILABLE) == "0=4;1=4\n"
+    with counters.refused(errno.EINVAL, "Unsupported assign mode"):
+        counters.write(MODE, "foo\n")
 
 
 def test_new_group_gets_free_counters_and_the_last_gets_none(counters: Resctrl) -> None:
@@ -63,14 +62,6 @@ def test_total_event_precedes_local_event(counters: Resctrl) -> None:
     assert counters.read(AVAILABLE) == "0=2;1=1\n"
     counters.make("mon_groups/c")
     assert counters.read("mon_groups/c", FILE) == text("ee", "e_")
-
-
-def test_state_is_listed_by_domain(counters: Resctrl) -> None:
-    counters.make("mon_groups/a")
-    counters.write(f"mon_groups/a/{FILE}", f"{TOTAL}:1=_\n")
-    assert counters.read("mon_groups/a", FILE) == text("e_", "ee")
-    assert counters.read("mon_groups/a/mon_data/mon_L3_01", TOTAL) == "Unassigned\n"
-    assert counters.read("mon_groups/a/mon_data/mon_L3_00", TOTAL).strip().isdigit()
 
 
 def test_reassigned_counter_starts_at_0(counters: Resctrl) -> None:
@@ -133,17 +124,22 @@ def test_invalid_write_is_refused_with_words(counters: Resctrl, written: str, nu
         counters.write(f"mon_groups/a/{FILE}", written)
 
 
-@pytest.mark.parametrize("part", ["", ":", ": 0=_", ":0=_;", ":0=_;0=_", ":00=_"])
-def test_accepted_forms_are_those_of_the_kernel(counters: Resctrl, part: str) -> None:
+@pytest.mark.parametrize(
+    "part, total, local",
+    [
+        *((part, "ee", "ee") for part in ("", ":")),
+        *((part, "_e", "ee") for part in (": 0=_", ":0=_;", ":0=_;0=_", ":00=_")),
+        (":1=_", "e_", "ee"),
+        (f":0=_\n{LOCAL}:*=_", "_e", "__"),
+    ],
+)
+def test_accepted_forms_are_those_of_the_kernel(counters: Resctrl, part: str, total: str, local: str) -> None:
     counters.make("mon_groups/a")
     counters.write(f"mon_groups/a/{FILE}", f"{TOTAL}{part}\n")
-    assert counters.read("mon_groups/a", FILE) == text("_e" if "0" in part else "ee", "ee")
-
-
-def test_several_events_can_be_written_at_once(counters: Resctrl) -> None:
-    counters.make("mon_groups/a")
-    counters.write(f"mon_groups/a/{FILE}", f"{TOTAL}:0=_\n{LOCAL}:*=_\n")
-    assert counters.read("mon_groups/a", FILE) == text("_e", "__")
+    assert counters.read("mon_groups/a", FILE) == text(total, local)
+    for domain, letter in enumerate(total):
+        value = counters.read(f"mon_groups/a/mon_data/mon_L3_0{domain}", TOTAL)
+        assert value == "Unassigned\n" if letter == "_" else value.strip().isdigit()
 
 
 def test_counters_survive_rename_and_rmdir_frees_them(counters: Resctrl) -> None:
@@ -183,11 +179,6 @@ def test_mode_change_releases_all_counters(counters: Resctrl) -> None:
     counters.write(MODE, "mbm_event\n")
     assert counters.read("mon_groups/a", FILE) == text("__", "__")
     assert counters.read(ON_MKDIR) == "1\n"
-
-
-def test_unknown_mode_is_einval(counters: Resctrl) -> None:
-    with counters.refused(errno.EINVAL, "Unsupported assign mode"):
-        counters.write(MODE, "foo\n")
 
 
 def test_class_reads_sum_of_its_groups(counters: Resctrl) -> None:

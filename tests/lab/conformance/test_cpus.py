@@ -27,7 +27,7 @@ def cpus(resctrl: Resctrl, group: str = "") -> int:
     return mask
 
 
-def test_class_takes_cpus_from_root_and_returns_them(resctrl: Resctrl, last: int) -> None:
+def test_class_takes_cpus_from_root_which_cannot_drop_them_and_returns_them(resctrl: Resctrl, last: int) -> None:
     everything = cpus(resctrl)
     assert everything == (1 << (last + 1)) - 1
     resctrl.make("gold")
@@ -37,6 +37,12 @@ def test_class_takes_cpus_from_root_and_returns_them(resctrl: Resctrl, last: int
     assert (cpus(resctrl, "gold"), cpus(resctrl)) == (1, everything & ~1)
     resctrl.rmdir("gold")
     assert cpus(resctrl) == everything
+    with resctrl.refused(errno.EINVAL, "Can't drop CPUs from default group"):
+        resctrl.write("cpus_list", "0\n")
+    resctrl.make("gold")
+    resctrl.write("gold/cpus_list", "1\n")
+    resctrl.write("cpus_list", f"0-{last}\n")
+    assert (cpus(resctrl, "gold"), cpus(resctrl)) == (0, everything)
 
 
 def test_class_takes_cpus_from_another_class(resctrl: Resctrl) -> None:
@@ -44,19 +50,6 @@ def test_class_takes_cpus_from_another_class(resctrl: Resctrl) -> None:
     resctrl.write("gold/cpus_list", "0-1\n")
     resctrl.write("silver/cpus_list", "1\n")
     assert (cpus(resctrl, "gold"), cpus(resctrl, "silver")) == (1, 2)
-
-
-def test_root_cannot_drop_cpus(resctrl: Resctrl) -> None:
-    with resctrl.refused(errno.EINVAL, "Can't drop CPUs from default group"):
-        resctrl.write("cpus_list", "0\n")
-
-
-def test_root_can_take_cpus_back(resctrl: Resctrl, last: int) -> None:
-    everything = cpus(resctrl)
-    resctrl.make("gold")
-    resctrl.write("gold/cpus_list", "1\n")
-    resctrl.write("cpus_list", f"0-{last}\n")
-    assert (cpus(resctrl, "gold"), cpus(resctrl)) == (0, everything)
 
 
 def test_mon_group_has_cpus_of_its_class_only(resctrl: Resctrl) -> None:
@@ -68,14 +61,8 @@ def test_mon_group_has_cpus_of_its_class_only(resctrl: Resctrl) -> None:
     assert cpus(resctrl, "gold/mon_groups/a") == cpus(resctrl, "gold") == 2
     resctrl.write("gold/mon_groups/b/cpus_list", "1\n")
     assert (cpus(resctrl, "gold/mon_groups/a"), cpus(resctrl, "gold/mon_groups/b")) == (0, 2)
-
-
-def test_write_to_class_takes_cpus_of_its_mon_groups(resctrl: Resctrl) -> None:
-    resctrl.make("gold", "gold/mon_groups/a")
     resctrl.write("gold/cpus_list", "0-1\n")
-    resctrl.write("gold/mon_groups/a/cpus_list", "1\n")
-    resctrl.write("gold/cpus_list", "0-1\n")
-    assert cpus(resctrl, "gold/mon_groups/a") == 0
+    assert cpus(resctrl, "gold/mon_groups/b") == 0, "a write to the class takes them"
 
 
 LISTS = [("0,1\n", 3), ("0-1\n", 3), (" 1 \n", 2), ("1,\n", 2), ("1", 2), ("1\n0\n", 2), ("\n", 0)]

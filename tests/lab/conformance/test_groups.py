@@ -12,10 +12,15 @@ MON_FILES = {"cpus", "cpus_list", "mon_data", "tasks"}
 CTRL_FILES = MON_FILES | {"mode", "mon_groups", "schemata", "size"}
 
 
-def test_mkdir_in_mon_groups_creates_mon_group(resctrl: Resctrl) -> None:
+def test_mkdir_creates_classes_and_mon_groups_with_their_files(resctrl: Resctrl) -> None:
     group = resctrl.make("mon_groups/a")
     assert resctrl.names(group) >= MON_FILES
     assert not resctrl.names(group) & {"mon_groups", "schemata"}
+    assert resctrl.names(resctrl.make("gold")) >= CTRL_FILES
+    assert resctrl.names("gold/mon_groups") == set()
+    resctrl.make("gold/mon_groups/a")
+    resctrl.rmdir("mon_groups/a")
+    assert (resctrl.names("mon_groups"), resctrl.names("gold/mon_groups")) == (set(), {"a"})
 
 
 @pytest.mark.parametrize("path", ["mon_groups/one", "gold", "gold/mon_groups/one"])
@@ -40,18 +45,6 @@ def test_mkdir_clears_last_cmd_status(resctrl: Resctrl, path: str) -> None:
     resctrl.poison()
     resctrl.make(path)
     assert resctrl.status == "ok"
-
-
-def test_mkdir_in_root_creates_class(resctrl: Resctrl) -> None:
-    assert resctrl.names(resctrl.make("gold")) >= CTRL_FILES
-    assert resctrl.names("gold/mon_groups") == set()
-
-
-def test_class_has_its_own_mon_groups(resctrl: Resctrl) -> None:
-    resctrl.make("gold", "gold/mon_groups/a", "mon_groups/a")
-    assert resctrl.names("gold/mon_groups") == resctrl.names("mon_groups") == {"a"}
-    resctrl.rmdir("mon_groups/a")
-    assert resctrl.names("gold/mon_groups") == {"a"}
 
 
 @pytest.mark.parametrize("path", ["gold", "mon_groups/a", "gold/mon_groups/a"])
@@ -118,28 +111,22 @@ def test_mkdir_in_info_is_enodev_without_words(resctrl: Resctrl, path: str) -> N
         resctrl.mkdir(path)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [b"n" * 255, b" blanks ", b".hidden", b"tab\there", b"-dash", b"a:b", b"*", "ü".encode(), b"\xff\xfe", b"a=b,c;d"],
-)
+NAMES = [b" blanks ", b".hidden", b"tab\there", b"-dash", b"a:b", b"*", "ü".encode(), b"\xff\xfe", b"a=b,c;d"]
+LONG = [b"n" * 255, b"n" * 256, "ü".encode() * 500, b"\xff" * 1000]
+"""resctrl takes what fits into a path; FUSE of older kernels takes 1024 bytes."""
+
+
+@pytest.mark.parametrize("name", [*NAMES, *LONG], ids=range(len(NAMES + LONG)))
 @pytest.mark.parametrize("folder", [b"mon_groups", b""])
-def test_any_other_name_is_accepted(resctrl: Resctrl, folder: bytes, name: bytes) -> None:
-    path = os.path.join(folder, name)
-    resctrl.make(os.fsdecode(path))
+def test_any_other_name_is_accepted_also_longer_than_other_file_systems_take(
+    resctrl: Resctrl, folder: bytes, name: bytes
+) -> None:
+    path = os.fsdecode(os.path.join(folder, name))
+    resctrl.make(path)
     assert name in os.listdir(os.path.join(os.fsencode(resctrl.root), folder))
-    resctrl.rmdir(os.fsdecode(path))
+    assert resctrl.tasks(path) == set()
+    resctrl.rmdir(path)
     assert name not in os.listdir(os.path.join(os.fsencode(resctrl.root), folder))
-
-
-@pytest.mark.parametrize("name", [b"n" * 256, "ü".encode() * 500, b"\xff" * 1000], ids=["ascii", "utf-8", "bytes"])
-@pytest.mark.parametrize("folder", [b"mon_groups", b""])
-def test_name_longer_than_other_file_systems_take_is_accepted(resctrl: Resctrl, folder: bytes, name: bytes) -> None:
-    # resctrl takes what fits into a path; FUSE of older kernels takes 1024 bytes.
-    path = os.path.join(folder, name)
-    resctrl.make(os.fsdecode(path))
-    assert name in os.listdir(os.path.join(os.fsencode(resctrl.root), folder))
-    assert resctrl.tasks(os.fsdecode(path)) == set()
-    resctrl.rmdir(os.fsdecode(path))
 
 
 @pytest.mark.parametrize("path", ["mon_groups/g", "gold", "", "mon_groups", "info", "mon_data"])
@@ -154,19 +141,10 @@ def test_dots_are_the_folder_itself_and_the_one_above(resctrl: Resctrl, path: st
     assert {"gold", "mon_groups"} <= resctrl.names()
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "info",
-        "info/L3",
-        "mon_data",
-        "mon_data/mon_L3_00",
-        "mon_groups",
-        "gold/mon_groups",
-        "gold/mon_data",
-        "gold/mon_groups/g/mon_data",
-    ],
-)
+OTHERS = ["info", "info/L3", "mon_data", "mon_data/mon_L3_00", "mon_groups", "gold/mon_groups", "gold/mon_data"]
+
+
+@pytest.mark.parametrize("path", [*OTHERS, "gold/mon_groups/g/mon_data"])
 def test_rmdir_of_other_folder_is_eperm_without_words(resctrl: Resctrl, path: str) -> None:
     resctrl.make("gold", "gold/mon_groups/g")
     resctrl.poison()
@@ -174,44 +152,24 @@ def test_rmdir_of_other_folder_is_eperm_without_words(resctrl: Resctrl, path: st
         resctrl.rmdir(path)
 
 
-def test_rmdir_of_a_missing_group_is_enoent(resctrl: Resctrl) -> None:
-    with resctrl.refused(errno.ENOENT):
-        resctrl.rmdir("mon_groups/nope")
-
-
-def test_rmdir_leaves_last_cmd_status_unchanged(resctrl: Resctrl) -> None:
-    resctrl.make("mon_groups/a")
+@pytest.mark.parametrize("removed, home", [("gold/mon_groups/a", "gold"), ("gold", "")])
+def test_rmdir_of_mon_group_returns_tasks_to_its_class_and_that_of_a_class_to_the_root(
+    resctrl: Resctrl, task: int, removed: str, home: str
+) -> None:
+    resctrl.make("gold", "gold/mon_groups/a")
+    for group in ("gold", "gold/mon_groups/a"):
+        resctrl.write(f"{group}/tasks", str(task))
     resctrl.poison()
-    resctrl.rmdir("mon_groups/a")
+    resctrl.rmdir(removed)
     assert resctrl.status == Resctrl.POISON
-
-
-def test_rmdir_of_mon_group_returns_tasks_to_its_class(resctrl: Resctrl, task: int) -> None:
-    resctrl.make("gold", "gold/mon_groups/a")
-    resctrl.write("gold/tasks", str(task))
-    resctrl.write("gold/mon_groups/a/tasks", str(task))
-    resctrl.rmdir("gold/mon_groups/a")
-    assert resctrl.tasks("gold") == {task}
-
-
-def test_rmdir_of_class_removes_mon_groups_and_moves_tasks_to_root(resctrl: Resctrl, task: int) -> None:
-    resctrl.make("gold", "gold/mon_groups/a")
-    resctrl.write("gold/tasks", str(task))
-    resctrl.write("gold/mon_groups/a/tasks", str(task))
-    resctrl.rmdir("gold")
-    assert "gold" not in resctrl.names()
-    assert task in resctrl.tasks()
-    resctrl.make("mon_groups/b")
-    resctrl.write("mon_groups/b/tasks", str(task))
-    assert resctrl.tasks("mon_groups/b") == {task}
-
-
-def test_recreated_group_is_a_new_one(resctrl: Resctrl, task: int) -> None:
-    resctrl.make("mon_groups/a")
-    resctrl.write("mon_groups/a/tasks", str(task))
-    resctrl.rmdir("mon_groups/a")
-    resctrl.make("mon_groups/a")
-    assert resctrl.tasks("mon_groups/a") == set()
+    with resctrl.refused(errno.ENOENT):
+        resctrl.rmdir(removed)
+    assert task in resctrl.tasks(home)
+    resctrl.make(removed)
+    assert resctrl.tasks(removed) == set(), "it is a new one"
+    group = resctrl.make(f"{home}/mon_groups/b".lstrip("/"))
+    resctrl.write(f"{group}/tasks", str(task))
+    assert resctrl.tasks(group) == {task}
 
 
 @pytest.mark.parametrize("name", ["tasks", "cpus_list", "mon_data/mon_L3_00/llc_occupancy"])
@@ -222,9 +180,6 @@ def test_open_file_of_removed_group_is_enodev(resctrl: Resctrl, name: str) -> No
         resctrl.make("mon_groups/a")
         with resctrl.refused(errno.ENODEV):
             os.read(descriptor, 10)
-
-
-def test_write_to_open_file_of_removed_group_is_enodev(resctrl: Resctrl) -> None:
     resctrl.make("gold")
     with resctrl.opened(os.O_WRONLY, "gold/tasks") as descriptor:
         resctrl.rmdir("gold")

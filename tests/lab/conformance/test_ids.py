@@ -8,10 +8,6 @@ from .filesystem import Resctrl
 def test_group_limit_is_the_smallest_num_rmids(resctrl: Resctrl) -> None:
     # The root group has one of them.
     assert len(resctrl.fill()) == resctrl.rmids - 1
-
-
-def test_exhausted_rmids_are_enospc(resctrl: Resctrl) -> None:
-    resctrl.fill()
     resctrl.poison()
     with resctrl.refused(errno.ENOSPC, "Out of RMIDs"):
         resctrl.mkdir("mon_groups/more")
@@ -39,18 +35,11 @@ def test_class_without_rmid_returns_its_closid(resctrl: Resctrl) -> None:
 def test_freed_rmid_is_in_limbo_and_mkdir_is_ebusy(resctrl: Resctrl) -> None:
     made = resctrl.fill()
     resctrl.rmdir(made[0])
-    resctrl.poison()
-    with resctrl.refused(errno.EBUSY, "Out of RMIDs"):
-        resctrl.mkdir(made[0])
-    resctrl.poison()
-    with resctrl.refused(errno.EBUSY, "Out of RMIDs"):
-        resctrl.mkdir("gold")
-
-
-def test_rmid_leaves_limbo_by_itself(resctrl: Resctrl) -> None:
-    made = resctrl.fill()
-    resctrl.rmdir(made[0])
-    resctrl.make(made[0])
+    for path in (made[0], "gold"):
+        resctrl.poison()
+        with resctrl.refused(errno.EBUSY, "Out of RMIDs"):
+            resctrl.mkdir(path)
+    resctrl.make(made[0])  # it leaves limbo by itself
     with resctrl.refused(errno.ENOSPC, "Out of RMIDs"):
         resctrl.mkdir("mon_groups/more")
 
@@ -71,12 +60,7 @@ def test_exhausted_closids_are_enospc_with_words(resctrl: Resctrl) -> None:
     resctrl.poison()
     with resctrl.refused(errno.ENOSPC, "Out of CLOSIDs"):
         resctrl.mkdir("more")
-
-
-def test_freed_closid_is_usable_at_once(resctrl: Resctrl) -> None:
-    for number in range(resctrl.closids - 1):
-        resctrl.make(f"class{number}")
-    resctrl.rmdir("class0")
+    resctrl.rmdir("class0")  # and is usable at once
     resctrl.make("more")  # waits for an RMID only
     with resctrl.refused(errno.ENOSPC, "Out of CLOSIDs"):
         resctrl.mkdir("class0")

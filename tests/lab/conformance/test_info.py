@@ -2,8 +2,6 @@
 
 import errno
 
-import pytest
-
 from .filesystem import Resctrl
 
 
@@ -14,29 +12,14 @@ def test_each_resource_has_a_folder(resctrl: Resctrl) -> None:
     assert resctrl.names("info/L3_MON") >= {"max_threshold_occupancy", "mon_features", "num_rmids"}
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "L3/min_cbm_bits",
-        "L3/num_closids",
-        "L3_MON/num_rmids",
-        "MB/bandwidth_gran",
-        "MB/min_bandwidth",
-        "MB/num_closids",
-    ],
-)
-def test_numbers_are_decimal_and_end_in_a_newline(resctrl: Resctrl, path: str) -> None:
-    text = resctrl.read("info", path)
-    assert text == f"{int(text)}\n"
-
-
-@pytest.mark.parametrize("name", ["cbm_mask", "shareable_bits"])
-def test_masks_are_hexadecimal(resctrl: Resctrl, name: str) -> None:
-    text = resctrl.read("info/L3", name)
-    assert text == f"{int(text, 16):x}\n"
-
-
-def test_features_are_the_names_of_counters(resctrl: Resctrl) -> None:
+def test_numbers_are_decimal_and_masks_hexadecimal(resctrl: Resctrl) -> None:
+    names = ["L3/min_cbm_bits", "L3/num_closids", "L3_MON/num_rmids"]
+    for path in (*names, "MB/bandwidth_gran", "MB/min_bandwidth", "MB/num_closids"):
+        text = resctrl.read("info", path)
+        assert text == f"{int(text)}\n"
+    for name in ("cbm_mask", "shareable_bits"):
+        text = resctrl.read("info/L3", name)
+        assert text == f"{int(text, 16):x}\n"
     assert resctrl.read("info/L3_MON/mon_features").splitlines()[0] == "llc_occupancy"
 
 

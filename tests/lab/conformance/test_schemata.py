@@ -56,13 +56,7 @@ def test_new_class_has_all_resources(resctrl: Resctrl, gold: str, limits: Limits
     assert values(resctrl, "L3") == [f"{limits.mask:x}"] * len(limits.domains)
     assert values(resctrl, "MB") == ["100"] * len(limits.domains)
     assert resctrl.read("gold/mode") == "shareable\n"
-
-
-def test_domain_can_be_written_alone(resctrl: Resctrl, gold: str, limits: Limits) -> None:
-    resctrl.poison()
-    resctrl.write(gold, "L3:0=f\n")
-    assert resctrl.status == "ok"
-    assert values(resctrl, "L3") == ["f"] + [f"{limits.mask:x}"] * (len(limits.domains) - 1)
+    assert not resctrl.names(resctrl.make("mon_groups/a")) & {"schemata", "size", "mode"}
 
 
 def test_schemata_is_not_padded(resctrl: Resctrl, gold: str) -> None:
@@ -150,11 +144,6 @@ def test_empty_write_is_einval(resctrl: Resctrl, gold: str) -> None:
         resctrl.write(gold, "")
 
 
-def test_bandwidth_is_rounded_up_to_its_step(resctrl: Resctrl, gold: str, limits: Limits) -> None:
-    resctrl.write(gold, f"MB:0={limits.min_bandwidth + 1}\n")
-    assert values(resctrl, "MB")[0] == str(limits.min_bandwidth + limits.step)
-
-
 @pytest.mark.parametrize("beyond", [-1, 1])
 def test_bandwidth_out_of_range_is_einval(resctrl: Resctrl, gold: str, limits: Limits, beyond: int) -> None:
     value = limits.min_bandwidth - 1 if beyond < 0 else 101
@@ -162,17 +151,22 @@ def test_bandwidth_out_of_range_is_einval(resctrl: Resctrl, gold: str, limits: L
         resctrl.write(gold, f"MB:0={value}\n")
 
 
+def test_bandwidth_is_rounded_up_to_its_step_in_the_written_domain_only(
+    resctrl: Resctrl, gold: str, limits: Limits
+) -> None:
+    resctrl.poison()
+    resctrl.write(gold, f"MB:0={limits.min_bandwidth + 1}\n")
+    assert resctrl.status == "ok"
+    assert values(resctrl, "MB") == [str(limits.min_bandwidth + limits.step), *["100"] * (len(limits.domains) - 1)]
+    resctrl.write(gold, "L3:0=f\n")
+    assert values(resctrl, "L3") == ["f", *[f"{limits.mask:x}"] * (len(limits.domains) - 1)]
+
+
 def test_size_is_bytes_of_mask(resctrl: Resctrl, gold: str, limits: Limits) -> None:
     whole = int(values(resctrl, "L3", "size")[0])
     resctrl.write(gold, "L3:0=3\n")
     assert int(values(resctrl, "L3", "size")[0]) == whole // limits.mask.bit_count() * 2
     assert values(resctrl, "MB", "size") == values(resctrl, "MB")
-
-
-def test_root_class_has_schemata(resctrl: Resctrl, limits: Limits) -> None:
-    resctrl.write("schemata", "L3:0=f\n")
-    assert values(resctrl, "L3", group="")[0] == "f"
-    resctrl.write("schemata", f"L3:0={limits.mask:x}\n")
 
 
 @pytest.mark.parametrize(
@@ -195,9 +189,13 @@ def test_invalid_mode_is_einval(resctrl: Resctrl, gold: str, text: str, words: s
 
 def test_exclusive_class_shares_no_ways(resctrl: Resctrl, gold: str, limits: Limits) -> None:
     try:
-        resctrl.write("schemata", everywhere(limits, 0x3))
         resctrl.write(gold, everywhere(limits, 0xC))
-        resctrl.write("gold/mode", "exclusive\n")
+        with resctrl.refused(errno.EINVAL, "Schemata overlaps"):
+            resctrl.write("gold/mode", "exclusive\n")
+        resctrl.write("schemata", everywhere(limits, 0x3))
+        assert values(resctrl, "L3", group="") == ["3"] * len(limits.domains)
+        for _ in range(2):
+            resctrl.write("gold/mode", "exclusive\n")
         assert resctrl.read("gold/mode") == "exclusive\n"
         with resctrl.refused(errno.EINVAL, "Overlaps with exclusive group"):
             resctrl.write("schemata", "L3:0=c\n")
@@ -213,21 +211,6 @@ def test_exclusive_class_shares_no_ways(resctrl: Resctrl, gold: str, limits: Lim
         resctrl.write("schemata", everywhere(limits, limits.mask))
 
 
-def test_exclusive_needs_ways_that_the_root_class_lacks(resctrl: Resctrl, gold: str, limits: Limits) -> None:
-    try:
-        resctrl.write(gold, everywhere(limits, 0x3))
-        with resctrl.refused(errno.EINVAL, "Schemata overlaps"):
-            resctrl.write("gold/mode", "exclusive\n")
-        resctrl.write("schemata", everywhere(limits, limits.mask & ~0x3))
-        resctrl.write("gold/mode", "exclusive\n")
-        resctrl.write("gold/mode", "exclusive\n")
-        with resctrl.refused(errno.EINVAL, "Overlaps with exclusive group"):
-            resctrl.write("schemata", f"L3:0={limits.mask:x}\n")
-    finally:
-        resctrl.write("gold/mode", "shareable\n")
-        resctrl.write("schemata", everywhere(limits, limits.mask))
-
-
 def test_ways_of_hardware_cannot_be_exclusive(resctrl: Resctrl, gold: str, limits: Limits) -> None:
     lowest = limits.shareable & -limits.shareable
     resctrl.write("schemata", everywhere(limits, 0x1))
@@ -237,8 +220,3 @@ def test_ways_of_hardware_cannot_be_exclusive(resctrl: Resctrl, gold: str, limit
             resctrl.write("gold/mode", "exclusive\n")
     finally:
         resctrl.write("schemata", everywhere(limits, limits.mask))
-
-
-def test_mon_groups_have_no_schemata(resctrl: Resctrl) -> None:
-    resctrl.make("mon_groups/a")
-    assert not resctrl.names("mon_groups/a") & {"schemata", "size", "mode"}

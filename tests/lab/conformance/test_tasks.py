@@ -6,7 +6,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import pytest
 
@@ -17,11 +17,12 @@ GONE = 4_194_305
 
 
 @contextmanager
-def waiting_thread() -> Iterator[int]:
-    """A second thread of this process; its id."""
+def waiting_thread(first: Callable[[], object] = int) -> Iterator[int]:
+    """A second thread of this process, which does something first; its id."""
     end, ids = threading.Event(), list[int]()
 
     def run() -> None:
+        first()
         ids.append(threading.get_native_id())
         end.wait()
 
@@ -90,60 +91,30 @@ def test_class_lists_the_tasks_of_its_mon_groups_too(resctrl: Resctrl, process: 
     resctrl.write("mon_groups/a/tasks", str(third))
     assert resctrl.tasks("gold") == {first, second}
     assert resctrl.tasks("gold/mon_groups/a") == {second}
-    assert third in resctrl.tasks()
+    assert {1, third, os.getpid()} <= resctrl.tasks()
+    assert not {first, second} & resctrl.tasks()
 
 
-def test_root_lists_all_tasks_except_those_of_other_classes(resctrl: Resctrl, process: Callable[[], int]) -> None:
-    resctrl.make("gold")
-    here, there = process(), process()
-    resctrl.write("gold/tasks", str(there))
-    assert {1, here, os.getpid()} <= resctrl.tasks()
-    assert there not in resctrl.tasks()
-
-
-def test_pid_moves_one_thread(resctrl: Resctrl, own_process: int) -> None:
+def test_pid_moves_one_thread_and_no_child(resctrl: Resctrl, own_process: int, task: int) -> None:
     resctrl.make("mon_groups/a")
     with waiting_thread() as tid:
         resctrl.write("mon_groups/a/tasks", str(own_process))
         assert resctrl.tasks("mon_groups/a") == {own_process}
-        assert tid in resctrl.tasks()
-
-
-def test_thread_id_moves_that_thread(resctrl: Resctrl) -> None:
-    resctrl.make("mon_groups/a")
-    with waiting_thread() as tid:
+        assert {tid, task} <= resctrl.tasks()
         resctrl.write("mon_groups/a/tasks", str(tid))
+        assert resctrl.tasks("mon_groups/a") == {own_process, tid}
+    eventually(lambda: resctrl.tasks("mon_groups/a") == {own_process})
+
+
+@pytest.mark.parametrize("thread", [False, True])
+def test_zero_means_the_writing_thread(resctrl: Resctrl, own_process: int, thread: bool) -> None:
+    resctrl.make("mon_groups/a")
+    if not thread:
+        assert resctrl.write("mon_groups/a/tasks", "0") == 1
+        assert resctrl.tasks("mon_groups/a") == {own_process}
+        return
+    with waiting_thread(lambda: resctrl.write("mon_groups/a/tasks", "0")) as tid:
         assert resctrl.tasks("mon_groups/a") == {tid}
-    eventually(lambda: not resctrl.tasks("mon_groups/a"))
-
-
-def test_existing_children_do_not_move(resctrl: Resctrl, task: int, own_process: int) -> None:
-    resctrl.make("mon_groups/a")
-    resctrl.write("mon_groups/a/tasks", str(own_process))
-    assert task not in resctrl.tasks("mon_groups/a")
-
-
-def test_zero_means_writing_process(resctrl: Resctrl, own_process: int) -> None:
-    resctrl.make("mon_groups/a")
-    assert resctrl.write("mon_groups/a/tasks", "0") == 1
-    assert resctrl.tasks("mon_groups/a") == {own_process}
-
-
-def test_zero_means_writing_thread(resctrl: Resctrl) -> None:
-    resctrl.make("mon_groups/a")
-    end, seen = threading.Event(), list[int]()
-
-    def run() -> None:
-        resctrl.write("mon_groups/a/tasks", "0")
-        seen.append(threading.get_native_id())
-        end.wait()
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    tid = eventually(lambda: seen[0] if seen else None)
-    assert resctrl.tasks("mon_groups/a") == {tid}
-    end.set()
-    thread.join()
 
 
 def test_missing_task_is_esrch(resctrl: Resctrl) -> None:
@@ -171,35 +142,13 @@ def test_negative_id_is_einval(resctrl: Resctrl, text: str) -> None:
         resctrl.write("tasks", text)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "junk",
-        "1 1",
-        "2147483648",
-        "-2147483649",
-        "99999999999999",
-        "09",
-        "0b1",
-        "1_0",
-        "1.0",
-        "0x",
-        "+",
-        "- 1",
-        "\u0661",
-    ],
-)
+JUNK = ["junk", "1 1", "2147483648", "-2147483649", "99999999999999", "09", "0b1", "1_0", "1.0", "0x", "+", "- 1"]
+
+
+@pytest.mark.parametrize("text", [*JUNK, "\u0661"])
 def test_junk_is_einval(resctrl: Resctrl, text: str) -> None:
     with resctrl.refused(errno.EINVAL):
         resctrl.write("tasks", text)
-
-
-def test_newlines_instead_of_commas_are_einval(resctrl: Resctrl, process: Callable[[], int]) -> None:
-    resctrl.make("mon_groups/a")
-    first, second = process(), process()
-    with resctrl.refused(errno.EINVAL):
-        resctrl.write("mon_groups/a/tasks", f"{first}\n{second}\n")
-    assert resctrl.tasks("mon_groups/a") == set()
 
 
 @pytest.mark.parametrize("form", ["{}", "{}\n", " {} ", "\t{}", "+{}", "{:#x}", "0{:o}"])
@@ -226,34 +175,33 @@ def test_each_write_to_open_file_is_a_command(resctrl: Resctrl, process: Callabl
         assert os.read(descriptor, 4096).split() == [str(task).encode() for task in sorted((first, second))]
 
 
-def test_task_list_with_commas_moves_all(resctrl: Resctrl, process: Callable[[], int]) -> None:
+NO_TASK = f"No task {GONE}\nError while processing task {GONE}"
+
+
+@pytest.mark.parametrize(
+    "form, number, words, moved",
+    [
+        ("{0},{1}", 0, None, [0, 1]),
+        ("{0}, {1},\n", 0, None, [0, 1]),
+        (f"{{0}},{GONE},{{1}}", errno.ESRCH, NO_TASK, [0]),
+        ("{0},abc,{1}", errno.EINVAL, "Task list parsing error pid abc", [0]),
+    ],
+)
+def test_task_list_moves_all_up_to_the_first_bad_id(
+    resctrl: Resctrl, process: Callable[[], int], form: str, number: int, words: str | None, moved: list[int]
+) -> None:
     resctrl.make("mon_groups/a")
-    tasks = {process() for _ in range(3)}
-    assert resctrl.write("mon_groups/a/tasks", ",".join(map(str, tasks)))
-    assert resctrl.tasks("mon_groups/a") == tasks
+    tasks = [process(), process()]
+    with resctrl.refused(number, words) if number else nullcontext():
+        assert resctrl.write("mon_groups/a/tasks", form.format(*tasks))
+    assert resctrl.tasks("mon_groups/a") == {tasks[place] for place in moved}
 
 
-def test_task_list_may_have_blanks_and_end_in_a_comma(resctrl: Resctrl, process: Callable[[], int]) -> None:
+def test_newlines_instead_of_commas_are_einval(resctrl: Resctrl, process: Callable[[], int]) -> None:
     resctrl.make("mon_groups/a")
-    first, second = process(), process()
-    resctrl.write("mon_groups/a/tasks", f"{first}, {second},\n")
-    assert resctrl.tasks("mon_groups/a") == {first, second}
-
-
-def test_task_list_stops_at_the_first_bad_id(resctrl: Resctrl, process: Callable[[], int]) -> None:
-    resctrl.make("mon_groups/a")
-    first, second = process(), process()
-    with resctrl.refused(errno.ESRCH, f"No task {GONE}\nError while processing task {GONE}"):
-        resctrl.write("mon_groups/a/tasks", f"{first},{GONE},{second}")
-    assert resctrl.tasks("mon_groups/a") == {first}
-
-
-def test_task_list_with_junk_moves_ids_before_it(resctrl: Resctrl, process: Callable[[], int]) -> None:
-    resctrl.make("mon_groups/a")
-    first, second = process(), process()
-    with resctrl.refused(errno.EINVAL, "Task list parsing error pid abc"):
-        resctrl.write("mon_groups/a/tasks", f"{first},abc,{second}")
-    assert resctrl.tasks("mon_groups/a") == {first}
+    with resctrl.refused(errno.EINVAL):
+        resctrl.write("mon_groups/a/tasks", f"{process()}\n{process()}\n")
+    assert resctrl.tasks("mon_groups/a") == set()
 
 
 def test_write_longer_than_a_page_is_e2big(resctrl: Resctrl) -> None:
@@ -316,15 +264,13 @@ def test_new_thread_inherits_group_of_the_starting_thread(resctrl: Resctrl) -> N
     resctrl.make("mon_groups/a")
     places = list[list[str]]()
 
-    def run() -> None:
+    def start() -> None:
         resctrl.write("mon_groups/a/tasks", "0")
         with waiting_thread() as tid:
             places.append(in_group(tid))
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    assert places == [["res:/", "mon:a"]]
+    with waiting_thread(start):
+        assert places == [["res:/", "mon:a"]]
     assert in_group(os.getpid()) == ["res:/", "mon:"]
 
 
