@@ -109,10 +109,13 @@ class Jobs(RuleBasedStateMachine):
             self.kernel.end(pid)
         self.pids[key] = []
 
-    @rule(key=KEY)
-    def end_main_thread(self, key: str) -> None:
+    @rule(which=WHICH, key=KEY)
+    def end_main_thread(self, which: int, key: str) -> None:
+        """The main thread of a member ends, which lives on if it has another one."""
+        self.add_member(0, key, "m")
         for pid in self.pids[key]:
             self.kernel.end_main_thread(pid)
+        self.check_members(which)
 
     @rule(key=KEY, name=st.sampled_from(["wake", "totals/counters", "pods/a/pod"]))
     def kill_writer(self, key: str, name: str) -> None:

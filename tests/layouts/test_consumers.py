@@ -75,24 +75,16 @@ def test_totals_are_of_each_domain_in_bytes(host: LayoutHost) -> None:
     assert all(one.value for one in found)
 
 
-def test_list_and_show_name_the_domains(host: LayoutHost) -> None:
+def test_commands_name_the_domains_and_leave_other_schemata_alone(host: LayoutHost) -> None:
     (pod,) = host.json("list")["items"]
     assert pod["pod"] == "web-0"
     text = host.run("show", "web-0").output
     assert all(folder.removeprefix("mon_") in text for folder in host.folders), text
-
-
-def test_other_schemata_are_shown_and_left_alone(host: LayoutHost) -> None:
     made = host.run("rdt", "show", "--json")
     (root,) = json.loads(made.stdout)["items"]
-    assert root["schemata"]["MB_MIN"] == {"0": "0", "1": "0"}
-    assert root["schemata"]["GMB"] == {"0": "4096"}
-    assert root["units"].keys() == {"MB"}
-    assert root["state"] == "not declared"
-    assert made.exit_code == 0
-
-
-def test_doctor_finds_counters(host: LayoutHost) -> None:
+    others = {"MB_MIN": {"0": "0", "1": "0"}, "GMB": {"0": "4096"}}
+    assert root["schemata"].items() >= others.items()
+    assert (root["units"].keys(), root["state"], made.exit_code) == ({"MB"}, "not declared", 0)
     items = json.loads(host.run("doctor", "--json").stdout)["items"]
     assert not [one for one in items if "Traceback" in one["text"]]
     assert [one["level"] for one in items if one["check"] == "counters"] == ["ok"]

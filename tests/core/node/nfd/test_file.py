@@ -7,11 +7,15 @@ import errno
 import os
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
+from conftest import examples
 from hosts.node_features import labels
 from hosts.shared_node import SharedNode
 from hosts.simulated_kernel import Layout
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from resctrl_hooks.core.node.nfd import file
 from resctrl_hooks.core.node.nfd.features import FIRST, PREFIX
@@ -59,7 +63,12 @@ class Node(SharedNode):
 @pytest.mark.parametrize("kind", KINDS)
 def test_proved_facts_become_labels(tmp_path: Path, kind: str) -> None:
     node = Node(tmp_path, **KINDS[kind])
-    found = node.renew()
+    before = os.umask(0o077)  # of reconcile's unit
+    try:
+        found = node.renew()
+    finally:
+        os.umask(before)
+    assert node.file.stat().st_mode & 0o777 == 0o644, "every user can read it"
     resctrl = node.context().monitor.resctrl
     data = Path(resctrl.root, "mon_data")
     counted = len([*data.glob("*/mbm_total_bytes")])
@@ -105,13 +114,6 @@ def test_values_that_the_kernel_does_not_change_prove_no_allocation(
     assert not [key for key in found if key.startswith("allocation")]
 
 
-def test_facts_are_removed_when_reconcile_stops(tmp_path: Path) -> None:
-    node = Node(tmp_path)
-    assert node.renew()
-    later = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=LIFETIME + 1)
-    assert labels(node.folder, later) == {}
-
-
 def test_file_without_modules_for_it_is_named_once_a_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def absent(name: str) -> Any:
         raise ModuleNotFoundError(name)
@@ -125,46 +127,35 @@ def test_file_without_modules_for_it_is_named_once_a_pass(tmp_path: Path, monkey
     assert logged == [f"cannot update {context.settings.node_features_path}: run `resctrl-hook install --nfd`"]
 
 
-def test_fresh_facts_are_not_proved_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    node = Node(tmp_path)
-    before = node.renew()
-    monkeypatch.setattr(file, "prove", lambda *_: pytest.fail("proved again"))
-    assert node.renew() == before
+PASS, HALF, WHOLE = 10, LIFETIME // 2 + 1, LIFETIME + 1
 
 
-def test_facts_are_proved_again_after_half_of_their_lifetime(tmp_path: Path) -> None:
-    node = Node(tmp_path)
-    before = node.renew()
-    lines = node.file.read_text().splitlines(keepends=True)
-    node.file.write_text("".join(line for line in lines if "bandwidth" not in line))
-    node.grow_old(LIFETIME // 2 + 1)
-    assert node.renew() == before
-
-
-def test_fact_that_one_proof_lacks_stays_until_its_lifetime_ends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(st.sampled_from([PASS, HALF, WHOLE]), st.booleans(), st.booleans()), max_size=6))
+def test_fact_stays_until_its_lifetime_ends_and_is_proved_again_after_half_of_it(
+    tmp_path_factory: pytest.TempPathFactory, passes: list[tuple[int, bool, bool]]
 ) -> None:
-    node = Node(tmp_path)
-    before = node.renew()
-    less = {key: value for key, value in before.items() if key != "bandwidth"}
-    node.grow_old(LIFETIME // 2 + 1)
-    with monkeypatch.context() as patch:
-        patch.setattr(file, "prove", lambda *_: less)
-        assert node.renew() == before
-    written = node.file.stat().st_mtime
-    assert node.renew() == before
-    assert node.file.stat().st_mtime > written
-    monkeypatch.setattr(file, "prove", lambda *_: less)
-    node.grow_old(LIFETIME + 1)
-    assert node.renew() == less
-
-
-def test_facts_of_an_earlier_boot_are_proved_again(tmp_path: Path) -> None:
-    node = Node(tmp_path)
-    node.renew()
-    text = node.file.read_text()
-    node.file.write_text(text.replace("# boot ", "# boot another-").replace("rmids=16", "rmids=99"))
-    assert node.renew()["rmids"] == "16"
+    """In some passes one fact is not proved, before some the node boots."""
+    node = Node(tmp_path_factory.mktemp("node"))
+    known = everything = node.renew()
+    assert "bandwidth" in known
+    less = {key: value for key, value in everything.items() if key != "bandwidth"}
+    age = 0
+    for seconds, lacks, boots in passes:
+        node.grow_old(seconds)
+        age += seconds
+        if boots:
+            node.file.write_text(node.file.read_text().replace("# boot ", "# boot another-"))
+        proof = Mock(return_value=less if lacks else everything)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(file, "prove", proof)
+            found = node.renew()
+        due = boots or age >= LIFETIME / 2
+        assert proof.called == due
+        if due and (boots or age >= LIFETIME or not lacks or "bandwidth" not in known):
+            known, age = (less if lacks else everything), 0
+        assert found == known
+        assert labels(node.folder, dt.datetime.now(dt.UTC) + dt.timedelta(seconds=WHOLE)) == {}
 
 
 def test_full_node_keeps_its_proof_of_allocation_and_loses_no_rmid(tmp_path: Path) -> None:
@@ -177,14 +168,6 @@ def test_full_node_keeps_its_proof_of_allocation_and_loses_no_rmid(tmp_path: Pat
     node.grow_old(LIFETIME)
     assert node.renew() == before
     assert (node.kernel.groups(), node.waiting()) == (groups, waiting)
-
-
-def test_class_of_a_killed_proof_is_removed(tmp_path: Path) -> None:
-    node = Node(tmp_path)
-    root = node.context().monitor.resctrl.root
-    node.kernel.mkdir(f"{root}/{CLASS}")
-    assert "allocation" in node.renew()
-    assert not Path(root, CLASS).exists()
 
 
 def test_unfinished_file_is_hidden_and_the_old_one_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,18 +188,12 @@ def test_unfinished_file_is_hidden_and_the_old_one_stays(tmp_path: Path, monkeyp
     assert "cannot update" in node.host.log.read_text()
 
 
-def test_every_user_can_read_the_file(tmp_path: Path) -> None:
-    node = Node(tmp_path)
-    before = os.umask(0o077)  # of reconcile's unit
-    try:
-        node.renew()
-    finally:
-        os.umask(before)
-    assert node.file.stat().st_mode & 0o777 == 0o644
-
-
 def test_reconcile_renews_the_file_but_not_in_a_dry_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     node = Node(tmp_path)
+    root = node.context().monitor.resctrl.root
+    node.kernel.mkdir(f"{root}/{CLASS}")  # of a killed proof
+    assert "allocation" in node.renew()
+    assert not Path(root, CLASS).exists()
     node.host.configure(nodeFeaturesPath=str(node.file))
     renewed: list[str] = []
     monkeypatch.setattr(file, "renew", lambda context: renewed.append(context.settings.node_features_path))
@@ -224,11 +201,7 @@ def test_reconcile_renews_the_file_but_not_in_a_dry_run(tmp_path: Path, monkeypa
     assert renewed == []
     assert reconcile_command(str(node.host.config), []) == 0
     assert renewed == [str(node.file)]
-
-
-def test_missing_file_is_not_created(tmp_path: Path) -> None:
-    node = Node(tmp_path)
+    monkeypatch.undo()
     node.file.unlink()
-    node.host.configure(nodeFeaturesPath=str(node.file))
     reconcile_command(str(node.host.config), [])
-    assert not node.file.exists()
+    assert not node.file.exists(), "only the administrator creates it"

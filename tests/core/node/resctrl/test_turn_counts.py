@@ -1,62 +1,34 @@
 """A key's counts in each of its turns, and their use in `show`."""
 
+from __future__ import annotations
+
 import json
 import time
-from collections.abc import Iterator
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hosts.counter_tree import say
-from hosts.monitored import KEYS, MonitoredHost, monitored_host
+from hosts.monitored import KEYS, plain_host
 
 from resctrl_hooks.core.node.resctrl.counter_totals import turns
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 TURNS = 9
 
 
-@pytest.fixture
-def host(tmp_path: Path) -> Iterator[MonitoredHost]:
-    """Return a plain tree with one pod, whose bandwidth counter is taken away and given again."""
-    resctrl = tmp_path / "resctrl"
-    (resctrl / "mon_groups").mkdir(parents=True)
-    with monitored_host(tmp_path, str(resctrl)) as found:
-        with found.context.monitor.hold(KEYS[0]) as held:
-            held.record.update({"namespace": "shop", "pod": "web-0"})
-            group = Path(held.ensure_group("").path)
-        for folder in (resctrl, group):
-            say(folder, llc_occupancy=1, mbm_total_bytes=0)
-        yield found
-
-
-def take_turns(host: MonitoredHost, number: int) -> None:
-    group = host.resctrl / "mon_groups" / KEYS[0]
-    for value in [0, 100, "Unassigned"] * number:
-        say(group, mbm_total_bytes=value)
-        host.context.monitor.read(KEYS[0])
-        time.sleep(0.002)  # the clock of totals has milliseconds
-
-
-def test_permanently_counted_pod_has_no_turns(host: MonitoredHost) -> None:
-    for value in (1, 2, 3):
-        say(host.resctrl / "mon_groups" / KEYS[0], mbm_total_bytes=value)
-        host.context.monitor.read(KEYS[0])
-    assert turns(host.context.monitor, KEYS[0]) == []
-
-
-def test_show_has_interval_of_time_sharing_pod(host: MonitoredHost) -> None:
-    rate = rate_of_turns(host)
-    assert rate["turns"] == TURNS
-    assert 0 <= rate["low"] < rate["bytesPerSecond"] < rate["high"]
-
-
-def rate_of_turns(host: MonitoredHost) -> dict[str, float]:
-    """Let the pod take turns, and return their rate in `show`."""
-    take_turns(host, TURNS - 1)
-    for value in (0, 100, "Unassigned"):  # the last one is counted while it lasts
-        say(host.resctrl / "mon_groups" / KEYS[0], mbm_total_bytes=value)
-        time.sleep(0.002)
-        host.context.monitor.read(KEYS[0])
-        assert [moved for _, moved in turns(host.context.monitor, KEYS[0])] == [100] * (TURNS - (value == 0))
-    (pod,) = json.loads(host.run("show", "shop/web-0", "-o", "json").stdout)["items"]
-    rate: dict[str, float] = pod["turnRate"]
-    return rate
+@pytest.mark.parametrize("values, number", [([1, 2, 3], 0), ([0, 100, "Unassigned"] * TURNS, TURNS)])
+def test_show_has_the_interval_of_a_time_sharing_pod_only(tmp_path: Path, values: list[object], number: int) -> None:
+    with plain_host(tmp_path, "info") as host:
+        group = host.group(0, "web-0")
+        for value in values:
+            say(host.resctrl, llc_occupancy=1, mbm_total_bytes=0)
+            say(group, mbm_total_bytes=value)
+            time.sleep(0.002)  # the clock of totals has milliseconds
+            host.context.monitor.read(KEYS[0])
+        assert [moved for _, moved in turns(host.context.monitor, KEYS[0])] == [100] * number
+        (pod,) = json.loads(host.run("show", "shop/web-0", "-o", "json").stdout)["items"]
+    rate = pod.get("turnRate") or {}
+    assert rate.get("turns", 0) == number
+    assert not number or 0 <= rate["low"] < rate["bytesPerSecond"] < rate["high"]
