@@ -67,7 +67,12 @@ def test_pods_take_turns_with_exact_totals(tmp_path: Path, layout: Layout, monke
         assert abs(sum(moved for _, moved in of) - totals[key]) <= domains * node.kernel.UNIT
     writes: list[tuple[str, bytes]] = []
     write = node.kernel.write
-    monkeypatch.setattr(node.kernel, "write", lambda *given: (writes.append(given), write(*given)))
+
+    def noted(path: str, value: bytes) -> None:
+        writes.append((path, value))
+        write(path, value)
+
+    monkeypatch.setattr(node.kernel, "write", noted)
     for pod in pods:
         node.end(pod)
     node.reconcile()

@@ -317,6 +317,16 @@ def test_energy_baseline_of_new_group_is_kept(
 # Several keys, programs and threads
 
 
+def test_workload_is_tracked_from_start_to_end(host: Host) -> None:
+    host.add_class("gold")
+    host.process(7, threads=(8,))
+    of = monitor(host)
+    gold, group = of.ensure_group("k", "gold"), of.ensure_group("k")
+    assert of.assign_pid("k", 7) == 2
+    assert of.list() == of.remove("k") == [group, gold]
+    assert (of.list(), host.groups(), host.records()) == ([], [], [])
+
+
 def test_recorded_name_of_a_group_outlives_its_prefix(host: Host) -> None:
     before, after = monitor(host, group_prefix="a-"), monitor(host, group_prefix="b-")
     assert before.ensure_group("job").name == "a-job"
