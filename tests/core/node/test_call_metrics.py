@@ -113,16 +113,6 @@ def test_last_200_failures_are_kept_and_unfinished_lines_ignored(ledger: Ledger)
     assert found.stage("poststop").failures == {"ledger": 201}
 
 
-def test_lines_are_folded_from_64_kib_on(ledger: Ledger) -> None:
-    calls = Path(ledger.folder, "calls")
-    line = "1700000000 poststop 10 - -\n"
-    for size, folded in (((1 << 16) - 1, False), (1 << 16, True)):
-        calls.write_text(line.ljust(size, "\n"))
-        call_metrics.fold(ledger)
-        assert calls.exists() is not folded
-    assert call_metrics.read(ledger).stage("poststop").runs == 1
-
-
 def test_file_of_another_format_or_size_is_ignored(ledger: Ledger) -> None:
     path = Path(ledger.folder, "tally")
     figures: Any = {"stages": {"poststop": {"runs": 7}}, "last": [], "folded": ""}

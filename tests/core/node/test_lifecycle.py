@@ -14,7 +14,6 @@ from resctrl_hooks.core.node.errors import DeadlineError, HookError, LockTimeout
 from resctrl_hooks.core.node.feature import Step
 from resctrl_hooks.core.node.flags import age, set_flag
 from resctrl_hooks.core.node.lifecycle import (
-    forget,
     is_of_earlier_run,
     looks_dead,
     make_room,
@@ -224,17 +223,6 @@ def test_release_undoes_steps_in_reverse_order(host: Host, monkeypatch: pytest.M
     assert undone == ["two", "one"]
     assert "it can't be undone" in host.log.read_text()
     assert "later" not in host.log.read_text(), "a step of another version is nothing that failed"
-
-
-@pytest.mark.parametrize("others", [[], ["other"]])
-def test_last_container_is_forgotten_with_its_key(host: Host, others: list[str]) -> None:
-    tracked(host, pid=7)
-    with host.context().monitor.hold("k") as locked:
-        for name in others:
-            locked.add_member(name, pid=host.process(8))
-    forget("m", "k", host.context())
-    assert host.context().ledger.members("k") == others
-    assert (host.groups(), bool(host.records())) == (["mon_groups/k"] if others else [], bool(others))
 
 
 @pytest.mark.parametrize(

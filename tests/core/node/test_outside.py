@@ -3,12 +3,11 @@
 import json
 import os
 import signal
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from conftest import ID, POD_CGROUP, Host, crio_annotations, state
+from conftest import ID, Host, state
 from hosts import crun
 from hosts.memtierd import OTHER, MemtierdHost
 from hosts.processes import is_alive, wait_until
@@ -66,32 +65,6 @@ def test_hook_reconcile_and_poststop_hold_no_key_while_programs_run(node: Memtie
         node.host.call(state(id=id_, status="stopped", pid=0))
     assert {"start", "end", "running", "lost"} <= set(kept)
     assert (node.left(), node.host.context().ledger.containers()) == ([], [])
-
-
-@pytest.mark.ci
-def test_program_of_one_container_delays_no_other_hook(node: MemtierdHost) -> None:
-    """The hook watches a new memtierd for `startSeconds`; all others end within that time."""
-    node.configure(startSeconds=50.0)
-    values = json.loads(node.host.config.read_text())
-    node.host.config.write_text(json.dumps({**values, "deadlineSeconds": 60, "failurePolicy": "fail"}))
-    outcomes: list[Any] = []
-    watching = threading.Thread(target=lambda: outcomes.append(node.start()))
-    node.host.process(100, f"{POD_CGROUP}/crio-{ID}")
-    watching.start()
-    wait_until((node.folder() / "memtierd.pid").exists)
-    assert node.start(OTHER, 200, "plain", alone=False).code == 0  # of the same pod
-    node.host.end_process(200)
-    assert node.host.call(state(id=OTHER, status="stopped", pid=0)).code == 0
-    assert node.host.context().ledger.members(node.host.context().ledger.key_of(ID)) == [ID]
-    for number in range(200):
-        uid, id_ = f"3f0ac7f2-8a3b-4f0e-9a55-{number:012d}", f"{number:064x}"
-        node.host.process(1000 + number, f"/kubepods/pod{uid}/crio-{id_}")
-        pod = state(id=id_, pid=1000 + number, bundle=node.host.bundle(), annotations=crio_annotations(uid))
-        assert node.host.call(pod).code == 0
-    assert watching.is_alive()
-    os.kill(node.pid(), signal.SIGKILL)
-    watching.join()
-    assert outcomes[0].code == 79
 
 
 def test_work_for_a_container_waits_for_that_of_another_process(host: Host) -> None:

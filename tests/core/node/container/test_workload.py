@@ -149,22 +149,6 @@ def test_podman_pod_members_have_one_key(form: str) -> None:
         assert workload(LIBPOD | notes, form.format(pod=POD, id=id_), id_=id_).key == POD
 
 
-@pytest.mark.parametrize("path, asked, own", [
-    (f"/machine.slice/libpod-{ID}.scope/container/{POD}/libpod-x", "", f"/machine.slice/libpod-{ID}.scope/container"),
-    (f"/machine.slice/libpod-{ID}.scope/container/pod{UID}", "", f"/machine.slice/libpod-{ID}.scope/container"),
-    (f"/machine.slice/docker-{ID}.scope/init.scope", "", f"/machine.slice/docker-{ID}.scope"),
-    (f"/docker/{ID}/docker/{POD}", "", f"/docker/{ID}"), (f"/docker/{ID}/x-{ID}", "", f"/docker/{ID}"),
-    (f"/mine/{ID}", "", f"/mine/{ID}"), ("/user.slice/session-1.scope", "", ""),
-    ("/mine/special/init.scope", "mine/special", "/mine/special"), ("/mine/special", "/mine/special", "/mine/special"),
-    ("/system.slice/runc-box.scope", "system.slice:runc:box", "/system.slice/runc-box.scope"),
-    ("/system.slice/runc-box.scope/container/a", "system.slice:runc:box", "/system.slice/runc-box.scope/container"),
-])  # fmt: skip
-def test_cgroup_below_container_is_not_its_identity(path: str, asked: str, own: str) -> None:
-    for runtime in ({}, LIBPOD):
-        found = workload(runtime, path, cgroupsPath=asked)
-        assert (found.key, found.cgroup, found.pod_cgroup) == (ID, f"/cg{own}" if own else "", "")
-
-
 @pytest.mark.parametrize("hierarchies", [
     {"unified": "/", "memory": f"/kubepods/pod{UID}/crio-{ID}", "cpu": "/other"},
     # Of version 1, a controller's cgroup shows the pod's end.

@@ -106,27 +106,8 @@ def test_defaults_need_no_permission(rdt_host: Host, defaults: dict[str, Any], c
     assert plan(rdt_host, cgroup=cgroup).parameters.get("class", "") == chosen
 
 
-def test_container_without_namespace_is_described_so(rdt_host: Host) -> None:
-    rdt_host.configure(rdt={"enabled": True, "allow": {"?*": ["*"]}})
-    with pytest.raises(RdtClassError) as caught:
-        plan(rdt_host, PODMAN | {OURS: "bronze"})
-    assert str(caught.value) == (
-        "a container without a namespace is not allowed to use RDT class 'bronze'; rdt.allow in the configuration "
-        'lists what is allowed (`""` for no namespace)'
-    )
-    rdt_host.configure(rdt={"enabled": True, "defaults": {"namespaces": {"": "gold"}}})
-    assert plan(rdt_host, PODMAN).why.endswith("by the default of containers without a namespace")
-
-
 def start(host: Host, name: str) -> Any:
     return host.call(state(bundle=host.bundle(), annotations=CRIO | {OURS: name}))
-
-
-def test_class_is_joined_before_group(rdt_host: Host) -> None:
-    assert start(rdt_host, "gold")[:2] == (0, "")
-    assert rdt_host.tasks("gold") == [101, 100]  # the main thread's class shows that all are in it
-    assert rdt_host.groups() == [f"gold/mon_groups/{UID}"]
-    assert rdt_host.tasks(f"gold/mon_groups/{UID}") == [100, 101]
 
 
 def test_process_still_in_root_class_was_not_moved_and_is_repaired(rdt_host: Host) -> None:
@@ -197,20 +178,6 @@ def test_class_of_bundle_without_closid_is_named_by_the_container(host: Host, rd
 def test_bundle_that_implies_no_class_is_in_the_root_class(host: Host, rdt: dict[str, Any]) -> None:
     assert group(host, pid=0, **rdt).parameters == {"class": ""}
     assert not Bundle({"linux": {"intelRdt": rdt}}).takes_rmid
-
-
-def test_excluded_containers_have_reason_and_labels_are_read_only_on_demand(host: Host) -> None:
-    host.process(100)
-    unreadable = CRIO | {"io.kubernetes.cri-o.ResolvPath": "/nonexistent/resolv.conf"}
-    assert group(host, annotations=unreadable).action == "join"
-    for config, why in (
-        ({"namespaces": ["kube-*"]}, "namespace shop is not among"),
-        ({"labelSelector": {"app": "web"}}, "label app=web"),
-    ):
-        host.configure(**config)
-        step = group(host)
-        assert step.action == SKIP
-        assert why in step.why
 
 
 def test_step_is_applied_with_the_owner_of_its_group(host: Host) -> None:

@@ -26,7 +26,6 @@ from resctrl_hooks.core.node.container.running import Running
 from resctrl_hooks.core.node.container.runtimes import Found
 from resctrl_hooks.core.node.feature import Step
 from resctrl_hooks.core.node.features import blockio, scheduling
-from resctrl_hooks.core.node.host.cgroup import CgroupError
 from resctrl_hooks.core.node.host.procfs import start_time
 from resctrl_hooks.core.node.registry import features_in_use
 from resctrl_hooks.core.node.settings import load
@@ -34,7 +33,6 @@ from resctrl_hooks.core.node.settings import load
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hosts.faults import Fail
 
 # Memory classes
 
@@ -221,16 +219,6 @@ def test_only_own_scope_is_sent_to_systemd(host: Host, scope: list[Any], path: s
     assert scope == ([(f"libpod-{ID}.scope", sent)] if sent else [])
     assert (above / "memory.swap.max").read_text() == "max\n"
     assert (leaf / "memory.swap.max").read_text() == ("max" if sent else "0")
-
-
-def test_refusing_systemd_leaves_limits_that_reload_undoes(host: Host, scope: list[Any], fail: Fail) -> None:
-    fail("resctrl_hooks.core.node.host.systemd", "set_properties", CgroupError("systemd says no"))
-    host.process(100, SCOPE)
-    leaf = give_limits(host, SCOPE)
-    outcome = start(host, state(bundle=host.bundle(), annotations={}), **{CLASS: "noswap"})
-    assert outcome.code == 0
-    assert "are lost at the next systemctl daemon-reload" in outcome.stderr
-    assert (leaf / "memory.swap.max").read_text() == "0"
 
 
 # Block I/O

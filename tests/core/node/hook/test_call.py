@@ -31,8 +31,8 @@ from resctrl_hooks.core.node import lifecycle
 from resctrl_hooks.core.node.call_metrics import read
 from resctrl_hooks.core.node.container.oci import STATE_LIMIT
 from resctrl_hooks.core.node.context import TIME_TO_TAKE_BACK
-from resctrl_hooks.core.node.errors import DeadlineError, HookError, NoRMIDsError, NotArrivedError, SettingsError
-from resctrl_hooks.core.node.feature import Feature, Step
+from resctrl_hooks.core.node.errors import DeadlineError, NoRMIDsError, NotArrivedError, SettingsError
+from resctrl_hooks.core.node.feature import Step
 from resctrl_hooks.core.node.hook import call, create_runtime
 from resctrl_hooks.core.node.ledger import CALLS
 from resctrl_hooks.core.node.refusals import FILE
@@ -205,16 +205,6 @@ def test_process_stays_in_its_runtimes_group_unless_taken_over(
     assert outcome.code == 0
     assert host.groups() == ([GROUP, theirs] if take_over else [theirs])
     assert ("enableMonitoring" in outcome.log) is not take_over
-
-
-@pytest.mark.parametrize("uid", ["hdishd83djaidwnduwk28bcsb", "My-Pod_1.x", "f" * 64])
-def test_pod_with_chosen_uid_has_its_group_until_its_container_ends(host: Host, uid: str) -> None:
-    host.process(100, f"/system.slice/crio-{ID}.scope")
-    assert host.call(state(bundle=host.bundle(), annotations=crio_annotations(uid))).code == 0
-    assert host.tasks(f"mon_groups/{uid}") == [100]
-    host.end_process(100)
-    assert host.call(stopped(annotations=crio_annotations(uid))).code == 0
-    assert (host.groups(), host.records()) == ([], [])
 
 
 def test_alarm_is_cancelled_at_the_end(host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -445,23 +435,6 @@ def test_error_that_ends_the_call_refuses_only_before_the_last_refusing_step(
     failures = read(host.context().ledger).stage("createRuntime").failures
     assert failures == ({} if late is None else {reason: 1, **({"refused": 1} if code else {})})
     assert (host.context().ledger.containers() == []) == bool(code), "a refusal leaves nothing"
-
-
-def test_failed_step_is_in_the_answer_with_its_error(
-    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The other steps answer with their reasons."""
-
-    class Failing(Feature):
-        def apply(self, step: Step, *_others: object) -> None:
-            if step.action == "fail":
-                raise HookError("the disk is on fire")
-
-    steps = [(Failing(), Step("monitoring", action, {}, f"why {action}")) for action in ("join", "fail")]
-    monkeypatch.setattr(create_runtime, "planned", lambda *_: steps)
-    outcome = host.call(pod)
-    assert outcome.code == 0
-    assert ": why join; the disk is on fire" in outcome.log
 
 
 @pytest.mark.parametrize("error", [DeadlineError("deadline of the hook exceeded"), NotArrivedError("it is elsewhere")])

@@ -77,29 +77,9 @@ def test_capture_gives_expected_steps(rdt_host: Host, name: str, *, alone: bool)
     assert not [record for record in host.records() if key in record]
 
 
-def test_containers_of_a_pod_share_its_group_in_each_class(rdt_host: Host) -> None:
-    for name in ("crio-rdt-crun", "crio-rdt-crun-c1", "podman-crun-pod-infra", "podman-crun-pod-member"):
-        assert rdt_host.call(captured(name, rdt_host)[0]).code == 0
-    key = CASES["crio-rdt-crun"][0]
-    assert rdt_host.groups() == [f"gold/mon_groups/{key}", f"mon_groups/{CRUN_POD}", f"silver/mon_groups/{key}"]
-    assert len(rdt_host.tasks(f"mon_groups/{CRUN_POD}")) == 4
-
-
 @pytest.mark.parametrize("pattern, manager", [("?*", "crio"), ("", "podman")])
 def test_namespaces_distinguish_runtimes_with_shared_hooks_folder(rdt_host: Host, pattern: str, manager: str) -> None:
     rdt_host.configure(namespaces=[pattern])
     for name, (key, _) in CASES.items():
         assert rdt_host.call(captured(name, rdt_host)[0]).code == 0
         assert any(key in group for group in rdt_host.groups()) == name.startswith(manager)
-
-
-def test_labels_of_captured_sandbox_are_found(host: Host) -> None:
-    create, _, _ = captured("crio-crun", host)
-    sandbox = host.bundle(fixture("crio-crun-sandbox-config.json"), "sandbox")
-    create["annotations"]["io.kubernetes.cri-o.ResolvPath"] = f"{sandbox}/resolv.conf"
-    host.configure(labelSelector={"app": "web", "tier": "frontend"})
-    assert "label tier=frontend of the label selector does not match" in host.call(create).log
-    assert host.groups() == []
-    host.configure(labelSelector={"app": "web", "tier": "backend"}, namespaces=["sh*"])
-    assert host.call(create).code == 0
-    assert len(host.groups()) == 1

@@ -124,19 +124,6 @@ def test_fail_refuses_with_79_and_ignore_starts_the_container(stage: Stage, runc
 
 
 @pytest.mark.ci
-def test_unusable_settings_and_read_only_state_start_container(stage: Stage, runc: Callable[..., Bundle]) -> None:
-    """Runc reads the hook's stderr until it is closed; the hook's is closed when the hook ends, whatever it says."""
-    stage.configure(stateDir="/proc/self/state")  # procfs takes no folders, not even root's
-    start(runc("read-only"))
-    for number, text in enumerate(("{", '{"format": 1, "failurePolicy": 7}')):
-        Path(stage.config).write_text(text)
-        hook = subprocess.run(stage.hook, input=b"{}", capture_output=True, check=False, env={}, cwd="/", timeout=300)
-        assert hook.stderr.startswith(b"resctrl-hook: ")
-        start(runc(f"settings{number}"))
-    assert stage.groups() == []
-
-
-@pytest.mark.ci
 def test_container_of_podman_has_its_group_from_its_creation_to_its_end(stage: Stage, podman: Podman) -> None:
     podman.create()
     assert stage.groups() == [podman.key]

@@ -229,14 +229,6 @@ def test_each_kind_of_file_is_recognized(tmp_path: Path) -> None:
         assert getattr(files, name) == (0o170000 if name == "S_IFMT" else getattr(stat, name)), name
 
 
-def test_parent_folders_are_created(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[tuple[str, int]] = []
-    monkeypatch.setattr(posix, "mkdir", lambda path, mode: made.append((path, mode)))
-    monkeypatch.setattr(posix, "chmod", lambda *_: None)
-    assert make_folder("/a/b/c", 0o700) is True
-    assert made == [("/a", 0o755), ("/a/b", 0o755), ("/a/b/c", 0o700)]
-
-
 @pytest.mark.parametrize("mask", [0, 0o077])
 def test_folder_and_parents_are_created_under_any_umask(tmp_path: Path, mask: int) -> None:
     (tmp_path / "there").mkdir(mode=0o711)

@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from conftest import ID, POD_CGROUP, UID, always, crio_annotations, state, workload_of
 from hosts.faults import Fail, failing
 from hosts.memtierd import CLASS, OTHER, PANIC, TEMPLATE, MemtierdHost, panics, program
 from hosts.processes import is_alive, wait_until
 
-from resctrl_hooks.core.cli import main
 from resctrl_hooks.core.inventory.details import details_of
 from resctrl_hooks.core.inventory.feature_display.memtierd import UNATTENDED
 from resctrl_hooks.core.node import registry
@@ -280,38 +278,6 @@ def test_failure_leaves_neither_folder_nor_open_file(node: MemtierdHost, fail: F
     assert node.folder().exists() == (at == "start" and not ends)
     said = node.host.log.read_text() if node.host.log.exists() else ""
     assert (f"memtierd of {workload}: it will not end" in said) == (at == "start" and not ends)
-
-
-def told(node: MemtierdHost, *words: str, data: bytes = b"") -> Any:
-    result = CliRunner().invoke(main, ["--config", str(node.host.config), *words], input=data)
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
-def test_list_show_and_explain_describe_memtierd(node: MemtierdHost) -> None:
-    node.configure(binary="/nowhere/memtierd")
-    node.host.process(100, f"{POD_CGROUP}/crio-{ID}")
-    node.host.process(300, POD_CGROUP)  # the cgroup's own, so that its files are there
-    cgroup = node.host.cgroup / POD_CGROUP.lstrip("/") / f"crio-{ID}"
-    for name, value in {"memory.current": "50331648", "memory.high": "67108864", "memory.swap.current": "0"}.items():
-        (cgroup / name).write_text(f"{value}\n")
-    annotations = crio_annotations() | {CLASS: "track", "io.kubernetes.pod.name": "web-0"}
-    told_state = json.dumps(state(id=ID, pid=100, bundle=node.host.bundle(), annotations=annotations)).encode()
-    assert "would fail: cannot find the program /nowhere/memtierd" in told(node, "explain", data=told_state)
-    node.configure()
-    assert f"where: {node.folder()}; would be started" in told(node, "explain", data=told_state)
-    node.start(alone=False)
-    assert f"runs as pid {node.pid()}" in told(node, "explain", data=told_state)
-    (line,) = [line for line in told(node, "list", "-o", "wide").splitlines() if "shop/web-0" in line]
-    assert [word in line for word in ("track", "48.0 MiB of 64.0 MiB", "0 B", "runs")] == [True] * 4
-    (pod,) = json.loads(told(node, "list", "--json"))["items"]
-    assert pod["containers"][0]["details"]["memtierd"]["state"] == f"runs as pid {node.pid()}"
-    said = told(node, "show", "web-0")
-    assert "memory.current 48.0 MiB" in said
-    assert f"runs as pid {node.pid()}" in said
-    os.kill(-node.supervisor(), signal.SIGKILL)
-    wait_until(lambda: not is_alive(node.pid()))
-    assert "does not run" in told(node, "list", "--all", "-o", "wide")
 
 
 @pytest.mark.parametrize("policy, code", [("fail", 79), ("ignore", 0)])
