@@ -40,19 +40,12 @@ def tracked(host: Host, *, cgroup: str = "", pid: int = 0, key: str = "k") -> No
 
 # A pod's cgroup: none, existing, or gone; a living member; release: last-container. The result for the key: it ends,
 # becomes idle, or lives.
-@pytest.mark.parametrize(
-    "cgroup, lives, last, becomes",
-    [
-        ("none", True, False, "lives"),
-        ("none", False, False, "ends"),
-        ("there", True, False, "lives"),
-        ("there", False, False, "idle"),
-        ("there", False, True, "ends"),
-        ("there", True, True, "lives"),
-        ("gone", True, False, "lives"),  # a live process proves that its cgroup is somewhere
-        ("gone", False, False, "ends"),
-    ],
-)
+@pytest.mark.parametrize("cgroup, lives, last, becomes", [
+    ("none", True, False, "lives"), ("none", False, False, "ends"), ("there", True, False, "lives"),
+    ("there", False, False, "idle"), ("there", False, True, "ends"), ("there", True, True, "lives"),
+    ("gone", True, False, "lives"),  # a live process proves that its cgroup is somewhere
+    ("gone", False, False, "ends"),
+])  # fmt: skip
 def test_end_of_key_releases_everything(host: Host, cgroup: str, lives: bool, last: bool, becomes: str) -> None:
     if last:
         host.configure(monitoring={"release": "last-container"})
@@ -225,17 +218,12 @@ def test_release_undoes_steps_in_reverse_order(host: Host, monkeypatch: pytest.M
     assert "later" not in host.log.read_text(), "a step of another version is nothing that failed"
 
 
-@pytest.mark.parametrize(
-    "member, earlier",
-    [
-        (None, False),
-        ({"again": True, "pid": 7, "start": 1000, "boot": BOOT}, True),
-        ({"again": True, "pid": 7, "start": 999, "boot": BOOT}, False),  # the new one has died as well
-        ({"again": False, "pid": 7, "start": 1000, "boot": BOOT}, False),
-        ({"again": True, "boot": BOOT}, False),
-        ({"pid": 7, "start": 1000, "boot": BOOT}, False),
-    ],
-)
+@pytest.mark.parametrize("member, earlier", [
+    (None, False), ({"again": True, "boot": BOOT}, False),
+    ({"again": True, "pid": 7, "start": 1000, "boot": BOOT}, True),
+    ({"again": True, "pid": 7, "start": 999, "boot": BOOT}, False),  # the new one has died as well
+    ({"again": False, "pid": 7, "start": 1000, "boot": BOOT}, False),
+])  # fmt: skip
 def test_poststop_ends_its_own_run_of_container(host: Host, member: Any, earlier: bool) -> None:
     host.process(7)
     assert is_of_earlier_run(member, host.context()) is earlier

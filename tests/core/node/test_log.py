@@ -1,3 +1,5 @@
+"""The log: its targets in order, bounded lines that cannot be forged, and nothing that can go wrong."""
+
 import os
 import socket
 from collections.abc import Iterator
@@ -19,7 +21,6 @@ class Daemon:
     """A datagram socket as journald's or syslogd's."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.socket.bind(str(path))
         self.socket.settimeout(0)
@@ -35,39 +36,32 @@ class Daemon:
 
 @pytest.fixture
 def daemons(tmp_path: Path) -> Iterator[tuple[Daemon, Daemon]]:
-    journal, syslog = Daemon(tmp_path / "journal"), Daemon(tmp_path / "syslog")
-    yield journal, syslog
-    journal.socket.close()
-    syslog.socket.close()
+    made = Daemon(tmp_path / "journal"), Daemon(tmp_path / "syslog")
+    yield made
+    for one in made:
+        one.socket.close()
 
 
 def made(tmp_path: Path, **section: Any) -> Log:
-    paths = {
-        "journalSocket": str(tmp_path / "journal"),
-        "syslogSocket": str(tmp_path / "syslog"),
-        "file": str(tmp_path / "file"),
-    }
-    return Log(paths | section, stderr=False)
+    names = {"journalSocket": "journal", "syslogSocket": "syslog", "file": "file"}
+    return Log({key: str(tmp_path / name) for key, name in names.items()} | section, stderr=False)
 
 
-def test_journald_receives_fields(tmp_path: Path, daemons: tuple[Daemon, Daemon]) -> None:
-    made(tmp_path)(INFO, "done", key="k", duration_usec=7)
+def test_auto_uses_first_available_target_in_its_own_form(tmp_path: Path, daemons: tuple[Daemon, Daemon]) -> None:
+    log = made(tmp_path)
+    log(INFO, "done", key="k", duration_usec=7)
     assert daemons[0].lines() == [
         "MESSAGE=done\nPRIORITY=6\nSYSLOG_IDENTIFIER=resctrl-hook\nRESCTRL_KEY=k\nRESCTRL_DURATION_USEC=7\n"
     ]
-    assert daemons[1].lines() == []
-    assert not (tmp_path / "file").exists()
-
-
-def test_auto_uses_first_available_target(tmp_path: Path, daemons: tuple[Daemon, Daemon]) -> None:
-    log = made(tmp_path)
     (tmp_path / "journal").unlink()
     log(WARNING, "a", key="k")
     assert daemons[1].lines() == [f"<28>resctrl-hook[{os.getpid()}]: a key=k"]
+    assert not (tmp_path / "file").exists()
     (tmp_path / "syslog").unlink()
     log(WARNING, "b")
     assert (tmp_path / "file").read_text() == f"<28>resctrl-hook[{os.getpid()}]: b\n"
     assert (tmp_path / "file").stat().st_mode & 0o777 == 0o600
+    assert daemons[0].lines() == daemons[1].lines() == []
 
 
 @pytest.mark.parametrize("target, where", [("journal", 0), ("syslog", 1), ("file", 2), ("none", None), ("odd", None)])
@@ -79,12 +73,14 @@ def test_explicit_target_is_used(
     assert got == [int(place == where) for place in range(3)]
 
 
-def test_levels_filter_lines(tmp_path: Path, daemons: tuple[Daemon, Daemon]) -> None:
+def test_levels_filter_lines_and_long_fields_are_truncated(tmp_path: Path, daemons: tuple[Daemon, Daemon]) -> None:
     for level, expected in (("error", 1), ("warning", 2), ("info", 4), ("debug", 5), ("odd", 4)):
-        log = made(tmp_path, level=level)
         for priority in (ERROR, WARNING, NOTICE, INFO, DEBUG):
-            log(priority, "x")
+            made(tmp_path, level=level)(priority, "x")
         assert len(daemons[0].lines()) == expected
+    made(tmp_path)(INFO, "\ud800" * 1_000_000)
+    (line,) = daemons[0].lines()
+    assert len(line) < 13_000
 
 
 def test_slow_daemon_is_not_waited_for(tmp_path: Path, daemons: tuple[Daemon, Daemon]) -> None:
@@ -95,16 +91,14 @@ def test_slow_daemon_is_not_waited_for(tmp_path: Path, daemons: tuple[Daemon, Da
     assert daemons[1].lines() == []
 
 
-def test_missing_log_is_not_a_failure(tmp_path: Path) -> None:
-    made(tmp_path, file=str(tmp_path / "none" / "file"))(INFO, "x")
+def test_missing_log_is_not_a_failure_and_a_full_one_begins_again(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("target")
-    made(tmp_path, file=str(tmp_path / "link"))(INFO, "x")
-    assert not (tmp_path / "target").exists()
     os.mkfifo(tmp_path / "fifo")
-    made(tmp_path, file=str(tmp_path / "fifo"))(INFO, "x")
-
-
-def test_file_size_is_limited(tmp_path: Path) -> None:
+    for name in ("none/file", "link", "fifo"):
+        made(tmp_path, file=str(tmp_path / name))(INFO, "x")
+    for path in ("/a\0b", "/\ud800", "/" + "x" * 5000, ""):
+        made(tmp_path, journalSocket=path, syslogSocket=path, file=path)(ERROR, "x")
+    assert sorted(os.listdir(tmp_path)) == ["fifo", "link"]
     path = tmp_path / "file"
     with path.open("wb") as file:
         file.truncate(plain_log._LARGEST_FILE + 1)
@@ -116,37 +110,18 @@ def test_file_size_is_limited(tmp_path: Path) -> None:
 def test_fields_and_lines_cannot_be_forged(message: str, value: str) -> None:
     native = module._native(INFO, message, {"key": value}).decode()
     assert native.count("\n") == 4
-    assert [line.partition("=")[0] for line in native.splitlines()] == [
-        "MESSAGE",
-        "PRIORITY",
-        "SYSLOG_IDENTIFIER",
-        "RESCTRL_KEY",
-    ]
+    names = ["MESSAGE", "PRIORITY", "SYSLOG_IDENTIFIER", "RESCTRL_KEY"]
+    assert [line.partition("=")[0] for line in native.splitlines()] == names
     assert plain_log.syslog_line(INFO, message, {"key": value}).decode().isprintable()
 
 
-def test_long_field_is_truncated(tmp_path: Path, daemons: tuple[Daemon, Daemon]) -> None:
-    made(tmp_path)(INFO, "\ud800" * 1_000_000)
-    (line,) = daemons[0].lines()
-    assert len(line) < 13_000
-
-
-def test_problems_are_one_line_on_stderr() -> None:
+def test_problems_are_one_line_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     log = Log({"target": "none"})
     with standard_streams(b"") as written:
         log(WARNING, "a\nb\ud800", key="k")
         log(INFO, "not this")
     assert written() == "resctrl-hook: a\\nb\\ud800\n"
-
-
-def test_library_log_receives_events(capsys: pytest.CaptureFixture[str]) -> None:
     silent(ERROR, "x", key="k")
     to_stderr(NOTICE, "x", key="k")
     to_stderr(INFO, "not this")
     assert capsys.readouterr().err == "resctrl-hook: x key=k\n"
-
-
-@pytest.mark.parametrize("path", ["/a\0b", "/\ud800", "/" + "x" * 5000, ""])
-def test_invalid_paths_are_refused(tmp_path: Path, path: str) -> None:
-    made(tmp_path, journalSocket=path, syslogSocket=path, file=path)(ERROR, "x")
-    assert os.listdir(tmp_path) == []

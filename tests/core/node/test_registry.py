@@ -47,21 +47,17 @@ ALL = {
 }
 
 
-@pytest.mark.parametrize(
-    "annotations, sections, concerned",
-    [
-        ({}, {}, []),
-        ({"class.memtierd.nri.io/c0": "batch"}, {}, ["memory", "memtierd"]),
-        ({"rdt.resources.beta.kubernetes.io/pod": "gold"}, {}, ["rdt"]),
-        ({"io.kubernetes.cri.rdt-class": "gold"}, {}, ["rdt"]),
-        ({"blockio.resources.beta.kubernetes.io/container.c0": "slow"}, {}, ["blockio"]),
-        ({"scheduling-class.resource-policy.nri.io": "batch"}, {}, ["scheduling"]),
-        ({}, {"rdt": {**OTHERS, "defaults": {"qos": {"BestEffort": "bronze"}}}}, ["rdt"]),
-        ({}, {"scheduling": {**OTHERS, "defaults": {"namespaces": {"shop": "batch"}}}}, ["scheduling"]),
-        pytest.param({}, {"placement": OTHERS}, ["placement"], marks=PLACEMENT),
-        pytest.param({}, {"placement": {**OTHERS, "namespaces": ["s*"]}}, ["placement"], marks=PLACEMENT),
-    ],
-)
+@pytest.mark.parametrize("annotations, sections, concerned", [
+    ({}, {}, []), ({"class.memtierd.nri.io/c0": "batch"}, {}, ["memory", "memtierd"]),
+    ({"rdt.resources.beta.kubernetes.io/pod": "gold"}, {}, ["rdt"]),
+    ({"io.kubernetes.cri.rdt-class": "gold"}, {}, ["rdt"]),
+    ({"blockio.resources.beta.kubernetes.io/container.c0": "slow"}, {}, ["blockio"]),
+    ({"scheduling-class.resource-policy.nri.io": "batch"}, {}, ["scheduling"]),
+    ({}, {"rdt": {**OTHERS, "defaults": {"qos": {"BestEffort": "bronze"}}}}, ["rdt"]),
+    ({}, {"scheduling": {**OTHERS, "defaults": {"namespaces": {"shop": "batch"}}}}, ["scheduling"]),
+    pytest.param({}, {"placement": OTHERS}, ["placement"], marks=PLACEMENT),
+    pytest.param({}, {"placement": {**OTHERS, "namespaces": ["s*"]}}, ["placement"], marks=PLACEMENT),
+])  # fmt: skip
 def test_only_applicable_features_are_imported(
     annotations: dict[str, str], sections: dict[str, Any], concerned: list[str]
 ) -> None:
