@@ -96,8 +96,8 @@ def test_missing_log_is_not_a_failure_and_a_full_one_begins_again(tmp_path: Path
     os.mkfifo(tmp_path / "fifo")
     for name in ("none/file", "link", "fifo"):
         made(tmp_path, file=str(tmp_path / name))(INFO, "x")
-    for path in ("/a\0b", "/\ud800", "/" + "x" * 5000, ""):
-        made(tmp_path, journalSocket=path, syslogSocket=path, file=path)(ERROR, "x")
+    for wrong in ("/a\0b", "/\ud800", "/" + "x" * 5000, ""):
+        made(tmp_path, journalSocket=wrong, syslogSocket=wrong, file=wrong)(ERROR, "x")
     assert sorted(os.listdir(tmp_path)) == ["fifo", "link"]
     path = tmp_path / "file"
     with path.open("wb") as file:

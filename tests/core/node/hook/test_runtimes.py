@@ -140,6 +140,10 @@ def test_container_of_podman_has_its_group_from_its_creation_to_its_end(stage: S
     assert nothing_is_left(stage)
     podman.call("run", "--name", "short", "--network", "none", *podman.rootfs("short"), "sh", "-c", ":")
     until(lambda: nothing_is_left(stage))
+
+
+@pytest.mark.ci
+def test_podman_refuses_under_fail(stage: Stage, podman: Podman) -> None:
     stage.configure(resctrlPath=NOWHERE, failurePolicy="fail")
     with pytest.raises(RuntimeFailedError, match="79"):
         podman.create()

@@ -130,12 +130,12 @@ def test_whatever_ends_first_nothing_is_left_of_it_and_the_other_container_keeps
 
 @pytest.mark.ci
 def test_memtierd_that_ignores_sigterm_is_killed_with_children_and_its_output_is_bounded(node: MemtierdHost) -> None:
-    talks = "echo $!\nyes memtierd talks and talks and talks\n"
+    file = node.host.root / "child"
+    talks = f"echo $! >{file}\nyes memtierd talks and talks and talks\n"
     program(node.host.root / "memtierd", f"#!/bin/sh\ntrap '' TERM\nsleep 1001 &\n{talks}")
     node.start()
     wait_until((node.folder() / "memtierd.output.old").exists)
-    child = int((node.folder() / "memtierd.output.old").read_text().partition("\n")[0] or 0)
-    pid = node.pid()
+    child, pid = int(file.read_text()), node.pid()
     time.sleep(0.2)
     assert sum(path.stat().st_size for path in node.folder().iterdir()) < 4 << 20
     node.stop()
