@@ -146,7 +146,7 @@ def test_chart_passes_helms_lint(tmp_path: Path) -> None:
 def test_objects_fit_the_schemas_of_kubernetes(values: dict[str, Any]) -> None:
     found = of_kubernetes({f"{kind} {name}": one for (kind, name), one in render(**values).items()})
     assert len(found) >= 6
-    for version in VERSIONS:
+    for version in (VERSIONS[0], VERSIONS[-1]):
         for one in found.values():
             assert kubernetes_validate.validate(one, version, strict=True) == version
 

@@ -77,7 +77,7 @@ def test_rendered_objects_need_no_custom_resource(mine: Path) -> None:
     objects = rendered(mine)
     assert of_kubernetes(objects) == objects
     for one in objects.values():
-        for version in VERSIONS:
+        for version in (VERSIONS[0], VERSIONS[-1]):
             assert kubernetes_validate.validate(one, version, strict=True) == version
 
 

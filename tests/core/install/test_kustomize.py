@@ -57,24 +57,6 @@ def test_scc_allows_only_what_metrics_need() -> None:
     }
 
 
-def test_workloads_have_account_priority_and_strategy() -> None:
-    for name in ("resctrl-hooks", "metrics"):
-        objects = load(f"daemonset/{name}.yaml")
-        daemonset = only(objects, "DaemonSet")
-        pod = daemonset["spec"]["template"]["spec"]
-        assert pod["serviceAccountName"] == only(objects, "ServiceAccount")["metadata"]["name"]
-        assert pod["automountServiceAccountToken"] is False
-        assert pod["priorityClassName"].startswith("system-")
-        assert daemonset["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"]
-
-
-def test_role_covers_pods_only() -> None:
-    role, binding = load("openshift/monitoring-role.yaml")
-    assert role["rules"] == [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}]
-    assert binding["roleRef"]["name"] == role["metadata"]["name"]
-    assert binding["subjects"][0]["namespace"] == "openshift-monitoring"
-
-
 def test_images_and_labels_have_this_version() -> None:
     texts = [path.read_text() for folder in ("daemonset", "events") for path in (CONTRIB / folder).glob("*.yaml")]
     tags = {line.rpartition(":")[2].strip() for text in texts for line in text.splitlines() if "image: " in line}

@@ -62,6 +62,7 @@ def test_plain_process_on_simulation_is_counted(temporary: Path) -> None:
     assert os.listdir(temporary) == []
 
 
+@pytest.mark.ci
 @pytest.mark.runtime
 @pytest.mark.parametrize("runtime", ["podman", "runc"])
 def test_real_container_runs(temporary: Path, runtime: str) -> None:
@@ -73,6 +74,7 @@ def test_real_container_runs(temporary: Path, runtime: str) -> None:
     assert os.listdir(temporary) == []
 
 
+@pytest.mark.ci
 @pytest.mark.runtime
 def test_interrupted_demo_cleans_up(temporary: Path) -> None:
     process = subprocess.Popen(
