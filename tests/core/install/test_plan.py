@@ -1,86 +1,62 @@
 """The files of an installation by runtime, option and setting, without writing them."""
 
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from golden import Golden
 
+from core.install.plans import Planned, paths, planned
 from core.install.staged import CONFIG, given
-from resctrl_hooks.core.install import plan as module
-from resctrl_hooks.core.install.directories import RUNTIMES
-from resctrl_hooks.core.install.paths import ADMIN_HOOKS, CODE, HOOK_NAME, LAUNCH, UNITS, VENDOR_HOOKS
-from resctrl_hooks.core.install.payload import Payload
+from resctrl_hooks.core.install.paths import HOOK_NAME, UNITS, VENDOR_HOOKS
 from resctrl_hooks.core.install.plan import Plan
 from resctrl_hooks.core.install.pod import REMEDY, VARIABLE, manifests_version, outdated
-from resctrl_hooks.core.install.roles import DROP_IN, FEATURES, HOOK, LAUNCHER, LINK, MODULE, ROLES, SETTINGS, UNIT
+from resctrl_hooks.core.install.roles import DROP_IN, FEATURES, LINK, SETTINGS
 from resctrl_hooks.core.install.tree import Tree
-from resctrl_hooks.core.install.units import COMPILE, EXEC, MOUNT, RECONCILE, TIMER, WAKE
+from resctrl_hooks.core.install.units import MOUNT, RECONCILE
 from resctrl_hooks.core.node.names import NODE_FEATURES
 from resctrl_hooks.core.node.nfd.features import FIRST as FIRST_FEATURES
 
-HOOKS = f"{VENDOR_HOOKS}/{HOOK_NAME}"
-FOLDER = CONFIG.rpartition("/")[0]
-Planned = Callable[..., Plan]
+COMPILED = CONFIG.replace(".yaml", ".json")
+__all__ = ("planned",)
 
 
-@pytest.fixture
-def planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Planned:
-    monkeypatch.setattr(module, "payload", lambda *_, **__: Payload("1", "node-0123456789ab", {"launch.py": b""}))
-    return lambda *runtimes, **options: module.plan(runtimes, CONFIG, root=str(tmp_path), **options)
+def shown(found: Plan) -> str:
+    """Return a plan as text."""
+    targets = {file.path: f" -> {file.data.decode()}" for file in found.files if file.role == LINK}
+    lines = [f"{file.mode:o} {file.role:<9} {file.path}{targets.get(file.path, '')}" for file in found.files]
+    lines += [f"{name}: {' '.join(paths)}" for name, paths in found.registrations.items()]
+    return "\n".join([*lines, *(f"note: {note}" for note in found.notes)])
 
 
-def paths(found: Plan, role: str) -> list[str]:
-    return [file.path for file in found.files if file.role == role]
+@pytest.mark.parametrize(
+    "runtimes, options, there",
+    [
+        (["crio"], {}, {}),
+        (["crio", "podman"], {"nfd": True}, {CONFIG: "monitoring: {exec: reconcile}\n"}),
+        (["podman"], {"with_units": False}, {CONFIG: "namespaces: 5\n", COMPILED: '{"format": 1}'}),
+        (["crio"], {}, {f"{UNITS}/{MOUNT}": "[Mount]\n"}),
+    ],
+    ids=["defaults", "two runtimes", "without units", "mounted otherwise"],
+)
+def test_files_are_in_the_order_of_writing(
+    golden: Golden,
+    planned: Planned,
+    tmp_path: Path,
+    runtimes: list[str],
+    options: dict[str, Any],
+    there: dict[str, str],
+) -> None:
+    for path, text in there.items():
+        given(tmp_path, path, text)
+    golden(shown(planned(*runtimes, **options)))
 
 
-def units(found: Plan) -> set[str]:
-    return {path.rpartition("/")[2] for path in paths(found, UNIT)}
-
-
-ALWAYS = {MOUNT, COMPILE, RECONCILE, TIMER, WAKE}
-
-
-def test_files_are_in_the_order_of_writing(planned: Planned) -> None:
-    found = planned("crio")
-    order = [ROLES.index(file.role) for file in found.files]
-    assert order == sorted(order)
-    assert paths(found, SETTINGS) == [CONFIG, f"{FOLDER}/config.last.json", f"{FOLDER}/config.json"]
-    assert paths(found, MODULE) == [f"{CODE}/node-0123456789ab/launch.py"]
-    assert (paths(found, LAUNCHER), paths(found, HOOK), paths(found, DROP_IN)) == ([LAUNCH], [HOOKS], [])
-    assert (found.registrations, found.notes) == ({"crio": [HOOKS]}, [])
-    assert {file.mode for file in found.files} == {0o644}
-
-
-@pytest.mark.parametrize("yaml, more", [("", {EXEC}), ("monitoring: {exec: reconcile}\n", set())])
-def test_units_are_those_that_settings_need(planned: Planned, tmp_path: Path, yaml: str, more: set[str]) -> None:
-    given(tmp_path, CONFIG, yaml)
-    check_units(planned("crio"), more)
-
-
-def check_units(found: Plan, more: set[str]) -> None:
-    """Check that a plan has these units beside those of all nodes, and links that enable them."""
-    assert units(found) == ALWAYS | more
-    links = {path.rpartition("/")[2]: path for path in paths(found, LINK)}
-    assert links.keys() == units(found) - {RECONCILE}
-    assert links[TIMER] == f"{UNITS}/timers.target.wants/{TIMER}"
-    targets = {file.path: file.data.decode() for file in found.files if file.role == LINK}
-    assert targets[links[TIMER]] == f"{UNITS}/{TIMER}"
-
-
-def test_installation_without_units_has_none(planned: Planned) -> None:
-    found = planned("crio", with_units=False)
-    assert (paths(found, UNIT), paths(found, LINK), found.notes) == ([], [], [])
-
-
-def test_mount_unit_is_left_out_where_the_host_mounts_resctrl(planned: Planned, tmp_path: Path) -> None:
+def test_mount_unit_of_an_earlier_installation_stays(planned: Planned, tmp_path: Path) -> None:
     unit = given(tmp_path, f"{UNITS}/{MOUNT}", "[Mount]\n")
-    found = planned("crio")
-    assert MOUNT not in units(found)
-    assert found.notes == ["this host already mounts resctrl; its mount is not changed"]
-    assert MOUNT in units(planned("crio", earlier_units=True))
-    (ours,) = (file.data for file in planned("crio", earlier_units=True).files if file.path == f"{UNITS}/{MOUNT}")
-    unit.write_bytes(ours)
-    assert MOUNT in units(planned("crio")), "it has exactly our content: its record was lost"
+    earlier = {file.path: file for file in planned("crio", earlier_units=True).files}
+    unit.write_bytes(earlier[f"{UNITS}/{MOUNT}"].data)
+    assert f"{UNITS}/{MOUNT}" in {file.path for file in planned("crio").files}, "exactly our content: a lost record"
 
 
 def test_units_have_the_paths_of_the_settings(planned: Planned, tmp_path: Path) -> None:
@@ -101,33 +77,19 @@ def test_facts_for_node_feature_discovery_stay(planned: Planned, tmp_path: Path)
     given(tmp_path, NODE_FEATURES, "facts\n")
     (kept,) = (file.data for file in planned("crio", nfd=True).files if file.role == FEATURES)
     assert kept == b"facts\n"
-    assert paths(planned("crio"), FEATURES) == []
 
 
-@pytest.mark.parametrize("runtime, restart", [("crio", "systemctl restart crio"), ("podman", "")])
+@pytest.mark.parametrize("runtime", ["crio", "podman"])
 def test_runtime_that_reads_no_writable_directory_gets_a_drop_in(
-    planned: Planned, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, runtime: str, restart: str
+    golden: Golden, planned: Planned, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, runtime: str
 ) -> None:
     monkeypatch.setattr("resctrl_hooks.core.install.directories._writable", lambda path: VENDOR_HOOKS not in path)
-    drop_in, hook = RUNTIMES[runtime].drop_in, f"{ADMIN_HOOKS}/{HOOK_NAME}"
-    for _ in range(2):  # the second finds our own drop-in, which does not count
-        found = planned(runtime)
-        assert (paths(found, DROP_IN), paths(found, HOOK)) == ([drop_in], [hook])
-        assert found.registrations == {runtime: [hook, drop_in]}
-        assert found.notes == ([f"{runtime} reads its hook directories when it starts: {restart}"] if restart else [])
-        (text,) = (file.data.decode() for file in found.files if file.path == drop_in)
-        given(tmp_path, drop_in, text)
-
-
-def test_shared_registration_is_one_file(planned: Planned) -> None:
-    found = planned("crio", "podman")
-    assert (paths(found, HOOK), found.registrations) == ([HOOKS], {"crio": [HOOKS], "podman": [HOOKS]})
-
-
-def test_configuration_that_became_invalid_is_noted(planned: Planned, tmp_path: Path) -> None:
-    given(tmp_path, CONFIG, "namespaces: 5\n")
-    given(tmp_path, f"{FOLDER}/config.json", '{"format": 1}')
-    assert planned("crio").notes[-1] == f"{FOLDER}/config.json stays active until {CONFIG} is fixed and applied"
+    found = planned(runtime)
+    lines = [line for line in shown(found).splitlines() if HOOK_NAME in line or "hook directories" in line]
+    (drop_in,) = (file for file in found.files if file.role == DROP_IN)
+    golden("\n".join([*lines, drop_in.path, drop_in.data.decode()]))
+    given(tmp_path, drop_in.path, drop_in.data.decode())
+    assert shown(planned(runtime)) == shown(found), "our own drop-in does not count"
 
 
 # The manifests of the pod that installs

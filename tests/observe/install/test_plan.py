@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 from core.install.staged import CONFIG, given
-from core.install.test_plan import FOLDER, Planned, check_units, paths, planned, units
-from core.install.test_units import Parsed, ours
+from core.install.plans import FOLDER, Planned, check_units, paths, planned, units
+from core.install.plans import Parsed, ours
 
 from resctrl_hooks.core.install.plan import Plan
 from resctrl_hooks.core.install.roles import SETTINGS
