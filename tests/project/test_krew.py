@@ -77,12 +77,9 @@ def test_first_run_installs_the_wheel_and_later_ones_do_not(installed: Path) -> 
     assert not log.exists()
 
 
-def test_old_python_is_named(installed: Path) -> None:
+def test_old_python_is_named_and_failed_installation_is_tried_again(installed: Path) -> None:
     code, out, err = run(installed, OLD="1")
     assert (code, out) == (1, "")
     assert "python3 is missing or older than 3.11" in err
-
-
-def test_failed_installation_is_tried_again(installed: Path) -> None:
     assert run(installed, BROKEN="1")[0] == 1
     assert run(installed) == (0, "ran top -A\n", "")
