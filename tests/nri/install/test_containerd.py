@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from core.install.plans import Parsed, Planned, check_units, ours, paths, planned
 from core.install.staged import CONFIG as OURS
 from core.install.staged import HOOKS, given
-from core.install.plans import Planned, check_units, paths, planned
-from core.install.plans import Parsed, ours
 
 from resctrl_hooks.core.cli import main
 from resctrl_hooks.core.install import roles

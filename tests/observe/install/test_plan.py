@@ -4,9 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from core.install.plans import FOLDER, Parsed, Planned, check_units, ours, paths, planned, units
 from core.install.staged import CONFIG, given
-from core.install.plans import FOLDER, Planned, check_units, paths, planned, units
-from core.install.plans import Parsed, ours
 
 from resctrl_hooks.core.install.plan import Plan
 from resctrl_hooks.core.install.roles import SETTINGS
