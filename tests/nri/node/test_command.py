@@ -24,7 +24,7 @@ from resctrl_hooks.core.node.settings import Settings, load
 from resctrl_hooks.nri.node import command
 from resctrl_hooks.nri.node.command import nri_command, parse
 from resctrl_hooks.nri.node.requested import adjusts, specified_by
-from resctrl_hooks.nri.node.status import BOUNDS, NAME, EventRecord, NriRecord, Status, read_status
+from resctrl_hooks.nri.node.status import NAME, EventRecord, NriRecord, Status, read_status
 
 
 @pytest.mark.parametrize(
@@ -225,23 +225,6 @@ def test_starts_are_counted_since_boot(tmp_path: Path, text: str | None, starts:
     assert (tmp_path / "nri.json").stat().st_mode & 0o777 == 0o600
 
 
-def test_drop_without_a_connection_is_not_counted(tmp_path: Path) -> None:
-    status = Status(str(tmp_path), "")
-    status.dropped("no socket")
-    assert (told(tmp_path)["drops"], told(tmp_path)["why"], "dropped" in told(tmp_path)) == (0, "no socket", False)
-
-
-def test_histogram_has_its_upper_bounds(tmp_path: Path) -> None:
-    status = Status(str(tmp_path), "")
-    for bound in BOUNDS:
-        status.served("StartContainer", bound, failed=False)
-    status.served("StartContainer", BOUNDS[-1] + 1, failed=True)
-    status.write()
-    found = told(tmp_path)["events"]["StartContainer"]
-    assert (found["count"], found["failed"], found["buckets"]) == (8, 1, [1] * 8)
-    assert found["seconds"] == pytest.approx(sum(BOUNDS) + BOUNDS[-1] + 1)
-
-
 def test_figures_are_written_once_a_second_and_the_last_ones_at_rest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -265,10 +248,6 @@ def test_figures_are_written_once_a_second_and_the_last_ones_at_rest(
     now[0] += 1.5
     status.served("Stop", 0, failed=False)
     assert written() == 3
-
-
-def test_unwritable_status_is_ignored(tmp_path: Path) -> None:
-    Status(str(tmp_path / "none"), "").write()
 
 
 def served(folder: str) -> Status:

@@ -21,7 +21,7 @@ from resctrl_hooks.core.node.resctrl.filesystem import Resctrl
 from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
 from resctrl_hooks.nri.node import creation, events
 from resctrl_hooks.nri.node.plugin import NodePlugin
-from resctrl_hooks.nri.node.protobuf import decode, encode
+from resctrl_hooks.nri.node.protobuf import decode
 from resctrl_hooks.nri.node.worker import pack
 from resctrl_hooks.placement.node.allocations import LOCK
 
@@ -73,14 +73,6 @@ def test_container_whose_pod_lock_is_late_is_refused(host: Host, serve: Serve) -
     assert code == 2
     assert words.startswith(b"monitoring: ")
     assert b"was held for 0.56 s" in words, "patience is a part of what this runtime gives an event"
-
-
-def test_held_handover_lock_leaves_time_to_refuse(host: Host, serve: Serve, crowded: dict[str, Any]) -> None:
-    assert serve({**OTHER, "namespace": "batch"}, **crowded) == ADMITTED
-    with host.context().ledger.lock_named("handover", 0):
-        code, words = serve(POD, **crowded)
-    assert code == 2
-    assert b"the free RMIDs are reserved for pods with priorities above 50" in words
 
 
 def test_refused_pod_waits_for_nothing(host: Host, serve: Serve, crowded: dict[str, Any]) -> None:
@@ -211,14 +203,6 @@ def test_unrecorded_cpuset_costs_no_mount(host: Host, serve: Serve, mounts: dict
     assert [mount["destination"] for mount in adjusted["mounts"]] == ["/host-usr"]
     assert "linux" not in adjusted, "our cpuset would count as a foreign choice"
     assert "gets its cpuset only at its start" in host.log.read_text()
-
-
-def test_removal_of_unserved_pod_names_it(host: Host) -> None:
-    plugin = plugin_of(host)
-    plugin.served("RemovePodSandbox", encode("PodEvent", {"pod": POD}), 1.0, None)
-    plugin.served("RemovePodSandbox:StateChange", encode("StateChangeEvent", {"pod": POD}), 1.0, None)
-    said = "RemovePodSandbox of shop/web-0 was not served: the worker died or exceeded its time; reconcile will"
-    assert host.log.read_text().count(said) == 2
 
 
 def start(plugin: NodePlugin, reply: Callable[[int, bytes], None]) -> bool:

@@ -247,16 +247,6 @@ def test_start_without_a_process_waits_for_the_late_one(host: Host) -> None:
     assert "the runtime sends no pid in StartContainer and PostStartContainer; container not affected" in log(host)
 
 
-def test_work_of_a_hook_is_not_repeated(host: Host, pod: dict[str, Any]) -> None:
-    plugin = plugin_of(host)
-    assert host.call(pod).code == 0
-    before = {path: path.lstat().st_mtime_ns for path in host.state.rglob("*") if ID in path.name}
-    assert before
-    assert served(plugin, "StartContainer", message(pod["pid"])) == NOTHING
-    assert {path: path.lstat().st_mtime_ns for path in host.state.rglob("*") if ID in path.name} == before
-    assert "StartContainer of" not in log(host)
-
-
 FORGED = {
     "io.container.manager": "libpod",
     "io.kubernetes.cri.sandbox-uid": "00000000-0000-0000-0000-000000000000",

@@ -5,7 +5,7 @@ from itertools import permutations
 
 import pytest
 from click.testing import CliRunner
-from conftest import CONTAINERDS, ID, POD_CGROUP, UID, Host, containerd_annotations, crio_annotations, state
+from conftest import CONTAINERDS, ID, POD_CGROUP, UID, Host, containerd_annotations, state
 from hosts import crun
 
 from nri.node.conftest import (
@@ -14,7 +14,6 @@ from nri.node.conftest import (
     NOTHING,
     POD,
     RDT,
-    TIMEOUT,
     asking,
     configure,
     container,
@@ -110,19 +109,6 @@ def test_container_has_what_its_annotations_ask_for_whoever_saw_it_first(
     assert (seen.cgroup / "memory.swap.max").read_text().strip() == "max"
     assert (seen.cgroup / "memory.high").read_text().strip() == str(64 << 20)
     assert not reconcile(host.context(), Options()).applied
-
-
-def test_hook_of_crio_leaves_nothing_to_complete(host: Host) -> None:
-    plugin = plugin_of(host, **LIMITS)
-    plugin.configure({"runtime_name": "cri-o", "request_timeout": TIMEOUT})
-    host.process(41, f"{POD_CGROUP}/crio-{ID}", rdt="/")
-    cgroup_with(host, f"{POD_CGROUP}/crio-{ID}", **{"cgroup.procs": "41"})
-    notes = crio_annotations() | MEMORY["annotations"]
-    assert host.call(state(pid=41, bundle=host.bundle(), annotations=notes)).code == 0
-    before = recorded(host)
-    assert features(host) == ["monitoring", "memory"]
-    assert served(plugin, "StartContainer", message(41, MEMORY)) == NOTHING
-    assert recorded(host) == before
 
 
 def test_failed_step_of_a_completed_container_is_counted_and_applied_by_reconcile(host: Host) -> None:

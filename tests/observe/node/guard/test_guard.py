@@ -16,7 +16,7 @@ from resctrl_hooks.observe.inventory.guard import guard_status
 from resctrl_hooks.observe.node.guard import lease
 from resctrl_hooks.observe.node.guard.actuator import Mount
 from resctrl_hooks.observe.node.guard.guard import Guard
-from resctrl_hooks.observe.node.guard.law import BLIND, EVIDENCE, REPORT
+from resctrl_hooks.observe.node.guard.law import EVIDENCE, REPORT
 from resctrl_hooks.observe.node.guard.lease import NAME as LEASE
 from resctrl_hooks.observe.node.guard.limit import Limit
 from resctrl_hooks.observe.node.guard.section import OBSERVE
@@ -74,20 +74,6 @@ def test_turn_of_an_rmid_costs_one_sample_and_no_write(host: Host) -> None:
         assert node.status()["invalidSamples"] == turn + 1
         node.pass_time(guard, {"gold": 20.0, "silver": 20.0, "bronze": 40.0}, 3)
     assert (node.fs.writes, node.limit("bronze")) == ([], "MB:0=90")
-
-
-@pytest.mark.parametrize("value", ["Unavailable", "Unassigned", "Error", ""])
-def test_missing_counter_value_stops_writes_and_restores(host: Host, value: str) -> None:
-    node = Node(host)
-    guard = node.guard()
-    node.pass_time(guard, FULL, 6)
-    node.fs.writes.clear()
-    for _ in range(20):
-        node.now += 1
-        node.count("silver", 0, value)
-        guard.sample(node.now)
-    assert node.fs.writes == [("bronze", "MB:0=100")]
-    assert node.status()["domains"]["0"]["state"] == BLIND
 
 
 def test_load_is_a_lower_bound_beside_a_group_without_an_assigned_counter(host: Host) -> None:

@@ -213,26 +213,6 @@ def test_loads_cause_these_changes(start: int, script: list[Any], changes: list[
     assert (found, domain.state) == (changes, state)
 
 
-def test_wait_for_a_step_up_doubles_with_each_relapse() -> None:
-    domain, time, waits = Domain({"bronze": Limit(100, 20, 80)}, 0), 0.0, []
-
-    def until(kind: str, load: float, bronze: float) -> None:
-        nonlocal time
-        changes: list[Change] = []
-        while kind not in [change.kind for change in changes]:
-            time += 1
-            sample = Sample(time, load, CAPACITY, {"gold": 20e9, "bronze": bronze})
-            changes = domain.decide(sample, RULES, PerCent(STEP))
-
-    for _ in range(3):
-        since = time
-        until(RAISE, 0.3, 10e9)
-        waits.append(time - since)
-        until(LOWER, 0.95, 70e9)
-    assert waits[1] > 1.5 * waits[0]
-    assert waits[2] > 1.5 * waits[1]
-
-
 def test_second_class_is_lowered_only_after_the_first_is_at_its_floor_and_exhaustion_is_reported_once() -> None:
     run = Run(Plant(1, response="no effect", demand=dict.fromkeys(("gold", "silver", "bronze"), 60e9))).step(400)
     names = [change.name for _, change in run.writes(LOWER)]

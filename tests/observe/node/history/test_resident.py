@@ -309,18 +309,6 @@ def test_samples_that_cannot_be_decoded_are_deleted_with_one_line(
     assert ids == [2, 3, 4, 5][deleted - 1 :]
 
 
-def test_failing_writes_are_reported_once_and_their_end_too(past: Past) -> None:
-    part = past.part()
-    with failing(Store, "add", HistoryError("/x: database or disk is full")):
-        past.sample(part)
-        past.sample(part)
-    past.sample(part)
-    past.sample(part)
-    assert [line for line in past.lines if "samples are lost: /x: database or disk is full" in line].__len__() == 1
-    assert [line for line in past.lines if "samples are written again" in line].__len__() == 1
-    assert len(past.rows()) == 2
-
-
 def test_unreadable_counters_are_the_parts_failure(past: Past) -> None:
     part = past.part()
 
