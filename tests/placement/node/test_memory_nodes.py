@@ -30,17 +30,6 @@ def excess(topology: Topology, bound: list[tuple[int, int]]) -> list[str]:
     return found
 
 
-def test_full_node_gets_no_more_pods_even_if_its_cpus_are_free() -> None:
-    """Twelve pods of 10 GiB go to the idle package of two with 64 GiB each, until its memory is bound."""
-    topology = machine(2, 1, 1, 8, memory=64 * GIB)
-    requests = [Request("busy", milli=14000, memory=GIB)]
-    requests += [Request(f"c{number}", milli=100, memory=10 * GIB) for number in range(12)]
-    found = place(topology, *requests)
-    assert [one.mems for one in found] == [0b01, *[0b10] * 6, *[0b01] * 6]
-    more = place(topology, *requests, Request("more", milli=100, memory=10 * GIB))[-1]
-    assert more.mems == 0, "both nodes are full"
-
-
 def with_kinds(fast: int = GIB, slow: int = 4 * GIB) -> Topology:
     """Return two packages, each with a node of DRAM (0, 1), of HBM (2, 3) and of PMEM (4, 5)."""
     topology = machine(2, 1, 1, 4, memory=2 * GIB)
@@ -52,23 +41,6 @@ def with_kinds(fast: int = GIB, slow: int = 4 * GIB) -> Topology:
             other: 10 if other == node.id else 15 if (other ^ node.id) & 1 == 0 else 30 for other in range(6)
         }
     return topology
-
-
-@pytest.mark.parametrize(
-    "kinds, memory, mems",
-    [
-        ([], GIB, 0b000001),
-        ([FAST], GIB, 0b000100),
-        ([FAST], 2 * GIB, 0b001100),
-        ([FAST], 0, 0b001100),
-        ([SLOW], GIB, 0b010000),
-        ([DRAM, FAST], 3 * GIB, 0b000101),
-        ([DRAM, SLOW, FAST], 14 * GIB, 0),
-    ],
-)
-def test_memory_is_the_nearest_of_its_kinds_with_room(kinds: list[str], memory: int, mems: int) -> None:
-    (found,) = place(with_kinds(), Request("a", milli=1000, memory=memory, memory_kinds=kinds))
-    assert found.mems == mems
 
 
 def test_whole_node_is_bound_to_the_memory_of_its_cpus() -> None:
@@ -87,21 +59,6 @@ def test_whole_node_is_bound_to_the_memory_of_its_cpus() -> None:
     assert place(topology, one)[0].mems == pools.choose(topology, usage, one).mems == 0
 
 
-def test_two_sockets_with_more_memory_bind_a_wide_container_to_the_memory_of_cpus() -> None:
-    found = place(with_kinds(), Request("a", milli=12_000, memory=GIB))
-    assert (found[0].pool, found[0].mems) == ("node", 0b11)
-
-
-def test_second_container_gets_the_other_fast_memory_and_the_third_none() -> None:
-    topology = with_kinds()
-    requests = [Request(name, milli=100, memory=GIB, memory_kinds=[FAST]) for name in "abc"]
-    found = place(topology, *requests[:2])
-    # The limit is bound to both nodes once the nearest one is full.
-    assert [one.mems for one in found] in ([0b0100, 0b1000], [0b0100, 0b1100])
-    with pytest.raises(PlacementError, match="no room for its memory limit in fast memory"):
-        place(topology, *requests)
-
-
 def test_kernel_without_numa_has_dram_and_binds_nothing() -> None:
     topology = machine(cores=4)
     topology.nodes.clear()
@@ -110,11 +67,6 @@ def test_kernel_without_numa_has_dram_and_binds_nothing() -> None:
     for kinds, missing in (([FAST], "fast"), ([SLOW], "slow"), ([DRAM, SLOW, FAST], "slow")):
         with pytest.raises(PlacementError, match=f"no {missing} memory on this machine"):
             place(topology, Request("a", milli=100, memory=GIB, memory_kinds=kinds))
-
-
-def test_missing_kind_of_memory_is_refused() -> None:
-    with pytest.raises(PlacementError, match="no fast memory on this machine"):
-        place(machine(), Request("a", memory_kinds=[FAST]))
 
 
 def test_memory_type_annotation_binds_and_is_recorded(node: PlacedHost) -> None:
@@ -145,10 +97,6 @@ def test_one_large_pod_moves_small_ones_to_the_other_node() -> None:
     requests = [Request("large", milli=100, memory=60 * GIB)]
     requests += [Request(f"c{number}", milli=100, memory=5 * GIB) for number in range(12)]
     assert [one.mems for one in place(topology, *requests)] == [0b01, *[0b10] * 12]
-
-
-def test_container_without_limit_is_bound_to_no_node() -> None:
-    assert place(machine(2, 1, 1, 8), Request("a", milli=100))[0].mems == 0
 
 
 def test_sizes_of_nodes_must_be_known() -> None:

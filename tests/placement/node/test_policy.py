@@ -1,7 +1,6 @@
 """Rules for all policies, for any sequence of containers, on every machine."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from conftest import examples
@@ -9,12 +8,10 @@ from hosts.machines import MACHINES, machine
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from placement.node.policies import POLICIES, place
-from resctrl_hooks.core.node.host.cpulist import count, format_list, parse_list
+from placement.node.policies import POLICIES
+from resctrl_hooks.core.node.host.cpulist import count, format_list
 from resctrl_hooks.core.node.host.topology import Topology
 from resctrl_hooks.placement.node import allocator
-from resctrl_hooks.placement.node import pools as policy_pools
-from resctrl_hooks.placement.node import topology_aware as policy_topology
 from resctrl_hooks.placement.node.exclusive_cpus import whole_cores
 from resctrl_hooks.placement.node.policy import (
     EXCLUSIVE,
@@ -107,179 +104,12 @@ def split_cores(topology: Topology, owned: int) -> list[int]:
     return [core for core in topology.cores if core & owned and core & ~owned]
 
 
-def test_small_container_gets_tightest_part() -> None:
-    (decision,) = place(machine(2, 2, 2, 4), Request("a", milli=500, memory=1))
-    assert (decision.pool, decision.mems) == ("l3-0", 1)
-    assert "the smallest part with room for 500m (8000m free)" in decision.why
-    assert decision.runners_up == ["l3-1 (8000m free)", "l3-2 (8000m free)", "l3-3 (8000m free)"]
-
-
-@pytest.mark.parametrize(
-    "milli, pool", [(8000, "l3-0"), (8001, "numa0"), (16001, "package0"), (32001, "node"), (99000, "node")]
-)
-def test_request_that_does_not_fit_gets_wider_part(milli: int, pool: str) -> None:
-    assert place(machine(2, 2, 2, 4), Request("a", milli=milli))[0].pool == pool
-
-
-def test_limit_bounds_use() -> None:
-    assert place(machine(2, 2, 2, 4), Request("a", milli=100, limit=12000))[0].pool == "numa0"
-
-
-def test_pools_are_balanced() -> None:
-    found = place(machine(2, 1, 1, 4), *(Request(f"c{number}", milli=1000, memory=1) for number in range(6)))
-    assert [decision.pool for decision in found] == ["package0", "package1"] * 3
-    assert [decision.mems for decision in found] == [0b01, 0b10] * 3
-    idle = place(machine(2, 1, 1, 4), *(Request(f"c{number}") for number in range(4)))
-    assert [decision.pool for decision in idle] == ["package0", "package1"] * 2
-
-
-def test_containers_of_pod_stay_together() -> None:
-    wanted = [Request("a", "p", milli=100), Request("b", "q", milli=900), Request("c", "p", milli=100)]
-    assert [decision.pool for decision in place(machine(2, 1, 2, 4), *wanted)] == ["l3-0", "l3-1", "l3-0"]
-    full = [Request("a", "p", milli=7900), Request("b", "q", milli=100), Request("c", "p", milli=500)]
-    assert [decision.pool for decision in place(machine(2, 1, 2, 4), *full)] == ["l3-0", "l3-1", "l3-1"]
-
-
-def test_request_larger_than_a_part_extends_it() -> None:
-    topology = machine(1, 4, 1, 3, 2)
-    shared, own = place(topology, Request("a"), Request("b", kind=EXCLUSIVE, exclusive=7))
-    assert (shared.pool, own.kind, count(own.owned)) == ("numa0", EXCLUSIVE, 7)
-    assert effective(shared, Usage(topology, [Grant(shared), Grant(own)]))
-    wanted = [Request("a", milli=3500), *(Request(f"c{n}", kind=EXCLUSIVE, exclusive=6) for n in range(3))]
-    loaded, *owners = place(topology, *wanted)
-    assert [count(decision.owned) for decision in owners] == [6, 6, 6]
-    assert not any(decision.owned & loaded.cpus for decision in owners)
-    last = place(topology, Request("a", milli=3500), Request("b", kind=EXCLUSIVE, exclusive=19))[1]
-    assert (count(last.owned), "narrow" in last.why) == (19, False)
-    last = place(topology, Request("a", milli=3500), Request("b", kind=EXCLUSIVE, exclusive=21, milli=21000))[1]
-    assert (count(last.owned), "narrow" in last.why) == (21, True)
-    # What was only annotated must not take the room that others have requested.
-    last = place(topology, Request("a", milli=3500), Request("b", kind=EXCLUSIVE, exclusive=21))[1]
-    assert last.kind == SHARED
-
-
-def test_exclusive_and_mixed_requests_get_cores_of_their_own() -> None:
-    topology = machine(2, 1, 1, 4)
-    own, mixed = place(
-        topology,
-        Request("a", kind=EXCLUSIVE, exclusive=3, milli=3000),
-        Request("b", kind=MIXED, exclusive=2, milli=2500),
-    )
-    assert (own.kind, own.owned, own.cpus) == (EXCLUSIVE, parse_list("0-1,8"), 0)
-    assert (mixed.kind, mixed.owned, mixed.milli) == (MIXED, parse_list("4,12"), 500)
-    usage = Usage(topology, [Grant(own), Grant(mixed)])
-    assert usage.idle == parse_list("9")
-    assert effective(mixed, usage) == parse_list("4-7,12-15")
-    (whole,) = place(topology, Request("a", kind=MIXED, exclusive=2, milli=2000))
-    assert (whole.kind, whole.cpus, whole.milli) == (EXCLUSIVE, 0, 0)
-
-
 @pytest.mark.parametrize(
     "kind, milli, part",
     [(MIXED, 2500, 500), (MIXED, 2000, 0), (MIXED, 1000, 0), (EXCLUSIVE, 2500, 0), (SHARED, 2500, 500)],
 )
 def test_part_beyond_exclusive_cpus_is_shared(kind: str, milli: int, part: int) -> None:
     assert Request("a", kind=kind, exclusive=2, milli=milli).shared_milli == part
-
-
-def test_one_thread_of_each_core_is_used() -> None:
-    topology = machine(1, 1, 1, 4)
-    (own,) = place(topology, Request("a", kind=EXCLUSIVE, exclusive=4, one_thread=True))
-    assert (own.owned, own.hidden) == (parse_list("0-1,4-5"), parse_list("4-5"))
-    assert effective(own, Usage(topology, [Grant(own)])) == parse_list("0-1")
-
-
-def test_isolated_cpus_are_granted_on_request() -> None:
-    topology = MACHINES["offline and isolated"]
-    wanted = [Request(f"c{n}", kind=EXCLUSIVE, exclusive=6, isolated=True) for n in range(2)]
-    first, second = place(topology, *wanted)
-    assert (first.pool, first.owned & ~topology.isolated) == ("isolated", 0)
-    assert not second.owned & topology.isolated
-    assert "(no isolated CPUs are free)" in second.why
-
-
-def test_pool_that_prefers_isolated_cpus_gets_them_while_some_are_free() -> None:
-    topology = MACHINES["offline and isolated"]
-    pools = {"pools": [{"name": "db", "cpus": "0-1", "preferIsolCpus": True, "namespaces": ["shop"]}]}
-    wanted = Request("a", namespace="shop", kind=EXCLUSIVE, exclusive=6, options=pools)
-    first = policy_pools.choose(topology, Usage(topology, []), wanted)
-    assert (first.pool, first.owned & ~topology.isolated, count(first.owned)) == ("isolated", 0, 6)
-    second = policy_pools.choose(topology, Usage(topology, [Grant(first)]), wanted)
-    assert not second.owned & topology.isolated
-    other = Request("b", namespace="other", kind=EXCLUSIVE, exclusive=1, options=pools)
-    assert not policy_pools.choose(topology, Usage(topology, []), other).owned & topology.isolated
-    shares = Request("c", namespace="shop", milli=500, options=pools)
-    assert policy_pools.choose(topology, Usage(topology, []), shares).kind == SHARED
-
-
-@pytest.mark.parametrize("choose", POLICIES.values())
-def test_container_that_requires_isolated_cpus_gets_no_others(choose: Any) -> None:
-    topology = MACHINES["offline and isolated"]
-    pools = {"pools": [{"name": "db", "cpus": "0-1"}]}
-    wanted = Request("a", kind=EXCLUSIVE, exclusive=6, isolated=True, only_isolated=True, options=pools)
-    first = choose(topology, Usage(topology, []), wanted)
-    assert (first.pool, first.owned & ~topology.isolated) == ("isolated", 0)
-    with pytest.raises(PlacementError, match="too few isolated CPUs are free"):
-        choose(topology, Usage(topology, [Grant(first)]), wanted)
-
-
-def test_container_that_preserves_memory_is_bound_to_no_nodes() -> None:
-    topology = machine(2, 1, 1, 4)
-    pools = {"pools": [{"name": "db", "cpus": "0-3", "mems": "1", "namespaces": ["shop"]}]}
-    for any_memory, mems in ((False, 0b10), (True, 0)):
-        wanted = Request("a", namespace="shop", any_memory=any_memory, options=pools)
-        assert policy_pools.choose(topology, Usage(topology, []), wanted).mems == mems
-    for any_memory in (False, True):
-        own = Request("a", kind=EXCLUSIVE, exclusive=1, milli=1000, memory=1, any_memory=any_memory)
-        assert (policy_topology.choose(topology, Usage(topology, []), own).mems == 0) == any_memory
-
-
-def test_fast_cores_come_first() -> None:
-    (own,) = place(MACHINES["hybrid"], Request("a", kind=EXCLUSIVE, exclusive=2))
-    assert not own.owned & ~MACHINES["hybrid"].kinds["performance"]
-
-
-def test_other_thread_of_exclusive_core_is_idle_until_it_is_needed() -> None:
-    topology = machine(1, 1, 1, 4)  # 0-3,4-7
-    own = Request("a", kind=EXCLUSIVE, exclusive=1, milli=1000)
-    for milli, cpus, idle in ((6000, "1-3,5-7", "4"), (7000, "1-7", "")):
-        first, shared = place(topology, own, Request("b", milli=milli))
-        usage = Usage(topology, [Grant(first), Grant(shared)])
-        assert (first.owned, effective(first, usage)) == (1, 1)
-        assert (effective(shared, usage), usage.idle) == (parse_list(cpus), parse_list(idle))
-    assert "with idle threads of exclusive cores" in shared.why
-
-
-def test_single_threads_are_exclusive_if_no_whole_core_is_free() -> None:
-    topology = machine(1, 1, 1, 4)
-    wanted = [Request(f"c{number}", kind=EXCLUSIVE, exclusive=1, milli=1000) for number in range(7)]
-    found = place(topology, *wanted)
-    assert [format_list(decision.owned) for decision in found] == ["0", "1", "2", "3", "4", "5", "6"]
-    assert ["single threads free" in decision.why for decision in found] == [False] * 4 + [True] * 3
-    shared = Request("s", milli=500)
-    last = policy_topology.choose(topology, Usage(topology, [*map(Grant, found)]), shared)
-    grants = [*map(Grant, found), Grant(last)]
-    assert effective(last, Usage(topology, grants)) == parse_list("7")
-
-
-def test_container_that_hides_threads_gets_whole_cores_only() -> None:
-    topology = machine(1, 1, 1, 4)
-    wanted = [Request(f"c{number}", kind=EXCLUSIVE, exclusive=1, milli=1000, one_thread=True) for number in range(4)]
-    assert [count(decision.owned) for decision in place(topology, *wanted)] == [2, 2, 2, 0]
-
-
-def test_exhausted_cores_give_shared_pool() -> None:
-    found = place(machine(cores=2, threads=1), *(Request(f"c{n}", kind=EXCLUSIVE, exclusive=1) for n in range(2)))
-    assert [decision.kind for decision in found] == [EXCLUSIVE, SHARED]
-    assert found[1].why.startswith("no exclusive CPUs are free, so it shares node, the smallest part")
-
-
-def test_reserved_cpus_go_to_reserved_namespaces_only() -> None:
-    system, user = place(machine(), Request("a", kind=RESERVED), Request("b", milli=100), reserved=0b11)
-    topology = machine()
-    usage = Usage(topology, [Grant(system), Grant(user)], 0b11)
-    assert effective(system, usage) == 0b11
-    assert effective(user, usage) == topology.online & ~0b11
 
 
 def test_owned_or_reserved_cpus_are_shared_when_no_other_is_left() -> None:
@@ -335,14 +165,6 @@ def test_whole_cores_have_all_threads_and_fast_ones_come_first() -> None:
     assert whole_cores(hybrid, 0b111111) == [0b110000, 0b11, 0b1100]
 
 
-def test_memory_larger_than_a_node_spans_several() -> None:
-    found = machine(2, 2, 1, 2, memory=8 << 30)
-    assert place(found, Request("a", milli=100, memory=10 << 30))[0].mems == 0b11
-    assert place(found, Request("a", milli=100, memory=17 << 30))[0].mems == 0b111
-    assert place(found, Request("a", milli=100, memory=64 << 30))[0].mems == 0
-    assert place(found, Request("a", milli=100, memory=1, options={"pinMemory": False}))[0].mems == 0
-
-
 @pytest.mark.parametrize(
     "decision, words",
     [
@@ -363,19 +185,6 @@ def test_policy_violations_are_refused(decision: Decision, words: str) -> None:
     usage = Usage(topology, [Grant(Decision(EXCLUSIVE, "y", owned=0b1))], reserved=0b10)
     with pytest.raises(PlacementError, match=words):
         check(decision, usage)
-
-
-def test_named_pools_are_used() -> None:
-    topology = machine(2, 1, 1, 4)
-    pools = {"pools": [{"name": "db", "cpus": "0-3", "mems": "1", "namespaces": ["shop"]}, {"name": "x", "cpus": "4"}]}
-    usage = Usage(topology, [])
-    chosen = policy_pools.choose(topology, usage, Request("a", namespace="shop", options=pools))
-    assert (chosen.pool, chosen.cpus, chosen.mems) == ("db", 0b1111, 0b10)
-    assert policy_pools.choose(topology, usage, Request("a", pool="x", options=pools)).pool == "x"
-    rest = policy_pools.choose(topology, usage, Request("a", namespace="other", options=pools))
-    assert (rest.pool, rest.cpus, rest.mems) == ("default", topology.online & ~0b11111, 0)
-    with pytest.raises(PlacementError, match="unknown pool 'y'"):
-        policy_pools.choose(topology, usage, Request("a", pool="y", options=pools))
 
 
 MINE = """
