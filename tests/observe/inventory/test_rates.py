@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from conftest import examples
+from golden import Golden
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,7 +17,7 @@ from resctrl_hooks.core.node.resctrl.counters import (
     Reading,
     slot_at,
 )  # fmt: skip
-from resctrl_hooks.observe.inventory.columns import BY_KEY, COLUMNS, LLC, LOCAL, MBM, POWER
+from resctrl_hooks.observe.inventory.columns import BY_KEY, COLUMNS, LOCAL, MBM, POWER
 from resctrl_hooks.observe.inventory.rates import Line, added, of_pod, of_values
 from resctrl_hooks.observe.node.snapshot.snapshot import Snapshot, Values
 
@@ -85,58 +86,44 @@ def test_pod_of_constant_traffic_has_that_rate_if_half_of_the_interval_is_counte
     assert found.counted_percent == (round(found.counted * 100, 1) if found.counted else None)
 
 
-BYTES = "mbm_total_bytes"
-CASES: dict[str, tuple[Snapshot, Snapshot, dict[str, Any]]] = {
-    "waiting pod": (
-        snapshot(100, reading(50, 7, WAITING)), snapshot(102, reading(50, 7, WAITING)),
-        {"mbm": None, "counted": None, "moved": {BYTES: 0}},
-    ),
-    "no value": (snapshot(100, reading(50, 7)), snapshot(102, reading(50, 7, ERROR)), {"mbm": None}),
+Snapshots = tuple[Snapshot, Snapshot]
+CASES: dict[str, Snapshots] = {
+    "waiting pod": (snapshot(100, reading(50, 7, WAITING)), snapshot(102, reading(50, 7, WAITING))),
+    "no value": (snapshot(100, reading(50, 7)), snapshot(102, reading(50, 7, ERROR))),
     # The increase is that of several intervals, and its seconds are those of the last one.
     **{
-        f"after {state}": (
-            snapshot(102, reading(50, 7, state)), snapshot(104, reading(130, 9)),
-            {"mbm": None, "counted": None, "moved": {BYTES: 80}},
-        )
+        f"after {state}": (snapshot(102, reading(50, 7, state)), snapshot(104, reading(130, 9)))
         for state in (UNAVAILABLE, ERROR)
     },
     "package in which the pod never ran before": (
-        snapshot(0, reading(0, 0, UNAVAILABLE, path=ENERGY)), snapshot(2, reading(8, 2, path=ENERGY)), {"watts": 4},
+        snapshot(0, reading(0, 0, UNAVAILABLE, path=ENERGY)), snapshot(2, reading(8, 2, path=ENERGY)),
     ),
     "package in which the pod never ran": (
         snapshot(100, reading(0, 7, path=HERE), reading(None, 0, UNAVAILABLE, path=ENERGY)),
-        snapshot(102, reading(8, 9, path=HERE), reading(None, 0, UNAVAILABLE, path=ENERGY)), {"watts": 4},
+        snapshot(102, reading(8, 9, path=HERE), reading(None, 0, UNAVAILABLE, path=ENERGY)),
     ),
     # The kernel does not report when tasks left their class, so the old group's seconds are not valid.
     **{
         f"class change to {held}": (
             snapshot(100, reading(50, 7)), snapshot(102, reading(50, 8.2), gold(20, 1.1), held=held),
-            {"mbm": None, "moved": {BYTES: 20}},
         )
         for held in (("gold",), ("", "gold"))
     },
     "after a class change": (
         snapshot(102, reading(50, 8.2), gold(20, 1.1), held=("gold",)),
-        snapshot(104, reading(50, 8.2), gold(60, 3.1), held=("gold",)), {"mbm": 20},
+        snapshot(104, reading(50, 8.2), gold(60, 3.1), held=("gold",)),
     ),
     "classes counted for different times": (
-        snapshot(100, reading(0, 7), gold(0, 7)), snapshot(102, reading(40, 9), gold(40, 8.2)), {"mbm": None},
+        snapshot(100, reading(0, 7), gold(0, 7)), snapshot(102, reading(40, 9), gold(40, 8.2)),
     ),
     "domain without a value": (
         snapshot(100, reading(0, 7), reading(0, 7, path=OTHER)),
-        snapshot(102, reading(40, 9), reading(0, 7, UNAVAILABLE, path=OTHER)), {"mbm": None},
+        snapshot(102, reading(40, 9), reading(0, 7, UNAVAILABLE, path=OTHER)),
     ),
-    "new pod": (
-        snapshot(100, tracked=False), snapshot(102, reading(40, 1.6)),
-        {"mbm": pytest.approx(25), "moved": {BYTES: 40}},
-    ),
-    "very new pod": (
-        snapshot(100, tracked=False), snapshot(102, reading(40, 0.4)), {"mbm": None, "moved": {BYTES: 40}},
-    ),
-    "pod of another time": (
-        snapshot(100, tracked=False), snapshot(102, reading(40, 60)), {"mbm": None, "moved": {BYTES: None}},
-    ),
-    "empty interval": (snapshot(100, reading(0, 7)), snapshot(100, reading(0, 7)), {"mbm": None, "counted": None}),
+    "new pod": (snapshot(100, tracked=False), snapshot(102, reading(40, 1.6))),
+    "very new pod": (snapshot(100, tracked=False), snapshot(102, reading(40, 0.4))),
+    "pod of another time": (snapshot(100, tracked=False), snapshot(102, reading(40, 60))),
+    "empty interval": (snapshot(100, reading(0, 7)), snapshot(100, reading(0, 7))),
     **{
         f"cache with {state}": (
             snapshot(100),
@@ -144,17 +131,50 @@ CASES: dict[str, tuple[Snapshot, Snapshot, dict[str, Any]]] = {
                 102, reading(30, 0, path=OCCUPANCY), reading(9, 0, path=f"{PART}/llc_occupancy"),
                 reading(20, 0, state, path=OCCUPANCY.replace("00", "01")),
             ),
-            {"llc": amount},
         )
-        for state, amount in ((AVAILABLE, 50), (UNAVAILABLE, None))
+        for state in (AVAILABLE, UNAVAILABLE)
     },
 }  # fmt: skip
+GROUPS: dict[str, tuple[Values | None, Values]] = {
+    "traffic": ({TOTAL: 100}, {TOTAL: 300}),
+    "group created again under the same identity": ({TOTAL: 300}, {TOTAL: 100}),
+    "two domains": ({TOTAL: 100, OTHER: 0}, {TOTAL: 300, OTHER: 20}),
+    "unavailable": ({TOTAL: 100, OTHER: 0}, {TOTAL: 300, OTHER: UNAVAILABLE}),
+    "unassigned before": ({TOTAL: 100, OTHER: UNASSIGNED}, {TOTAL: 300, OTHER: 20}),
+    "part of a domain": ({TOTAL: 100}, {TOTAL: 300, f"{PART}/mbm_total_bytes": 80}),
+    "no file": ({TOTAL: 100}, {TOTAL: 300, OTHER: None}),
+    "no value before": ({}, {TOTAL: 300}),
+    "local traffic only": ({TOTAL: 100, LOCAL_BYTES: 100}, {TOTAL: UNAVAILABLE, LOCAL_BYTES: 300}),
+    "cache": (None, {OCCUPANCY: 4096}),
+    "unknown cache": (None, {OCCUPANCY: UNAVAILABLE}),
+    # A group gets an RMID whose energy counter goes on; its traffic counts from 0.
+    "new group": (None, {TOTAL: 300, ENERGY: 7.5}),
+    # A package without tasks has no value, which counts as 0.
+    "first task of a package": ({ENERGY: UNAVAILABLE}, {ENERGY: 10.0}),
+    "package without tasks": ({ENERGY: UNAVAILABLE}, {ENERGY: UNAVAILABLE}),
+    "energy": ({ENERGY: 10.0}, {ENERGY: 14.0}),
+    "unreadable energy": ({ENERGY: 10.0}, {ENERGY: "Error"}),
+}
+"""By name, the values of a group without a pod, two seconds apart."""
 
 
-@pytest.mark.parametrize("before, now, expected", CASES.values(), ids=CASES)
-def test_rate_of_pod_in_special_intervals(before: Snapshot, now: Snapshot, expected: dict[str, Any]) -> None:
-    found = rates(before, now)
-    assert {"counted": found.counted, "moved": found.moved, **found.values}.items() >= expected.items()
+def text(found: Line) -> str:
+    known = {name: value if value is None else round(value, 6) for name, value in found.values.items()}
+    return f"{known} moved {found.moved} counted {found.counted}"
+
+
+def test_rates_in_special_intervals(golden: Golden) -> None:
+    golden("\n".join(f"{name}: {text(rates(*pair))}" for name, pair in CASES.items()), "pods")
+    lines = []
+    for name, (before, now) in GROUPS.items():
+        at = Snapshot(102, {path: slot_at(path) for path in now})
+        one, new, empty = (
+            of_values(before, now, at, seconds, is_new=is_new)
+            for seconds, is_new in ((2, False), (2, True), (0, False))
+        )
+        lines.append(f"{name}: {text(one)}" + (f"; new: {text(new)}" if text(new) != text(one) else ""))
+        assert (empty[MBM], added([one]).counted) == (None, one.counted)
+    golden("\n".join(lines), "groups")
 
 
 VALUES = st.one_of(st.none(), st.integers(0, 100))
@@ -162,7 +182,7 @@ LINES = st.builds(
     Line,
     values=st.dictionaries(st.sampled_from([*BY_KEY]), VALUES),
     moved=st.dictionaries(st.sampled_from([column.counter for column in COLUMNS]), VALUES),
-    by_domain=st.dictionaries(st.sampled_from([(BYTES, "mon_L3_00"), (BYTES, "mon_L3_01")]), VALUES),
+    by_domain=st.dictionaries(st.sampled_from([("mbm_total_bytes", "mon_L3_00"), ("core_energy", "x")]), VALUES),
     counted=st.one_of(st.none(), st.sampled_from([0.6, 1.0])),
     uncounted=st.integers(0, 2),
 )
@@ -186,58 +206,3 @@ def test_sum_is_unknown_where_a_part_is_unknown(parts: list[Line]) -> None:
     has_rate = any(found[column] is not None for column in (MBM, LOCAL, POWER))
     assert found.counted == (min((one.counted for one in parts if one.counted), default=None) if has_rate else None)
     assert added([]) == Line(values=dict.fromkeys(BY_KEY), members=0)
-
-
-def of(before: Values | None, now: Values, seconds: float = 2, *, is_new: bool = False) -> Line:
-    """Return the use of a group without a pod."""
-    return of_values(before, now, Snapshot(102, {path: slot_at(path) for path in now}), seconds, is_new=is_new)
-
-
-@pytest.mark.parametrize(
-    "before, now, rate, moved",
-    [
-        ({TOTAL: 100}, {TOTAL: 300}, 100, 200),
-        ({TOTAL: 300}, {TOTAL: 100}, 0, 0),  # the group was created again under the same identity
-        ({TOTAL: 100, OTHER: 0}, {TOTAL: 300, OTHER: 20}, 110, 220),
-        ({TOTAL: 100, OTHER: 0}, {TOTAL: 300, OTHER: UNAVAILABLE}, None, None),
-        ({TOTAL: 100, OTHER: UNASSIGNED}, {TOTAL: 300, OTHER: 20}, None, None),
-        ({TOTAL: 100}, {TOTAL: 300, f"{PART}/mbm_total_bytes": 80}, 100, 200),
-        ({TOTAL: 100}, {TOTAL: 300, OTHER: None}, 100, 200),
-        ({}, {TOTAL: 300}, None, None),
-    ],
-)
-def test_group_without_a_pod_has_the_rate_of_its_values(
-    before: Values, now: Values, rate: float | None, moved: float | None
-) -> None:
-    found = of(before, now)
-    assert (found[MBM], found.moved, found.counted) == (rate, {BYTES: moved}, None if rate is None else 1.0)
-    assert of(before, now, 0)[MBM] is None
-
-
-def test_group_with_a_local_rate_only_is_counted() -> None:
-    found = of({TOTAL: 100, LOCAL_BYTES: 100}, {TOTAL: UNAVAILABLE, LOCAL_BYTES: 300})
-    assert (found[MBM], found[LOCAL], found.counted, added([found]).counted) == (None, 100, 1.0, 1.0)
-
-
-@pytest.mark.parametrize("value, expected", [(4096, 4096), (UNAVAILABLE, None)])
-def test_occupancy_of_a_group_is_its_present_value(value: float | str, expected: float | None) -> None:
-    found = of(None, {OCCUPANCY: value})
-    assert (found.values, found.counted, found.moved) == ({LLC.key: expected}, None, {})
-
-
-@pytest.mark.parametrize("is_new, moved", [(True, 300), (False, None)])
-def test_traffic_of_a_new_group_is_known_but_not_its_rate_and_energy(*, is_new: bool, moved: float | None) -> None:
-    """A group gets an RMID whose energy counter goes on; its traffic counts from 0."""
-    found = of(None, {TOTAL: 300, ENERGY: 7.5}, is_new=is_new)
-    assert found.moved == {BYTES: moved, "core_energy": None}
-    assert (found[MBM], found[POWER], found.counted) == (None, None, None)
-
-
-@pytest.mark.parametrize(
-    "before, now, watts",
-    [(UNAVAILABLE, 10.0, 5), (UNAVAILABLE, UNAVAILABLE, 0), (10.0, 14.0, 2), (10.0, "Error", None)],
-)
-def test_energy_of_a_package_without_tasks_counts_as_0(
-    before: float | str, now: float | str, watts: float | None
-) -> None:
-    assert of({ENERGY: before}, {ENERGY: now})[POWER] == watts

@@ -253,26 +253,6 @@ def test_names_match_go_exporter_and_foreign_parser_accepts_them(host: Monitored
     assert families["l3_node_llc_occupancy_bytes"].samples[0].labels["node"] == "1"
 
 
-def test_missing_value_is_a_sample_with_its_reason(host: MonitoredHost) -> None:
-    text = host.run("metrics").stdout
-    assert "l3_mbm_local_bytes" not in text
-    found = [family for family in parse(text) if family.name == "resctrl_unavailable"]
-    assert [sample.labels["state"] for sample in found[0].samples] == ["Unavailable", "Unavailable"]
-
-
-def test_own_metrics_are_complete(host: MonitoredHost) -> None:
-    found = samples_of_metrics(host.run("metrics").stdout)
-    assert found["resctrl_rmids", "pods"] == 2
-    assert found["resctrl_rmids", "classes"] == 2  # the root class and gold
-    assert found["resctrl_rmids", "foreign"] == found["resctrl_rmids", "runtimes"] == 0
-    assert found["resctrl_rmids", "free"] == 4
-    assert (found["resctrl_hooks_waiting_pods",], found["resctrl_hooks_queued_pods",]) == (1, 0)
-    assert found["resctrl_hooks_runs_total", "createRuntime"] == 2
-    assert found["resctrl_hooks_failures_total", "createRuntime", "no-rmids"] == 1
-    assert found["resctrl_hooks_last_reconcile_timestamp_seconds",] > 1_700_000_000
-    assert found["resctrl_scrape_ok",] == 1
-
-
 def test_reasons_counted_from_zero_exist() -> None:
     node = Path(resctrl_hooks.core.node.__file__).parent
     defined = {

@@ -325,6 +325,7 @@ def test_user_is_named_after_its_kind_and_the_host_if_there_are_several(row: Row
         ([5], 0, []),
         ([0, 10], 10, []),
         ([0, 1, 3, 6], 2, []),
+        ([0, 1, 2, 12, 22, 32], 10, []),
         ([0, 2, 4, 8, 10], 2, []),  # exactly twice the usual interval
         ([0, 2, 4, 8.1, 10], 2, [(4, 8.1)]),
     ],
