@@ -145,6 +145,7 @@ def test_resctrl_is_not_in_use_after_top(host: MonitoredHost) -> None:
     assert not [path for path in opened if path.startswith(str(host.resctrl))]
 
 
+@pytest.mark.ci
 @pytest.mark.fuse
 def test_watch_without_terminal_prints_repeatedly(host: MonitoredHost) -> None:
     host.pod(0, "web-0")
@@ -215,6 +216,7 @@ def test_excessive_interval_is_wrong_use(tmp_path: Path, interval: str) -> None:
             assert "Invalid value" in result.stderr
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_terminal_without_a_character_shows_the_rest(tmp_path: Path, encoding: str) -> None:
     with plain_host(tmp_path) as host:

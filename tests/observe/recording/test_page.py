@@ -106,9 +106,9 @@ RECORDINGS: dict[str, list[Row]] = {
 }  # fmt: skip
 
 
-def test_charts(golden: Golden) -> None:
-    for name, rows in RECORDINGS.items():
-        golden(drawn(rows), name)
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_charts(golden: Golden, name: str) -> None:
+    golden(drawn(RECORDINGS[name]))
 
 
 def test_four_most_slowed_and_fifty_fastest_pods_have_charts_and_all_have_rows() -> None:
