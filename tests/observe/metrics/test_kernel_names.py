@@ -73,11 +73,6 @@ def test_foreign_group_whose_name_is_no_text_is_the_same_in_list_and_metrics(hos
     assert "\\udc" not in json.dumps(document)
 
 
-@pytest.mark.houses("placement")
-def test_foreign_group_whose_name_is_no_text_is_text_in_topology(host: MonitoredHost) -> None:
-    assert "\\udc" not in json.dumps(host.json("topology"))
-
-
 def test_names_from_podman_are_text(tmp_path: Path) -> None:
     id_ = "a" * 64
     (tmp_path / "containers.json").write_text(json.dumps([{"id": id_, "names": ["web\udcff"]}]))
