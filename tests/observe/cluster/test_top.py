@@ -131,6 +131,8 @@ def test_selector_and_show_read_only_the_nodes_of_their_pods(two: FakeCluster) -
     for words in (["top", "-l", "app=etl"], ["show", "shop/etl"]):
         (found,) = items(run(two, *words, "-o", "json"))
         assert (found["node"], found["pod"], found["memoryBandwidthBytesPerSecond"]) == ("b", "etl", 9e6)
+    shown = run(two, "show", "shop/etl").stdout.splitlines()
+    assert [line.split()[:2] for line in shown] == [["POD", "NODE"], ["shop/etl", "b"]]
     assert [*two.counts] == ["b"]
 
 
