@@ -63,6 +63,7 @@ def test_fields_of_pods_are_those_of_the_parts(host: MonitoredHost) -> None:
     assert both == [["slowdown"], ["rates", "slowdown"]]
 
 
+@pytest.mark.ci
 def test_options_and_words_of_help_are_those_of_the_parts(host: MonitoredHost) -> None:
     for command, words in {
         "list": (
@@ -80,6 +81,7 @@ def test_options_and_words_of_help_are_those_of_the_parts(host: MonitoredHost) -
         assert [word in core for word in words] == [False] * len(words)
 
 
+@pytest.mark.ci
 def test_text_without_houses_has_the_other_columns_and_lines(host: MonitoredHost) -> None:
     whole, core = (
         text.splitlines()[0].split()
@@ -93,6 +95,7 @@ def test_text_without_houses_has_the_other_columns_and_lines(host: MonitoredHost
     ]
 
 
+@pytest.mark.ci
 def test_foreign_group_has_its_counters_without_houses(host: MonitoredHost) -> None:
     text = alone(host, "show", "theirs")
     assert text == host.run("show", "theirs").stdout

@@ -123,6 +123,8 @@ def test_more_nodes_than_the_limit_are_read_only_on_request(cluster: FakeCluster
     assert (result.exit_code, result.stdout, "--all" in result.stderr) == (2, "", True)
     assert not cluster.counts  # no node was asked
     assert len(nodes(cluster, "--all")) == MOST_NODES + 1
+    del cluster.pages["worker-000"]
+    assert len(nodes(cluster)) == MOST_NODES
     assert cluster.most_at_once <= 50
 
 
