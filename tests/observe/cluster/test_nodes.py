@@ -77,9 +77,13 @@ def test_problem_of_a_node_is_named_and_comes_first_in_the_table(cluster: FakeCl
     lines = run(cluster, "nodes").stdout.splitlines()
     assert [line.split()[0] for line in lines] == ["NODE", "waits", "good"]
     assert lines[1].split()[1:5] == ["yes", "7/16", "9", "3"]
-    cluster.hang = {"waits"}
+
+
+def test_silent_node_is_listed_with_the_reason(cluster: FakeCluster) -> None:
+    cluster.pages, cluster.hang = {"good": node_page, "silent": node_page}, {"silent"}
     found = nodes(cluster, "--request-timeout", "2s")
-    assert (found["waits"]["counting"], "no answer within 2 s" in found["waits"]["problem"]) == ("unknown", True)
+    assert (found["good"]["counting"], found["silent"]["counting"]) == ("yes", "unknown")
+    assert "no answer within 2 s" in found["silent"]["problem"]
 
 
 def test_selector_and_missing_rights_leave_out_nodes(cluster: FakeCluster) -> None:
