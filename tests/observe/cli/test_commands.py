@@ -12,16 +12,27 @@ from typing import Any
 
 import click
 import pytest
+from click.testing import CliRunner
 from conftest import Host, always, noted, raising
 from golden import Golden
 from hosts.monitored import MonitoredHost, run
 
 from observe.cli.test_diagnosis_text import diagnosis, effect
+from resctrl_hooks.core.cli import main
 from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.observe.cli import diagnose, metrics, record, view
+from resctrl_hooks.observe.cli import guard as guard_module
 from resctrl_hooks.observe.params import Past, ended_by_signals, refuse_with_at
 from resctrl_hooks.observe.slowdown.signals import ended_like_ctrl_c
 from resctrl_hooks.observe.view.contents import Contents
+
+
+@pytest.mark.parametrize("word", ["run", "restore"])
+def test_guard_returns_the_status_of_the_node_half(monkeypatch: pytest.MonkeyPatch, word: str) -> None:
+    given: list[Any] = []
+    monkeypatch.setattr(guard_module, "guard_command", noted(given, 4))
+    assert CliRunner().invoke(main, ["--config", "/a.yaml", "guard", word]).exit_code == 4
+    assert [one for one in given if not callable(one)] == ["/a.yaml", [word]]
 
 
 def test_time_of_the_past_is_in_seconds_since_1970() -> None:
