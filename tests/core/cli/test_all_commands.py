@@ -1,19 +1,27 @@
-"""Every command of the table: its help has examples, its JSON fits its schema, its errors leave stdout empty."""
+"""Every command of the table: its help has examples, its JSON fits its schema, its errors leave stdout empty.
 
+Every command that lists has the same content in each form, on any node. The commands are taken from the houses' parts.
+"""
+
+import csv
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 import yaml
 from click.testing import CliRunner, Result
-from hosts.monitored import KEYS, MonitoredHost, monitored_host
+from golden import Golden
+from hosts.monitored import KEYS, MonitoredHost, monitored_host, plain_host
 from schema_checks import refusal
 
 from resctrl_hooks.core.cli import examples_of, main, tasks
 from resctrl_hooks.core.cli.schemas import schemas
+from resctrl_hooks.core.node.refusals import record_refusal
 from resctrl_hooks.lab.simulation.mount import mounted
 
 HOUSES = ("lab",)
@@ -87,6 +95,8 @@ def test_help_has_an_example_that_the_command_accepts(path: str) -> None:
     assert (done.exit_code, done.stderr) == (0, "")
     examples = examples_of(path)
     assert examples
+    assert "x>=0]" not in done.stdout
+    assert "x>0]" not in done.stdout
     for line in examples:
         assert f"  {line}\n" in done.stdout
         words = line.rpartition("|")[2].partition(">")[0].split()
@@ -107,43 +117,154 @@ def test_wrong_use_exits_with_2_and_prints_nothing_on_stdout(path: str) -> None:
     assert "No such option" in done.stderr
 
 
-@pytest.fixture
-def node(tmp_path: Path) -> Iterator[MonitoredHost]:
+NAMES = ("web-0", "[red]w\N{LATIN SMALL LETTER E WITH ACUTE}b", "\u4e16\u754c", "an-" + "extremely-" * 12 + "long-name")
+
+
+def fill(host: MonitoredHost) -> None:
+    """Add pods in several states with names of all kinds, a foreign group that no terminal should get, a refusal."""
+    for number, name in enumerate(NAMES):
+        host.pod(number, name, outside=number % 2)
+    with host.context.monitor.hold(KEYS[0]) as locked:
+        record = locked.member("00" * 32)
+        assert record is not None
+        locked.add_member("00" * 32, {**record, "unmet": {"rdt": "class a\x1b]0;b\x07 is not there"}}, record["pid"])
+    host.pod(4, "gone-0")
+    host.processes[-1].kill()
+    host.processes[-1].wait()
+    host.context.ledger.mark("waiting", KEYS[6])
+    for name in ("x\x1b[2Jy", "\udcff"):
+        os.mkdir(host.resctrl / "mon_groups" / name)
+    names = {"namespace": "shop", "pod": "never", "container": "c1", "id": "d" * 64, "key": KEYS[7]}
+    record_refusal(host.context.ledger.folder, names, "no RMID is free")
+    yaml_file = host.config.with_name("config.yaml")
+    values = {name: value for name, value in json.loads(host.config.read_text()).items() if name != "format"}
+    # The log names no file, which is nowhere an error, and something for `config check` to remark on.
+    yaml_file.write_text(yaml.safe_dump(values | {"log": {"target": "file"}, "namespaces": ["no-such-*"]}))
+    yaml_file.chmod(0o644)
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MonitoredHost]:
+    folder = tmp_path_factory.mktemp("node")
     classes = {"gold": {"MB": 50}}
-    with mounted(tmp_path / "sim") as root, monitored_host(tmp_path, root, rdt={"classes": classes}) as host:
-        host.pod(0, "web-0")
+    with mounted(folder / "sim", rmids=32) as root, monitored_host(folder, root, rdt={"classes": classes}) as host:
+        fill(host)
         yield host
+
+
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MonitoredHost]:
+    with plain_host(tmp_path_factory.mktemp("empty"), "info") as host:
+        host.context.ledger.prepare()
+        yield host
+
+
+def listed(host: MonitoredHost, path: str, *words: str) -> Result:
+    config = host.config.with_name("config.yaml") if path.startswith("config") else host.config
+    return call("--config", str(config), *path.split(), *ARGUMENTS.get(path, ()), *words)
+
+
+def forms(path: str) -> list[str]:
+    """Return what a command takes behind -o."""
+    (choice,) = [one.type for one in LEAVES[path].params if one.name == "output"]
+    assert isinstance(choice, click.Choice)
+    return [str(one) for one in choice.choices]
+
+
+LISTS = [path for path in WITH_JSON if path not in WITHOUT_DOCUMENT]
+
+
+@pytest.mark.fuse
+@pytest.mark.parametrize("path", LISTS)
+def test_each_form_has_the_same_items_and_no_foreign_control_character(node: MonitoredHost, path: str) -> None:
+    done = {form: listed(node, path, "-o", form) for form in forms(path)}
+    done["table"] = listed(node, path)
+    assert {
+        (one.exit_code, one.exception is None or isinstance(one.exception, SystemExit)) for one in done.values()
+    } == {(done["json"].exit_code, True)}, [one.output for one in done.values()]
+    for one in done.values():
+        assert one.stdout.replace("\r\n", "").replace("\n", "").isprintable()
+    made = json.loads(done["json"].stdout)
+    schema = schemas()[SCHEMAS.get(path, path.replace(" ", "-"))]
+    assert made["items"]
+    assert refusal(made, schema) == ""
+    assert refusal(made | {"apiVersion": "resctrl-hooks/v2"}, schema)
+    assert refusal(made | {"items": [{"zzz": 1}]}, schema)
+    assert set(made) == set(schema["properties"])
+    assert [*made][:4] == ["apiVersion", "kind", "host", "time"]
+    if "csv" not in done:
+        return
+    again = yaml.safe_load(done["yaml"].stdout)
+    assert [sorted(item) for item in again["items"]] == [sorted(item) for item in made["items"]]
+    assert (again["kind"], again["apiVersion"]) == (made["kind"], "resctrl-hooks/v1")
+    assert not [key for key in _keys(made) if "_" in key and not key.startswith(("mbm_", "llc_"))]
+    head, *rows = csv.reader(done["csv"].stdout.splitlines())
+    assert rows
+    assert {len(row) for row in rows} == {len(head)}
+    assert len(head) == len(set(head))
+    names = done["name"].stdout.splitlines()
+    assert len(names) == len(set(names))
+    if "key" in made["items"][0]:
+        assert {item["name"] for item in made["items"] if "name" in item} <= {*names} or path == "explain"
+        assert {row[head.index("key")] for row in rows} - {""} <= {item["key"] for item in made["items"]}
+
+
+def _keys(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        yield from value
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _keys(inner)
+
+
+@pytest.mark.fuse
+@pytest.mark.parametrize("path", LISTS)
+def test_csv_without_headers_has_the_same_rows(node: MonitoredHost, path: str) -> None:
+    if not any("--no-headers" in one.opts for one in LEAVES[path].params):
+        return
+    with_heads, without = (
+        listed(node, path, "-o", "csv", *more).stdout.splitlines() for more in ((), ("--no-headers",))
+    )
+    assert len(without) == len(with_heads) - 1
+    assert with_heads[0] not in without
+
+
+@pytest.mark.fuse
+def test_every_listed_name_is_accepted_as_an_argument(node: MonitoredHost) -> None:
+    names = listed(node, "list", "-o", "name").stdout.splitlines()
+    assert len(names) == len(NAMES) + 4
+    for name in names:
+        assert listed(node, "list", name, "-o", "name").stdout.splitlines() == [name]
+        (shown,) = json.loads(at(node, "show", name, "-o", "json").stdout)["items"]
+        assert shown["name"] == name
+    text = "\n".join(at(node, *words).stdout for words in (("list",), ("show", NAMES[1])))
+    assert text.count(f"shop/{NAMES[1]}") == 2
 
 
 @pytest.mark.fuse
 @pytest.mark.parametrize("path", WITH_PODS)
-def test_unknown_pod_exits_with_1_and_prints_nothing_on_stdout(node: MonitoredHost, path: str) -> None:
-    done = at(node, *path.split(), "shop/none", *FOR_A_POD.get(path, ()))
+def test_unknown_pod_suggests_a_similar_one_and_prints_nothing_on_stdout(node: MonitoredHost, path: str) -> None:
+    done = at(node, *path.split(), "shop/web-1", *FOR_A_POD.get(path, ()))
     assert (done.exit_code, done.stdout) == (1, ""), done.output
-    assert "shop/none" in done.stderr
+    assert "shop/web-1" in done.stderr
+    assert path == "explain" or "did you mean shop/web-0" in done.stderr
 
 
-@pytest.mark.fuse
-@pytest.mark.parametrize("path", [path for path in WITH_JSON if path not in WITHOUT_DOCUMENT])
-def test_json_is_the_envelope_that_its_schema_describes(node: MonitoredHost, path: str) -> None:
-    yaml_file = node.config.with_name("config.yaml")
-    values = {name: value for name, value in json.loads(node.config.read_text()).items() if name != "format"}
-    # The log names no file, which is nowhere an error, and something for `config check` to remark on.
-    yaml_file.write_text(yaml.safe_dump(values | {"log": {"target": "file"}, "namespaces": ["no-such-*"]}))
-    yaml_file.chmod(0o644)
-    config = yaml_file if path.startswith("config") else node.config
-    if path == "reconcile":
-        node.end()
-    node.context.ledger.mark("waiting", KEYS[3])
-    os.mkdir(node.resctrl / "mon_groups/somebody")
-    done = call("--config", str(config), *path.split(), *ARGUMENTS.get(path, ()), "-o", "json")
-    assert done.stdout, done.stderr
-    schema = schemas()[SCHEMAS.get(path, path.replace(" ", "-"))]
-    made = json.loads(done.stdout)
-    assert made["items"]
-    assert refusal(made, schema) == ""
-    assert refusal(made | {"apiVersion": "resctrl-hooks/v2"}, schema)
-    assert set(made) == set(schema["properties"])
+@pytest.mark.parametrize("path", [path for path in LISTS if path not in ("show", "explain") and path[:6] != "config"])
+def test_node_without_pods_has_an_empty_list(empty: MonitoredHost, path: str) -> None:
+    done = listed(empty, path, "-o", "json")
+    assert done.exit_code or isinstance(json.loads(done.stdout)["items"], list)
+    for form in ("", *forms(path)):
+        other = listed(empty, path, *(("-o", form) if form else ()))
+        assert (other.exit_code, other.exception is None or isinstance(other.exception, SystemExit)) == (
+            done.exit_code, True,
+        )  # fmt: skip
+
+
+def test_help_of_each_command(golden: Golden) -> None:
+    for path in ("", *COMMANDS):
+        text = CliRunner().invoke(main, [*path.split(), "--help"], terminal_width=100).stdout
+        # click keeps the help option of a command's first call, with the names that its group had then.
+        golden(re.sub(r"(-h, )?--help +", "--help  ", text), path or "resctrl-hook")
 
 
 @pytest.mark.parametrize("path", WITH_JSON)

@@ -1,12 +1,14 @@
 """`config` and `edited`: what is printed of each result, as a table and for programs."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 from conftest import always
+from golden import Golden
 
 from resctrl_hooks.core.cli import config as command
 from resctrl_hooks.core.cli import edited, main
@@ -26,33 +28,33 @@ def invoke(path: Path, *words: str) -> Result:
     return CliRunner().invoke(main, ["--config", str(path), "config", *words])
 
 
-def test_check_has_the_result_as_words_and_status(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    done = invoke(file, "check")
-    assert (done.exit_code, done.output) == (0, f"{file} is valid\n")
-    found = json.loads(invoke(file, "check", "-o", "json").stdout)
-    assert (found["valid"], found["file"], found["items"]) == (True, str(file), [])
+def test_check_has_the_result_as_words_and_status(file: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden) -> None:
+    def check(label: str, path: Path = file) -> None:
+        done = invoke(path, "check")
+        golden(f"{done.output}exit {done.exit_code}", label)
+        found = json.loads(invoke(path, "check", "-o", "json").stdout)
+        assert (found["valid"], found["file"]) == (done.exit_code == 0, str(path))
+        assert bool([one for one in found["items"] if one["severity"] == "error"]) == (done.exit_code == 2)
+
+    check("valid")
     file.write_text("namespaces: 5\n")
-    done = invoke(file, "check")
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert done.stderr.startswith("error: ")
-    done = invoke(file, "check", "-o", "json")
-    (problem,) = json.loads(done.stdout)["items"]
-    assert (done.exit_code, problem["line"], problem["severity"]) == (2, 1, "error")
-    missing = file.parent / "none.yaml"
-    assert invoke(missing, "check").exit_code == 2
-    monkeypatch.setattr(command, "DEFAULT_CONFIG", str(missing))
-    done = invoke(missing, "check")
-    assert (done.exit_code, done.stdout) == (0, "nothing to check\n")
-    assert "the built-in defaults apply" in done.stderr
-
-
-def test_check_of_a_missing_file_names_the_active_one(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert invoke(file, "apply").exit_code == 0
-    file.unlink()
+    check("invalid")
+    assert json.loads(invoke(file, "check", "-o", "json").stdout)["items"][0]["line"] == 1
+    assert invoke(file, "check").stdout == ""
+    check("missing", file.parent / "none.yaml")
     monkeypatch.setattr(command, "DEFAULT_CONFIG", str(file))
+    file.write_text("namespaces: [shop]\n")
+    assert invoke(file, "apply").exit_code == 0
+    (file.parent / "config.json").chmod(0o666)
+    check("active settings writable by others")
+    file.unlink()
+    (file.parent / "config.json").chmod(0o644)
     done = invoke(file, "check")
-    assert (done.exit_code, done.stdout) == (0, "nothing to check\n")
-    assert f"the file does not exist; {file.parent}/config.json is active" in done.stderr
+    golden(f"{done.output}exit {done.exit_code}", "default missing, applied")
+    for path in file.parent.glob("*.json"):
+        path.unlink()
+    done = invoke(file, "check")
+    golden(f"{done.output}exit {done.exit_code}", "default missing")
 
 
 @pytest.mark.parametrize("name", ["config.json", "config.last.json"])
@@ -67,50 +69,29 @@ def test_check_accepts_a_compiled_file(file: Path, name: str) -> None:
     assert invoke(path, "check").exit_code == 2
 
 
-def test_check_reports_what_others_may_write(file: Path) -> None:
-    assert invoke(file, "apply").exit_code == 0
-    assert invoke(file, "check").stderr == ""
-    (file.parent / "config.json").chmod(0o666)
-    assert "config.json" in invoke(file, "check").stderr
-
-
-def test_apply_says_what_changes(file: Path) -> None:
-    dry = invoke(file, "apply", "--dry-run")
-    assert dry.exit_code == 0, dry.output
-    *changes, last = dry.stdout.splitlines()
-    assert last == "2 settings would change; nothing written"
-    assert len(changes) == 2
-    assert all(line.startswith("  ") for line in changes)
-    assert not (file.parent / "config.json").exists()
+def test_apply_says_what_changes(file: Path, golden: Golden) -> None:
+    for label, words in (("dry run", "--dry-run"), ("", "-o csv"), ("again", ""), ("dry run again", "--dry-run"),
+                         ("not newer", "--if-newer")):  # fmt: skip
+        done = invoke(file, "apply", *words.split())
+        golden(f"{done.output}exit {done.exit_code}", label)
     found = json.loads(invoke(file, "apply", "--dry-run", "-o", "json").stdout)
-    assert (found["applied"], len(found["items"]), found["problems"]) == (False, 2, [])
-    assert invoke(file, "apply", "-o", "csv").stdout.splitlines()[0].startswith("key,")
-    active = file.parent / "config.json"
-    assert invoke(file, "apply").stdout == f"{active} is active; nothing changed\n"
-    assert invoke(file, "apply", "--dry-run").stdout == "nothing would change\n"
-    file.write_text("namespaces: [shop]\n")
-    assert invoke(file, "apply").stdout.splitlines()[-1] == f"{active} is active; 1 setting changed"
-
-
-def test_apply_if_newer_does_nothing_with_an_applied_file(file: Path) -> None:
-    assert "2 settings changed" in invoke(file, "apply", "--if-newer").stdout
-    assert invoke(file, "apply", "--if-newer").output == ""
+    assert (found["applied"], found["items"], found["problems"]) == (False, [], [])
     found = json.loads(invoke(file, "apply", "--if-newer", "-o", "json").stdout)
     assert (found["applied"], found["items"], found["file"]) == (False, [], str(file))
-
-
-def test_invalid_file_is_not_applied(file: Path) -> None:
+    file.write_text("namespaces: [shop]\n")
+    done = invoke(file, "apply", "--if-newer")
+    golden(f"{done.output}exit {done.exit_code}", "edited")
     file.write_text("namespaces: 5\n")
     done = invoke(file, "apply")
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert "not applied; the previous configuration stays active" in done.stderr
-    assert "error: " in done.stderr
+    assert done.stdout == ""
+    golden(f"{done.output}exit {done.exit_code}", "invalid")
     done = invoke(file, "apply", "-o", "json")
     assert (done.exit_code, len(json.loads(done.stdout)["problems"])) == (2, 1)
     file.write_text("namespaces: [shop]\n")
+    (file.parent / "config.json").unlink()
     (file.parent / "config.json").mkdir()
     done = invoke(file, "apply")
-    assert (done.exit_code, "not applied: " in done.stderr) == (1, True)
+    golden(f"{done.output}exit {done.exit_code}".replace(f".{os.getpid()}.", ".<pid>."), "cannot be written")
 
 
 def shown(**more: Any) -> Shown:
@@ -119,60 +100,19 @@ def shown(**more: Any) -> Shown:
     return Shown(**{**values, **more}, yaml=YamlFile(**yaml))
 
 
-@pytest.mark.parametrize(
-    "of, lines",
-    [
-        (
-            {"set": ["a", "b"]},
-            [
-                "# active, from /c.json",
-                "a: 1",
-                "# Set, not default: a, b",
-                "# /c.yaml matches the active configuration.",
-            ],
-        ),
-        (
-            {
-                "source": "last-valid",
-                "problem": "damaged",
-                "warnings": ["others may write"],
-                "settings": {"a": "x\ny\n", "b": {"c": [1]}},
-                "yaml": {"state": "differs", "differences": [Change(key="a", old=1, new=2)]},
-            },
-            [
-                "# last valid configuration, from /c.json",
-                "# damaged",
-                "# others may write",
-                *("a: |", "  x", "  y", "b:", "  c:", "  - 1"),
-                "# Set, not default: nothing",
-                "# /c.yaml differs; activate it with `resctrl-hook --config /c.yaml config apply`:",
-                f"#   {Change(key='a', old=1, new=2)}",
-            ],
-        ),
-        (
-            {"source": "yaml", "path": "/c.yaml", "yaml": {"state": "never-applied"}},
-            [
-                "# from /c.yaml",
-                "a: 1",
-                "# Set, not default: nothing",
-                "# What `resctrl-hook --config /c.yaml config apply` would change:",
-            ],
-        ),
-        (
-            {"path": "/c.yaml"},
-            ["# active, from /c.yaml", "a: 1", "# Set, not default: nothing"],
-        ),
-        (
-            {"source": "defaults", "path": "", "yaml": {"state": "missing"}},
-            ["# the built-in defaults", "a: 1", "# Set, not default: nothing", "# /c.yaml does not exist."],
-        ),
-    ],
-)
-def test_active_settings_are_shown(
-    monkeypatch: pytest.MonkeyPatch, file: Path, of: dict[str, Any], lines: list[str]
-) -> None:
-    monkeypatch.setattr(command, "show_settings", always(shown(**of)))
-    assert invoke(file, "show").stdout.splitlines() == lines
+def test_active_settings_are_shown(monkeypatch: pytest.MonkeyPatch, file: Path, golden: Golden) -> None:
+    differs = {"state": "differs", "differences": [Change(key="a", old=1, new=2)]}
+    last: dict[str, Any] = {"source": "last-valid", "problem": "damaged", "warnings": ["others may write"]}
+    cases: dict[str, dict[str, Any]] = {
+        "applied": {"set": ["a", "b"]},
+        "damaged": {**last, "settings": {"a": "x\ny\n", "b": {"c": [1]}}, "yaml": differs},
+        "never applied": {"source": "yaml", "path": "/c.yaml", "yaml": {"state": "never-applied"}},
+        "of a path": {"path": "/c.yaml"},
+        "defaults": {"source": "defaults", "path": "", "yaml": {"state": "missing"}},
+    }
+    for label, of in cases.items():
+        monkeypatch.setattr(command, "show_settings", always(shown(**of)))
+        golden(invoke(file, "show").output, label)
 
 
 def test_active_settings_for_programs_are_flat_in_csv(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
@@ -187,12 +127,6 @@ def test_active_settings_for_programs_are_flat_in_csv(monkeypatch: pytest.Monkey
     ]
     (item,) = json.loads(invoke(file, "show", "-o", "json").stdout)["items"]
     assert item["settings"] == settings
-
-
-def test_schema_is_json(file: Path) -> None:
-    text = invoke(file, "schema").stdout
-    assert text.startswith('{\n  "')
-    assert "properties" in json.loads(text)
 
 
 def test_edited_configuration_is_compiled_in_a_temporary_folder(file: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from conftest import always
+from golden import Golden
 
 from core.cli.test_show_text import squeezed
 from resctrl_hooks.core.cli import list as command
 from resctrl_hooks.core.cli import list_options
-from resctrl_hooks.core.cli.list_columns import columns_of
 from resctrl_hooks.core.cli.list_options import ListOptions, complete
-from resctrl_hooks.core.cli.tables import Name
 from resctrl_hooks.core.inventory.account import Account
 from resctrl_hooks.core.inventory.models import Container, FreeCounters, Group, Inventory, Pod, Refusal, Rmids
 from resctrl_hooks.core.inventory.pod_names import PodName
@@ -50,61 +49,27 @@ def printed(capsys: pytest.CaptureFixture[str], found: Inventory, every: bool = 
 GROUP = Group(rdt_class="gold", name="job", path="/r/gold/mon_groups/job", origin="foreign", tasks=3)
 
 
-def test_pods_containers_and_foreign_groups_are_rows(capsys: pytest.CaptureFixture[str]) -> None:
+def test_pods_containers_foreign_groups_and_sums_of_the_node_are_printed(
+    capsys: pytest.CaptureFixture[str], golden: Golden
+) -> None:
+    details = {"memory": {"class": "b"}, "cgroup": {"memory.current": "1024"}}
     web = pod(
         "web",
         since=NOW - 3600,
         groups=[GROUP],
         containers=[
-            container(name="app", threads=2, since=NOW - 60),
-            container("d" * 64, alive=False, rdt_class=None),
+            container(name="app", threads=2, since=NOW - 60, outside=2, details=details),
+            container("d" * 64, alive=False, rdt_class=None, details=details),
             container("e" * 64, rdt_class="gold", details={"without": {"rdt": "x", "memory": "y"}}),
         ],
         priority=5,
         bandwidth_counters={"mbm_total_bytes": {0: True, 1: False}, "mbm_local_bytes": {0: False}},
     )
     bare = pod("[bare]", namespace="", state="waiting", bandwidth_counters={"mbm_local_bytes": {0: False}})
-    none = pod("none", state="idle")
-    assert printed(capsys, inventory(web, bare, none, foreign=[GROUP]), every=True, headers=True) == [
-        "POD  RUNNING  STATE  CLASS  TASKS  AGE  COUNTERS  WITHOUT  PRIORITY",
-        "shop/web  2/3  assigned  /,gold  3  1h  total 1/2  memory,rdt  5",
-        "  app  running  /  2  1m  -",
-        "  dddddddddddd  ended  -  0  -  -",
-        "  eeeeeeeeeeee  running  gold  0  -  memory,rdt",
-        "[bare]  0/0  waiting  -  0  -  none  -  -",
-        "shop/none  0/0  idle  -  0  -  -  -  -",
-        "gold/mon_groups/job  -  foreign  gold  3  -  -  -  -",
-        "idle: no container is running; the group is removed with the pod",
-        "waiting: no RMID was free; reconcile creates the pod's group when an RMID is free",
-        "WITHOUT: configured features that running containers lack; `show POD` has the reasons",
-    ]
-
-
-def test_wide_table_has_ids_threads_and_the_columns_of_features(capsys: pytest.CaptureFixture[str]) -> None:
-    details = {"memory": {"class": "b"}, "cgroup": {"memory.current": "1024"}}
-    one = pod(
-        "web",
-        containers=[container(outside=2, details=details), container("d" * 64, alive=False, details=details)],
-    )
-    lines = printed(capsys, inventory(one, pod("db")), every=True, form="wide", namespace="shop")
-    assert lines[:5] == [
-        "POD  RUNNING  STATE  CLASS  TASKS  AGE  OUTSIDE  ID  MEMORY CLASS  MEMORY  SWAP  MEMTIERD",
-        "web  1/2  assigned  /  0  -  2  key-web  b  1.00 KiB  -  -",
-        "  cccccccccccc  running  /  0  -  2  cccccccccccc  b  1.00 KiB  -  -",
-        "  dddddddddddd  ended  /  0  -  -  dddddddddddd  -  -  -  -",
-        "db  0/0  assigned  -  0  -  -  key-db  -  -  -  -",
-    ]
-    narrow = [column.head for column in columns_of([one], ListOptions())]
-    assert narrow == ["POD", "RUNNING", "STATE", "CLASS", "TASKS", "AGE"]
-    plain = [column.head for column in columns_of([pod("db", containers=[container()])], ListOptions(form="wide"))]
-    assert plain == [*narrow, "OUTSIDE", "ID"]
-
-
-def test_sums_of_the_node_follow_the_table(capsys: pytest.CaptureFixture[str]) -> None:
     refusals = [
         Refusal(time=NOW - 60, namespace="shop", pod=f"p{number}", why="no :x:") for number in (1, 2, 3, 4, 5, 6, 6)
     ]
-    found = inventory(
+    node = inventory(
         warnings=["the disk is full"],
         rmids=Rmids(total=16, used=6, free_by_class={"": 2, "gold": 1}),
         waiting=["a", "b"],
@@ -112,33 +77,21 @@ def test_sums_of_the_node_follow_the_table(capsys: pytest.CaptureFixture[str]) -
         account=Account(rmids={"pods": 2}, closids={}, limits={"L3": 16}, free_by_class={}, owners=[]),
         refusals=refusals,
     )
-    rest = [
-        "",
-        "Recently rejected",
-        *(f"  1m ago  shop/p{number}: no :x:" for number in (2, 3, 4, 5)),
-        "  1m ago  shop/p6: no :x: (2 times)",
+    full = inventory(web, bare, pod("none", state="idle"), foreign=[GROUP])
+    cases: list[tuple[str, Inventory, dict[str, Any]]] = [
+        ("containers", full, {"every": True}),
+        ("pods", full, {}),
+        ("wide, of a namespace", full, {"every": True, "form": "wide", "namespace": "shop"}),
+        ("wide, without features", inventory(pod("db", containers=[container()])), {"form": "wide"}),
+        ("without headers", full, {"headers": False}),
+        ("sums", node, {}),
+        ("sums of a namespace", node, {"namespace": "shop"}),
+        ("sums without headers", node, {"headers": False}),
+        ("few sums", inventory(rmids=Rmids(total=4, used=1)), {}),
+        ("without resctrl", inventory(pod("a", state="waiting"), problem="no resctrl"), {}),
     ]
-    assert printed(capsys, found) == [
-        "No monitored pods.",
-        "",
-        "warning: the disk is full",
-        "",
-        "6 of 16 RMIDs in use, 3 free, 2 waiting.",
-        "Free by class: root class 2, gold 1.",
-        "3 of 4 bandwidth counters free in L3 domain 1.",
-        "RMIDs by owner: 2 pods.",
-        *rest,
-    ]
-    selected = ["No monitored pods match.", "", "warning: the disk is full", *rest]
-    assert printed(capsys, found, namespace="shop") == selected
-    assert printed(capsys, found, headers=False) == []
-    assert printed(capsys, inventory(rmids=Rmids(total=4, used=1))) == [
-        "No monitored pods.",
-        "",
-        "1 of 4 RMIDs in use, 3 free, 0 waiting.",
-    ]
-    without = printed(capsys, inventory(pod("a", state="waiting"), problem="no resctrl"))
-    assert without[-1] == "waiting: no RMID was free; reconcile cannot create a group without resctrl"
+    for label, found, options in cases:
+        golden("\n".join(printed(capsys, found, **options)), label)
 
 
 @pytest.fixture
@@ -208,17 +161,9 @@ def test_selection_leaves_foreign_groups_and_other_refusals_out(
     assert ListOptions(**options).filtered
 
 
-def test_named_pod_is_of_the_selected_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(list_options, "find", lambda _, what: what)
-    assert ListOptions(namespace="shop").key(NO_ONE, "web") == "shop/web"
-    assert ListOptions(namespace="shop").key(NO_ONE, "other/web") == "other/web"
-    assert ListOptions().key(NO_ONE, "web") == "web"
-    assert not ListOptions().filtered
-
-
 @pytest.mark.parametrize("form", ["table", "name"])
 def test_watch_prints_new_changed_and_removed_pods(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], form: Any
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], golden: Golden, form: Any
 ) -> None:
     first = inventory(pod("a"), pod("b", slowdown=1.0), pod("c"))
     looks: Iterator[Inventory] = iter(
@@ -243,24 +188,8 @@ def test_watch_prints_new_changed_and_removed_pods(
     monkeypatch.setattr(time, "sleep", sleep)
     monkeypatch.setattr(command, "_gathered", look)
     command._watch(NO_ONE, ListOptions(form=form, watch=True), first, every=False)
-    lines = squeezed(capsys.readouterr().out.splitlines())
     assert pauses == [2.0] * 4
-    rows = lines[lines.index("---") :]
-    if form == "name":
-        assert lines[:3] == ["shop/a", "shop/b", "shop/c"]
-        assert rows == [
-            "---",
-            "---",
-            *("shop/a", "shop/b", "shop/c", "shop/n"),
-            "---",
-            "shop/a",
-            "shop/b",
-            "shop/n",
-            "---",
-        ]
-    else:
-        changed = ["shop/a  0/0  partly  -  0  -", "shop/n  0/0  assigned  -  0  -"]
-        assert rows == ["---", "---", *changed, "---", "shop/c  0/0  gone  -  0  -", "---"]
+    golden("\n".join(squeezed(capsys.readouterr().out.splitlines())))
 
 
 class _Names:
@@ -297,9 +226,3 @@ def test_names_are_completed(monkeypatch: pytest.MonkeyPatch, namespace: str, ty
     assert complete(given, NO_ONE, typed) == offered
     monkeypatch.setattr(list_options, "recorded", always(None))  # cannot be read
     assert complete(given, NO_ONE, typed) == []
-
-
-def test_cell_of_a_pod_in_its_namespace_has_no_namespace() -> None:
-    (cell,) = [column.of_pod(pod("web")) for column in columns_of([], ListOptions(namespace="shop"))][:1]
-    assert isinstance(cell, Name)
-    assert cell.text == "web"

@@ -9,6 +9,7 @@ import click
 import pytest
 from click.testing import CliRunner
 from conftest import Host, always, raising
+from golden import Golden
 from hosts.monitored import run
 
 from resctrl_hooks.core.cli import explain as explain_module
@@ -114,33 +115,6 @@ def test_next_installation_is_as_before(
     assert tuple(planned[name] for name in names) == (True, expected[1], expected[2], False)
 
 
-@pytest.mark.parametrize(
-    "error, text, code",
-    [
-        (InvalidConfigError([Problem("wrong", file="/c")]), "is invalid; not installed", 2),
-        (InvalidConfigError([Problem("wrong", file="/c")]), "error: /c: wrong\n", 2),
-        (RuntimeConfigError("bad toml"), "cannot read a runtime's configuration: bad toml; not installed", 1),
-        (OSError(13, "Permission denied", "/f"), "/f: Permission denied; not installed", 1),
-    ],
-)
-def test_impossible_plan_installs_nothing(
-    planned: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: Exception, text: str, code: int
-) -> None:
-    monkeypatch.setattr(install, "plan", raising(error))
-    monkeypatch.setattr(install, "install", lambda *_, **__: pytest.fail("was installed"))
-    done = installed("--root", str(tmp_path), "--runtime", "crio")
-    assert (done.exit_code, text in done.stderr) == (code, True), done.stderr
-
-
-def test_failed_installation_can_be_repeated(
-    planned: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(install, "install", raising(OSError(28, "No space left on device", "/f")))
-    done = installed("--root", str(tmp_path), "--runtime", "crio")
-    assert done.exit_code == 1
-    assert "/f: No space left on device; fix it and install again, or uninstall" in done.stderr
-
-
 def test_installation_needs_a_runtime_and_absolute_paths(planned: dict[str, Any], tmp_path: Path) -> None:
     assert "no container runtime found" in installed("--root", str(tmp_path)).stderr
     for folder in ("usr/bin", "usr/local/bin"):
@@ -155,55 +129,7 @@ def test_installation_needs_a_runtime_and_absolute_paths(planned: dict[str, Any]
     assert (done.exit_code, "--config must be an absolute path on the host: a.yaml" in done.stderr) == (2, True)
 
 
-def test_plan_is_printed_in_the_order_of_writing(capsys: pytest.CaptureFixture[str]) -> None:
-    files = [
-        PlannedFile("/link", b"/target", LINK),
-        PlannedFile("/launch", b"12345", LAUNCHER, 0o755),
-        PlannedFile("/unit", b"123", UNIT),
-        PlannedFile("/hook", b"1", HOOK),
-    ]
-    todo = Plan(SimpleNamespace(folder="f"), files, {}, "/c", "/p", ["remark"])  # type: ignore[arg-type]
-    install._print(todo, live=True)
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("0644       - manifest  ")
-    assert {"0755       5 launcher  /launch", "0644       3 unit      /unit", "   -       - link      /link"} <= set(
-        lines
-    )
-    assert lines[-1] == "note: remark"
-    assert sum("systemd reloads" in line for line in lines) == 1
-    assert [line.split()[2] for line in lines if " bytecode" in line] == ["bytecode", "bytecode"]
-    install._print(todo, live=False)
-    install._print(todo._replace(files=files[:2]), live=True)
-    assert "systemd reloads" not in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    "with_units, runs, services, notes",
-    [
-        (True, True, [EXEC], []),
-        (True, False, [], ["systemd does not run here and cannot start the units"]),
-        (
-            True,
-            False,
-            [MOUNT, EXEC],
-            ["systemd does not run here and cannot start the units", "keep `resctrl-hook watch` running"],
-        ),
-        (True, False, KEEP_RUNNING, ["systemd does not run here and cannot start the units", *KEEP_RUNNING.values()]),
-        (False, True, [], ["no units installed"]),
-    ],
-)
-def test_host_without_units_has_to_be_reconciled(
-    monkeypatch: pytest.MonkeyPatch, *, with_units: bool, runs: bool, services: list[str], notes: list[str]
-) -> None:
-    monkeypatch.setattr(systemd, "is_running", always(runs))
-    monkeypatch.setattr(install, "_found", always([]))
-    todo: Any = SimpleNamespace(files=[], registrations={}, config="/c.yaml", python="/p", services=services)
-    found = list(install._notes(todo, Tree("/"), with_units=with_units))
-    assert [one[: len(note)] for one, note in zip(found, notes, strict=True)] == notes
-    assert all("/c.yaml" in one for one in found[:1])
-
-
-@pytest.mark.parametrize("more", [[], pytest.param(["containerd"], marks=pytest.mark.houses("nri"))])
+@pytest.mark.parametrize("more", [pytest.param(["containerd"], marks=pytest.mark.houses("nri"))])
 def test_other_runtimes_that_read_the_folder_are_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, more: list[str]
 ) -> None:
@@ -222,6 +148,53 @@ def test_runtime_that_has_not_looked_there_needs_a_restart(monkeypatch: pytest.M
     (line,) = install._restarts(todo, Tree("/"))
     assert "/b" in line
     assert "crio" in line
+
+
+FULL = OSError(28, "No space left on device", "/f")
+INVALID = InvalidConfigError([Problem("wrong", file="/c")])
+TOML = RuntimeConfigError("bad toml")
+
+
+def test_failure_names_what_to_do_next(
+    planned: dict[str, Any], removed: list[str], monkeypatch: pytest.MonkeyPatch, golden: Golden
+) -> None:
+    monkeypatch.setattr("os.geteuid", always(0))
+    for module, name, words, errors in (
+        (install, "plan", ["install", "--runtime", "crio"], (INVALID, TOML, FULL)),
+        (install, "install", ["install", "--runtime", "crio"], (FULL,)),
+        (uninstall, "uninstall", ["uninstall"], (HookError("busy"), FULL)),
+    ):
+        for error in errors:
+            with pytest.MonkeyPatch.context() as patched:
+                patched.setattr(module, name, raising(error))
+                done = CliRunner().invoke(main, words)
+            assert done.stdout == ""
+            golden(f"{done.stderr}exit {done.exit_code}", f"{name}, {type(error).__name__}")
+
+
+def test_plan_is_printed_in_the_order_of_writing(capsys: pytest.CaptureFixture[str], golden: Golden) -> None:
+    files = [
+        PlannedFile("/link", b"/target", LINK),
+        PlannedFile("/launch", b"12345", LAUNCHER, 0o755),
+        PlannedFile("/unit", b"123", UNIT),
+        PlannedFile("/hook", b"1", HOOK),
+    ]
+    todo = Plan(SimpleNamespace(folder="f"), files, {}, "/c", "/p", ["remark"])  # type: ignore[arg-type]
+    for label, plan, live in (("here", todo, True), ("image", todo, False),
+                              ("without units", todo._replace(files=files[:2]), True)):  # fmt: skip
+        install._print(plan, live=live)
+        golden(capsys.readouterr().out, label)
+
+
+def test_host_without_units_has_to_be_reconciled(monkeypatch: pytest.MonkeyPatch, golden: Golden) -> None:
+    monkeypatch.setattr(install, "_found", always([]))
+    every: list[str] = list(KEEP_RUNNING)
+    for with_units, runs, services in ((True, True, [EXEC]), (True, False, []), (True, False, [MOUNT, EXEC]),
+                                       (True, False, every), (False, True, [])):  # fmt: skip
+        monkeypatch.setattr(systemd, "is_running", always(runs))
+        todo: Any = SimpleNamespace(files=[], registrations={}, config="/c.yaml", python="/p", services=services)
+        found = install._notes(todo, Tree("/"), with_units=with_units)
+        golden("\n".join(found), f"units {with_units}, systemd {runs}, {' '.join(services)}")
 
 
 # uninstall
@@ -251,6 +224,31 @@ def removed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return calls
 
 
+def test_dry_run_says_whether_records_stay(
+    removed: list[str], host: Host, monkeypatch: pytest.MonkeyPatch, golden: Golden
+) -> None:
+    (host.state / "pods/key").mkdir(parents=True)
+    monkeypatch.setattr(uninstall, "find_effective", always(SimpleNamespace(settings=host.context().settings)))
+    monkeypatch.setattr(uninstall, "removed_paths", always([("/hook", "hook")]))
+    for words in ("", "--release-groups", "--hooks-only"):
+        done = CliRunner().invoke(main, ["uninstall", "--dry-run", *words.split()])
+        assert (done.exit_code, removed) == (0, [])
+        golden(done.output, words)
+
+
+@pytest.mark.parametrize("named", ["", "/etc/resctrl-hooks/test.yaml", "/etc/other/config.yaml"])
+@pytest.mark.parametrize("word", ["install --runtime crio", "uninstall"])
+def test_installation_of_a_machine_config_is_left_to_it(
+    planned: dict[str, Any], tmp_path: Path, word: str, named: str
+) -> None:
+    config = tmp_path / "etc/resctrl-hooks/config.json"
+    config.parent.mkdir(parents=True)
+    config.write_text('{"format": 1, "managedBy": "machineconfig"}')
+    done = CliRunner().invoke(main, [*(["--config", named] if named else []), *word.split(), "--root", str(tmp_path)])
+    assert done.exit_code == 1
+    assert "cannot change this installation: /etc/resctrl-hooks/config.json belongs to a MachineConfig" in done.stderr
+
+
 @pytest.mark.parametrize(
     "words, calls, said",
     [
@@ -267,25 +265,6 @@ def test_uninstall_removes_what_is_asked(removed: list[str], words: list[str], c
     assert (done.exit_code, removed, done.stdout) == (0, calls, said), done.output
 
 
-@pytest.mark.parametrize(
-    "words, note",
-    [
-        ([], "note: the groups of running containers and {state} are kept\n"),
-        (["--release-groups"], "note: the groups of running containers and {state} are removed too\n"),
-        (["--hooks-only"], ""),
-    ],
-)
-def test_uninstall_dry_run_says_whether_records_stay(
-    removed: list[str], host: Host, monkeypatch: pytest.MonkeyPatch, words: list[str], note: str
-) -> None:
-    (host.state / "pods/key").mkdir(parents=True)
-    monkeypatch.setattr(uninstall, "find_effective", always(SimpleNamespace(settings=host.context().settings)))
-    monkeypatch.setattr(uninstall, "removed_paths", always([("/hook", "hook")]))
-    done = CliRunner().invoke(main, ["uninstall", "--dry-run", *words])
-    assert (done.exit_code, done.output) == (0, f"hook      /hook\n{note.format(state=host.state)}")
-    assert removed == []
-
-
 def test_uninstall_without_installation_ends_the_records(removed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(uninstall, "is_installed", always(value=False))
     done = CliRunner().invoke(main, ["uninstall"])
@@ -298,33 +277,6 @@ def test_uninstall_without_installation_ends_the_records(removed: list[str], mon
     assert done.stderr == "warning: no settings; groups and records are kept\n"
     done = CliRunner().invoke(main, ["uninstall", "--root", "/image", "--release-groups"])
     assert done.exit_code == 2
-
-
-@pytest.mark.parametrize("named", ["", "/etc/resctrl-hooks/test.yaml", "/etc/other/config.yaml", "/etc/other.json"])
-@pytest.mark.parametrize("word", ["install", "uninstall"])
-def test_installation_of_a_machine_config_is_left_to_it(
-    planned: dict[str, Any], tmp_path: Path, word: str, named: str
-) -> None:
-    config = tmp_path / "etc/resctrl-hooks/config.json"
-    config.parent.mkdir(parents=True)
-    config.write_text('{"format": 1, "managedBy": "machineconfig"}')
-    words = ["--runtime", "crio"] if word == "install" else []
-    first = ["--config", named] if named else []
-    done = CliRunner().invoke(main, [*first, word, "--root", str(tmp_path), *words])
-    assert done.exit_code == 1
-    assert "cannot change this installation: /etc/resctrl-hooks/config.json belongs to a MachineConfig" in done.stderr
-
-
-@pytest.mark.parametrize(
-    "error, text", [(OSError(13, "Permission denied", "/f"), "/f: Permission denied"), (HookError("busy"), "busy")]
-)
-def test_failed_removal_can_be_repeated(
-    removed: list[str], monkeypatch: pytest.MonkeyPatch, error: Exception, text: str
-) -> None:
-    monkeypatch.setattr(uninstall, "uninstall", raising(error))
-    monkeypatch.setattr("os.geteuid", always(0))
-    done = CliRunner().invoke(main, ["uninstall"])
-    assert (done.exit_code, f"{text}; fix it and uninstall again" in done.stderr) == (1, True)
 
 
 @pytest.mark.parametrize("release, pods, stays", [(False, True, True), (False, False, False), (True, True, False)])
@@ -356,29 +308,11 @@ def explanation(**more: Any) -> Explanation:
     return Explanation(**{**values, "settings": "the defaults", "outcome": "starts", **more})
 
 
-@pytest.mark.parametrize(
-    "more, first",
-    [
-        ({}, "createRuntime of container c1 (status created, process 5)"),
-        ({"process": "gone"}, "createRuntime of container c1 (status created, process 5 has ended)"),
-        (
-            {"stage": "poststop", "status": "stopped", "process": "none"},
-            "poststop of container c1 (status stopped, no process)",
-        ),
-        (
-            {"stage": "poststop", "status": "running"},
-            "poststop of container c1 (evaluated as stopped; the state's status is running, process 5)",
-        ),
-    ],
-)
-def test_first_line_of_explain_has_stage_and_status(
-    capsys: pytest.CaptureFixture[str], more: dict[str, Any], first: str
+def test_explanations_are_printed(
+    capsys: pytest.CaptureFixture[str], host: Host, monkeypatch: pytest.MonkeyPatch, golden: Golden
 ) -> None:
-    explain_module._print(explanation(**more))
-    assert capsys.readouterr().out.splitlines() == [first, "settings: the defaults", "steps: none", "outcome: starts"]
+    from resctrl_hooks.core.doctor.ungrouped import PodExplanation  # noqa: PLC0415  # what the command imports then
 
-
-def test_explain_prints_workload_steps_and_notes(capsys: pytest.CaptureFixture[str]) -> None:
     steps = [
         StepModel("monitoring", "join", {}, "always", "/r/g", "exists"),
         StepModel("memory", "limit", {"a": 1}, "class\x1b"),
@@ -386,20 +320,22 @@ def test_explain_prints_workload_steps_and_notes(capsys: pytest.CaptureFixture[s
         StepModel("oom", "score", {}, "why"),
     ]
     workload = {"key": "k", "keyOf": "pod", "pod": "web", "namespace": ""}
-    explain_module._print(explanation(workload=workload, steps=steps, notes=["a note"]))
-    assert capsys.readouterr().out.splitlines()[2:] == [
-        "  key: k (the pod's)",
-        "  pod: web",
-        "steps:",
-        "  - monitoring: join (always)",
-        "      where: /r/g; exists",
-        "  - memory: limit (class\\x1b)",
-        '      with: {"a": 1}',
-        "  - rdt: skipped: no class",
-        "  - oom: score (why)",
-        "note: a note",
-        "outcome: starts",
-    ]
+    stop = {"stage": "poststop", "status": "stopped"}
+    cases: tuple[dict[str, Any], ...] = (
+        {}, {"process": "gone"}, {**stop, "process": "none"}, {**stop, "status": "running"},
+        {"workload": workload, "steps": steps, "notes": ["a note"]},
+    )  # fmt: skip
+    for number, more in enumerate(cases):
+        explain_module._print(explanation(**more))
+        golden(capsys.readouterr().out, f"state {number}")
+    found = PodExplanation(namespace="shop", pod="web", key="k", reason="waiting", text="no RMID", next_command="list")
+    monkeypatch.setattr("resctrl_hooks.core.doctor.ungrouped.explain_pod", always(found))
+    golden(run(host, "explain", "web").output, "pod")
+    assert json.loads(run(host, "explain", "web", "-o", "json").stdout)["items"][0]["next"] == "list"
+    found.next_command = ""
+    golden(run(host, "explain", "web").output, "pod without a next command")
+    host.config.write_text("damaged")
+    assert run(host, "explain", "web").exit_code == 2
 
 
 def test_explain_of_a_pod_and_of_a_state_are_different_calls(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -419,19 +355,6 @@ def test_explain_of_a_pod_and_of_a_state_are_different_calls(host: Host, monkeyp
     assert given[1] == {"stage": "", "bundle": ""}
 
 
-def test_explain_of_a_pod_names_the_next_command(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    from resctrl_hooks.core.doctor.ungrouped import PodExplanation  # noqa: PLC0415  # what the command imports then
-
-    found = PodExplanation(namespace="shop", pod="web", key="k", reason="waiting", text="no RMID", next_command="list")
-    monkeypatch.setattr("resctrl_hooks.core.doctor.ungrouped.explain_pod", always(found))
-    assert run(host, "explain", "web").stdout.splitlines() == ["shop/web: waiting", "  no RMID", "next: list"]
-    assert json.loads(run(host, "explain", "web", "-o", "json").stdout)["items"][0]["next"] == "list"
-    found.next_command = ""
-    assert run(host, "explain", "web").stdout.splitlines() == ["shop/web: waiting", "  no RMID"]
-    host.config.write_text("damaged")
-    assert run(host, "explain", "web").exit_code == 2
-
-
 # rdt
 
 
@@ -440,49 +363,15 @@ def report(name: str, state: Any, **more: Any) -> ClassReport:
     return ClassReport.model_validate({**values, "name": name, "state": state, **more})
 
 
-def printed(reports: list[ClassReport], capsys: pytest.CaptureFixture[str], **more: Any) -> tuple[int, list[str]]:
-    code = 0
-    try:
-        rdt._print(reports, "table", **more)
-    except SystemExit as error:
-        code = int(str(error.code))
-    return code, [line.rstrip() for line in capsys.readouterr().out.splitlines()]
-
-
-@pytest.mark.parametrize(
-    "states, more, code, last",
-    [
-        (["as declared"], {}, 0, ""),
-        (["as declared", "differs"], {}, 1, ""),
-        (["missing"], {"changes": True, "dry_run": True}, 0, "would create gold0; nothing written"),
-        (
-            ["missing", "differs"],
-            {"changes": True, "dry_run": True},
-            0,
-            "would create gold0, change gold1; nothing written",
-        ),
-        (["as declared"], {"changes": True, "dry_run": True}, 0, "nothing would change"),
-        (
-            ["impossible", "missing"],
-            {"changes": True, "dry_run": True},
-            1,
-            "nothing written: some changes are not possible",
-        ),
-        (["impossible"], {"changes": True}, 1, "nothing written: some changes are not possible"),
-        (["missing"], {"changes": True}, 1, ""),
-        ([], {}, 0, "No declared RDT classes."),
-    ],
-)
-def test_classes_have_their_result_and_status(
-    capsys: pytest.CaptureFixture[str], states: list[str], more: dict[str, Any], code: int, last: str
-) -> None:
-    reports = [report(f"gold{number}", state) for number, state in enumerate(states)]
-    found, lines = printed(reports, capsys, **more)
-    assert found == code
-    assert lines[-1] == last if last else lines[-1].startswith("gold")
-
-
-def test_units_declarations_and_held_values_follow_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+def test_classes_are_printed_with_result_and_status(capsys: pytest.CaptureFixture[str], golden: Golden) -> None:
+    changes, dry = {"changes": True}, {"changes": True, "dry_run": True}
+    cases: list[tuple[str, dict[str, bool]]] = [
+        ("as declared", {}), ("as declared, differs", {}), ("", {}), ("missing", changes), ("impossible", changes),
+        *((states, dry) for states in ("missing", "missing, differs", "as declared", "impossible, missing")),
+    ]  # fmt: skip
+    for states, more in cases:
+        reports = [report(f"gold{place}", state) for place, state in enumerate(filter(None, states.split(", ")))]
+        golden(printed(capsys, reports, **more), f"{states}; {' '.join(more)}")
     one = report(
         "gold",
         "as declared",
@@ -496,19 +385,14 @@ def test_units_declarations_and_held_values_follow_the_table(capsys: pytest.Capt
         done=["created"],
     )
     two = report("silver", "not declared", units={"MB": "per cent"}, declared={"MB": 50})
-    _, lines = printed([one, two], capsys)
-    assert lines[1].split() == ["gold", "as", "declared", "shareable", "3", "MB:0=100;1=50", "L3:0=f"]
-    assert lines[3:] == [
-        "L3 is in masks",
-        "MB is in per cent",
-        "gold: L3 is declared as 0=f, 1=a or 5",
-        "gold: MB is declared as 50% or 2GBps",
-        "gold: the guard holds MB of domain 0 below the declared 90",
-        "gold: the guard holds MB of domain 1 below the declared 100",
-        "gold: would write MB:0=1",
-        "gold: created",
-        "gold: a problem",
-        "gold: a note",
-    ]
-    _, lines = printed([one], capsys, changes=True)
-    assert lines[2] == "gold: would write MB:0=1"
+    golden(printed(capsys, [one, two]), "with units, declarations and held values")
+    golden(printed(capsys, [one], changes=True), "with changes")
+
+
+def printed(capsys: pytest.CaptureFixture[str], reports: list[ClassReport], **more: bool) -> str:
+    code = 0
+    try:
+        rdt._print(reports, "table", **more)
+    except SystemExit as error:
+        code = int(str(error.code))
+    return f"{capsys.readouterr().out}exit {code}"

@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 import pytest
+from golden import Golden
 from rich.console import Console
 
 from resctrl_hooks.core.cli import tables
@@ -51,7 +52,7 @@ def text_of(show: Any, *given: Any, **named: Any) -> list[str]:
     return squeezed(out.file.getvalue().splitlines())
 
 
-def test_all_facts_of_a_pod_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_facts_of_a_pod_are_printed(capsys: pytest.CaptureFixture[str], golden: Golden) -> None:
     threads = [Outside(thread=7, rdt_class="gold", group="job"), Outside(thread=8, rdt_class="?", group="")]
     threads += [Outside(thread=9, rdt_class="", group="")]
     details = {
@@ -76,70 +77,12 @@ def test_all_facts_of_a_pod_are_printed(capsys: pytest.CaptureFixture[str]) -> N
         counted_until={"e" * 64: ago(120), KEY: ago(60)}, failures=failures,
         problems=["cannot read it"],
     )  # fmt: skip
-    lines = shown(pod, capsys)
-    assert lines == [
-        "shop/web",
-        (
-            "state  partly: some threads of the pod's containers are ungrouped; reconcile moves these threads into the "
-            "pod's group"
-        ),
-        "priority  5",
-        f"key  {KEY}",
-        "cgroup  /cg",
-        "age  2h",
-        "not read  annotations a/b, c/d",
-        "",
-        "Groups",
-        "  class gold: created, 1 task",
-        "    /r/g",
-        "",
-        "Containers",
-        "  app (crun cccccccccccc): pid 5, 1 thread, 1m, class /",
-        "    3 threads outside the group:",
-        "      7 class gold, group job",
-        "      8 unknown group",
-        "      9 class /, no group",
-        "    memory: class b, limits a=1 c=2",
-        "    cgroup: memory.current 4.00 KiB, memory.max max",
-        "  dddddddddddd (crun dddddddddddd): ended",
-        "",
-        "Counters",
-        "  COUNTER  DOMAIN  CLASS  VALUE  COUNTED",
-        "  mbm_total_bytes  L3_00  /  2.00 KiB  1m5s",
-        "rate from turns: 2.00 MB/s, too few turns for a confidence interval (3 turns, 1m5s counted)",
-        "counted until 2m ago: container eeeeeeeeeeee, whose runtime has removed its group",
-        "counted until 1m ago: another program has removed the pod's group",
-        "",
-        "Last errors",
-        "  5m ago  poststop: a, b",
-        "  1m ago  cannot move (2 times)",
-        "  cannot read it",
-    ]
-
-
-def test_missing_facts_are_named_and_unknown_ones_left_out(capsys: pytest.CaptureFixture[str]) -> None:
-    pod = PodDetails(key=KEY, state="waiting", unreadable="resctrl is gone")
-    assert shown(pod, capsys) == [
-        "3f0ac7f2-8a3",
-        "state  waiting: no RMID was free; reconcile cannot create a group without resctrl",
-        f"key  {KEY}",
-        "age  -",
-        "",
-        "Groups: none",
-        "",
-        "Containers: none",
-        "",
-        "Counters: resctrl is gone",
-        "",
-        "Last errors: none",
-    ]
-
-
-def test_container_of_a_pod_without_a_group_is_not_monitored(capsys: pytest.CaptureFixture[str]) -> None:
+    golden("\n".join(shown(pod, capsys)))
+    golden("\n".join(shown(pod, capsys, headers=False)), "without headers")
+    golden("\n".join(shown(PodDetails(key=KEY, state="waiting", unreadable="resctrl is gone"), capsys)), "bare")
     one = Container(id="c" * 64, runtime="crun", alive=True, rdt_class=None, outside=2)
-    lines = shown(PodDetails(key=KEY, state="partly", containers=[one], problems=["unreadable"]), capsys)
-    assert lines[lines.index("Containers") + 2] == "    not monitored: the pod's group does not exist yet"
-    assert lines[-2:] == ["Last errors", "  unreadable"]
+    partly = PodDetails(key=KEY, state="partly", containers=[one], problems=["unreadable"])
+    golden("\n".join(shown(partly, capsys)), "without group")
 
 
 def test_long_lists_are_cut(capsys: pytest.CaptureFixture[str]) -> None:
@@ -162,7 +105,7 @@ def test_name_and_path_stay_whole_in_a_narrow_terminal(
     assert (lines[0], f"    {group.path}" in lines) == (f"shop/{'a name' * 5}", True)
 
 
-def test_counters_of_several_classes_have_their_sums() -> None:
+def test_counters_of_several_classes_have_their_sums(golden: Golden) -> None:
     counters = [
         counter(value=1, rdt_class="", partial=True),
         counter(value=2, rdt_class="gold", state="Unassigned"),
@@ -171,26 +114,15 @@ def test_counters_of_several_classes_have_their_sums() -> None:
         counter("c6_res", 12345, unit="{tick}"),
         counter("activity", 7, unit="F"),
     ]
-    lines = text_of(print_counters, counters, [counter(value=3, rdt_class=None)])
-    assert lines == [
-        "",
-        "Counters",
-        "  COUNTER  DOMAIN  CLASS  VALUE  COUNTED",
-        "  mbm_total_bytes  L3_00  /  ~1 B  ~1m5s",
-        "  mbm_total_bytes  L3_00  gold  2 B (Unassigned)  1m5s",
-        "  core_energy  PERF_PKG_01  -  2.50 J  -",
-        "  llc_occupancy  L3_00  /  Unavailable  3s",
-        "  c6_res  L3_00  /  12,345  1m5s",
-        "  activity  L3_00  /  7 F  1m5s",
-        "  mbm_total_bytes  L3_00  (all)  3 B  1m5s",
-        "~: counted for only part of the pod's life",
+    cases: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
+        ("all", (counters, [counter(value=3, rdt_class=None)]), {}),
+        ("of two classes", ([counter(), counter(rdt_class="gold")], [counter(rdt_class=None)]), {}),
+        ("without headers", ([counter()], [counter(value=3)]), {"headers": False}),
+        ("none", ([],), {}),
+        ("problem", ([counter()],), {"problem": "damaged"}),
     ]
-    two = text_of(print_counters, [counter(), counter(rdt_class="gold")], [counter(rdt_class=None)])
-    assert two[-1] == "  mbm_total_bytes  L3_00  (all)  2.00 KiB  1m5s"
-    alone = text_of(print_counters, [counter()], [counter(value=3)], headers=False)
-    assert alone == ["", "Counters", "  mbm_total_bytes  L3_00  /  2.00 KiB  1m5s"]
-    assert text_of(print_counters, []) == ["", "Counters: none"]
-    assert text_of(print_counters, [counter()], problem="damaged")[1] == "Counters: damaged"
+    for label, given, named in cases:
+        golden("\n".join(text_of(print_counters, *given, **named)), label)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 """Configurations that `config check` refuses or remarks on, with its messages as golden texts."""
 
 import json
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ from core.config.judged import FOREIGN, assert_like, check, problems
 from resctrl_hooks.core.cli import main
 from resctrl_hooks.core.config import check as check_module
 from resctrl_hooks.core.config.applied import explicit_values_of
-from resctrl_hooks.core.config.check import check_file, check_text
+from resctrl_hooks.core.config.check import check_file, check_text, trust_problems
 from resctrl_hooks.core.config.document import parse_document
 from resctrl_hooks.core.config.root import Configuration
 from resctrl_hooks.core.config.schema import json_schema
@@ -219,3 +221,50 @@ def test_compiled_configuration_has_a_largest_size(more: int, refused: list[str]
 def test_file_that_is_not_utf8_is_refused() -> None:
     (problem,) = check_text(b"a: 1\nb: \xff\n", "c.yaml").problems
     assert str(problem) == "c.yaml:2: the file is not UTF-8; save it as UTF-8"
+
+
+# Trust
+
+WRITABLE, STRANGER = "is writable by users other than its owner", "belongs to user 1234"
+
+
+@pytest.mark.parametrize(
+    "mode, of_folder, told",
+    [
+        (0o644, 0o755, []),
+        (0o644, 0o1777, []),
+        (0o664, 0o755, [f"{WRITABLE} (mode 0664)"]),
+        (0o646, 0o755, [f"{WRITABLE} (mode 0646)"]),
+        (0o644, 0o777, [f"its directory {WRITABLE} (mode 0777)"]),
+        (0o1666, 0o775, [f"{WRITABLE} (mode 1666)", f"its directory {WRITABLE} (mode 0775)"]),
+        (None, 0o757, [f"its directory {WRITABLE} (mode 0757)"]),
+    ],
+)
+def test_file_that_others_can_change_is_reported(
+    tmp_path: Path, mode: int | None, of_folder: int, told: list[str]
+) -> None:
+    path = tmp_path / "config.yaml"
+    if mode is not None:
+        path.touch()
+        path.chmod(mode)
+    tmp_path.chmod(of_folder)
+    found = trust_problems(str(path))
+    assert [problem.what for problem in found] == told
+    assert {(problem.file, problem.severity) for problem in found} <= {(str(path), "warning")}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+@pytest.mark.parametrize(
+    "user, of_folder, told",
+    [(0, 0, []), (4321, 4321, []), (1234, 4321, [STRANGER]), (0, 1234, [f"its directory {STRANGER}"])],
+)
+def test_file_of_another_user_than_root_and_the_caller_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user: int, of_folder: int, told: list[str]
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.touch(0o644)
+    tmp_path.chmod(0o755)
+    os.chown(config, user, user)
+    os.chown(tmp_path, of_folder, of_folder)
+    monkeypatch.setattr(os, "geteuid", lambda: 4321)
+    assert [problem.what.partition(",")[0] for problem in trust_problems(str(config))] == told

@@ -24,7 +24,7 @@ from resctrl_hooks.core.cli import installed, main
 from resctrl_hooks.core.cli import node as cli_node
 from resctrl_hooks.core.config import effective, effective_settings, find_effective
 from resctrl_hooks.core.config.applied import Change, apply_file, apply_if_newer, changes_between, compile_file
-from resctrl_hooks.core.config.check import check_file, trust_problems
+from resctrl_hooks.core.config.check import check_file
 from resctrl_hooks.core.config.problems import InvalidConfigError
 from resctrl_hooks.core.config.show import show_settings
 from resctrl_hooks.core.install.manifest import Manifest
@@ -472,47 +472,3 @@ def test_apply_names_the_installed_file_and_the_command_that_installs_missing_co
     assert "not installed" not in call(production, "config", "apply").stderr
     test = written(folder / "test.yaml", "lab")
     assert f"note: installed hooks use {production}" in call(test, "config", "apply").stderr
-
-
-# Trust
-
-WRITABLE, FOREIGN = "is writable by users other than its owner", "belongs to user 1234"
-
-
-@pytest.mark.parametrize(
-    "mode, of_folder, told",
-    [
-        (0o644, 0o755, []),
-        (0o644, 0o1777, []),
-        (0o664, 0o755, [f"{WRITABLE} (mode 0664)"]),
-        (0o646, 0o755, [f"{WRITABLE} (mode 0646)"]),
-        (0o644, 0o777, [f"its directory {WRITABLE} (mode 0777)"]),
-        (0o1666, 0o775, [f"{WRITABLE} (mode 1666)", f"its directory {WRITABLE} (mode 0775)"]),
-        (None, 0o757, [f"its directory {WRITABLE} (mode 0757)"]),
-    ],
-)
-def test_file_that_others_can_change_is_reported(
-    tmp_path: Path, mode: int | None, of_folder: int, told: list[str]
-) -> None:
-    path = tmp_path / "config.yaml"
-    if mode is not None:
-        path.touch()
-        path.chmod(mode)
-    tmp_path.chmod(of_folder)
-    found = trust_problems(str(path))
-    assert [problem.what for problem in found] == told
-    assert {(problem.file, problem.severity) for problem in found} <= {(str(path), "warning")}
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
-@pytest.mark.parametrize(
-    "user, of_folder, told",
-    [(0, 0, []), (4321, 4321, []), (1234, 4321, [FOREIGN]), (0, 1234, [f"its directory {FOREIGN}"])],
-)
-def test_file_of_another_user_than_root_and_the_caller_is_reported(
-    config: Path, monkeypatch: pytest.MonkeyPatch, user: int, of_folder: int, told: list[str]
-) -> None:
-    os.chown(config, user, user)
-    os.chown(config.parent, of_folder, of_folder)
-    monkeypatch.setattr(os, "geteuid", lambda: 4321)
-    assert [problem.what.partition(",")[0] for problem in trust_problems(str(config))] == told

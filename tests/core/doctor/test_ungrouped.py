@@ -2,16 +2,19 @@
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from golden import Golden
 from hosts.monitored import MonitoredHost, monitored_host, run
 from schema_checks import refusal
 
 from core.doctor.unrecorded import ID, NAME, POD, PODMANS, Node
 from resctrl_hooks.core.cli.schemas import schemas
 from resctrl_hooks.core.doctor import ungrouped
+from resctrl_hooks.core.doctor.ungrouped import PodExplanation
 from resctrl_hooks.core.install.paths import UNITS
 from resctrl_hooks.core.install.unit import Unit
 from resctrl_hooks.core.inventory.find import NoSuchPodError, SeveralPodsError
@@ -20,24 +23,66 @@ from resctrl_hooks.lab.simulation.mount import mounted
 
 HOUSES = ("lab",)
 STEPS: Any = [{"feature": "rdt", "action": "into", "needs": {"class": "gold"}}]
-LABEL = "label app=web of the label selector does not match, or the pod has the same annotation"
 
 
-@pytest.mark.parametrize("recorded", [False, True])
-@pytest.mark.parametrize(
-    "settings, text",
-    [
-        ({"namespaces": ["db", "web*"]}, '`namespaces: ["db", "web*"]` excludes namespace shop'),
-        ({"labelSelector": {"app": "web"}}, f"`labelSelector` excludes it: {LABEL}"),
-        ({"monitoring": {"enabled": False}}, "`monitoring.enabled` is false"),
-    ],
-)
-def test_excluding_key_is_named(node: Node, settings: dict[str, Any], text: str, *, recorded: bool) -> None:
-    node.configure(**settings)
-    if recorded:
-        node.record(ID, steps=STEPS)
-    found = node.explain()
-    assert (found.reason, found.text, found.next_command) == ("not-selected", text, "resctrl-hook config show")
+def no_resctrl(node: Node) -> None:
+    node.configure(resctrlPath=str(node.root / "none"))
+
+
+def without_boot_time(node: Node) -> None:
+    node.install()
+    (node.host.proc / "stat").unlink()
+
+
+def state_directory_is_a_file(node: Node) -> None:
+    node.host.state.parent.mkdir()
+    node.host.state.touch()
+
+
+SITUATIONS: dict[str, Callable[[Node], object]] = {
+    "namespaces exclude it": lambda node: node.configure(namespaces=["db", "web*"]),
+    "labels exclude it": lambda node: node.configure(labelSelector={"app": "web"}),
+    "monitoring is disabled": lambda node: node.configure(monitoring={"enabled": False}),
+    "no hook": lambda node: None,
+    "older than the hook": lambda node: node.install(boot=-3600),
+    "newer than the hook": lambda node: node.install(boot=3600),
+    "age unknown": without_boot_time,
+    "no resctrl": no_resctrl,
+    "state directory is a file": state_directory_is_a_file,
+}
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_reason_and_next_command_of_a_pod(
+    node: Node, monkeypatch: pytest.MonkeyPatch, golden: Golden, situation: str
+) -> None:
+    monkeypatch.setattr(ungrouped, "SERVER", None)
+    SITUATIONS[situation](node)
+    first = node.explain()
+    golden(text_of(first), "without record")
+    for what in ("web-0", ID[:8], POD[:8]):
+        assert node.explain(what) == first
+    if situation == "state directory is a file":
+        return
+    node.record(ID, steps=STEPS, unmet={"rdt": "unknown RDT class 'gold'"})
+    golden(text_of(node.explain()), "recorded, not selected")
+    with node.host.context().monitor.hold(POD) as locked:
+        locked.remove_member(ID)
+    node.record(ID, unmet={"rdt": "unknown RDT class 'gold'"})
+    golden(text_of(node.explain()), "recorded")
+
+
+def text_of(found: PodExplanation) -> str:
+    return f"{found.name} ({found.runtime or 'recorded'}): {found.reason}\n  {found.text}\nnext: {found.next_command}"
+
+
+def test_refused_container_is_explained(node: Node) -> None:
+    names = {"namespace": "shop", "pod": "gone-0", "container": "c0", "id": "d" * 64, "key": "k" * 8}
+    record_refusal(str(node.host.state), names, "no free RMID")
+    found = node.explain("shop/gone-0")
+    assert (found.reason, found.name, found.text) == (
+        "refused", "shop/gone-0", "container c0 was rejected: no free RMID",
+    )  # fmt: skip
 
 
 def test_excluding_key_of_a_podman_container_is_named(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,9 +91,25 @@ def test_excluding_key_of_a_podman_container_is_named(node: Node, monkeypatch: p
     assert node.explain("excl").text == '`namespaces: ["shop"]` excludes a container without a namespace (`""`)'
 
 
-def test_missing_feature_is_explained(node: Node) -> None:
-    node.record(ID, unmet={"rdt": "unknown RDT class 'gold'"})
-    assert node.explain().text.endswith("; without rdt: unknown RDT class 'gold'")
+@pytest.mark.parametrize("runtimes", [["podman"], ["podman", "crio"], []])
+def test_name_of_no_pod_or_of_several_is_refused(
+    node: Node, monkeypatch: pytest.MonkeyPatch, golden: Golden, runtimes: list[str]
+) -> None:
+    for name in runtimes:
+        path = node.root / f"image/usr/bin/{name}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    node.podman(monkeypatch, r"shop/web-1\t\t")
+    for recorded in (False, True):
+        if recorded:
+            node.record(ID)
+        for what in ("shop/other", "shop/wep-0", "", "c", "3f", "s", *(() if recorded else ("shop",))):
+            with pytest.raises((NoSuchPodError, SeveralPodsError)) as caught:
+                node.explain(what)
+            golden(
+                f"{caught.value}\n{caught.value.hint}", f"{what or 'nothing'}, {'recorded' if recorded else 'running'}"
+            )
+    assert node.explain("shop/web-1").key == PODMANS
 
 
 def test_pod_that_is_selected_only_since_its_start_needs_a_restart(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,14 +121,6 @@ def test_pod_that_is_selected_only_since_its_start_needs_a_restart(node: Node, m
         assert (found.reason, found.text, found.next_command) == ("not-selected", text, after)
 
 
-def test_runtime_without_the_hook_is_named_with_its_directories(node: Node) -> None:
-    for what in (NAME, "web-0", ID[:8], POD[:8]):
-        found = node.explain(what)
-        assert found.reason == "hook-not-called"
-        assert "crio reads hooks in /usr/share/containers/oci/hooks.d; none has resctrl-hooks.json" in found.text
-        assert found.next_command == "resctrl-hook install --runtime crio"
-
-
 @pytest.mark.parametrize("has_run", [True, False])
 def test_service_in_place_of_hooks_is_the_registration_where_it_has_run(
     node: Node, monkeypatch: pytest.MonkeyPatch, has_run: bool
@@ -77,47 +130,6 @@ def test_service_in_place_of_hooks_is_the_registration_where_it_has_run(
     found = node.explain()
     assert found.reason == ("no-record" if has_run else "hook-not-called")
     assert found.text.startswith(f"{UNITS}/served.service exists, but no record") is has_run
-
-
-def test_node_without_a_service_in_place_of_hooks_names_the_directories(
-    node: Node, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ungrouped, "SERVER", None)
-    assert "crio reads hooks in" in node.explain().text
-
-
-def test_container_older_than_the_installation_is_explained(node: Node) -> None:
-    node.install(boot=-3600)
-    found = node.explain()
-    assert (found.reason, found.next_command) == ("started-before-installation", "resctrl-hook reconcile")
-
-
-@pytest.mark.parametrize("boot", [3600, None])
-def test_container_whose_hook_left_no_record_is_explained(node: Node, boot: float | None) -> None:
-    node.install(boot or 0)
-    if boot is None:
-        (node.host.proc / "stat").unlink()
-    found = node.explain()
-    assert found.reason == "no-record"
-    assert "the hook failed, crio did not call it, or the settings excluded it" in found.text
-
-
-def test_missing_resctrl_is_the_reason(node: Node) -> None:
-    node.configure(resctrlPath=str(node.root / "none"))
-    found = node.explain()
-    assert (found.reason, found.next_command) == ("no-resctrl", "resctrl-hook doctor")
-    assert "resctrl is not mounted" in found.text
-
-
-def test_reason_of_a_pod_whose_resctrl_was_unmounted_is_resctrl_and_not_reconcile(node: Node) -> None:
-    node.record(ID)
-    for state in ("state", "without a group"):
-        found = node.explain()
-        assert (found.reason, found.next_command) == ("incomplete", "resctrl-hook reconcile"), state
-        node.configure(resctrlPath=str(node.root / "none"))
-        found = node.explain()
-        assert (found.reason, found.next_command) == ("no-resctrl", "resctrl-hook doctor"), state
-        node.configure()
 
 
 @pytest.mark.parametrize("recorded", [False, True])
@@ -133,70 +145,9 @@ def test_podman_container_has_its_name(
     assert found.reason == ("incomplete" if recorded else "hook-not-called")
 
 
-@pytest.mark.parametrize(
-    "runtimes, hint",
-    [
-        (["podman"], "`podman ps --all` lists all containers"),
-        (["podman", "crio"], "`kubectl get pod -o wide` shows a pod's node"),
-        ([], "`kubectl get pod -o wide` shows a pod's node"),
-    ],
-)
-def test_unknown_pod_has_a_hint_for_the_runtimes_of_the_node(node: Node, runtimes: list[str], hint: str) -> None:
-    for name in runtimes:
-        path = node.root / f"image/usr/bin/{name}"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-    with pytest.raises(NoSuchPodError) as caught:
-        node.explain("shop/other")
-    assert caught.value.hint == hint
-
-
-def test_refused_container_is_explained(node: Node) -> None:
-    names = {"namespace": "shop", "pod": "gone-0", "container": "c0", "id": "d" * 64, "key": "k" * 8}
-    record_refusal(str(node.host.state), names, "no free RMID")
-    found = node.explain("shop/gone-0")
-    assert (found.reason, found.name) == ("refused", "shop/gone-0")
-    assert found.text == "container c0 was rejected: no free RMID"
-
-
-@pytest.mark.parametrize(
-    "what, text", [("", "the name of the pod is empty"), ("c", "unknown"), ("3f", "unknown"), ("s", "unknown")]
-)
-@pytest.mark.parametrize("recorded", [False, True])
-def test_empty_or_short_name_never_selects_a_running_pod(node: Node, what: str, text: str, *, recorded: bool) -> None:
-    if recorded:
-        node.record(ID)
-    with pytest.raises(NoSuchPodError, match=text):
-        node.explain(what)
-
-
-def test_name_of_several_running_pods_is_refused_with_their_names(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    node.podman(monkeypatch, r"shop/web-1\t\t")
-    with pytest.raises(SeveralPodsError, match="'shop' matches 2 pods: shop/web-0, shop/web-1"):
-        node.explain("shop")
-    assert node.explain("shop/web-1").key == PODMANS
-
-
 def test_whole_name_of_a_running_pod_wins_over_the_start_of_an_id(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     node.podman(monkeypatch, rf"{ID[:5]}\t\t")
     assert node.explain(ID[:5]).key == PODMANS
-
-
-def test_recorded_pod_is_explained_by_its_record_under_each_name(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    node.podman(monkeypatch, r"late\t\t")
-    node.record(PODMANS)
-    for what in ("late", "lat", PODMANS[:3], PODMANS):
-        assert node.explain(what).reason == "incomplete"
-
-
-def test_unknown_pod_has_the_most_similar_running_name(node: Node) -> None:
-    with pytest.raises(NoSuchPodError, match="did you mean shop/web-0"):
-        node.explain("shop/wep-0")
-
-
-def test_pod_of_another_node_is_unknown(node: Node) -> None:
-    with pytest.raises(NoSuchPodError, match="no container of it runs on this node"):
-        node.explain("shop/other")
 
 
 @pytest.mark.fuse

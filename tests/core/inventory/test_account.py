@@ -58,17 +58,6 @@ def test_smaller_limit_of_energy_counts_and_is_named() -> None:
     assert found.as_line() == "RMIDs by owner: 1 pod, 1 class, 3 free; PERF_PKG limits the groups to 5 RMIDs"
 
 
-def test_class_named_by_a_container_belongs_to_the_runtime() -> None:
-    groups = {"": [], "gold": [], "c1": ["c1"]}
-    found = account_of(Facts({"L3": 16}, 4, 0, groups, {}, {"c1": "shop/web"}))
-    assert (found.rmids["runtimes"], found.closids["runtimes"], found.closids["free"]) == (2, 1, 1)
-    assert [one.name for one in found.of("runtimes")] == ["shop/web", "shop/web"]
-
-
-def test_node_without_monitoring_has_no_rmids() -> None:
-    assert account_of(Facts({}, 4, 0, {"": []}, {}, {})).rmids == {}
-
-
 @pytest.mark.parametrize(
     "group, program",
     [("pqos-812-0", "pqos"), ("3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01", "resctrl-mon"), ("mine", UNKNOWN.name)],

@@ -31,33 +31,6 @@ def test_supply_is_never_exceeded_and_higher_priorities_come_first(
             assert given_[priority] == 0
 
 
-def test_reserve_is_not_for_the_priority_at_its_bound() -> None:
-    assert filled(3, {2: 1, 1: 2, 0: 1}, reserved=1, above=1) == {2: 1, 1: 1, 0: 0}
-
-
-def test_demand_and_holders_are_counted(tmp_path: Path) -> None:
-    node = SharedNode(tmp_path, rmids=4, priority=RULES)
-    for namespace in ("batch", "batch", "batch", "gold", "silver"):
-        node.start(namespace)
-    context = node.context()
-    inventory = gather(context)
-    assert [pod.priority for pod in inventory.pods] == [-10, -10, -10, 100, 50]
-    assert [pod.state for pod in inventory.pods].count("waiting") == 2
-    (demand,) = demand_of(context, gather(context))
-    assert (demand.total, demand.others, demand.wanted) == (4, 1, 5)
-    found = [(one.priority, one.wanted, one.counted, one.kept, one.turn_percent) for one in demand.levels]
-    assert found == [(100, 1, 1, 1, 100.0), (50, 1, 1, 1, 100.0), (-10, 3, 1, 1, 33.3)]
-
-
-def test_reserve_is_for_all_priorities_above_zero_by_default(tmp_path: Path) -> None:
-    rules = [{"namespaces": ["silver"], "value": 1}]
-    node = SharedNode(tmp_path, rmids=4, priority=rules, reserve={"rmids": 1})
-    for namespace in ("silver", "silver", "silver", "batch"):
-        node.start(namespace)
-    (demand,) = demand_of(node.context(), gather(node.context()))
-    assert [(one.priority, one.wanted, one.kept) for one in demand.levels] == [(1, 3, 3), (0, 1, 0)]
-
-
 def test_foreign_and_missing_groups_are_not_pods_of_a_priority(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, rmids=8, priority=RULES, reserve={"rmids": 2, "above": 60, "runtimes": 1})
     pods = [node.start(namespace) for namespace in ("gold", "silver", "batch", "plain")]

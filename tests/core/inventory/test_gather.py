@@ -22,7 +22,7 @@ from resctrl_hooks.core.inventory.gather import (
     waiting_keys,
     waiting_pods,
 )
-from resctrl_hooks.core.inventory.models import Container, Group, Pod, Refusal
+from resctrl_hooks.core.inventory.models import Container, Group, Pod
 from resctrl_hooks.core.inventory.owners import account
 from resctrl_hooks.core.inventory.podman import PodmanNames
 from resctrl_hooks.core.node.errors import HookError
@@ -30,23 +30,6 @@ from resctrl_hooks.core.node.refusals import record_refusal
 
 HOUSES = ("lab",)
 GROUP = Group(rdt_class="", name="k", path="/r/mon_groups/k", origin="created", tasks=0)
-
-
-@pytest.mark.parametrize("cgroup, state", [("/sys/fs/cgroup/pod", "idle"), ("", "assigned")])
-def test_pod_without_containers_is_idle_unless_its_key_belongs_to_a_program(cgroup: str, state: str) -> None:
-    assert state_of(Pod(key="k", state="assigned", cgroup=cgroup, groups=[GROUP]), waiting=False) == state
-
-
-@pytest.mark.parametrize(
-    "known, name",
-    [
-        ({"namespace": "shop", "pod": "web", "container": "app", "id": "c" * 64}, "shop/web/app"),
-        ({"id": "c" * 64}, "c" * 12),
-        ({}, "an unknown container"),
-    ],
-)
-def test_refused_container_has_as_much_of_its_name_as_is_known(known: dict[str, str], name: str) -> None:
-    assert Refusal(time=1, why="", **known).name == name
 
 
 SHARE = {"share": {"interval": "10s"}}
@@ -235,6 +218,7 @@ def test_account_without_the_kernels_numbers_has_only_owners(tmp_path: Path) -> 
     [
         ({}, False, "partly"),
         ({}, True, "waiting"),
+        ({"groups": [GROUP], "cgroup": "/sys/fs/cgroup/pod"}, False, "idle"),
         ({"groups": [GROUP]}, True, "assigned"),
         ({"groups": [GROUP, GROUP.model_copy(update={"origin": "missing"})]}, False, "partly"),
         ({"groups": [GROUP, GROUP.model_copy(update={"origin": "missing"})]}, True, "waiting"),
@@ -282,16 +266,3 @@ def test_podman_is_asked_only_for_missing_names(monkeypatch: pytest.MonkeyPatch)
     assert [one.pod for one in (of_others, named, alone, pod)] == ["", "own", "web", "shop"]
     assert [one.name for one in pod.containers] == ["db", "", "kept"]
     assert len(asked) == 1
-
-
-def test_free_rmids_where_each_class_has_its_own(tmp_path: Path) -> None:
-    node = SharedNode(tmp_path, rmids=16, pmg=4)
-    resctrl = node.context().monitor.resctrl
-    node.kernel.mkdir(f"{resctrl.root}/gold")
-    for name in ("a", "b", "c"):
-        node.kernel.mkdir(f"{resctrl.root}/gold/mon_groups/{name}")
-    node.start("shop")
-    found = not_none(rmids_of(resctrl, 6))
-    assert (found.used, found.free_by_class, found.free) == (6, {"": 2, "gold": 0}, 2)
-    whole = not_none(rmids_of(SharedNode(tmp_path / "other", rmids=5).context().monitor.resctrl, 2))
-    assert (whole.total, whole.free_by_class, whole.free) == (5, {}, 3)

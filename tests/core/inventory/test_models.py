@@ -1,11 +1,18 @@
-"""Derived values of the report models."""
+"""Values of the report models, amounts, names from Podman, and reads of the ledger."""
 
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hosts.monitored import KEYS, plain_host
 
+from resctrl_hooks.core.inventory import podman
+from resctrl_hooks.core.inventory.amounts import scaled, with_margin
 from resctrl_hooks.core.inventory.base import group_name
 from resctrl_hooks.core.inventory.models import STATES, Container, Group, Pod, Rmids, State, meaning
+from resctrl_hooks.core.inventory.podman import PodmanNames, podman_names, serves_podman
+from resctrl_hooks.core.inventory.records import classes_of, members_of, recorded
 
 
 def container(name: str = "", rdt_class: str | None = None, *, alive: bool = True, outside: int = 0) -> Container:
@@ -67,3 +74,95 @@ def test_free_rmids_are_those_of_all_classes_or_of_each() -> None:
 
 def test_foreign_group_is_named_by_its_folder() -> None:
     assert (group_name("", "job"), group_name("gold", "job")) == ("mon_groups/job", "gold/mon_groups/job")
+
+
+@pytest.mark.parametrize(
+    "value, text",
+    [
+        (0, "0 B"),
+        (1.5, "1.50 B"),
+        (-1.5e6, "-1.50 MB"),
+        (9.99, "9.99 B"),
+        (9.995, "10.0 B"),
+        (99.94, "99.9 B"),
+        (99.95, "100 B"),
+        (999, "999 B"),
+        (999.4, "999 B"),
+        (999.5, "1.00 kB"),
+        (999.7e6, "1.00 GB"),
+        (1.25e9, "1.25 GB"),
+        (2e18, "2.00 EB"),
+        (2e21, "2000 EB"),
+    ],
+)
+def test_amount_has_three_digits_and_a_prefix(value: float, text: str) -> None:
+    assert scaled(value, "B") == text
+
+
+@pytest.mark.parametrize(
+    "value, text",
+    [(999, "999 B"), (1023, "1023 B"), (1023.5, "1.00 KiB"), (65536, "64.0 KiB"), (1023.9 * 1024, "1.00 MiB")],
+)
+def test_binary_amount_has_a_prefix_from_1024(value: float, text: str) -> None:
+    assert scaled(value, "B", binary=True) == text
+
+
+@pytest.mark.parametrize(
+    "value, margin, text",
+    [
+        (37e6, 20e6, "37 ± 20 MB/s"),
+        (1.5e6, 4.25e6, "1.5 ± 4.2 MB/s"),
+        (0, 0, "0.0 ± 0.0 B/s"),
+        (2e9, 3e7, "2.0 ± 0.0 GB/s"),
+        (999, 1, "999 ± 1 B/s"),
+        (1000, 1, "1.0 ± 0.0 kB/s"),
+        (10, 1, "10 ± 1 B/s"),
+        (9.9, 1, "9.9 ± 1.0 B/s"),
+        (-2000, 100, "-2.0 ± 0.1 kB/s"),
+        (2e21, 1e21, "2000 ± 1000 EB/s"),
+    ],
+)
+def test_number_and_margin_share_unit(value: float, margin: float, text: str) -> None:
+    assert with_margin(value, margin, "B/s") == text
+
+
+def test_class_of_a_pod_is_that_with_the_shortest_name(tmp_path: Path) -> None:
+    with plain_host(tmp_path, "gold/mon_groups", "silver/mon_groups") as host:
+        host.group(0, "root")
+        host.group(1, "gold", rdt_class="gold")
+        for rdt_class in ("silver", "gold"):
+            host.group(2, "two", rdt_class=rdt_class)
+        with host.context.monitor.hold(KEYS[3]) as locked:
+            locked.add_member("c" * 64, {})
+        assert classes_of(host.context) == dict(zip(KEYS, ("", "gold", "gold", ""), strict=False))
+        host.context.ledger.mark("waiting", KEYS[4])
+        assert recorded(host.context) == {*KEYS[:5]}
+        Path(host.context.ledger.folder, "pods", KEYS[3], f"c-{'c' * 64}").write_text("damaged")
+        assert members_of(host.context, KEYS[3]) == {"c" * 64: {}}
+
+
+NOTHING = PodmanNames({}, {})
+LINES = "a\tweb,other\t\t\nb\tdb\tp\tshop\nc\tlost\tq\t\nd\tnameless\t\tr\nbroken\tline\ne\ttoo\tmany\tfields\there\n"
+
+
+def prints(text: str, status: int = 0) -> tuple[str, ...]:
+    return (sys.executable, "-c", f"print({text!r}, end=''); raise SystemExit({status})")
+
+
+def test_first_name_of_a_container_and_the_name_of_its_pod_are_used() -> None:
+    names = {"a": "web", "b": "db", "c": "lost", "d": "nameless"}
+    assert podman_names(prints(LINES)) == PodmanNames(names, {"p": "shop"})
+
+
+@pytest.mark.parametrize("command", [("/nowhere/podman",), prints(LINES, 125), ("sleep", "9")])
+def test_podman_that_does_not_answer_has_no_names(monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]) -> None:
+    monkeypatch.setattr(podman, "_SECONDS", 0.1 if command[0] == "sleep" else 20)
+    assert podman_names(command) == NOTHING
+
+
+def test_node_serves_podman_if_any_container_is_podmans(tmp_path: Path) -> None:
+    with plain_host(tmp_path) as host:
+        for number, runtime, serves in ((0, "cri-o", False), (1, "podman", True), (2, "crun", True)):
+            with host.context.monitor.hold(KEYS[number]) as locked:
+                locked.add_member(f"{number}" * 64, {"runtime": runtime})
+            assert serves_podman(host.context) is serves

@@ -21,7 +21,9 @@ def counters(text: str) -> dict[tuple[str, str], tuple[Any, str]]:
     return {(one["counter"], one["domain"]): (one["value"], one["state"]) for one in pod["counters"]}
 
 
-@pytest.mark.parametrize("version", COMMITS)
+@pytest.mark.parametrize(
+    "version", [pytest.param(one, marks=pytest.mark.ci if place else ()) for place, one in enumerate(COMMITS)]
+)
 def test_show_after_upgrade_is_that_of_the_earlier_version(tmp_path: Path, version: str) -> None:
     with plain_host(tmp_path) as host, closing(Commands(version, host.config)) as earlier:
         group = host.group(0, "web-0", llc_occupancy=4096, mbm_local_bytes=0, mbm_total_bytes=0)

@@ -5,13 +5,18 @@ from typing import Any
 
 import pytest
 from conftest import ID, POD_CGROUP, UID, Host, always, workload_of
+from golden import Golden
 from hosts.displays import cells, described, probed
 from hosts.memtierd import MemtierdHost
 
 from resctrl_hooks.core.inventory.feature_display import memory, memtierd
+from resctrl_hooks.core.inventory.feature_display.memory import CGROUP as CGROUP_FILES
+from resctrl_hooks.core.inventory.feature_display.memory import COLUMNS
 from resctrl_hooks.core.inventory.feature_display.model import Display, Found
-from resctrl_hooks.core.inventory.feature_display.table import display
+from resctrl_hooks.core.inventory.feature_display.table import DISPLAYS, display, names
 from resctrl_hooks.core.node.feature import Step
+from resctrl_hooks.core.node.feature_table import FEATURES
+from resctrl_hooks.core.node.features.memory import NAME as LIMITS
 
 CGROUP = f"{POD_CGROUP}/crio-{ID}"
 
@@ -83,27 +88,22 @@ def tierd(state: str) -> dict[str, Any]:
     return {"memtierd": {"class": "track", "state": state}}
 
 
-@pytest.mark.parametrize(
-    "containers, expected",
-    [
-        ([tierd("runs as pid 7")], ("track", "-", "-", "runs")),
-        ([tierd("does not run")], ("track", "-", "-", "does not run")),
-        ([tierd("runs as pid 7"), tierd("does not run"), {"memory": {}}], ("track", "-", "-", "1 of 2 run")),
-        ([{}, {"memory": {"class": "b"}} | tierd("runs")], ("b,track", "-", "-", "runs")),
-        (
-            [tierd("runs") | {"cgroup": {"memory.swap.current": "1024", "memory.swap.max": "max"}}],
-            ("track", "-", "1.00 KiB", "runs"),
-        ),
-        (
-            [tierd("runs") | {"cgroup": {"memory.swap.current": "1024", "memory.swap.max": "2048"}}, {}],
-            ("track", "-", "1.00 KiB of 2.00 KiB", "runs"),
-        ),
-    ],
-)
-def test_cells_of_memory_are_those_of_served_containers(
-    containers: list[dict[str, Any]], expected: tuple[str, ...]
-) -> None:
-    assert cells("memory", *containers) == expected
+def test_cells_of_memory_are_those_of_served_containers(golden: Golden) -> None:
+    swap = {"memory.swap.current": "1024", "memory.swap.max": "max"}
+    limits = {LIMITS: {"class": ""}, CGROUP_FILES: {"memory.current": str(1 << 20), "memory.high": str(1 << 22)}}
+    small = {LIMITS: {"class": "small"}, CGROUP_FILES: {"memory.current": str(1 << 20)}}
+    runs, ended = tierd("runs as pid 7"), tierd("does not run")
+    cases: dict[str, list[dict[str, Any]]] = {
+        "runs": [runs],
+        "does not run": [ended],
+        "one of two": [runs, ended, {"memory": {}}],
+        "with a class of memory": [{}, {"memory": {"class": "b"}} | runs],
+        "swap without limit": [runs | {"cgroup": swap}],
+        "swap with limit": [runs | {"cgroup": swap | {"memory.swap.max": "2048"}}, {}],
+        "limits": [limits],
+        "limits of two": [limits, small],
+    }
+    golden("\n".join(f"{label}: {' | '.join(cells('memory', *containers))}" for label, containers in cases.items()))
 
 
 # memtierd
@@ -170,3 +170,36 @@ def test_class_is_described_with_its_values(host: Host) -> None:
         == Found()
         == Display().probe(Step("", "", {}, ""), workload_of(host), host.context())
     )
+
+
+# The table
+
+
+def test_features_and_rows_match() -> None:
+    assert sorted(names()) == sorted(FEATURES)
+    assert names()[: len(DISPLAYS)] == [*DISPLAYS]
+
+
+def test_column_names_are_unique_over_features() -> None:
+    columns = dict.fromkeys(columns for name in names() if (columns := display(name).columns))
+    heads = [head for found in columns for head in found.heads]
+    assert len(heads) == len(set(heads))
+    assert all(found.numbers <= set(found.heads) for found in columns)
+
+
+def test_empty_details_have_a_cell_per_column() -> None:
+    for row in map(display, names()):
+        if row.columns:
+            assert set(row.columns.cells([])) == set(row.columns.cells([{}])) == {"-"}
+            assert len(row.columns.cells([])) == len(row.columns.heads)
+
+
+def test_memory_and_memtierd_share_their_columns() -> None:
+    assert display("memory").columns is display("memtierd").columns is COLUMNS
+
+
+def test_row_without_display_shows_recorded_parameters() -> None:
+    steps = [Step("oom", "score", {"value": 500}, "").as_record()]
+    assert Display().describe({}, steps) == {"score": {"value": 500}}
+    assert Display().columns is None
+    assert Found() == ("", "", True)
