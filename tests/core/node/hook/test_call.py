@@ -163,13 +163,25 @@ def test_container_of_pod_joins_its_group_and_is_recorded(host: Host, pod: dict[
         assert re.findall(r"duration_usec=(\d+)", log) == [counted]
 
 
-def test_restart_with_same_id_before_poststop_keeps_group(host: Host) -> None:
+def test_restart_with_same_id_before_poststop_keeps_group_and_releases_the_earlier_container_first(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    released: list[str] = []
+    real = lifecycle.release_container
+
+    def release(*given_: Any) -> None:
+        released.append(given_[1])
+        real(*given_)
+
+    monkeypatch.setattr(lifecycle, "release_container", release)
     start = state(bundle=host.bundle())
     host.process(100, "/x", start=1)
     host.call(start)
     host.end_process(100)
     host.process(200, "/x", start=2)
+    assert released == []
     assert host.call(start | {"pid": 200}).code == 0
+    assert released == [ID]
     assert "an earlier run" in host.call(stopped()).log
     assert host.groups() == [f"mon_groups/{ID}"]
     host.end_process(200)
