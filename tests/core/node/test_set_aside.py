@@ -72,16 +72,13 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
 
 
 def test_container_with_an_endless_plan_is_set_aside_and_the_others_are_placed(node: Node) -> None:
+    """For a pause that grows, until its plan ends or the node boots."""
     node.one_pass()
     assert node.cpus("other") == "2-3,18-19"
     said = f"container {id_of('bad')[:12]} is set aside for {FIRST_PAUSE} s"
     assert node.host.log.read_text().count(said) == 1
-
-
-def test_pause_of_a_container_grows_and_no_pass_tries_it_before(node: Node) -> None:
-    node.one_pass()
     pauses = []
-    for _ in range(12):
+    for _ in range(8):
         tries = node.plans
         pauses.append(node.pause())
         node.now += pauses[-1] - 1
@@ -91,13 +88,11 @@ def test_pause_of_a_container_grows_and_no_pass_tries_it_before(node: Node) -> N
         node.now += 1
         node.one_pass()
         assert node.plans > tries
-    assert pauses[:3] == [FIRST_PAUSE, 2 * FIRST_PAUSE, 4 * FIRST_PAUSE]
-    assert pauses[-1] == LONGEST_PAUSE
-
-
-def test_container_whose_plan_ends_again_is_served_and_forgotten(node: Node) -> None:
+    assert pauses == [min(FIRST_PAUSE << number, LONGEST_PAUSE) for number in range(8)]
+    tries, node.now = node.plans, 1.0  # a pause of an earlier boot does not count
     node.one_pass()
-    node.now += FIRST_PAUSE
+    assert node.plans > tries
+    node.now += node.pause()
     node.ends = True
     node.one_pass()
     assert node.cpus("bad") == node.cpus("other")
@@ -133,14 +128,6 @@ def test_damaged_file_sets_nothing_aside(node: Node, damage: str) -> None:
     (node.host.state / FILE).write_text(damage)
     node.one_pass()
     assert node.cpus("other")
-
-
-def test_pause_of_an_earlier_boot_does_not_count(node: Node) -> None:
-    node.one_pass()
-    node.now = 1.0
-    tries = node.plans
-    node.one_pass()
-    assert node.plans > tries
 
 
 def excluded(host: Host) -> PlacedHost:
