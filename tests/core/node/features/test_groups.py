@@ -180,6 +180,20 @@ def test_bundle_that_implies_no_class_is_in_the_root_class(host: Host, rdt: dict
     assert not Bundle({"linux": {"intelRdt": rdt}}).takes_rmid
 
 
+def test_excluded_containers_have_reason_and_labels_are_read_only_on_demand(host: Host) -> None:
+    host.process(100)
+    unreadable = CRIO | {"io.kubernetes.cri-o.ResolvPath": "/nonexistent/resolv.conf"}
+    assert group(host, annotations=unreadable).action == "join"
+    for config, why in (
+        ({"namespaces": ["kube-*"]}, "not among"),
+        ({"labelSelector": {"app": "web"}}, "label app=web"),
+    ):
+        host.configure(**config)
+        step = group(host)
+        assert step.action == SKIP
+        assert why in step.why
+
+
 def test_step_is_applied_with_the_owner_of_its_group(host: Host) -> None:
     host.add_class("gold")
     host.process(100, rdt="gold")
