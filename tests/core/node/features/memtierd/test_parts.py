@@ -15,9 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resctrl_hooks.core.node.features.memtierd import preflight, processes, service
+from resctrl_hooks.core.node.features.memtierd.ended import why_process_ended
 from resctrl_hooks.core.node.features.memtierd.preflight import Needs, lacking, swap_total
 from resctrl_hooks.core.node.features.memtierd.processes import SupervisorError, attended, living, memtierd_of
 from resctrl_hooks.core.node.features.memtierd.run_dir import RunFolder, RunFolderError, run_folders
+from resctrl_hooks.core.node.features.memtierd.supervisor import ENDED
 from resctrl_hooks.core.node.features.memtierd.template import TemplateError, fill
 from resctrl_hooks.core.node.host.cgroup import Leaf
 from resctrl_hooks.core.node.host.procfs import boot_id, start_time
@@ -214,12 +216,12 @@ def test_damon_needs_more_than_kernel_support(tmp_path: Path, monkeypatch: pytes
 class Folder:
     """A run folder with this record of a supervisor."""
 
-    def __init__(self, *named: list[int], boot: str = "") -> None:
+    def __init__(self, *named: list[int], boot: str = "", output: bytes = b"") -> None:
         self.text = json.dumps({"boot": boot or boot_id("/proc"), "processes": named}).encode()
+        self.output = output
 
     def read(self, name: str) -> bytes:
-        assert name == "memtierd.keeper"
-        return self.text
+        return self.text if name == "memtierd.keeper" else self.output
 
 
 class Machine:
@@ -288,15 +290,21 @@ def test_memtierd_is_supervised_while_supervisor_and_memtierd_live() -> None:
     begun = [start_time("/proc", pid) for pid in (os.getpid(), os.getppid())]
     supervisor, child = [os.getpid(), begun[0]], [os.getppid(), begun[1]]
     other = [os.getppid(), (begun[1] or 0) + 1]
-    for named, alive, memtierd, is_attended in (
-        ([supervisor, child], [supervisor[0], child[0]], [child[0]], True),
-        ([supervisor], [supervisor[0]], [], False),
-        ([supervisor, other], [supervisor[0]], [], False),
-        ([other, supervisor], [supervisor[0]], [supervisor[0]], False),
-        ([], [], [], False),
+    unknown, cause, later = "its exit status is unknown; panic: x", "panic: x", "it will end at its next output"
+    for named, alive, memtierd, why, why_noted in (
+        ([supervisor, child], [supervisor[0], child[0]], [child[0]], "", ""),
+        ([supervisor], [supervisor[0]], [], cause, cause),
+        ([supervisor, other], [supervisor[0]], [], cause, cause),
+        ([other, supervisor], [supervisor[0]], [supervisor[0]], later, later),
+        ([], [], [], unknown, cause),
     ):
-        folder: Any = Folder(*named)
-        assert (living(folder), memtierd_of(folder), attended(folder)) == (alive, memtierd, is_attended)
+        folder: Any = Folder(*named, output=b"panic: x\n")
+        assert (living(folder), memtierd_of(folder), attended(folder)) == (alive, memtierd, not why)
+        noted: Any = Folder(*named, output=f"panic: x\n{ENDED}".encode())
+        for one, said in ((folder, why), (noted, why_noted)):
+            found = why_process_ended(one)
+            assert found.endswith(said)
+            assert bool(found) == bool(said)
     earlier: Any = Folder(supervisor, child, boot="another")
     assert living(earlier) == []
 
