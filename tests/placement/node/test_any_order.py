@@ -403,3 +403,26 @@ class AnyOrder(RuleBasedStateMachine):
 
 AnyOrder.TestCase.settings = settings(max_examples=examples(20), stateful_step_count=25, deadline=None)
 TestAnyOrder = AnyOrder.TestCase
+
+
+def test_start_and_end_killed_at_each_effect_are_completed_by_one_reconcile(host: Node) -> None:
+    node = PlacedHost(host)
+    node.start("a", 500)
+    ended = 0
+    for effects in range(60):
+        name = f"k{effects}"
+        node.begin(name)
+        container = node.appear(node.container(name, 2000, **{CPUS: "exclusive"}))
+        with mortal(effects, None):
+            hook.call(node.oci(container), node.context())
+            ended += 1
+        for stopped in (False, True):
+            if stopped:
+                node.die(name)
+                shutil.rmtree(node.crun / id_of(name))
+                with mortal(effects, None):
+                    hook.call({"id": id_of(name), "status": "stopped", "bundle": "/gone"}, node.context())
+            assert [*node.reconcile().events["problem"]] == []
+            node.assert_sound()
+            assert not node.reconcile().changed
+    assert 0 < ended < 50
