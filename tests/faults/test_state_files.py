@@ -10,15 +10,16 @@ import pytest
 from conftest import UID, Host
 from hosts.hostile_inputs import SAME, WRONG, places, replaced
 from hosts.placed import CPUS, PlacedHost, id_of
+from houses import missing
 
 from resctrl_hooks.core.node.ledger import WAITING
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.core.node.reconcile.report import Options
 from resctrl_hooks.core.node.sharing.claims import begin_to_hold
 from resctrl_hooks.core.node.watch.containers import Containers
-from resctrl_hooks.placement.node.reconcile import repair_all
 
-HOUSES = ("placement",)
+PLACED = "placement" not in missing()
+PLACEMENT = {"enabled": True, "allow": {"shop": ["*"]}}
 DAMAGED, OTHER = "damaged", "other"
 POD = "5a0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c05"
 BY_HAND: dict[str, Any] = {
@@ -78,7 +79,7 @@ class Node:
         host.configure(
             sysPath=placed.sys,
             runtimeRoots={"crun": str(host.root / "crun")},
-            placement={"enabled": True, "allow": {"shop": ["*"]}, "kubeletPath": str(host.root / "kubelet")},
+            **({"placement": {**PLACEMENT, "kubeletPath": str(host.root / "kubelet")}} if PLACED else {}),
             memory={"allowLimits": {"shop": ["memory.high"]}},
             rdt={"enabled": True, "defaults": {"namespaces": {"shop": "gold"}}},
             blockio={"enabled": True, "defaults": {"namespaces": {"shop": "s"}}, "classes": {"s": [{"weight": 50}]}},
@@ -138,7 +139,6 @@ class Node:
         reconcile(context, Options(wait=False))
         assert id_of(OTHER) in context.ledger.members(POD), "the other pod is not served"
         assert POD not in context.ledger.marked(WAITING)
-        repair_all(context, set(context.ledger.containers()))
         stopped = self.placed.told(DAMAGED, status="stopped")
         assert self.host.call(stopped).code == 0
         return self.host.log.read_text() if self.host.log.exists() else ""
@@ -149,10 +149,11 @@ def test_wrong_value_in_a_state_file_affects_its_own_pod_only(tmp_path: Path, ev
     node = Node(Host(tmp_path))
     files = dict(node.files())
     names = {path.name.partition("-")[0] for path in files}
-    assert {"pod", "c", "topology", "placement", *(name.partition("-")[0] for name in BY_HAND)} <= names, names
+    placements = {"topology", "placement"} if PLACED else set()
+    assert {"pod", "c", *placements, *(name.partition("-")[0] for name in BY_HAND)} <= names, names
     found: list[str] = []
     turn = 0
-    assert {len(values) for path, values in files.items() if path.name == "placement"} == {1 + SAME}
+    assert not PLACED or {len(values) for path, values in files.items() if path.name == "placement"} == {1 + SAME}
     for file, values in files.items():
         for path in ((number, *path) for number, value in enumerate(values) for path in places(value)):
             turn += 1
