@@ -195,7 +195,8 @@ def test_keys_are_read_one_at_a_time_and_the_mode_is_restored(terminal: tuple[in
         assert not termios.tcgetattr(ours)[3] & termios.ICANON
         assert keys.pressed(0) == keys.pressed(-1) == ""
         os.write(theirs, b"a\x1b[A\x1b[99~")
-        assert [keys.pressed(5) for _ in range(4)] == ["a", "up", "", keys.pressed(0)]
+        assert [keys.pressed(5) for _ in range(3)] == ["a", "up", ""]
+        assert keys.pressed(0) == ""
     assert termios.tcgetattr(ours) == before
 
 

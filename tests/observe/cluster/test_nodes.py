@@ -121,6 +121,7 @@ def test_cluster_without_metrics_pods_names_the_label(cluster: FakeCluster) -> N
     assert "app.kubernetes.io/name=resctrl-hooks-metrics" in refused(cluster, "nodes")
 
 
+@pytest.mark.ci
 def test_more_nodes_than_the_limit_are_read_only_on_request(cluster: FakeCluster) -> None:
     cluster.pages = {f"worker-{number:03}": node_page for number in range(MOST_NODES + 1)}
     result = run(cluster, "nodes")

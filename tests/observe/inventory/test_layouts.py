@@ -31,6 +31,7 @@ __all__ = ("host",)
 pytestmark = pytest.mark.fuse
 
 
+@pytest.mark.ci
 def test_top_has_each_domain_under_its_name(host: LayoutHost) -> None:
     made = host.json("top", "--interval", "500ms")
     rates = {(one["resource"], one["domain"]): one["memoryBandwidthBytesPerSecond"] for one in made["domains"]}

@@ -241,6 +241,7 @@ def test_pusher_reports_until_it_ends_only(host: MonitoredHost, receiver: Receiv
     assert len(receiver.requests) == 1, "the end pushes"
 
 
+@pytest.mark.ci
 def test_unreachable_collector_is_one_line(host: MonitoredHost, receiver: Receiver) -> None:
     url = receiver.url
     receiver.server_close()
