@@ -7,7 +7,6 @@ from typing import Any
 import kubernetes_validate
 import pytest
 import yaml
-from admission.pod_security import BASELINE, PRIVILEGED, level, violations
 from admission.test_schemas import VERSIONS, of_kubernetes
 from project.contributed import REPOSITORY, load
 
@@ -149,12 +148,3 @@ def test_objects_fit_the_schemas_of_kubernetes(values: dict[str, Any]) -> None:
     for version in (VERSIONS[0], VERSIONS[-1]):
         for one in found.values():
             assert kubernetes_validate.validate(one, version, strict=True) == version
-
-
-@pytest.mark.parametrize("runtime", ["crio", "containerd"])
-def test_namespace_that_the_page_creates_admits_the_pods(runtime: str) -> None:
-    labels = yaml.safe_load((CONTRIB / "daemonset/namespace.yaml").read_text())["metadata"]["labels"]
-    assert {labels[f"pod-security.kubernetes.io/{mode}"] for mode in ("enforce", "warn", "audit")} == {PRIVILEGED}
-    found = render(runtime=runtime)
-    assert level(daemonset(found)["spec"]) == PRIVILEGED
-    assert violations(daemonset(found, "resctrl-hooks-metrics")["spec"], BASELINE) == ["hostPath", "seLinuxOptions"]

@@ -132,11 +132,8 @@ def test_invalid_configuration_beside_an_active_one_is_reported(
     if found:
         assert found[0].startswith("error: ")
         assert found[-1] == f"{COMPILED} stays active until {CONFIG} is fixed and applied"
-
-
-def test_json_configuration_is_always_applied(tmp_path: Path) -> None:
-    given(tmp_path, "/etc/mine/config.json", "{")
-    assert unapplied("/etc/mine/config.json", str(tmp_path)) == []
+    given(tmp_path, JSON, "{")
+    assert unapplied(JSON, str(tmp_path)) == []
 
 
 @pytest.mark.parametrize(
