@@ -74,6 +74,8 @@ def test_docstrings_name_exported_errors_only() -> None:
     named = {error for *_, said in public() for error in re.findall(r"\b[A-Z]\w+Error\b", said)}
     assert {"NoRMIDsError", "BadKeyError", "LockTimeoutError"} <= named
     assert named <= {*errors.__all__, "OSError", "TypeError", "ValueError"}
+    found = {name for name, kind in vars(error_types).items() if isinstance(kind, type) and issubclass(kind, HookError)}
+    assert found == set(errors.__all__)
 
 
 def test_invalid_key_error_names_allowed_form(tmp_path: Path) -> None:
@@ -91,8 +93,3 @@ def test_pid_without_movable_process_is_refused(tmp_path: Path, pid: int, why: s
     monitor.ensure_group("job-17")
     with pytest.raises(errors.BadPidError, match=why):
         monitor.assign_pid("job-17", pid)
-
-
-def test_every_library_error_is_exported() -> None:
-    found = {name for name, kind in vars(error_types).items() if isinstance(kind, type) and issubclass(kind, HookError)}
-    assert found == set(errors.__all__)

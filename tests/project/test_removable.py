@@ -192,22 +192,17 @@ def has_key(schema: dict[str, Any], name: str) -> bool:
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("text", ["", USUAL], ids=["empty", "usual"])
-def test_configuration_without_its_keys_is_valid(without: Copy, text: str) -> None:
-    config = without.config(text)
-    without.output("-m", "resctrl_hooks", "--config", config, "config", "check")
-    shown = without.output("-m", "resctrl_hooks", "--config", config, "config", "show")
-    assert not [key for key in without.keys if f"\n{key}:" in shown]
-
-
-@pytest.mark.ci
-def test_each_of_its_keys_in_a_configuration_gives_one_line(without: Copy) -> None:
+def test_only_its_keys_in_a_configuration_are_unknown(without: Copy) -> None:
     values: dict[str, Any] = {}
     for key in without.keys:
         section, _, inner = key.partition(".")
         values[section] = {**values.get(section, {}), inner: {}} if inner else {}
     if "classes" in values:
         values["classes"] = [{"name": "batch", **values["classes"]}]
+    for text in ("", USUAL):
+        without.output("-m", "resctrl_hooks", "--config", without.config(text), "config", "check")
+        shown = without.output("-m", "resctrl_hooks", "--config", without.config(text), "config", "show")
+        assert not [key for key in without.keys if f"\n{key}:" in shown]
     done = without.call("--config", without.config(json.dumps(values)), "config", "check")
     assert done.returncode == (2 if without.keys else 0)
     lines = [line for line in done.stderr.splitlines() if ": unknown key; " in line]
@@ -217,7 +212,7 @@ def test_each_of_its_keys_in_a_configuration_gives_one_line(without: Copy) -> No
 
 
 @pytest.mark.ci
-def test_installation_has_none_of_its_code_and_units(without: Copy, tmp_path: Path) -> None:
+def test_installation_and_doctor_have_none_of_its_code_units_and_checks(without: Copy, tmp_path: Path) -> None:
     command = ("-m", "resctrl_hooks", "install", "--root", tmp_path, "--runtime", "crio", "--runtime", "podman")
     planned = without.output(*command, "--dry-run")
     assert [*tmp_path.iterdir()] == []
@@ -228,18 +223,15 @@ def test_installation_has_none_of_its_code_and_units(without: Copy, tmp_path: Pa
         assert f"/{without.house.name}/" not in text
         assert not [unit for unit in units(without.house) if unit in text]
 
-
-def units(part: Part) -> list[str]:
-    return [unit.name for unit in load(part.units)] if part.units else []
-
-
-@pytest.mark.ci
-def test_doctor_has_none_of_its_checks(without: Copy) -> None:
     done = without.call("--config", without.config(""), "doctor", "-o", "json")
     assert done.returncode in {0, 1}, done.stderr
     checks = {item["check"] for item in json.loads(done.stdout)["items"]}
     assert "configuration" in checks
     assert not checks & checks_of(without.house).keys()
+
+
+def units(part: Part) -> list[str]:
+    return [unit.name for unit in load(part.units)] if part.units else []
 
 
 @pytest.mark.ci

@@ -81,12 +81,6 @@ def test_signal_unmounts_cleanly(tmp_path: Path, number: signal.Signals) -> None
     assert not os.path.ismount(path)
 
 
-def test_unmount_ends_process(tmp_path: Path) -> None:
-    process = start(str(tmp_path / "r"), Machine())
-    unmount(tmp_path / "r")
-    assert process.wait(30) == 0
-
-
 @pytest.mark.ci
 def test_simulation_in_use_ends(tmp_path: Path) -> None:
     process = start(str(tmp_path / "r"), Machine())
