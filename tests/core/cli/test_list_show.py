@@ -1,6 +1,5 @@
 """`list` and `show`: the output for pods in each state."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,29 +22,6 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
 
 def listed(host: MonitoredHost) -> Any:
     return host.json("list")
-
-
-def test_each_state_is_shown(host: MonitoredHost) -> None:
-    host.pod(0, "whole", processes=2)
-    host.pod(1, "part", outside=1)
-    host.pod(2, "ended")
-    ended = host.processes.pop()
-    ended.kill()
-    ended.wait()
-    host.context.monitor.ledger.mark("waiting", KEYS[3])
-    os.mkdir(host.resctrl / "mon_groups" / "somebody")
-    found = listed(host)
-    assert {pod["key"]: pod["state"] for pod in found["items"]} == {
-        KEYS[0]: "assigned",
-        KEYS[1]: "partly",
-        KEYS[2]: "idle",
-        KEYS[3]: "waiting",
-    }
-    assert [(group["name"], group["origin"]) for group in found["foreignGroups"]] == [("somebody", "foreign")]
-    assert found["rmids"] == {"total": 16, "used": 5, "free": 11}
-    text = host.run("list").output
-    for word in ("shop/whole", "assigned", "partly", "idle", "waiting", "foreign", "5 of 16 RMIDs in use, 11 free"):
-        assert word in text
 
 
 def test_show_prints_all_facts_of_one_pod(host: MonitoredHost) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -94,13 +93,16 @@ CONDITIONS: dict[str, tuple[Any, ...]] = {
     "manifests older": ("versions", {_MANIFEST: _with(manifests="0.2.0")}),
     "settings garbage": ("configuration", {"etc/resctrl-hooks/*.json": "\xff"}),
     "YAML invalid": ("configuration", {"etc/resctrl-hooks/config.yaml": "namespaces: 5\n"}),
+    "YAML edited, with a remark": (
+        "configuration", {"etc/resctrl-hooks/config.yaml": lambda text: text + "log: {target: file}\n"},
+    ),
     "never applied": ("configuration", {"etc/resctrl-hooks/*.json": None}),
     "YAML deleted": ("", {"etc/resctrl-hooks/config.yaml": None}),
     "leaked": ("groups", _groups(1, UID)),
     "groups that claim would skip": (
         "", {f"{_RESCTRL}/mon_groups/{name}/tasks": "" for name in ("kepler", "1234", UID.upper(), f"{UID}.old")},
     ),
-    "groups removed": ("vanished", {f"{_STATE}/vanished": f'{{"total": 3, "last": {time.time()}, "pods": {{}}}}'}),
+    "groups removed": ("vanished", {f"{_STATE}/vanished": '{"total": 3, "last": 9e9, "pods": {}}'}),
     "watcher lost": ("exec", _watcher(pid=1 << 22)),
     "watcher never started": ("exec", {f"{_STATE}/exec.json": None}),
     "watcher without unit": ("exec", {f"{_STATE}/exec.json": None, f"{UNITS}/resctrl-hooks-*": None}),
