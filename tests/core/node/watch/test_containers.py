@@ -3,6 +3,7 @@
 import os
 import posix
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,13 +11,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hosts.cluster import POD, Cluster
+from conftest import examples
+from hosts.cluster import POD
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from resctrl_hooks.core.node.ledger import Ledger
 from resctrl_hooks.core.node.watch import containers as module
-from resctrl_hooks.core.node.watch import move
 from resctrl_hooks.core.node.watch.containers import Containers
-from resctrl_hooks.core.node.watch.move import IGNORED, MOVED, NEW
 
 HOUSES = ("lab",)
 OTHER = "4" + POD[1:]
@@ -62,21 +64,39 @@ def records(tmp_path: Path) -> Records:
     return made
 
 
-@pytest.mark.parametrize("by", ["id", "cgroup"])
-def test_record_that_is_planned_again_is_seen_at_the_next_look(records: Records, by: str) -> None:
-    look = {"id": lambda: records.containers.of_id(id_of(1)), "cgroup": lambda: records.containers.of_cgroup("/cg/1/x")}
-    found = look[by]()
-    assert found is not None
-    assert not found.monitored
-    records.write(1, steps=GOLD, pid=77)
-    records.containers.refresh()
-    found = look[by]()
-    assert found is not None
-    assert (found.monitored, found.classes, found.pid) == (True, ("gold",), 77)
-    records.write(1)
-    found = look[by]()
-    assert found is not None
-    assert not found.monitored
+WRITTEN = st.tuples(st.integers(1, 3), st.sampled_from([POD, OTHER]), st.sampled_from([[], GOLD, VALUES]))
+
+
+@settings(max_examples=examples(60))
+@given(changes=st.lists(WRITTEN | st.integers(1, 3) | st.none(), max_size=12))
+def test_containers_are_those_of_the_ledger_after_any_changes(changes: list[Any]) -> None:
+    """A change writes a record (number, key, steps), removes one, or lets the files become old."""
+    with tempfile.TemporaryDirectory(dir=os.environ.get("PYTEST_DEBUG_TEMPROOT")) as folder:
+        records = Records(Path(folder) / "state")
+        known: dict[int, tuple[str, list[Any], str, int]] = {}
+        for serial, change in enumerate(changes):
+            if change is None:
+                records.settle()
+            elif isinstance(change, int):
+                if change in known:
+                    records.ledger.remove_member(known.pop(change)[0], id_of(change))
+            else:
+                number, key, steps = change
+                cgroup = known[number][2] if number in known else f"/cg/{number}-{serial}"
+                records.write(number, key, cgroup, steps=steps, pid=serial)
+                known[number] = (key, steps, cgroup, serial)
+            records.containers.refresh()
+            for number in range(1, 4):
+                found = records.containers.of_id(id_of(number))
+                assert (found is None) == (number not in known)
+                if found is not None:
+                    key, steps, cgroup, pid = known[number]
+                    assert (found.key, found.cgroup, found.pid) == (key, cgroup, pid)
+                    assert (found.monitored, found.classes) == (steps is GOLD, ("gold",) if steps is GOLD else ())
+                    assert records.containers.of_cgroup(f"{cgroup}/below") is found
+            with_values = {member.id: member.values for member in records.containers.with_values()}
+            limit = [["memory.swap.max", "max"]]
+            assert with_values == {id_of(number): limit for number, one in known.items() if one[1] is VALUES}
 
 
 def test_two_changes_within_a_clock_tick_are_both_seen(records: Records, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,24 +115,6 @@ def test_two_changes_within_a_clock_tick_are_both_seen(records: Records, monkeyp
         assert found.pid == pid
 
 
-def test_container_restarted_under_its_id_in_another_cgroup_is_found_there(records: Records) -> None:
-    records.ledger.remove_member(POD, id_of(1))
-    records.write(1, cgroup="/cg/again", pid=77)
-    records.containers.refresh()
-    found = records.containers.of_cgroup("/cg/again")
-    assert found is not None
-    assert found.pid == 77
-    assert records.containers.of_cgroup("/cg/1") is None
-
-
-def test_container_of_another_key_is_read_again(records: Records) -> None:
-    records.write(1, key=OTHER)
-    records.containers.refresh()
-    found = records.containers.of_id(id_of(1))
-    assert found is not None
-    assert found.key == OTHER
-
-
 def test_container_with_a_step_of_a_feature_that_is_not_delivered_is_watched_without_its_values(
     records: Records, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,45 +126,6 @@ def test_container_with_a_step_of_a_feature_that_is_not_delivered_is_watched_wit
     member = records.containers.of_id(id_of(2))
     assert member is not None
     assert member.monitored
-
-
-def test_values_of_record_that_is_planned_again_are_seen(records: Records) -> None:
-    assert records.containers.with_values() == []
-    records.write(1, steps=VALUES)
-    (found,) = records.containers.with_values()
-    assert found.values == [["memory.swap.max", "max"]]
-    records.write(1)
-    assert records.containers.with_values() == []
-
-
-def test_removed_record_is_forgotten_and_found_again(records: Records) -> None:
-    records.ledger.remove_member(POD, id_of(1))
-    assert records.containers.of_id(id_of(1)) is None
-    records.write(1)
-    records.containers.refresh()
-    assert records.containers.of_id(id_of(1)) is not None
-
-
-def test_exec_after_a_change_of_the_plan_is_served_by_the_new_plan(tmp_path: Path) -> None:
-    cluster = Cluster(tmp_path)
-    id_, _ = cluster.start(1)
-    context = cluster.context()
-    containers = Containers(context.ledger)
-
-    def serve() -> str:
-        return move.serve(context, containers, cluster.kernel.spawn(f"/kubepods/pod{POD}/crio-{id_}")).what
-
-    assert serve() == MOVED
-    record = context.ledger.read_member(POD, id_)
-    assert record is not None
-    steps, record["steps"] = record["steps"], []
-    context.ledger.write_member(POD, id_, record)
-    assert serve() == IGNORED
-    record["steps"] = steps
-    context.ledger.write_member(POD, id_, record)
-    assert serve() == MOVED
-    context.ledger.remove_member(POD, id_)
-    assert serve() == NEW
 
 
 def test_exec_on_a_node_of_500_containers_costs_few_system_calls(
