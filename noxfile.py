@@ -104,7 +104,7 @@ def deep(session: nox.Session) -> None:
     session.env["NRI_CORRUPTED_SESSIONS"] = "10000"
     run(session, "pytest", "tests/nri/node/test_service.py", "-k", "corrupted", *LONG)
     session.env.update(FAULTS_EVERY="1", HOSTILE_CASES="20000", STORM_KILLS="500")
-    files = [f"tests/faults/test_{name}.py" for name in ("whole_processes", "bad_input", "storm_kills")]
+    files = [f"tests/faults/test_{name}.py" for name in ("whole_processes", "bad_input", "storms")]
     run(session, "pytest", "-n", "2", *files, *LONG)
 
 

@@ -82,7 +82,7 @@ LONG = {
     "test_interruptions.py",
     "test_model.py",
     "test_counts.py",
-    "test_storm_by_priority.py",
+    "test_storms.py",
     "test_daemonset.py",
 }
 """Files whose single tests take long: begun last, they would leave one worker (pytest-xdist) with all that is left."""

@@ -7,7 +7,7 @@ import pytest
 from hosts.faults import Fail
 
 from resctrl_hooks.core.node.watch import priority
-from resctrl_hooks.core.node.watch.bounds import Loops, Newcomers
+from resctrl_hooks.core.node.watch.bounds import Bucket, Loops, Newcomers
 
 
 def test_only_the_container_in_a_loop_is_sampled_until_its_rest_is_over() -> None:
@@ -75,3 +75,12 @@ def test_policy_is_the_lowest_realtime_one_while_urgent(monkeypatch: pytest.Monk
 def test_refused_policy_is_not_an_error(fail: Fail) -> None:
     fail(posix, "sched_setscheduler", PermissionError())
     priority.become_urgent()
+
+
+def test_bucket_drains_by_its_rate() -> None:
+    bucket = Bucket(10)
+    assert not bucket.add(10, 5.0)
+    assert bucket.add(2, 5.1)
+    assert not bucket.add(8, 6.1)
+    assert not bucket.is_empty(6.9)
+    assert bucket.is_empty(7.1)

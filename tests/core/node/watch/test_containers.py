@@ -86,6 +86,7 @@ def test_containers_are_those_of_the_ledger_after_any_changes(changes: list[Any]
                 records.write(number, key, cgroup, steps=steps, pid=serial)
                 known[number] = (key, steps, cgroup, serial)
             records.containers.refresh()
+            assert records.containers._by_id.keys() == {id_of(number) for number in known}
             for number in range(1, 4):
                 found = records.containers.of_id(id_of(number))
                 assert (found is None) == (number not in known)

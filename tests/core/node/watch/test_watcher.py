@@ -335,3 +335,24 @@ def test_warnings_are_logged_once_a_minute(watched: Watched) -> None:
         watched.watcher._log(DEBUG, f"detail of the {warning}")
     lines = [line.partition("]: ")[2].partition(" stage=")[0] for line in log.read_text().splitlines()]
     assert lines == ["first", "detail of the first", "detail of the second", "third", "detail of the third"]
+
+
+def test_samples_have_no_urgency(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    urgent: list[bool] = []
+
+    def sample(_: Any) -> int:
+        urgent.append(watched.urgent)
+        return 3
+
+    monkeypatch.setattr(module, "sample", sample)
+    watched.steps(number=3)
+    assert (urgent, watched.urgent) == ([False], True)
+    assert (watched.values["samples"], watched.values["sampled"]) == (1, 3)
+
+
+def test_open_connector_makes_the_watcher_urgent(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watched.watcher, "_sample", lambda: None)
+    watched.watcher.step()
+    assert (len(watched.sources), watched.urgent) == (1, True)
+    watched.watcher._close()
+    assert not watched.urgent
