@@ -134,10 +134,6 @@ class Node:
             values["sysPath"] = self.sys
         self.config.write_text(json.dumps(values | config))
 
-    def add(self, **config: Any) -> None:
-        """Change keys of the configuration."""
-        self.config.write_text(json.dumps(json.loads(self.config.read_text()) | config))
-
     def context(self, seam: Any = None) -> Context:
         """Return the node as a hook would see it; a ``seam`` replaces the kernel, to kill its caller."""
         context = Context(load(str(self.config))[0])

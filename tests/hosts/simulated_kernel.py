@@ -9,8 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from hosts.node import stat_line
 from resctrl_hooks.core.node.resctrl.filesystem import Filesystem
@@ -21,7 +20,7 @@ from resctrl_hooks.lab.simulation.proc import Life, Proc
 from resctrl_hooks.lab.simulation.tree import Tree
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from pathlib import Path
 
     from hosts.node import Node
 
@@ -276,7 +275,3 @@ class Kernel(Filesystem):
     def groups(self) -> set[tuple[str, str]]:
         """Return every mon_group: its class and name."""
         return {(parent.name, name) for parent in self.model.all_classes() for name in parent.monitored}
-
-    def bundle(self, name: str, config: Mapping[str, Any]) -> Path:
-        """Create a bundle."""
-        return Path(self.host.bundle(dict(config), name))
