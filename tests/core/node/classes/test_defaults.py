@@ -8,7 +8,7 @@ import pytest
 from conftest import ID, POD_CGROUP, UID, Host, crio_annotations, state, temporary_host, workload_of
 from hosts import crun
 from hosts.hostile_inputs import NASTY
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from resctrl_hooks.core.config.check import check_text
@@ -84,6 +84,8 @@ def expected(feature: str, value: str, allow: list[str], default: str) -> tuple[
     st.sampled_from(("bronze", "bronze", "")),
     st.sampled_from(("ignore", "fail")),
 )
+@example(("scheduling", scheduling.ANNOTATIONS[0]), "nothing-like-it", ["*"], "bronze", "ignore")
+@example(("scheduling", scheduling.ANNOTATIONS[0]), "", ["none"], "bronze", "ignore")
 def test_default_class_stays_whatever_an_author_without_permission_writes(
     place: tuple[str, str], value: str, allow: list[str], default: str, policy: str
 ) -> None:

@@ -265,7 +265,7 @@ def test_key_has_recorded_or_stored_names_or_a_short_id(tmp_path: Path, file: st
         with host.context.monitor.hold(ALONE) as locked:
             details = {"runtime": "podman", "container": "", "bundle": f"{storage}/{ALONE}/userdata"}
             locked.add_member(ALONE, details, host.process())
-        names.learn([ALONE, KEYS[0]])
+        names.learn([ALONE, KEYS[0], "cd" * 32])
         assert (names.of(KEYS[0]), names.of(ALONE)) == (("shop", "web-0", ""), ("", ALONE[:12], ""))
         (storage / file).write_text(json.dumps([{"id": ALONE, "names": ["cart", "other"]}, {"id": "x"}, 7]))
         names.learn([ALONE])

@@ -45,7 +45,7 @@ class Case(NamedTuple):
 
 ON: dict[str, Any] = {"enabled": True, "allow": {"*": ["*"]}}
 MIB = 1 << 20
-LIMITED = "8:16 rbps=100 wbps=max riops=max wiops=max"
+LIMITED = "8:32 rbps=7 wbps=max riops=max wiops=max\n8:16 rbps=max wbps=100 riops=max wiops=max"
 CASES = {
     "rdt": Case(rdt_class.FEATURE, ON, "class.rdt.resctrl-hooks.io", {}, {}, {}),
     "blockio": Case(

@@ -260,6 +260,7 @@ def test_goresctrl_classes_are_accepted(host: Host, monkeypatch: pytest.MonkeyPa
     assert blockio.values_of(spec, "/sys") == ([["io.weight", "default 80"]], 80)
     assert tried == ["sda", "sdb", "sdc", "vda*1", "vdc*1", "vdd*1", "other"]
     monkeypatch.setattr(blockio, "devices_of", lambda patterns, _: ["8:0", "8:16"][-len(patterns) :])
+    assert blockio.values_of(spec[2:], "/sys") == ([["io.max", "8:16 rbps=5"]], 0)
     assert blockio.values_of(spec, "/sys")[0] == [
         ["io.max", "8:0 rbps=50000000 wbps=10485760 riops=10000 wiops=5000"],
         ["io.max", "8:16 rbps=5 wbps=10485760 riops=10000 wiops=5000"],
