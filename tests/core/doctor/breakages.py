@@ -50,6 +50,7 @@ CONDITIONS: dict[str, tuple[Any, ...]] = {
     "classes without monitoring": ("", _NONE, {"rdt": {"enabled": True}, "monitoring": {"enabled": False}}),
     "neither classes nor monitoring": ("", _NONE, {"rdt": {"enabled": False}, "monitoring": {"enabled": False}}),
     "RMIDs short": ("RMIDs", _groups(14)),
+    "nine tenths of the RMIDs in use": ("RMIDs", {**_groups(17), f"{_RESCTRL}/info/L3_MON/num_rmids": "20\n"}),
     "pod waits": ("RMIDs", _WAITS),
     "pod waits for limbo": ("RMIDs", {**_WAITS, f"{_STATE}/{LIMBO}": ""}),
     "pod waits, no RMID free": ("RMIDs", {**_WAITS, **_groups(15)}),
