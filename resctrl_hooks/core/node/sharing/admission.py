@@ -58,6 +58,9 @@ def ensure_by_rules(
     try:
         take_free(locked, rdt_class, context, lambda: _make(locked, priority, version, rdt_class, monitor), priority)
     except NoRMIDsError as error:
+        if rdt_class in locked.origins and rdt_class not in locked.record.get("identities", {}):
+            locked.forget_groups(rdt_class)  # a killed handover has recorded it, and would exclude the key from turns
+            locked.save()
         if others:
             monitor.ledger.mark(WAITING, locked.key)  # at once, since a handover can fail otherwise
         else:

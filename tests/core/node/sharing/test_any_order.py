@@ -52,7 +52,8 @@ class Sharing(RuleBasedStateMachine):
         self.rmids = rmids
         self.reserve = reserve.get("reserve", {})
         self.settings = {**rules, **share, **reserve}
-        self.node = SharedNode(self.folder, rmids=rmids, **self.settings)
+        self.node = SharedNode(self.folder, rmids=rmids)
+        self.node.configure(monitoring=self.settings, deadlineSeconds=60)
         self.node.kernel.refuse_rename = 0 if renames else errno.EPERM
         self.last: dict[str, int] = {}
         self.most = 0.0
@@ -155,7 +156,7 @@ class Sharing(RuleBasedStateMachine):
     def change_rules(self) -> None:
         self.by_rank, self.changed = not self.by_rank, True
         monitoring = {**self.settings, "priority": RULES if self.by_rank else []}
-        self.node.configure(monitoring=monitoring)
+        self.node.configure(monitoring=monitoring, deadlineSeconds=60)
 
     @rule(number=PICK, cpus=st.booleans())
     def monitor_cpus(self, number: int, cpus: bool) -> None:

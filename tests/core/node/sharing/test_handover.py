@@ -281,9 +281,11 @@ def test_hook_killed_at_any_effect_is_finished_by_reconcile(tmp_path: Path, step
 
 
 @EACH
-def test_reconcile_killed_at_any_effect_of_a_turn_is_finished_by_next(tmp_path: Path, step: int) -> None:
+@pytest.mark.parametrize("runtimes", [0, 1])
+def test_reconcile_killed_at_any_effect_of_a_turn_is_finished_by_next(tmp_path: Path, step: int, runtimes: int) -> None:
+    share: dict[str, Any] = {"share": {"interval": 0.001, "atLeast": 0}, "reserve": {"runtimes": runtimes}}
     for number, folder, done in each_kill_point(tmp_path, least=15 // step, most=160):
-        node = SharedNode(folder, rmids=2, priority=RULES, share={"interval": 0.001, "atLeast": 0})
+        node = SharedNode(folder, rmids=2 + runtimes, priority=RULES, **share)
         first, second = node.start("gold", threads=2), node.start("gold", threads=2)
         node.kernel.now += 10
         with mortal(number * step, node.kernel) as seam:
