@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,8 @@ from resctrl_hooks.core.node.sharing.decision import Claim
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from hosts.faults import Fail
 
     from resctrl_hooks.core.node.locks import Lock
 
@@ -97,6 +100,26 @@ def test_foreign_group_of_pod_does_not_use_reserve(tmp_path: Path) -> None:
         report = node.reconcile()
         assert not report.events["failed"]
         assert [*report.events["handover"]] == []
+
+
+def test_pod_with_running_hook_keeps_group_without_rename(tmp_path: Path, fail: Fail) -> None:
+    node = SharedNode(tmp_path, priority=RULES)
+    node.kernel.refuse_rename = errno.EPERM
+    older, newer = node.start("batch"), node.start("batch")
+    gold = node.start("gold")
+    busy = {older.key, newer.key}
+    at_work = LockTimeoutError("its hook is at work on it")
+    fail(Monitor, "hold_beside", at_work, when=lambda _monitor, _locked, key, _patience: key in busy)
+    report = node.reconcile()
+    assert node.counted() == [older, newer]
+    assert not report.only_limbo
+    busy.remove(older.key)
+    assert node.reconcile().only_limbo
+    assert node.counted() == [newer]
+    node.kernel.now += 2
+    node.reconcile()
+    assert node.counted() == [newer, gold]
+    node.check()
 
 
 # A hook that asks pods of lower priority: within its time, and with concurrent changes by others

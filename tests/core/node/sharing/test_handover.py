@@ -242,6 +242,23 @@ def test_group_is_returned_with_counts_without_rename(pair: Pair) -> None:
     assert pair.totals()[keys[0]] >= 9 * BYTES_PER_SECOND
 
 
+def test_pod_counted_in_one_class_continues_without_another(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, rmids=5, priority=RULES)  # the classes have one each
+    node.add_classes("a", "b")
+    gold, batch = node.start("gold", rdt_class="a"), node.start("batch")
+    before = kept(node)
+    node.kernel.refuse_rename = errno.EIO
+    second = node.start("gold", rdt_class="b", beside=gold)
+    claims, groups, entries, waiting, there, _ = kept(node)
+    assert (claims, groups, entries, there) == (before[0], before[1], before[2], before[4])
+    assert waiting == [gold.key]
+    node.check()
+    node.kernel.refuse_rename = 0
+    node.reconcile()
+    assert node.counted() == [gold, second]
+    assert node.waiting() == [batch.key]
+
+
 # Kills
 
 EACH = pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.ci)])

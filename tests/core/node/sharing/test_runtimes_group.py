@@ -154,6 +154,19 @@ def test_pods_counts_are_the_sum_of_its_groups_in_any_order(
     assert len(node.pod_record(first.key)["since"]) <= 2 + len(running)
 
 
+def test_group_that_outlives_its_container_counts_until_it_is_gone(node: Node) -> None:
+    pod = node.start("shop", own_group=True)
+    node.start("shop", beside=pod)
+    node.kernel.now += 5
+    counted = node.totals()[pod.key]
+    node.stop(pod, group=False)  # the poststop comes first
+    assert node.totals()[pod.key] >= counted
+    again = node.totals()[pod.key]
+    assert node.totals()[pod.key] == again == node.counter(pod.key, pod.id)
+    node.kernel.rmdir(node.group_of_runtime(pod))
+    assert node.totals()[pod.key] == again
+
+
 def test_container_joins_its_pods_group_once_the_runtimes_is_gone(node: Node) -> None:
     pod = node.start("shop", own_group=True)
     node.kernel.rmdir(node.group_of_runtime(pod))
