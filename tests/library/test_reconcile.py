@@ -1,7 +1,6 @@
 """`Monitor.reconcile`: a live key is never removed, and a failure stops nothing."""
 
 import errno
-import os
 import pickle
 from typing import Any
 
@@ -56,14 +55,3 @@ def test_failure_at_one_key_is_reported_after_all_others(host: Host) -> None:
     assert (str(copy), copy.removed, copy.failed.keys()) == (str(raised.value), raised.value.removed, reasons.keys())
     assert monitor(host).reconcile(["job-5"]) == ["job-1", "job-2", "job-3"]
     assert host.groups() == ["mon_groups/job-5"]
-
-
-def test_files_of_killed_writers_are_removed(host: Host) -> None:
-    on = monitor(host)
-    on.ensure_group("job-1")
-    paths = [host.state / name for name in ("totals/counters~4000001", "pods/job-1/pod~4000001", "wake~4000001")]
-    for path in paths:
-        path.touch()
-        os.utime(path, (1, 1))
-    assert on.reconcile(["job-1"]) == []
-    assert not any(path.exists() for path in paths)

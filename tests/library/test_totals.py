@@ -1,16 +1,20 @@
 """`Monitor.totals`, `members`, and what the library's objects print."""
 
+import os
+import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
-from conftest import Host
+from conftest import Host, examples
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from resctrl_hooks import Counter, Filesystem, Monitor, Totals
 from resctrl_hooks.lab.simulation import mounted
 
 HOUSES = ("lab",)
-SNC = ("mon_L3_00", "mon_L3_00/mon_sub_L3_00", "mon_L3_00/mon_sub_L3_01", "mon_L3_01", "mon_L3_01/mon_sub_L3_02")
 
 
 def monitor(host: Host) -> Monitor:
@@ -34,14 +38,32 @@ def totals(host: Host, files: dict[str, dict[str, object]]) -> Totals:
     return on.totals("k")
 
 
-def test_parts_of_a_domain_are_not_added_to_their_sum(host: Host) -> None:
-    found = totals(host, dict(zip(SNC, ({"mbm_total_bytes": value} for value in (30, 10, 20, 7, 7)), strict=True)))
-    assert found == {"mbm_total_bytes": 37}
+VALUE = st.one_of(st.integers(0, 99), st.just("Unavailable"))
+TREES = st.dictionaries(
+    st.tuples(st.sampled_from(["A", "L3"]), st.integers(0, 2)),
+    st.tuples(st.one_of(st.none(), VALUE), st.lists(VALUE, max_size=2)),
+)
+"""By resource and domain, the value of the whole, if it has one, and of its Sub-NUMA parts."""
 
 
-def test_parts_without_a_sum_are_added(host: Host) -> None:
-    files: dict[str, dict[str, object]] = {name: {"mbm_total_bytes": 5} for name in SNC if "sub" in name}
-    assert totals(host, files | {"mon_L3_00": {"llc_occupancy": 8}}) == {"llc_occupancy": 8, "mbm_total_bytes": 15}
+@settings(max_examples=examples(40))
+@given(TREES)
+def test_total_is_the_sum_of_domains_and_of_the_parts_of_those_without_a_value(tree: Any) -> None:
+    files: dict[str, dict[str, object]] = {"mon_L3_09": {"llc_occupancy": 8}}
+    sums: dict[str, list[int]] = {}
+    for (resource, number), (whole, parts) in tree.items():
+        folder = f"mon_{resource}_{number:02}"
+        names = [folder, *(f"{folder}/mon_sub_{resource}_{part:02}" for part in range(len(parts)))]
+        files |= {
+            name: {"mbm_total_bytes": one} for name, one in zip(names, [whole, *parts], strict=True) if one is not None
+        }
+        for one in parts if whole is None else [whole]:
+            sums.setdefault(resource, []).extend([one] if isinstance(one, int) else [])
+    with tempfile.TemporaryDirectory(dir=os.environ.get("PYTEST_DEBUG_TEMPROOT")) as root:
+        found = totals(Host(Path(root)), files)
+    assert found.pop("llc_occupancy") == 8
+    called = {name: "A/mbm_total_bytes" if name == "A" and "L3" in sums else "mbm_total_bytes" for name in sums}
+    assert found == {called[name]: sum(of) if of else None for name, of in sums.items()}
 
 
 def test_resources_are_summed_apart_and_l3_has_the_plain_name(host: Host) -> None:
