@@ -331,6 +331,23 @@ def registered(service: Service, runtime: Runtime) -> None:
     runtime.told.clear()
 
 
+@pytest.mark.parametrize(
+    "event, code, answer, sent",
+    [
+        ("StartContainer", 2, pack(b"a reason", b""), FAILED),
+        ("StartContainer", NOT_YET, pack(b"", b""), OK),
+        ("StartContainer", None, b"", OK),
+        ("CreateContainer", None, b"", REFUSED),
+    ],
+)
+def test_failure_is_answered_as_the_plugin_decides(
+    service: Service, runtime: Runtime, event: str, code: int | None, answer: bytes, sent: Any
+) -> None:
+    service._take(asked(event, b"x"))
+    runtime.done[0](code, answer)
+    assert runtime.answers == [(7, sent)]
+
+
 def test_service_registers_with_its_name_and_version(service: Service, runtime: Runtime) -> None:
     service.run(lambda: True)
     fields = {"plugin_name": "stub", "plugin_idx": "90", "NRI_version": "v0.12.0"}
