@@ -305,7 +305,7 @@ def test_reconcile_killed_at_any_effect_of_a_turn_is_finished_by_next(tmp_path: 
         node = SharedNode(folder, rmids=2 + runtimes, priority=RULES, **share)
         first, second = node.start("gold", threads=2), node.start("gold", threads=2)
         node.kernel.now += 10
-        with mortal(number * step, node.kernel) as seam:
+        with mortal(number * step + 1, node.kernel) as seam:  # the eleventh effect, too: a turn was lost there
             node.reconcile(seam=seam)
             done.append(True)
         node.kernel.now += 10
