@@ -27,7 +27,6 @@ from resctrl_hooks.core.install.roles import HOOK, LINK, ROLES
 from resctrl_hooks.core.install.tree import Tree
 from resctrl_hooks.core.node.host.unfinished import DURABLE
 
-pytestmark = pytest.mark.no_cover
 CHANGES = ("open", "rename", "unlink", "mkdir", "rmdir", "symlink", "fchmod", "chmod")
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 FOREIGN = {
