@@ -203,6 +203,14 @@ def test_unread_child_is_in_class_of_its_parent(bench: Bench) -> None:
     assert bench.tasks("gold") == {50, 51, 52}
 
 
+def test_child_written_to_its_own_group_keeps_its_children(bench: Bench) -> None:
+    bench.join("mon_groups/a", 50)
+    bench.proc.start(51, parent=50)
+    bench.proc.start(52, parent=51)
+    bench.write("mon_groups/a/tasks", "51")
+    assert bench.tasks("mon_groups/a") == {50, 51, 52}
+
+
 def test_child_moved_to_root_class_stays_there(bench: Bench) -> None:
     bench.join("gold", 50)
     bench.proc.start(51, parent=50)
