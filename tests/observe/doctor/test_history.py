@@ -33,6 +33,7 @@ def test_findings_on_the_history(tmp_path: Path, staged: Host, golden: Golden) -
     Path(staged.settings.proc_path).mkdir(exist_ok=True)
     texts = [f"off: {lines(history(staged))}"]
     staged.settings.sections["history"] = {"enabled": True, "file": str(file)}
+    os.utime(staged.tree.real("/etc/resctrl-hooks/config.json"))
     texts.append(f"no file: {lines(history(staged))}")
     for name, (ages, configured, booted) in CONDITIONS.items():
         file.unlink(missing_ok=True)
