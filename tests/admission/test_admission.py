@@ -11,6 +11,19 @@ from admission.pod_security import BASELINE, PRIVILEGED, RESTRICTED, level, viol
 from admission.scc import LEVEL, admit
 
 PLAIN = {"containers": [{"name": "c"}]}
+HARDENED = {
+    "containers": [
+        {
+            "name": "c",
+            "securityContext": {
+                "allowPrivilegeEscalation": False,
+                "capabilities": {"drop": ["ALL"]},
+                "runAsNonRoot": True,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+        }
+    ]
+}
 
 
 def pods(objects: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -61,6 +74,18 @@ def test_scc_refuses_more_rights_than_the_metrics_need(scc: dict[str, Any], chan
     pod["containers"][0]["securityContext"] = change  # type: ignore[assignment]
     (refused,) = admit(scc, pod)[1]
     assert refused.startswith(f"c.{why}")
+
+
+@pytest.mark.parametrize("more", [{"hostPID": True}, {"hostNetwork": True}, {"volumes": [{"name": "v", "secret": {}}]}])
+def test_scc_refuses_more_of_the_host_than_the_metrics_need(scc: dict[str, Any], more: dict[str, Any]) -> None:
+    assert len(admit(scc, {**PLAIN, **more})[1]) == 1
+
+
+def test_pod_security_levels_are_distinguished() -> None:
+    assert level(HARDENED) == RESTRICTED
+    assert level(PLAIN) == BASELINE
+    assert level({**PLAIN, "hostPID": True}) == PRIVILEGED
+    assert violations({**HARDENED, "volumes": [{"name": "v", "nfs": {}}]}, RESTRICTED) == ["volumes"]
 
 
 def test_namespace_admits_every_pod_without_a_warning() -> None:
