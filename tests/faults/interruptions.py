@@ -49,7 +49,7 @@ class Interruption:
         self.count += 1
         if not self.error and self.happened:
             raise Killed
-        if self.error and self.count == self.at + 1:
+        if self.error and self.count == self.at + 1 and name != "rename":  # refused renames have tests of their own
             self.where = f"{name} {given[0]}"
             number = getattr(errno, self.error)
             raise OSError(number, os.strerror(number), *given[:1])
