@@ -265,7 +265,7 @@ def test_missing_runtimes_are_reported_as_skips_unless_they_are_expected(tmp_pat
         text=True,
         check=False,
     )  # fmt: skip
-    assert ("tests marked `runtime`: " in done.stdout, "test_containers_of_runc_share_the_group_of_their_pod_until_the_last_ends" in done.stdout) == (
+    assert ("tests marked `runtime`: " in done.stdout, "test_podman_refuses_under_fail" in done.stdout) == (
         not expected,
         bool(expected),
     )
