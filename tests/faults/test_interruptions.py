@@ -62,9 +62,9 @@ POOLS: dict[str, Any] = {
     "cpuClasses": [FAST],
 }
 
-OF_AN_ERROR = ("groups", "tasks", "records")
-"""What may differ after an error: a pod keeps a group that its failed step needed until another pod waits, a group that
-the kernel did not rename back keeps its new name, and a class whose record was not read is applied again.
+OF_AN_ERROR = ("groups", "tasks")
+"""What may differ after an error: a pod keeps a group that its failed step needed until another pod waits, and a class
+whose record was not read is applied again.
 """
 
 
