@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ import pytest
 from conftest import LAUNCH, UID, Host
 from hosts.node_half import put_node_half
 
-NODE = LAUNCH.parent
 PACKAGE = LAUNCH.parents[2]
 NODE_HOUSES = ("core", "observe", "placement")
 """tests/nri has a test of its own."""
@@ -237,28 +235,3 @@ def test_compiled_file_of_another_interpreter_is_ignored(
         assert call("/usr/bin/python3", launch, host, pod, "hook")[::2] == (0, b"")
         assert host.groups() == [f"mon_groups/{UID}"]
         shutil.rmtree(host.resctrl / f"mon_groups/{UID}")
-
-
-@pytest.mark.ci
-@pytest.mark.houses("observe", "placement", "nri")
-@pytest.mark.parametrize("is_compiled", [True, False])
-@pytest.mark.parametrize("house", ["observe", "placement", "nri"])
-def test_node_half_works_without_a_house(
-    tmp_path: Path, host: Host, pod: dict[str, Any], house: str, *, is_compiled: bool
-) -> None:
-    launch = put_node_half(tmp_path / "other-name.1.0")
-    shutil.copy(NODE / "parts.py", launch.parent)
-    for other in ("observe", "placement", "nri"):  # as in the sources, where each house has its own
-        shutil.copy(PACKAGE / other / "node/part.py", launch.parents[2] / other / "node")
-    shutil.rmtree(launch.parents[2] / house)
-    if is_compiled:
-        subprocess.run([sys.executable, "-I", "-S", "-B", str(launch), "compile"], check=True)
-    host.configure(
-        history={"enabled": True}, placement={"enabled": house == "placement"}, nri={"adjust": ["rdt"]}, events=True
-    )
-    for arguments in (["createRuntime"], ["reconcile"], ["poststop"], ["release"]):
-        code, modules, stderr = call(sys.executable, launch, host, pod, *arguments)
-        assert (code, stderr) == (0, b""), arguments
-        assert f"resctrl_hooks.{house}" not in modules
-    code, _, stderr = call(sys.executable, launch, host, pod, "nonsense")
-    assert (code, b"|guard" in stderr, b"|nri" in stderr) == (2, house != "observe", house != "nri")
