@@ -4,12 +4,11 @@ import json
 import re
 
 import pytest
-from conftest import UID, Host
+from conftest import Host
 from hosts.monitored import run
-from hosts.placed import CPUS, PlacedHost, id_of
+from hosts.placed import CPUS, PlacedHost
 
 from resctrl_hooks.core.doctor.host import Host as DoctorsHost
-from resctrl_hooks.core.inventory.details import details_of
 from resctrl_hooks.core.node.host.files import format_json
 from resctrl_hooks.placement.doctor.placement import placement
 
@@ -36,16 +35,6 @@ def test_explain_names_chosen_pool_and_next_candidates(node: PlacedHost) -> None
     assert node.cpus("b") == ""
 
 
-def test_show_has_placement_decision(node: PlacedHost) -> None:
-    node.start("b", 2000, **{CPUS: "exclusive"})
-    (node.folder("b") / "cpuset.cpus.effective").write_text("0,16\n")
-    record = node.host.context().ledger.read_member(UID, id_of("b"))
-    assert record is not None
-    shown = details_of(record)["placement"]
-    assert (shown["kind"], shown["owned"], shown["effective"]) == ("exclusive", "0,16", "0,16")
-    assert "of its own" in shown["why"]
-
-
 def test_list_has_placement_column_only_with_placed_containers(node: PlacedHost) -> None:
     def listed(*words: str) -> str:
         done = run(node.host, "list", "-o", "wide", *words, env={"COLUMNS": "200"})
@@ -67,14 +56,6 @@ def test_list_has_placement_column_only_with_placed_containers(node: PlacedHost)
         "web": "1-3,17-19",
         "db": "0,16",
     }
-
-
-def test_list_finds_cpus_of_parent_scope(node: PlacedHost) -> None:
-    node.start("b", 2000, **{CPUS: "exclusive"})
-    (node.folder("b").parent / "cpuset.cpus.effective").write_text("0,16\n")
-    record = node.host.context().ledger.read_member(UID, id_of("b"))
-    assert record is not None
-    assert details_of(record)["placement"]["effective"] == "0,16"
 
 
 def test_allocations_of_another_version_are_shown_by_records(node: PlacedHost) -> None:

@@ -4,27 +4,21 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 from core.config.judged import (
     assert_accepted_also_as_compiled,
-    assert_like,
     assert_refused,
     assert_remarked,
     cases,
     check,
-    compiled,
     problems,
 )
 
 from resctrl_hooks.core.config.check import check_file
-from resctrl_hooks.core.config.section import Section
 from resctrl_hooks.core.node.permissions import allows
 from resctrl_hooks.core.node.settings import Settings
-from resctrl_hooks.placement.config.cpu_classes import CpuClass
-from resctrl_hooks.placement.config.pools import Pool
 
 CPU = "placement: {cpuClasses: [{name: a, %s}]}"
 POOL = "placement: {pools: [{name: p, cpus: '0', %s}]}"
@@ -77,19 +71,6 @@ SILENT = [
         "placement: {enabled: true, policy: /etc/policy.py, pools: [{name: a, cpus: '0'}], allow: {x: [anything]}}",
 ]  # fmt: skip
 
-COMPILED = [
-    (
-            "placement: {cpuClasses: [{name: a, minFreq: 2.4GHz}]}",
-            ("placement", "cpu_classes", 0, "min_freq"),
-            "2400000",
-        ),
-    (
-            "placement: {cpuClasses: [{name: a, minFreq: 800MHz}]}",
-            ("placement", "cpu_classes", 0, "min_freq"),
-            "800000",
-        ),
-    ("placement: {cpuClasses: [{name: a, minFreq: 800}]}", ("placement", "cpu_classes", 0, "min_freq"), "800"),
-]  # fmt: skip
 
 VALUES = [
     (CPU % "minFreq: %s", "min | base | turbo | 2400000 | 2.4GHz | 2400MHz | 800kHz | 1", "'' | 0 | -1 | fast | 2.4THz | true | 0.0001kHz"),
@@ -142,11 +123,6 @@ def test_value_is_refused(text: str) -> None:
     assert check(text).errors != []
 
 
-@pytest.mark.parametrize("text, path, value", COMPILED)
-def test_value_is_compiled(text: str, path: tuple[str | int, ...], value: Any) -> None:
-    assert compiled(text, path) == value
-
-
 def test_cpu_class_is_compiled_to_the_values_of_the_kernel() -> None:
     text = """
 placement:
@@ -155,7 +131,7 @@ placement:
   cpuClasses:
     - {name: a, minFreq: 3.2GHz, maxFreq: turbo, energyPerformancePreference: 128, freqGovernor: performance,
        uncoreMaxFreq: 1.8GHz, disabledCstates: [C6, C1_ACPI], maxCstateLatency: 10, turboPriority: 3}
-    - {name: b, minFreq: "2900000kHz", maxFreq: 2900000, energyPerformancePreference: balance_power}
+    - {name: b, minFreq: 2900MHz, maxFreq: 2900000, energyPerformancePreference: balance_power}
     - {name: c}
     - {name: default}
   allow: {shop: ["class:c", "class:x"]}
@@ -182,17 +158,6 @@ def test_empty_pattern_matches_missing_namespace() -> None:
     assert problems(text) == []
     assert allows(settings.sections["placement"]["allow"], "", "exclusive")
     assert not allows(settings.sections["placement"]["allow"], "shop", "exclusive")
-
-
-def test_null_is_the_empty_list() -> None:
-    assert_like("placement: {allow: {shop: }, pools: }", "placement: {allow: {shop: []}}")
-    assert [error.key for error in check("placement: {pools: [null]}").errors] == ["placement.pools[0]"]
-
-
-@pytest.mark.parametrize("model", [Pool, CpuClass])
-def test_item_has_no_value_by_default(model: type[Section]) -> None:
-    values = model.model_validate({"name": "a"}).model_dump(by_alias=True)
-    assert {key: value for key, value in values.items() if value} == {"name": "a"}
 
 
 def test_cpus_missing_on_this_machine_have_a_remark(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from hosts.machines import machine, write_sysfs
 from resctrl_hooks.core.doctor.finding import Finding
 from resctrl_hooks.core.doctor.host import Host
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
-from resctrl_hooks.placement.doctor.placement import kubelet, placement
+from resctrl_hooks.placement.doctor.placement import placement
 from resctrl_hooks.placement.node.allocations import Book
 from resctrl_hooks.placement.node.entries import Entry
 from resctrl_hooks.placement.node.policy import EXCLUSIVE, SHARED, Decision
@@ -104,24 +104,6 @@ def test_unreadable_machine_is_reported(made: Made) -> None:
     (finding,) = found(made)
     assert finding.level == "problem"
     assert "lists no CPUs" in finding.text
-
-
-def test_kubelet_state_is_read_from_placement_path(made: Made) -> None:
-    (made.root / "kubelet").mkdir()
-    (made.root / "kubelet/cpu_manager_state").write_text('{"policyName": "static"}')
-    (finding,) = kubelet(Host(str(made.config)))
-    assert finding.level == "problem"
-    assert "the kubelet's CPU manager has the policy static; placement is inactive while it is set" in finding.text
-
-
-@pytest.mark.parametrize("content, reason", [("", "it has no policyName"), (None, "Is a directory")])
-def test_kubelet_state_that_says_nothing_is_reported_as_unknown(made: Made, content: str | None, reason: str) -> None:
-    state = made.root / "kubelet/cpu_manager_state"
-    state.parent.mkdir()
-    state.mkdir() if content is None else state.write_text(content)
-    (finding,) = kubelet(Host(str(made.config)))
-    assert finding.level == "warning"
-    assert f"cannot read {state} ({reason}): whether the kubelet pins containers is unknown" in finding.text
 
 
 @pytest.mark.parametrize(

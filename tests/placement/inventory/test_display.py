@@ -3,30 +3,12 @@
 from pathlib import Path
 
 import pytest
-from conftest import Host, always
+from conftest import Host
 from hosts.displays import cells, described, probed
 
 from resctrl_hooks.core.inventory.feature_display.model import Found
 from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.placement.inventory.feature_display import placement
-from resctrl_hooks.placement.node.policy import Decision
-
-
-@pytest.mark.parametrize(
-    "decision, found",
-    [
-        (Decision("shared", "l3-0", why="fits"), Found("shared in l3-0, CPUs 0-3", "fits")),
-        (
-            Decision("exclusive", "l3-0", mems=0b11, why="fits", runners_up=["l3-1", "node"]),
-            Found("exclusive in l3-0, CPUs 0-3, memory nodes 0-1", "fits; next best: l3-1, node"),
-        ),
-    ],
-)
-def test_present_decision_is_found(
-    host: Host, monkeypatch: pytest.MonkeyPatch, decision: Decision, found: Found
-) -> None:
-    monkeypatch.setattr(placement, "preview", always((decision, "0-3")))
-    assert probed("placement", host, {}) == found
 
 
 def test_impossible_placement_is_named(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,19 +27,6 @@ def topology(host: Host, of: Topology, *words: str, **section: object) -> str:
     return done.output
 
 
-def test_parts_are_nested(host: Host) -> None:
-    assert topology(host, machine(2, 1, 2, 2, 2), reservedCpus="0") == (
-        "node  CPUs 0-15\n"
-        "  package0  CPUs 0-3,8-11  memory 8.0 GiB\n"
-        "    l3-0  CPUs 0-1,8-9  [r. ..]\n"
-        "    l3-1  CPUs 2-3,10-11  [.. ..]\n"
-        "  package1  CPUs 4-7,12-15  memory 8.0 GiB\n"
-        "    l3-2  CPUs 4-5,12-13  [.. ..]\n"
-        "    l3-3  CPUs 6-7,14-15  [.. ..]\n"
-        f"{LEGEND}\n"
-    )
-
-
 def place(host: Host, *placed: tuple[str, str, Decision]) -> None:
     """Record containers on the machine of the picture: the id, the pod's key and the decision of each."""
     topology(host, PICTURED)
@@ -50,20 +37,6 @@ def place(host: Host, *placed: tuple[str, str, Decision]) -> None:
         book.add(Entry(id_, key, 1, 1, f"/{id_}", decision))
     book.save()
     book.written()
-
-
-def test_containers_are_listed_at_their_part(host: Host) -> None:
-    shared = Decision(SHARED, "l3-0", cpus=0b1100000011, milli=500)
-    own = Decision(EXCLUSIVE, "l3-0", owned=0b100000001)
-    place(host, ("a" * 64, "pod-a", shared), ("b" * 64, "pod-b", own))
-    shown = topology(host, PICTURED, "--usage")
-    assert "    l3-0  CPUs 0-1,8-9  2 of 4 CPUs shared by 1 container requesting 500m  [## ..]\n" in shown
-    assert "      - aaaaaaaaaaaa of pod-a: shared, CPUs 1,9\n" in shown
-    assert "      - bbbbbbbbbbbb of pod-b: exclusive, CPUs 0,8\n" in shown
-    made = json.loads(topology(host, PICTURED, "--usage", "--json"))
-    usage = made["items"][0]["usage"]
-    assert [entry["runsOn"] for entry in usage] == ["1,9", "0,8"]
-    assert [entry["requestMilliCpus"] for entry in usage] == [500, 0]
 
 
 def test_usage_of_each_part_is_drawn(host: Host) -> None:

@@ -51,17 +51,6 @@ def shared_by(lines: list[str]) -> dict[str, str]:
     return {row[0]: " ".join(row[row.index("by") + 1 :]).partition("m")[0] for row in rows}
 
 
-def test_running_containers_without_placement_are_counted_where_they_may_run(host: Host) -> None:
-    ids = [container(host, number, "0-15", shares=512) for number in range(1, 7)]
-    lines, found = usage(host)
-    assert lines[0] == "node  CPUs 0-15  16 of 16 CPUs shared by 6 containers requesting 3000m"
-    assert [line.strip() for line in lines[1:7]] == [f"- {id_[:12]}: unplaced, CPUs 0-15" for id_ in ids]
-    assert shared_by(lines)["package0"] == "0 containers requesting 0"
-    assert [(one["container"], one["kind"], one["runsOn"], one["requestMilliCpus"]) for one in found] == [
-        (id_, "unplaced", "0-15", 500) for id_ in ids
-    ]
-
-
 @pytest.mark.parametrize(
     "cpus, part",
     [("0-1,8-9", "l3-0"), ("8", "l3-0"), ("0-3", "package0"), ("0,15", "node"), ("0-255", "node"), (None, "node")],

@@ -7,7 +7,6 @@ import pytest
 from hosts.placed import CPUS, PlacedHost
 from hosts.work import counted
 
-from resctrl_hooks.core.node.container.unread_annotations import unread_annotations
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 
 # The machine of `PlacedHost`: l3-0: 0-3,16-19  l3-1: 4-7,20-23  l3-2: 8-11,24-27  l3-3: 12-15,28-31
@@ -79,10 +78,6 @@ def test_invalid_annotation_follows_the_failure_policy(node: PlacedHost, value: 
     node.place(failurePolicy="fail")
     outcome = node.attempt("late", 500, **{FAR: value})
     assert (outcome.code, error in outcome.log) == (79, True)
-
-
-def test_affinities_are_read() -> None:
-    assert unread_annotations([NEAR, FAR, "resource-policy.nri.io/cold-start"]) == ["resource-policy.nri.io/cold-start"]
 
 
 @pytest.mark.parametrize("app, places", [("web", [2, 3]), ("db", [0])])

@@ -1,44 +1,23 @@
+import errno
 import json
+from typing import Any
 
 import pytest
-from conftest import BOOT, UID
+from conftest import BOOT, Host
+from hosts.faults import failing
 from hosts.placed import CPUS, MACHINE, PlacedHost
+from hosts.record_types import check_fields
 
-from resctrl_hooks.core.node.host.cpulist import parse_list
+from resctrl_hooks.core.node.errors import LedgerError
 from resctrl_hooks.core.node.host.files import format_json
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node.shapes import fits
 from resctrl_hooks.placement.node import allocations
-from resctrl_hooks.placement.node.allocations import Book, topology_of
-from resctrl_hooks.placement.node.entries import Entry
-from resctrl_hooks.placement.node.policy import SHARED, Decision
-
-
-def test_allocations_keep_place_of_every_container(node: PlacedHost) -> None:
-    for number in range(6):
-        node.start(f"s{number}", 100 * number, **{"io.kubernetes.container.name": f"s{number}"})
-    node.start("b", 2500, **{CPUS: "mixed:2"})
-    first, second = Book(node.host.context()), Book(node.host.context())
-    assert first.usage() is first.usage()
-    assert len(first.entries) == len(second.entries) == 7
-    for id_, entry in second.entries.items():
-        found = first.entries[id_]
-        for name in ("id", "key", "pid", "start", "folder", "unit", "scope", "applied", "milli"):
-            assert getattr(found, name) == getattr(entry, name)
-        assert found.decision.as_record() == entry.decision.as_record()
-    assert first.usage().load(MACHINE.online) == second.usage().load(MACHINE.online) == (2000, 7)
-    assert second.usage(UID).near(UID) == second.usage().near(UID) | parse_list("0-3,16-19")
-    assert second.usage(UID).load(MACHINE.online) == (2000, 7)
-    (like,) = [entry for entry in second.entries.values() if entry.milli == 100]
-    second.add(Entry("x", "another pod", 1, 1, "", Decision(*like.decision.place, milli=100)))
-    assert second.entries["x"].decision is like.decision
-    assert second.usage(UID).load(MACHINE.online) == second.usage().load(MACHINE.online) == (2100, 8)
-    assert second.usage() is second.usage() is not second.usage(UID)
-    assert second.remove("x")
-    assert not first.remove("nobody")
-    for id_ in second.entries:
-        assert first.remove(id_)
-    assert first.usage().load(MACHINE.online) == (0, 0)
-    assert first.usage().common == MACHINE.online
+from resctrl_hooks.placement.node import specified as module
+from resctrl_hooks.placement.node.allocations import AllocationsRecord, Book, _Places, topology_of
+from resctrl_hooks.placement.node.node_values import NodeValuesRecord
+from resctrl_hooks.placement.node.policy import DecisionRecord, PlacementNeeds, RequestRecord
+from resctrl_hooks.placement.node.specified import note, specified
 
 
 def test_hook_encodes_only_changed_containers(node: PlacedHost, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,10 +41,6 @@ def test_hook_encodes_only_changed_containers(node: PlacedHost, monkeypatch: pyt
     after = (node.host.state / "placement").read_bytes().splitlines()
     assert len(set(before) - set(after)) == 1
     assert Book(node.host.context()).entries[changed.id].memory == 1 << 30
-
-
-def test_new_container_has_no_known_cpuset() -> None:
-    assert Entry("a", "A", 7, 70, "/cg/a", Decision(SHARED, "all", cpus=0b11)).applied == 0
 
 
 @pytest.mark.parametrize(
@@ -119,3 +94,107 @@ def test_machine_is_read_again_after_cpu_change(node: PlacedHost) -> None:
     (node.host.root / "sys/devices/system/cpu/online").write_text("0-30\n")
     assert topology_of(context).online == MACHINE.online & ~(1 << 31)
     assert topology_of(context).cores[0] == 1
+
+
+# Which cpusets of specifications are this project's own
+
+
+def test_recorded_specification_is_read_and_damage_ignored(host: Host) -> None:
+    context = host.context()
+    host.state.mkdir(parents=True, exist_ok=True)
+    context.ledger.prepare()
+    assert specified(context) == {}
+    note("a", {"cpus": "0-3"}, context)
+    note("b", {"cpus": "5"}, context)
+    assert specified(context) == {"a": "0-3", "b": "5"}
+    (file,) = host.state.glob("placement.specified")
+    for rubbish in ("[]", "{", ""):
+        file.write_text(rubbish)
+        assert specified(context) == {}
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EMFILE, errno.EACCES])
+def test_specifications_that_cannot_be_read_are_not_replaced(host: Host, number: int) -> None:
+    context = host.context()
+    context.ledger.prepare()
+    note("a", {"cpus": "0-3"}, context)
+    with failing(module, "read_file", OSError(number, "no answer", "/file")), pytest.raises(LedgerError):
+        note("b", {"cpus": "5"}, context)
+    (file,) = host.state.glob("placement.specified")
+    assert json.loads(file.read_text()) == {"a": "0-3"}
+
+
+# Each record of placement checks each of its fields
+
+REQUEST = {
+    "namespace": "shop",
+    "pod": "web",
+    "container": "app",
+    "qos": "Guaranteed",
+    "kind": "exclusive",
+    "exclusive": 1,
+    "milli": 1000,
+    "limit": 1000,
+    "memory": 1,
+    "isolated": True,
+    "one_thread": True,
+    "any_memory": True,
+    "only_isolated": True,
+    "pool": "a",
+    "matched": "a",
+    "group": "a",
+    "pulls": [["id", -1]],
+    "hints": [["gpu", "0-3"]],
+    "strict_hints": True,
+    "by_hints": True,
+    "quiet": True,
+    "housekeeping": True,
+    "cpu_class": "turbo",
+    "memory_kinds": ["dram"],
+    "wide": "die",
+}
+DECISION = {
+    "kind": "exclusive",
+    "pool": "a",
+    "milli": 1000,
+    "cpus": "0-3",
+    "owned": "0,1",
+    "hidden": "2",
+    "mems": "0",
+    "quiet": "0",
+    "cpu_class": "turbo",
+    "why": "full",
+}
+ROW = ["id", "key", 1, 1, "/cgroup", 1000, "", "/scope", 1, "{}"]
+
+
+@pytest.mark.parametrize(
+    "kind, value",
+    [
+        (RequestRecord, REQUEST),
+        (DecisionRecord, DECISION),
+        (PlacementNeeds, {"request": REQUEST, "decision": DECISION}),
+        (
+            NodeValuesRecord,
+            {"boot": "boot", "values": {"a": {"found": "1", "wanted": "2", "now": "2", "refused": ""}}, "facts": "f"},
+        ),
+        (
+            AllocationsRecord,
+            {"format": 4, "boot": "boot", "machine": ["0-3"], "containers": 1, "others": {"claim": "0"}},
+        ),
+    ],
+)
+def test_record_checks_each_of_its_fields(kind: Any, value: dict[str, Any]) -> None:
+    check_fields(kind, value)
+
+
+def test_row_of_a_container_checks_each_column() -> None:
+    assert fits(_Places, [])
+    assert fits(_Places, [ROW, ROW])
+    for place, value in enumerate(ROW):
+        for other in (None, True, 1 if isinstance(value, str) else "1", "\0", -1, 1 << 62, 1.0, "/a/../b"):
+            if place not in {0, 1, 6, 9} or other != "/a/../b":  # a text may be any
+                assert not fits(_Places, [ROW, [*ROW[:place], other, *ROW[place + 1 :]]]), (place, other)
+    damaged: list[Any] = [{}, [{}], [ROW[1:]], [ROW, [*ROW, 1]]]
+    for wrong in damaged:
+        assert not fits(_Places, wrong)

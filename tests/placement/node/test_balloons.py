@@ -5,16 +5,18 @@ from typing import Any
 
 import pytest
 from conftest import Host
-from hosts.machines import MACHINES, machine
+from hosts.machines import MACHINES
 from hosts.placed import PlacedHost
 from hosts.work import counted
 
-from resctrl_hooks.core.node.host.cpulist import count, format_list, parse_list
+from resctrl_hooks.core.node.host.cpulist import count, format_list, members, parse_list
+from resctrl_hooks.core.node.host.topology import Topology
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.placement.node.allocations import Book
-from resctrl_hooks.placement.node.balloons import parts_of
-from resctrl_hooks.placement.node.policy import EXCLUSIVE, SHARED, Decision, PlacementError
-from resctrl_hooks.placement.node.usage import Grant, Usage, effective
+from resctrl_hooks.placement.node.balloons import instances_of, parts_of
+from resctrl_hooks.placement.node.policy import SHARED, PlacementError, Request
+from resctrl_hooks.placement.node.pools import choose
+from resctrl_hooks.placement.node.usage import Grant, Usage, check, effective
 
 # The machine of `PlacedHost`: 16 cores; the second threads are CPUs 16 to 31.
 POOLS: list[dict[str, Any]] = [
@@ -22,70 +24,6 @@ POOLS: list[dict[str, Any]] = [
     {"name": "fixed", "cpus": "4-5,20-21"},
 ]
 POOL = "pool.placement.resctrl-hooks.io"
-
-
-def parts(*grants: Grant) -> dict[str, str]:
-    topology = machine(1, 1, 2, 4, 2)  # cores 0,8 to 7,15
-    pools: list[dict[str, Any]] = [{"name": "db", "cpus": "0-3,8-11", "minCpus": 2}, {"name": "fixed", "cpus": "4,12"}]
-    usage = Usage(topology, list(grants))
-    return {name: format_list(cpus) for name, cpus in parts_of(pools, usage)[0].items()}
-
-
-def shares(milli: int, pool: str = "db", users: int = 1) -> Grant:
-    return Grant(Decision(SHARED, pool, cpus=parse_list("0-3,8-11")), milli=milli, users=users)
-
-
-@pytest.mark.parametrize(
-    "milli, cpus, rest",
-    [
-        (0, "0,8", "1-3,5-7,9-11,13-15"),  # minCpus
-        (2000, "0,8", "1-3,5-7,9-11,13-15"),
-        (2001, "0-1,8-9", "2-3,5-7,10-11,13-15"),  # whole cores
-        (6500, "0-3,8-11", "5-7,13-15"),
-        (99000, "0-3,8-11", "5-7,13-15"),  # all of its CPUs
-    ],
-)
-def test_pool_has_whole_cores_for_its_requests_and_default_the_others(milli: int, cpus: str, rest: str) -> None:
-    assert parts(shares(milli)) == {"db": cpus, "default": rest}
-
-
-def test_pool_without_containers_uses_no_cpus() -> None:
-    assert parts() == {"db": "", "default": "0-3,5-11,13-15"}
-    assert parts(shares(5000, "fixed")) == {"db": "", "default": "0-3,5-11,13-15"}
-
-
-def test_exclusive_cpus_of_pool_are_outside_its_part() -> None:
-    owns = Grant(Decision(EXCLUSIVE, "db", owned=parse_list("0,8")))
-    assert parts(owns) == {"db": "", "default": "1-3,5-7,9-11,13-15"}
-    assert parts(owns, shares(3000)) == {"db": "1-2,9-10", "default": "3,5-7,11,13-15"}
-
-
-@pytest.mark.parametrize("name", MACHINES)
-def test_parts_are_disjoint_and_enough_on_every_machine(name: str) -> None:
-    topology, chance = MACHINES[name], random.Random(name)
-    cpus = [cpu for cpu in range(64) if topology.online >> cpu & 1]
-    for _ in range(50):
-        chance.shuffle(cpus)
-        cut = chance.randrange(1, len(cpus))
-        sets = {"a": cpus[:cut], "b": cpus[cut:]}
-        pools = [
-            {"name": one, "cpus": ",".join(map(str, of)), "minCpus": chance.randrange(3)} for one, of in sets.items()
-        ]
-        milli = {one: chance.randrange(9000) for one in sets}
-        grants = [
-            Grant(Decision(SHARED, one, cpus=sum(1 << cpu for cpu in of)), milli=milli[one]) for one, of in sets.items()
-        ]
-        usage = Usage(topology, grants)
-        usage.parts, usage.homes = parts_of(pools, usage)
-        total = 0
-        for grant, pool in zip(grants, pools, strict=True):
-            own = usage.parts[grant.decision.pool]
-            assert not own & (total | ~grant.decision.cpus | ~usage.common)
-            total |= own
-            wanted = max(-(-grant.milli // 1000), int(str(pool["minCpus"])), 1)
-            assert count(own) >= min(wanted, count(grant.decision.cpus & usage.common))
-            assert effective(grant.decision, usage) == own or not own
-        assert usage.parts["default"] == usage.common & ~total
 
 
 @pytest.fixture
@@ -100,7 +38,10 @@ def test_pool_grows_and_shrinks_with_its_containers(node: PlacedHost) -> None:
     assert node.cpus("other") == "0-3,6-19,22-31"
     node.start("a", 500)
     assert (node.cpus("a"), node.cpus("other")) == ("0,16", "1-3,6-15,17-19,22-31")
-    node.start("b", 3100)
+    node.start("ab", 1500)
+    assert node.cpus("a") == "0,16"
+    node.stop("ab")
+    node.start("b", 1501)
     assert (node.cpus("a"), node.cpus("b"), node.cpus("other")) == ("0-1,16-17", "0-1,16-17", "2-3,6-15,18-19,22-31")
     node.start("c", 9100)
     assert (node.cpus("a"), node.cpus("other")) == ("0-3,16-19", "6-15,22-31")
@@ -136,13 +77,6 @@ def test_declared_default_pool_has_its_own_cpus(node: PlacedHost, least: "int | 
     node.assert_sound()
 
 
-def test_pools_do_not_grow_under_another_policy(node: PlacedHost) -> None:
-    node.place(policy="topology-aware", pools=[{"name": "l3-0", "cpus": "8-11,24-27", "minCpus": 2}])
-    node.start("a", 500)  # in the part of the machine with that name
-    assert node.cpus("a") == "0-3,16-19"
-    node.assert_sound()
-
-
 @pytest.mark.parametrize(
     "bad", [{"cpus": "1"}, {"name": "a", "maxCpus": "x"}, {"name": "a", "cpus": "x"}, POOLS[1] | {"minCpus": "x"}, 5]
 )
@@ -161,3 +95,189 @@ def test_huge_number_of_a_compiled_pool_costs_a_hook_no_more_work(node: PlacedHo
     with counted(200_000):
         node.start("late", 500, **{POOL: "db"})
     assert node.cpus("late")
+
+
+# Pools with several instances, limits and idle CPUs
+
+# The machine of `PlacedHost`: l3-0: 0-3,16-19  l3-1: 4-7,20-23  l3-2: 8-11,24-27  l3-3: 12-15,28-31
+ALLOW = {"shop": ["web", "one", "rt"]}  # whole CPUs of the Guaranteed pod are shared
+
+
+def placed(host: Host, *pools: dict[str, Any], **section: Any) -> PlacedHost:
+    node = PlacedHost(host)
+    node.place(policy="pools", pools=[{"namespaces": ["shop"], **pool} for pool in pools], allow=ALLOW, **section)
+    return node
+
+
+def starts(node: PlacedHost, *milli: int) -> list[str]:
+    """Start containers with these requests; return their CPUs at the end."""
+    for place, one in enumerate(milli):
+        node.start(f"c{place}", one)
+    node.assert_sound()
+    return [node.cpus(f"c{place}") for place in range(len(milli))]
+
+
+@pytest.mark.parametrize(
+    "pool, milli, cpus",
+    [
+        ({}, (500, 3000), ["0-1,16-17", "0-1,16-17"]),  # anywhere on the node
+        ({"maxCpus": 4, "maxInstances": 0}, (3000, 2000), ["0-1,16-17", "2,18"]),  # a new one if the first is full
+        ({"maxCpus": 4, "maxInstances": 0}, (3000, 1000), ["0-1,16-17", "0-1,16-17"]),
+        ({"instancePer": "container"}, (500, 500), ["0,16", "1,17"]),
+        ({"instancePer": "container", "spread": True}, (500, 500), ["0,16", "4,20"]),
+        ({"instancePer": "container", "maxInstances": 1}, (500, 500), ["0,16", "0,16"]),
+        ({"instancePer": "pod"}, (500, 500), ["0,16", "0,16"]),
+        ({"instancePer": "namespace"}, (500, 500), ["0,16", "0,16"]),
+        ({"instancePer": "${name}"}, (500, 500), ["0,16", "1,17"]),
+        ({"spreadCores": True}, (2000,), ["0-1"]),
+        ({"spreadCores": True, "maxCpus": 1}, (500,), ["0"]),
+        ({"hideHyperthreads": True}, (2000,), ["0"]),
+        ({"cpus": "0-3,16-19", "hideHyperthreads": True}, (2000,), ["0-3"]),
+        ({"shareIdleCpus": "l3"}, (500,), ["0-3,16-19"]),
+        ({"shareIdleCpus": "core", "spreadCores": True}, (1000,), ["0,16"]),
+        ({"shareIdleCpus": "system", "instancePer": "container"}, (500, 500), ["0,2-16,18-31", "1-15,17-31"]),
+        ({"minCpus": 4, "minInstances": 2, "maxInstances": 0, "maxCpus": 4}, (4000, 500), ["0-1,16-17", "2-3,18-19"]),
+    ],
+)
+def test_keys_of_pool_decide_instance_and_cpus(
+    host: Host, pool: dict[str, Any], milli: tuple[int, ...], cpus: list[str]
+) -> None:
+    assert starts(placed(host, {"name": "web"} | pool), *milli) == cpus
+
+
+def test_growth_is_near_and_anchors_stay(host: Host) -> None:
+    node = placed(host, {"name": "web", "instancePer": "${pod/name}-${name}"}, {"name": "one", "maxCpus": 16})
+    node.start("a", 2000, **{POOL: "one"})
+    node.start("b", 2000, **{POOL: "web"})
+    node.start("c", 6000, **{POOL: "one"})
+    node.assert_sound()
+    assert (node.cpus("a"), node.cpus("b")) == ("0,2-4,16,18-20", "1,17"), "the rest of its cache, then the next one"
+    assert node.cpus("c") == node.cpus("a")
+    node.stop("b")
+    node.start("d", 2000, **{POOL: "web"})
+    node.stop("c")
+    assert node.cpus("a") == "0,16"
+    node.assert_sound()
+
+
+def test_instances_use_single_threads_if_whole_cores_are_too_few(host: Host) -> None:
+    node = placed(host, {"name": "web", "namespaces": [], "instancePer": "container"}, failurePolicy="fail")
+    node.start("a", 500, **{POOL: "web"})
+    node.start("other", 27000)
+    assert (node.cpus("a"), len(members(parse_list(node.cpus("other"))))) == ("0,16", 30)
+    for name in "bcd":
+        node.start(name, 500, **{POOL: "web"})
+    alone = [node.cpus(name) for name in "abcd"]
+    assert (alone[0], len(set(alone)), [len(members(parse_list(cpus))) for cpus in alone]) == ("0", 4, [1, 1, 1, 1])
+    assert len(members(parse_list(node.cpus("other")))) == 28
+    node.assert_sound()
+    for name in "bcd":
+        node.stop(name)
+    assert node.cpus("a") == "0,16"
+    node.assert_sound()
+
+
+def test_instances_without_containers_keep_their_cpus(host: Host) -> None:
+    node = placed(host, {"name": "rt", "namespaces": [], "minCpus": 4, "minInstances": 2, "maxInstances": 2})
+    node.start("other", 500)
+    assert node.cpus("other") == "4-15,20-31"
+    node.start("a", 500, **{POOL: "rt"})
+    assert (node.cpus("a"), node.cpus("other")) == ("0-1,16-17", "4-15,20-31")
+    node.stop("a")
+    node.assert_sound()
+
+
+@pytest.mark.parametrize("per", ["namespace", "${namespace}", "${pod/name}", "${pod/uid}-${namespace}"])
+def test_group_with_a_full_instance_gets_another_and_keeps_its_containers_in_place(host: Host, per: str) -> None:
+    node = placed(host, {"name": "web", "maxCpus": 2, "maxInstances": 0, "instancePer": per})
+    found = []
+    for name in "abcd":
+        node.start(name, 2000 if name != "d" else 500)
+        found.append([node.cpus(one) for one in node.pids])
+    places = ["0,16", "1,17", "2,18", "3,19"]
+    assert found == [places[:number] for number in range(1, 5)]
+    node.stop("b")
+    node.start("e", 1500)
+    assert [node.cpus(name) for name in "acde"] == ["0,16", "2,18", "3,19", "3,19"]
+    node.assert_sound()
+
+
+def test_group_takes_an_instance_without_containers(host: Host) -> None:
+    node = placed(host, {"name": "rt", "minCpus": 4, "minInstances": 2, "instancePer": "${name}"})
+    node.start("a", 500)
+    node.start("b", 500)
+    assert [node.cpus(name) for name in "ab"] == ["0-1,16-17", "2-3,18-19"]
+    node.stop("a")
+    node.start("c", 500)
+    assert [node.cpus(name) for name in "bc"] == ["2-3,18-19", "0-1,16-17"]
+    node.assert_sound()
+
+
+@pytest.mark.parametrize("policy, code", [("ignore", 0), ("fail", 79)])
+def test_full_pool_follows_the_failure_policy(host: Host, policy: str, code: int) -> None:
+    node = placed(host, {"name": "web", "maxCpus": 2, "maxInstances": 2}, failurePolicy=policy)
+    starts(node, 2000, 2000)
+    outcome = node.attempt("late", 500)
+    assert outcome.code == code
+    assert "no room for 500m in pool web: 2 instances of at most 2 CPUs, 27 CPUs free" in outcome.log
+
+
+def usage_of(topology: Topology, grants: list[Grant], pools: list[dict[str, Any]]) -> Usage:
+    usage = Usage(topology, grants)
+    usage.parts, usage.homes = parts_of(pools, usage)
+    return usage
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_instances_are_disjoint_and_independent_of_the_order_of_ends(name: str) -> None:
+    topology, chance = MACHINES[name], random.Random(name)
+    choices: dict[str, list[Any]] = {
+        "minCpus": [None, 1, 2],
+        "maxCpus": [None, 2, 4, 8],
+        "minInstances": [None, 1],
+        "maxInstances": [None, 0, 2],
+        "instancePer": ["", "container", "pod", "namespace"],
+        "spread": [False, True],
+        "spreadCores": [False, True],
+    }
+    for _ in range(40):
+        pools = [{"name": one, **{key: chance.choice(values) for key, values in choices.items()}} for one in ("a", "b")]
+        grants: dict[str, Grant] = {}
+        for number in range(14):
+            request = Request(
+                f"c{number}", f"pod{chance.randrange(3)}", namespace=chance.choice(["x", "y"]),
+                pool=chance.choice(["a", "b", "default"]), milli=chance.choice([0, 100, 900, 2500]),
+                kind=SHARED, options={"pools": pools},
+            )  # fmt: skip
+            usage = usage_of(topology, list(grants.values()), pools)
+            try:
+                decision = choose(topology, usage, request)
+                check(decision, usage)
+            except PlacementError:
+                continue
+            grants[request.id] = Grant(decision, request.key)
+            if chance.random() < 0.3:
+                del grants[chance.choice(list(grants))]
+            usage = usage_of(topology, list(grants.values()), pools)
+            taken = 0
+            for one in instances_of(pools, usage):
+                assert not one.home & (taken | ~usage.common), "a CPU has one instance"
+                taken |= one.home
+                assert count(one.home) <= max(one.size(), 1) + 1, "whole cores, no more"
+            for grant in grants.values():
+                runs = effective(grant.decision, usage)
+                assert runs
+                if usage.homes.get(grant.decision.pool):
+                    assert not runs & ~usage.homes[grant.decision.pool]
+        listed = list(grants.values())
+        parts = usage_of(topology, listed, pools).parts
+        assert parts == usage_of(topology, chance.sample(listed, len(listed)), pools).parts
+        before = {place: format_list(cpus) for place, cpus in parts.items()}
+        usage = usage_of(topology, listed, pools)
+        try:
+            decision = choose(topology, usage, Request("x", pool="a", milli=2500, options={"pools": pools}))
+        except PlacementError:
+            continue
+        usage_of(topology, [*listed, Grant(decision)], pools)
+        after = usage_of(topology, listed, pools).parts
+        assert {place: format_list(cpus) for place, cpus in after.items()} == before, "an end restores the state before"

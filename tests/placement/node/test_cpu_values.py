@@ -1,21 +1,26 @@
 """CPU classes on a simulated host: their values, and the restoration of the previous values."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import Host, raising
-from hosts.cpufreq import FAST, FAST_VALUES, POOLS, SLOW, ClassHost, Cpufreq, on
+from hosts.cpufreq import FAST, FAST_VALUES, POOLS, ClassHost, Cpufreq, on
 from hosts.faults import failing
+from hosts.interrupts import EXCLUSIVE, InterruptHost
+from hosts.kernel_values import AfterWrites, Writer, after_writes, check_kept, check_refused
 from hosts.machines import machine, write_sysfs
 from hosts.placed import CPUS, PlacedHost
 
-from resctrl_hooks.core.node.host.cpulist import parse_list
+from resctrl_hooks.core.node.host.cpulist import format_list, parse_list
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.core.node.reconcile.release import Released, release_everything, restore_values
 from resctrl_hooks.placement.node import node_values
 from resctrl_hooks.placement.node import reconcile as repairs
+from resctrl_hooks.placement.node.cpu_classes import assign, values_of
 from resctrl_hooks.placement.node.cpu_values import CpuValues
-from resctrl_hooks.placement.node.policy import PlacementError
+from resctrl_hooks.placement.node.policy import SHARED, Decision, PlacementError
+from resctrl_hooks.placement.node.usage import Grant, Usage
 
 POOL = "pool.placement.resctrl-hooks.io"
 TRUE_WRITE = node_values.write_value
@@ -64,16 +69,6 @@ def test_frequency_that_kernel_lowers_for_a_while_is_not_restored_later(node: Cl
     node.cpufreq.path(2, "scaling_max_freq").write_text("1000000\n")  # too hot
     reconcile(node.host.context())
     node.stop("a")
-    assert node.cpufreq.changed() == {}
-
-
-@pytest.mark.parametrize("enabled", [True, False])
-def test_release_restores_all_values(node: ClassHost, *, enabled: bool) -> None:
-    node.classes(idle="slow")
-    node.start("a", 500)
-    assert len(node.cpufreq.changed()) > len(FAST_VALUES)
-    node.classes(idle="slow", enabled=enabled)
-    assert release_everything(node.host.context()).problems == []
     assert node.cpufreq.changed() == {}
 
 
@@ -244,25 +239,6 @@ def test_values_are_restored_without_allocations(node: ClassHost) -> None:
     assert node.cpufreq.changed() == on("0-3", FAST_VALUES)
 
 
-def test_machine_without_cpufreq_starts_containers(host: Host) -> None:
-    node = PlacedHost(host)
-    node.place(policy="pools", pools=POOLS, cpuClasses=[FAST, SLOW], failurePolicy="fail")
-    log = node.start("a", 500)
-    assert node.cpus("a") == "0-3"
-    assert "cannot set scaling_governor of cpu0/cpufreq and 3 more to performance (ENOENT)" in log
-    node.stop("a")
-    assert not (host.state / "placement.cpus").exists()
-
-
-def test_refused_value_does_not_fail_container(node: ClassHost) -> None:
-    node.classes(failurePolicy="fail")
-    node.cpufreq.path(1, "scaling_governor").unlink()
-    node.cpufreq.path(1, "scaling_governor").mkdir()
-    assert "cannot set scaling_governor of cpufreq/policy1 to performance (EISDIR)" in node.start("a", 500)
-    assert node.cpus("a") == "0-3"
-    assert node.cpufreq.read(1, "scaling_min_freq") == "3600000"
-
-
 def test_unwritable_record_changes_no_value_and_fails_no_container(node: ClassHost) -> None:
     node.classes(failurePolicy="fail")
     with failing(node_values, "write_file", OSError(28, "No space left on device", "/run/x")):
@@ -336,3 +312,59 @@ def test_values_of_removed_cpu_are_forgotten(node: ClassHost) -> None:
     policy.rename(policy.with_name("gone"))
     node.stop("a")
     assert not node.record.exists()
+
+
+# CPU classes: which CPUs have them, and their values by file
+
+
+def assigned(options: dict[str, Any], *decisions: Decision) -> list[tuple[str, str]]:
+    topology = machine(1, 1, 2, 4, 2, isolated=0b1000 << 4)
+    usage = Usage(topology, [*map(Grant, decisions)], reserved=0b1)
+    return [(name, format_list(cpus)) for name, cpus in assign(usage, options)]
+
+
+@pytest.mark.parametrize("policy", ["topology-aware", "/etc/policy.py"])
+def test_class_of_pool_is_unused_under_policy_without_pools(policy: str) -> None:
+    part = Decision(SHARED, "db", cpus=parse_list("0-3"))  # a part of the machine with a pool's name
+    assert assigned({"policy": policy, "pools": POOLS, "idleCpuClass": "slow"}, part) == [("slow", "4-6,8-15")]
+
+
+def test_values_that_are_not_set_are_not_written() -> None:
+    classes = [{"name": "a", "minFreq": None, "freqGovernor": "", "energyPerformancePreference": "0"}]
+    assert values_of({"cpuClasses": classes}) == {"a": {"energy_performance_preference": "0"}}
+
+
+# Values of placement are in effect only if they read so: another value of the kernel's is noticed, and a refusal
+
+__all__ = ("after_writes",)
+
+
+def cpuset(host: Host) -> str:
+    return PlacedHost(host).start("a", 2000, **{"class.placement.resctrl-hooks.io": ""})
+
+
+def frequencies(host: Host) -> str:
+    node = ClassHost(host)
+    return node.start("a", 500) + (node.record.read_text() if node.record.exists() else "")
+
+
+def interrupts(host: Host) -> str:
+    node = InterruptHost(host)
+    return node.start("a", 2000, **EXCLUSIVE) + (node.record.read_text() if node.record.exists() else "")
+
+
+WRITERS = {
+    "cpuset": Writer(cpuset, "cpuset.cpus", "0-31", "set cpuset.cpus to '0-31'"),
+    "cpufreq": Writer(frequencies, "scaling_min_freq", "900000", '"now": "900000"'),
+    "interrupts": Writer(interrupts, "25/smp_affinity_list", "3", '"now": "3"'),
+}
+
+
+@pytest.mark.parametrize("writer", WRITERS.values(), ids=WRITERS)
+def test_value_that_the_kernel_keeps_instead_is_reported(host: Host, after_writes: AfterWrites, writer: Writer) -> None:
+    check_kept(host, after_writes, writer)
+
+
+@pytest.mark.parametrize("writer", WRITERS.values(), ids=WRITERS)
+def test_refused_value_is_reported(host: Host, after_writes: AfterWrites, writer: Writer) -> None:
+    check_refused(host, after_writes, writer)

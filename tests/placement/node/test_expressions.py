@@ -9,7 +9,7 @@ from conftest import Host
 from hosts.placed import MACHINE, PlacedHost
 
 from resctrl_hooks.core.config.check import check_text
-from resctrl_hooks.placement.node.expressions import expand, holds, unknown_key, value_of
+from resctrl_hooks.placement.node.expressions import holds
 from resctrl_hooks.placement.node.policy import Request
 from resctrl_hooks.placement.node.pools import choose
 from resctrl_hooks.placement.node.usage import Usage
@@ -47,20 +47,6 @@ FACTS = {"name": "db", "namespace": "shop", "pod/name": "web-0", "pod/labels/app
 )
 def test_operators_compare_as_in_the_plugins(key: str, operator: str, values: list[str], result: bool) -> None:
     assert holds({"key": key, "operator": operator, "values": values}, FACTS) is result
-
-
-def test_references_are_replaced() -> None:
-    assert expand("${namespace}-${pod/labels/app}${pod/labels/none}.", FACTS) == "shop-web."
-    assert value_of("pod/labels/empty", FACTS) == ""
-    with pytest.raises(ValueError, match="without an end"):
-        expand("${namespace", FACTS)
-
-
-@pytest.mark.parametrize(
-    "key, unknown", [("pod/labels/a/b", ""), (":name:pod/x", "pod/x"), ("labels/", "labels"), ("tags/a", "tags/a")]
-)
-def test_unknown_keys_are_named(key: str, unknown: str) -> None:
-    assert unknown_key(key) == unknown
 
 
 def test_word_of_the_documentation_is_accepted() -> None:

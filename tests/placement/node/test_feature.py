@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from conftest import UID, Host
+from conftest import UID
 from hosts.placed import CPUS, PlacedHost, id_of
 
 from resctrl_hooks.core.node.container.workload import workload_of
@@ -13,10 +13,6 @@ from resctrl_hooks.placement.node.allocations import Book
 from resctrl_hooks.placement.node.feature import FEATURE
 from resctrl_hooks.placement.node.policy import SHARED
 from resctrl_hooks.placement.node.request import PRESERVE_CPUS
-
-
-def test_placement_is_disabled_by_default(host: Host) -> None:
-    assert not host.context().settings.sections["placement"]["enabled"]
 
 
 def test_container_that_preserves_its_cpus_is_not_placed(node: PlacedHost) -> None:
@@ -63,12 +59,6 @@ def test_placement_is_inactive_while_kubelet_state_is_damaged(node: PlacedHost, 
     node.kubelet("none")
     node.start("b", 500)
     assert node.cpus("b") != ""
-
-
-def test_placement_is_inactive_while_kubelet_state_cannot_be_read(node: PlacedHost) -> None:
-    (node.host.root / "kubelet/memory_manager_state").mkdir(parents=True)
-    assert "memory_manager_state (not a regular file)" in node.start("a", 500)
-    assert node.cpus("a") == ""
 
 
 def test_placement_is_active_without_kubelet(node: PlacedHost) -> None:

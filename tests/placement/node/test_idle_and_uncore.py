@@ -15,7 +15,6 @@ from resctrl_hooks.placement.node.cpu_values import CpuValues
 
 CLASS = "cpu-class.resource-policy.nri.io"
 POOL = "pool.placement.resctrl-hooks.io"
-TRUE_WRITE = node_values.write_value
 
 
 @pytest.fixture
@@ -59,12 +58,6 @@ def test_state_that_was_disabled_before_stays_disabled(node: ClassHost) -> None:
     assert node.cpufreq.changed() == disabled("1", "state3")
 
 
-def test_missing_state_is_reported(node: ClassHost) -> None:
-    of_pools(node, {"disabledCstates": ["C8"]})
-    assert "cannot set disable of cpu0/cpuidle/C8 and 3 more to 1 (ENOENT)" in node.start("a", 500)
-    assert node.cpufreq.changed() == {}
-
-
 def test_value_that_kernel_accepts_but_does_not_keep_is_reported_and_tried_again(
     node: ClassHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,16 +90,6 @@ def test_uncore_of_package_has_highest_limits_of_its_classes(node: ClassHost) ->
     assert not node.record.exists()
 
 
-def test_uncore_value_that_hardware_rounds_is_not_reported(node: ClassHost, monkeypatch: pytest.MonkeyPatch) -> None:
-    def write(base: str, key: str, value: str) -> str:
-        return TRUE_WRITE(base, key, str(int(value) // 100000 * 100000))
-
-    monkeypatch.setattr(node_values, "write_value", write)
-    of_pools(node, {"uncoreMaxFreq": "1850000"})
-    assert "cannot set" not in node.start("a", 500)
-    assert node.cpufreq.changed() == {"package_00_die_00/max_freq_khz": "1800000"}
-
-
 @pytest.mark.parametrize("die", [True, False])
 def test_domains_of_package_are_written_where_the_kernel_has_them(node: ClassHost, *, die: bool) -> None:
     for number, (package, of_die) in enumerate([("0", "0"), ("0", "1"), ("1", "0")]):
@@ -120,14 +103,6 @@ def test_domains_of_package_are_written_where_the_kernel_has_them(node: ClassHos
     assert node.cpufreq.changed() == {f"{name}/max_freq_khz": "1500000" for name in domains}
     node.stop("a")
     assert node.cpufreq.changed() == {}
-
-
-def test_machine_without_uncore_driver_reports_its_file(node: ClassHost) -> None:
-    folder = node.cpufreq.folder / "intel_uncore_frequency"
-    folder.rename(folder.with_name("away"))
-    of_pools(node, {"uncoreMaxFreq": "1500000"})
-    said = "cannot set max_freq_khz of intel_uncore_frequency/package_00_die_00 to 1500000 (ENOENT)"
-    assert said in node.start("a", 500)
 
 
 @pytest.mark.parametrize(

@@ -6,16 +6,12 @@ from hosts.faults import failing
 from hosts.interrupts import EXCLUSIVE, Balancer, InterruptHost, without
 from hosts.placed import CPUS
 
-from resctrl_hooks.core.node.feature_table import FEATURES
-from resctrl_hooks.core.node.host.cpulist import format_list, format_mask, parse_list, parse_mask
+from resctrl_hooks.core.node.host.cpulist import format_list, parse_list
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
-from resctrl_hooks.core.node.reconcile.release import release_everything
 from resctrl_hooks.placement.node import irqbalance, node_values
 from resctrl_hooks.placement.node.interrupts import Interrupts
-from resctrl_hooks.placement.node.node_changes import KINDS
 
 MASK = "irq-affinity.resource-policy.nri.io"
-POOL = {"name": "rt", "cpus": "0-1", "namespaces": ["shop"], "irqMode": "isolate"}
 
 
 @pytest.fixture
@@ -27,19 +23,6 @@ def settled(node: InterruptHost) -> None:
     assert reconcile(node.host.context()).ok
     again = reconcile(node.host.context())
     assert ([*again.events["problem"]], again.number("repaired")) == ([], 0)
-
-
-def test_records_of_all_kinds_are_in_the_table_of_features() -> None:
-    assert tuple(kind.record for kind in KINDS) == FEATURES["placement"].leaves
-
-
-@pytest.mark.parametrize(
-    "mask, text",
-    [("0-3", "f"), ("", "0"), ("32", "1,00000000"), ("0,40,95", "80000000,00000100,00000001")],
-)
-def test_mask_has_words_of_32_bits(mask: str, text: str) -> None:
-    assert format_mask(parse_list(mask)) == text
-    assert parse_mask(text) == parse_list(mask)
 
 
 @pytest.mark.parametrize(
@@ -99,12 +82,6 @@ def test_interrupt_without_another_cpu_gets_all_others(node: InterruptHost) -> N
     assert node.path("24").read_text() == "0"
 
 
-def test_interrupts_stay_if_no_other_cpu_is_left_for_them(node: InterruptHost) -> None:
-    node.place(policy="pools", pools=[POOL | {"cpus": "0-31"}])
-    node.start("a", 500)
-    assert node.changed() == {}
-
-
 def test_new_interrupt_is_moved_by_reconcile(node: InterruptHost) -> None:
     node.start("a", 2000, **EXCLUSIVE)
     node.plug("77", "0-3", "mlx5")
@@ -113,14 +90,6 @@ def test_new_interrupt_is_moved_by_reconcile(node: InterruptHost) -> None:
     settled(node)
     node.stop("a")
     assert node.path("77").read_text() == "0-3"
-
-
-def test_interrupt_that_is_gone_is_forgotten(node: InterruptHost) -> None:
-    node.start("a", 2000, **EXCLUSIVE)
-    node.path("24").unlink()
-    settled(node)
-    node.stop("a")
-    assert not node.record.exists()
 
 
 @pytest.mark.parametrize("other, while_held", [("0-31", "1-15,17-31"), ("9", "9")])
@@ -154,19 +123,6 @@ def test_managed_interrupts_are_counted_and_named_once(node: InterruptHost, monk
     assert not node.record.exists()
 
 
-def test_unreadable_kubelet_state_leaves_interrupts_and_is_reported(node: InterruptHost) -> None:
-    node.start("a", 2000, **EXCLUSIVE)
-    state = node.host.root / "kubelet/cpu_manager_state"
-    state.parent.mkdir()
-    state.touch()
-    assert (
-        "whether the kubelet pins containers is unknown" in reconcile(node.host.context()).events["failed"]["placement"]
-    )
-    assert node.changed() == without("0,16")
-    assert release_everything(node.host.context()).problems == []
-    assert node.changed() == {}
-
-
 @pytest.mark.parametrize("lazy", [False, True])
 @pytest.mark.parametrize("banned, before", [("", "NULL"), ("30-31", "30-31")])
 def test_irqbalance_is_told_and_told_back(node: InterruptHost, banned: str, before: str, *, lazy: bool) -> None:
@@ -178,17 +134,6 @@ def test_irqbalance_is_told_and_told_back(node: InterruptHost, banned: str, befo
         node.stop("a")  # also before its next pass
         assert balancer.commands == [*ours, f"settings cpus {before}"]
         assert not node.record.exists()
-
-
-def test_irqbalance_that_started_again_is_told_by_reconcile(node: InterruptHost) -> None:
-    with Balancer(node.balancers):
-        node.start("a", 2000, **EXCLUSIVE)
-    settled(node)
-    with Balancer(node.balancers, "9") as balancer:
-        settled(node)
-        assert balancer.commands == ["settings cpus 0,9,16"]
-        node.stop("a")
-        assert balancer.told == balancer.own
 
 
 @pytest.mark.parametrize("enabled", [True, False])

@@ -19,7 +19,6 @@ from resctrl_hooks.placement.node.allocations import Book
 
 CLAIM = "5d2f8f6e-5a7c-4a1e-9a55-1d9d3b7e6c01"
 NAME = f"dra.k8s.io-cpu_claim-{CLAIM}.json"
-DEFAULT = "0-27"
 
 
 class Node(PlacedHost):
@@ -94,16 +93,6 @@ def test_later_allocation_is_respected_at_the_next_pass(node: Node, allocate: Ca
     assert reconcile(node.host.context()).number("repaired") == 0
 
 
-@pytest.mark.parametrize("allocate", ALLOCATIONS)
-def test_taken_cpus_are_not_assigned_to_new_containers(node: Node, allocate: Callable[[Node, str], None]) -> None:
-    taken = "0-15"
-    allocate(node, taken)
-    reconcile(node.host.context())
-    node.start("exclusive", 8000, **{CPUS: "exclusive"})
-    node.start("shared", 500)
-    assert not (node.runs("exclusive") | node.runs("shared")) & parse_list(taken)
-
-
 def test_ended_claim_returns_its_cpus(node: Node) -> None:
     path = node.claim("0-3")
     node.start("shared", 500)
@@ -152,18 +141,6 @@ def test_claim_that_was_never_readable_is_named_and_others_are_repaired(node: No
     assert f"{path}: not a CDI file" in report.events["failed"]["placement"]
     assert "may be assigned" in report.events["failed"]["placement"]
     assert node.cpus("shared") != "1"
-
-
-def test_static_policy_that_appears_later_ends_all_assignments(node: Node) -> None:
-    node.start("ours", 2000, **{CPUS: "exclusive"})
-    before = node.runs("ours")
-    node.kubelet()
-    (node.folder("ours") / "cpuset.cpus").write_text(DEFAULT)  # as the kubelet does
-    report = reconcile(node.host.context())
-    assert "placement is inactive" in report.events["failed"]["placement"]
-    assert node.cpus("ours") == DEFAULT != format_list(before)
-    node.start("late", 1000, **{CPUS: "exclusive"})
-    assert node.cpus("late") == ""
 
 
 def test_nothing_is_read_where_no_other_program_gives_cpus(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 from placement.node.policies import POLICIES
 from resctrl_hooks.core.node.host.cpulist import count, format_list
 from resctrl_hooks.core.node.host.topology import Topology
-from resctrl_hooks.placement.node import allocator
-from resctrl_hooks.placement.node.exclusive_cpus import whole_cores
 from resctrl_hooks.placement.node.policy import (
     EXCLUSIVE,
     MIXED,
@@ -104,14 +102,6 @@ def split_cores(topology: Topology, owned: int) -> list[int]:
     return [core for core in topology.cores if core & owned and core & ~owned]
 
 
-@pytest.mark.parametrize(
-    "kind, milli, part",
-    [(MIXED, 2500, 500), (MIXED, 2000, 0), (MIXED, 1000, 0), (EXCLUSIVE, 2500, 0), (SHARED, 2500, 500)],
-)
-def test_part_beyond_exclusive_cpus_is_shared(kind: str, milli: int, part: int) -> None:
-    assert Request("a", kind=kind, exclusive=2, milli=milli).shared_milli == part
-
-
 def test_owned_or_reserved_cpus_are_shared_when_no_other_is_left() -> None:
     topology = machine(1, 1, 1, 4, 1)
     own = Grant(Decision(EXCLUSIVE, "x", owned=0b0111))
@@ -132,17 +122,6 @@ def test_owned_or_reserved_cpus_are_shared_when_no_other_is_left() -> None:
     assert effective(Decision(RESERVED, "reserved"), Usage(isolated, [])) == isolated.online
 
 
-def test_one_grant_can_represent_several() -> None:
-    topology = machine(1, 1, 2, 4, 1)
-    one = [Grant(Decision(SHARED, "l3-0", cpus=0b1111, milli=300), "p") for _ in range(3)]
-    all_ = [Grant(Decision(SHARED, "l3-0", cpus=0b1111), "p", milli=900, users=3)]
-    for grants in (one, all_):
-        usage = Usage(topology, grants)
-        assert (usage.load(0b1111), usage.room(0b1111), usage.near("p")) == ((900, 3), 3100, 0b1111)
-        assert usage.load(0b1111) == (900, 3)
-        assert usage.can_give(0b111)
-
-
 def test_pool_is_a_set_of_shared_cpus() -> None:
     grants = [
         Grant(Decision(SHARED, "all", cpus=0b1111, milli=500)),
@@ -156,13 +135,6 @@ def test_pool_is_a_set_of_shared_cpus() -> None:
     assert usage.load(0b1111) == (850, 4)
     assert usage.load(0b0001) == (0, 0)
     assert (usage.owned, usage.usable, usage.common) == (0b0110, 0b1110, 0b1000)
-
-
-def test_whole_cores_have_all_threads_and_fast_ones_come_first() -> None:
-    cores = [0b11, 0b1100, 0b110000]
-    assert whole_cores(Topology(0b111111, cores), 0b111011) == [0b11, 0b110000]
-    hybrid = Topology(0b111111, cores, kinds={"efficient": 0b1111, "performance": 0b110000})
-    assert whole_cores(hybrid, 0b111111) == [0b110000, 0b11, 0b1100]
 
 
 @pytest.mark.parametrize(
@@ -213,17 +185,3 @@ def test_unusable_policy_is_reported(tmp_path: Path, text: str, mode: int, words
     topology = machine()
     with pytest.raises(PlacementError, match=words):
         load_policy(str(file))(topology, Usage(topology, []), Request("a"))
-
-
-@pytest.mark.parametrize(
-    "owned, reserved, kind, fails",
-    [(0b1111, 0, SHARED, True), (0b0111, 0b1000, SHARED, True), (0b0111, 0b1000, RESERVED, False)],
-)
-def test_container_without_a_cpu_to_run_on_is_refused(owned: int, reserved: int, kind: str, *, fails: bool) -> None:
-    own = Grant(Decision(EXCLUSIVE, "x", owned=owned))
-    usage = Usage(machine(1, 1, 1, 4, 1), [own], reserved)
-    if fails:
-        with pytest.raises(PlacementError, match="no shared CPUs left"):
-            allocator._check_room(usage, Request("a", kind=kind))
-    else:
-        allocator._check_room(usage, Request("a", kind=kind))

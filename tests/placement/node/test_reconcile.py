@@ -3,26 +3,15 @@
 from typing import Any
 
 from conftest import UID
-from hosts.faults import Fail, failing
+from hosts.faults import Fail
 from hosts.machines import machine, write_sysfs
 from hosts.placed import CPUS, PlacedHost, id_of
 
 from resctrl_hooks.core.node.container.workload import Workload
-from resctrl_hooks.core.node.errors import DeadlineError
 from resctrl_hooks.core.node.host.cpulist import parse_list
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.core.node.reconcile.report import Options
-from resctrl_hooks.placement.node import feature as placement
 from resctrl_hooks.placement.node.allocations import Book
-
-
-def test_repair_places_unplaced_containers(node: PlacedHost) -> None:
-    with failing(placement, "lock", DeadlineError("deadline of the hook exceeded")):
-        node.start("a", 500)
-    assert node.cpus("a") == ""
-    real = node.host.context()
-    assert placement.FEATURE.repair(real, set(real.ledger.containers())) == 1
-    node.assert_sound()
 
 
 def test_reconcile_places_unseen_containers(node: PlacedHost) -> None:
@@ -57,23 +46,6 @@ def test_container_recorded_before_placement_was_enabled_is_placed(node: PlacedH
     assert [step["feature"] for step in record["steps"]] == ["monitoring", "placement"]
     assert node.cpus("early") == "0-3,16-19"
     assert [*reconcile(node.host.context()).events["placed"]] == []
-
-
-def test_group_is_joined_before_placement(node: PlacedHost) -> None:
-    node.place(monitoring=True)
-    node.run_unseen("late", 500)
-    report = reconcile(node.host.context())
-    assert ([*report.events["adopted"]], [*report.events["placed"]]) == ([id_of("late")], [id_of("late")])
-    record = node.host.context().ledger.read_member(UID, id_of("late"))
-    assert record is not None
-    assert [step["feature"] for step in record["steps"]] == ["monitoring", "placement"]
-
-
-def test_containers_that_hooks_skip_are_skipped_by_reconcile(node: PlacedHost) -> None:
-    node.place(namespaces=["other"])
-    node.run_unseen("late", 500)
-    assert [*reconcile(node.host.context()).events["placed"]] == []
-    assert node.cpus("late") == ""
 
 
 def test_reconcile_avoids_kubelet_cpu_manager(node: PlacedHost) -> None:

@@ -103,15 +103,6 @@ def test_forbidden_request_is_refused(annotations: dict[str, str], words: str) -
         request_of(workload("Burstable", 1024, annotations), Settings({"placement": {}}))
 
 
-def test_mistyped_pool_suggests_the_allowed_one_with_a_similar_name() -> None:
-    pools = [{"name": "database", "cpus": "0-1"}, {"name": "batch", "cpus": "2-3"}]
-    settings = Settings({"placement": {"policy": "pools", "pools": pools, "allow": {"shop": ["database"]}}})
-    for asked, words in (("dbatabase", "did you mean 'database'?"), ("bach", "placement.allow in the configuration")):
-        with pytest.raises(PlacementError, match=f"is not allowed to use pool '{asked}'") as caught:
-            request_of(workload("Burstable", 1024, {"pool.placement.resctrl-hooks.io": asked}), settings)
-        assert words in str(caught.value)
-
-
 ANY = {"allow": {"shop": ["*"]}}
 OWN = {"allow": {"shop": ["exclusive"]}}
 POOL, BALLOON = "pool.placement.resctrl-hooks.io", f"balloon.balloons.{NRI}/container.c0"
@@ -174,14 +165,6 @@ def test_boolean_annotation_has_the_texts_of_go_and_others_are_dropped_wishes(na
         assert told.dropped == {f"annotation {name}": f"{said!r} is neither true nor false"}
 
 
-def test_boolean_that_keeps_cpus_unchanged_has_the_texts_of_go() -> None:
-    settings = Settings({"placement": ANY})
-    for said, value in {**GO, "trueish": False, "yes": False}.items():
-        asks = workload("Burstable", 1024, {f"cpu.preserve.{NRI}": said})
-        assert preserves(asks, settings) is value
-        assert bool(asks.dropped) == (said not in GO)
-
-
 @pytest.mark.parametrize(
     "said, quiet, housekeeping, known",
     [
@@ -223,13 +206,6 @@ def test_built_in_names_of_balloons_are_pools(
     assert (request.kind, request.pool) == (kind, found)
 
 
-def test_reserved_balloon_needs_the_permission_for_reserved_cpus() -> None:
-    with pytest.raises(PlacementError, match="is not allowed to use pool 'reserved'"):
-        request_of(
-            workload("Guaranteed", 2048, {BALLOON: "reserved"}), Settings({"placement": OWN | {"policy": "pools"}})
-        )
-
-
 @pytest.mark.parametrize("name", [PREFER, REQUIRE])
 def test_permission_for_exclusive_cpus_excludes_isolated_ones(name: str) -> None:
     with pytest.raises(PlacementError, match="is not allowed to use isolated CPUs"):
@@ -259,8 +235,3 @@ def test_permission_to_preserve_cpus_is_needed() -> None:
 )
 def test_memory_limit_is_a_plausible_number_of_bytes(limit: object, found: int) -> None:
     assert _memory({"memory": {"limit": limit}}) == found
-
-
-def test_missing_memory_limit_is_none() -> None:
-    given: list[dict[str, Any]] = [{}, {"memory": None}, {"memory": []}, {"memory": {}}]
-    assert [_memory(resources) for resources in given] == [0, 0, 0, 0]
