@@ -12,8 +12,7 @@ from resctrl_hooks.core.node.errors import ResctrlError
 from resctrl_hooks.core.node.nfd.features import FIRST
 from resctrl_hooks.core.node.nfd.file import renew
 from resctrl_hooks.core.node.resctrl.schemata import LOCK
-from resctrl_hooks.core.rdt import before, classes
-from resctrl_hooks.core.rdt.before import Before
+from resctrl_hooks.core.rdt import classes
 from resctrl_hooks.core.rdt.capabilities import CacheCapability, Capabilities
 from resctrl_hooks.core.rdt.layout import lay_out
 
@@ -170,23 +169,30 @@ def test_undeclared_class_with_exclusive_ways_is_reported(simulated: RdtHost) ->
     assert simulated.mode("gold") == "exclusive"
 
 
-@pytest.mark.fuse
-def test_two_calls_of_apply_at_once_keep_the_masks_to_restore(
-    simulated: RdtHost, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The second call has read the classes before the first one changes them."""
-    full = simulated.l3()
-    simulated.configure(rdt={"classes": {"a": own("50%")}})
-    read = before.read_before
+STEPS = ("read_abilities", "present_classes", "read_before", "read_schemata", "write_before", "write_schemata")
+"""Functions that a call of apply uses, each at least once."""
 
-    def read_late(*place: str) -> Before:
-        found = read(*place)
-        monkeypatch.setattr(classes, "read_before", read)
-        assert simulated.rdt("apply").exit_code == 0
+
+@pytest.mark.fuse
+@pytest.mark.parametrize("step", STEPS)
+def test_another_call_of_apply_at_any_step_keeps_the_masks_to_restore(
+    simulated: RdtHost, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """It runs between this call and the result of the step, as far as this call lets it."""
+    full, real = simulated.l3(), getattr(classes, step)
+    simulated.configure(rdt={"classes": {"a": own("50%")}})
+    monkeypatch.setattr(classes, "PATIENCE", 0.01)
+    codes = []
+
+    def late(*given: Any) -> Any:
+        found = real(*given)
+        monkeypatch.setattr(classes, step, real)
+        codes.append(simulated.rdt("apply").exit_code)
         return found
 
-    monkeypatch.setattr(classes, "read_before", read_late)
+    monkeypatch.setattr(classes, step, late)
     assert simulated.rdt("apply").exit_code == 0
+    assert codes == [int(step.startswith("write"))], "the first step comes before the lock, and the writes behind it"
     assert simulated.l3() != full
     simulated.apply()
     assert simulated.l3() == full

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from conftest import UID, Host
+from conftest import GROUP, UID, Host
 from hosts.hostile_inputs import VARIABLES
 from hosts.placed import PlacedHost, id_of
 from hosts.work import counted
@@ -366,12 +366,18 @@ def repeated(value: str) -> dict[str, str]:
     return {name: handler, "io.kubernetes.cri-o.Annotations": json.dumps({name: handler})}
 
 
-@pytest.mark.ci
-def test_megabytes_that_a_runtime_repeats_cost_no_feature(node: Node) -> None:
-    log = node.start("large", 1000, **repeated("<" * 1_500_000))
-    assert list(node.record("large")) == FEATURES
-    assert node.cpus("large")
-    assert not warnings(log)
+ACCEPTED = 1_500_000
+"""Bytes of a pod that the API server accepts."""
+
+
+@pytest.mark.parametrize("character", ["<", "\0", '"', "\\", "\u2028", "é", "\U0001f600", "x"])
+def test_no_text_that_the_api_server_accepts_is_too_long_for_a_hook(
+    host: Host, pod: dict[str, Any], character: str
+) -> None:
+    text = character * (ACCEPTED // len(json.dumps(character, ensure_ascii=False).encode()[1:-1]))
+    assert host.call(pod | {"annotations": pod["annotations"] | repeated(text)}).code == 0
+    assert host.tasks(GROUP) == [100, 101, 102]
+    assert not host.log.exists() or not warnings(host.log.read_text())
 
 
 def known_to_runc(node: Node, name: str, labels: list[str]) -> Path:
