@@ -10,7 +10,8 @@ from resctrl_hooks.core.node.host.procfs import start_time
 from resctrl_hooks.core.node.names import SLOWDOWN_STATUS
 from resctrl_hooks.observe.node.guard.status import NAME, Status
 from resctrl_hooks.observe.node.slowdown.case import Culprit
-from resctrl_hooks.observe.node.slowdown.causes import BANDWIDTH, SUPPORTED, Cause
+from resctrl_hooks.observe.node.slowdown.causes import bandwidth
+from resctrl_hooks.observe.node.slowdown.causes.cause import SUPPORTED, Cause
 from resctrl_hooks.observe.node.slowdown.constants import PERF
 from resctrl_hooks.observe.node.slowdown.live import Finding
 from resctrl_hooks.observe.node.slowdown.status import Status as SlowdownStatus
@@ -41,7 +42,7 @@ def write_guard_state(context: Context) -> None:
 def write_slowdown_state(context: Context, *keys: str) -> None:
     """Write the state of a sampling process, which is this one, that finds pods slowed by memory bandwidth."""
     verdict = Verdict("slowed", "", 1.6, 1.5, 1.7, 1.6, PERF, 10, 20)
-    found = Finding(verdict, [Cause(BANDWIDTH, SUPPORTED, "", (Culprit("noisy", 1.0, None),))])
+    found = Finding(verdict, [Cause(bandwidth.NAME, SUPPORTED, "", (Culprit("noisy", 1.0, None),))])
     findings = dict.fromkeys(keys, found)
     path = f"{context.settings.state_dir}/{SLOWDOWN_STATUS}"
     status = SlowdownStatus(path)

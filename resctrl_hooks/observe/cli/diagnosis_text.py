@@ -9,6 +9,7 @@ from resctrl_hooks.observe.cli.class_lines import since_text
 from resctrl_hooks.observe.node.slowdown.constants import ENOUGH
 from resctrl_hooks.observe.slowdown.diagnosis import CauseState, Diagnosis
 from resctrl_hooks.observe.slowdown.effects import ClassEffect
+from resctrl_hooks.observe.slowdown.groups import grouped
 
 _GRADES = {
     "aet": "cycles per micro-operation (aet)",
@@ -88,12 +89,13 @@ def _ratio(one: Diagnosis) -> str:
 
 def _cause(cause: CauseState) -> str:
     parts = [
-        f"{pod.name} {pod.share:.0%}"
-        + (f" (moves with it: {pod.correlation:+.2f})" if pod.correlation is not None else "")
-        for pod in cause.pods
+        f"{one.name} {one.share:.0%}"
+        + (f" (moves with it: {one.correlation:+.2f})" if one.correlation is not None else "")
+        for one in grouped(cause.pods)
     ]
     by = f"; by {', '.join(parts)}" if parts else ""
-    return f"{cause.cause}: {cause.text}{by}"
+    times = f" ({cause.factor:.2f} times)" if cause.factor is not None and cause.state == "supported" else ""
+    return f"{cause.cause}{times}: {cause.text}{by}"
 
 
 def _proved(name: str, one: ClassEffect) -> str:

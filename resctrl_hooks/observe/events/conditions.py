@@ -53,9 +53,10 @@ def _by(pods: list[CausePod], namespace: str) -> str:
     """Name pods of the same namespace only: an Event is read by its users, who may not know others."""
     own = [one for one in pods if one.name.startswith(f"{namespace}/")]
     words = [f"{one.name.removeprefix(f'{namespace}/')} {one.share:.0%}" for one in own[:_MOST_NAMED]]
-    if len(own) < len(pods):
-        share = sum(one.share for one in pods) - sum(one.share for one in own)
-        words.append(f"pods of other namespaces {share:.0%}")
+    others = [one.share for one in pods if not one.outside and one not in own]
+    if others:
+        words.append(f"pods of other namespaces {sum(others):.0%}")
+    words += [f"{one.name} {one.share:.0%}" for one in pods if one.outside]
     return ", ".join(words)
 
 

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from resctrl_hooks.core.inventory.base import Record
 from resctrl_hooks.observe.inventory.class_changes import ClassChange
+from resctrl_hooks.observe.node.slowdown.causes.remedy import Facts
 from resctrl_hooks.observe.node.slowdown.verdict import SLOWED_WORD
 
 from .advice import advice
@@ -23,8 +24,9 @@ class CausePod(Record):
     """A pod with a part in a cause."""
 
     name: str
-    share: float = Field(description="Its part of what the other pods use.")
+    share: float = Field(description="Its part of what all others use.")
     correlation: float | None = Field(description="How its use moves with the pod's cost; null if too few changes.")
+    outside: bool = Field(default=False, description="Whether this is no pod: tasks outside pods, or many small pods.")
 
 
 class CauseState(Record):
@@ -36,6 +38,10 @@ class CauseState(Record):
     state: Literal["supported", "excluded", "unknown"]
     pods: list[CausePod]
     text: str
+    factor: float | None = Field(
+        default=None,
+        description="Its factor of the ratio; those of causes that act at once multiply. Null: unknown.",
+    )
 
 
 class Diagnosis(Record):
@@ -64,26 +70,18 @@ class Diagnosis(Record):
     experiments: list[ClassEffect] | None = Field(description="Results of --experiment; null without it.")
 
 
-def diagnosis(
-    key: str,
-    found: Mapping[str, Any],
-    names: Mapping[str, str],
-    classes: Mapping[str, str],
-    changes: Sequence[ClassChange] = (),
-) -> Diagnosis:
+def diagnosis(facts: Facts, found: Mapping[str, Any], changes: Sequence[ClassChange] = ()) -> Diagnosis:
     """Return the diagnosis of a finding.
 
     Args:
-        key: the pod.
+        facts: the pod and its node.
         found: its verdict and causes, as `record_of` returns them.
-        names: the names of pods by key.
-        classes: their RDT classes by key.
         changes: the newest changes of classes.
 
     Raises:
         KeyError, TypeError, ValueError: the record is another version's.
     """
-    name = names.get(key, key)
+    key, names, classes = facts.key, facts.names, facts.classes
     pods = [pod for cause in found["causes"] for pod in cause["pods"]]
     concerned = {classes.get(one, "") for one in (key, *(pod["key"] for pod in pods))}
     named = [
@@ -93,10 +91,10 @@ def diagnosis(
     return Diagnosis.model_validate(
         {
             **found,
-            "name": name,
+            "name": facts.name,
             "key": key,
             "causes": named,
-            "advice": advice(found["causes"], name, classes, names) if found["verdict"] == SLOWED_WORD else [],
+            "advice": advice(found["causes"], facts) if found["verdict"] == SLOWED_WORD else [],
             "class_changes": [change for change in changes if change.rdt_class in concerned],
             "experiments": None,
         }

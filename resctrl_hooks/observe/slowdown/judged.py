@@ -9,6 +9,7 @@ from resctrl_hooks.core.inventory.records import classes_of
 from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.observe.node.slowdown.status import read_status
 
+from .advice import facts_of
 from .diagnosis import Diagnosis, diagnosis
 
 
@@ -35,13 +36,12 @@ def judged(context: Context, names: PodNames, has_namespace: Callable[[str], boo
         return None
     keys = context.ledger.keys()
     names.learn(keys)
-    called = {key: names.of(key).whole for key in keys}
-    classes = classes_of(context)
+    facts = facts_of(context, {key: names.of(key).whole for key in keys}, classes_of(context))
     try:
         found = [
-            diagnosis(key, pod, called, classes)
+            diagnosis(facts._replace(key=key), pod)
             for key, pod in status["pods"].items()
-            if key in called and has_namespace(names.of(key).namespace)
+            if key in facts.names and has_namespace(names.of(key).namespace)
         ]
         when = datetime.fromtimestamp(status["time"], UTC)
     except (KeyError, TypeError, ValueError):

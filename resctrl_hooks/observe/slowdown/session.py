@@ -22,6 +22,7 @@ from resctrl_hooks.observe.node.slowdown.store import Store
 from resctrl_hooks.observe.node.slowdown.watched import Candidate, chosen
 from resctrl_hooks.observe.node.snapshot.snapshot import open_files
 
+from .advice import facts_of
 from .diagnosis import Diagnosis, diagnosis
 
 SECONDS = 3.0
@@ -128,11 +129,11 @@ class Session:
 
     def diagnoses(self, keys: Sequence[str]) -> list[Diagnosis]:
         """Return the diagnoses of pods, the worst first."""
-        names, classes = self.names(), classes_of(self._context)
+        facts = facts_of(self._context, self.names(), classes_of(self._context))
         changes = ClassChanges(self._context).newest()
         findings = {key: self.live.finding(key) for key in keys}
         records = {key: {**record_of(one), "disturbance": one.disturbance} for key, one in findings.items()}
-        found = [diagnosis(key, record, names, classes, changes) for key, record in records.items()]
+        found = [diagnosis(facts._replace(key=key), record, changes) for key, record in records.items()]
         return sorted(found, key=lambda one: -(one.ratio or 0.0))
 
     def normal_cost(self, key: str) -> dict[str, float]:

@@ -17,7 +17,7 @@ from ....core.node.resctrl.counters import AVAILABLE, CUMULATIVE, MON_DATA, Slot
 from ....core.node.resctrl.schemata import limited_in
 from ..guard.snapshots import domains_of, traffic_of
 from ..guard.status import NAME, event_text
-from ..slowdown.causes import SUPPORTED
+from ..slowdown.causes.cause import SUPPORTED
 from ..slowdown.section import section as slowdown_section
 from ..slowdown.status import read_status
 from ..snapshot.growth import ENERGY, growths
@@ -218,7 +218,7 @@ class Sampler:
             namespace, pod, container = self._names.of(key)
             labels = {"key": key, "namespace": namespace, "pod": pod, "container": container}
             supported = [one for one in found["causes"] if one["state"] == SUPPORTED]
-            culprits = dict.fromkeys(one["key"] for cause in supported for one in cause["pods"])
+            culprits = dict.fromkeys(one["key"] for cause in supported for one in cause["pods"] if not one["outside"])
             if supported:
                 labels.update({"event": ", ".join(one["cause"] for one in supported), "culprits": " ".join(culprits)})
             domain = "" if found["domain"] is None else self._bandwidth.folder(found["domain"])

@@ -4,7 +4,7 @@ from functools import cached_property
 from math import log, sqrt
 from typing import NamedTuple
 
-from .constants import CHANGES, LEAST_MISSED, NAMED_SHARE, SLOWED, TRAFFIC, VARIES
+from .constants import CHANGES, LEAST_MISSED, MOST_OF_USE, NAMED_SHARE, SLOWED, TRAFFIC, VARIES
 from .neighbours import held_by, moved_by, shares_cpus
 from .units import WallPart, plain
 
@@ -18,14 +18,18 @@ if TYPE_CHECKING:
     from .window import Window
 
 _NEARLY = 0.999 * NAMED_SHARE  # sums are rounded
+OUTSIDE = "tasks outside pods"
 
 
 class Culprit(NamedTuple):
-    """A pod's part of what others use, and how its use moves with the cost; None: it does not vary."""
+    """A part of what all others use, and how that use moves with the cost; None: it does not vary."""
 
     key: str
+    """The pod's; of others their name."""
     share: float
     correlation: "float | None"
+    outside: bool = False
+    """Whether it is no pod."""
 
 
 class Case:
@@ -41,6 +45,11 @@ class Case:
         priced = priced or [one.together for one in self.windows]
         self.memory = tuple(sorted(set[int]().union(*[one.memory[key] for one in priced])))
         self.caches = tuple(sorted(set[int]().union(*[one.caches[key] for one in priced])))
+
+    @property
+    def places(self) -> str:
+        """The memory domains of its traffic, in words."""
+        return f"memory domain{'s' if len(self.memory) > 1 else ''} {', '.join(map(str, self.memory))}"
 
     @property
     def is_dearer(self) -> bool:
@@ -82,13 +91,15 @@ class Case:
         return (whole - own) / whole if whole else 0.0
 
     def movers(self) -> "list[Culprit]":
-        """Return the pods that move most to the pod's memory while its work is dear."""
+        """Return those who move most to the pod's memory while its work is dear, as parts of all foreign traffic."""
         totals = [window.together.moved_to(self.memory) for window in self.windows]
-        return self._others(self._dear, totals, self._moved, lambda use: moved_by(use, self.memory))
+        carried = [window.together.carried_to(self.memory) for window in self.windows]
+        outside = [max(0.0, all_ - pods.whole) for all_, pods in zip(carried, totals)]
+        return self._others(self._dear, totals, self._moved, lambda use: moved_by(use, self.memory), outside)
 
     def moves_with_others(self) -> "float | None":
-        """Return the correlation of the cost with the traffic of all other pods to the pod's memory."""
-        whole = [window.together.moved_to(self.memory).whole for window in self.windows]
+        """Return the correlation of the cost with all foreign traffic to the pod's memory."""
+        whole = [window.together.carried_to(self.memory) for window in self.windows]
         return self._correlation([all_ - own for all_, own in zip(whole, self._moved)])
 
     def holders(self) -> "list[Culprit]":
@@ -113,24 +124,27 @@ class Case:
         totals: "Sequence[Total]",
         own: "Sequence[float]",
         use_of: "Callable[[Use], float]",
+        outside: "Sequence[float]" = (),
     ) -> "list[Culprit]":
-        """Return the other pods with at least `NAMED_SHARE` of what others use, the largest first.
+        """Return the others with at least `NAMED_SHARE` of what all others use, the largest first.
 
-        Such a pod has that part in one of the windows at least, so it is among the largest there.
+        Such a pod has that part in one of the windows at least, so it is among the largest there. Smaller ones are one
+        entry where they are most of it.
 
         Args:
             places: of the windows that decide about the parts.
             totals: the use of all pods, in each window.
             own: the pod's use, in each window.
             use_of: returns the same use of another pod.
+            outside: the use outside pods, in each window; empty: it is not counted.
         """
-        whole = 0.0
+        outside = outside or [0.0] * len(self.windows)
+        pods = sum([totals[place].whole - own[place] for place in places])
+        whole = pods + sum([outside[place] for place in places])
         candidates: "set[str]" = set()
         for place in places:
-            theirs = totals[place].whole - own[place]
-            whole += theirs
             for part, key in totals[place].largest:
-                if part < _NEARLY * theirs:
+                if part < _NEARLY * (totals[place].whole - own[place] + outside[place]):
                     break
                 candidates.add(key)
         found = []
@@ -139,6 +153,12 @@ class Case:
             part = sum([used[place] for place in places])
             if part > 0 and part >= NAMED_SHARE * whole:
                 found.append(Culprit(key, part / whole, self._correlation(used)))
+        beside = (whole - pods) / whole if whole else 0.0
+        small = 1 - beside - sum(one.share for one in found)
+        if whole and small >= MOST_OF_USE:
+            found.append(Culprit(f"pods with less than {NAMED_SHARE:.0%} each", small, None, outside=True))
+        if beside >= NAMED_SHARE:
+            found.append(Culprit(OUTSIDE, beside, self._correlation(outside), outside=True))
         return sorted(found, key=lambda one: (-one.share, one.key))
 
     def _correlation(self, used: "Sequence[float]") -> "float | None":

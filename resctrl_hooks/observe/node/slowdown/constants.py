@@ -63,8 +63,16 @@ CORRELATED = 0.6
 """The correlation from which traffic moves with the cost."""
 VARIES = 0.05
 """The least relative spread of a quantity that can be correlated."""
-NAMED_SHARE = 0.15
-"""The least part of others' use for which a pod is named."""
+BESIDE = 0.15
+"""The least part of a pod's own traffic that others must move to slow it by bandwidth."""
+NAMED_SHARE = 0.03
+"""The least part of others' use for which one is named: so few users that each window has all of them at hand."""
+MOST_OF_USE = 0.7
+"""The part of others' use that the named ones make together, if they can."""
+ALIKE = 0.75
+"""A user with this part of the use of the smallest named one is like it, and named as well."""
+MOST_LATENCY = 4.0
+"""The factor of a miss's time in full memory that the parts of combined causes assume at most."""
 MORE_MISSES = 1.3
 """The rise of memory traffic by unit of work from which a pod lost cache, or changed its work."""
 LEAST_MISSED = 1e-3

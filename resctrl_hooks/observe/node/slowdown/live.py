@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from ....core.node.log import WARNING
 from ....core.node.retried import Retried
-from .causes import causes_of, confirmed, is_slowed_by_bandwidth
+from .causes import bandwidth
+from .causes.table import causes_of, confirmed, is_supported
 from .constants import ENOUGH, STORED_WINDOWS
 from .quiet import Peaks, disturbance, is_quiet
 from .reader import NodeReader
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from ....core.node.context import Context
     from ....core.node.resctrl.open_files import OpenFiles
-    from .causes import Cause
+    from .causes.cause import Cause
     from .reader import Moment, Readings
     from .store import Store
     from .verdict import Verdict
@@ -148,7 +149,7 @@ class Live:
         """
         windows = latest(found.windows, key, most)
         verdict = self._judged(windows, key)
-        if not is_slowed_by_bandwidth(windows, key, verdict):
+        if verdict.verdict != SLOWED_WORD or not is_supported(bandwidth.NAME, windows, key, verdict):
             return None
         return verdict, [window for window in windows if key in window.uses]
 

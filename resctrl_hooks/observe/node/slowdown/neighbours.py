@@ -1,6 +1,6 @@
 """The joint use of all pods of a window: computed once, so a pod's neighbours cost the same on any node. Pure.
 
-A pod's neighbours are named from a part of `NAMED_SHARE` of what all others use. At most six can have that, so they and
+A pod's neighbours are named from a part of `NAMED_SHARE` of what all others use. So few can have that that they and
 the pod itself are among the `_LARGEST` users of a resource, and of any sum of resources.
 """
 

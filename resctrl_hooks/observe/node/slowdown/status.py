@@ -8,7 +8,7 @@ from ....core.node.log import silent
 from ....core.node.names import SLOWDOWN_STATUS
 from ....core.node.retried import StatusFile
 from ..guard.sufferers import SlowdownRecord
-from .causes import SUPPORTED
+from .causes.cause import SUPPORTED
 from .constants import WINDOW
 from .verdict import SLOWED_WORD
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ....core.node.context import Context
     from ....core.node.log import LogCallable
-    from .causes import Cause
+    from .causes.cause import Cause
     from .live import Finding
     from .window import Window
 
@@ -97,7 +97,8 @@ def record_of(found: "Finding") -> "dict[str, Any]":
                 "cause": one.cause,
                 "state": one.state,
                 "text": one.text,
-                "pods": [{"key": pod.key, "share": pod.share, "correlation": pod.correlation} for pod in one.pods],
+                "pods": [pod._asdict() for pod in one.pods],
+                "factor": one.factor,
             }
             for one in found.causes
         ],

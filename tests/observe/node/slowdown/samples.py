@@ -3,7 +3,8 @@
 from typing import Any
 
 from resctrl_hooks.observe.node.slowdown.baseline import Baseline
-from resctrl_hooks.observe.node.slowdown.causes import Cause, causes_of, confirmed
+from resctrl_hooks.observe.node.slowdown.causes.cause import Cause
+from resctrl_hooks.observe.node.slowdown.causes.table import causes_of, confirmed
 from resctrl_hooks.observe.node.slowdown.units import CpuPart
 from resctrl_hooks.observe.node.slowdown.use import Use
 from resctrl_hooks.observe.node.slowdown.verdict import Verdict, judge

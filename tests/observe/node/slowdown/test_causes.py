@@ -1,12 +1,16 @@
 """Verdicts and causes from samples: every kind of scene has one that its rule must tell from the others."""
 
+import math
 from typing import Any
 
 import pytest
 
 from observe.node.slowdown.samples import NOISY, OTHER, SECONDS, VICTIM, WORK, diagnose, quiet_baseline, use, window
 from resctrl_hooks.observe.node.slowdown.baseline import Baseline
-from resctrl_hooks.observe.node.slowdown.causes import Cause
+from resctrl_hooks.observe.node.slowdown.case import OUTSIDE, Culprit
+from resctrl_hooks.observe.node.slowdown.causes.cause import Cause
+from resctrl_hooks.observe.node.slowdown.causes.remedy import Facts
+from resctrl_hooks.observe.node.slowdown.causes.table import CAUSES
 from resctrl_hooks.observe.node.slowdown.use import Use
 from resctrl_hooks.observe.node.slowdown.verdict import latest
 from resctrl_hooks.observe.node.slowdown.window import Window
@@ -154,3 +158,52 @@ def test_pod_with_counters_in_turns_is_judged_by_them_and_not_by_the_estimate_be
     assert verdict.ratio == pytest.approx(1.6, rel=0.05)
     assert supported(causes) == {BANDWIDTH: [NOISY]}
     assert len(latest(windows, VICTIM, 2)) == 5, "two samples of the best grade, and the windows since"
+
+
+def many(*parts: float) -> dict[str, Use]:
+    """Return neighbours that move these parts of 10 GB/s."""
+    return {f"pod{number}": use(2.0, part * 1e10) for number, part in enumerate(parts)}
+
+
+@pytest.mark.parametrize(
+    "others, moved, culprits",
+    [
+        (many(1 / 6, 1 / 6, 1 / 6, 1 / 6, 1 / 6, 1 / 6), None, 6),
+        (many(*[0.1] * 10), None, 10),
+        (many(0.5, 0.3, 0.05, 0.05, 0.05, 0.05), None, 2),
+        (many(*[0.01] * 100), None, ["pods with less than 3% each"]),
+        (many(0.03), 1.1e10, [OUTSIDE]),
+        (many(0.5), 1.1e10, ["pod0", OUTSIDE]),
+    ],
+    ids=["six", "ten", "two make most", "very many", "a service takes it", "a service and a pod"],
+)
+def test_culprits_are_the_fewest_that_make_most_of_all_foreign_traffic(
+    others: dict[str, Use], moved: float | None, culprits: int | list[str]
+) -> None:
+    seen = [one._replace(moved={0: moved}) for one in six(0.9, victim=use(3.2, 1e9), **others)]
+    _, causes = diagnose(seen, quiet_baseline())
+    named = causes[BANDWIDTH].pods
+    assert sorted(one.key for one in named) == (
+        sorted(others)[:culprits] if isinstance(culprits, int) else sorted(culprits)
+    )
+    assert sum(one.share for one in named) <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("victim, more", [(use(3.2), 1.6), (use(5.0, missed=8.0, occupancy={0: 4e6}), 2.5)])
+def test_factors_of_causes_multiply_to_the_cost(victim: Use, more: float) -> None:
+    verdict, causes = diagnose(six(0.9, victim=victim, noisy=use(2.0, 4e9, **HELD)), quiet_baseline(**HELD))
+    factors = [one.factor for one in causes.values() if one.state == "supported"]
+    assert all(factor is not None and factor > 1 for factor in factors)
+    assert (
+        math.prod(factor or 0 for factor in factors) == pytest.approx(verdict.dearer) == pytest.approx(more, rel=0.05)
+    )
+
+
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("has", [True, False])
+def test_limit_is_advised_where_it_can_act(own: bool, has: bool) -> None:
+    cause = Cause(BANDWIDTH, "supported", "", (Culprit(NOISY, 0.9, None),))
+    facts = Facts(VICTIM, {NOISY: "ci/job"}, {NOISY: "batch", VICTIM: "batch" if own else ""}, has_mb=has)
+    limits = [one for one in CAUSES[BANDWIDTH].remedies(cause, facts) if one.sets]
+    assert [one.classes for one in limits] == ([() if own else ("batch",)] if has else [])
+    assert all(("another RDT class" in one.text) is own and "ci/job" in one.text for one in limits)

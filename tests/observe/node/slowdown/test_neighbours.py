@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from observe.node.slowdown.samples import NOISY, SECONDS, VICTIM, diagnose, quiet_baseline, use, window
-from resctrl_hooks.observe.node.slowdown.case import Case
-from resctrl_hooks.observe.node.slowdown.causes import Cause, causes_of
-from resctrl_hooks.observe.node.slowdown.constants import NAMED_SHARE
+from resctrl_hooks.observe.node.slowdown.case import OUTSIDE, Case
+from resctrl_hooks.observe.node.slowdown.causes.cause import Cause
+from resctrl_hooks.observe.node.slowdown.causes.culprits import smallest_set
+from resctrl_hooks.observe.node.slowdown.causes.table import causes_of
+from resctrl_hooks.observe.node.slowdown.constants import ALIKE, MOST_OF_USE, NAMED_SHARE
 from resctrl_hooks.observe.node.slowdown.neighbours import shares_cpus
 from resctrl_hooks.observe.node.slowdown.quiet import Peaks, disturbance, is_quiet, others_held, others_moved
 from resctrl_hooks.observe.node.slowdown.units import CpuPart, CpuTime, WallTime
@@ -46,13 +48,16 @@ def scene(random: Random, pods: int) -> list[Window]:
     return windows
 
 
-def largest(windows: list[Window], of: Any) -> dict[str, float]:
-    """Return the parts of the pods that are to be named, by a look at all pods."""
+def largest(windows: list[Window], of: Any, domains: Iterable[int] = ()) -> dict[str, float]:
+    """Return the parts of those that are to be named, by a look at all pods and what else is moved to domains."""
     used: dict[str, float] = {}
     for looked in windows:
         for key, one in looked.uses.items():
             if key != VICTIM:
                 used[key] = used.get(key, 0.0) + of(one)
+        for domain in domains:
+            pods = sum((one.traffic or {}).get(domain, 0.0) for one in looked.uses.values())
+            used[OUTSIDE] = used.get(OUTSIDE, 0.0) + max(0.0, (looked.moved[domain] or 0.0) - pods)
     whole = sum(used.values())
     return {key: part / whole for key, part in used.items() if part > 0 and part / whole >= NAMED_SHARE}
 
@@ -73,9 +78,17 @@ def test_named_neighbours_are_those_that_a_look_at_all_pods_finds(seed: int) -> 
     def ran(one: Use) -> float:
         return (one.cpu or 0.0) if shares_cpus(one.cpus, cpus) else 0.0
 
-    for found, of in ((case.movers(), moved), (case.holders(), held), (case.runners(), ran)):
-        assert {one.key: one.share for one in found} == pytest.approx(largest(windows, of))
+    for found, of, domains in (
+        (case.movers(), moved, case.memory),
+        (case.holders(), held, ()),
+        (case.runners(), ran, ()),
+    ):
+        assert {one.key: one.share for one in found} == pytest.approx(largest(windows, of, domains))
         assert [one.share for one in found] == sorted((one.share for one in found), reverse=True)
+        set_ = smallest_set(found)
+        assert set_ == found[: len(set_)]
+        assert sum(one.share for one in set_) >= min(MOST_OF_USE, sum(one.share for one in found))
+        assert all(one.share < ALIKE * set_[-1].share for one in found[len(set_) :])
     for looked in windows:
         others = [one for key, one in looked.uses.items() if key != VICTIM]
         for domain in range(DOMAINS):

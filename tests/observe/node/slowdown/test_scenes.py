@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from resctrl_hooks.observe.node.slowdown.baseline import Baseline
-from resctrl_hooks.observe.node.slowdown.causes import causes_of, confirmed
+from resctrl_hooks.observe.node.slowdown.causes.table import causes_of, confirmed
 from resctrl_hooks.observe.node.slowdown.constants import JUDGED, STORED_WINDOWS
 from resctrl_hooks.observe.node.slowdown.quiet import Peaks, is_quiet
 from resctrl_hooks.observe.node.slowdown.units import CpuPart, WallPart

@@ -1,0 +1,67 @@
+"""Memory bandwidth: the victim's memory domain is full of others' traffic, or its cost moves with that traffic.
+
+A pod in another memory domain is never a culprit: only traffic in the victim's own domains is looked at.
+"""
+
+from ..constants import BESIDE, LOADED, MORE_MISSES, QUIET_LOAD
+from . import cache
+from .cause import EXCLUDED, NO_BASELINE, SAME_COST, SUPPORTED, UNKNOWN, Cause
+from .culprits import is_moving, named
+from .remedy import ELSEWHERE, MB, ClassLimit, Remedy
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..case import Case
+    from .cause import Judged
+    from .remedy import Facts
+
+NAME = "memory-bandwidth"
+_LESS = ClassLimit(
+    MB,
+    "a smaller MB value for class {rdt_class} ({pods}): `rdt.classes.{rdt_class}.MB`, then "
+    "`resctrl-hook config apply` and `resctrl-hook rdt apply`",
+    "an RDT class with an MB value for {pods}: `rdt.classes` and `rdt.defaults`",
+    "another RDT class than that of {name}, with an MB value, for {pods}: `rdt.classes` and `rdt.defaults`",
+)
+
+
+def judge(case: "Case", judged: "Judged") -> Cause:
+    """Return whether memory bandwidth slows the pod, and by whom."""
+    if case.verdict.dearer is None:
+        return Cause(NAME, UNKNOWN, NO_BASELINE)
+    if not case.is_dearer:
+        return Cause(NAME, EXCLUDED, SAME_COST)
+    if not case.memory:
+        return Cause(NAME, EXCLUDED, "it moves nothing to memory")
+    load, places = case.load(), case.places
+    own = case.mean(lambda use: sum((use.traffic or {}).values())) or 0.0
+    if case.beside() < BESIDE * own:
+        return Cause(NAME, EXCLUDED, f"its neighbours move almost nothing to {places}")
+    if load is not None and load < QUIET_LOAD:
+        return Cause(NAME, EXCLUDED, f"{places} is loaded to {load:.0%}")
+    if cache.moves_more_by_itself(case, judged):
+        return Cause(NAME, UNKNOWN, f"its own work {cache.more_traffic(case)}, which explains the cost, too")
+    movers = case.movers()
+    if load is not None and load >= LOADED:
+        return Cause(NAME, SUPPORTED, f"{places} is loaded to {load:.0%}", named(movers))
+    moving = [one for one in movers if is_moving(one.correlation)]
+    if (moving or is_moving(case.moves_with_others())) and (case.missed() or 1.0) < MORE_MISSES:
+        text = f"the cost of its work moves with others' traffic to {places}"
+        return Cause(NAME, SUPPORTED, text, named(moving))
+    if load is None:
+        return Cause(NAME, UNKNOWN, f"the capacity of {places} is not configured (`monitoring.capacity`)")
+    return Cause(NAME, UNKNOWN, f"{places} is loaded to {load:.0%}, and nobody's traffic moves with its cost")
+
+
+def remedies(cause: Cause, facts: "Facts") -> "Iterator[Remedy]":
+    """Yield less bandwidth for the culprits."""
+    if facts.has_mb:
+        limits = list(_LESS.remedies(cause.pods, facts))
+        yield from limits
+        if any(one.classes for one in limits):
+            yield Remedy("or let the guard do it when it is needed: `rdt.guard`")
+            yield Remedy(f"prove it: `resctrl-hook diagnose {facts.name} --experiment`")
+    yield from (Remedy(f"run {one.key} at another time, or on another node") for one in cause.pods if one.outside)
+    yield ELSEWHERE
