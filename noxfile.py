@@ -97,12 +97,10 @@ def coverage(session: nox.Session) -> None:
 def deep(session: nox.Session) -> None:
     """The properties (hypothesis) by twenty times as many examples, other ones each time. Arguments are pytest's.
 
-    Also 10 000 corrupted sessions of an NRI runtime, instead of 300, an error at each system call of hook and
-    reconcile, instead of one in 24, twice as many hostile inputs, and 500 kills in storms of hooks.
+    Also an error at each system call of hook and reconcile, instead of one in 24, twice as many hostile inputs, and 500
+    kills in storms of hooks.
     """
     run(session, "pytest", *SIDE_BY_SIDE, *LONG, "-m", "hypothesis", "--hypothesis-profile=deep", *session.posargs)
-    session.env["NRI_CORRUPTED_SESSIONS"] = "10000"
-    run(session, "pytest", "tests/nri/node/test_service.py", "-k", "corrupted", *LONG)
     session.env.update(FAULTS_EVERY="1", HOSTILE_CASES="20000", STORM_KILLS="500")
     files = [f"tests/faults/test_{name}.py" for name in ("whole_processes", "bad_input", "storms")]
     run(session, "pytest", "-n", "2", *files, *LONG)

@@ -49,7 +49,23 @@ def by_name(texts: dict[str, str]) -> dict[str, dict[str, Any]]:
     }
 
 
-SOURCES = [(in_files, 8), pytest.param(kustomized, 8, marks=pytest.mark.kubectl)]
+def charted(**values: Any) -> dict[str, dict[str, Any]]:
+    """Return the objects of Helm's chart."""
+    from core.install.test_chart import render  # noqa: PLC0415  # not every machine has Helm
+
+    return {" ".join(name): one for name, one in render(**values).items()}
+
+
+def charted_otherwise() -> dict[str, dict[str, Any]]:
+    image = {"repository": "r/i", "digest": f"sha256:{'01' * 32}"}
+    return charted(runtime="containerd", image=image, monitoring={"enabled": True}, config={"events": True})
+
+
+SOURCES = [
+    (in_files, 8),
+    pytest.param(kustomized, 8, marks=pytest.mark.kubectl),
+    *(pytest.param(one, 6, marks=pytest.mark.helm) for one in (charted, charted_otherwise)),
+]
 
 
 def of_kubernetes(all_of_them: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -81,14 +81,6 @@ def at(host: MonitoredHost, *words: str) -> Result:
     return call("--config", str(host.config), *words)
 
 
-def test_table_has_each_command_once_in_the_order_of_the_help() -> None:
-    text = call("--help").stdout
-    places = [text.index(f"\n{task}:\n") for task in tasks()]
-    names = [text.index(f"\n  {name} ") for entries in tasks().values() for name in entries]
-    assert places == sorted(places)
-    assert names == sorted(names)
-
-
 @pytest.mark.parametrize("path", COMMANDS)
 def test_help_has_an_example_that_the_command_accepts(path: str) -> None:
     done = call(*path.split(), "--help")
@@ -217,18 +209,6 @@ def _keys(value: Any) -> Iterator[str]:
 
 
 @pytest.mark.fuse
-@pytest.mark.parametrize("path", LISTS)
-def test_csv_without_headers_has_the_same_rows(node: MonitoredHost, path: str) -> None:
-    if not any("--no-headers" in one.opts for one in LEAVES[path].params):
-        return
-    with_heads, without = (
-        listed(node, path, "-o", "csv", *more).stdout.splitlines() for more in ((), ("--no-headers",))
-    )
-    assert len(without) == len(with_heads) - 1
-    assert with_heads[0] not in without
-
-
-@pytest.mark.fuse
 def test_every_listed_name_is_accepted_as_an_argument(node: MonitoredHost) -> None:
     names = listed(node, "list", "-o", "name").stdout.splitlines()
     assert len(names) == len(NAMES) + 4
@@ -281,9 +261,3 @@ def test_schemas_allow_keys_of_later_versions() -> None:
     text = json.dumps(schemas())
     assert '"additionalProperties": false' not in text
     assert '"additionalProperties": {"type": ' in text
-
-
-def test_both_applies_have_the_same_options_in_the_same_order() -> None:
-    config, rdt = ([one.name for one in COMMANDS[f"{name} apply"].params] for name in ("config", "rdt"))
-    assert [name for name in config if name != "if_newer"] == rdt
-    assert rdt[0] == "dry_run"

@@ -5,10 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import UID, Host, crio_annotations, not_none, state
+from conftest import UID, Host, crio_annotations, state
 from hosts.monitored import MonitoredHost, monitored_host
 
-from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.core.node.resctrl.counter_share import Change, Holder, rearrange
 from resctrl_hooks.core.node.resctrl.counters import UNASSIGNED, Reading
 from resctrl_hooks.core.node.sharing.bandwidth_counters import balance
@@ -36,24 +35,6 @@ def reading(host: MonitoredHost, key: str, name: str = TOTAL, domain: str = "mon
         if (one.counter.name, one.domain.folder) == (name, domain)
     ]
     return found
-
-
-def test_classes_keep_counters_if_configured(host: MonitoredHost) -> None:
-    host.context.settings.monitoring.update({"classCounters": "keep"})
-    keys = [host.pod(number, f"web-{number}") for number in range(3)]
-    assert not_none(balance(host.context)).uncounted == {keys[2]: [0, 1]}
-    assert (host.resctrl / "mbm_L3_assignments").read_text() == f"{TOTAL}:0=e;1=e\n{LOCAL}:0=e;1=e\n"
-
-
-def test_reconcile_reports_counter_changes(host: MonitoredHost) -> None:
-    for number in range(6):
-        host.pod(number, f"web-{number}")
-    report = reconcile(host.context)
-    assert report.number("assigned") == 6  # a total in each of two domains for the second, the third and the fourth
-    assert report.number("unassigned") == 6  # the root group's two events and the first pod's local, in each
-    assert len(report.events["uncounted"]) == 2
-    assert report.ok
-    assert "pods without a bandwidth counter: 2" in report.as_line()
 
 
 def moved(host: MonitoredHost, key: str, *, give: bool) -> None:
@@ -95,28 +76,6 @@ def test_commands_show_assigned_counters(host: MonitoredHost) -> None:
     assert UNASSIGNED in shown
     doctor = host.run("doctor").stdout
     assert "lack a bandwidth counter" in doctor
-
-
-def test_partly_counted_domains_are_shown_as_part(host: MonitoredHost) -> None:
-    key = host.pod(0, "web-0")
-    moved(host, key, give=False)
-    listed = host.json("list")
-    (pod,) = [one for one in listed["items"] if one["key"] == key]
-    assert pod["state"] == "part-counted"
-    assert pod["bandwidthCounters"] == {TOTAL: {"0": False, "1": True}, LOCAL: {"0": True, "1": True}}
-    assert "total 1/2" in host.run("list").stdout
-
-
-def test_values_of_partly_counted_pods_are_marked(host: MonitoredHost) -> None:
-    key = host.pod(0, "web-0")
-    record = host.context.ledger.read_pod(key)
-    assert record is not None
-    assert not any(one["partial"] for one in host.json("show", key)["items"][0]["counters"])
-    record["born"] -= 1000
-    host.context.ledger.write_pod(key, record)
-    counters = host.json("show", key)["items"][0]["counters"]
-    assert {one["partial"] for one in counters if one["kind"] == "cumulative"} == {True}
-    assert "~" in host.run("show", key).stdout
 
 
 @pytest.mark.ci

@@ -69,15 +69,6 @@ def test_missing_root_is_one_line(readable: Host, words: str, capfd: pytest.Capt
     assert words.startswith("reconcile") or line.endswith(f"; try sudo resctrl-hook --config {readable.config} {words}")
 
 
-def test_doctor_without_root_reports_no_bug(readable: Host) -> None:
-    (readable.state / "totals").mkdir(mode=0o700, exist_ok=True)
-    run(readable, "doctor")
-    with as_nobody():
-        text = run(readable, "doctor").stdout
-    assert "-> run doctor as root" in text
-    assert "please report it" not in text
-
-
 @pytest.mark.parametrize(
     "typed, same",
     [
@@ -171,15 +162,6 @@ def test_output_into_a_pipe_without_a_reader_is_silent(host: Host, words: str) -
     command = shlex.join([sys.executable, "-m", "resctrl_hooks", "--config", str(host.config), *words.split()])
     done = subprocess.run(["bash", "-c", f"{command} | true"], capture_output=True, text=True, check=False)
     assert done.stderr == ""
-
-
-@pytest.mark.ci
-@pytest.mark.parametrize("words", ["config schema", "list --help"])
-def test_output_into_a_file_is_that_of_a_pipe(host: Host, tmp_path: Path, words: str) -> None:
-    piped = _with_output(host, words, "")[1].stdout
-    shown, _ = _with_output(host, words, str(tmp_path / "out"))
-    assert shown == piped
-    assert piped
 
 
 def _with_output(host: Host, words: str, file: str) -> tuple[str, subprocess.CompletedProcess[str]]:

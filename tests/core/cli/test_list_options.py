@@ -70,11 +70,3 @@ def check_items(host: MonitoredHost, tmp_path: Path, name: str, words: str, wron
     made = host.json(*words.split())
     assert refusal(made, schemas()[name]) == ""
     assert refusal(made | {"items": [made["items"][0] | wrong]}, schemas()[name])
-
-
-def test_reconcile_prints_pod_names(host: MonitoredHost) -> None:
-    host.end()
-    made = host.json("reconcile")
-    item = {"event": "released", "id": KEYS[0], "key": KEYS[0], "namespace": "shop", "pod": "web-0", "container": ""}
-    assert item | {"message": ""} in made["items"]
-    assert [item["key"] for item in made["items"] if item["event"] == "released"] == KEYS[:3]

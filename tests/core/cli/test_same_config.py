@@ -1,6 +1,5 @@
 """Commands in messages have the option `--config` of the call, so that they concern the same file."""
 
-import json
 import os
 import re
 import shlex
@@ -55,11 +54,6 @@ def test_command_in_a_message_has_the_callers_configuration(config: Path, words:
     named = _commands(said)
     assert set(named) <= {"--config", *WITHOUT_FILE}
     assert named.count("--config") == said.count(f"--config {config} ")
-
-
-def test_doctors_and_explains_next_commands_have_the_configuration(config: Path) -> None:
-    found = json.loads(_run(config, "doctor", "--json").stdout)["items"]
-    assert not [one for one in found if set(_commands(one["remedy"])) - {"--config", *WITHOUT_FILE}]
 
 
 @pytest.mark.parametrize("command", [name for entries in tasks().values() for name in entries])

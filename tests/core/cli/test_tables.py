@@ -14,11 +14,9 @@ from resctrl_hooks.core.cli.tables import (
     NO_BREAK,
     Name,
     SafeConsole,
-    age,
     console,
     print_table,
     print_wrapped,
-    shortened,
     table,
 )
 
@@ -48,11 +46,6 @@ def test_narrow_terminal_loses_no_column(width: int) -> None:
     assert (name == POD) == (width == 200)
 
 
-@pytest.mark.parametrize("width, text", [(9, "shop/part"), (8, "sho…part"), (7, "sho…art"), (1, "…")])
-def test_shortened_text_loses_its_middle(width: int, text: str) -> None:
-    assert shortened("shop/part", width) == text
-
-
 @pytest.mark.parametrize(
     "width, lines",
     [
@@ -78,12 +71,6 @@ def wrapped(text: str, width: int) -> list[str]:
     out = io.StringIO()
     print_wrapped(Console(file=out, width=width), Text(text), 4)
     return out.getvalue().splitlines()
-
-
-def test_ages_have_one_unit() -> None:
-    now = 1_700_000_000.0
-    assert [age(int(now - seconds), now) for seconds in (5, 65, 7300, 200_000)] == ["5s", "1m", "2h", "2d"]
-    assert age(0) == "-"
 
 
 HOSTILE = "a\x1b[2Jb\x9b31mc\u202ed\ud800"

@@ -54,9 +54,3 @@ def test_keys_and_conversion_of_missing_houses_are_unknown() -> None:
         f"c.yaml:{line}: {key}: unknown key" for line, key in unknown
     ]
     assert "placement," not in problems[0].partition("known here")[2]
-
-
-@pytest.mark.ci
-def test_conversion_is_not_offered_without_placement() -> None:
-    (problem,) = without("placement", "apiVersion: config.nri/v1alpha1\nkind: BalloonsPolicy")[2:]
-    assert problem == "c.yaml:2: kind: this is a BalloonsPolicy of nri-plugins"

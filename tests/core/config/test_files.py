@@ -333,17 +333,6 @@ def test_manual_hook_uses_unapplied_file(host: Host, pod: Any, *, applied: bool)
     )
 
 
-@pytest.mark.ci
-def test_commands_on_configured_node_do_not_import_models(config: Path) -> None:
-    apply_file(str(config))
-    code = (
-        "import sys; from resctrl_hooks.core.config import effective_settings; "
-        f"effective_settings({str(config)!r}); print('pydantic' in sys.modules, 'yaml' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["False", "False"]
-
-
 def test_dry_reconcile_uses_settings_that_a_real_one_would_apply(host: Host, config: Path) -> None:
     values = json.loads(host.config.read_text())
     host.config.unlink()
@@ -376,34 +365,6 @@ def test_former_prefixes_stay_known_for_claims(config: Path) -> None:
 
 
 # Several files in one folder
-
-
-def test_link_copy_and_new_name_have_settings_of_their_own(folder: Path) -> None:
-    production, link = written(folder / "config.yaml", "shop"), folder / "test.yaml"
-    apply_file(production)
-    link.symlink_to("config.yaml")
-    apply_file(str(link))
-    apply_file(written(folder / "config.yaml", "lab"))
-    assert (load(production)[0].namespaces, load(str(link))[0].namespaces) == (["lab"], ["shop"])
-    copied = folder / "copy"
-    copied.mkdir()
-    for path in [*folder.glob("*.json"), *folder.glob("*.yaml")]:
-        (copied / path.name).write_bytes(path.read_bytes())
-        os.utime(copied / path.name, (path.stat().st_mtime,) * 2)
-    assert [load(f"{copied}/{name}")[0].namespaces for name in ("config.yaml", "test.yaml")] == [["lab"], ["shop"]]
-    os.rename(production, folder / "new.yaml")
-    assert load(production)[0].namespaces == ["lab"]
-    assert "has never been applied" in find_effective(str(folder / "new.yaml")).problem
-
-
-@pytest.mark.parametrize("command", here("list", "top -n 1", "config show", "metrics"))
-def test_command_uses_settings_of_the_named_file(tmp_path: Path, command: str) -> None:
-    host = Host(tmp_path / "host")
-    paths = {"resctrlPath": str(host.resctrl), "procPath": str(host.proc), "stateDir": str(host.state)}
-    apply_file(written(tmp_path / "a.yaml", "shop", **{**paths, "stateDir": f"{tmp_path}/wrong"}))
-    Path(tmp_path, "wrong").write_text("a file")
-    done = call(written(tmp_path / "b.yaml", "lab", **paths), *command.split())
-    assert (done.exit_code, "wrong" in done.output) == (0, False), done.output
 
 
 def of_version_0_2(folder: Path, namespace: str, **more: object) -> Path:

@@ -2,21 +2,13 @@
 
 # ruff: noqa: E501  # a place and its values stand on one line
 
-from dataclasses import asdict
 from typing import Any
 
 import pytest
 from conftest import Host
 
 from core.config.judged import assert_accepted_also_as_compiled, assert_remarked_here, cases, compiled
-from resctrl_hooks.core.config.blockio import BlockioPart
 from resctrl_hooks.core.config.check import check_text
-from resctrl_hooks.core.config.memory import MemoryClass
-from resctrl_hooks.core.config.monitoring import PriorityRule, Reserve
-from resctrl_hooks.core.config.problems import Problem
-from resctrl_hooks.core.config.rdt import RdtClass
-from resctrl_hooks.core.config.scheduling import SchedulingClass
-from resctrl_hooks.core.config.section import Section
 
 SCHEDULING = "scheduling: {classes: {a: {%s}}}"
 MEMTIERD = "memtierd: {%s}"
@@ -93,32 +85,6 @@ def test_value_is_refused(text: str) -> None:
 )
 def test_value_is_compiled(text: str, path: tuple[str | int, ...], value: Any) -> None:
     assert compiled(text, path) == value
-
-
-@pytest.mark.parametrize(
-    "model, required",
-    [
-        *((MemoryClass, {"name": "a"}), (PriorityRule, {"value": 0})),
-        *((one, {}) for one in (RdtClass, SchedulingClass, BlockioPart, Reserve)),
-    ],
-)
-def test_item_has_no_value_by_default(model: type[Section], required: dict[str, Any]) -> None:
-    values = model.model_validate(required).model_dump(by_alias=True)
-    assert {key: value for key, value in values.items() if value or key in required} == required
-
-
-@pytest.mark.parametrize(
-    "problem, text",
-    [
-        (Problem("wrong", "do it", "a.b", 5, "/c"), "/c:5: a.b: wrong; do it"),
-        (Problem("wrong", file="/c", key="a"), "/c: a: wrong"),
-        (Problem("wrong", line=5), ":5: wrong"),
-        (Problem("wrong"), "wrong"),
-    ],
-)
-def test_problem_is_one_line(problem: Problem, text: str) -> None:
-    assert str(problem) == text
-    assert Problem(**asdict(problem)) == problem
 
 
 def test_class_that_this_machine_does_not_support_has_a_remark(host: Host) -> None:

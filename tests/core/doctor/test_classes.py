@@ -21,15 +21,6 @@ def found(host: Made) -> list[Finding]:
     return list(classes(Host(str(host.config))))
 
 
-def test_node_without_declared_classes_has_no_finding(host: Made) -> None:
-    assert found(host) == []
-
-
-def test_unmounted_resctrl_is_left_to_the_check_of_the_mount(host: Made, tmp_path: Path) -> None:
-    host.configure(resctrlPath=str(tmp_path / "none"), rdt={"classes": {"gold": {"L3": "50%"}}})
-    assert found(host) == []
-
-
 @pytest.mark.fuse
 def test_missing_or_changed_class_is_named_until_it_is_applied(host: Made, tmp_path: Path) -> None:
     assert checks()["classes"].find is classes

@@ -4,10 +4,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import kubernetes_validate
 import pytest
 import yaml
-from admission.test_schemas import VERSIONS, of_kubernetes
 from project.contributed import REPOSITORY, load
 
 pytestmark = pytest.mark.helm
@@ -135,16 +133,3 @@ def test_chart_passes_helms_lint(tmp_path: Path) -> None:
     report = lint(PACKAGED(tmp_path), {"monitoring": {"enabled": True}}, strict=True)
     assert report["errors"] == []
     assert {message["error"] for message in report["messages"]} <= {"icon is recommended"}
-
-
-@pytest.mark.parametrize(
-    "values",
-    [{}, {"runtime": "containerd", "image": {"repository": "r/i", "digest": DIGEST}, "monitoring": {"enabled": True}}],
-    ids=["defaults", "changed"],
-)
-def test_objects_fit_the_schemas_of_kubernetes(values: dict[str, Any]) -> None:
-    found = of_kubernetes({f"{kind} {name}": one for (kind, name), one in render(**values).items()})
-    assert len(found) >= 6
-    for version in (VERSIONS[0], VERSIONS[-1]):
-        for one in found.values():
-            assert kubernetes_validate.validate(one, version, strict=True) == version

@@ -1,6 +1,5 @@
 """The hook directory of each runtime: what its configuration files say, and which of several is chosen."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -39,14 +38,6 @@ def podman(root: Path, **texts: str) -> tuple[str, ...]:
 )
 def test_later_file_replaces_or_extends_the_list(tmp_path: Path, texts: dict[str, str], found: tuple[str, ...]) -> None:
     assert podman(tmp_path, **texts) == found
-
-
-def test_key_that_is_no_table_is_ignored(tmp_path: Path) -> None:
-    given(tmp_path, MAIN, 'engine = "runc"\n')
-    given(tmp_path, "etc/crio/crio.conf", "[crio]\nruntime = 3\n")
-    assert directories(PODMAN, str(tmp_path)) == directories(CRIO, str(tmp_path)) == (VENDOR_HOOKS,)
-    given(tmp_path, "etc/crio/crio.conf", '[crio.runtime]\nhooks_dir = ["/a"]\n')
-    assert directories(CRIO, str(tmp_path)) == ("/a",)
 
 
 @pytest.mark.parametrize("text", [b"[engine", b"\xff"])
@@ -88,11 +79,3 @@ def test_runtime_without_drop_ins_gets_the_last_directory(monkeypatch: pytest.Mo
     monkeypatch.setattr(module, "_writable", lambda _: False)
     monkeypatch.setitem(RUNTIMES, "another", PODMAN._replace(name="another", drop_in="", default=("/a", "/b")))
     assert choose("another") == Directory("/b", ("/a", "/b"))
-
-
-def test_missing_directory_is_writable_as_its_nearest_parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "a").mkdir()
-    asked = []
-    monkeypatch.setattr(os, "access", lambda path, mode: asked.append((path, mode)))
-    module._writable(f"{tmp_path}/a/b/c")
-    assert asked == [(f"{tmp_path}/a", os.W_OK)]

@@ -12,7 +12,7 @@ import pytest
 
 from core.install.breakages import BROKEN, HANGING, Breakage, code_gone, dead_loop, module_loop
 from core.install.staged import SOON, call, command, impatient, put
-from resctrl_hooks.core.install.guard import ALARM, GUARD, TIMEOUT, hook_command
+from resctrl_hooks.core.install.guard import ALARM, GUARD, TIMEOUT
 from resctrl_hooks.core.install.paths import CODE
 from resctrl_hooks.core.node.context import LONGEST_STARVED, TIME_TO_TAKE_BACK
 from resctrl_hooks.core.node.refusals import recent_refusals
@@ -181,13 +181,3 @@ def test_refusal_is_passed_on_with_reason(host: Path) -> None:
     assert done.returncode == 79
     assert b"rejected" in done.stderr
     assert [one["id"] for one in recent_refusals(str(host / "state"))] == ["c1"]
-
-
-def test_missing_interpreter_succeeds(host: Path) -> None:
-    done = call(["/nonexistent/python3" if word == "/usr/bin/python3" else word for word in command(host)])
-    assert (done.returncode, done.stderr.count(b"\n")) == (0, 1)
-
-
-def test_each_path_is_a_separate_argument() -> None:
-    words = hook_command("/etc/x.yaml", launch="/opt/launch.py", python="/usr/bin/python3.12")
-    assert {"/etc/x.yaml", "/opt/launch.py", "/usr/bin/python3.12"} <= set(words)

@@ -5,7 +5,6 @@
 
 import json
 import os
-import re
 import shlex
 import sys
 from collections.abc import Callable
@@ -140,18 +139,6 @@ def test_root_that_is_no_folder_is_refused_and_nothing_is_created(
     assert sorted(os.listdir(tmp_path)) == before
 
 
-def test_link_to_a_root_is_installed_to_and_the_last_line_names_its_check(
-    tmp_path: Path, ship: Callable[[Payload], None]
-) -> None:
-    ship(SMALL)
-    (tmp_path / "image").mkdir()
-    (tmp_path / "an image").symlink_to("image")
-    root = tmp_path / "an image"
-    last = install(root).splitlines()[-1]
-    assert (tmp_path / "image" / MANIFEST.lstrip("/")).exists()
-    assert shlex.split(last.split("`")[1]) == ["resctrl-hook", "doctor", "--root", str(root)]
-
-
 @pytest.mark.parametrize("history", [[], pytest.param(["--history"], marks=pytest.mark.houses("observe"))])
 def test_upgrade_keeps_settings_facts_and_command(
     tmp_path: Path, ship: Callable[[Payload], None], history: list[str]
@@ -224,11 +211,3 @@ def test_output_that_takes_no_more_lines_leaves_nothing_half_done(tmp_path: Path
     assert target != "| true" or stderr("uninstall", "--dry-run") == ""
     assert "fix it" not in stderr("uninstall")
     assert not os.path.lexists(f"{cut}{CODE}")
-
-
-@pytest.mark.parametrize("name", ["prerm", "postinst"])
-def test_maintainer_script_names_the_packaged_program(name: str) -> None:
-    """The caller's PATH may have another one first."""
-    text = (Path(__file__).parents[3] / "contrib/packages" / name).read_text()
-    assert " /usr/bin/resctrl-hook " in text
-    assert not re.search(r"(?<!/usr/bin/)resctrl-hook (un)?install", text)

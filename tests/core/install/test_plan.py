@@ -14,8 +14,6 @@ from resctrl_hooks.core.install.pod import REMEDY, VARIABLE, manifests_version, 
 from resctrl_hooks.core.install.roles import DROP_IN, FEATURES, LINK, SETTINGS
 from resctrl_hooks.core.install.tree import Tree
 from resctrl_hooks.core.install.units import MOUNT, RECONCILE
-from resctrl_hooks.core.node.names import NODE_FEATURES
-from resctrl_hooks.core.node.nfd.features import FIRST as FIRST_FEATURES
 
 COMPILED = CONFIG.replace(".yaml", ".json")
 __all__ = ("planned",)
@@ -69,14 +67,6 @@ def test_units_have_the_paths_of_the_settings(planned: Planned, tmp_path: Path) 
         for file in found.files:
             if file.role == SETTINGS:
                 given(tmp_path, file.path, file.data.decode())
-
-
-def test_facts_for_node_feature_discovery_stay(planned: Planned, tmp_path: Path) -> None:
-    (first,) = (file.data for file in planned("crio", nfd=True).files if file.role == FEATURES)
-    assert first == FIRST_FEATURES.encode()
-    given(tmp_path, NODE_FEATURES, "facts\n")
-    (kept,) = (file.data for file in planned("crio", nfd=True).files if file.role == FEATURES)
-    assert kept == b"facts\n"
 
 
 @pytest.mark.parametrize("runtime", ["crio", "podman"])

@@ -8,13 +8,12 @@ import pytest
 
 from core.install.staged import given
 from resctrl_hooks.core.install import installation, systemd
-from resctrl_hooks.core.install.directories import RUNTIMES
 from resctrl_hooks.core.install.installation import install, remove_hooks, uninstall, unregister
 from resctrl_hooks.core.install.manifest import Manifest, read_manifest
-from resctrl_hooks.core.install.paths import ADMIN_HOOKS, CODE, HOOK_NAME, LAUNCH, MANIFEST, PYTHON, UNITS, VENDOR_HOOKS
+from resctrl_hooks.core.install.paths import CODE, HOOK_NAME, LAUNCH, MANIFEST, PYTHON, UNITS, VENDOR_HOOKS
 from resctrl_hooks.core.install.payload import Payload
 from resctrl_hooks.core.install.plan import Plan, PlannedFile
-from resctrl_hooks.core.install.present import is_installed, named_folder, present, record_of
+from resctrl_hooks.core.install.present import present
 from resctrl_hooks.core.install.roles import DROP_IN, HOOK, LAUNCHER, LINK, MODULE, SETTINGS, UNIT
 from resctrl_hooks.core.install.settings_files import ADDITIONS, FIRST
 from resctrl_hooks.core.install.tree import Tree
@@ -85,25 +84,6 @@ def test_recorded_files_links_and_folders_of_modules_are_present(tree: Tree, tmp
     }
 
 
-def test_without_record_files_are_found_by_their_names(tree: Tree, tmp_path: Path) -> None:
-    given(tmp_path, "etc/containers/containers.conf", '[engine]\nhooks_dir = ["/opt/hooks"]\n')
-    hooks = {f"{folder}/{HOOK_NAME}": HOOK for folder in (VENDOR_HOOKS, ADMIN_HOOKS, "/opt/hooks")}
-    paths = [path for one in RUNTIMES.values() for path in (one.drop_in, one.service_drop_in) if path]
-    expected = {**hooks, **dict.fromkeys(paths, DROP_IN), UNIT_FILE.path: UNIT, LAUNCH: LAUNCHER}
-    for path in (*expected, f"{UNITS}/{MOUNT}"):
-        given(tmp_path, path)
-    assert record_of(tree).files == expected
-
-
-@pytest.mark.parametrize("path, found", [(MANIFEST, True), (f"{UNITS}/{TIMER}", True), (f"{UNITS}/{MOUNT}", False)])
-def test_any_part_is_an_installation(tree: Tree, tmp_path: Path, path: str, found: bool) -> None:
-    assert (is_installed(tree), named_folder(tree)) == (False, "")
-    given(tmp_path, path, '{"format": 1}')
-    assert is_installed(tree) is found
-    (tmp_path / CODE.lstrip("/")).mkdir(parents=True, exist_ok=True)
-    assert is_installed(tree) is True
-
-
 # Changes
 
 
@@ -140,15 +120,6 @@ def test_record_has_the_files_folders_and_runtimes_of_the_plan(tree: Tree) -> No
     assert record(tree).files == kept
 
 
-def test_temporary_files_of_interrupted_calls_are_swept(tree: Tree, tmp_path: Path) -> None:
-    left = [f"{VENDOR_HOOKS}/.{HOOK_NAME}.12.unfinished", f"{CODE}/.manifest.json.12.unfinished"]
-    for uninstalls in (False, True):
-        for path in left:
-            given(tmp_path, path)
-        _ = removed(tree) if uninstalls else put(plan(HOOK_FILE), tree)
-        assert not any(map(tree.exists, left))
-
-
 @pytest.mark.parametrize(
     "first, edited", [*((FIRST + text, False) for text in (b"", *(one.text for one in ADDITIONS))), (FIRST, True)]
 )
@@ -161,13 +132,6 @@ def test_only_the_first_settings_are_removed(tree: Tree, tmp_path: Path, first: 
     said = removed(tree)
     assert tree.names("/etc/r") == (["config.json", "config.yaml"] if edited else [])
     assert (said[0] == f"{config} and its compiled file are kept, because it was edited") is edited
-
-
-def test_compiled_settings_of_another_program_are_kept(tree: Tree, tmp_path: Path) -> None:
-    given(tmp_path, "/etc/r/config.json", "theirs")
-    put(plan(), tree)
-    removed(tree)
-    assert tree.names("/etc/r") == ["config.json"]
 
 
 def test_link_of_administrator_to_installed_unit_survives_upgrade(tree: Tree, tmp_path: Path) -> None:
@@ -229,13 +193,6 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Lines:
 
     monkeypatch.setattr(systemd, "failure", failure)
     return found
-
-
-def test_image_calls_no_systemd(tree: Tree, calls: Lines) -> None:
-    put(plan(UNIT_FILE, LINK_FILE), tree)
-    removed(tree)
-    assert calls == []
-    assert systemd.runs(Tree("")) is True
 
 
 def test_units_are_started_after_their_links_and_stopped_before(

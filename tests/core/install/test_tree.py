@@ -59,50 +59,6 @@ def test_file_is_replaced_if_its_content_mode_or_kind_differs(
     assert tree.write("/a", b"text", 0o644) is False
 
 
-def test_missing_folders_are_outermost_first_and_created_with_their_mode(tree: Tree, tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir()
-    assert tree.missing_folders("/a/b/c/file") == ["/a/b", "/a/b/c"]
-    assert tree.missing_folders("/a/file") == tree.missing_folders("/file") == []
-    umask = os.umask(0o077)
-    try:
-        tree.make_folder("/a/b")
-    finally:
-        os.umask(umask)
-    assert (tmp_path / "a/b").stat().st_mode & 0o777 == 0o755
-    (tmp_path / "a/b").chmod(0o700)
-    tree.make_folder("/a/b")
-    assert (tmp_path / "a/b").stat().st_mode & 0o777 == 0o700, "an existing folder keeps its mode"
-
-
-def test_removal_says_whether_it_existed(tree: Tree, tmp_path: Path) -> None:
-    given(tmp_path, "a/file")
-    (tmp_path / "a/empty").mkdir()
-    assert [tree.remove_folder("/a"), tree.remove_folder("/a/empty"), tree.remove_folder("/a/empty")] == [
-        False,
-        True,
-        False,
-    ]
-    assert [tree.remove("/a/file"), tree.remove("/a/file"), tree.remove("/missing/file")] == [True, False, False]
-    given(tmp_path, "b")
-    assert tree.remove("/b/file") is False
-    given(tmp_path, "c/d/file")
-    (tmp_path / "c/link").symlink_to(tmp_path / "b")
-    (tmp_path / "c/folder").symlink_to(tmp_path / "a")
-    tree.remove_all("/c")
-    assert tree.names("/") == ["a", "b"], "links are not followed"
-    for target in ("/one", "/two", "/two"):
-        tree.link("/b", target)
-        assert os.readlink(tmp_path / "b") == target
-
-
-def test_only_unfinished_files_of_the_given_names_are_swept(tree: Tree, tmp_path: Path) -> None:
-    left, kept = ".config.json.123.unfinished", [".config.json.x.unfinished", ".other.123.unfinished", "config.json"]
-    for name in (left, *kept):
-        given(tmp_path, f"a/{name}")
-    tree.sweep("/a", {"config.json"})
-    assert tree.names("/a") == sorted(kept)
-
-
 @pytest.mark.parametrize(
     "act",
     [

@@ -13,7 +13,6 @@ from core.config.judged import (
     check,
     compiled,
 )
-from project.contributed import REFERENCE
 
 from resctrl_hooks.core.config.check import check_file
 
@@ -62,7 +61,3 @@ def test_memory_policy_file_is_valid_and_says_who_sets_policies() -> None:
     notes = {note.key: note.what for note in found.remarks if note.severity == "note"}
     assert sorted(notes) == ["classes[0].policy", "injectMpolset"]
     assert "only the NRI plugin can set a memory policy, with a runtime that has NRI 0.12" in notes["classes[0].policy"]
-
-
-def test_section_in_a_list_of_a_section_is_on_the_page() -> None:
-    assert "### `mounts` in `classes`\n" in REFERENCE.reference()

@@ -8,17 +8,15 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from core.install.plans import Parsed, Planned, check_units, ours, paths, planned
+from core.install.plans import Parsed, Planned, ours, paths, planned
 from core.install.staged import CONFIG as OURS
 from core.install.staged import HOOKS, given
 
 from resctrl_hooks.core.cli import main
 from resctrl_hooks.core.install import roles
 from resctrl_hooks.core.install.paths import ADMIN_HOOKS, HOOK_NAME, LAUNCH, MANIFEST, UNITS
-from resctrl_hooks.core.install.unit_files import resident
 from resctrl_hooks.core.install.units import RECONCILE
 from resctrl_hooks.core.node.names import STATE_DIR
-from resctrl_hooks.core.node.settings import Settings
 from resctrl_hooks.nri.install.containerd import CONFIG, PLUGIN, is_on, major_version, nri_drop_in
 from resctrl_hooks.nri.install.nri import DROP_IN, NRI
 from resctrl_hooks.nri.node.status import Status
@@ -127,14 +125,6 @@ def has_run(root: Path) -> None:
     Status(str(state), "/run/nri.sock").write()
 
 
-@pytest.mark.ci
-def test_plugin_that_was_chosen_without_units_stays(root: Path) -> None:
-    assert install(root, "--runtime", "crio", "--no-units", "--nri")
-    assert install(root)
-    assert not install(root, "--no-nri")
-    assert not install(root)
-
-
 @pytest.mark.parametrize("runs", [pytest.param(False, marks=pytest.mark.ci), True])
 def test_plugin_that_ran_by_hand_stays_after_an_upgrade(root: Path, runs: bool) -> None:
     assert not install(root, "--runtime", "crio", "--no-units")
@@ -158,17 +148,6 @@ def test_containerd_is_registered_by_its_drop_in_and_the_plugins_unit(planned: P
     assert b"disable = false" in text
 
 
-@pytest.mark.parametrize("runtime, options", [("crio", {"chosen": ["nri"]}), ("containerd", {})])
-def test_plugin_is_the_only_resident_unit(planned: Planned, runtime: str, options: dict[str, list[str]]) -> None:
-    check_units(planned(runtime, **options), {NRI})
-
-
-def test_installation_for_containerd_without_units_has_a_note(planned: Planned) -> None:
-    found = planned("containerd", with_units=False)
-    assert found.notes == [f"without units nothing starts the NRI plugin, which serves containerd: `{LAUNCH} nri` does"]
-    assert found.registrations == {"containerd": [f"{ADMIN_HOOKS}/{HOOK_NAME}"]}
-
-
 def test_plugin_has_the_rights_of_reconcile_and_of_the_exec_watcher(ours: Parsed) -> None:
     service, theirs = ours[NRI]["Service"], ours[RECONCILE]["Service"]
     same = {key: value for key, value in theirs.items() if key.startswith(("Restrict", "Protect", "SystemCall", "Cap"))}
@@ -179,7 +158,3 @@ def test_plugin_has_the_rights_of_reconcile_and_of_the_exec_watcher(ours: Parsed
     assert (service["NoNewPrivileges"], service["Type"], service["Restart"]) == ("yes", "notify", "always")
     assert float(service["WatchdogSec"]) > 10
     assert "PrivateDevices" not in service, "block I/O classes look at /dev"
-
-
-def test_chosen_house_has_its_service_without_the_one_that_it_replaces() -> None:
-    assert resident(Settings(), ["nri"]) == [NRI]

@@ -4,7 +4,6 @@ The pod's name selects the result of an event: `crash`, `hang`, `refuse`, `answe
 process serves no other event; `wait` lasts until OUT.go exists.
 """
 
-import contextlib
 import os
 import sys
 import time
@@ -13,11 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from resctrl_hooks.core.node.host.notify import Notify
 from resctrl_hooks.nri.node import ttrpc, workers
-from resctrl_hooks.nri.node.connection import Connection
-from resctrl_hooks.nri.node.gap import Gap
 from resctrl_hooks.nri.node.protobuf import decode, encode
 from resctrl_hooks.nri.node.resident import Resident
-from resctrl_hooks.nri.node.service import Service
 from resctrl_hooks.nri.node.worker import pack
 from resctrl_hooks.nri.node.workers import Workers
 
@@ -110,38 +106,13 @@ class Stub:
         self.tell("dropped", why)
 
 
-def connected(path: str) -> Connection:
-    """Return a connection, as soon as the runtime has room for another one."""
-    while True:
-        with contextlib.suppress(BlockingIOError):
-            return Connection(path)
-        time.sleep(0.001)
-
-
 def main() -> None:
-    """Serve as the real one does, or with a third argument so many connections, one after the other without pauses."""
-    path, out, *count = sys.argv[1:]
+    """Serve as the real one does."""
+    path, out = sys.argv[1:]
     workers.PATIENCE = 60  # no test depends on this machine's speed
     stub: Any = Stub(out)
-    notify = Notify()
-    resident = Resident(path, stub, notify)
-    if not count:
-        resident.run(Workers(resident.close, stub.serve))
-        return
-    served: list[Connection] = []
-
-    def forget() -> None:
-        served[-1].close()
-
-    processes = Workers(forget, stub.serve)
-    for _ in range(int(count[0])):
-        connection = connected(path)
-        served[:] = [connection]
-        try:
-            Service(connection, stub, processes, notify, Gap(stub.adopt)).run(lambda: False)
-        except Exception as error:  # noqa: BLE001  # whatever it is, the test asks what
-            stub.tell("ended", type(error).__name__, error)
-        connection.close()
+    resident = Resident(path, stub, Notify())
+    resident.run(Workers(resident.close, stub.serve))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ from nri.node.conftest import (
     POD,
     QUICK,
     SCHEDULING,
-    container,
     log,
     message,
     plugin_of,
@@ -23,10 +22,9 @@ from nri.node.conftest import (
 )
 from resctrl_hooks.core.node.host.cpulist import format_list, parse_list
 from resctrl_hooks.core.node.host.topology_sysfs import read_topology
-from resctrl_hooks.nri.node.adjustments import AdjustmentError, adjustment, check_owner, respecting
+from resctrl_hooks.nri.node.adjustments import AdjustmentError, check_owner, respecting
 from resctrl_hooks.nri.node.memory_policy import MemoryPolicyError, memory_policy, nodes_of
 from resctrl_hooks.nri.node.protobuf import decode, encode
-from resctrl_hooks.nri.node.workload import workload_of
 
 pytestmark = pytest.mark.usefixtures("alarm")
 
@@ -117,12 +115,6 @@ def test_values_that_a_container_has_are_left(
     assert found == ({"env": [1], **({"linux": kept} if kept else {})}, differing)
 
 
-def test_long_value_is_cut_in_the_log() -> None:
-    ours = {"linux": {"resources": {"unified": {"a": "1"}}}}
-    _, (why,) = respecting(ours, has({"resources": {"unified": {"a": "x" * 99}}}))
-    assert why == f"a is {'x' * 80} instead of 1"
-
-
 @pytest.mark.parametrize(
     "version, names",
     [
@@ -198,12 +190,6 @@ def test_file_is_no_device(host: Host) -> None:
     assert "/etc/passwd is not a device; container not changed" in log(host)
 
 
-def test_nothing_is_adjusted_without_a_step(host: Host) -> None:
-    settings = plugin_of(host, nri={"adjust": ["rdt"]}).refresh()
-    workload = workload_of(POD, container(), "containerd", settings)
-    assert adjustment(workload, [], settings, "0.12", container()) == ({}, [])
-
-
 pytestmark = pytest.mark.usefixtures("alarm")
 NRI = (0, 12)
 SPREAD: dict[str, Any] = {"mode": "MPOL_INTERLEAVE", "nodes": "allowed-mems", "flags": ["MPOL_F_STATIC_NODES"]}
@@ -236,12 +222,6 @@ def test_policy_is_that_of_the_class_within_the_containers_nodes(sysfs: str) -> 
     assert memory_policy(SPREAD, NRI, {"mems": "1-2"}, sysfs) == {**whole, "nodes": "1-2"}
     assert memory_policy({**SPREAD, "nodes": "all"}, NRI, {"mems": "2"}, sysfs) == {**whole, "nodes": "2"}
     assert memory_policy({"mode": "MPOL_LOCAL"}, NRI, {"mems": "2"}, "/nowhere") == {"mode": 4, "flags": []}
-
-
-@pytest.mark.parametrize("version", [(0, 11), (0, 0)])
-def test_runtime_without_memory_policies_is_named(sysfs: str, version: tuple[int, int]) -> None:
-    with pytest.raises(MemoryPolicyError, match=r"the runtime's NRI has no memory policies; NRI 0\.12 has them"):
-        memory_policy(SPREAD, version, {}, sysfs)
 
 
 def test_nodes_that_the_container_may_not_use_are_named(sysfs: str) -> None:

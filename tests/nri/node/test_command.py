@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from conftest import Host
-from core.node.watch.test_status import NO_WRITES, Lines, check_each_field, check_messages
+from core.node.watch.test_status import check_each_field
 from hosts.faults import Fail
 from hosts.record_types import check, check_fields
 
@@ -23,7 +23,6 @@ from resctrl_hooks.core.node.ledger import Ledger
 from resctrl_hooks.core.node.settings import Settings, load
 from resctrl_hooks.nri.node import command
 from resctrl_hooks.nri.node.command import nri_command, parse
-from resctrl_hooks.nri.node.requested import adjusts, specified_by
 from resctrl_hooks.nri.node.status import NAME, EventRecord, NriRecord, Status, read_status
 
 
@@ -148,36 +147,6 @@ def test_plugin_is_served_by_processes_that_close_its_descriptors(
     assert set(os.listdir("/proc/self/fd")) <= before
 
 
-RDT_ON = {"rdt": {"enabled": True}}
-PLACEMENT_ON = {"placement": {"enabled": True}}
-
-
-@pytest.mark.parametrize(
-    "values, specified, adjusting",
-    [
-        ({}, False, False),
-        ({**RDT_ON, "nri": {"adjust": ["rdt"]}}, False, True),
-        pytest.param(
-            {**PLACEMENT_ON, "nri": {"adjust": ["placement"]}}, True, True, marks=pytest.mark.houses("placement")
-        ),
-        ({"nri": {"adjust": ["placement"]}}, False, True),
-        (PLACEMENT_ON, False, False),
-        pytest.param(
-            {**PLACEMENT_ON, **RDT_ON, "nri": {"adjust": ["rdt", "placement"]}},
-            True,
-            True,
-            marks=pytest.mark.houses("placement"),
-        ),
-        ({"classes": [{"name": "a", "mounts": [{"source": "/a", "destination": "/b"}]}]}, False, True),
-        ({"classes": [{"name": "a", "policy": {"mode": "MPOL_LOCAL"}}]}, False, True),
-        ({"classes": [{"name": "a", "allowswap": True, "env": {}}]}, False, False),
-    ],
-)
-def test_settings_tell_whether_specifications_change(values: dict[str, Any], specified: bool, adjusting: bool) -> None:
-    settings = Settings(values)
-    assert (bool(specified_by(settings)), adjusts(settings)) == (specified, adjusting)
-
-
 @pytest.mark.parametrize("wanted", [True, False])
 def test_exec_watcher_follows_the_settings(host: Host, monkeypatch: pytest.MonkeyPatch, wanted: bool) -> None:
     said: list[Any] = []
@@ -208,21 +177,6 @@ def test_exec_watcher_follows_the_settings(host: Host, monkeypatch: pytest.Monke
 def told(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((folder / "nri.json").read_text())
     return found
-
-
-@pytest.mark.parametrize(
-    "text, starts", [(None, 1), ("{", 1), ("[]", 1), ("{}", 1), ('{"starts": "x"}', 1), ('{"starts": 4}', 5)]
-)
-def test_starts_are_counted_since_boot(tmp_path: Path, text: str | None, starts: int) -> None:
-    if text is not None:
-        (tmp_path / "nri.json").write_text(text)
-    status = Status(str(tmp_path), "/nri.sock")
-    status.write()
-    found = told(tmp_path)
-    assert (found["starts"], found["pid"], found["socket"]) == (starts, os.getpid(), "/nri.sock")
-    assert (found["connected"], found["connections"], found["drops"], found["events"]) == (False, 0, 0, {})
-    assert time.time() - 60 < found["started"] <= time.time()
-    assert (tmp_path / "nri.json").stat().st_mode & 0o777 == 0o600
 
 
 def test_figures_are_written_once_a_second_and_the_last_ones_at_rest(
@@ -271,10 +225,3 @@ def test_record_checks_each_of_its_fields(tmp_path: Path) -> None:
 
 def test_status_with_a_wrong_field_is_none(tmp_path: Path) -> None:
     check_each_field(tmp_path / NAME, dict(served(str(tmp_path)).values), read_status)
-
-
-@NO_WRITES
-def test_status_that_cannot_be_written_is_logged_once_and_so_is_its_end(tmp_path: Path, number: int) -> None:
-    lines = Lines()
-    status = Status(str(tmp_path), "/run/nri.sock", lines.log)
-    check_messages(lines, tmp_path / NAME, status.write, number)

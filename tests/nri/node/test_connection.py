@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import settings
+from conftest import examples
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from nri.node.fake_runtime import PLUGIN_SERVICE
+from nri.node.sessions import MESSAGES, Sent
 from resctrl_hooks.nri.node import connection as connection_module
 from resctrl_hooks.nri.node import multiplexer, ttrpc
 from resctrl_hooks.nri.node import service as module
@@ -393,6 +396,29 @@ def test_patience_ends_with_the_first_scheduled_work(service: Service, runtime: 
     runtime.busy = False
     with pytest.raises(ResubscribeError):
         service._look_around(0)
+
+
+PICK = st.sampled_from([sent for sent in MESSAGES if sent.from_runtime and sent.connection == multiplexer.PLUGIN])
+
+
+@settings(max_examples=examples(500), deadline=None)
+@given(st.lists(PICK, max_size=3), PICK, st.lists(st.tuples(st.integers(0, 99), st.integers(0, 255))), st.integers(0))
+def test_damaged_session_ends_with_an_error_of_the_wire_and_loses_no_readable_event(
+    whole: list[Sent], last: Sent, changes: list[tuple[int, int]], left: int
+) -> None:
+    """Bytes of the last message are others, or missing: of a length, a type, a stream or a payload."""
+    bad = bytearray(multiplexer.frames_of(multiplexer.PLUGIN, last.data))
+    for place, byte in changes:
+        bad[place % len(bad)] = byte
+    runtime, demultiplexer, joined = Runtime(), multiplexer.Demultiplexer(), ttrpc.Messages()
+    with pytest.MonkeyPatch.context() as patch, contextlib.suppress(WireError):
+        service = service_of(runtime, patch)
+        frames = [multiplexer.frames_of(multiplexer.PLUGIN, one.data) for one in whole]
+        for number, data in enumerate([*frames, bytes(bad[: left or len(bad)])]):
+            assert len(runtime.answers) + sum(not answered for *_, answered in runtime.jobs) == number
+            for _, payload in demultiplexer.feed(data):
+                for message in joined.feed(payload):
+                    service._take(message)
 
 
 # The socket

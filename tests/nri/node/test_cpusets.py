@@ -224,19 +224,6 @@ TestCpusets = pytest.mark.hypothesis(Cpusets.TestCase)
 TestCpusets.settings = settings(max_examples=25, stateful_step_count=12, deadline=None)
 
 
-def test_foreign_cpuset_stays(host: Host, place: Place) -> None:
-    assert started(place(), host, OWNER, FIRST, 41, "1") == {}
-    assert runs_on(host, FIRST) == ""
-
-
-def test_containers_of_default_pool_follow_growth_of_another_pool(host: Host, place: Place) -> None:
-    plugin = place({"policy": "pools", "pools": [{"name": "db", "cpus": "0-1", "minCpus": 1}]})
-    assert start(plugin, host, POD, FIRST, 41) == ("0-3", {})
-    grows = {**OWNER, "annotations": {"pool.placement.resctrl-hooks.io": "db"}}
-    assert start(plugin, host, grows, SECOND, 42) == ("0", {FIRST: "1-3"})
-    assert (runs_on(host, FIRST), runs_on(host, SECOND)) == ("1-3", "0")
-
-
 def test_container_that_the_runtime_does_not_know_is_not_updated(host: Host, place: Place) -> None:
     """It was started without this plugin, for example by Podman, or before cpusets were put into specifications."""
     assert start(place(nri={}), host, POD, FIRST, 41) == ("", {})
@@ -249,11 +236,6 @@ def test_container_that_the_runtime_does_not_know_is_not_updated(host: Host, pla
 
 def test_started_container_without_a_noted_cpuset_is_updated(host: Host, place: Place) -> None:
     assert started(place(), host, POD, FIRST, 41, "") == {FIRST: "0-3"}
-
-
-def test_container_that_cannot_be_placed_shares_cpus_under_ignore(place: Place) -> None:
-    astray = {**POD, "annotations": {"pool.placement.resctrl-hooks.io": "nowhere"}}
-    assert created(place({"policy": "pools"}), astray, FIRST) == "0-3"
 
 
 def test_lost_update_is_reported_and_sent_again_after_the_next_list(host: Host, start: Callable[..., Plugin]) -> None:

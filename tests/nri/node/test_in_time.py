@@ -75,15 +75,6 @@ def test_container_whose_pod_lock_is_late_is_refused(host: Host, serve: Serve) -
     assert b"was held for 0.56 s" in words, "patience is a part of what this runtime gives an event"
 
 
-def test_refused_pod_waits_for_nothing(host: Host, serve: Serve, crowded: dict[str, Any]) -> None:
-    assert serve(OTHER, **crowded) == ADMITTED
-    ledger = host.context().ledger
-    assert serve(POD, **crowded)[0] == 2
-    assert (ledger.marked("waiting"), ledger.keys()) == ([], [OTHER["uid"]])
-    assert serve({**POD, "namespace": "gold"}, **crowded) == ADMITTED
-    assert GROUP in host.groups()
-
-
 def test_refused_pod_that_stays_in_the_queue_is_logged(
     host: Host, serve: Serve, crowded: dict[str, Any], fail: Fail
 ) -> None:
@@ -179,12 +170,6 @@ def test_timeout_after_all_checks_refuses_nothing(host: Host, serve: Serve, moun
     fail(creation, "encode", LATE)
     assert serve(IN_BATCH, **{**mounts, "placement": {**mounts["placement"], **FAIL}}) == ADMITTED
     assert "container not affected" in host.log.read_text()
-
-
-def test_missing_resctrl_admits_nothing_under_fail(host: Host, serve: Serve) -> None:
-    code, words = serve(POD, **FAIL, resctrlPath=str(host.root / "nowhere"))
-    assert (code, words.startswith(b"monitoring: resctrl is not mounted at")) == (2, True)
-    assert host.context().ledger.keys() == []
 
 
 @pytest.mark.parametrize("adjust", [[], ["placement"]])

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from conftest import GROUP, ID, POD_CGROUP, UID, Host
-from hosts.hostile_inputs import VARIABLES
 
 from nri.node.conftest import (
     FAIL,
@@ -31,7 +30,6 @@ from resctrl_hooks.nri.node import plugin as module
 from resctrl_hooks.nri.node.event import EVENTS, Event, container_of, has_record, mask_of
 from resctrl_hooks.nri.node.protobuf import decode, encode
 from resctrl_hooks.nri.node.worker import NOT_YET
-from resctrl_hooks.nri.node.workload import READ
 
 pytestmark = pytest.mark.usefixtures("alarm")
 POD_EVENT = encode("PodEvent", {"pod": POD})
@@ -154,12 +152,6 @@ def test_end_needs_work_only_if_something_is_recorded(host: Host, event: str) ->
     assert served(plugin, "StartContainer", message(41)) == NOTHING
     assert plugin.serves(event, payload) is True
     assert plugin.serves(event, b"\xff") is True, "the error is reported where it is served"
-
-
-@pytest.mark.houses("placement")
-def test_end_is_always_served_where_placement_is_in_specifications(host: Host) -> None:
-    plugin = plugin_of(host, placement={"enabled": True}, nri={"adjust": ["placement"]})
-    assert plugin.serves("StopContainer", message()) is True
 
 
 @pytest.mark.parametrize(
@@ -333,16 +325,6 @@ def test_class_of_an_earlier_plugin_is_left_and_counted(host: Host) -> None:
     assert (host.state / "calls").read_text().split()[3] == "conflict"
 
 
-@pytest.mark.parametrize("policy, code", [("ignore", 0), ("fail", 2)])
-def test_unreadable_event_is_logged_and_refused_only_at_creation(host: Host, policy: str, code: int) -> None:
-    plugin = plugin_of(host, failurePolicy=policy)
-    assert served(plugin, "StartContainer", b"\xff") == NOTHING
-    assert "StartContainer of an unknown pod: cannot parse the runtime's StartContainer" in log(host)
-    assert served(plugin, "CreateContainer", b"\xff")[0] == code
-    assert served(plugin, "RemovePodSandbox", b"\xff") == NOTHING
-    assert log(host).splitlines()[-1].count("; pod not affected") == 1
-
-
 # Lists of containers
 
 
@@ -379,10 +361,6 @@ def test_containers_with_as_many_variables_as_a_message_has_room_for_leave_other
     record = host.context().ledger.read_member(UID, ids[3])
     assert record is not None
     assert record["told"]["labels"] == {"app": "web"}
-
-
-def test_variables_that_features_read_are_those_of_the_list() -> None:
-    assert (READ.decode(),) == VARIABLES
 
 
 def test_unreadable_list_is_left_to_reconcile(host: Host) -> None:
@@ -473,12 +451,3 @@ def test_line_is_logged_once_when_runtimes_connect(node: Host) -> None:
         synchronized(plugin, container(41))
     lines = [line for line in log(node).splitlines() if "this node has no resctrl" in line]
     assert [line[:4] for line in lines if not line.startswith("<31>")] == ["<29>"]
-
-
-@pytest.mark.parametrize("policy, refused", [("ignore", False), ("fail", True)])
-def test_requested_class_fails_by_its_policy_at_creation(node: Host, policy: str, refused: bool) -> None:
-    plugin = plugin_of(node, rdt={"enabled": True, "allow": {"*": ["*"]}, "failurePolicy": policy})
-    pod = {**POD, "annotations": {"class.rdt.resctrl-hooks.io": "gold"}}
-    code, answer, _ = served(plugin, "CreateContainer", message(pod=pod))
-    assert (b"this node has no resctrl" in answer) is refused
-    assert (code != 0) is refused

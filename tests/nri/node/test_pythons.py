@@ -65,14 +65,6 @@ def test_plugin_names_no_feature_of_another_house() -> None:
     assert not features & words
 
 
-def test_changed_settings_apply_to_next_event(host: Host, start: Callable[..., Plugin]) -> None:
-    peer = start().greet()
-    host.process(41, f"{POD_CGROUP}/{ID}")
-    configure(host, namespaces=["other"])
-    peer.event("StartContainer", POD, container(41))
-    assert host.groups() == []
-
-
 def test_plugin_memory_stays_small(host: Host, start: Callable[..., Plugin]) -> None:
     sections = {"enabled": True}
     plugin = start(rdt=sections, blockio=sections, scheduling=sections, classes=[{"name": "batch", "allowswap": True}])

@@ -49,13 +49,6 @@ def values_of(name: str, depth: int = 3) -> st.SearchStrategy[dict[str, Any]]:
 NAMES = st.sampled_from(sorted(messages.MESSAGES))
 
 
-@settings(max_examples=examples(100), deadline=None)
-@given(NAMES.flatmap(lambda name: st.tuples(st.just(name), values_of(name, 2))))
-def test_encoded_message_decodes(case: tuple[str, dict[str, Any]]) -> None:
-    name, message = case
-    assert decode(name, encode(name, message)) == message
-
-
 @settings(max_examples=examples(200), deadline=None)
 @given(NAMES, st.binary(max_size=200))
 def test_any_bytes_are_a_message_or_refused(name: str, data: bytes) -> None:
@@ -340,10 +333,3 @@ def test_calls_and_answers_have_captured_bytes() -> None:
     failed = next(sent for sent in MESSAGES if sent.from_runtime and sent.said.get("status", {}).get("code"))
     message = read(on_the_wire(failed), 4096)[0][1]
     assert ttrpc.decode_response(message) == (2, "NRI update of some containers failed", b"")
-
-
-@settings(max_examples=examples(200), deadline=None)
-@given(st.binary(max_size=400), st.integers(1, 50))
-def test_any_bytes_are_frames_or_refused(data: bytes, size: int) -> None:
-    with contextlib.suppress(WireError):
-        read(data, size)

@@ -228,10 +228,3 @@ def test_exec_watcher_of_a_killed_service_ends(start: Callable[..., Node]) -> No
     node.process.send_signal(signal.SIGKILL)
     node.process.wait(60)
     wait_until(lambda: not is_alive(pid), "it notices that its parent is gone")
-
-
-def test_service_without_watcher_has_no_watcher_process(start: Callable[..., Node]) -> None:
-    node = start("reconcile")
-    wait_until((node.state / "nri.json").exists, "the service runs")
-    assert node.children() == []
-    assert node.watcher() == {}

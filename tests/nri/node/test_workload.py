@@ -21,7 +21,6 @@ from nri.node.conftest import (
     synchronized,
 )
 from resctrl_hooks.core.node.errors import HookError
-from resctrl_hooks.core.node.host.files import is_folder
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.core.node.reconcile.report import Options
 from resctrl_hooks.nri.node.protobuf import encode
@@ -120,22 +119,6 @@ def test_message_is_read_as_a_bundle(host: Host, pid: int, rdt: dict[str, str] |
     assert (found.namespace, found.pod, found.key, found.labels) == ("shop", "web-0", UID, {"app": "web"})
 
 
-@pytest.mark.parametrize(
-    "linux, read, why",
-    [
-        ({"resources": b"\xff"}, lambda config: config["linux"]["resources"](), "the container's resources"),
-        ({"devices": [b"\xff"]}, lambda config: config["linux"]["devices"](), "a device of the container"),
-    ],
-)
-def test_malformed_part_is_named_where_it_is_read(
-    host: Host, linux: dict[str, Any], read: Callable[[Any], object], why: str
-) -> None:
-    host.process(41, f"{POD_CGROUP}/{ID}")
-    one = workload_of(POD, {"id": ID, "pid": 41, "linux": linux}, "containerd", host.context().settings)
-    with pytest.raises(HookError, match=f"cannot parse {why}: "):
-        read(one.bundle._config)
-
-
 pytestmark = pytest.mark.usefixtures("alarm")
 VERSIONS = {
     "v2": ("0::{}",),
@@ -212,17 +195,6 @@ def test_recorded_cgroup_of_a_pod_exists_and_its_end_is_the_pods(
     shutil.rmtree(folder)
     reconcile(host.context(), Options())
     assert (host.groups(), host.records()) == ([], [])
-
-
-def test_missing_cgroup_of_a_pod_is_not_recorded_and_found_later(host: Host, version: str) -> None:
-    plugin = plugin_of(host, **FAIL)
-    for folder in host.cgroup.glob(f"**{POD_CGROUP}"):
-        shutil.rmtree(folder)
-    assert served(plugin, "CreateContainer", message(0)) == NOTHING
-    assert pod_record(host)["cgroup"] == ""
-    started(host, version)
-    reconcile(host.context(), Options())
-    assert is_folder(pod_record(host)["cgroup"])
 
 
 def test_wrong_cgroup_in_the_record_of_a_running_pod_is_corrected(host: Host, version: str) -> None:
