@@ -125,39 +125,6 @@ def ours(host: Host) -> None:
         assert path.name.isprintable()
 
 
-@pytest.mark.parametrize("policy", ["ignore", "fail"])
-@pytest.mark.parametrize("part", range(2))
-def test_bad_input_in_process_has_a_defined_outcome(tmp_path: Path, policy: str, part: int) -> None:
-    host = hostile_host(tmp_path)
-    host.configure(failurePolicy=policy, labelSelector={"app": "web"} if part % 2 else {})
-    host.add_class("gold")
-    host.process(100, f"{POD_CGROUP}/crio-{ID}")
-    inputs = Inputs(part + (100 if policy == "fail" else 0), host)
-    before = tree(host.root, host.state, host.resctrl, host.log)
-    seen = {0: 0, 79: 0}
-    for number in range(CASES // 4):
-        data = inputs.state()
-        with WATCH.over(host):
-            outcome = host.call(data)
-        seen[outcome.code] = seen.get(outcome.code, 0) + 1
-        assert outcome.code == 0 or (outcome.code == 79 and policy == "fail"), (number, data[:500], outcome)
-        assert "Traceback" not in outcome.stderr
-        assert "internal error in resctrl-hook" not in outcome.stderr, (number, data[:500], outcome)
-        assert outcome.stderr.count("\n") <= 1 or policy == "ignore", (number, outcome.stderr)
-        if outcome.stderr:
-            assert "reason=" in outcome.log
-        if outcome.code == 79:
-            assert outcome.stderr.count("\n") == 1
-            assert "container rejected" in outcome.stderr
-        host.log.unlink(missing_ok=True)
-    assert tree(host.root, host.state, host.resctrl, host.log) == before
-    ours(host)
-    assert sum(seen.values()) == CASES // 4
-    assert (seen[79] > 0) is (policy == "fail")
-    assert seen[0] > 0
-    assert WATCH.calls > 0
-
-
 # The annotations of features with plausible values, besides hostile ones.
 ASKED = {
     "class.memtierd.nri.io": ("swap", "never"),

@@ -6,47 +6,19 @@ import json
 import signal
 import subprocess
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import BOTH_POLICIES, ID, POD_CGROUP, UID, Host, Outcome, state, stopped
-from hosts.faults import Fail, failing, hanging
+from conftest import BOTH_POLICIES, ID, UID, Host, Outcome, state, stopped
+from hosts.faults import Fail, hanging
 
 from resctrl_hooks.core.node import context
 from resctrl_hooks.core.node.errors import LedgerError
 from resctrl_hooks.core.node.features import monitoring
-from resctrl_hooks.core.node.hook import call as hook
-from resctrl_hooks.core.node.hook import create_runtime as creation
 from resctrl_hooks.core.node.hook import poststop
 from resctrl_hooks.core.node.ledger import Ledger
-from resctrl_hooks.core.node.resctrl.filesystem import Filesystem, Resctrl
-from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
-
-
-def test_fault_under_fail_undoes_the_steps(host: Host, pod: dict[str, Any]) -> None:
-    host.configure(failurePolicy="fail")
-    for module, name in ((LockedKey, "assign_pid"), (Resctrl, "check_arrival"), (creation, "apply_steps")):
-        with failing(module, name, ZeroDivisionError("a bug")):
-            outcome = host.call(pod)
-        assert outcome.code == 79
-        assert "ZeroDivisionError: a bug" in outcome.stderr
-        assert (host.groups(), host.records()) == ([], [])
-
-
-def test_failing_feature_does_not_affect_others(host: Host, pod: dict[str, Any], fail: Fail) -> None:
-    """A failure before it must not bypass the refusal by a feature's own policy."""
-    host.configure(classes=[{"name": "none", "allowswap": False}])
-    pod["annotations"] |= {"class.memtierd.nri.io": "none"}
-    limit = host.cgroup / f"{POD_CGROUP}/crio-{ID}/memory.swap.max".lstrip("/")
-    limit.with_name("cgroup.controllers").write_text("memory\n")
-    limit.write_text("max\n")
-    fail(monitoring.FEATURE, "plan", OSError(errno.EIO, "Input/output error", "/proc/100/cpu_resctrl_groups"))
-    outcome = host.call(pod)
-    assert outcome.code == 0
-    assert "cpu_resctrl_groups" in outcome.log
-    assert limit.read_text().strip() == "0"
+from resctrl_hooks.core.node.resctrl.filesystem import Filesystem
 
 
 def test_internal_error_in_poststop_is_not_a_failure(host: Host, pod: dict[str, Any], fail: Fail) -> None:
@@ -112,14 +84,6 @@ def test_hanging_hook_ends_on_starved_node(
     assert "longer than the deadline of the hook" in host.call(pod).stderr
 
 
-def test_run_queue_wait_is_read_from_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = context._starved()
-    assert 0 <= before <= context._starved()
-    assert Path(context._SCHEDSTAT).read_text(encoding="ascii").split()[1].isdecimal()
-    monkeypatch.setattr(context, "read_kernel_file", lambda _: b"1000000000 2500000000 3\n")
-    assert context._starved() == 2.5
-
-
 def test_deadline_works_with_all_signals_blocked(host: Host, pod: dict[str, Any], fail: Fail) -> None:
     host.configure(deadlineSeconds=0.05)
     fail(Filesystem, "mkdir", hanging(5))
@@ -129,31 +93,6 @@ def test_deadline_works_with_all_signals_blocked(host: Host, pod: dict[str, Any]
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     assert "longer than the deadline of the hook" in outcome.stderr
-
-
-def test_lock_held_by_another_process_follows_the_policy(
-    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    context = host.context()
-    monkeypatch.setattr(hook, "Context", lambda settings: context)
-    context.monitor.patience = 0.01
-    with ThreadPoolExecutor(1) as another, another.submit(host.context().monitor.hold, UID).result():
-        outcome = host.call(pod)
-    assert outcome.code == 0
-    assert "reason=lock-timeout" in outcome.log
-    assert (host.state / "wake").exists()
-    assert f"waiting/{UID}" not in host.records()  # no RMID was refused
-
-
-def test_record_of_another_version_refuses_no_other_container(host: Host, pod: dict[str, Any]) -> None:
-    host.configure(failurePolicy="fail")
-    with host.context().monitor.hold("somebody") as locked:
-        locked.ensure_group()
-        step = {"feature": "memtierd", "action": "start", "needs": {"of": "another version"}}
-        locked.add_member("gone", {"steps": [step], "boot": "earlier"})
-    host.context().ledger.mark("idle", "somebody")
-    assert host.call(pod).code == 0
-    assert host.groups() == [f"mon_groups/{UID}"]
 
 
 def called(host: Host, told: dict[str, Any], *wrapper: str) -> Outcome:
@@ -266,10 +205,3 @@ def test_damaged_settings_let_containers_start(host: Host, pod: dict[str, Any], 
     assert (outcome.code, outcome.stderr.count("\n")) == (0, 1)
     assert "container skipped" in outcome.stderr
     assert called(host, state(status="stopped")).code == 0
-
-
-def test_settings_writable_by_others_are_ignored(host: Host, pod: dict[str, Any]) -> None:
-    host.config.chmod(0o666)
-    outcome = called(host, pod)
-    assert (outcome.code, outcome.stderr.count("\n")) == (0, 1)
-    assert host.groups() == []

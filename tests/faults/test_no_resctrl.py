@@ -5,15 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ID, POD_CGROUP, Host, crio_annotations, state, stopped
+from conftest import ID, POD_CGROUP, Host, crio_annotations, state
 from hosts import crun
 from hosts.monitored import run
 
 from resctrl_hooks.core.node.errors import NoResctrlError, NotMountedError
 from resctrl_hooks.core.node.resctrl.absence import missing, why_no_monitoring, why_no_resctrl
 from resctrl_hooks.core.node.resctrl.filesystem import Resctrl
-from resctrl_hooks.core.node.watch.enabled import why_useless
-from resctrl_hooks.core.node.watch.watcher import Watcher
 
 FILESYSTEMS = "nodev\tproc\nnodev\tcgroup2\n\text4\n"
 RDT = "processor\t: 0\nflags\t\t: fpu cqm rdt_a cat_l3\nbugs\t: none\n"
@@ -95,28 +93,6 @@ def test_resctrl_that_should_be_mounted_has_the_remedy(tmp_path: Path, case: str
     assert why_no_monitoring(Resctrl(path, proc=str(host.proc))) is None
 
 
-@pytest.mark.parametrize("policy", ["ignore", "fail"])
-def test_hook_starts_container_quietly_without_monitoring(node: Host, policy: str) -> None:
-    node.configure(failurePolicy=policy)
-    for _ in range(2):
-        outcome = start(node)
-        assert (outcome.code, outcome.stderr, above_debug(outcome.log)) == (0, "", [])
-    assert node.call(stopped(annotations=crio_annotations())).code == 0
-    assert not node.state.exists() or not node.records()
-
-
-@pytest.mark.parametrize("policy", ["ignore", "fail"])
-def test_other_features_work_without_monitoring(node: Host, policy: str) -> None:
-    classes = [{"name": "swapless", "allowswap": False}]
-    node.configure(failurePolicy=policy, classes=classes, memory={"enabled": True, "failurePolicy": "fail"})
-    leaf = node.cgroup / f"{POD_CGROUP}/crio-{ID}.scope".lstrip("/")
-    leaf.mkdir(parents=True)
-    (leaf / "memory.swap.max").write_text("max\n")
-    outcome = start(node, **{"class.memtierd.nri.io": "swapless"})
-    assert (outcome.code, warnings(outcome.log)) == (0, [])
-    assert (leaf / "memory.swap.max").read_text().strip() == "0"
-
-
 @pytest.mark.parametrize("policy, code", [("ignore", 0), ("fail", 79)])
 def test_requested_class_on_node_without_resctrl_fails_by_its_policy(tmp_path: Path, policy: str, code: int) -> None:
     host = make(tmp_path)
@@ -193,23 +169,6 @@ def succeeds_without_remark(node: Host, *arguments: str) -> None:
     done = run(node, *arguments)
     assert done.exit_code == 0, done.output
     assert "mount" not in done.output
-
-
-@pytest.mark.parametrize("arguments", [("rdt", "show"), ("rdt", "apply")], ids=" ".join)
-def test_command_on_classes_fails_with_the_reason(tmp_path: Path, arguments: tuple[str, ...]) -> None:
-    done = run(make(tmp_path), *arguments)
-    assert done.exit_code == 1
-    assert LINE in done.output
-
-
-def test_execs_are_not_watched_without_monitoring(node: Host) -> None:
-    settings = node.context().settings
-    assert why_useless(settings)
-    assert not Watcher(str(node.config), settings).is_on
-    for folder in ("info", "mon_groups"):
-        (node.resctrl / folder).mkdir(parents=True, exist_ok=True)
-    assert why_useless(settings) == ""
-    assert Watcher(str(node.config), settings).is_on
 
 
 @pytest.mark.parametrize("recorded", [False, True])

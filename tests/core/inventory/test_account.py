@@ -75,34 +75,6 @@ def test_program_with_most_groups_is_the_greediest() -> None:
     assert creator_of("c1", by_runtime=True) == RUNTIME
 
 
-def test_node_names_pods_runtimes_and_foreign_groups(tmp_path: Path) -> None:
-    node = SharedNode(tmp_path, rmids=8)
-    pod = node.start("shop")
-    fs, root = node.kernel, node.context().monitor.resctrl.root
-    fs.mkdir(f"{root}/mon_groups/{pod.id}")  # as a runtime does for enableMonitoring
-    fs.mkdir(f"{root}/mon_groups/pqos-7-0")
-    inventory = gather(node.context())
-    found = not_none(inventory.account)
-    expected = {"pods": 1, "classes": 1, "runtimes": 1, "foreign": 1, "limbo": 0, "free": 4}
-    assert found.rmids == expected
-    assert [one.name for one in found.of("runtimes")] == ["shop/web-0"]
-    assert {group.creator for group in inventory.foreign} == {"pqos", RUNTIME.name}
-
-
-def test_class_of_a_container_without_a_pod_is_its_runtimes(tmp_path: Path) -> None:
-    node = SharedNode(tmp_path, rmids=8)
-    context = node.context()
-    id_ = f"{7:064x}"
-    node.kernel.mkdir(f"{context.monitor.resctrl.root}/{id_}")
-    node.kernel.mkdir(f"{context.monitor.resctrl.root}/{id_}/mon_groups/{id_}")
-    context.ledger.prepare()
-    with context.monitor.hold(id_) as locked:  # such a container's key is its id
-        locked.ensure_group(id_)
-        locked.add_member(id_, {"steps": []}, 1)
-    found = account(context, {id_: ""})
-    assert [(one.owner, one.group) for one in found.owners] == [("classes", ""), ("runtimes", ""), ("pods", id_)]
-
-
 def test_rmids_that_the_kernel_refuses_are_in_limbo(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, rmids=2, limbo=1000.0)
     first = node.start("shop")
@@ -111,12 +83,3 @@ def test_rmids_that_the_kernel_refuses_are_in_limbo(tmp_path: Path) -> None:
     found = not_none(gather(node.context()).account)
     assert (found.rmids["limbo"], found.rmids["free"]) == (1, 0)
     assert account(node.context(), {}).rmids["limbo"] == 0, "no pod waits"
-
-
-def test_runtimes_folders_are_read_only_for_unexplained_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    node = SharedNode(tmp_path, rmids=8)
-    pod = node.start("shop")
-    context = node.context()
-    monkeypatch.setattr("resctrl_hooks.core.inventory.owners.known_ids", lambda *_: pytest.fail("was read"))
-    monkeypatch.setattr(type(context.ledger), "containers", lambda _: pytest.fail("was read"))
-    assert account(context, {pod.key: "shop/web"}).rmids["pods"] == 1

@@ -10,9 +10,8 @@ import pytest
 from hosts.faults import Fail
 from hosts.monitored import MonitoredHost, plain_host
 
-from resctrl_hooks.core.inventory.attention import LATE, free_bytes, reconcile_age, warnings_of
+from resctrl_hooks.core.inventory.attention import LATE, reconcile_age
 from resctrl_hooks.core.node import call_metrics
-from resctrl_hooks.core.node.call_metrics import read
 from resctrl_hooks.core.node.errors import HookError
 
 
@@ -25,43 +24,6 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
 def room(monkeypatch: pytest.MonkeyPatch, **values: int) -> None:
     found = {"f_files": 1000, "f_ffree": 10, "f_bfree": 1 << 20, "f_frsize": 4096, "f_bavail": 1 << 20} | values
     monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(**found))
-
-
-@pytest.mark.parametrize(
-    "values, free",
-    [
-        ({"f_files": 0, "f_ffree": 0}, 1 << 32),
-        ({"f_bfree": 16}, 1 << 16),
-        ({"f_bfree": 15}, 15 << 12),
-        ({"f_bfree": 0}, 0),
-        ({"f_ffree": 0}, 0),
-    ],
-)
-def test_file_system_is_full_below_64_kib(
-    host: MonitoredHost, monkeypatch: pytest.MonkeyPatch, values: dict[str, int], free: int
-) -> None:
-    room(monkeypatch, **values)
-    assert free_bytes("/") == free
-    assert bool(warnings_of(host.context)) == (free < 1 << 16)
-
-
-def test_missing_state_directory_needs_no_attention(host: MonitoredHost) -> None:
-    assert free_bytes("/nowhere") is None
-    host.context.settings.state_dir = "/nowhere"
-    assert warnings_of(host.context) == []
-
-
-@pytest.mark.parametrize("late, age", [(0, 180), (1, 181), (-200, 0)])
-def test_reconcile_is_late_after_three_minutes(
-    host: MonitoredHost, monkeypatch: pytest.MonkeyPatch, late: int, age: int
-) -> None:
-    assert reconcile_age(host.context) is None
-    host.context.ledger.prepare()
-    host.context.ledger.count_call("reconcile", 0.1)
-    last = read(host.context.ledger).stage("reconcile").last
-    monkeypatch.setattr(time, "time", lambda: last + LATE + late)
-    assert reconcile_age(host.context) == age
-    assert bool(warnings_of(host.context)) == (late > 0)
 
 
 def test_unreadable_call_metrics_have_no_age(host: MonitoredHost, fail: Fail) -> None:

@@ -10,8 +10,6 @@ from hosts.counter_tree import OCCUPANCY, TOTAL
 from hosts.monitored import MonitoredHost, plain_host
 
 from resctrl_hooks.core.inventory.coverage import (
-    bandwidth_counters,
-    counted_state,
     counter_of,
     counters_of,
     free_counters,
@@ -87,14 +85,6 @@ def test_time_over_all_classes_is_known_or_unknown(
     assert (total.value, total.seconds, total.partial) == (len(found), seconds, partial)
 
 
-def test_counter_has_the_readings_values() -> None:
-    slot = slot_at("mon_L3_01/mon_sub_L3_03/mbm_total_bytes")
-    made = counter_of(Reading(slot.domain, slot.counter, 5, "Unassigned", "gold", 7))
-    assert (made.domain, made.resource, made.id, made.node) == ("mon_L3_01/mon_sub_L3_03", "L3", 1, 3)
-    assert (made.counter, made.rdt_class, made.value, made.kind, made.unit) == (MBM, "gold", 5, "cumulative", "By")
-    assert (made.state, made.seconds, made.partial) == ("Unassigned", 7, False)
-
-
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[MonitoredHost]:
     """A host with assignable counters, four in domain 0 and none in domain 1."""
@@ -110,33 +100,6 @@ def group(folder: Path, *lines: str) -> str:
     folder.mkdir()
     (folder / "mbm_L3_assignments").write_text("".join(f"{line}\n" for line in lines))
     return str(folder)
-
-
-def test_pod_has_a_counter_where_all_of_its_groups_have_one(host: MonitoredHost, tmp_path: Path) -> None:
-    one = group(tmp_path / "one", f"{MBM}:0=e;1=e", f"{LOCAL}:0=e;1=_")
-    two = group(tmp_path / "two", f"{MBM}:0=e;1=_;2=e")
-    found = bandwidth_counters(host.context, [one])
-    assert found == {MBM: {0: True, 1: True}, LOCAL: {0: True, 1: False}}
-    found = bandwidth_counters(host.context, [one, two])
-    assert found == {MBM: {0: True, 1: False, 2: True}, LOCAL: {0: True, 1: False}}
-    assert bandwidth_counters(host.context, [two, one])[MBM] == found[MBM]
-    assert bandwidth_counters(host.context, [str(tmp_path)]) == {}
-
-
-@pytest.mark.parametrize(
-    "counters, state",
-    [
-        ({}, "assigned"),
-        ({MBM: {0: True, 1: True}, LOCAL: {0: False}}, "assigned"),
-        ({MBM: {0: True, 1: False}}, "part-counted"),
-        ({MBM: {0: False}, LOCAL: {0: True}}, "uncounted"),
-    ],
-)
-def test_state_follows_from_the_counters_of_the_first_event(
-    host: MonitoredHost, counters: dict[str, dict[int, bool]], state: str
-) -> None:
-    host.context.settings.monitoring["events"] = [MBM, LOCAL]
-    assert counted_state(host.context, counters) == state
 
 
 def test_free_counters_are_those_of_each_domain(host: MonitoredHost) -> None:

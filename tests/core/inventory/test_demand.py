@@ -52,11 +52,6 @@ def test_pods_that_nobody_counts_do_not_demand_an_rmid(tmp_path: Path) -> None:
     assert [(one.priority, one.wanted) for one in demand.levels] == [(0, 1)]
 
 
-def test_rmids_of_each_class_are_not_one_number(tmp_path: Path) -> None:
-    node = SharedNode(tmp_path, rmids=16, pmg=4)
-    assert demand_of(node.context(), gather(node.context())) == []
-
-
 def test_demand_for_counters_is_that_of_pods_beside_foreign_groups(tmp_path: Path, fail: Fail) -> None:
     node = SharedNode(tmp_path, rmids=16, assignable_counters=4, priority=RULES)
     root = node.context().monitor.resctrl.root

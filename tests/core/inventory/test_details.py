@@ -33,10 +33,3 @@ def test_record_of_another_version_hides_no_other_feature(feature: str, needs: A
 def test_step_without_parameters_is_named() -> None:
     found = details_of(member({"feature": "memory", "action": "limit"}, BGS))
     assert found["unreadable"] == {"memory": "KeyError: 'needs'"}
-
-
-@pytest.mark.houses("placement")
-@pytest.mark.parametrize("needs", [{"request": {}}, {"request": {}, "decision": None}])
-def test_unplaced_container_is_shown(needs: Any) -> None:
-    step = {"feature": "placement", "action": "place", "needs": needs}
-    assert details_of(member(step)) == {"placement": {"why": "not placed yet"}}

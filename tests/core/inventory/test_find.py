@@ -52,21 +52,6 @@ def test_pod_is_found_by_each_of_its_names(host: MonitoredHost, what: str, numbe
     assert find(host.context, what) == KEYS[number]
 
 
-@pytest.mark.parametrize("name", ["d1", "bbb", "a" * 12, "d" * 8, "web-01"])
-def test_name_of_a_pod_is_preferred_to_the_start_of_an_id_or_of_another_name(host: MonitoredHost, name: str) -> None:
-    with host.context.monitor.hold(KEYS[1]) as locked:
-        locked.add_member("d1" + "0" * 62, {"runtime": "cri-o"})
-    host.group(2, name)
-    assert (find(host.context, name), find(host.context, "web-0")) == (KEYS[2], KEYS[0])
-
-
-def test_pod_whose_record_has_no_names_is_found_by_those_of_its_containers(host: MonitoredHost) -> None:
-    with host.context.monitor.hold(KEYS[3]) as locked:
-        locked.add_member("e" * 64, {"namespace": "shop", "pod": "plain"})
-        locked.add_member("f" * 64, {"pod": "lonely"})
-    assert {find(host.context, what) for what in ("shop/plain", "plain", "lonely", "/lonely")} == {KEYS[3]}
-
-
 def test_podman_is_asked_only_for_an_unknown_name(
     host: MonitoredHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,12 +105,3 @@ def test_foreign_group_is_named_with_its_folder(host: MonitoredHost, rdt_class: 
     for name in (".", "..", "nobody", "gold", f"{what}/x", f"{what[:-5]}..", what[:-5]):
         with pytest.raises(NoSuchPodError, match="unknown pod or container"):
             find(host.context, name)
-
-
-def test_foreign_group_is_unknown_without_resctrl(tmp_path: Path) -> None:
-    with plain_host(tmp_path) as host:
-        host.configure(resctrlPath=str(tmp_path / "nowhere"))
-        (host.resctrl / "mon_groups").rmdir()
-        host.resctrl.rmdir()
-        with pytest.raises(NoSuchPodError, match="unknown pod or container"):
-            find(host.context, "other")

@@ -1,6 +1,5 @@
 """The inventory of a node: the state of each pod and container, and the pods that wait by a rule."""
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -100,29 +99,6 @@ def test_each_pod_has_its_state_groups_and_threads(tmp_path: Path) -> None:
     assert (pods[whole.key].name, pods[whole.key].since) == ("shop/web-0", pods[whole.key].containers[0].since)
 
 
-def test_container_whose_process_has_ended_or_is_another_is_not_alive(tmp_path: Path) -> None:
-    node = SharedNode(tmp_path)
-    pod = node.start("shop", threads=2)
-    stat = Path(node.context().proc, str(pod.pid), "stat")
-    text = stat.read_text()
-    stat.write_text(text.replace(" 100000 ", " 100001 "))
-    found = not_none(pod_of(node.context(), pod.key))
-    (one,) = found.containers
-    assert (found.state, one.alive, one.rdt_class, one.threads, found.living) == ("idle", False, None, 0, [])
-
-
-def test_container_without_a_pid_counts_as_alive(tmp_path: Path) -> None:
-    node = SharedNode(tmp_path)
-    context = node.context()
-    context.ledger.prepare()
-    with context.monitor.hold(KEYS[0]) as locked:
-        locked.ensure_group("")
-        locked.add_member("job", {}, 0)
-    found = not_none(pod_of(context, KEYS[0]))
-    assert [(one.alive, one.monitored, one.threads) for one in found.containers] == [(True, True, 0)]
-    assert found.state == "assigned"
-
-
 @pytest.mark.parametrize(
     "error, alive, problems",
     [
@@ -161,17 +137,6 @@ def test_pod_of_an_earlier_boot_is_shown_only_if_it_waits(tmp_path: Path) -> Non
     assert [pod.key for pod in waiting_pods(context)] == ["unknown"]
 
 
-def test_pod_without_containers_begins_with_its_record(tmp_path: Path) -> None:
-    with plain_host(tmp_path) as host:
-        host.group(0, "web")
-        os.utime(Path(host.context.ledger.folder, "pods", KEYS[0], "pod"), (1234, 1234))
-        found = not_none(pod_of(host.context, KEYS[0]))
-        assert (found.since, found.name) == (1234, "shop/web")
-        host.context.ledger.mark("waiting", KEYS[1])
-        found = not_none(pod_of(host.context, KEYS[1]))
-        assert (found.since, found.state) == (0, "waiting")
-
-
 def test_pod_begins_with_its_first_container_and_has_the_names_of_any(tmp_path: Path) -> None:
     with plain_host(tmp_path) as host:
         with host.context.monitor.hold(KEYS[0]) as locked:
@@ -193,16 +158,6 @@ def test_inventory_without_resctrl_has_the_problem_and_the_pods(tmp_path: Path) 
         assert ([pod.name for pod in found.pods], found.rmids, found.foreign) == (["shop/web"], None, [])
         assert [(group.origin, group.tasks) for group in found.pods[0].groups] == [("missing", 0)]
         assert rmids_of(host.context.monitor.resctrl, 3) is None
-
-
-def test_pod_has_the_bandwidth_counters_of_its_present_groups(tmp_path: Path) -> None:
-    node = SharedNode(tmp_path, rmids=8, assignable_counters=4)
-    pod = node.start("shop")
-    found = not_none(pod_of(node.context(), pod.key))
-    assert found.bandwidth_counters == {"mbm_total_bytes": {0: True}, "mbm_local_bytes": {0: True}}
-    node.kernel.rmdir(f"{node.context().monitor.resctrl.root}/mon_groups/{pod.key}")
-    found = not_none(pod_of(node.context(), pod.key))
-    assert found.bandwidth_counters == {}
 
 
 def test_account_without_the_kernels_numbers_has_only_owners(tmp_path: Path) -> None:

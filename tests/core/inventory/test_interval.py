@@ -168,13 +168,6 @@ def test_pods_in_step_with_the_timer_have_true_rates(turn: float, rmids: int, ph
     assert inside >= 0.95 * windows
 
 
-def test_turns_of_equal_length_bias_rates() -> None:
-    """The load is in step with the turns, so all turns measure the same phase, undetected."""
-    found = result_of(LOADS[0], 300, by_chance=False)
-    assert found.contain < 0.1, found
-    assert found.width < 0.1, found
-
-
 def test_interval_needs_minimum_number_of_turns() -> None:
     assert interval_of([(10.0, 100.0)] * (LEAST_TURNS - 1)) is None
     assert interval_of([(10.0, 100.0)] * LEAST_TURNS) == Interval(10.0, 0.0)
@@ -206,15 +199,6 @@ def test_half_width_follows_from_variance_and_quantile(turns: int, quantile: flo
     found = not_none(interval_of([(1.0, one) for one in moved]))
     assert found.rate == pytest.approx(rate)
     assert found.half == pytest.approx(1.2 * quantile * math.sqrt(variance * turns / (turns - 1)) / turns)
-
-
-@pytest.mark.parametrize("chance, length", [(0.0, 10), (0.5, 10 + 20 * 0.693), (0.999999, 90)])
-def test_round_length_is_a_third_to_three_times_the_mean(chance: float, length: float) -> None:
-    assert gap(30, chance) == pytest.approx(length, rel=1e-3)
-
-
-def test_mean_round_length_is_configured_one() -> None:
-    assert math.fsum(gap(30, number / 1000) for number in range(1000)) / 1000 == pytest.approx(30, rel=0.01)
 
 
 if __name__ == "__main__":

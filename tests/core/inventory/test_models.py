@@ -9,9 +9,8 @@ from hosts.monitored import KEYS, plain_host
 
 from resctrl_hooks.core.inventory import podman
 from resctrl_hooks.core.inventory.amounts import scaled, with_margin
-from resctrl_hooks.core.inventory.base import group_name
-from resctrl_hooks.core.inventory.models import STATES, Container, Group, Pod, Rmids, State, meaning
-from resctrl_hooks.core.inventory.podman import PodmanNames, podman_names, serves_podman
+from resctrl_hooks.core.inventory.models import Container, Group, Pod, Rmids
+from resctrl_hooks.core.inventory.podman import PodmanNames, podman_names
 from resctrl_hooks.core.inventory.records import classes_of, members_of, recorded
 
 
@@ -27,39 +26,12 @@ def pod(**values: Any) -> Pod:
     return Pod(**{"key": "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01", "state": "assigned", **values})
 
 
-@pytest.mark.parametrize("state", STATES)
-def test_meaning_promises_a_remedy_only_with_resctrl(state: State) -> None:
-    text = STATES[state]
-    assert meaning(state, resctrl=True) == text.meaning + (f"; {text.remedy}" if text.remedy else "")
-    assert meaning(state, resctrl=False) == text.meaning + (f"; {text.without_resctrl}" if text.without_resctrl else "")
-    assert bool(text.remedy) == bool(text.without_resctrl)
-
-
-@pytest.mark.parametrize(
-    "values, name",
-    [
-        ({"namespace": "shop", "pod": "web"}, "shop/web"),
-        ({"pod": "web"}, "web"),
-        ({"namespace": "shop"}, "3f0ac7f2-8a3"),
-        ({"containers": [container("app"), container("other")]}, "app"),
-        ({"containers": [container(), container("other")]}, "3f0ac7f2-8a3"),
-    ],
-)
-def test_name_of_a_pod_is_its_own_or_its_containers_or_the_start_of_its_key(values: dict[str, Any], name: str) -> None:
-    assert pod(**values).name == name
-
-
 def test_pod_sums_its_groups_and_running_containers() -> None:
     containers = [container("a", "gold", outside=2), container("b", "", outside=1), container("c", alive=False)]
     one = pod(groups=[group("silver", 3), group("", 4)], containers=containers)
     assert (one.classes, one.tasks, one.outside) == (["", "gold", "silver"], 7, 3)
     assert one.living == containers[:2]
     assert one.model_dump(by_alias=True)["rdtClasses"] == one.classes
-
-
-@pytest.mark.parametrize("since, text", [(0, None), (1_700_000_000, "2023-11-14T22:13:20Z")])
-def test_moment_is_printed_as_rfc_3339(since: int, text: str | None) -> None:
-    assert pod(since=since).model_dump(by_alias=True)["startTime"] == text
 
 
 def test_free_rmids_are_those_of_all_classes_or_of_each() -> None:
@@ -70,10 +42,6 @@ def test_free_rmids_are_those_of_all_classes_or_of_each() -> None:
     own = Rmids(total=16, used=3, free_by_class={"": 2, "gold": 1})
     assert (own.free, own.free_in("gold"), own.classes_text()) == (3, 1, "root class 2, gold 1")
     assert own.model_dump(by_alias=True) == {"total": 16, "used": 3, "freeByClass": {"": 2, "gold": 1}, "free": 3}
-
-
-def test_foreign_group_is_named_by_its_folder() -> None:
-    assert (group_name("", "job"), group_name("gold", "job")) == ("mon_groups/job", "gold/mon_groups/job")
 
 
 @pytest.mark.parametrize(
@@ -97,14 +65,6 @@ def test_foreign_group_is_named_by_its_folder() -> None:
 )
 def test_amount_has_three_digits_and_a_prefix(value: float, text: str) -> None:
     assert scaled(value, "B") == text
-
-
-@pytest.mark.parametrize(
-    "value, text",
-    [(999, "999 B"), (1023, "1023 B"), (1023.5, "1.00 KiB"), (65536, "64.0 KiB"), (1023.9 * 1024, "1.00 MiB")],
-)
-def test_binary_amount_has_a_prefix_from_1024(value: float, text: str) -> None:
-    assert scaled(value, "B", binary=True) == text
 
 
 @pytest.mark.parametrize(
@@ -158,11 +118,3 @@ def test_first_name_of_a_container_and_the_name_of_its_pod_are_used() -> None:
 def test_podman_that_does_not_answer_has_no_names(monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]) -> None:
     monkeypatch.setattr(podman, "_SECONDS", 0.1 if command[0] == "sleep" else 20)
     assert podman_names(command) == NOTHING
-
-
-def test_node_serves_podman_if_any_container_is_podmans(tmp_path: Path) -> None:
-    with plain_host(tmp_path) as host:
-        for number, runtime, serves in ((0, "cri-o", False), (1, "podman", True), (2, "crun", True)):
-            with host.context.monitor.hold(KEYS[number]) as locked:
-                locked.add_member(f"{number}" * 64, {"runtime": runtime})
-            assert serves_podman(host.context) is serves

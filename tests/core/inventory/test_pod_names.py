@@ -85,17 +85,6 @@ def test_podman_is_asked_for_missing_names_but_not_at_each_scrape(
     assert len(asked) == 1
 
 
-def test_podman_is_asked_again_after_a_minute(
-    host: MonitoredHost, tmp_path: Path, asked: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    container(host, GONE, GONE, tmp_path)
-    names = PodNames(host.context)
-    for moment, number in ((5.0, 1), (65.0, 1), (65.1, 2), (125.1, 2), (125.2, 3)):
-        monkeypatch.setattr("time.monotonic", lambda moment=moment: moment)
-        names.learn([GONE])
-        assert len(asked) == number, moment
-
-
 def test_names_of_removed_keys_are_forgotten_and_known_ones_kept(host: MonitoredHost, asked: list[str]) -> None:
     host.pod(0, "web-0")
     host.pod(1, "db-0")
@@ -107,13 +96,3 @@ def test_names_of_removed_keys_are_forgotten_and_known_ones_kept(host: Monitored
     names.learn(KEYS[:1])
     assert [names.of(key).whole for key in KEYS[:2]] == ["shop/web-0", KEYS[1][:12]]
     assert asked == []
-
-
-def test_unnamed_pod_has_same_name_in_list_and_metrics(host: MonitoredHost) -> None:
-    """The start of an id; a program's own key is a name, and stays whole."""
-    own = "the-session-of-some-program"
-    for key in (KEYS[0], "c" * 64, own):
-        host.context.monitor.ensure_group(key)
-    listed = [pod["name"] for pod in host.json("list")["items"]]
-    assert sorted(listed) == sorted([KEYS[0][:12], "c" * 12, own])
-    assert sorted(name.whole for name in names_of(host, KEYS[0], "c" * 64, own)) == sorted(listed)

@@ -1,7 +1,5 @@
 """The context of a hook, and its deadline with a clock and a timer that a test moves."""
 
-import subprocess
-import sys
 from _signal import ITIMER_REAL, SIGALRM
 from typing import Any
 
@@ -59,48 +57,6 @@ def test_deadline_is_later_by_the_time_without_a_processor(machine: Machine, sta
     for _ in range(2):
         with pytest.raises(DeadlineError, match="deadline of the hook exceeded"):
             machine.alarm()
-
-
-SLOW_IMPORT = """
-import importlib.machinery, sys, time
-class Slow:
-    def find_spec(self, name, path, target=None):
-        if not name.endswith(".error_types"):
-            return None
-        spec = importlib.machinery.PathFinder.find_spec(name, path)
-        load = spec.loader.exec_module
-        def slowly(module):
-            end = time.monotonic() + 0.6
-            while time.monotonic() < end:
-                pass
-            load(module)
-        spec.loader.exec_module = slowly
-        return spec
-sys.meta_path.insert(0, Slow())
-from resctrl_hooks.core.node import errors
-from resctrl_hooks.core.node.context import set_deadline
-try:
-    set_deadline(0.05)
-    {work}
-    while True:
-        pass
-except Exception as error:
-    set_deadline(0)
-    print(type(error).__name__, error)
-"""
-
-
-@pytest.mark.ci
-@pytest.mark.parametrize("work", ["pass", "errors.HookError"], ids=["by the alarm", "by the hook"])
-def test_deadline_during_the_import_of_its_own_error_is_that_error(work: str) -> None:
-    script = SLOW_IMPORT.replace("{work}", work)
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=300)
-    assert done.stdout.startswith("DeadlineError deadline of the hook exceeded")
-
-
-def test_cancelled_deadline_sets_no_timer(machine: Machine) -> None:
-    set_deadline(0)
-    assert machine.timers == [(0, 0)]
 
 
 def test_lock_wait_is_most_of_deadline_but_not_all(host: Host) -> None:

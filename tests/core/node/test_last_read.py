@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
 from hosts.shared_node import SharedNode
 
 from resctrl_hooks.core.node import lifecycle
 from resctrl_hooks.core.node.resctrl.totals_file import LOCK
-from resctrl_hooks.lab.simulation.machine import BYTES_PER_SECOND
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import pytest
     from hosts.shared_node import Pod
 
 HOUSES = ("lab",)
@@ -26,22 +25,6 @@ def last_container(root: Path) -> tuple[SharedNode, Pod]:
     node.kernel.now += 1
     node.totals()
     return node, pod
-
-
-@pytest.mark.parametrize("poststop", [True, False])
-def test_returning_pod_continues_from_a_last_read(tmp_path: Path, poststop: bool) -> None:
-    node, pod = last_container(tmp_path)
-    node.kernel.now += 10
-    node.kernel.show_counters()
-    if poststop:
-        node.end(pod, pod_lives=True)
-    else:
-        node.kernel.end(pod.pid)
-        node.reconcile()
-    assert not node.kernel.groups()
-    node.start("shop", beside=pod)
-    node.kernel.now += 1
-    assert node.totals()[pod.key] == pytest.approx(12 * BYTES_PER_SECOND, rel=0.01)
 
 
 def test_pod_whose_counters_are_being_read_is_released(tmp_path: Path) -> None:
@@ -61,12 +44,4 @@ def test_pod_with_a_cgroup_of_its_own_never_returns_and_is_not_read(
     pod = node.start("shop")
     monkeypatch.setattr(lifecycle, "_read_late", None)
     node.end(pod)
-    assert not node.kernel.groups()
-
-
-def test_pod_of_a_node_whose_counters_nobody_reads_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    node = SharedNode(tmp_path, rmids=8, release="last-container")
-    pod = node.start("shop")
-    monkeypatch.setattr(lifecycle, "_read_late", None)
-    node.end(pod, pod_lives=True)
     assert not node.kernel.groups()

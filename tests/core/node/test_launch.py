@@ -45,16 +45,6 @@ def half(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("called", ["n", *(pytest.param(n, marks=pytest.mark.ci) for n in ("a-0.1", "a b", "json"))])
-def test_node_half_is_found_under_any_name(half: Path, tmp_path: Path, called: str) -> None:
-    target = tmp_path / called
-    target.symlink_to(half)
-    launch = f"{called}/core/node/launch.py"
-    for folder, name in ((tmp_path, f"{tmp_path}/{launch}"), (tmp_path, launch), (target / "core/node", "launch.py")):
-        done = subprocess.run([*PYTHON, name], cwd=folder, capture_output=True, check=False, env={})
-        assert (done.returncode, done.stderr[:6]) == (2, b"usage:")
-
-
 def test_modules_come_from_compiled_file_first(tmp_path: Path) -> None:
     target = tmp_path / "n"
     room = target / "core/node"
@@ -217,25 +207,6 @@ def test_folder_that_cannot_be_created_is_reported(capfd: pytest.CaptureFixture[
     finally:
         os.umask(mask)
     assert capfd.readouterr().err == "/dev/null/folder: Not a directory\n"
-
-
-@pytest.mark.ci
-@pytest.mark.parametrize("shown", [(), ("/shown",)])
-def test_compile_command_writes_the_script_and_the_modules(tmp_path: Path, shown: tuple[str, ...]) -> None:
-    mask = os.umask(0o077)
-    try:
-        assert bytecode.compile_command([str(tmp_path / "new"), *shown]) == 0
-        assert os.umask(mask) == 0o022
-    finally:
-        os.umask(mask)
-    script = tmp_path / f"new/launch.{sys.implementation.cache_tag}"
-    magic, code = marshal.loads(script.read_bytes())
-    assert (magic, code.co_filename) == (
-        importlib.util.MAGIC_NUMBER,
-        f"{[*shown, str(LAUNCH.parents[2])][0]}/core/node/launch.py",
-    )
-    assert (tmp_path / "new" / COMPILED).exists()
-    assert [path.stat().st_mode & 0o777 for path in (tmp_path / "new", script)] == [0o755, 0o644]
 
 
 def test_compile_command_with_more_arguments_is_wrong_use(capfd: pytest.CaptureFixture[str]) -> None:

@@ -17,8 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from resctrl_hooks.core.node.errors import LedgerError, LockTimeoutError
-from resctrl_hooks.core.node.flags import age as age_of
-from resctrl_hooks.core.node.flags import set_flag, touch
+from resctrl_hooks.core.node.flags import set_flag
 from resctrl_hooks.core.node.ledger import Ledger
 from resctrl_hooks.core.node.locks import KeyLock, lock_name
 from resctrl_hooks.core.node.names import default_key_validator
@@ -152,16 +151,6 @@ def test_invalid_state_directory_is_refused(tmp_path: Path, what: str) -> None:
     assert elsewhere.exists() == (what == "link")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
-@pytest.mark.parametrize("mode, owner", [(0o777, 0), (0o770, 0), (0o700, 65534), (0o700, 1)])
-def test_foreign_state_directory_is_not_used(tmp_path: Path, mode: int, owner: int) -> None:
-    tmp_path.chmod(mode)
-    os.chown(tmp_path, owner, owner)
-    with pytest.raises(LedgerError, match="other than root"):
-        Ledger(str(tmp_path)).lock("key", 0)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_damaged_or_incomplete_record_is_ignored(ledger: Ledger) -> None:
     ledger.write_pod("k", {})
     for data in (b"", b"{", b"[]", b"null", b"{}", b'{"format":2}', b"\xff"):
@@ -173,15 +162,6 @@ def test_damaged_or_incomplete_record_is_ignored(ledger: Ledger) -> None:
     assert ledger.members("k") == ["m"]
     ledger.remove_pod("k")
     assert os.listdir(f"{ledger.folder}/pods/k") == []
-
-
-@pytest.mark.parametrize("field", ["cgroup", "podCgroup", "bundle"])
-@pytest.mark.parametrize("value", ["relative", "/sys/fs/cgroup/../../etc", "/..", 7, ["/x"]])
-def test_record_whose_path_leads_elsewhere_is_damaged(ledger: Ledger, field: str, value: object) -> None:
-    ledger.write_member("key", "id", {"id": "id", "cgroup": "/sys/fs/cgroup/x", "bundle": ""})
-    assert ledger.read_member("key", "id") is not None
-    ledger.write_member("key", "id", {field: value})  # type: ignore[misc]
-    assert ledger.read_member("key", "id") is None
 
 
 def test_name_with_a_path_is_refused_or_ignored(tmp_path: Path, ledger: Ledger) -> None:
@@ -207,27 +187,6 @@ def test_name_with_a_path_is_refused_or_ignored(tmp_path: Path, ledger: Ledger) 
     record = ledger.read_pod("key") or {}
     assert (record["namespace"], record["pod"]) == ("a?", "?[31mred")
     assert (ledger.read_member("key", "id") or {})["container"] == "c?0"
-
-
-@pytest.mark.parametrize("then", ["", "third"])
-def test_pointer_that_another_key_replaces_meanwhile_is_written(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, then: str
-) -> None:
-    path = f"{ledger.folder}/containers/m"
-    ledger.point("m", "k")
-    key_of = ledger.key_of
-
-    def replaced(member: str) -> str:
-        found = key_of(member)
-        if found == "k":
-            os.unlink(path)
-            if then:
-                os.symlink(then, path)
-        return found
-
-    monkeypatch.setattr(ledger, "key_of", replaced)
-    ledger.point("m", "other")
-    assert os.readlink(path) == "other"
 
 
 def test_rewritten_pointer_is_not_taken_for_broken(ledger: Ledger) -> None:
@@ -271,18 +230,6 @@ def test_largest_written_record_is_readable(ledger: Ledger) -> None:
     assert (ledger.read_pod("k") or {}).get("pod") == "x" * room
 
 
-def test_age_of_file_is_never_negative(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert age_of(ledger, "searched") == float("inf")
-    touch(ledger, "searched")
-    Path(ledger.folder, "searched").write_text("as it was")
-    assert not set_flag(ledger, "searched", on=True)
-    assert Path(ledger.folder, "searched").read_text() == "as it was"
-    os.utime(Path(ledger.folder, "searched"), (1000, 1000))
-    for now, age in ((1000, 0), (1003.5, 3.5), (999, float("inf"))):
-        monkeypatch.setattr(time, "time", lambda now=now: now)
-        assert age_of(ledger, "searched") == age
-
-
 def test_call_is_one_line_up_to_limit(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "time", lambda: 1700000000.9)
     ledger.count_call("createRuntime", 0.0125)
@@ -322,14 +269,6 @@ def test_lock_wait_ends_at_timeout_or_at_release(ledger: Ledger) -> None:
 def same_hash(key: str) -> str:
     """Return another key that versions until 0.2 lock with the same file."""
     return next(name for name in (f"key-{number}" for number in range(1000)) if lock_name(name) == lock_name(key))
-
-
-def test_locks_of_keys_leave_no_files(ledger: Ledger) -> None:
-    for number in range(200):
-        with ledger.lock(f"key-{number}", 0) as lock:
-            lock.remove_folder()
-    assert 16 < len(os.listdir(f"{ledger.folder}/locks")) <= 32
-    assert ledger.keys() == []
 
 
 def test_earlier_version_and_this_one_exclude_each_other(ledger: Ledger) -> None:
@@ -386,19 +325,6 @@ def test_lock_ends_with_its_process_and_is_not_held_by_a_forked_child(ledger: Le
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-
-
-def test_long_lock_wait_polls_more_often(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    naps: list[float] = []
-    monkeypatch.setattr(time, "sleep", naps.append)
-    monkeypatch.setattr(time, "monotonic", lambda: sum(naps))
-    with ledger.lock("a", 1), pytest.raises(LockTimeoutError):
-        ledger.lock("a", 2.4)
-    longest = naps.index(max(naps))
-    assert 0.005 < naps[longest] <= 0.01
-    assert naps[0] == naps[-1] == min(naps) == 0.0005
-    assert naps[:longest] == sorted(naps[:longest])
-    assert naps[longest:] == sorted(naps[longest:], reverse=True)
 
 
 def test_locks_below_a_read_only_mount_are_taken(tmp_path: Path, fail: Fail) -> None:

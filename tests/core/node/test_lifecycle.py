@@ -1,20 +1,18 @@
 """Detection and release of the dead."""
 
 import contextlib
-import os
 import time
 from typing import Any
 
 import pytest
-from conftest import BOOT, POD_CGROUP, Host
+from conftest import POD_CGROUP, Host
 
 from resctrl_hooks.core.node import lifecycle
 from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.errors import DeadlineError, HookError, LockTimeoutError
 from resctrl_hooks.core.node.feature import Step
-from resctrl_hooks.core.node.flags import age, set_flag
+from resctrl_hooks.core.node.flags import age
 from resctrl_hooks.core.node.lifecycle import (
-    is_of_earlier_run,
     looks_dead,
     make_room,
     reap,
@@ -61,30 +59,6 @@ def test_end_of_key_releases_everything(host: Host, cgroup: str, lives: bool, la
         assert host.records() == []
 
 
-@pytest.mark.parametrize("waits", ["for an RMID", "for a counter", ""])
-def test_end_of_key_wakes_reconcile_if_a_pod_waits(host: Host, waits: str) -> None:
-    tracked(host)
-    if waits == "for an RMID":
-        host.context().ledger.mark("waiting", "another")
-    elif waits:
-        set_flag(host.context().ledger, "short-of-counters", on=True)
-    assert settled(host)
-    assert (host.state / "wake").exists() is bool(waits)
-    assert f"removed group {host.resctrl}/mon_groups/k" in host.log.read_text()
-
-
-def test_reaping_ends_dead_keys_only(host: Host) -> None:
-    tracked(host, cgroup="/a", key="there")
-    tracked(host, cgroup="/b", key="gone")
-    tracked(host, key="alive", pid=7)
-    tracked(host, key="mine")
-    (host.cgroup / "a").mkdir()
-    context = host.context()
-    assert reap(context, context.ledger.keys(), but="mine") == 1
-    assert host.groups() == ["mon_groups/alive", "mon_groups/mine", "mon_groups/there"]
-    assert context.monitor.patience > 0
-
-
 @pytest.mark.parametrize("locked", [True, False])
 def test_locked_or_broken_key_does_not_stop_others(
     host: Host, monkeypatch: pytest.MonkeyPatch, *, locked: bool
@@ -98,27 +72,6 @@ def test_locked_or_broken_key_does_not_stop_others(
         assert reap(host.context(), ["a", "b"]) == 1
     assert ("cannot release a" in host.log.read_text()) is not locked
     assert host.groups() == ["mon_groups/a"]
-
-
-def test_hook_without_rmid_examines_a_part_of_many_keys_and_none_twice(
-    host: Host, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (host.cgroup / "a").mkdir()
-    for number in range(70):
-        tracked(host, cgroup="/a", key=f"k{number}")
-    context = host.context()
-    looked: list[str] = []
-    monkeypatch.setattr("resctrl_hooks.core.node.lifecycle.looks_dead", lambda _, key: looked.append(key))
-    assert make_room(context, "mine") == 0
-    assert len(set(looked)) == 64
-    assert make_room(context, "mine") == 0
-    assert len(looked) == 64
-    assert make_room(context, "mine", thorough=True) == 0
-    assert len(looked) == 64 + 70
-    old = time.time() - 11
-    os.utime(f"{context.ledger.folder}/searched", (old, old))
-    assert make_room(context, "mine") == 0
-    assert len(looked) == 64 + 70 + 64
 
 
 def test_hook_without_rmid_releases_dead_keys_and_goes_on_after_one_without_group(host: Host) -> None:
@@ -216,36 +169,3 @@ def test_release_undoes_steps_in_reverse_order(host: Host, monkeypatch: pytest.M
     assert undone == ["two", "one"]
     assert "it can't be undone" in host.log.read_text()
     assert "later" not in host.log.read_text(), "a step of another version is nothing that failed"
-
-
-@pytest.mark.parametrize("member, earlier", [
-    (None, False), ({"again": True, "boot": BOOT}, False),
-    ({"again": True, "pid": 7, "start": 1000, "boot": BOOT}, True),
-    ({"again": True, "pid": 7, "start": 999, "boot": BOOT}, False),  # the new one has died as well
-    ({"again": False, "pid": 7, "start": 1000, "boot": BOOT}, False),
-])  # fmt: skip
-def test_poststop_ends_its_own_run_of_container(host: Host, member: Any, earlier: bool) -> None:
-    host.process(7)
-    assert is_of_earlier_run(member, host.context()) is earlier
-
-
-@pytest.mark.parametrize(
-    "cgroup, release, dead",
-    [("/a", "pod", False), ("/gone", "pod", True), ("", "pod", True), ("/a", "last-container", True)],
-)
-def test_dead_looking_keys_are_recognized(host: Host, cgroup: str, release: str, dead: bool) -> None:
-    host.configure(monitoring={"release": release})
-    (host.cgroup / "a").mkdir()
-    tracked(host, cgroup=cgroup)
-    assert looks_dead(host.context(), "k") is dead
-
-
-def test_hook_examines_a_part_of_many_idle_keys(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lifecycle, "_MOST_SEARCHED", 5)
-    for number in range(20):
-        tracked(host, key=f"k{number}")
-        host.context().ledger.mark("idle", f"k{number}")
-    assert lifecycle.reap_some(host.context()) == 5
-    assert len(host.context().ledger.keys()) == 15
-    assert make_room(host.context(), "mine") == 5
-    assert make_room(host.context(), "mine", thorough=True) == 10

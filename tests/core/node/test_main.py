@@ -1,6 +1,4 @@
 import gc
-import json
-import subprocess
 import sys
 from typing import Any
 
@@ -64,14 +62,6 @@ def test_missing_module_of_python_is_not_taken_for_one_of_ours(monkeypatch: pyte
     monkeypatch.setattr(main, "load", broken)
     with pytest.raises(ModuleNotFoundError, match="_sqlite3"):
         main.main(["reconcile"])
-
-
-def test_exit_code_is_that_of_process(host: Host, pod: dict[str, Any]) -> None:
-    host.configure(failurePolicy="fail")
-    assert subprocess.run(host.command(), input=json.dumps(pod).encode(), check=False, env={}).returncode == 0
-    done = subprocess.run(host.command(), input=b"{", check=False, env={}, capture_output=True)
-    assert (done.returncode, done.stdout) == (79, b"")
-    assert done.stderr.count(b"\n") == 1
 
 
 def test_early_fault_is_reported(host: Host, fail: Fail) -> None:

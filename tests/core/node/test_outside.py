@@ -13,7 +13,7 @@ from hosts.memtierd import OTHER, MemtierdHost
 from hosts.processes import is_alive, wait_until
 
 from resctrl_hooks.core.node import locks
-from resctrl_hooks.core.node.errors import DeadlineError, LockTimeoutError
+from resctrl_hooks.core.node.errors import LockTimeoutError
 from resctrl_hooks.core.node.features.memtierd import feature as memtierd
 from resctrl_hooks.core.node.features.memtierd import start as starting
 from resctrl_hooks.core.node.outside import Outside
@@ -77,12 +77,3 @@ def test_work_for_a_container_waits_for_that_of_another_process(host: Host) -> N
             pytest.fail("two processes work for one container")
         context.ledger.lock("other", 0).__exit__()
     assert os.listdir(f"{context.ledger.folder}/pods") == ["other"]
-
-
-def test_failed_work_leaves_its_key_and_its_container_free(host: Host) -> None:
-    context = host.context()
-    with context.monitor.hold("k") as locked:
-        with pytest.raises(DeadlineError), Outside(locked, "c", context):
-            raise DeadlineError("no time is left")
-        with context.monitor.hold("k", 0) as other, Outside(other, "c", context):
-            pass

@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 from conftest import Host
 from hosts.crowded import MAIN, POD, Crowd
-from hosts.machines import MACHINES
 from hosts.placed import id_of
 from hosts.record_types import check
 from houses import missing
 
-from resctrl_hooks.core.node import bytecode, call_metrics
+from resctrl_hooks.core.node import bytecode
 from resctrl_hooks.core.node.feature_table import FEATURES
 from resctrl_hooks.core.node.features.memtierd.processes import SupervisorRecord
 from resctrl_hooks.core.node.host.topology import TopologyRecord
@@ -95,14 +94,6 @@ def test_records_of_hooks_and_reconcile_match_types(crowd: Crowd) -> None:
     assert any(id_of(MAIN) in str(path) for path in supervisors)
     for path in supervisors:
         check(SupervisorRecord, path.read_bytes())
-
-
-def test_other_records_match_types() -> None:
-    metrics = call_metrics.CallMetrics()
-    metrics.add_lines(b"1700000000 createRuntime 1500 no-rmids key\n")
-    check(call_metrics.CallMetricsRecord, json.dumps(metrics.as_record("8:1")))
-    for machine in MACHINES.values():
-        check(TopologyRecord, json.dumps(machine.as_record()))
 
 
 def test_start_of_a_container_without_a_record_needs_no_types() -> None:

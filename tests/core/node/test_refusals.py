@@ -20,7 +20,6 @@ from resctrl_hooks.core.node.errors import (
     BY_ERRNO,
     BadClassError,
     BadKeyError,
-    DeadlineError,
     HookError,
     LedgerError,
     NoRMIDsError,
@@ -28,10 +27,9 @@ from resctrl_hooks.core.node.errors import (
     ResctrlError,
     RMIDsBusyError,
 )
-from resctrl_hooks.core.node.fault_report import as_hook_error, describe, lacks_root, report
-from resctrl_hooks.core.node.hook import call
-from resctrl_hooks.core.node.refusals import FILE, OLD, RefusedError, reasons_of, recent_refusals, record_refusal
-from resctrl_hooks.core.node.settings import DEFAULTS, load
+from resctrl_hooks.core.node.fault_report import as_hook_error, lacks_root, report
+from resctrl_hooks.core.node.refusals import FILE, OLD, recent_refusals, record_refusal
+from resctrl_hooks.core.node.settings import DEFAULTS
 
 NAMES = {"namespace": "shop", "pod": "web-0", "container": "c0", "id": ID, "key": UID}
 ALL = [kind for kind in vars(error_types).values() if isinstance(kind, type) and issubclass(kind, HookError)]
@@ -135,38 +133,7 @@ def test_fault_is_one_line_with_its_place_and_follows_the_policy(
         assert "reason=fault" in host.log.read_text()
 
 
-@pytest.mark.usefixtures("_not_this_machines_records")
-def test_refusal_after_fault_is_recorded_and_counted_by_the_settings_of_the_call(host: Host) -> None:
-    host.configure(failurePolicy="fail")
-    found = load(str(host.config))
-    host.context().ledger.prepare()
-    host.configure(failurePolicy="ignore")
-    with standard_streams(b"") as written:
-        assert report(str(host.config), "createRuntime", ValueError("first"), lambda _: found, {"id": "c1"})
-    assert "ValueError: first; please report it" in written(), "without a traceback"
-    assert [(one["id"], "ValueError: first" in one["why"]) for one in recent_refusals(str(host.state))] == [
-        ("c1", True)
-    ]
-    stage = read(host.context().ledger).stage("createRuntime")
-    assert (stage.runs, stage.seconds, stage.failures) == (1, 0.0, {"fault": 1, "refused": 1})
-    with pytest.raises(ValueError, match="deep") as caught:
-        failing(ValueError("deep"))
-    assert describe(caught.value).endswith(" (failing)")
-
-
 # Refusals
-
-
-@pytest.mark.parametrize("failures, error, refused, reasons", [
-    ([], DeadlineError("late"), False, ["deadline"]),
-    (["memory"], DeadlineError("late"), False, ["memory", "deadline"]),
-    (["deadline"], DeadlineError("late"), True, ["deadline", "refused"]), ([], RefusedError("no"), True, ["refused"]),
-    (["memory"], RefusedError("no"), True, ["memory", "refused"]),
-])  # fmt: skip
-def test_failed_call_counts_each_reason_once(
-    failures: list[str], error: DeadlineError | RefusedError, reasons: list[str], *, refused: bool
-) -> None:
-    assert reasons_of(failures, error, refused=refused) == reasons
 
 
 @BOTH_POLICIES
@@ -202,13 +169,6 @@ def test_refused_container_is_recorded_and_an_accepted_one_is_not(
         assert read(host.context().ledger).stage("createRuntime").failures["refused"] == 1
 
 
-def test_poststop_with_internal_error_refuses_nothing(host: Host, fail: Fail) -> None:
-    host.configure(failurePolicy="fail")
-    fail(call, "parse_state", ZeroDivisionError("a bug"))
-    assert host.call(state(status="stopped", pid=0)).code == 0
-    assert recent_refusals(str(host.state)) == []
-
-
 @pytest.mark.usefixtures("open_umask")
 def test_number_and_size_of_refusals_are_limited(tmp_path: Path) -> None:
     before, folder = os.listdir("/proc/self/fd"), tmp_path / "state"
@@ -241,19 +201,3 @@ def test_unwritable_folder_is_not_a_failure(tmp_path: Path) -> None:
     record_refusal(str(tmp_path), NAMES, "why")
     assert not (tmp_path / "elsewhere").exists()
     assert recent_refusals(str(tmp_path)) == []
-
-
-def test_file_is_rotated_before_32_kib_and_ignored_above_1_mib(tmp_path: Path) -> None:
-    record_refusal(str(tmp_path), NAMES, "why")
-    line = (tmp_path / FILE).read_bytes()
-    for most, found in ((1 << 20, 1), ((1 << 20) + 1, 0)):
-        (tmp_path / FILE).write_bytes(line.ljust(most))
-        assert len(recent_refusals(str(tmp_path))) == found
-    (tmp_path / FILE).write_bytes(b"\n" * ((32 << 10) - len(line)))
-    record_refusal(str(tmp_path), NAMES, "why")
-    assert (tmp_path / FILE).stat().st_size == 32 << 10, "it just fits"
-    assert not (tmp_path / OLD).exists()
-    record_refusal(str(tmp_path), {"pod": "\x1b[2Jgone", "namespace": "\ud800"}, "no\tway")
-    assert (tmp_path / OLD).stat().st_size == 32 << 10
-    last = recent_refusals(str(tmp_path))[-1]
-    assert (last["pod"], last["namespace"], last["why"]) == ("?[2Jgone", "?", "no?way")

@@ -13,12 +13,6 @@ from resctrl_hooks.core.node.registry import feature_named, features_in_use, ser
 from resctrl_hooks.core.node.settings import Settings
 
 
-def test_step_is_restored_from_record() -> None:
-    step = Step("monitoring", "join", {"class": "gold"}, "because")
-    again = Step.of_record(step.as_record())
-    assert (again.feature, again.action, again.parameters, again.why) == ("monitoring", "join", {"class": "gold"}, "")
-
-
 def test_features_are_found_by_name() -> None:
     assert feature_named("monitoring") is monitoring.FEATURE
     assert feature_named("of-a-later-version") is None
@@ -29,11 +23,6 @@ def test_features_are_found_by_name() -> None:
         assert feature.name == name
         for function in ("plan", "apply", "holds"):
             assert getattr(type(feature), function) is not getattr(Feature, function), f"{name} has no {function}"
-
-
-def test_features_follow_settings() -> None:
-    assert [one.name for one in features_in_use(Settings())] == ["monitoring"]
-    assert features_in_use(Settings({"monitoring": {"enabled": False}})) == []
 
 
 PLACEMENT = pytest.mark.houses("placement")
@@ -101,11 +90,6 @@ def test_feature_serves_the_selected_or_listed_namespaces(name: str, section: An
 def test_only_monitoring_is_on_by_default() -> None:
     on = {name: row.defaults["enabled"] for name, row in FEATURES.items() if "enabled" in row.defaults}
     assert on == {"rdt": False, "monitoring": True, "placement": False, "blockio": False, "scheduling": False}
-
-
-def test_only_memory_classes_are_unrestricted_by_default() -> None:
-    allowed = {name: row.defaults["allow"] for name, row in FEATURES.items() if "allow" in row.defaults}
-    assert allowed == {"memory": {"*": ["*"]}, "memtierd": {"*": ["*"]}}
 
 
 def test_features_that_leave_things_behind_are_the_ones_that_revert_steps() -> None:

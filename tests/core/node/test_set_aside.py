@@ -16,7 +16,6 @@ from resctrl_hooks.core.node.container.workload import workload_of
 from resctrl_hooks.core.node.features.scheduling import Scheduling
 from resctrl_hooks.core.node.reconcile import discovery
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
-from resctrl_hooks.core.node.reconcile.report import Options
 from resctrl_hooks.core.node.set_aside import FILE, FIRST_PAUSE, LONGEST_PAUSE
 from resctrl_hooks.placement.node import placing, request
 
@@ -123,13 +122,6 @@ def test_feature_with_an_endless_plan_leaves_a_container_its_other_features(
     assert len(tries) == before
 
 
-@pytest.mark.parametrize("damage", ["{", pytest.param('{"a": ["x", 1]}', marks=pytest.mark.ci)])
-def test_damaged_file_sets_nothing_aside(node: Node, damage: str) -> None:
-    (node.host.state / FILE).write_text(damage)
-    node.one_pass()
-    assert node.cpus("other")
-
-
 def excluded(host: Host) -> PlacedHost:
     """Return a node on which no feature serves the namespace of its containers."""
     node = PlacedHost(host)
@@ -166,15 +158,6 @@ def test_large_container_that_needs_nothing_is_read_once_in_a_pause(
 
     monkeypatch.setattr(discovery, "workload_of", reading)
     assert work_by_pass(node.host, monkeypatch, read) == reads
-
-
-def test_dry_run_lets_no_container_rest(tmp_path: Path) -> None:
-    node = excluded(Host(tmp_path))
-    node.run_unseen("a", 500, note="x" * 2 * set_aside.LARGE)
-    reconcile(node.host.context(), Options(dry_run=True))
-    assert set_aside.resting(node.host.context()) == set()
-    reconcile(node.host.context())
-    assert set_aside.resting(node.host.context()) == {id_of("a")}
 
 
 @pytest.mark.parametrize("size, plans", [(set_aside.LARGE, [1, 1, 1, 1]), (2 * set_aside.LARGE, [1, 0, 0, 1])])

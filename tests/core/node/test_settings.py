@@ -18,12 +18,9 @@ from resctrl_hooks.core.node.errors import SettingsError
 from resctrl_hooks.core.node.feature_table import FEATURES
 from resctrl_hooks.core.node.permissions import allows, check_allowed
 from resctrl_hooks.core.node.settings import (
-    DEFAULT_CONFIG,
     DEFAULTS,
     Settings,
-    compiled_path,
     is_unapplied,
-    last_valid_path,
     load,
 )
 
@@ -105,21 +102,6 @@ def test_invalid_value_is_refused(tmp_path: Path, name: str, value: Any) -> None
         load(write(tmp_path, **{name: value}))
 
 
-def test_missing_or_empty_value_is_replaced_by_default(tmp_path: Path) -> None:
-    given_: dict[str, Any] = {
-        "monitoring": {"release": "", "events": [], "classCounters": None, "takeOver": True},
-        "memtierd": {"runDir": "", "binary": [], "startSeconds": 0, "allow": {}},
-        "memory": {"allow": []},
-        "scheduling": None,
-    }
-    found, problem = load(write(tmp_path, **given_))
-    assert problem == ""
-    assert found.monitoring == {**FEATURES["monitoring"].defaults, "takeOver": True}
-    assert found.memtierd == {**FEATURES["memtierd"].defaults, "startSeconds": 0, "allow": {}}
-    assert found.scheduling == FEATURES["scheduling"].defaults
-    assert not found.memory["allow"], "no namespace is allowed more than configured"
-
-
 def test_compiled_file_is_active(tmp_path: Path) -> None:
     path = write(
         tmp_path, resctrlPath="/r/", failurePolicy="fail", namespaces=["a"], deadlineSeconds=1, unknown={}, log=None
@@ -132,22 +114,6 @@ def test_compiled_file_is_active(tmp_path: Path) -> None:
     (tmp_path / "link").mkdir()
     (tmp_path / "link/config.json").symlink_to(path)
     assert load(str(tmp_path / "link/config.yaml"))[0].namespaces == ["a"], "it can be a link of root's"
-
-
-def test_compiled_files_lie_next_to_yaml_and_differ() -> None:
-    compiled = {
-        DEFAULT_CONFIG: "/etc/resctrl-hooks/config.json",
-        "/x/y.yaml": "/x/y.yaml.compiled.json",
-        "config.yaml": "config.json",
-        "/x/y.json": "/x/y.json",
-    }
-    assert {path: compiled_path(path) for path in compiled} == compiled
-    assert last_valid_path(compiled_path(DEFAULT_CONFIG)) == "/etc/resctrl-hooks/config.last.json"
-    names = ["config.yaml", "config", "config.yml", "config.last", "a", "a.yaml", "a.yml", "a.yaml.compiled", "A.yaml"]
-    every = [compiled_path(f"/x/{name}") for name in names]
-    paths = {*every, *map(last_valid_path, every)}
-    assert len(paths) == 2 * len(names)
-    assert paths.isdisjoint(f"/x/{name}" for name in names)
 
 
 GARBAGE = [b"", b"{", b"[]", b"null", b"\xff", b'{"format":2}', b'{"namespaces":7}', b'{"log":{"level":[]}}', None]

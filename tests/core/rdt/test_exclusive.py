@@ -91,20 +91,6 @@ def test_impossible_layout_is_reported(specs: dict[str, Any], problem: str) -> N
 
 
 @pytest.mark.fuse
-def test_exclusive_class_has_its_ways_alone(simulated: RdtHost) -> None:
-    items = simulated.apply(gold=own("50%"), batch={"MB": 50})
-    assert simulated.l3("gold") == "L3:0=3f;1=3f"
-    assert simulated.l3("batch") == simulated.l3() == "L3:0=fc0;1=fc0"
-    assert simulated.mode("gold") == "exclusive"
-    assert items["gold"]["done"] == ["created", "L3:0=3f;1=3f", "mode exclusive"]
-    assert items["/"]["notes"] == ["has 6 of 12 ways of L3 on domain 0, 1"]
-    shown = simulated.rdt("show")
-    assert shown.exit_code == 0, shown.output
-    assert "/: has 6 of 12 ways of L3 on domain 0, 1" in shown.stdout
-    assert simulated.rdt("apply", "--dry-run").stdout.endswith("nothing would change\n")
-
-
-@pytest.mark.fuse
 def test_shares_of_exclusive_classes_fit_side_by_side(simulated: RdtHost) -> None:
     items = simulated.apply(gold=own("60%"), silver=own("30%"))
     assert (simulated.l3("gold"), simulated.l3("silver")) == ("L3:0=7f;1=7f", "L3:0=380;1=380")

@@ -1,20 +1,15 @@
 """`rdt apply` and `rdt show` on the simulated resctrl, which refuses as the kernel does."""
 
-import io
 import json
 import os
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hosts.monitored import plain_host
-from rich.console import Console
 
 from core.rdt.conftest import RdtHost
-from resctrl_hooks.core.cli import rdt as rdt_command
 from resctrl_hooks.core.node.resctrl.bandwidth_unit import AMD, MB_PER_SECOND, PER_CENT, bounds_of, unit_of
-from resctrl_hooks.core.node.resctrl.schemata import parse_schemata
 from resctrl_hooks.core.rdt.capabilities import BandwidthCapability, CacheCapability, Capabilities, read_abilities
 from resctrl_hooks.core.rdt.config import desired_schemata, differences, lines
 from resctrl_hooks.core.rdt.ways import mask_of
@@ -68,11 +63,6 @@ SPARSE = Capabilities({"L3": CacheCapability(0xFFF, 1, gaps=True)}, {}, {"L3": [
 def test_declaration_gives_schemata(can: Capabilities, spec: dict[str, Any], written: str) -> None:
     desired, problems = desired_schemata(spec, can)
     assert (" ".join(lines(desired)), problems) == (written, [])
-
-
-@pytest.mark.parametrize("capacity, value", [({"*": 100e9}, "400"), ({"0": 50e9, "*": 100e9}, "200")])
-def test_percentage_on_amd_is_of_configured_capacity(capacity: dict[str, float], value: str) -> None:
-    assert desired_schemata({"MB": "50%"}, AMD_MB, capacity) == ({"MB": {0: value}}, [])
 
 
 @pytest.mark.parametrize(
@@ -206,13 +196,6 @@ def test_minimum_and_step_of_per_cents_are_not_those_of_mbps(tmp_path: Path) -> 
     assert found == BandwidthCapability(1, 1, 4294967295, MB_PER_SECOND, rounding=10)
 
 
-def test_schemata_round_trip_is_identical() -> None:
-    parsed = parse_schemata("    MB:0=100;1= 50\n    L3:0=00f;1=fff\n")
-    assert parsed == {"MB": {0: "100", 1: "50"}, "L3": {0: "00f", 1: "fff"}}
-    assert lines(parsed) == ["MB:0=100;1=50", "L3:0=00f;1=fff"]
-    assert differences({"L3": {0: "f"}, "MB": {1: "60"}}, parsed) == ["MB of domain 1 is 50, declared 60"]
-
-
 @pytest.mark.fuse
 def test_apply_uses_an_edited_configuration_as_its_dry_run_does(simulated: RdtHost, tmp_path: Path) -> None:
     simulated.config = tmp_path / "config.yaml"
@@ -277,20 +260,6 @@ def test_show_marks_differences_units_and_foreign_classes(simulated: RdtHost) ->
         "other": ("not declared", []),
     }
     assert "odd: would write MB:0=40\n" in simulated.rdt("apply", "--dry-run").output
-
-
-@pytest.mark.fuse
-@pytest.mark.parametrize("terminal, rows", [(True, 5), (False, 3)])
-def test_terminal_has_one_line_per_resource(
-    simulated: RdtHost, monkeypatch: pytest.MonkeyPatch, *, terminal: bool, rows: int
-) -> None:
-    out = io.StringIO()
-    monkeypatch.setattr(rdt_command, "console", lambda: Console(file=out, width=60, force_terminal=terminal))
-    os.mkdir(simulated.resctrl / "background")
-    simulated.rdt("show")
-    shown = out.getvalue().splitlines()[1:]
-    assert len(shown) == rows
-    assert not terminal or max(len(re.sub(r"\x1b\[[0-9;]*m", "", line).rstrip()) for line in shown) <= 60
 
 
 @pytest.mark.fuse

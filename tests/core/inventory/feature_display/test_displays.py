@@ -11,7 +11,6 @@ from hosts.memtierd import MemtierdHost
 
 from resctrl_hooks.core.inventory.feature_display import memory, memtierd
 from resctrl_hooks.core.inventory.feature_display.memory import CGROUP as CGROUP_FILES
-from resctrl_hooks.core.inventory.feature_display.memory import COLUMNS
 from resctrl_hooks.core.inventory.feature_display.model import Display, Found
 from resctrl_hooks.core.inventory.feature_display.table import DISPLAYS, display, names
 from resctrl_hooks.core.node.feature import Step
@@ -55,17 +54,6 @@ def test_missing_monitoring_is_named(host: Host, missing: str, words: str) -> No
 
 
 # Memory
-
-
-@pytest.mark.parametrize(
-    "needs, details",
-    [
-        ({"class": "", "limits": {"memory.high": "5"}}, {"class": "", "memory.high": "5"}),
-        ({"class": "a", "limits": {}, "part": 0.8}, {"class": "a", "memory.high": "0.8 of memory.max"}),
-    ],
-)
-def test_limits_of_a_container_are_described(needs: dict[str, Any], details: dict[str, Any]) -> None:
-    assert described("memory", {}, needs) == details
 
 
 def test_present_memory_is_that_of_the_cgroup(host: Host) -> None:
@@ -185,21 +173,3 @@ def test_column_names_are_unique_over_features() -> None:
     heads = [head for found in columns for head in found.heads]
     assert len(heads) == len(set(heads))
     assert all(found.numbers <= set(found.heads) for found in columns)
-
-
-def test_empty_details_have_a_cell_per_column() -> None:
-    for row in map(display, names()):
-        if row.columns:
-            assert set(row.columns.cells([])) == set(row.columns.cells([{}])) == {"-"}
-            assert len(row.columns.cells([])) == len(row.columns.heads)
-
-
-def test_memory_and_memtierd_share_their_columns() -> None:
-    assert display("memory").columns is display("memtierd").columns is COLUMNS
-
-
-def test_row_without_display_shows_recorded_parameters() -> None:
-    steps = [Step("oom", "score", {"value": 500}, "").as_record()]
-    assert Display().describe({}, steps) == {"score": {"value": 500}}
-    assert Display().columns is None
-    assert Found() == ("", "", True)

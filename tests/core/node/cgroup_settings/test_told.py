@@ -146,12 +146,6 @@ def test_property_unknown_to_systemd_fails_its_feature_only(host: Host, systemd:
     assert values(host) == AFTER
 
 
-def test_silent_systemd_is_not_asked_again_in_same_step(host: Host, systemd: Systemd) -> None:
-    systemd.silent = True
-    assert start(host).code == 0
-    assert systemd.calls == [ALL, *list(BY_FEATURE.values())[1:]]
-
-
 @BOTH_POLICIES
 def test_limit_without_room_is_never_sent(host: Host, systemd: Systemd, policy: str, code: int) -> None:
     configure(host, memory={"failurePolicy": policy})
@@ -161,39 +155,6 @@ def test_limit_without_room_is_never_sent(host: Host, systemd: Systemd, policy: 
     assert systemd.calls == [ALL - BY_FEATURE["memory"]]
     assert "memory.high 67108864 is below the container's current 68157440 bytes" in outcome.stderr
     assert values(host) == {**AFTER, "memory.high": "max", "memory.swap.max": "max"}
-
-
-@pytest.mark.houses("placement")
-def test_failed_first_step_leaves_systemd_call_to_the_next(host: Host, systemd: Systemd) -> None:
-    kubelet = host.root / "kubelet"
-    kubelet.mkdir()
-    (kubelet / "cpu_manager_state").write_text('{"policyName": "static"}')
-    outcome = start(host)
-    assert outcome.code == 0
-    assert "placement of shop/web-0/c0" in outcome.stderr
-    assert systemd.calls == [ALL - PLACED]
-    assert values(host) == AFTER
-
-
-@pytest.mark.parametrize(
-    "undone, told",
-    [
-        (("cpu.weight",), BY_FEATURE["scheduling"]),
-        (("cpu.weight", "memory.high", "io.weight"), ALL - PLACED),
-    ],
-)
-def test_reconcile_sends_only_repaired_values(
-    host: Host, systemd: Systemd, undone: tuple[str, ...], told: set[str]
-) -> None:
-    assert start(host).code == 0
-    systemd.calls.clear()
-    assert host.enforce().applied == {}
-    assert systemd.calls == []
-    for name in undone:
-        (folder(host) / name).write_text(BEFORE[name])
-    host.enforce()
-    assert systemd.calls == [told]
-    assert values(host) == AFTER
 
 
 def test_hook_killed_after_systemd_call_is_repaired_by_one_reconcile(
@@ -211,13 +172,3 @@ def test_hook_killed_after_systemd_call_is_repaired_by_one_reconcile(
     assert set(host.enforce().applied) == {"blockio", "scheduling", "memory"}
     assert systemd.calls == [ALL, ALL - PLACED]
     assert values(host) == AFTER
-
-
-def test_cgroup_outside_scopes_is_not_sent_to_systemd(host: Host, systemd: Systemd) -> None:
-    plain = f"/kubepods/pod{UID}/crio-{ID}"
-    host.process(100, plain)
-    for name, value in BEFORE.items():
-        (host.cgroup / plain.lstrip("/") / name).write_text(value)
-    assert start(host).code == 0
-    assert systemd.calls == []
-    assert (host.cgroup / plain.lstrip("/") / "cpu.weight").read_text() == "20"

@@ -23,15 +23,6 @@ def test_value_is_written_to_scope_and_to_crun_cgroup_below(tmp_path: Path) -> N
     assert folders_for("io.max", leaf.folder, leaf.scope) == [str(scope), str(container)]
 
 
-def test_value_is_written_only_to_own_cgroup_of_container(tmp_path: Path) -> None:
-    for path in ("/kubepods/pod1/a", "/kubepods.slice/crio-a.scope", "/system.slice/x.service/libpod-payload-a"):
-        leaf = Leaf(str(tmp_path), path)
-        for folder in {leaf.folder, leaf.folder.rpartition("/")[0]}:
-            Path(folder).mkdir(parents=True, exist_ok=True)
-            (Path(folder) / "io.max").touch()
-        assert folders_for("io.max", leaf.folder, leaf.scope) == [leaf.folder]
-
-
 LIMITS = ("rbps", "wbps", "riops", "wiops")
 ROWS = st.dictionaries(st.sampled_from(("8:0", "8:16")), st.dictionaries(st.sampled_from(LIMITS), st.integers(1, 3)))
 
@@ -49,10 +40,3 @@ def test_limits_of_a_device_are_in_place_among_those_of_others(rows: Any, device
     now = shown.get(device, dict.fromkeys(LIMITS, "max"))
     expected = all(str(now[kind]) == str(most) for kind, most in wanted.items())
     assert values.is_in_place(have, "io.max", value) == expected or set(wanted.values()) == {"max"}
-
-
-def test_other_value_is_in_place_if_kernel_has_it_in_its_format() -> None:
-    weights = "default 30\n8:0 70"
-    assert values.is_in_place(weights, "io.weight", "default 30")
-    assert not values.is_in_place(weights, "io.weight", "8:0 71")
-    assert [values.is_in_place("20", "cpu.weight", value) for value in ("20", "21")] == [True, False]

@@ -6,17 +6,13 @@ from typing import Any
 
 import pytest
 from conftest import ID, POD_CGROUP, UID, Host, crio_annotations, state, temporary_host, workload_of
-from hosts import crun
 from hosts.hostile_inputs import NASTY
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from resctrl_hooks.core.config.check import check_text
 from resctrl_hooks.core.node.classes.memory import choice_or_default
-from resctrl_hooks.core.node.feature_table import FEATURES
 from resctrl_hooks.core.node.features import blockio, rdt_class, scheduling
-from resctrl_hooks.core.node.reconcile.reconcile import reconcile
-from resctrl_hooks.core.node.reconcile.report import Options
 
 DEFAULTS = {"namespaces": {"shop": "bronze"}}
 CLASSES: dict[str, Any] = {
@@ -105,10 +101,6 @@ def test_default_class_stays_whatever_an_author_without_permission_writes(
         assert log.count("the default is applied") in ((1,) if refused and default else (0, int(refused))), log
 
 
-def test_table_has_each_feature_with_defaults() -> None:
-    assert set(NAMES) == {name for name in FEATURES if name not in ("monitoring", "placement", "memtierd")}
-
-
 @pytest.mark.parametrize("name, value", [
     ("memory.high.memtierd.nri.io", "junk"), ("memory.swap.max.memtierd.nri.io", ""), ("class.memtierd.nri.io", "gold"),
 ])  # fmt: skip
@@ -135,15 +127,6 @@ def test_named_class_keeps_its_limits_where_the_default_one_may_not_be_left(
     host.config.write_text(json.dumps(config))
     assert start(host, {"class.memtierd.nri.io": "bronze", limit: ""}) == 0
     assert (host.cgroup / FOLDER / "memory.swap.max").read_text() == found
-
-
-@pytest.mark.parametrize("feature", NAMES)
-def test_running_container_gets_the_default_also_under_fail(host: Host, feature: str) -> None:
-    configure(host, feature, [], "fail")
-    bundle = host.bundle({"annotations": crio_annotations() | {NAMES[feature][0]: ""}, "linux": {}})
-    crun.record(host.root / "crun", ID, 100, bundle, 1000)
-    reconcile(host.context(), Options())
-    assert chosen(host, feature) == "bronze"
 
 
 def test_config_check_accepts_the_permission_for_no_class() -> None:

@@ -3,8 +3,7 @@
 import json
 
 import pytest
-import yaml
-from conftest import FIXTURES, fixture, state
+from conftest import state
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -60,13 +59,3 @@ def test_annotation_never_selects_another_class(name: str) -> None:
         return
     with pytest.raises(MemoryClassError):
         choice_of(annotated(name), settings)
-
-
-def test_plugin_sample_with_captured_pod_works() -> None:
-    sample = yaml.safe_load((FIXTURES / "nri-memtierd.yaml").read_text())
-    captured = fixture("crio-crun-createRuntime-state.json")
-    workload = derive(parse_state(json.dumps(captured).encode()), Bundle({}), [], "/sys/fs/cgroup")
-    choice = choice_of(workload, Settings(sample))
-    assert (choice.name, choice.limits) == ("swap-idle-data", {"memory.swap.max": "max"})
-    workload.container = "c1"
-    assert choice_of(workload, Settings(sample)).name == ""

@@ -432,20 +432,6 @@ def test_explain_drops_the_same_wishes_as_the_hook(node: Node, name: str, case: 
     assert "shop/web-0/x" in notes[0]
 
 
-def test_container_that_no_feature_serves_is_reported_by_its_hook_only(tmp_path: Path) -> None:
-    node = PlacedHost(Host(tmp_path))
-    node.place()
-    config = json.loads(node.host.config.read_text())
-    rdt = {"enabled": True, "classes": {"bronze": {}}}
-    node.host.config.write_text(json.dumps(config | {"placement": {"enabled": False}, "rdt": rdt}))
-    node.run_unseen("idle", 500, **{"class.rdt.resctrl-hooks.io": "x" * 2000})
-    outcome = node.host.call(node.told("idle", 500, **{"class.rdt.resctrl-hooks.io": "x" * 2000}))
-    assert len(warnings(outcome.log)) == 1
-    for _ in range(3):
-        reconcile(node.host.context())
-    assert node.host.log.read_text().count("is ignored") == 1
-
-
 def test_container_that_reconcile_records_is_reported_once(node: Node) -> None:
     node.run_unseen("late", 1000, **{"class.rdt.resctrl-hooks.io": "x" * 2000})
     for _ in range(3):

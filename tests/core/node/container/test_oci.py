@@ -82,12 +82,6 @@ def test_bundle_is_parsed(host: Host) -> None:
     assert late.resources == late.resources == {"cpu": {}}, "they are read once, when they are needed"
 
 
-@pytest.mark.parametrize("name", ["enableMonitoring", "enableCMT", "enableMBM"])
-def test_runtime_with_its_own_monitoring_is_recognized(name: str) -> None:
-    assert Bundle({"linux": {"intelRdt": {name: True}}}).monitored
-    assert not Bundle({"linux": {"intelRdt": {name: False}}}).monitored
-
-
 def test_bundle_without_linux_section_is_accepted_and_one_of_wrong_types_refused(host: Host) -> None:
     for config in ({}, {"linux": None}, {"linux": {"intelRdt": None}}, {"annotations": None}):
         found = Bundle(config)

@@ -16,37 +16,18 @@ from hypothesis import strategies as st
 from resctrl_hooks.core.node.container import runtimes
 from resctrl_hooks.core.node.container.labels import pod_labels
 from resctrl_hooks.core.node.container.names import RecordedNames, stored_names
-from resctrl_hooks.core.node.container.oci import LARGEST, Bundle, State
+from resctrl_hooks.core.node.container.oci import Bundle, State
 from resctrl_hooks.core.node.container.running import Running
 from resctrl_hooks.core.node.container.runtimes import Found
 from resctrl_hooks.core.node.container.workload import Workload, derive
-from resctrl_hooks.core.node.errors import HookError, InputError
+from resctrl_hooks.core.node.errors import InputError
 
-STEP: Any = {"feature": "monitoring", "action": "group", "needs": {"class": "gold"}}
 NAMES = {"runtime": "cri-o", "namespace": "shop", "pod": "web-0", "container": "app"}
 RECORD: Any = {**NAMES, "cgroup": "/c", "bundle": "/old"}
 
 
 def running(record: Any = RECORD, *, bundle: str = "/b", recorded: bool = True) -> Running:
     return Running("k" * 40, Found("c" * 64, 7, 1000, bundle), record, recorded=recorded)
-
-
-def test_container_is_named_by_name_runtime_and_key() -> None:
-    assert str(running()) == f"shop/web-0/app (cri-o, {'k' * 36})"
-    assert str(running({})) == f"container ({'c' * 12}, {'k' * 36})"
-
-
-@pytest.mark.parametrize("recorded", [True, False])
-def test_monitoring_step_makes_container_monitored_and_an_unrecorded_one_is_late(*, recorded: bool) -> None:
-    plain = running(recorded=recorded)
-    assert (plain.monitored, plain.record.get("late", False)) == (False, not recorded)
-    found = running({**RECORD, "steps": [STEP], "late": True}, recorded=recorded)
-    assert (found.monitored, found.rdt_class, found.recorded_class) == (True, "gold", "gold" if recorded else None)
-    assert found.record["late"]
-    if recorded:
-        found.rdt_class = "silver"
-        found.note_class()
-        assert (found.recorded_class, found.changed, STEP["needs"]["class"]) == ("silver", True, "gold")
 
 
 @pytest.mark.parametrize(
@@ -63,20 +44,6 @@ def test_process_identity_and_class_are_checked(
     assert found.threads(str(host.proc)) == [7, 8]
     fail("resctrl_hooks.core.node.container.running", "groups_of_process", ProcessLookupError())
     assert not found.revalidate(str(host.proc)), "it ends during the read"
-
-
-def test_changed_record_must_be_written_and_omits_empty_values() -> None:
-    record = dict(RECORD)
-    found = running(record)
-    for name, value in (("starts", {}), ("unplanned", []), ("namespace", "shop")):
-        found.set(name, value)
-    assert found.record == {**RECORD, "steps": []}
-    assert not found.changed, "these are its values"
-    found.set("starts", {"memtierd": [1.0]})
-    found.set("pod", "")
-    rest = {name: value for name, value in RECORD.items() if name != "pod"}
-    assert (found.record, found.changed) == ({**rest, "steps": [], "starts": {"memtierd": [1.0]}}, True)
-    assert record == RECORD, "another reader's record stays"
 
 
 def test_reason_of_a_missing_feature_is_new_once() -> None:
@@ -100,15 +67,6 @@ def read(folder: Path, kinds: list[Any] | None = None) -> tuple[str, int, int, s
     """Return the container that a folder tells of."""
     found = runtimes._read(str(folder), "a", list(runtimes._KINDS) if kinds is None else kinds)
     return None if found is None else (found.id, found.pid, found.start, found.bundle)
-
-
-def test_matching_state_format_is_tried_first_next_time(tmp_path: Path) -> None:
-    kinds = list(runtimes._KINDS)
-    for file in ("status", "state.json"):
-        (tmp_path / file).write_text(json.dumps(FILES[file]))
-        assert read(tmp_path, kinds) == ("a", 7, 50, "/b")
-        assert kinds[0][0] == file
-        (tmp_path / file).unlink()
 
 
 @given(st.sampled_from([(file, field) for file in FILES for field in FILES[file]]), st.sampled_from(STRANGE))
@@ -135,34 +93,6 @@ def test_annotation_is_never_the_bundle_of_a_container_of_runc(authors: list[str
     assert runtimes._runc(RUNC | {"config": {"labels": [*authors, "bundle=/b", *others]}}) == (7, 50, "/b")
     for labels in (None, others):
         assert runtimes._runc(RUNC | {"config": {"labels": labels}}) == (7, 50, "")
-
-
-def test_liveness_follows_start_time_of_init(host: Host, fail: Fail) -> None:
-    root = host.root / "crun"
-    for name, (pid, start) in {"lives": (7, 50), "another-process": (7, 49), "gone": (9, 50)}.items():
-        (root / name).mkdir(parents=True)
-        (root / name / "status").write_text(json.dumps(CRUN | {"pid": pid, "process-start-time": start}))
-    (root / "junk").mkdir()
-    (root / ".hidden").mkdir()
-    host.process(7, start=50)
-    assert runtimes.roots_of(host.context().settings) == list(runtimes.DEFAULT_ROOTS)
-    host.configure(runtimeRoots={"crun": str(root), "none": [f"{root}/gone-too"]})
-    context = host.context()
-    assert runtimes.roots_of(context.settings) == [str(root), f"{root}/gone-too"]
-    assert [found.id for found in runtimes.living_containers(context.settings, context.proc)] == ["lives"]
-    assert runtimes.living_containers(context.settings, context.proc, ["lives"]) == []
-    fail(runtimes, "list_folder", OSError(errno.EIO, "Input/output error"))
-    with pytest.raises(HookError, match="the runtime's state directory") as raised:
-        runtimes.living_containers(context.settings, str(host.proc))
-    assert raised.value.errno == errno.EIO
-
-
-@pytest.mark.ci
-def test_state_above_the_limit_is_not_a_container(tmp_path: Path) -> None:
-    (tmp_path / "status").write_text(json.dumps(CRUN).ljust(LARGEST))
-    assert read(tmp_path) == ("a", 7, 50, "/b")
-    (tmp_path / "status").write_text(json.dumps(CRUN).ljust(LARGEST + 1))
-    assert read(tmp_path) is None
 
 
 # Labels

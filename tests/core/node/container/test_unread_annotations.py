@@ -1,30 +1,16 @@
 """Annotations of NRI plugins that nothing reads: each is named, once for a pod."""
 
 import json
-import re
-from pathlib import Path
 from typing import Any
 
-import pytest
 from click.testing import CliRunner
 from conftest import Host
 
-import resctrl_hooks
 from resctrl_hooks.core.cli import main
-from resctrl_hooks.core.node.container.unread_annotations import READ, unread_annotations
+from resctrl_hooks.core.node.container.unread_annotations import unread_annotations
 
 NRI = "resource-policy.nri.io"
 COLD, PRIORITY = f"cold-start.{NRI}", f"prefer-cpu-priority.{NRI}"
-
-
-@pytest.mark.houses("placement")
-def test_annotations_that_features_read_are_known() -> None:
-    """Every annotation of these plugins in a feature's code is in the table, and none else."""
-    project = Path(resctrl_hooks.__path__[0])
-    rooms = (project / "core/node/features", project / "placement/node")
-    text = "\n".join(path.read_text() for room in rooms for path in room.rglob("*.py"))
-    found = re.findall(r'"([a-z.-]+)\.resource-policy\.nri\.io"', text) + re.findall(r'f"([a-z.-]+)\{_NRI\}"', text)
-    assert {name for name in found if name} == set(READ)
 
 
 def test_annotation_is_named_without_its_container() -> None:

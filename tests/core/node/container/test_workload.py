@@ -3,14 +3,13 @@
 from typing import Any
 
 import pytest
-from conftest import ID, POD_CGROUP, UID, Host, containerd_annotations, crio_annotations, workload_of
+from conftest import ID, UID, containerd_annotations, crio_annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from resctrl_hooks.core.node.container.oci import Bundle, State
 from resctrl_hooks.core.node.container.resources import BEST_EFFORT, BURSTABLE, GUARANTEED, cpu_request, qos_of
 from resctrl_hooks.core.node.container.workload import Workload, derive, dialect_of
-from resctrl_hooks.core.node.container.workload import workload_of as running_workload
 from resctrl_hooks.core.node.errors import BadKeyError
 from resctrl_hooks.core.node.host.procfs import Cgroup
 from resctrl_hooks.core.node.names import canonical_pod_uid
@@ -93,15 +92,6 @@ def test_runtime_names_and_pod_follow_the_cgroup_or_bundle_whatever_an_author_wr
     assert str(found).startswith("shop/web-0/c0 (" if kubernetes else "container (")
 
 
-@pytest.mark.parametrize("sandbox", [
-    crio_annotations(**{"io.kubernetes.cri-o.ContainerType": "sandbox"}) | LIBPOD, containerd(kind="sandbox"),
-])  # fmt: skip
-def test_sandbox_is_recognized(sandbox: dict[str, str]) -> None:
-    maker = "cri-containerd" if "io.kubernetes.cri.container-type" in sandbox else "crio"
-    found = workload(sandbox, f"/kubepods/pod{UID}/{maker}-{ID}.scope/container")
-    assert (found.sandbox, found.namespace, found.pod) == (True, "shop", "web-0")
-
-
 @pytest.mark.parametrize("annotations", [crio_annotations, containerd])
 @pytest.mark.parametrize("uid, reason", [
     ("", "it is missing or empty"), (f"{UID}/..", "not starting with a dot"), (f"../{UID}", "letters, digits and _"),
@@ -172,34 +162,6 @@ def test_container_of_unknown_runtime_has_neither_names_nor_permissions() -> Non
     assert (plain.key, plain.runtime, plain.verified) == ("box", "oci", True)
 
 
-def test_annotations_tell_the_dialect_only_by_their_marks() -> None:
-    for manager, name in {"libpod": "podman", "cri-o": "cri-o", "else": "oci"}.items():
-        assert dialect_of({"io.container.manager": manager, "io.kubernetes.cri-o.SandboxID": "x"}).name == name
-
-
-def test_own_annotation_precedes_that_of_pod(host: Host) -> None:
-    host.process(100, f"{POD_CGROUP}/crio-{ID}")
-    found = workload_of(host, **{"memory.x/pod": "pod", "memory.x": "plain"})
-    names = found.own_and_pods("memory.x")
-    assert names == ["memory.x/container.c0", "memory.x/c0", "memory.x/pod", "memory.x"]
-    assert found.annotation(*names) == ("pod", "memory.x/pod")
-    assert found.annotation("memory.y", "memory.x") == ("plain", "memory.x")
-    assert found.annotation("memory.y") == found.without_annotations().annotation("memory.x") == ("", "")
-    found.container = ""
-    assert found.own_and_pods("memory.x") == ["memory.x/pod", "memory.x"]
-
-
-def test_record_names_its_container(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    host.process(100, f"{POD_CGROUP}/crio-{ID}", threads=(101,))
-    monkeypatch.setattr("time.time", lambda: 1700000000.5)
-    bundle = host.bundle({"annotations": crio_annotations(), "linux": {}})
-    found = running_workload(ID, 100, bundle, str(host.proc), str(host.cgroup))
-    assert (found.id, found.pid, found.key, found.threads(str(host.proc))) == (ID, 100, UID, [100, 101])
-    names = {"runtime": "cri-o", "namespace": "shop", "pod": "web-0", "container": "c0"}
-    cgroups = {"cgroup": f"{host.cgroup}{POD_CGROUP}/crio-{ID}", "podCgroup": f"{host.cgroup}{POD_CGROUP}"}
-    assert found.details() == {**names, **cgroups, "bundle": bundle, "time": 1700000000}
-
-
 @pytest.mark.parametrize("path, qos", [
     (f"/kubepods/pod{UID}", GUARANTEED), (f"/kubepods/burstable/pod{UID}", BURSTABLE),
     (f"/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod{UID.replace('-', '_')}.slice", BEST_EFFORT),
@@ -219,16 +181,3 @@ def test_request_and_limit_in_thousandths_are_those_that_a_runtime_was_given(
     assert limit == max(quota, 0) * 1000 // (period or 100_000)
     assert request == (0 if cpu["shares"] == 2 else limit if not cpu["shares"] else request)
     assert cpu["shares"] <= 2 or request * 1024 // 1000 == cpu["shares"], "as the kubelet rounds it"
-
-
-@pytest.mark.parametrize("resources, request_, limit", [
-    ({}, 0, 0), ({"cpu": {"quota": 1, "period": 0}}, 0, 0), ({"cpu": {"shares": True, "quota": 1 << 60}}, 0, 0),
-    ({"cpu": {"shares": (1 << 53) - 1}}, 8796093022208000, 0), ({"cpu": {"shares": 1 << 53}}, 0, 0),
-    ({"unified": {"cpu.weight": "10000"}}, 100000, 0), ({"unified": {"cpu.weight": "10001", "cpu.max": "1e9 x"}}, 0, 0),
-    ({"unified": {"cpu.max": "999999999999999 1000000"}}, 999999999999, 999999999999),
-    ({"unified": {"cpu.max": "1000000000000000 1000000"}}, 0, 0), ({"unified": {"cpu.max": "150000"}}, 1500, 1500),
-    ({"unified": {"cpu.weight": "250", "cpu.max": "max 100000"}}, 2500, 0), ({"unified": [], "cpu": "x"}, 0, 0),
-    ({"unified": {"cpu.weight": 100, "cpu.max": None}}, 1000, 0),
-])  # fmt: skip
-def test_requests_and_limits_are_in_thousandths_of_a_cpu(resources: dict[str, Any], request_: int, limit: int) -> None:
-    assert cpu_request(resources) == (request_, limit)

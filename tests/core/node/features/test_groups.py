@@ -132,32 +132,11 @@ def test_process_still_in_root_class_was_not_moved_and_is_repaired(rdt_host: Hos
     assert rdt_host.log.read_text().count("RDT class gold was removed") == 1
 
 
-def test_class_not_joined_does_not_hold_without_proc_files(rdt_host: Host) -> None:
-    """As in a simulation."""
-    step, found = plan(rdt_host, CRIO | {OURS: "gold"}), workload()
-    for file, tasks, holds in (("tasks", "100\n", False), ("tasks", "", False), ("gold/tasks", "100\n", True)):
-        (rdt_host.resctrl / file).write_text(tasks)
-        assert rdt_class.FEATURE.holds(step, found, rdt_host.context()) is holds
-
-
 # Groups
 
 
 def group(host: Host, **of: Any) -> Step:
     return plan(host, of.pop("annotations", CRIO), monitoring.FEATURE, **of)
-
-
-@pytest.mark.parametrize("rdt, asked, found", [
-    ("gold", "silver", "gold"), ("/", "silver", ""), ("", "silver", "silver"), (None, "silver", "silver"),
-    (None, "", ""), (None, "/", ""),
-])  # fmt: skip
-def test_class_is_that_of_process_or_else_of_bundle(host: Host, rdt: str | None, asked: str, found: str) -> None:
-    host.process(100, rdt=rdt)
-    step = group(host, closID=asked)
-    assert (step.feature, step.action, step.parameters) == ("monitoring", "join", {"class": found})
-    assert step.why.startswith(f"group of pod {UID} in ")
-    with pytest.raises(TaskGoneError):
-        group(host, pid=101)
 
 
 OWN = [{"schemata": ["L3:0=ff"]}, {"enableMonitoring": True}, {"l3CacheSchema": "L3:0=f"}, {"memBwSchema": "MB:0=50"}]
@@ -174,12 +153,6 @@ def test_class_of_bundle_without_closid_is_named_by_the_container(host: Host, rd
     assert group(host, **rdt).parameters == {"class": ID}
 
 
-@pytest.mark.parametrize("rdt", [{}, {"closID": ""}, {"closID": "/"}, {"closID": "/", "schemata": ["L3:0=ff"]}])
-def test_bundle_that_implies_no_class_is_in_the_root_class(host: Host, rdt: dict[str, Any]) -> None:
-    assert group(host, pid=0, **rdt).parameters == {"class": ""}
-    assert not Bundle({"linux": {"intelRdt": rdt}}).takes_rmid
-
-
 def test_excluded_containers_have_reason_and_labels_are_read_only_on_demand(host: Host) -> None:
     host.process(100)
     unreadable = CRIO | {"io.kubernetes.cri-o.ResolvPath": "/nonexistent/resolv.conf"}
@@ -192,20 +165,6 @@ def test_excluded_containers_have_reason_and_labels_are_read_only_on_demand(host
         step = group(host)
         assert step.action == SKIP
         assert why in step.why
-
-
-def test_step_is_applied_with_the_owner_of_its_group(host: Host) -> None:
-    host.add_class("gold")
-    host.process(100, rdt="gold")
-    context, of = host.context(), workload()
-    of.pod_cgroup = str(host.cgroup)  # it exists
-    with context.monitor.hold(of.key) as locked:
-        monitoring.FEATURE.reserve(group(host), of, locked, context)
-        assert host.groups() == [f"gold/mon_groups/{UID}"]
-        monitoring.FEATURE.apply(group(host), of, locked, context)
-        assert locked.record["cgroup"] == str(host.cgroup)
-        assert (locked.record["namespace"], locked.record["pod"]) == ("shop", "web-0")
-    assert host.tasks(f"gold/mon_groups/{UID}") == [100]
 
 
 @pytest.mark.parametrize("others", [0, 1])
@@ -244,18 +203,6 @@ def test_namespace_at_limit_waits_until_one_of_its_pods_ends(tmp_path: Path) -> 
     cluster.host.configure(monitoring={"limits": {"": 0}})
     with pytest.raises(NamespaceLimitError, match=r'^namespace "" holds 0 RMIDs of at most 0'):
         check_limit(UID, "", cluster.host.context())
-
-
-@pytest.mark.parametrize("lacks", [False, True])
-def test_group_without_a_counter_gets_one(host: Host, monkeypatch: pytest.MonkeyPatch, *, lacks: bool) -> None:
-    counted: list[str] = []
-    monkeypatch.setattr(monitoring, "lacks_counter", lambda *_: lacks)
-    monkeypatch.setattr(
-        "resctrl_hooks.core.node.sharing.bandwidth_counters.ensure_counted", lambda _, key: counted.append(key)
-    )
-    host.process(100, f"{POD_CGROUP}/crio-{ID}")
-    assert host.call(state(bundle=host.bundle(), annotations=CRIO)).code == 0
-    assert counted == ([UID] if lacks else [])
 
 
 def test_group_reserved_beside_other_containers_is_recorded_as_reserved(tmp_path: Path) -> None:

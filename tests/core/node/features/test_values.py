@@ -12,14 +12,14 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import FIXTURES, ID, POD_CGROUP, Host, always, raising, state, workload_of
+from conftest import FIXTURES, ID, POD_CGROUP, Host, raising, state, workload_of
 from hosts.processes import headless_process, is_headless, wait_until
 from hypothesis import given
 from hypothesis import strategies as st
 
 from resctrl_hooks.core.config.applied import compiled
 from resctrl_hooks.core.config.check import check_file, check_text
-from resctrl_hooks.core.node import locks, registry
+from resctrl_hooks.core.node import registry
 from resctrl_hooks.core.node.classes.choice import ClassError
 from resctrl_hooks.core.node.container.oci import Bundle
 from resctrl_hooks.core.node.container.running import Running
@@ -27,7 +27,6 @@ from resctrl_hooks.core.node.container.runtimes import Found
 from resctrl_hooks.core.node.feature import Step
 from resctrl_hooks.core.node.features import blockio, scheduling
 from resctrl_hooks.core.node.host.procfs import start_time
-from resctrl_hooks.core.node.registry import features_in_use
 from resctrl_hooks.core.node.settings import load
 
 if TYPE_CHECKING:
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 
 CLASSES = [{"name": "noswap", "allowswap": False}, {"name": "swap", "allowswap": True}, {"name": "leave"}]
 CGROUP = f"{POD_CGROUP}/crio-{ID}"
-SCOPE = f"/machine.slice/libpod-{ID}.scope"
 NEW = {
     "memory.swap.max": "max\n",
     "memory.high": "max\n",
@@ -137,20 +135,6 @@ def test_impossible_annotation_of_memory_qos_is_refused(
     assert "has a swaplimitratio, but the container has no memory limit" in refused(host, pod, **{QOS_CLASS: "half"})
 
 
-def test_unused_memory_classes_cost_nothing_and_permission_is_asked(host: Host, pod: dict[str, Any]) -> None:
-    folder = give_limits(host)
-    host.configure(classes=CLASSES)
-    assert "namespace shop is not allowed to set memory.high by annotation" in refused(host, pod, **{HIGH: "64M"})
-    why = refused(host, pod, **{CLASS: "gone"})
-    assert "unknown memory class 'gone'" in why
-    assert "noswap, swap, leave" in why
-    assert start(host, pod, **{CLASS: "swap", f"{SWAP}/c0": ""}).code == 0, "an empty one needs no permission"
-    host.configure()
-    assert [one.name for one in features_in_use(host.context().settings)] == ["monitoring"]
-    assert start(host, pod, **{CLASS: "no-such-class", SWAP: "nonsense"}).code == 0
-    assert (folder / "memory.swap.max").read_text() == "max\n"
-
-
 @pytest.mark.parametrize("section", ["memory", "memtierd"])
 def test_forbidden_class_is_refused_and_a_similar_allowed_one_suggested(
     host: Host, pod: dict[str, Any], limits: Path, section: str
@@ -175,50 +159,6 @@ def test_high_limit_that_would_stall_the_container_is_refused(host: Host, pod: d
         assert (limits / "memory.high").read_text() == "max\n"
     assert start(host, pod, **{HIGH: "40M"}).code == 0
     assert (limits / "memory.high").read_text() == str(used)
-
-
-@pytest.fixture
-def scope(host: Host, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, str]]]:
-    """Return a systemd that accepts everything, and its calls."""
-    told: list[tuple[str, dict[str, str]]] = []
-    monkeypatch.setattr("resctrl_hooks.core.node.host.systemd.available", always(value=True))
-    monkeypatch.setattr(
-        "resctrl_hooks.core.node.host.systemd.set_properties",
-        lambda unit, properties, seconds: told.append((unit, properties, *locks._threads)),  # held keys
-    )
-    host.configure(classes=CLASSES, memory={"allowLimits": {"*": ["*"]}})
-    return told
-
-
-def test_crun_below_scope_writes_and_repairs_both(host: Host, scope: list[Any]) -> None:
-    host.process(100, f"{SCOPE}/container")
-    both = give_limits(host, SCOPE), give_limits(host, f"{SCOPE}/container")
-    outcome = start(host, state(bundle=host.bundle(), annotations={}), **{CLASS: "noswap", HIGH: "64M"})
-    assert (outcome.code, outcome.stderr) == (0, "")
-    expected = [(f"libpod-{ID}.scope", {"MemorySwapMax": "0", "MemoryHigh": str(64 << 20)})]
-    assert scope == expected
-    # Exceeding an active high limit is normal, so writing it again to the upper cgroup delays nothing.
-    (both[1] / "memory.current").write_text("90000000\n")
-    for undone in (both[0] / "memory.high", both[0] / "memory.swap.max", both[1] / "memory.swap.max"):
-        scope.clear()
-        undone.write_text("max\n")
-        report = host.enforce()
-        assert (len(report.applied["memory"]), report.events["failed"], scope) == (1, {}, expected)
-        for folder in both:
-            assert (folder / "memory.swap.max").read_text() == "0"
-            assert (folder / "memory.high").read_text() == str(64 << 20)
-
-
-@pytest.mark.parametrize("path, name, sent", [
-    (SCOPE, "swap", {"MemorySwapMax": "infinity"}), (f"/system.slice/web.service/libpod-payload-{ID}", "noswap", None),
-])  # fmt: skip
-def test_only_own_scope_is_sent_to_systemd(host: Host, scope: list[Any], path: str, name: str, sent: Any) -> None:
-    host.process(100, path)
-    above, leaf = give_limits(host, path.rpartition("/")[0]), give_limits(host, path)
-    assert start(host, state(bundle=host.bundle(), annotations={}), **{CLASS: name}).code == 0
-    assert scope == ([(f"libpod-{ID}.scope", sent)] if sent else [])
-    assert (above / "memory.swap.max").read_text() == "max\n"
-    assert (leaf / "memory.swap.max").read_text() == ("max" if sent else "0")
 
 
 # Block I/O

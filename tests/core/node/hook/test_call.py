@@ -29,16 +29,14 @@ from hypothesis import strategies as st
 
 from resctrl_hooks.core.node import lifecycle
 from resctrl_hooks.core.node.call_metrics import read
-from resctrl_hooks.core.node.container.oci import STATE_LIMIT
 from resctrl_hooks.core.node.context import TIME_TO_TAKE_BACK
-from resctrl_hooks.core.node.errors import DeadlineError, NoRMIDsError, NotArrivedError, SettingsError
+from resctrl_hooks.core.node.errors import DeadlineError, NotArrivedError, SettingsError
 from resctrl_hooks.core.node.feature import Step
 from resctrl_hooks.core.node.hook import call, create_runtime
 from resctrl_hooks.core.node.ledger import CALLS
 from resctrl_hooks.core.node.refusals import FILE
 from resctrl_hooks.core.node.registry import feature_named
 from resctrl_hooks.core.node.resctrl.filesystem import Filesystem, Resctrl
-from resctrl_hooks.core.node.settings import DEFAULTS
 
 OTHER_POD = "b" * 8 + UID[8:]
 RUNS = st.tuples(
@@ -163,33 +161,6 @@ def test_container_of_pod_joins_its_group_and_is_recorded(host: Host, pod: dict[
         assert re.findall(r"duration_usec=(\d+)", log) == [counted]
 
 
-def test_restart_with_same_id_before_poststop_keeps_group_and_releases_the_earlier_container_first(
-    host: Host, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    released: list[str] = []
-    real = lifecycle.release_container
-
-    def release(*given_: Any) -> None:
-        released.append(given_[1])
-        real(*given_)
-
-    monkeypatch.setattr(lifecycle, "release_container", release)
-    start = state(bundle=host.bundle())
-    host.process(100, "/x", start=1)
-    host.call(start)
-    host.end_process(100)
-    host.process(200, "/x", start=2)
-    assert released == []
-    assert host.call(start | {"pid": 200}).code == 0
-    assert released == [ID]
-    assert "an earlier run" in host.call(stopped()).log
-    assert host.groups() == [f"mon_groups/{ID}"]
-    host.end_process(200)
-    host.call(stopped())
-    assert (host.groups(), host.records()) == ([], [])
-    assert host.call(stopped()) == (0, "", ""), "repeated, late or unmatched"
-
-
 def test_poststop_ends_container_even_if_process_is_visible(host: Host, pod: dict[str, Any]) -> None:
     host.call(pod)
     assert host.call(stopped()).log.count(f"left {UID}") == 1
@@ -203,28 +174,6 @@ def test_stage_can_be_named(host: Host, pod: dict[str, Any]) -> None:
     host.end_cgroup(POD_CGROUP)
     host.call(pod, "poststop")
     assert host.groups() == []
-
-
-@pytest.mark.parametrize("take_over", [False, True])
-def test_process_stays_in_its_runtimes_group_unless_taken_over(
-    host: Host, pod: dict[str, Any], *, take_over: bool
-) -> None:
-    host.configure(monitoring={"takeOver": take_over})
-    host.bundle({"linux": {"intelRdt": {"enableMonitoring": True}}})
-    theirs = f"mon_groups/{pod['id']}"
-    (host.resctrl / theirs).mkdir()
-    outcome = host.call(pod)
-    assert outcome.code == 0
-    assert host.groups() == ([GROUP, theirs] if take_over else [theirs])
-    assert ("enableMonitoring" in outcome.log) is not take_over
-
-
-def test_alarm_is_cancelled_at_the_end(host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    alarms: list[float] = []
-    monkeypatch.setattr(call, "set_deadline", alarms.append)
-    host.call(pod)
-    host.call(b"{")
-    assert alarms == [DEFAULTS["deadlineSeconds"], 0] * 2
 
 
 # Failures
@@ -281,20 +230,6 @@ def test_fault_before_reading_state_refuses_unless_poststop(
         fail(call, "read_beginning", OSError(5, "Input/output error"))
     assert host.call(pod, stage).code == code
     assert alarms == [TIME_TO_TAKE_BACK, 0]
-
-
-@pytest.mark.ci
-@pytest.mark.parametrize("more, groups", [(0, [GROUP]), (1, [])])
-def test_state_of_maximum_size_is_accepted(
-    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch, more: int, groups: list[str]
-) -> None:
-    ends: list[int] = []
-    monkeypatch.setattr(call, "read_to_end", ends.append)
-    outcome = host.call(json.dumps(pod).encode().ljust(STATE_LIMIT + more))
-    assert outcome.code == 0
-    assert host.groups() == groups
-    assert ends == [0] * more
-    assert (f"larger than {STATE_LIMIT} bytes" in outcome.stderr) == bool(more)
 
 
 def test_call_in_another_user_namespace_does_nothing(
@@ -458,19 +393,3 @@ def test_failed_check_of_the_last_refusing_step_refuses(
     fail(Resctrl, "check_arrival", error)
     assert host.call(pod).code == 79
     assert host.context().ledger.containers() == []
-
-
-@pytest.mark.parametrize("failures", [0, 1, 2], ids=["none", "first container", "second container's first try too"])
-def test_pod_with_a_group_in_one_class_still_waits_in_another_until_it_has_both(
-    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch, failures: int
-) -> None:
-    (host.resctrl / "gold/mon_groups").mkdir(parents=True)
-    ended = [0, 1] if failures else [1, 1]
-    monkeypatch.setattr(lifecycle, "make_room", lambda *_, **__: ended.pop(0))
-    left = [NoRMIDsError("no RMID is free")] * (failures or 1)
-    with failing(Resctrl, "create", lambda *_: left.pop(), when=lambda *_: bool(left)):
-        host.call(pod)
-        bundle = host.bundle({"linux": {"intelRdt": {"closID": "gold"}}}, "b2")
-        host.call({**pod, "id": "d" * 64, "bundle": bundle})
-    assert host.groups() == ([f"gold/mon_groups/{UID}"] if failures else [f"gold/mon_groups/{UID}", GROUP])
-    assert host.context().ledger.marked("waiting") == ([UID] if failures else [])

@@ -7,24 +7,9 @@ import time
 from typing import Any
 
 import pytest
-from conftest import BOTH_POLICIES, GROUP, ID, POD_CGROUP, PYTHON, UID, Host, stopped
+from conftest import GROUP, Host
 
 from resctrl_hooks.core.node.container.oci import STATE_LIMIT
-from resctrl_hooks.core.node.hook import call as hook
-
-
-@pytest.mark.ci
-@BOTH_POLICIES
-@pytest.mark.parametrize("config", ["good", "missing"])
-def test_rootless_podman_is_unaffected(host: Host, pod: dict[str, Any], policy: str, code: int, config: str) -> None:
-    host.configure(failurePolicy=policy)
-    command = host.command() if config == "good" else [*host.command()[:-2], config, "hook"]
-    done = subprocess.run(
-        ["unshare", "-U", "-r", *command], input=json.dumps(pod).encode(), capture_output=True, env={}, check=False
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
-    assert not host.state.exists()
-    assert host.groups() == []
 
 
 @pytest.mark.ci
@@ -52,28 +37,6 @@ def test_interrupt_prints_no_traceback(host: Host) -> None:
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 0
         assert process.stderr.read().count(b"\n") == 1
-
-
-@pytest.mark.ci
-def test_killed_hook_leaves_data_for_poststop(host: Host, pod: dict[str, Any]) -> None:
-    """Killed at any of its system calls on resctrl, it has recorded its next effect before."""
-    script = (
-        "import sys, os, signal; sys.path.insert(0, sys.argv.pop(1))\n"
-        "from resctrl_hooks.core.node import main\nfrom resctrl_hooks.core.node.resctrl import filesystem\n"
-        "setattr(filesystem.Filesystem, sys.argv.pop(1), lambda *_: os.kill(os.getpid(), signal.SIGKILL))\n"
-        "main.start()\n"
-    )
-    root = str(hook.__file__).removesuffix("/resctrl_hooks/core/node/hook/call.py")
-    for call in ("mkdir", "write"):
-        command = [*PYTHON[:1], "-I", "-c", script, root, call, "--config", str(host.config), "hook"]
-        done = subprocess.run(command, input=json.dumps(pod).encode(), check=False)
-        assert done.returncode == -signal.SIGKILL
-        assert host.context().ledger.key_of(ID) == UID
-        assert f"pods/{UID}/c-{ID}" in host.records()
-    host.end_process(100)
-    host.end_cgroup(POD_CGROUP)
-    host.call(stopped())
-    assert (host.groups(), host.records()) == ([], [])
 
 
 def _until_it_reads(pid: int) -> None:

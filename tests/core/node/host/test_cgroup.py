@@ -98,35 +98,6 @@ def test_any_cgroup_path_gives_safe_key_or_none(parts: list[str]) -> None:
     assert not pod or default_key_validator(pod)
 
 
-@pytest.mark.parametrize(
-    "path, asked, own",
-    [
-        # As linux.cgroupsPath asked, a path or systemd's "slice:prefix:name".
-        ("/mine/a/below", "/mine/a", "/mine/a"),
-        ("/mine/a", "mine/a/", "/mine/a"),
-        ("/top/mine/a/x", "/mine/a", "/top/mine/a"),
-        ("/a", "/a", "/a"),
-        ("/mine/ab", "/mine/a", ""),
-        ("/x.slice/crio-web.scope/init", "x.slice:crio:web", "/x.slice/crio-web.scope"),
-        ("/x.slice/web", ":web", "/x.slice/web"),
-    ],
-)
-def test_requested_part_of_path_is_own(path: str, asked: str, own: str) -> None:
-    assert own_cgroup(path, ID, asked) == own
-
-
-NO_PODS = (
-    f"/libpod_parent/libpod-{ID} /{POD} /{POD}/other /{POD[1:]}/libpod-{ID} /kubepods/{UID} /kubepods/pud{UID} "
-    f"/machine.slice/machine-libpod_pod_{POD[1:]}.slice/x /machine.slice/machine-{POD}.slice/x /podman/pod / "
-    f"/pod.slice/machine-{POD}.slice/x /machine.slice/machine-libpod_pod_x.slice/x /kubepods.slice/kubepods-podx.slice "
-    "/pod../../x"
-).split()
-
-
-def test_part_of_another_form_names_no_pod() -> None:
-    assert {path: pod_in_cgroup(path) for path in (*NO_PODS, "")} == dict.fromkeys((*NO_PODS, ""), ("", ""))
-
-
 def crowded(host: Host, path: str) -> None:
     """Process 100 and another one in a cgroup."""
     host.process(100, path)
@@ -148,20 +119,6 @@ def test_id_as_part_of_another_name_includes_others(host: Host, path: str, conta
         leaf_of(str(host.proc), str(host.cgroup), 100, container)
     (host.cgroup / path.lstrip("/") / "cgroup.procs").write_text("100\n")
     assert leaf_of(str(host.proc), str(host.cgroup), 100, container) is not None
-
-
-@pytest.mark.parametrize("below", ["", "/container", "/init.scope"])
-def test_own_scope_can_have_any_name_and_a_requested_path_can_be_shared(host: Host, below: str) -> None:
-    crowded(host, "/system.slice/mine-box.scope")
-    own = f"{host.cgroup}/system.slice/mine-box.scope"
-    host.process(100, f"/system.slice/mine-box.scope{below}")
-    leaf = leaf_of(str(host.proc), str(host.cgroup), 100, ID, own)
-    assert leaf is not None
-    assert leaf.folder == own
-    crowded(host, "/mine/special")
-    for known in (f"{host.cgroup}/mine/special", f"{host.cgroup}/mine/spec"):
-        with pytest.raises(CgroupError, match="shares cgroup /mine/special"):
-            leaf_of(str(host.proc), str(host.cgroup), 100, ID, known)
 
 
 def test_own_cgroup_is_known_although_the_process_is_deeper_than_the_kernel_can_tell(

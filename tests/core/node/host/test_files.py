@@ -5,7 +5,6 @@ import json
 import os
 import posix
 import re
-import stat
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +13,13 @@ from hosts.faults import Fail
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resctrl_hooks.core.node.host import files
 from resctrl_hooks.core.node.host.files import (
     format_json,
-    is_folder,
-    is_there,
-    kernel_text,
-    list_folder,
-    make_folder,
     parse_json,
     read_all,
     read_file,
     read_kernel_file,
     read_small_file,
-    remove_file,
     write_file,
 )
 
@@ -133,15 +125,6 @@ def test_each_reader_returns_all_data_up_to_its_bound(size: int, more: int) -> N
         os.unlink(path)
 
 
-def test_text_of_a_kernel_file_is_stripped(tmp_path: Path) -> None:
-    path = tmp_path / "f"
-    path.write_bytes(b" two words\n\xff")
-    assert (kernel_text(str(path)), kernel_text(str(tmp_path / "none"))) == ("two words\n\ufffd", "")
-    path.write_bytes(b" 7\n")
-    assert kernel_text(str(path)) == "7"
-    assert b"Name:" in read_kernel_file("/proc/self/status"), "such files have no size"
-
-
 def test_special_file_is_neither_read_nor_waited_for(tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to("f")
@@ -211,36 +194,6 @@ def test_link_in_place_of_temporary_file_is_not_followed(tmp_path: Path, monkeyp
     with pytest.raises(OSError, match=r"symbolic link|loop"):
         write_file(str(tmp_path / "f"), b"x")
     assert len(seen) == 1
-
-
-def test_each_kind_of_file_is_recognized(tmp_path: Path) -> None:
-    (tmp_path / "f").touch()
-    (tmp_path / "d").mkdir()
-    (tmp_path / "l").symlink_to("d")
-    (tmp_path / "dangling").symlink_to("none")
-    kinds = {name: (is_there(str(tmp_path / name)), is_folder(str(tmp_path / name)))
-             for name in ("d", "l", "dangling", "f", "f/x", "none")}  # fmt: skip
-    there, absent = (True, False), (False, False)
-    assert kinds == {"d": (True, True), "l": there, "dangling": there, "f": there, "f/x": absent, "none": absent}
-    assert list_folder(str(tmp_path / "none")) == list_folder(str(tmp_path / "f")) == []
-    assert sorted(list_folder(str(tmp_path))) == ["d", "dangling", "f", "l"]
-    assert [remove_file(str(tmp_path / "f")) for _ in range(2)] == [True, False]
-    for name in ("S_IFMT", "S_IFREG", "S_IFDIR", "S_IFBLK", "S_IFCHR", "S_IFLNK"):
-        assert getattr(files, name) == (0o170000 if name == "S_IFMT" else getattr(stat, name)), name
-
-
-@pytest.mark.parametrize("mask", [0, 0o077])
-def test_folder_and_parents_are_created_under_any_umask(tmp_path: Path, mask: int) -> None:
-    (tmp_path / "there").mkdir(mode=0o711)
-    (tmp_path / "link").symlink_to("there")
-    old_mask = os.umask(mask)
-    try:
-        assert make_folder(f"{tmp_path}/link/above/own", 0o700) is True
-        assert make_folder(f"{tmp_path}/link/above/own", 0o755) is False
-    finally:
-        os.umask(old_mask)
-    modes = [(tmp_path / name).stat().st_mode & 0o777 for name in ("there", "there/above", "there/above/own")]
-    assert modes == [0o711, 0o755, 0o700]
 
 
 def test_file_growing_during_read_is_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

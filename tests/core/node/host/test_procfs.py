@@ -1,24 +1,17 @@
 """Processes in /proc and in cgroups: their identity, threads, cgroups and groups."""
 
-import os
-import subprocess
-import threading
 from pathlib import Path
 
 import pytest
-from conftest import BOOT, Host, stat_line, temporary_host
+from conftest import Host, stat_line, temporary_host
 from hosts.processes import headless_process, is_headless, wait_until
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.core.node.host import cgroup_tasks as tasks
 from resctrl_hooks.core.node.host.procfs import (
-    Cgroup,
-    boot_id,
     cgroups_of,
     groups_of_process,
-    in_initial_user_namespace,
     lives,
     living_thread,
     resctrl_groups_of,
@@ -47,12 +40,6 @@ def test_cgroups_of_each_hierarchy_are_read(controllers: dict[str, str], unified
     assert found == [("unified" if controllers else "", f"/{unified}"), *expected]
 
 
-def test_folder_of_a_cgroup_is_below_that_of_its_hierarchy() -> None:
-    places = (("", "/a/b"), ("memory", "/b"), ("memory", "/"))
-    assert [Cgroup(*place).folder("/c") for place in places] == ["/c/a/b", "/c/memory/b", "/c/memory"]
-    assert Cgroup("", "/a/b").folder("/c", "/a") == "/c/a"
-
-
 def test_ended_process_has_nothing(host: Host) -> None:
     proc = str(host.proc)
     assert (cgroups_of(proc, 7), threads_of(proc, 7), start_time(proc, 7), living_thread(proc, 7)) == ([], [], 0, 0)
@@ -61,43 +48,6 @@ def test_ended_process_has_nothing(host: Host) -> None:
             resctrl_groups_of(proc, *place)
     host.process(0)  # a poststop's state may name it; /proc has no such folder, but a made-up one might
     assert [start_time(proc, pid) for pid in (0, -1)] == [0, 0]
-
-
-@pytest.mark.parametrize("text, found", [
-    ("res:/\nmon:\n", ("", "")), ("res:gold\nmon:podA\n", ("gold", "podA")), ("res:a b\nmon:a:b\n", ("a b", "a:b")),
-    ("res:\nmon:\n", None), ("", None), ("rubbish\n", None),
-])  # fmt: skip
-def test_place_of_task_is_read(host: Host, text: str, found: tuple[str, str] | None) -> None:
-    host.process(7, threads=(8,))
-    for folder in ("7", "7/task/8"):
-        (host.proc / folder / "cpu_resctrl_groups").write_text(text)
-    assert resctrl_groups_of(str(host.proc), 7) == resctrl_groups_of(str(host.proc), 7, 8) == found
-    assert groups_of_process(str(host.proc), 7) == found
-
-
-def test_this_process_and_its_child_are_read() -> None:
-    stop = threading.Event()
-    others = [threading.Thread(target=stop.wait) for _ in range(3)]
-    for other in others:
-        other.start()
-    try:
-        assert {os.getpid(), *(other.native_id for other in others)} <= set(threads_of("/proc", os.getpid()))
-    finally:
-        stop.set()
-        for other in others:
-            other.join()
-    mine = start_time("/proc", os.getpid())
-    with subprocess.Popen(["sleep", "60"]) as child:
-        assert start_time("/proc", child.pid) >= mine > 0
-        child.kill()
-        wait_until(lambda: not start_time("/proc", child.pid), "a zombie has ended")
-    assert boot_id("/proc") == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    mapped = Path("/proc/self/uid_map").read_text().split()
-    assert in_initial_user_namespace() == (mapped == ["0", "0", "4294967295"])
-
-
-def test_boot_id_is_read(host: Host, tmp_path: Path) -> None:
-    assert (boot_id(str(host.proc)), boot_id(str(tmp_path))) == (BOOT, "")
 
 
 @settings(max_examples=60)
@@ -183,22 +133,6 @@ def listed(folder: Path, *tids: int, name: str = "cgroup.threads") -> Path:
     return folder
 
 
-def test_cgroup_lists_its_threads(tmp_path: Path) -> None:
-    top = listed(tmp_path / "top", 0, 1, 7)  # 0, of another PID namespace, would move the hook itself
-    assert tasks.CgroupThreads(str(top)).tids == [1, 7]
-    (top / "tasks").write_text("8\n")
-    assert tasks.threads_of_container("", str(top), 1) == [1, 7], "version 2's list suffices"
-    assert tasks.threads_of_container("", str(listed(tmp_path / "v1", 8, name="tasks")), 1) == [8]
-    assert tasks.CgroupThreads(str(tmp_path / "gone")).tids == []
-    (top / "cgroup.threads").write_text("7\njunk\n")
-    with pytest.raises(HookError, match="not a list of threads"):
-        tasks.CgroupThreads(str(top))
-    (tmp_path / "unreadable/cgroup.threads").mkdir(parents=True)
-    with pytest.raises(HookError, match="cannot read") as raised:
-        tasks.CgroupThreads(str(tmp_path / "unreadable"))
-    assert raised.value.errno
-
-
 def test_nested_cgroups_are_searched_nearest_first_up_to_limits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,13 +152,6 @@ def test_nested_cgroups_are_searched_nearest_first_up_to_limits(
         assert sorted(tasks.CgroupThreads(str(top)).tids) == [10, 20, 21]
     monkeypatch.setattr(tasks, "_may_have_folders", lambda _folder: False)
     assert tasks.CgroupThreads(str(top)).tids == [10], "a leaf is not listed"
-
-
-def test_cgroups_of_any_depth_are_searched(tmp_path: Path) -> None:
-    folder = tmp_path
-    for depth in range(200):
-        folder = listed(folder / "c", depth + 10)
-    assert tasks.threads_of_container("", str(tmp_path / "c"), 1) == list(range(10, 210))
 
 
 def process(proc: Path, pid: int, **children: str) -> None:

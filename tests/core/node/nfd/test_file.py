@@ -94,13 +94,6 @@ def test_proof_writes_managed_resources_only(tmp_path: Path, monkeypatch: pytest
     assert {value.partition(b":")[0] for value in written} == {b"L3", b"MB"}
 
 
-def test_counter_without_a_number_proves_nothing(tmp_path: Path) -> None:
-    node = Node(tmp_path, rmids=4)  # too few for a class of the proof
-    for path in Path(node.context().monitor.resctrl.root).glob("mon_data/*/*"):
-        path.write_text("Unavailable\n")
-    assert node.renew().keys() & {"monitoring", "bandwidth", "energy", "domains"} == set()
-
-
 def test_values_that_the_kernel_does_not_change_prove_no_allocation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import errno
-import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from hosts.cluster import NOW, POD, Cluster, pod_number
@@ -13,8 +12,7 @@ from hosts.simulated_kernel import ROOT_CALLER
 from resctrl_hooks.core.node.errors import LedgerError
 from resctrl_hooks.core.node.reconcile.discovery import observe
 from resctrl_hooks.core.node.reconcile.enforce import enforce
-from resctrl_hooks.core.node.reconcile.report import Options, Report
-from resctrl_hooks.core.node.reconcile.tasks import Gathering
+from resctrl_hooks.core.node.reconcile.report import Report
 from resctrl_hooks.core.node.resctrl.group import SHARED
 from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
 
@@ -55,14 +53,6 @@ def test_waiting_pod_with_group_waits_no_more(cluster: Cluster) -> None:
     cluster.context().ledger.mark("waiting", POD)
     report = cluster.reconcile()
     assert (report.ok, [*report.events["adopted"]], cluster.marked()) == (True, [], [])
-
-
-def test_root_class_is_never_reported_as_removed(classes: Cluster) -> None:
-    _, pid = classes.start(1)
-    change_class(classes, pid, "gold")
-    assert classes.reconcile().ok
-    assert classes.kernel.groups() == {GOLD}
-    assert "was removed" not in classes.host.log.read_text()
 
 
 def with_foreign_thread(classes: Cluster) -> None:
@@ -156,41 +146,6 @@ def test_class_change_is_followed_once(classes: Cluster) -> None:
     assert [step["needs"]["class"] for step in member["steps"]] == ["silver"]
 
 
-def test_only_living_containers_are_adopted(two: Cluster) -> None:
-    context = two.context()
-    containers = observe(context).containers
-    for order in (containers, containers[::-1]):
-        dry = Report(dry_run=True)
-        assert enforce(context, order, Options(dry_run=True, live={POD}), dry) == []
-        assert [*dry.events["adopted"]] == [f"{2:064x}"]
-    assert [*two.reconcile(Options(wait=False, live={POD})).events["adopted"]] == [f"{2:064x}"]
-    assert two.kernel.groups() == {("", POD)}
-
-
-def test_records_of_adopted_containers_have_names(cluster: Cluster) -> None:
-    id_, pid = cluster.unseen(1, threads=3)
-    context, report = cluster.context(), Report()
-    (found,) = observe(context).containers
-    assert enforce(context, [found], NOW, report) == []
-    assert ([*report.events["adopted"]], report.number("moved"), found.recorded) == ([id_], 3, True)
-    expected = {
-        "cgroup": f"{cluster.host.cgroup}/kubepods/pod{POD}",
-        "namespace": "shop",
-        "pod": "web-0",
-        "groups": {"": "created"},
-        "born": found.start / os.sysconf("SC_CLK_TCK"),
-    }
-    assert cluster.pod_record().items() >= expected.items()
-    member: Any = context.ledger.read_member(POD, id_)
-    assert (member["pid"], member["start"], member["late"]) == (pid, found.start, True)
-    with context.monitor.hold(POD) as locked:
-        locked.record["pod"] = "as it was"
-        locked.save()
-    cluster.unseen(2)
-    assert [*cluster.reconcile().events["adopted"]] == [f"{2:064x}"]
-    assert cluster.pod_record()["pod"] == "as it was"
-
-
 def test_container_ending_meanwhile_is_skipped(cluster: Cluster) -> None:
     cluster.unseen(1)
     context, report = cluster.context(), Report()
@@ -206,24 +161,6 @@ def test_failing_container_is_reported_and_next_is_adopted(two: Cluster, fail: F
     fail(context.monitor, "hold", LedgerError("the disk is gone"), when=lambda key, *_: key == OTHER)
     assert enforce(context, containers, NOW, report) == []
     assert ([*report.events["adopted"]], list(report.events["failed"])) == ([f"{2:064x}"], [f"{1:064x}"])
-
-
-def test_group_whose_tasks_end_before_joining_is_removed(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster.unseen(1)
-    monkeypatch.setattr("resctrl_hooks.core.node.reconcile.join.gather", lambda *_: Gathering())
-    cluster.reconcile()
-    assert cluster.kernel.groups() == set()
-
-
-def test_record_without_names_gets_those_of_living_member(cluster: Cluster) -> None:
-    """As a release wrote it that took a sandbox for a Podman container."""
-    cluster.start(1)
-    with cluster.context().monitor.hold(POD) as locked:
-        locked.record.update({"namespace": "", "pod": ""})
-        locked.save()
-    assert cluster.reconcile().number("repaired") == 1
-    assert (cluster.pod_record().get("namespace"), cluster.pod_record().get("pod")) == ("shop", "web-0")
-    assert cluster.reconcile().number("repaired") == 0
 
 
 def test_container_with_too_many_cgroups_is_reported_in_each_pass(

@@ -23,7 +23,7 @@ from resctrl_hooks.core.install.units import RECONCILE
 from resctrl_hooks.core.node.errors import InputError, NoRMIDsError
 from resctrl_hooks.core.node.host.programs import ProgramError
 from resctrl_hooks.core.node.reconcile import command
-from resctrl_hooks.core.node.reconcile.budget import FILE, STALLED, Budget
+from resctrl_hooks.core.node.reconcile.budget import FILE, Budget
 from resctrl_hooks.core.node.reconcile.command import read_live, reconcile_command
 from resctrl_hooks.core.node.reconcile.report import Options, Report
 
@@ -118,15 +118,6 @@ def test_full_disk_is_one_line_and_a_failure(tmp_path: Path, words: list[str], p
         code, stderr = ended(Cluster(tmp_path).host, disk, *words, peoples=peoples)
     what = b"reconcile: cannot write the report: " if words[0] == "reconcile" else b"cannot write the output: "
     assert (code, stderr) == (1, b"resctrl-hook: " + what + b"No space left on device\n")
-
-
-@OURS
-@pytest.mark.parametrize("more", [[], ["--watch", "1"]], ids=["once", "watch"])
-def test_closed_reader_ends_watch_silently(tmp_path: Path, more: list[str], peoples: bool) -> None:
-    reader, writer = os.pipe()
-    os.close(reader)
-    assert ended(Cluster(tmp_path).host, writer, "reconcile", *more, peoples=peoples) == (1, b"")
-    os.close(writer)
 
 
 def test_watch_survives_full_disk(
@@ -245,15 +236,6 @@ def test_invalid_key_is_truncated_in_messages(tmp_path: Path) -> None:
         read_live(str(path))
 
 
-def test_live_file_can_be_a_json_list(tmp_path: Path) -> None:
-    path = tmp_path / "keys"
-    path.write_text(' ["a",\n"b"]\n')
-    assert read_live(str(path)) == {"a", "b"}
-    path.write_text('["a", 1]')
-    with pytest.raises(InputError, match="neither a JSON list nor one key per line: invalid key '1'"):
-        read_live(str(path))
-
-
 PODS = 4
 
 
@@ -282,22 +264,3 @@ def test_pass_that_stops_wakes_the_next_and_begins_it_there(cluster: Cluster) ->
     first = [*one_pass(cluster, 0).events["adopted"]]
     assert (state / FILE).read_text() not in first
     assert (state / "wake").exists()
-
-
-def test_damaged_place_to_resume_is_ignored(cluster: Cluster) -> None:
-    one_pass(cluster, 0)
-    (Path(cluster.context().settings.state_dir) / FILE).write_bytes(b"\xff" * 5000)
-    assert len(one_pass(cluster, 60).events["adopted"]) == PODS - 1
-
-
-def test_progress_postpones_the_end_of_a_hanging_pass(cluster: Cluster) -> None:
-    alarms: list[int] = []
-    cluster.reconcile(Options(wait=False, budget=Budget(alarm=alarms.append)))
-    assert alarms == [STALLED] * (PODS + 1)
-
-
-def test_command_leaves_no_alarm(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    alarms: list[int] = []
-    monkeypatch.setattr("_signal.alarm", alarms.append)
-    assert command.reconcile_command(str(cluster.host.config), ["--dry-run"]) == command.OK
-    assert (alarms[0], alarms[-1]) == (STALLED, 0)

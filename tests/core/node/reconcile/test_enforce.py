@@ -34,7 +34,6 @@ SCHEDULED, IO = "class.scheduling.resctrl-hooks.io", "class.blockio.resctrl-hook
 HIGH = "memory.high.memtierd.nri.io"
 ASKED = {MEMORY_CLASS: "track", SCHEDULED: "small", IO: "fast", HIGH: "64M"}
 BEFORE = {"cpu.weight": "100", "io.weight": "default 100", "memory.high": "max", "memory.current": "4096"}
-AFTER = {"cpu.weight": "20", "io.weight": "default 300", "memory.high": str(64 << 20)}
 ALL = {name: [ID] for name in ("blockio", "memory", "memtierd", "scheduling")}
 
 
@@ -74,10 +73,6 @@ def again(host: Host) -> Report:
     return reconcile(host.context())
 
 
-def values(host: Host) -> dict[str, str]:
-    return {name: (folder(host) / name).read_text() for name in AFTER}
-
-
 def record(host: Host) -> MemberRecord:
     found = host.context().ledger.read_member(UID, ID)
     assert found is not None
@@ -89,25 +84,6 @@ def test_unseen_container_gets_features_without_monitoring(late: MemtierdHost) -
     assert again(late.host).applied == ALL
     assert late.host.groups() == []
     assert not again(late.host).changed
-
-
-def test_dry_run_reports_features_to_apply(late: MemtierdHost) -> None:
-    from resctrl_hooks.core.node.reconcile.report import Options  # noqa: PLC0415
-
-    report = reconcile(late.host.context(), Options(dry_run=True))
-    assert report.applied == ALL
-    assert values(late.host) == {name: BEFORE[name] for name in AFTER}
-    assert late.host.records() == []
-
-
-@pytest.mark.parametrize(
-    "name, feature", [("cpu.weight", "scheduling"), ("io.weight", "blockio"), ("memory.high", "memory")]
-)
-def test_undone_values_are_repaired(late: MemtierdHost, name: str, feature: str) -> None:
-    again(late.host)
-    (folder(late.host) / name).write_text(BEFORE[name])
-    assert again(late.host).applied == {feature: [ID]}
-    assert values(late.host) == AFTER
 
 
 CLOCK = time.time
@@ -155,38 +131,3 @@ def test_container_being_started_by_hook_is_left_alone(late: MemtierdHost, monke
     assert (late.pid(), is_alive(pid)) == (pid, True)
     assert "was restarted" not in late.host.log.read_text()
     assert record(late.host) == before
-
-
-@pytest.mark.parametrize(
-    "writes, why", [(False, "it will end at its next output"), (True, "its exit status is unknown")]
-)
-def test_memtierd_with_killed_supervisor_gets_another(late: MemtierdHost, *, writes: bool, why: str) -> None:
-    program(late.host.root / "memtierd", f"#!/bin/sh\n{UNTIL_USR1}\necho something\nsleep 1000\n")
-    again(late.host)
-    pid, supervisor = late.pid(), late.supervisor()
-    os.kill(supervisor, signal.SIGKILL)
-    wait_until(lambda: not is_alive(supervisor))
-    if writes:
-        os.kill(pid, signal.SIGUSR1)  # there is no reader
-        wait_until(lambda: not is_alive(pid))
-    assert is_alive(pid) is not writes
-    assert again(late.host).applied == {"memtierd": [ID]}
-    assert [is_alive(one) for one in (pid, late.pid(), late.supervisor())] == [False, True, True]
-    assert f"its supervisor was killed; {why}" in late.host.log.read_text()
-
-
-def test_inapplicable_features_are_reported_once_and_recorded(late: MemtierdHost) -> None:
-    host = late.host
-    runs(host, ASKED | {SCHEDULED: "gone"})
-    (folder(host) / "memory.current").write_text(str(90 << 20))
-    for _ in range(2):
-        report = again(host)
-        assert report.ok
-        assert "is below the" in report.events["unmet"][f"{ID[:12]} memory"]
-        assert "is not allowed to use scheduling class 'gone'" in report.events["unmet"][f"{ID[:12]} scheduling"]
-    assert set(record(host)["unmet"]) == {"memory", "scheduling"}
-    log = host.log.read_text()
-    assert (log.count("runs without memory"), log.count("runs without scheduling")) == (1, 1)
-    (folder(host) / "memory.current").write_text("4096")
-    assert again(host).applied == {"memory": [ID]}
-    assert set(record(host)["unmet"]) == {"scheduling"}

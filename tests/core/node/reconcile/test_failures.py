@@ -22,7 +22,6 @@ from resctrl_hooks.core.node.features import monitoring, rdt_class
 from resctrl_hooks.core.node.reconcile import cleanup
 from resctrl_hooks.core.node.reconcile import reconcile as module
 from resctrl_hooks.core.node.reconcile.cleanup import tidy
-from resctrl_hooks.core.node.reconcile.discovery import observe
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.core.node.reconcile.report import Options, Report
 from resctrl_hooks.core.node.restored import Restored
@@ -169,28 +168,6 @@ def context(host: Host) -> Context:
     return made
 
 
-def test_reconcile_removes_abandoned_files(host: Host, context: Context) -> None:
-    left = host.state / "placement~4711"
-    left.touch()
-    os.utime(left, (0, 0))
-    assert reconcile(context).number("tidied") == 1
-    assert not left.exists()
-
-
-UNFINISHED = (
-    "wake~4000001",
-    "totals/counters~4000001",
-    "totals/class-counters~4000001",
-    f"pods/{POD}/pod~4000001",
-    f"pods/{POD}/c-{'a' * 64}~4000001",
-    "../etc/config.json~4000001",
-    "../etc/.config.json.4000001.unfinished",
-    "../etc/.config.last.json.4000001.unfinished",
-    "../nfd/.labels~4000001",
-)
-FOREIGN = ("../nfd/other~4000001", "../etc/.other.4000001.unfinished", "../etc/config.json~x")
-
-
 def test_unfinished_files_of_many_pods_are_removed_some_at_a_time(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -243,18 +220,6 @@ def test_pointer_of_running_hook_stays(context: Context, monkeypatch: pytest.Mon
     monkeypatch.setattr(context.monitor, "hold", holding)
     tidy(context, [], report)
     assert (context.ledger.containers(), report.number("tidied")) == (["m"], 0)
-
-
-def test_mark_of_ended_pod_is_removed(cluster: Cluster) -> None:
-    cluster.unseen(1)
-    context, report = cluster.context(), Report()
-    context.ledger.prepare()
-    for key in (POD, "recorded", "gone", "gone-too"):
-        context.ledger.mark("waiting", key)
-    context.ledger.write_member("recorded", "m", {})
-    tidy(context, observe(context).containers, report)
-    assert sorted(context.ledger.marked("waiting")) == sorted([POD, "recorded"])
-    assert report.number("tidied") == 2
 
 
 def test_reconcile_shares_totals_with_the_earlier_version(host: Host, context: Context) -> None:

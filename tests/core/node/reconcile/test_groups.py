@@ -106,12 +106,6 @@ def test_planted_process_is_gone_after_one_pass(cluster: Cluster, container: int
     assert cluster.reconcile().number("repaired") == 0
 
 
-def test_process_of_another_pod_comes_into_its_own_group_in_the_same_pass(cluster: Cluster, container: int) -> None:
-    other = plant(cluster, listed(cluster, 2, pod_number(2)))
-    assert cluster.reconcile().number("repaired") == 1
-    assert [cluster.groups_of(pid) for pid in (container, other)] == [{("", POD)}, {("", pod_number(2))}]
-
-
 @pytest.mark.usefixtures("container")
 def test_process_elsewhere_in_the_pods_cgroup_stays(cluster: Cluster) -> None:
     sandbox = plant(cluster, cluster.kernel.spawn(f"/kubepods/pod{POD}/crio-{9:064x}"))

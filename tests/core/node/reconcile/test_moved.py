@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hosts.cluster import POD, Cluster, SimulatedNode, pod_number
-from hosts.shared_node import RULES, SharedNode
 
 from resctrl_hooks.core.node.reconcile import bring_in, vanished
 from resctrl_hooks.core.node.reconcile.vanished import read_vanished
@@ -95,29 +94,10 @@ def test_group_that_another_program_renames_stays_the_pods(
     assert node.end_of_pod() == set()
 
 
-@pytest.mark.parametrize("new", [("silver", POD), ("gold", "batch"), ("silver", "batch")])
-def test_group_that_another_program_renames_ends_with_its_pod_before_a_pass(node: Node, new: tuple[str, str]) -> None:
-    node.move("gold", new[0], POD, new[1])
-    node.end(node.container, node.pid, POD)
-    assert node.kernel.groups() == {new}  # its cgroup existed at the poststop
-    node.quiet_pass()
-    assert not node.kernel.groups()
-
-
 def test_group_is_known_to_the_next_container_in_its_new_class(node: Node) -> None:
     node.move("gold", "silver")
     node.start(2, POD, "silver")
     assert node.pod_record()["groups"] == {"silver": "created"}
-
-
-def test_foreign_group_in_place_of_a_removed_one_is_shared(node: Node) -> None:
-    node.kernel.rmdir(node.path("gold"))
-    node.kernel.mkdir(node.path("silver"))
-    for tid in node.kernel.threads.threads(node.pid):
-        node.kernel.write(f"{node.host.resctrl}/silver/tasks", b"%d" % tid)
-    node.quiet_pass()
-    assert node.pod_record()["groups"]["silver"] == "shared"
-    assert node.end_of_pod() == {("silver", POD)}
 
 
 def test_group_with_the_same_identity_after_a_remount_is_shared(node: Node) -> None:
@@ -239,15 +219,3 @@ def test_pause_of_version_0_2_lasts(cluster: Cluster, clocks: Clocks) -> None:
     assert not cluster.reconcile().ok
     clocks.uptime = 61.0
     assert cluster.reconcile().ok
-
-
-def test_pod_that_waits_for_an_rmid_after_its_group_vanished_is_counted_once(tmp_path: Path) -> None:
-    node = SharedNode(tmp_path, priority=RULES, reserve={"rmids": 1, "above": 50})
-    pod = node.start("batch")
-    node.kernel.rmdir(f"{node.host.resctrl}/mon_groups/{pod.key}")
-    node.kernel.now += 5  # its RMID leaves limbo
-    node.kernel.mkdir(f"{node.host.resctrl}/mon_groups/foreign")
-    for _ in range(3):
-        node.reconcile()
-        assert node.waiting() == [pod.key]
-    assert total(node) == 1

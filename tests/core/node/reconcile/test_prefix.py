@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from hosts.shared_node import Pod
 
 HOUSES = ("lab",)
-NOW = Options(wait=False)
 
 
 def names(node: SharedNode) -> list[str]:
@@ -60,21 +59,6 @@ def test_changed_prefix_renames_running_groups_with_rmid_and_counts(tmp_path: Pa
     assert (names(node), node.context().ledger.keys()) == ([], [])
 
 
-def test_hook_with_new_prefix_joins_running_group_before_reconcile(tmp_path: Path) -> None:
-    node, (pod, other) = started(tmp_path)
-    node.configure(groupPrefix="rh-")
-    second = node.start(beside=pod)
-    assert node.groups_of(second.pid) == {("", pod.key)}
-    third = node.start()
-    assert node.groups_of(third.pid) == {("", f"rh-{third.key}")}
-    assert sorted(node.totals()) == sorted([pod.key, other.key, third.key])
-    node.configure(groupPrefix="")
-    assert sorted(node.totals()) == sorted([pod.key, other.key, third.key])
-    for one in (second, pod, third):
-        node.end(one)
-    assert names(node) == [other.key]
-
-
 def test_group_keeps_its_name_if_the_kernel_cannot_rename(tmp_path: Path) -> None:
     node, pods = started(tmp_path)
     node.configure(groupPrefix="rh-")
@@ -96,25 +80,6 @@ def test_group_keeps_its_name_if_the_new_one_is_taken(tmp_path: Path) -> None:
     assert node.groups_of(pods[0].pid) == {("", pods[0].key)}
     node.end(pods[0])
     assert names(node) == [f"rh-{pods[0].key}"]
-
-
-def forget_names(node: SharedNode, pods: list[Pod]) -> None:
-    """Let the records be those of version 0.2."""
-    ledger = node.context().ledger
-    for pod in pods:
-        record = ledger.read_pod(pod.key)
-        assert record is not None
-        del record["names"]
-        ledger.write_pod(pod.key, record)
-
-
-def test_foreign_group_with_a_similar_name_is_not_recognized(tmp_path: Path) -> None:
-    node, (pod,) = started(tmp_path, 1)
-    forget_names(node, [pod])
-    node.kernel.rename(f"{node.host.resctrl}/mon_groups/{pod.key}", f"{node.host.resctrl}/mon_groups/other")
-    node.kernel.mkdir(f"{node.host.resctrl}/mon_groups/x-{pod.key}")
-    node.reconcile()
-    assert node.pod_record(pod.key).get("names", {}).get("", pod.key) == pod.key
 
 
 def lose_ledger(node: SharedNode, known: str) -> None:
@@ -158,10 +123,3 @@ def test_claim_empties_a_left_group_into_the_recorded_one(tmp_path: Path) -> Non
     node.reconcile(Options(claim=True, wait=False))
     assert names(node) == [f"b-{pod.key}"]
     assert node.groups_of(pod.pid) == {("", f"b-{pod.key}")}
-
-
-def test_claim_leaves_groups_of_other_prefixes(tmp_path: Path) -> None:
-    node, (pod,) = started(tmp_path, 1)
-    node.kernel.mkdir(f"{node.host.resctrl}/mon_groups/x-{pod.key}")
-    assert [*node.reconcile(Options(claim=True, wait=False)).events["claimed"]] == []
-    assert names(node) == sorted([pod.key, f"x-{pod.key}"])

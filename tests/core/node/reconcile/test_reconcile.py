@@ -16,7 +16,6 @@ from hosts import crun
 from hosts.cluster import NOW, POD, Cluster, pod_number
 from hosts.processes import headless_process, is_headless, wait_until
 
-from resctrl_hooks.core.node.reconcile.command import read_live
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.core.node.reconcile.report import Options
 from resctrl_hooks.errors import HookError
@@ -30,19 +29,6 @@ if TYPE_CHECKING:
     from hosts.faults import Fail
 
 
-def test_unseen_container_is_adopted_with_all_threads_of_all_its_cgroups(cluster: Cluster) -> None:
-    id_ = f"{1:064x}"
-    own = f"/kubepods/pod{POD}/crio-{id_}"
-    pid = cluster.kernel.spawn(f"{own}/init.scope", 3)
-    service = cluster.kernel.spawn(f"{own}/system.slice/svc.service", 2)
-    cluster.appear(id_, pid)
-    report = cluster.reconcile()
-    assert report.ok
-    assert ([*report.events["adopted"]], report.number("moved")) == ([id_], 5)
-    assert cluster.groups_of(pid) == cluster.groups_of(service) == {("", POD)}
-    assert not cluster.reconcile().changed
-
-
 def test_dry_run_releases_only_dead_or_unwanted_pods(cluster: Cluster) -> None:
     cluster.start(1)
     dead, pid = cluster.start(2)
@@ -52,16 +38,6 @@ def test_dry_run_releases_only_dead_or_unwanted_pods(cluster: Cluster) -> None:
     assert (said.number("cleaned"), [*said.events["released"]]) == (1, [])
     said = cluster.reconcile(Options(wait=False, dry_run=True, live=set()))
     assert (said.number("cleaned"), [*said.events["released"]], said.number("freed")) == (2, [POD], 1)
-    assert cluster.kernel.groups() == {("", POD)}
-
-
-@pytest.mark.parametrize("spelled", [POD, POD.upper(), POD.replace("-", "")])
-def test_live_keys_of_caller_decide_liveness_in_any_spelling(cluster: Cluster, tmp_path: Path, spelled: str) -> None:
-    cluster.start(1)
-    cluster.start(2, pod_number(2))
-    (tmp_path / "live").write_text(f"{spelled}\r\n")
-    report = cluster.reconcile(Options(live=read_live(str(tmp_path / "live")), wait=False))
-    assert [*report.events["released"]] == [pod_number(2)]
     assert cluster.kernel.groups() == {("", POD)}
 
 
@@ -118,39 +94,6 @@ def test_unreadable_runtime_folder_is_reported(host: Host, fail: Fail) -> None:
     fail("resctrl_hooks.core.node.container.runtimes", "list_folder", denied)
     with pytest.raises(HookError, match=r"cannot read .*/run/runc, the runtime's state directory: .*\(EACCES\)"):
         reconcile(host.context())
-
-
-PARTS = (
-    "_end_what_is_dead", "_claim", "refresh", "by_rank", "enforce", "take_turns", "correct_keys", "_count", "_place",
-    "_end_orphans", "tidy",
-)  # fmt: skip
-CHANGING = {"refresh", "by_rank", "take_turns", "correct_keys", "tidy"}
-"""Those that a dry run leaves out."""
-ELSEWHERE = {"refresh": "turns", "by_rank": "turns", "take_turns": "turns"}
-
-
-@pytest.mark.parametrize("shared", [False, True])
-@pytest.mark.parametrize("dry_run", [False, True])
-@pytest.mark.parametrize("claim", [False, True])
-def test_releases_precede_admissions_and_each_part_has_its_turn(
-    host: Host, monkeypatch: pytest.MonkeyPatch, shared: bool, dry_run: bool, claim: bool
-) -> None:
-    if shared:
-        host.configure(monitoring={"share": {"interval": 60}})
-    done: list[str] = []
-    for name in PARTS:
-        module = f"resctrl_hooks.core.node.reconcile.{ELSEWHERE.get(name, 'reconcile')}"
-
-        def part(*_given: object, name: str = name) -> list[object]:
-            done.append(name)
-            return []
-
-        monkeypatch.setattr(f"{module}.{name}", part)
-    report = reconcile(host.context(), Options(dry_run=dry_run, claim=claim))
-    left_out = (CHANGING if dry_run else set()) | (set() if claim else {"_claim"})
-    left_out |= set() if shared else {"refresh", "by_rank", "take_turns"}
-    assert done == [name for name in PARTS if name not in left_out]
-    assert (report.dry_run, report.shared, report.number("containers")) == (dry_run, shared, 0)
 
 
 def test_pass_with_changes_logs_one_line_and_others_none(cluster: Cluster) -> None:

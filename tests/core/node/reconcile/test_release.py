@@ -38,14 +38,6 @@ def test_release_removes_groups_records_and_the_state_directory(
     assert released(counted) == 0, "nothing is left to do"
 
 
-def test_release_leaves_foreign_state_directory(host: Host, pod: dict[str, Any]) -> None:
-    assert host.call(pod).code == 0
-    (host.state / "theirs").touch()
-    assert released(host) == 0
-    assert host.groups() == []
-    assert (host.state / "theirs").exists()
-
-
 def test_failed_release_keeps_records(counted: Host, capsys: pytest.CaptureFixture[str]) -> None:
     with failing(lifecycle, "release_container", LockTimeoutError("the lock is held")):
         assert released(counted) == 1

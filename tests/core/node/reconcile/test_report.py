@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from resctrl_hooks.core.node.errors import HookError, NoRMIDsError, RMIDsBusyError
+from resctrl_hooks.core.node.errors import NoRMIDsError, RMIDsBusyError
 from resctrl_hooks.core.node.reconcile.report import Report
 
 if TYPE_CHECKING:
-    from conftest import Host
     from golden import Golden
 
 KEY = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
@@ -66,14 +65,6 @@ def test_only_changes_are_changes_and_only_problems_are_problems(kind: str) -> N
     report.add(kind, KEY)
     assert report.changed == (kind in DONE)
     assert (report.ok, report.well) == STATES.get(kind, (True, True))
-
-
-def test_failure_is_logged_with_the_name_of_its_container(host: Host) -> None:
-    report = Report()
-    report.learn(KEY, NAMES, ID)
-    report.fail(host.context(), ID[:12], HookError("the kernel refused"))
-    assert f"reconcile of shop/web-0/nginx ({ID[:12]}): the kernel refused" in host.log.read_text()
-    assert report.reasons == [HookError.reason]
 
 
 @pytest.mark.parametrize("shared, kind", [(False, "waiting"), (True, "queued")])

@@ -111,25 +111,6 @@ def full_node(root: Path, *, waiting: bool = True) -> tuple[SharedNode, Pod, Pod
     return node, pod, other
 
 
-def test_unneeded_rmid_goes_to_a_waiting_pod_and_counts_stay(tmp_path: Path) -> None:
-    node, pod, other = full_node(tmp_path)
-    assert other is not None
-    assert node.marked() == [other.key]
-    before = node.totals()[pod.key]
-    assert before > 0
-    assert node.reconcile().number("freed") == 1
-    assert node.kernel.groups() == {("gold", pod.key)}
-    assert node.totals()[pod.key] == before
-    node.kernel.now += 10
-    node.reconcile()
-    assert node.kernel.groups() == {("gold", pod.key), ("gold", other.key)}
-    assert node.marked() == []
-    assert node.totals()[pod.key] > before
-    again = node.start(rdt_class="silver", beside=pod)
-    assert node.groups_of(again.pid) == {("silver", "")}
-    assert node.totals()[pod.key] > before
-
-
 def test_group_of_a_container_that_is_about_to_start_stays(tmp_path: Path) -> None:
     node, pod, _ = full_node(tmp_path)
     context = node.context()
@@ -167,29 +148,6 @@ if TYPE_CHECKING:
     from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
 
 EVERY_PASS: dict[str, Any] = {"share": {"interval": 0.0001, "atLeast": 0.0}}
-
-
-def test_shorter_interval_counts_from_the_next_pass_on(tmp_path: Path) -> None:
-    node = SharedNode(tmp_path, rmids=2, share={"interval": 3600.0, "atLeast": 0.0})
-    first, second = node.start(), node.start()
-    assert [*node.reconcile().events["handover"]] == [second.key]
-    assert [*node.reconcile().events["handover"]] == []
-    node.host.configure(monitoring=EVERY_PASS)
-    assert [*node.reconcile().events["handover"]] == [first.key]
-
-
-def test_container_in_another_class_waits_during_turn_of_its_pod(tmp_path: Path) -> None:
-    node = SharedNode(tmp_path, rmids=3, **EVERY_PASS)
-    node.add_classes("gold")
-    first, second = node.start(), node.start()
-    other = node.start(beside=second, rdt_class="gold")
-    assert node.counted() == [first]
-    report = node.reconcile()
-    assert [*report.events["handover"]] == [second.key]
-    assert node.counted() in ([second], [other])
-    assert node.waiting() == sorted([first.key, second.key])
-    assert sorted(report.events["queued"]) == node.waiting()
-    node.check()
 
 
 def test_pod_with_ended_containers_releases_turn_and_is_not_waiting(tmp_path: Path) -> None:

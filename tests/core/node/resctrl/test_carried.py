@@ -33,7 +33,6 @@ LOCAL = "mon_L3_00/mbm_local_bytes"
 FILES = [OCCUPANCY, TOTAL, LOCAL, ENERGY]
 COUNTED = FILES[1:]
 PLACES = ["", "gold", "gold/c0"]
-HOUR = 3600
 
 
 class Scrapes:
@@ -363,18 +362,6 @@ def test_energy_counts_from_its_start(starts: Any, reads: list[Raw], amounts: li
         assert total.amounts.get(ENERGY) == amount
 
 
-@pytest.mark.parametrize("began, seconds", [(None, 0), (115.0, 5), (90.0, 20), (130.0, 0)])
-def test_newly_assigned_counter_has_counted_since_its_assignment(
-    scrapes: Scrapes, began: float | None, seconds: float
-) -> None:
-    scrapes.at(100, root=[1, 0, UNASSIGNED, 5])
-    scrapes.now = 120
-    found = scrapes.load()
-    found.began = began
-    found.update(KEY, {"": ("1", [0, 7, 6])})
-    assert (found.of(KEY).total("").amounts[TOTAL], found.of(KEY).total("").seconds[TOTAL]) == (7, seconds)
-
-
 @pytest.mark.parametrize("second, waned", [([64, 9], False), ([63, 9], True), ([64, 9, "late"], True)])
 def test_cache_lines_of_an_earlier_user_are_inherited_until_they_wane(
     scrapes: Scrapes, second: list[Any], waned: bool
@@ -461,13 +448,6 @@ def test_damaged_data_of_a_key_affects_that_key_only(scrapes: Scrapes, kept: Cal
     assert scrapes.at(110, OTHER, root=[3, 0, 1, 1])[TOTAL] == 11
 
 
-def test_group_without_files_is_not_seen(scrapes: Scrapes, kept: Callable[[], Any]) -> None:
-    assert kept()
-    assert scrapes.load().seen
-    scrapes.files = []
-    assert not scrapes.load().seen
-
-
 def _move_up(scrapes: Scrapes) -> None:
     """Version 0.2 had the file one folder higher."""
     scrapes.file.rename(scrapes.folder / "counters")
@@ -532,18 +512,3 @@ def test_file_of_a_reader_without_permission_is_the_newest_whatever_the_clock_sa
     assert scrapes.load().of(KEY).total("").amounts[TOTAL] == 25
     share_with_earlier(scrapes.ledger, "counters")
     assert (scrapes.folder / "counters").samefile(scrapes.file)
-
-
-def test_group_out_of_view_has_its_last_values_where_earlier_versions_look(
-    scrapes: Scrapes, kept: Callable[[], Any]
-) -> None:
-    assert kept()
-    scrapes.now = 110
-    found = scrapes.load()
-    found.update(KEY, {}, hidden=True)
-    found.save()
-    # Version b4d185de continues each of these from its last values, whatever its name, if the identity is seen again.
-    assert kept()["keys"][KEY]["others"] == {"/~1": [100, "1", [-10, -1], [10, 1]]}
-    scrapes.restart()
-    assert scrapes.at(120, root=[1, 0, 12, 1])[TOTAL] == 12
-    assert "others" not in kept()["keys"][KEY]

@@ -12,7 +12,6 @@ from hosts.shared_node import SharedNode
 
 from resctrl_hooks.core.node import errors
 from resctrl_hooks.core.node.resctrl.filesystem import Filesystem, Resctrl
-from resctrl_hooks.core.node.resctrl.kernel_refusals import last_cmd_status
 from resctrl_hooks.core.node.resctrl.renaming import can_rename, rename
 
 if TYPE_CHECKING:
@@ -99,12 +98,6 @@ def test_each_errno_has_its_type(host: Host, number: int, kind: type[errors.Resc
         assert errno.errorcode[number] in str(caught.value)
 
 
-def test_ok_status_is_not_a_kernel_message(host: Host) -> None:
-    assert last_cmd_status(on(host)) == ""
-    (host.resctrl / "info/last_cmd_status").write_text("ok\n")
-    assert last_cmd_status(on(host)) == ""
-
-
 @pytest.mark.parametrize(
     "folders, error", [("info/L3", errors.NoMonitoringError), ("", errors.NotMountedError)], ids=["no monitoring", ""]
 )
@@ -125,15 +118,6 @@ def test_invalid_class_is_refused(host: Host, name: str) -> None:
     for use in (on(host).create, on(host).remove, on(host).exists, on(host).tasks):
         with pytest.raises(errors.BadClassError, match="invalid RDT class name"):
             use(name, "k")
-
-
-def test_classes_are_never_created_and_those_with_unprintable_names_are_skipped(host: Host) -> None:
-    with pytest.raises(errors.BadClassError, match="RDT class 'gold' does not exist"):
-        on(host).create("gold", "k")
-    for name in (b"gold", b"\xff", b"a\tb"):  # the kernel takes any name without a line feed
-        os.makedirs(os.path.join(os.fsencode(host.resctrl), name, b"mon_groups"))
-    assert on(host).classes() == ["gold"]
-    assert on(host).groups("gold") == []
 
 
 def test_group_can_move_to_another_class(host: Host) -> None:
@@ -174,18 +158,6 @@ def test_only_a_kernel_that_renames_nothing_is_remembered(
     assert can_rename(of)
 
 
-def test_plain_tree_removes_only_its_own_file(host: Host) -> None:
-    on(host).create("", "k")
-    on(host).add_tasks("", "k", [7, 8])
-    assert on(host).tasks("", "k") == {7, 8}
-    foreign = host.resctrl / "mon_groups/k/foreign"
-    foreign.touch()
-    with pytest.raises(errors.ResctrlError, match="ENOTEMPTY"):
-        on(host).remove("", "k")
-    foreign.unlink()
-    assert [on(host).remove("", "k") for _ in range(2)] == [True, False]
-
-
 # Moves of processes
 
 
@@ -195,13 +167,6 @@ def process(host: Host) -> Host:
     host.process(7, threads=(8, 9))
     on(host).create("", "k")
     return host
-
-
-def test_all_threads_are_moved_with_one_write_each(process: Host) -> None:
-    fs = Kernel()
-    assert on(process, fs).assign("", "k", 7) == 3
-    assert fs.calls.count("write") == 3
-    assert process.tasks("mon_groups/k") == [7, 8, 9]
 
 
 @pytest.mark.parametrize("last, moved", [(9, 4), (1000, 60)], ids=["one thread", "endlessly"])
@@ -233,13 +198,3 @@ def test_threads_that_did_not_arrive_are_reported(process: Host, where: str | No
         (process.proc / "7/task/7/cpu_resctrl_groups").write_text(where)
     with pytest.raises(errors.NotArrivedError, match="of process 7 was moved"):
         on(process, Kernel(always(LOST))).assign("", "k", 7)
-
-
-def test_arrival_is_checked_in_proc_or_in_tasks(host: Host) -> None:
-    host.process(7)
-    file = host.proc / "7/task/7/cpu_resctrl_groups"
-    on(host).create("", "k")
-    file.write_text("res:/\nmon:k\n")
-    assert on(host, Kernel(always(LOST))).assign("", "k", 7) == 1
-    file.write_text("res:/\nmon:\n")  # of the host's resctrl, next to a simulation
-    assert on(host).assign("", "k", 7) == 1

@@ -17,8 +17,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from resctrl_hooks.core.node import errors
-from resctrl_hooks.core.node.features.monitoring import lacks_counter
-from resctrl_hooks.core.node.resctrl.filesystem import Filesystem, Resctrl
+from resctrl_hooks.core.node.resctrl.filesystem import Filesystem
 from resctrl_hooks.core.node.resctrl.group import CREATED, SHARED, Group
 from resctrl_hooks.core.node.resctrl.monitor import Monitor
 
@@ -217,21 +216,6 @@ def test_record_and_index_end_with_the_key_or_the_boot(host: Host, reboot: bool)
     assert host.records() == []
 
 
-def test_dead_members_are_recognized(host: Host) -> None:
-    host.process(7, start=5)
-    with hold(host) as locked:
-        locked.add_member("lives", {"note": 1}, pid=7)
-        locked.add_member("unknown")
-        locked.add_member("gone-at-once", pid=9)
-        assert (locked.member("lives") or {}).items() >= {"id": "lives", "key": "k", "boot": BOOT, "note": 1}.items()
-        dead = [name for name in ("lives", "unknown", "gone-at-once", "none") if locked.member_is_dead(name)]
-        assert dead == ["gone-at-once", "none"]
-        host.process(7, start=6)
-        assert locked.member_is_dead("lives")
-        host.end_process(7)
-        assert locked.member_is_dead("lives")
-
-
 @pytest.mark.parametrize("known", [True, False])
 def test_process_joins_the_group_in_its_own_class(host: Host, known: bool) -> None:
     """Where /proc doesn't show the class, the kernel refuses threads of the other classes."""
@@ -275,23 +259,6 @@ def test_reacquired_lock_sees_changes_by_others(host: Host) -> None:
         with pytest.raises(errors.LockTimeoutError):
             host.context().ledger.lock("k", 0)
     host.context().ledger.lock("k", 0).__exit__()
-
-
-@pytest.mark.parametrize(
-    "text, lacks",
-    [
-        ("mbm_total_bytes:0=e;1=e\nmbm_local_bytes:0=_;1=_\n", False),
-        ("mbm_total_bytes:0=e;1=_\nmbm_local_bytes:0=e;1=e\n", True),
-        ("", False),
-        (None, False),
-    ],
-)
-@pytest.mark.parametrize("resource", ["L3", "X"])
-def test_group_lacks_counter_if_one_domain_has_none(host: Host, resource: str, text: str | None, lacks: bool) -> None:
-    group = monitor(host).ensure_group("k")
-    if text is not None:
-        Path(group.path, f"mbm_{resource}_assignments").write_text(text)
-    assert lacks_counter(Resctrl(str(host.resctrl)), "", "k", "mbm_total_bytes") is lacks
 
 
 @pytest.mark.parametrize("counted, readable", [(True, True), (True, False), (False, True)])
@@ -338,14 +305,6 @@ def test_recorded_name_of_a_group_outlives_its_prefix(host: Host) -> None:
     assert after.ensure_group("job").name == before.ensure_group("job").name == "b-job"
     assert len(before.remove("job")) == 1
     assert host.groups() == []
-
-
-@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../../etc"])
-def test_record_with_the_name_of_no_folder_is_damaged(host: Host, name: str) -> None:
-    monitor(host).ensure_group("job")
-    ledger = host.context().ledger
-    ledger.write_pod("job", {**(ledger.read_pod("job") or {"groups": {}}), "names": {"": name}})
-    assert ledger.read_pod("job") is None
 
 
 def test_many_threads_share_a_monitor(host: Host) -> None:

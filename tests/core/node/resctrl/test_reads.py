@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hosts.counter_tree import ENERGY, OCCUPANCY, TOTAL, remake, say, say_paths
+from hosts.counter_tree import ENERGY, OCCUPANCY, TOTAL, say, say_paths
 
 from resctrl_hooks.core.node.errors import HookError, NotMountedError, NotTrackedError
 from resctrl_hooks.core.node.log import WARNING
@@ -22,7 +22,6 @@ from resctrl_hooks.core.node.resctrl.counter_totals import ended, read_counters,
 from resctrl_hooks.core.node.resctrl.energy_baseline import baseline
 from resctrl_hooks.core.node.resctrl.group_moves import follow, part_with, settle
 from resctrl_hooks.core.node.resctrl.monitor import Monitor
-from resctrl_hooks.core.node.resctrl.mounts import witnesses
 from resctrl_hooks.core.node.resctrl.sources import Sources, drop_repeats
 from resctrl_hooks.core.node.resctrl.total import GONE, OUT_OF_VIEW, Source
 
@@ -136,20 +135,6 @@ def test_classes_are_summed_and_a_missing_part_is_marked(tree: Tree) -> None:
     assert tree.read() == {OCCUPANCY: 1, TOTAL: 30}
     shutil.rmtree(root)
     assert tree.read() == {TOTAL: 30}
-
-
-@pytest.mark.parametrize("word", ["Unassigned", "Unavailable", "Error"])
-def test_uncounted_total_stays_visible(tree: Tree, word: str) -> None:
-    group = tree.make()
-    say(group, llc_occupancy=1, mbm_total_bytes=word)
-    assert tree.read() == {OCCUPANCY: 1, TOTAL: word}, "it never counted"
-    for value in (10, word, 0 if word == "Unassigned" else 10, word):
-        say(group, mbm_total_bytes=value)
-        assert tree.read() == {OCCUPANCY: 1, TOTAL: 10}
-        assert tree.states() == {word if value == word else "available"}
-    remake(group, tree.aside)
-    say(group, mbm_total_bytes=word)
-    assert tree.read()[TOTAL] == 10
 
 
 def test_missing_group_and_missing_mount_have_typed_errors(tree: Tree) -> None:
@@ -441,57 +426,7 @@ def test_energy_of_anothers_group_after_a_remount_counts_from_its_first_value(mo
         assert mounts.total(ENERGY) == counted
 
 
-def test_mount_is_known_by_any_of_its_folders(tmp_path: Path) -> None:
-    for name in ("info", "mon_data"):
-        (tmp_path / name).mkdir()
-    first, is_same = witnesses(str(tmp_path), [])
-    assert is_same
-    assert witnesses(str(tmp_path), first) == (first, True)
-    tmp_path.chmod(0o700)
-    changed, is_same = witnesses(str(tmp_path), first)
-    assert (is_same, changed == first) == (True, False)
-    for name in ("info", "mon_data", "."):
-        (tmp_path / name).chmod(0o755)
-    assert not witnesses(str(tmp_path), changed)[1]
-
-
 # Changes by this project, under the lock of the totals
-
-
-def test_group_that_this_project_renames_continues_in_its_new_class(counting: Tree) -> None:
-    new = counting.resctrl / "mon_groups" / KEY
-
-    def rename() -> bool:
-        counting.group = counting.group.rename(new)
-        return True
-
-    counting.count()  # not read yet: it still counts for the old class
-    assert follow(counting.monitor, KEY, ["gold"], "gold", rename)
-    counting.count(10)
-    found = counting.read(by_class=True)
-    assert (found[f"gold:{TOTAL}"], found[f":{TOTAL}"]) == (50, 5)
-
-
-@pytest.mark.parametrize("others", [0, 3])
-def test_removal_after_a_last_read_is_no_loss(counting: Tree, others: int) -> None:
-    gold = counting.group
-    counting.count()
-    if others:
-        say_paths(counting.make(), {f"{domain}/mbm_total_bytes": others for domain in DOMAINS})
-    assert part_with(counting.monitor, KEY, ["gold"], lambda: shutil.rmtree(gold))
-    assert counting.all() == counting.one() == counting.true + 2 * others
-    assert not counting.lost()
-
-
-@pytest.mark.parametrize("root_counts", [True, False])
-def test_taker_counts_nothing_of_the_giver_which_lost_another_group(counting: Tree, root_counts: bool) -> None:
-    group = counting.group
-    if not root_counts:
-        shutil.rmtree(counting.resctrl / "mon_data")
-    shutil.rmtree(counting.make())  # by another program; the record has it
-    hand_over(counting, group)
-    assert counting.read(key="taker")[TOTAL] == 0
-    assert counting.one() == counting.true
 
 
 @pytest.mark.parametrize("act", ["settle", "follow", "part_with", "fails"])

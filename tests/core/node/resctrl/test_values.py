@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import always, examples
+from conftest import examples
 from hosts.counter_tree import say_paths
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -68,13 +68,6 @@ def test_domain_is_parsed_as_it_was_written(resource: str, number: int) -> None:
     for path in (f"{folder}/x", f"{part.folder}/x"):
         slot = slot_at(path)
         assert (slot.path, slot.counter.name, f"{slot.domain.folder}/x") == (path, "x", path)
-
-
-@pytest.mark.parametrize("folder", ["mon_L3", "mon__1", "L3_00", "mon_L3_x", "mon_L3_\u0661", "mon_L3_\xb2", "mon_00"])
-def test_other_folder_is_no_domain(folder: str) -> None:
-    assert layouts.parse_domain(folder) is None
-    assert domain_named(folder) is None
-    assert slot_at(f"{folder}/x").domain.resource == folder  # of a later kernel
 
 
 @SOME
@@ -220,20 +213,6 @@ def test_unit_follows_the_processor_and_the_mount(least: int, values: list[int],
     assert unit_of(least, values, mbps=mbps) == unit
 
 
-@pytest.mark.parametrize(
-    "line, is_so",
-    [
-        ("resctrl /sys/fs/resctrl resctrl rw,mba_MBps 0 0", True),
-        ("resctrl /sys/fs/resctrl resctrl rw,mba_MBps_x 0 0", False),
-        ("resctrl /other resctrl rw,mba_MBps 0 0", False),
-        ("x mba_MBps", False),
-    ],
-)
-def test_mount_option_is_read_from_the_mounts(monkeypatch: pytest.MonkeyPatch, line: str, is_so: bool) -> None:
-    monkeypatch.setattr(bandwidth_unit, "kernel_text", always(f"proc /proc proc rw 0 0\n{line}\n"))
-    assert bandwidth_unit.is_mbps("/sys/fs/resctrl") is is_so
-
-
 # Assignable counters
 
 
@@ -337,11 +316,6 @@ def test_counters_are_shared_by_rank_and_every_pod_has_its_first_before_any_its_
         assert not served or all(has for place, has in wants if place < max(served)), "one of higher rank has none"
         free = number - sum(one.has(event, domain) for one in holders for event in EVENTS)
         assert free == 0 or len(served) == len(wants), "one has none while one is free"
-
-
-def test_unwanted_event_releases_its_counter() -> None:
-    (change,) = share([Holder("/a", {TOTAL: {0: True}, LOCAL: {0: True}}, OURS)], {0: 2}, [TOTAL])
-    assert (change.event, change.give) == (LOCAL, False)
 
 
 def test_refused_change_is_not_reported_as_done(host: Host) -> None:

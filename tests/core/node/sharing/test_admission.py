@@ -14,7 +14,6 @@ from resctrl_hooks.core.node.ledger import CHANGING, Ledger
 from resctrl_hooks.core.node.refusals import RefusedError
 from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
 from resctrl_hooks.core.node.resctrl.monitor import Monitor
-from resctrl_hooks.core.node.resctrl.rmids import total_rmids
 from resctrl_hooks.core.node.sharing import admission
 from resctrl_hooks.core.node.sharing.claims import entry_of
 from resctrl_hooks.core.node.sharing.decision import Claim
@@ -59,32 +58,6 @@ def test_pods_are_counted_from_their_first_instruction_by_rank(
             node.check()
         assert node.reconcile().ok is bool(settings)
     assert (node.host.state / "rmids").exists() is bool(settings)
-
-
-def test_totals_are_carried_exactly(tmp_path: Path) -> None:
-    node = SharedNode(tmp_path, priority=RULES)
-    silver, batch = node.start("silver"), node.start("batch")
-    node.kernel.now += 10
-    before = node.totals()
-    assert before[silver.key] == before[batch.key] > 0
-    node.kernel.now += 10  # not read before its handover
-    gold = node.start("gold")
-    node.kernel.now += 10
-    after = node.totals()
-    assert after[batch.key] // 2 == pytest.approx(before[batch.key], abs=node.kernel.UNIT)
-    assert after[batch.key] + after[gold.key] == after[silver.key]  # the RMID's count, to the byte
-    node.kernel.now += 10
-    assert node.totals()[batch.key] == after[batch.key]
-
-
-def test_resource_with_fewest_rmids_counts(tmp_path: Path) -> None:
-    node = SharedNode(tmp_path)
-    info, resctrl = node.host.resctrl / "info", node.host.context().monitor.resctrl
-    for name, number in (("A_MON", None), ("L3_MON", "16"), ("B_MON", "many"), ("Z_MON", "8"), ("L3", "2")):
-        (info / name).mkdir(parents=True, exist_ok=True)
-        if number:
-            (info / name / "num_rmids").write_text(number)
-    assert total_rmids(resctrl) == 8
 
 
 def test_foreign_group_of_pod_does_not_use_reserve(tmp_path: Path) -> None:
@@ -209,38 +182,6 @@ def test_turn_is_released_if_key_is_locked(tmp_path: Path, monkeypatch: pytest.M
     assert "reason=no-rmids" in node.host.log.read_text()
     assert (node.counted(), node.waiting()) == ([batch], [gold.key])
     node.check()
-
-
-def test_foreign_locks_are_waited_for_within_share_of_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    node = SharedNode(tmp_path, rmids=2, priority=RULES)
-    batch = node.start("batch")
-    node.configure(deadlineSeconds=0.5, monitoring={"priority": RULES})
-    asked: list[float] = []
-    hold_beside = Monitor.hold_beside
-
-    def noted(monitor: Monitor, locked: LockedKey, key: str, patience: float) -> LockedKey:
-        asked.append(patience)
-        return hold_beside(monitor, locked, key, patience)
-
-    def turn(ledger: Ledger, name: str, patience: float) -> Lock:
-        if name == "handover":
-            asked.append(patience)
-        return lock_named(ledger, name, patience)
-
-    def again(locked: LockedKey, patience: float) -> None:
-        if len(asked) == 1:  # it has its turn
-            asked.append(patience)
-        try_lock(locked, patience)
-
-    lock_named, try_lock = Ledger.lock_named, LockedKey.try_lock
-    monkeypatch.setattr(Monitor, "hold_beside", noted)
-    monkeypatch.setattr(Ledger, "lock_named", turn)
-    monkeypatch.setattr(LockedKey, "try_lock", again)
-    with node.context().ledger.lock(batch.key, 0):
-        node.start("gold")
-    assert node.counted() == [batch]
-    assert len(asked) >= 3
-    assert max(asked) <= 0.2
 
 
 def test_stale_index_entry_is_removed_and_next_is_asked(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,7 +11,7 @@ from hosts.shared_node import SharedNode
 from resctrl_hooks.core.node.resctrl.counter_share import LOCK, OURS, Holder
 from resctrl_hooks.core.node.settings import Settings
 from resctrl_hooks.core.node.sharing import counter_turns
-from resctrl_hooks.core.node.sharing.bandwidth_counters import SHORT, balance, ensure_counted
+from resctrl_hooks.core.node.sharing.bandwidth_counters import balance, ensure_counted
 from resctrl_hooks.core.node.sharing.counter_turns import set_turns, times_of
 from resctrl_hooks.lab.simulation.machine import BYTES_PER_SECOND
 
@@ -140,21 +139,6 @@ def test_round_is_due_after_interval_and_longest_holder_yields(
     assert turns_at(1094, a=has, b=lacks, c=lacks) == {"a": (KEEPS, 1085), "b": (WAITS, 1085), "c": (WAITS, 1085)}
 
 
-def test_round_is_skipped_while_all_are_counted(turns_at: Callable[..., dict[str, Any]]) -> None:
-    assert turns_at(1000, a=[True], b=[True, True]) == {"a": NONE, "b": NONE}
-    found = turns_at(1001, a=[True], b=[True, False])  # the one that was due
-    assert found == {"a": (KEEPS, 1000), "b": (WAITS, 1001)}
-
-
-@pytest.mark.parametrize("kept", ["{", "[]", '{"boot": "BOOT", "last": 990, "since": 5}', '{"boot": "x", "last": 990}'])
-def test_damaged_or_old_state_starts_again(tmp_path: Path, turns_at: Callable[..., dict[str, Any]], kept: str) -> None:
-    file = tmp_path / "run/state/counter-turns"
-    turns_at(980, a=[True], b=[False])
-    boot = json.loads(file.read_text())["boot"]
-    file.write_text(kept.replace("BOOT", boot))
-    assert turns_at(1000, a=[True], b=[False]) == {"a": (KEEPS, 1000), "b": (WAITS, 1000)}
-
-
 # The assignment, reports of missing counters, and dry runs
 
 
@@ -168,48 +152,6 @@ def node_of(folder: Path, pods: int, **monitoring: Any) -> SharedNode:
 
 def said(node: SharedNode) -> str:
     return node.host.log.read_text() if node.host.log.exists() else ""
-
-
-def test_uncounted_pods_are_named_with_domains_and_node_is_short(tmp_path: Path) -> None:
-    node = node_of(tmp_path, 3)
-    found = balance(node.context())
-    assert found is not None
-    assert (found.changes, found.event) == ([], TOTAL)
-    assert found.uncounted == {node.pods[2].key: [0]}
-    assert node.context().ledger.flagged(SHORT)
-    node.end(node.pods[0])
-    found = balance(node.context())
-    assert found is not None
-    assert len(found.changes) == 1
-    assert found.uncounted == {}
-    assert not node.context().ledger.flagged(SHORT)
-
-
-def test_dry_run_reports_the_same_without_changes(tmp_path: Path) -> None:
-    node = node_of(tmp_path, 3)
-    node.end(node.pods[0])
-    assert node.context().ledger.flagged(SHORT)
-    file = f"{node.host.resctrl}/mon_groups/{node.pods[2].key}/mbm_L3_assignments"
-    before = node.kernel.read(file)
-    found = balance(node.context(), dry_run=True)
-    assert found is not None
-    assert len(found.changes) == 1
-    assert node.kernel.read(file) == before
-    assert node.context().ledger.flagged(SHORT)
-    balance(node.context())
-    assert node.kernel.read(file) != before
-
-
-@pytest.mark.parametrize(
-    "pods, told, words",
-    [
-        (3, 2, "all bandwidth counters are in use: {total} of {key} is not counted in L3 domain 0"),
-        (2, 0, "{key} got a counter for {total} from groups of lower priority"),
-    ],
-)
-def test_pod_is_told_of_its_counter_or_a_missing_one(tmp_path: Path, pods: int, told: int, words: str) -> None:
-    node = node_of(tmp_path, pods)
-    assert words.format(total=TOTAL, key=node.pods[told].key) in said(node)
 
 
 def test_busy_counters_are_not_a_failure(tmp_path: Path) -> None:

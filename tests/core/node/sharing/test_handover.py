@@ -13,8 +13,6 @@ from hosts.shared_node import RULES, SharedNode
 
 from resctrl_hooks.core.node.errors import LockTimeoutError, ResctrlError
 from resctrl_hooks.core.node.reconcile.vanished import read_vanished
-from resctrl_hooks.core.node.resctrl import group_moves
-from resctrl_hooks.core.node.resctrl.group import CREATED, SHARED
 from resctrl_hooks.core.node.resctrl.renaming import can_rename
 from resctrl_hooks.core.node.resctrl.totals_file import LOCK
 from resctrl_hooks.core.node.sharing import handover
@@ -59,24 +57,6 @@ def test_task_forked_during_move_stays_with_its_pod(tmp_path: Path) -> None:
     assert (node.host.proc / f"{born}/cgroup").read_text() == f"0::{batch.cgroup}\n"
     assert node.kernel.where(born) == ("", "")
     node.check()
-
-
-def test_cache_lines_of_giver_do_not_count_for_taker(tmp_path: Path) -> None:
-    node = SharedNode(tmp_path, rmids=2, priority=RULES)
-    node.start("batch")
-    node.kernel.now += 10
-    gold = node.start("gold")
-    node.kernel.show_counters()
-
-    def said() -> dict[str, tuple[str, bool]]:
-        readings = node.context().monitor.read_all()[gold.key]
-        return {reading.counter.name: (reading.state, reading.value is None) for reading in readings}
-
-    assert said()["llc_occupancy"] == ("Inherited", True)
-    assert not said()["mbm_total_bytes"][1]
-    occupancy = node.host.resctrl / f"mon_groups/{gold.key}/mon_data/mon_L3_00/llc_occupancy"
-    occupancy.write_text("Unavailable\n")
-    assert said()["llc_occupancy"] == ("Unavailable", True)
 
 
 class Handing:
@@ -136,22 +116,6 @@ def cannot_rename(handing: Handing) -> None:
     Path(monitor.ledger.folder, "cannot-rename").write_text(monitor.boot)
 
 
-@pytest.mark.parametrize("why", ["taker has one", "foreign", "gone", "no rename", "foreign, back"])
-def test_impossible_handover_or_return_changes_nothing(pair: Pair, why: str) -> None:
-    with pair.held() as handing:
-        if why == "taker has one":
-            handing.taker.origins[""] = CREATED
-        elif why == "gone":
-            handing.giver.origins.clear()
-            handing.giver.origins["no-class"] = CREATED
-        elif why.startswith("foreign"):
-            handing.giver.origins[""] = SHARED
-        if why in ("no rename", "foreign, back"):
-            cannot_rename(handing)
-        assert not (handing.back() if why == "foreign, back" else handing.on())
-    assert kept(pair) == pair.before
-
-
 @pytest.mark.parametrize("most, thorough, done", [(2, False, False), (3, False, True), (2, True, True)])
 def test_number_of_moved_tasks_is_limited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, thorough: bool, done: bool
@@ -161,33 +125,6 @@ def test_number_of_moved_tasks_is_limited(
     with pair.held() as handing:
         assert handing.on(thorough=thorough) == done
     assert pair.waiting() == [pair.holds.key if done else pair.waits.key]
-
-
-@pytest.mark.parametrize("pruned", [False, True])
-def test_group_in_class_of_taker_is_handed_over_and_other_removed(tmp_path: Path, *, pruned: bool) -> None:
-    node = SharedNode(tmp_path, rmids=5, priority=RULES)
-    node.add_classes("a", "b")
-    batch = node.start("batch", rdt_class="a")
-    node.start("batch", rdt_class="b", beside=batch)
-    late = node.start("batch")
-    assert node.kernel.groups() == {("a", batch.key), ("b", batch.key)}
-    if pruned:
-        node.kernel.rmdir(f"{node.host.resctrl}/a/mon_groups/{batch.key}")
-    rmid = node.kernel.model.classes["b"].monitored[batch.key].rmid
-    with held(node, batch, late) as handing:
-        assert handing.on("b")
-        assert (handing.giver.origins, handing.taker.origins) == ({}, {"b": CREATED})
-    assert node.kernel.groups() == {("b", late.key)}
-    assert node.kernel.model.classes["b"].monitored[late.key].rmid == rmid
-    assert node.waiting() == [batch.key]
-
-
-def test_unreadable_group_stays_and_rename_remains_possible(pair: Pair, fail: Fail) -> None:
-    fail(group_moves, "read_group", OSError(errno.ENODEV, "No such device"))
-    with pair.held() as handing:
-        assert not handing.on()
-        assert can_rename(handing.context.monitor)
-    assert kept(pair) == pair.before
 
 
 @pytest.mark.parametrize("renames", [True, False])

@@ -10,9 +10,9 @@ from conftest import ID, POD_CGROUP, Host, workload_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from resctrl_hooks.core.node.sharing.claims import claim_of, entry_of, holders, now, rank_of
+from resctrl_hooks.core.node.sharing.claims import entry_of, holders
 from resctrl_hooks.core.node.sharing.decision import Claim
-from resctrl_hooks.core.node.sharing.priority import priority_of, version_of
+from resctrl_hooks.core.node.sharing.priority import priority_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,13 +55,6 @@ def test_first_matching_rule_counts(
     assert priority_of(workload, rules) == expected
 
 
-def test_changed_rules_have_another_version() -> None:
-    assert version_of(RULES) == version_of(json.loads(json.dumps(RULES)))
-    assert version_of(RULES) != version_of(RULES[1:])
-    assert version_of([]) == 0x741638A5  # FNV-1a of "[]": a release with another hash would rank every pod again
-    assert [rank_of(record)[1] for record in ({}, {"claim": {"priority": 1, "rules": 7}})] == [0, 7]  # type: ignore[arg-type]
-
-
 CLAIMS = st.builds(
     Claim,
     st.text("k.l-", min_size=1),
@@ -80,9 +73,3 @@ def test_entry_sorts_by_priority_and_reads_back(ledger: Ledger, claims: set[Clai
     assert set(holders(ledger)) == claims, "invalid entries are ignored"
     by_name = sorted(claims, key=entry_of)
     assert [claim.priority for claim in by_name] == sorted(claim.priority for claim in claims)
-
-
-def test_claim_time_is_in_microseconds_as_in_index() -> None:
-    time = now()
-    assert round(time * 1e6) / 1e6 == time
-    assert claim_of("k", None) is None

@@ -12,7 +12,6 @@ from hosts.shared_node import Pod, SharedNode
 
 from resctrl_hooks.core.node.ledger import RUNTIMES
 from resctrl_hooks.core.node.sharing import runtimes
-from resctrl_hooks.core.node.sharing.decision import may_take
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,23 +69,6 @@ def test_latest_pod_gives_way_if_a_runtime_takes_the_last_rmid(tmp_path: Path) -
         node.reconcile()
 
 
-def test_pod_that_waits_for_runtimes_is_known(tmp_path: Path) -> None:
-    node = SharedNode(tmp_path, rmids=4, limbo=0)
-    start_own(node)
-    node.reconcile()
-    pod = node.start("shop")
-    assert node.waiting() == [pod.key]
-    assert {one.state for one in node.context().monitor.read(pod.key)} == {"Waiting"}
-
-
-def test_container_with_a_class_and_a_group_reserves_both_for_the_next_one(tmp_path: Path) -> None:
-    node = SharedNode(tmp_path, rmids=16, limbo=0)
-    node.add_classes(f"{0:064x}")
-    node.start("runtime", own_group=True, rdt_class=f"{0:064x}")
-    node.reconcile()
-    assert runtimes.reserved(node.context()) == 4  # two while those of the last one are in limbo
-
-
 @pytest.mark.parametrize("number", [1, 3])
 def test_configured_number_stays_free(tmp_path: Path, number: int) -> None:
     node = SharedNode(tmp_path, rmids=8, limbo=0, reserve={"runtimes": number})
@@ -126,14 +108,6 @@ def test_default_is_at_most_a_quarter_of_the_rmids_whatever_pods_start(tmp_path:
     assert len(node.counted()) == 11  # of 16: the root class, and four that stay free
 
 
-def test_container_in_a_class_keeps_one_rmid_free(tmp_path: Path) -> None:
-    node = SharedNode(tmp_path, rmids=8)
-    node.add_classes("gold")
-    node.start("shop", rdt_class="gold", linux={"intelRdt": {"closID": "gold"}})
-    node.reconcile()
-    assert runtimes.reserved(node.context()) == 1
-
-
 @pytest.mark.parametrize(
     "text, number",
     [
@@ -168,14 +142,3 @@ def test_reserve_of_version_0_2_is_read(tmp_path: Path) -> None:
     node.context().ledger.prepare()
     (node.host.state / RUNTIMES).write_text(json.dumps({"hours": {"1": 9, str(int(time.time()) // 3600): 3}}))
     assert runtimes.reserved(node.context()) == 3
-
-
-def test_unknown_number_of_rmids_reserves_and_frees_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    node = SharedNode(tmp_path, rmids=8)
-    node.start("shop")
-    monkeypatch.setattr("resctrl_hooks.core.node.resctrl.rmids.total_rmids", lambda _: 0)
-    monkeypatch.setattr(runtimes, "reserved", lambda _: 1)
-    monkeypatch.setattr("resctrl_hooks.core.node.reconcile.runtimes.reserved", lambda _: 1)
-    node.reconcile()
-    assert len(node.counted()) == 1
-    assert may_take(None, 0, reserved=1, above=0, runtimes=1)

@@ -165,30 +165,3 @@ def test_group_that_outlives_its_container_counts_until_it_is_gone(node: Node) -
     assert node.totals()[pod.key] == again == node.counter(pod.key, pod.id)
     node.kernel.rmdir(node.group_of_runtime(pod))
     assert node.totals()[pod.key] == again
-
-
-def test_container_joins_its_pods_group_once_the_runtimes_is_gone(node: Node) -> None:
-    pod = node.start("shop", own_group=True)
-    node.kernel.rmdir(node.group_of_runtime(pod))
-    node.kernel.show_tasks()
-    node.reconcile()
-    assert node.groups_of(pod.pid) == {("", pod.key)}
-
-
-def test_full_node_serves_a_container_that_has_its_runtimes_group(tmp_path: Path) -> None:
-    node = Node(tmp_path, rmids=3, limbo=0, reserve={"runtimes": 0})
-    pod, other = node.start("shop", own_group=True), node.start("shop")
-    waits = node.start("shop")
-    assert node.waiting() == [waits.key]
-    node.reconcile()
-    assert node.waiting() == [waits.key]
-    assert node.counted() == [other]
-    assert node.groups_of(pod.pid) == {("", pod.id)}
-
-
-def test_node_without_such_containers_reads_no_further_file(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    node.start("shop")
-    node.kernel.mkdir(f"{node.context().monitor.resctrl.root}/mon_groups/pqos-7-0")
-    context = node.context()
-    monkeypatch.setattr(type(context.ledger), "key_of", lambda *_: pytest.fail("was read"))
-    context.monitor.read_all()

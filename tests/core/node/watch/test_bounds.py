@@ -22,14 +22,6 @@ def test_only_the_container_in_a_loop_is_sampled_until_its_rest_is_over() -> Non
     assert loops.admit("a", 11.1)
 
 
-def test_quiet_containers_are_forgotten() -> None:
-    loops = Loops(3, 10.0)
-    for number in range(100):
-        loops.admit(str(number), 1.0)
-    loops.drain(2.0)
-    assert loops._buckets == {}
-
-
 def nobody(_: str) -> bool:
     return False
 
@@ -49,15 +41,6 @@ def test_container_with_later_record_is_not_reported() -> None:
     assert not newcomers.are_late(102.0, lambda cgroup: cgroup == "/c")
     newcomers.see("/c", 110.0)  # and without one again, as after a restart
     assert newcomers.are_late(112.0, nobody)
-
-
-def test_many_containers_wake_reconcile_rarely() -> None:
-    newcomers = Newcomers()
-    asked = 0
-    for second in range(100, 160):
-        newcomers.see(f"/sandbox-{second}", float(second))
-        asked += newcomers.are_late(float(second), nobody)
-    assert asked == 4
 
 
 def test_policy_is_the_lowest_realtime_one_while_urgent(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 import os
 import posix
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -114,19 +113,6 @@ def test_two_changes_within_a_clock_tick_are_both_seen(records: Records, monkeyp
         found = records.containers.of_id(id_of(1))
         assert found is not None
         assert found.pid == pid
-
-
-def test_container_with_a_step_of_a_feature_that_is_not_delivered_is_watched_without_its_values(
-    records: Records, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A MachineConfig has no modules of disabled features; a container may have started before."""
-    monkeypatch.setitem(sys.modules, "resctrl_hooks.core.node.features.memory", None)
-    records.write(2, steps=[*GOLD, *VALUES])
-    records.settle()
-    assert records.containers.with_values() == []
-    member = records.containers.of_id(id_of(2))
-    assert member is not None
-    assert member.monitored
 
 
 def test_exec_on_a_node_of_500_containers_costs_few_system_calls(

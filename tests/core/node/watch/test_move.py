@@ -1,7 +1,6 @@
 """Processes that call exec, and samples, come into their pods' groups, in their own class."""
 
 import contextlib
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,8 @@ from hosts.cluster import POD, Cluster, pod_number
 from resctrl_hooks.core.node.resctrl.filesystem import Resctrl
 from resctrl_hooks.core.node.watch import move
 from resctrl_hooks.core.node.watch.containers import Containers
-from resctrl_hooks.core.node.watch.move import BUSY, GONE, IGNORED, MOVED, NEW, WAITING
-from resctrl_hooks.core.node.watch.sample import sample, sample_some
+from resctrl_hooks.core.node.watch.move import GONE, IGNORED, MOVED, WAITING
+from resctrl_hooks.core.node.watch.sample import sample_some
 
 HOUSES = ("lab",)
 
@@ -51,24 +50,6 @@ def test_pod_without_an_rmid_stays_without(tmp_path: Path) -> None:
     entered = execed(cluster, id_, other)
     assert serve(cluster, entered).what == WAITING
     assert cluster.groups_of(entered) == {("", "")}
-
-
-def test_process_is_moved_on_a_kernel_that_shows_no_groups(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    id_, _ = cluster.start(1)
-    pid = execed(cluster, id_)
-    monkeypatch.setattr(move, "resctrl_groups_of", lambda *_: None)
-    assert serve(cluster, pid).what == MOVED
-    assert cluster.groups_of(pid) == {("", POD)}
-
-
-def test_unmonitored_container_with_a_record_is_ignored(tmp_path: Path) -> None:
-    cluster = Cluster(tmp_path, monitoring={"enabled": False}, classes=[{"name": "swap", "allowswap": True}])
-    id_, pid = cluster.spawn(1)
-    (cluster.host.cgroup / f"kubepods/pod{POD}/crio-{id_}/memory.swap.max").touch()
-    cluster.hook(id_, pid, notes={"class.memtierd.nri.io": "swap"})
-    assert cluster.context().ledger.key_of(id_) == POD
-    assert serve(cluster, execed(cluster, id_)).what == IGNORED
-    assert not list((cluster.host.resctrl / "mon_groups").iterdir())
 
 
 @pytest.mark.parametrize("busy", [False, True])
@@ -123,42 +104,6 @@ def test_process_that_ends_meanwhile_is_gone(cluster: Cluster) -> None:
     assert move.serve(context, Containers(context.ledger), pid).what == GONE
 
 
-def test_busy_key_is_not_waited_for(cluster: Cluster) -> None:
-    cluster.kernel.mkdir(str(cluster.host.resctrl / "gold"))
-    id_, _ = cluster.start(1)
-    pid = execed(cluster, id_, rdt_class="gold")  # the pod has no group there yet
-    with cluster.context().monitor.hold(POD):
-        assert serve(cluster, pid).what == BUSY
-    assert serve(cluster, pid).what == MOVED
-    assert cluster.groups_of(pid) == {("gold", POD)}
-
-
-def test_containers_are_read_again_after_a_change(cluster: Cluster) -> None:
-    context = cluster.context()
-    containers = Containers(context.ledger)
-    containers.refresh()
-    assert containers.of_cgroup(str(cluster.host.cgroup)) is None
-    id_, _ = cluster.start(1)
-    assert move.serve(context, containers, execed(cluster, id_)).what == MOVED
-    second, _ = cluster.start(2)
-    assert move.serve(context, containers, execed(cluster, second)).what == MOVED
-    cluster.poststop(id_)
-    assert move.serve(context, containers, execed(cluster, id_)).what == NEW
-    shutil.rmtree(cluster.host.state)
-    assert move.serve(context, containers, execed(cluster, second)).what == NEW
-
-
-def test_link_without_record_is_examined_again(cluster: Cluster) -> None:
-    context = cluster.context()
-    containers = Containers(context.ledger)
-    id_, pid = cluster.spawn(1)
-    context.ledger.prepare()
-    context.ledger.point(id_, POD)  # as a hook does before it writes the record
-    assert move.serve(context, containers, execed(cluster, id_)).what == NEW
-    cluster.hook(id_, pid)
-    assert move.serve(context, containers, execed(cluster, id_)).what == MOVED
-
-
 def test_sample_of_some_containers_leaves_others_and_busy_ones(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path)
     context = cluster.context()
@@ -172,19 +117,3 @@ def test_sample_of_some_containers_leaves_others_and_busy_ones(tmp_path: Path) -
     assert sample_some(context, containers, [id_, "gone"]) == 2
     assert cluster.groups_of(entered) == {("", POD)}
     assert cluster.groups_of(foreign) == {("", "")}
-
-
-def test_sample_moves_threads_of_recorded_pods_with_a_group_only(tmp_path: Path) -> None:
-    cluster = Cluster(tmp_path, rmids=2)
-    id_, _ = cluster.start(1)
-    entered = cluster.kernel.spawn(f"/kubepods/pod{POD}/crio-{id_}", 2)
-    waiting, init = cluster.start(2, pod_number(2))
-    assert cluster.context().ledger.marked("waiting") == [pod_number(2)]
-    cluster.kernel.end(cluster.kernel.spawn(f"/kubepods/pod{pod_number(2)}/crio-{waiting}"))
-    unseen, pid = cluster.spawn(3, pod_number(3))
-    cluster.appear(unseen, pid, pod_number(3))
-    assert sample(cluster.context()) == 2
-    assert cluster.groups_of(entered) == {("", POD)}
-    assert cluster.groups_of(init) == cluster.groups_of(pid) == {("", "")}
-    assert cluster.context().ledger.marked("waiting") == [pod_number(2)]
-    assert sample(cluster.context()) == 0

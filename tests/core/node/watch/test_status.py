@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hosts.faults import failing
 
-from resctrl_hooks.core.node.watch.status import EVENTS, NAME, OFF, OFTEN, Status, read_status
+from resctrl_hooks.core.node.watch.status import EVENTS, NAME, OFTEN, Status, read_status
 
 
 def test_status_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -18,16 +18,6 @@ def test_status_is_read_as_it_was_written(tmp_path: Path) -> None:
     status.become(EVENTS, "because")
     assert read_status(str(tmp_path)) == status.values
     assert (status.values["mode"], status.values["why"]) == (EVENTS, "because")
-
-
-@pytest.mark.parametrize("text", ["", "[]", "7", "{"])
-def test_damaged_status_is_none(tmp_path: Path, text: str) -> None:
-    (tmp_path / NAME).write_text(text)
-    assert read_status(str(tmp_path)) is None
-
-
-def test_status_with_a_wrong_field_is_none(tmp_path: Path) -> None:
-    check_each_field(tmp_path / NAME, dict(Status(str(tmp_path)).values), read_status)
 
 
 def check_each_field(path: Path, good: dict[str, Any], read: Callable[[str], object]) -> None:
@@ -64,15 +54,6 @@ def test_unchanged_status_is_not_written_again(tmp_path: Path) -> None:
     assert read_status(str(tmp_path)) == status.values
 
 
-def test_new_status_counts_from_zero(tmp_path: Path) -> None:
-    status = Status(str(tmp_path))
-    status.write()
-    assert (tmp_path / NAME).stat().st_mode & 0o777 == 0o600
-    figures = {name: value for name, value in status.values.items() if name not in ("pid", "started", "mode", "why")}
-    assert set(figures.values()) == {0}
-    assert (status.values["pid"], status.values["mode"]) == (os.getpid(), OFF)
-
-
 def test_figures_are_written_only_after_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
@@ -88,18 +69,6 @@ def test_figures_are_written_only_after_a_while(tmp_path: Path, monkeypatch: pyt
 
 
 NO_WRITES = pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EIO, errno.EDQUOT, errno.EACCES])
-
-
-@NO_WRITES
-def test_status_that_cannot_be_written_is_logged_once_and_so_is_its_end(tmp_path: Path, number: int) -> None:
-    lines = Lines()
-    status = Status(str(tmp_path), lines.log)
-
-    def write() -> None:
-        status.values["events"] += 1
-        status.write()
-
-    check_messages(lines, tmp_path / NAME, write, number)
 
 
 class Lines(list[str]):

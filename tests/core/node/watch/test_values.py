@@ -2,7 +2,6 @@
 
 import errno
 import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from core.node.watch.test_watcher import Watched
 from resctrl_hooks.core.node.cgroup_settings.values import are_in_place
 from resctrl_hooks.core.node.ledger import Ledger
 from resctrl_hooks.core.node.watch import values as module
-from resctrl_hooks.core.node.watch.values import AGAIN, EVERY, EVERY_WITHOUT_EVENTS, PAUSE, SHARE, Values
+from resctrl_hooks.core.node.watch.values import AGAIN, EVERY, PAUSE, SHARE
 from resctrl_hooks.core.node.watch.writes import Writes
 
 HOUSES = ("lab",)
@@ -67,10 +66,6 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
     return Node(tmp_path, monkeypatch)
 
 
-def test_values_in_place_wake_nothing(node: Node) -> None:
-    assert not any(node.checks() for _ in range(9))
-
-
 def test_value_changed_by_another_program_wakes_reconcile_at_next_check(node: Node) -> None:
     node.write("0")
     assert node.checks()
@@ -81,34 +76,10 @@ def test_value_changed_by_another_program_wakes_reconcile_at_next_check(node: No
     assert node.checks()
 
 
-def test_write_to_value_leads_to_check_at_once(node: Node) -> None:
-    node.write("0")
-    assert node.checks(PAUSE)
-
-
-def test_write_to_list_of_processes_leads_to_no_check(node: Node) -> None:
-    node.hide("0")
-    (node.folder / "cgroup.procs").write_text("1")
-    assert not node.checks(PAUSE)
-    (node.folder / "memory.max").write_text("1")
-    assert node.checks(PAUSE)
-
-
 def test_value_changed_without_event_is_found_by_regular_check(node: Node) -> None:
     node.hide("0")
     assert not node.checks(PAUSE)
     assert node.checks(EVERY - PAUSE)
-
-
-def test_without_inotify_checks_are_frequent(node: Node) -> None:
-    def refused() -> Any:
-        raise OSError(24, "Too many open files")
-
-    node.watcher._values = Values(Writes(refused))
-    node.steps(number=1)
-    node.checks()
-    node.write("0")
-    assert node.checks(EVERY_WITHOUT_EVENTS)
 
 
 def test_check_that_takes_long_comes_rarely(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,17 +92,6 @@ def test_check_that_takes_long_comes_rarely(node: Node, monkeypatch: pytest.Monk
     node.write("0")
     assert not node.checks(0.2 * (SHARE - 2))
     assert node.checks(0.2 * 2)
-
-
-def test_check_that_waits_on_a_busy_node_does_not_delay_the_next(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    def wait(*of: Any) -> bool:
-        node.clock.sleep(0.3)
-        return are_in_place(*of)
-
-    monkeypatch.setattr(module, "are_in_place", wait)
-    assert not node.checks()
-    node.write("0")
-    assert node.checks()
 
 
 def test_wake_up_is_repeated_a_few_times_while_the_value_is_missing(node: Node) -> None:
@@ -148,31 +108,11 @@ def test_container_that_ended_wakes_nothing(node: Node) -> None:
     assert not node.checks()
 
 
-def test_value_that_was_never_in_place_wakes_nothing(node: Node) -> None:
-    node.watcher._values = Values(node.watcher._writes)
-    node.write("0")
-    assert not any(node.checks() for _ in range(3))
-
-
 @pytest.fixture
 def writes(tmp_path: Path) -> Writes:
     found = Writes()
     found.watch([str(tmp_path)])
     return found
-
-
-def test_limit_written_by_another_program_is_reported_once(writes: Writes, tmp_path: Path) -> None:
-    assert not writes.happened()
-    subprocess.run(["/bin/sh", "-c", f"echo 0 >{tmp_path}/memory.max"], check=True)
-    assert writes.happened()
-    assert not writes.happened()
-    assert writes.take()
-
-
-def test_list_of_processes_is_no_limit(writes: Writes, tmp_path: Path) -> None:
-    (tmp_path / "cgroup.procs").write_text("1")
-    assert writes.happened()
-    assert not writes.take()
 
 
 def test_writes_until_take_make_the_descriptor_readable_once(writes: Writes, tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from hosts.cluster import POD, Cluster
 
-from resctrl_hooks.core.node.log import DEBUG, WARNING
 from resctrl_hooks.core.node.settings import load
 from resctrl_hooks.core.node.watch import values
 from resctrl_hooks.core.node.watch import watcher as module
@@ -327,16 +326,6 @@ def test_failure_with_one_process_does_not_affect_others(watched: Watched) -> No
     assert (watched.values["failed"], watched.values["moved"]) == (1, 1)
 
 
-def test_warnings_are_logged_once_a_minute(watched: Watched) -> None:
-    log = watched.cluster.host.log
-    for seconds, warning in ((0.0, "first"), (59.0, "second"), (1.1, "third")):
-        watched.clock.sleep(seconds)
-        watched.watcher._log(WARNING, warning)
-        watched.watcher._log(DEBUG, f"detail of the {warning}")
-    lines = [line.partition("]: ")[2].partition(" stage=")[0] for line in log.read_text().splitlines()]
-    assert lines == ["first", "detail of the first", "detail of the second", "third", "detail of the third"]
-
-
 def test_samples_have_no_urgency(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
     urgent: list[bool] = []
 
@@ -348,11 +337,3 @@ def test_samples_have_no_urgency(watched: Watched, monkeypatch: pytest.MonkeyPat
     watched.steps(number=3)
     assert (urgent, watched.urgent) == ([False], True)
     assert (watched.values["samples"], watched.values["sampled"]) == (1, 3)
-
-
-def test_open_connector_makes_the_watcher_urgent(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watched.watcher, "_sample", lambda: None)
-    watched.watcher.step()
-    assert (len(watched.sources), watched.urgent) == (1, True)
-    watched.watcher._close()
-    assert not watched.urgent

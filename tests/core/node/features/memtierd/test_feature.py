@@ -5,14 +5,13 @@ import os
 import signal
 import stat
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import ID, POD_CGROUP, UID, always, crio_annotations, state, workload_of
 from hosts.faults import Fail, failing
-from hosts.memtierd import CLASS, OTHER, PANIC, TEMPLATE, MemtierdHost, panics, program
+from hosts.memtierd import CLASS, OTHER, PANIC, MemtierdHost, panics, program
 from hosts.processes import is_alive, wait_until
 
 from resctrl_hooks.core.inventory.details import details_of
@@ -128,21 +127,6 @@ def test_whatever_ends_first_nothing_is_left_of_it_and_the_other_container_keeps
     assert node.left() == []
 
 
-@pytest.mark.ci
-def test_memtierd_that_ignores_sigterm_is_killed_with_children_and_its_output_is_bounded(node: MemtierdHost) -> None:
-    file = node.host.root / "child"
-    talks = f"echo $! >{file}\nyes memtierd talks and talks and talks\n"
-    program(node.host.root / "memtierd", f"#!/bin/sh\ntrap '' TERM\nsleep 1001 &\n{talks}")
-    node.start()
-    wait_until((node.folder() / "memtierd.output.old").exists)
-    child, pid = int(file.read_text()), node.pid()
-    time.sleep(0.2)
-    assert sum(path.stat().st_size for path in node.folder().iterdir()) < 4 << 20
-    node.stop()
-    wait_until(lambda: not is_alive(pid) and not is_alive(child))
-    assert node.left() == []
-
-
 @pytest.mark.parametrize("text, words", [
     (panics(), "memtierd exited immediately; panic: runtime error: index out of range [3] with length 2; fix"),
     ("#!/no/such/interpreter\n", "cannot start"), ("#!/bin/sh\nexit 0\n", "memtierd ended with 0"),
@@ -208,33 +192,6 @@ def test_only_strays_are_stopped(node: MemtierdHost) -> None:
     assert memtierd.FEATURE.repair(ours, set()) == 0
 
 
-@pytest.mark.ci
-def test_unstoppable_stray_does_not_keep_others_and_a_starting_container_is_none(
-    node: MemtierdHost, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Stopping one takes seconds; a restart under another's id meanwhile brings a memtierd that is not a stray."""
-    ours = orphans(node)
-    first, second = (folder.parts[-1] for folder in memtierd.orphaned(ours))
-    stays = SupervisorError("it will not end")
-    pid, real = node.pid(second), memtierd.end
-
-    def end(*given: Any, **named: Any) -> bool:
-        ours.ledger.point(second, UID)  # the first action of its hook
-        return real(*given, **named)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(memtierd, "end", end)
-        assert memtierd.FEATURE.repair(ours, set()) == 1
-        assert is_alive(pid)
-    forget(ours.ledger, second)
-    with failing(memtierd, "end", stays, when=lambda _folder, container, *_, **__: container == second):
-        with pytest.raises(MemtierdError, match="1 orphaned memtierd instances cannot be stopped"):
-            memtierd.FEATURE.repair(ours, set())
-        assert [folder.parts[-1] for folder in memtierd.orphaned(ours)] == [second]
-    assert memtierd.FEATURE.repair(ours, set()) == 1
-    assert first != second
-
-
 def test_plan_names_program_class_and_policy_before_any_effect(node: MemtierdHost) -> None:
     node.host.process(100, f"{POD_CGROUP}/crio-{ID}")
     ours = node.host.context()
@@ -278,27 +235,6 @@ def test_failure_leaves_neither_folder_nor_open_file(node: MemtierdHost, fail: F
     assert node.folder().exists() == (at == "start" and not ends)
     said = node.host.log.read_text() if node.host.log.exists() else ""
     assert (f"memtierd of {workload}: it will not end" in said) == (at == "start" and not ends)
-
-
-@pytest.mark.parametrize("policy, code", [("fail", 79), ("ignore", 0)])
-def test_held_lock_and_expired_deadline_refuse_by_policy_of_feature(node: MemtierdHost, policy: str, code: int) -> None:
-    section = node.section | {"failurePolicy": policy}
-    classes = [{"name": "track", "memtierdconfig": TEMPLATE}]
-    node.host.configure(classes=classes, memtierd=section, deadlineSeconds=0.5)
-    with node.host.context().ledger.lock(UID, 1):
-        outcome = node.start()
-    assert outcome.code == code, outcome.stderr
-    assert "was held for 0.4 s" in outcome.stderr
-    assert outcome.stderr.endswith({79: "container rejected\n", 0: "container started without resctrl-hooks\n"}[code])
-    assert node.left() == []
-    node.host.configure(classes=classes, memtierd={**section, "startSeconds": 60}, deadlineSeconds=0.5)
-    outcome = node.start()
-    assert (outcome.code, "longer than the deadline of the hook" in outcome.stderr) == (code, True)
-    if code:
-        assert node.left() == []
-        assert [record for record in node.host.records() if ID in record] == []  # the pod's group is the pod's
-    else:
-        assert is_alive(node.pid())  # poststop ends it
 
 
 def test_service_of_systemd_is_recorded_attended_and_stopped(

@@ -8,7 +8,7 @@ from signal import SIGKILL, SIGTERM
 from typing import Any
 
 import pytest
-from conftest import FIXTURES, ID, Host, always
+from conftest import ID, Host, always
 from hosts.faults import Fail
 from hosts.memtierd import TEMPLATE, MemtierdHost, program
 from hypothesis import given
@@ -136,14 +136,6 @@ def test_unknown_variables_are_named_and_shell_text_is_unchanged() -> None:
 
 
 # Requirements that memtierd does not check itself
-
-
-def test_requirements_of_sample_are_listed() -> None:
-    swapping, tracking = (FIXTURES / "nri-memtierd.yaml").read_text().split("- name: track-working-set-size")
-    assert (Needs(swapping).trackers, Needs(swapping).swaps) == (["idlepage"], True)
-    assert (Needs(tracking).trackers, Needs(tracking).swaps) == (["idlepage"], False)
-    assert Needs("command: a:b:c\nname: x:idlepage\nname: softdirty").trackers == ["softdirty"]
-    assert Needs('{"tracker": {\n"name": "damon",\n"swapoutms": 0}}').trackers == ["damon"]
 
 
 def test_missing_requirements_are_listed(host: Host) -> None:
@@ -384,11 +376,3 @@ def test_last_lines_come_from_the_journal(systemd: list[list[str]], fail: Fail) 
     assert {f"--unit={service.unit_name(ID)}", "--identifier=memtierd", "--output=cat"} <= set(read)
     fail(service, "run", UnitError("no journal"))
     assert service.last_lines(ID, 1.0) == ""
-
-
-def test_processes_of_a_service_are_those_of_its_cgroup(host: Host) -> None:
-    folder = host.cgroup / f"system.slice/{service.unit_name(ID)}"
-    assert service.service_processes(str(host.cgroup), ID) == []
-    folder.mkdir(parents=True)
-    (folder / "cgroup.procs").write_text("7\n8\n")
-    assert service.service_processes(str(host.cgroup), ID) == [7, 8]
