@@ -7,27 +7,12 @@ from typing import Any
 import pytest
 from conftest import Host
 
-from resctrl_hooks import Filesystem, Monitor, canonical_pod_uid, pod_uid_validator
+from resctrl_hooks import Filesystem, Monitor
 from resctrl_hooks.errors import HeldError, NotPermittedError, ReconcileError
-
-UID = "3F0AC7F2-8A3B-4F0E-9A55-1D9D3B7E6C01"
 
 
 def monitor(host: Host, **options: Any) -> Monitor:
     return Monitor(host.resctrl, **({"state_dir": host.state, "proc": host.proc} | options))
-
-
-def test_live_key_stays_in_any_spelling_of_record_and_argument(host: Host) -> None:
-    pods = monitor(host, key_validator=pod_uid_validator, key_canonicalizer=canonical_pod_uid)
-    for spelling in (UID, UID.replace("-", "")):
-        monitor(host).ensure_group(spelling)  # a program without a canonicalizer
-    pods.ensure_group(UID)
-    monitor(host).ensure_group("job-17")
-    for spelling in (UID, UID.lower(), UID.replace("-", "")):
-        assert pods.reconcile([spelling]) == []
-    assert len(host.groups()) == 4
-    assert sorted(pods.reconcile([])) == sorted([UID, UID.replace("-", ""), UID.lower()])
-    assert host.groups() == ["mon_groups/job-17"]  # its validator does not accept it
 
 
 class Stubborn(Filesystem):

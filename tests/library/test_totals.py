@@ -2,7 +2,6 @@
 
 import os
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from resctrl_hooks import Counter, Filesystem, Monitor, Totals
-from resctrl_hooks.lab.simulation import mounted
 
 HOUSES = ("lab",)
 
@@ -91,21 +89,6 @@ def test_missing_part_makes_a_gauge_unknown_and_is_no_part_of_a_total(host: Host
         "mon_L3_01": {"llc_occupancy": word, "mbm_total_bytes": word, "mbm_local_bytes": word},
     }
     assert totals(host, files) == {"llc_occupancy": None, "mbm_local_bytes": None, "mbm_total_bytes": 7}
-
-
-@pytest.mark.fuse
-def test_totals_are_right_with_sub_numa_clusters(tmp_path: Path) -> None:
-    with mounted(tmp_path / "resctrl", clusters=2, energy=True) as root:
-        on = Monitor(root, state_dir=tmp_path / "state")
-        with on.start("job-17", ["sleep", "60"]) as job:
-            time.sleep(0.3)
-            job.kill()
-        time.sleep(0.1)
-        found, readings = on.totals("job-17"), on.read("job-17")
-        parts = [one for one in readings if one.domain.node is not None]
-        assert found["mbm_total_bytes"] == sum(one.value or 0 for one in parts if one.counter.name == "mbm_total_bytes")
-        assert {"core_energy", "activity", "llc_occupancy"} <= found.keys()
-        on.remove("job-17")
 
 
 def test_objects_print_what_they_are(host: Host) -> None:

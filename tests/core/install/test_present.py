@@ -134,16 +134,6 @@ def test_only_the_first_settings_are_removed(tree: Tree, tmp_path: Path, first: 
     assert (said[0] == f"{config} and its compiled file are kept, because it was edited") is edited
 
 
-def test_link_of_administrator_to_installed_unit_survives_upgrade(tree: Tree, tmp_path: Path) -> None:
-    put(plan(UNIT_FILE, LINK_FILE), tree)
-    link = f"{UNITS}/graphical.target.wants/{TIMER}"
-    given(tmp_path, link)
-    put(plan(UNIT_FILE, LINK_FILE), tree)
-    assert tree.exists(link)
-    removed(tree)
-    assert not tree.exists(link)
-
-
 def test_registration_of_one_runtime_is_removed(tree: Tree) -> None:
     other = PlannedFile("/opt/hooks/x.json", b"{}", HOOK)
     shared = {"crio": [HOOK_FILE.path], "podman": [HOOK_FILE.path, other.path]}

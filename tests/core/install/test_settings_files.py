@@ -73,16 +73,6 @@ def test_compiled_file_that_hooks_cannot_read_is_refused(
         compiled_files(config, str(tmp_path))
 
 
-def test_section_is_appended_to_an_applied_configuration(tmp_path: Path) -> None:
-    applied(tmp_path, "# mine\nfailurePolicy: fail\n\n\n", failurePolicy="fail")
-    found = with_sections(CONFIG, [SECTION], str(tmp_path))
-    assert found is not None
-    assert [*found] == [CONFIG, LAST, COMPILED]
-    assert found[CONFIG] == b"# mine\nfailurePolicy: fail\n" + SECTION.text
-    settings = json.loads(found[COMPILED])
-    assert (settings["failurePolicy"], settings["scheduling"]["enabled"]) == ("fail", True)
-
-
 @pytest.mark.parametrize(
     "yaml, settings, found",
     [

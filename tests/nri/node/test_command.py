@@ -2,10 +2,8 @@
 
 import fcntl
 import gc
-import json
 import os
 import posix
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +14,6 @@ from core.node.watch.test_status import check_each_field
 from hosts.faults import Fail
 from hosts.record_types import check, check_fields
 
-from resctrl_hooks.core.node import retried
 from resctrl_hooks.core.node.errors import LedgerError, SettingsError
 from resctrl_hooks.core.node.host.instance import RunningError
 from resctrl_hooks.core.node.ledger import Ledger
@@ -172,36 +169,6 @@ def test_exec_watcher_follows_the_settings(host: Host, monkeypatch: pytest.Monke
 
 
 # The status
-
-
-def told(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / "nri.json").read_text())
-    return found
-
-
-def test_figures_are_written_once_a_second_and_the_last_ones_at_rest(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = [100.0]
-    monkeypatch.setattr(retried, "time", SimpleNamespace(monotonic=lambda: now[0], time=time.time))
-    status = Status(str(tmp_path), "")
-
-    def written() -> int:
-        return int(told(tmp_path)["events"]["Stop"]["count"])
-
-    status.served("Stop", 0, failed=False)
-    assert written() == 1
-    now[0] += 0.5
-    status.served("Stop", 0, failed=False)
-    assert written() == 1
-    status.write()
-    assert written() == 2
-    (tmp_path / "nri.json").unlink()
-    status.write()
-    assert not (tmp_path / "nri.json").exists(), "nothing is new"
-    now[0] += 1.5
-    status.served("Stop", 0, failed=False)
-    assert written() == 3
 
 
 def served(folder: str) -> Status:

@@ -14,10 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from nri.node.conftest import (
     NOTHING,
-    OK,
     POD,
     Answer,
-    Plugin,
     answer_of,
     container,
     message,
@@ -26,9 +24,7 @@ from nri.node.conftest import (
     served,
     synchronized,
 )
-from nri.node.fake_runtime import Peer
 from resctrl_hooks.core.node.host.cpulist import parse_list
-from resctrl_hooks.nri.node import multiplexer, ttrpc
 from resctrl_hooks.nri.node.plugin import NodePlugin
 from resctrl_hooks.nri.node.protobuf import decode, encode
 from resctrl_hooks.placement.node import specified as specified_module
@@ -236,36 +232,6 @@ def test_container_that_the_runtime_does_not_know_is_not_updated(host: Host, pla
 
 def test_started_container_without_a_noted_cpuset_is_updated(host: Host, place: Place) -> None:
     assert started(place(), host, POD, FIRST, 41, "") == {FIRST: "0-3"}
-
-
-def test_lost_update_is_reported_and_sent_again_after_the_next_list(host: Host, start: Callable[..., Plugin]) -> None:
-    plugin = start(**SETTINGS, **placement(host))
-
-    def begin(peer: Peer, pod: dict[str, Any], id_: str, pid: int) -> str:
-        code, words, payload = peer.event("CreateContainer", pod, container(id_=id_))
-        assert not code, words
-        process(host, pid, id_)
-        assert peer.event("StartContainer", pod, with_cpus(pid, id_, promised(payload))) == OK
-        return promised(payload)
-
-    def updated(peer: Peer, code: int, words: str) -> dict[str, str]:
-        connection, asked = peer.receive()
-        request = ttrpc.decode_request(asked)
-        assert (connection, request["method"]) == (multiplexer.RUNTIME, "UpdateContainers")
-        peer.send(ttrpc.response(asked.stream, b"", code, words), multiplexer.RUNTIME)
-        return changes(request["payload"])
-
-    peer = plugin.greet()
-    before = begin(peer, POD, FIRST, 41)
-    taken = begin(peer, OWNER, SECOND, 42)
-    left = runs_on(host, FIRST)
-    assert updated(peer, 2, "not now") == {FIRST: left}
-    plugin.wait_for_log("cannot send cpusets to the runtime: not now")
-    peer.close()
-    again = plugin.runtime.accept()
-    again.introduce()
-    again.synchronize(with_cpus(41, FIRST, before), with_cpus(42, SECOND, taken), pod=POD)
-    assert updated(again, 0, "") == {FIRST: left}
 
 
 def test_other_events_send_nothing(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

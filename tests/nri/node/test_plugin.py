@@ -27,7 +27,7 @@ from resctrl_hooks.core.node.ledger import Ledger
 from resctrl_hooks.core.node.refusals import recent_refusals
 from resctrl_hooks.nri.node import events
 from resctrl_hooks.nri.node import plugin as module
-from resctrl_hooks.nri.node.event import EVENTS, Event, container_of, has_record, mask_of
+from resctrl_hooks.nri.node.event import EVENTS, Event, container_of, mask_of
 from resctrl_hooks.nri.node.protobuf import decode, encode
 from resctrl_hooks.nri.node.worker import NOT_YET
 
@@ -154,24 +154,6 @@ def test_end_needs_work_only_if_something_is_recorded(host: Host, event: str) ->
     assert plugin.serves(event, b"\xff") is True, "the error is reported where it is served"
 
 
-@pytest.mark.parametrize(
-    "name, payload, recorded",
-    [
-        ("StopContainer", message(), "containers/" + ID),
-        ("RemoveContainer:StateChange", changed(11), "containers/" + ID),
-        ("RemovePodSandbox", POD_EVENT, "pods/" + UID),
-        ("RemovePodSandbox:StateChange", encode("StateChangeEvent", {"event": 3, "pod": POD}), "pods/" + UID),
-        ("RemovePodSandbox", encode("PodEvent", {"pod": {**POD, "uid": "chosen"}}), "pods/chosen"),
-        *(("StopContainer", message(id_=bad), "") for bad in ("", ".", "../containers")),
-        *(("RemovePodSandbox", encode("PodEvent", {"pod": {**POD, "uid": bad}}), "") for bad in ("", ".", "../pods")),
-    ],
-)
-def test_record_of_a_container_or_pod_is_found(host: Host, name: str, payload: bytes, recorded: str) -> None:
-    assert has_record(name, payload, str(host.state)) is False
-    (host.state / (recorded or "containers")).mkdir(parents=True)
-    assert has_record(name, payload, str(host.state)) is bool(recorded)
-
-
 def test_event_names_its_container() -> None:
     one = Event("StartContainer:StateChange", changed(6), "cri-o", "0.11")
     assert (one.stage, one.id, str(one), one.runtime, one.version) == (
@@ -186,14 +168,6 @@ def test_event_names_its_container() -> None:
     assert container_of("StartContainer", b"\xff") == ""
     with pytest.raises(HookError, match="cannot parse the runtime's StartContainer: "):
         Event("StartContainer", b"\xff", "", "")
-
-
-def test_end_has_only_the_fields_that_it_needs() -> None:
-    whole = message(41, linux={"cgroups_path": "/x"}, annotations={"a": "b"})
-    assert {"linux", "annotations"} <= Event("StartContainer", whole, "", "").container.keys()
-    ended = Event("StopContainer", whole, "", "")
-    assert ended.container == {"id": ID, "name": "c0", "pod_sandbox_id": POD["id"], "pid": 41}
-    assert ended.pod == {"id": POD["id"], "name": "web-0", "uid": UID, "namespace": "shop"}
 
 
 # Serving

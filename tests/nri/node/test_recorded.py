@@ -266,19 +266,3 @@ def test_value_that_start_container_does_not_tell_stays(host: Host) -> None:
     report = host.enforce()
     assert not report.events["failed"]
     assert folder.joinpath("memory.high").read_text() == f"{HIGH}\n"
-
-
-@pytest.mark.parametrize("event", ["StartContainer", "Synchronize"])
-def test_class_of_earlier_plugin_stays_and_is_shown(host: Host, event: str) -> None:
-    for name in ("gold", "silver"):
-        host.add_class(name)
-    plugin = plugin_of(host, rdt={**RDT, **FAIL})
-    host.process(41, f"{POD_CGROUP}/{ID}", rdt="silver")
-    if event == "Synchronize":
-        assert synchronized(plugin, container(41), pod=asking("gold")) == NOTHING
-    else:
-        assert served(plugin, event, message(41, asking("gold"))) == NOTHING
-    host.enforce()
-    assert host.groups() == [f"silver/mon_groups/{UID}"]
-    assert not (host.resctrl / "gold/tasks").read_text()
-    assert "kept: rdt class is silver instead of gold" in shown(host, "web-0")

@@ -4,7 +4,6 @@ import collections
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -26,11 +25,11 @@ REFUSED = (2, "nobody could say", b"")
 class Plugin:
     """The stub's process and its records."""
 
-    def __init__(self, folder: Path, environment: dict[str, str] | None = None) -> None:
+    def __init__(self, folder: Path) -> None:
         self.out = folder / "out"
         self.out.touch()
         words = [sys.executable, STUB, str(folder / "nri.sock"), str(self.out)]
-        self.process = subprocess.Popen(words, env={**os.environ, **(environment or {})})
+        self.process = subprocess.Popen(words)
 
     def told(self) -> list[str]:
         return self.out.read_text().splitlines()
@@ -61,8 +60,8 @@ def runtime(tmp_path: Path) -> Iterator[FakeRuntime]:
 def start(tmp_path: Path) -> Iterator[Callable[..., Plugin]]:
     started: list[Plugin] = []
 
-    def make(**options: Any) -> Plugin:
-        started.append(Plugin(tmp_path, **options))
+    def make() -> Plugin:
+        started.append(Plugin(tmp_path))
         return started[-1]
 
     yield make
@@ -183,17 +182,3 @@ def test_event_waits_for_an_end_before_it_and_not_for_another_pods_event(
     told = [line for line in plugin.told() if line.startswith("serve")]
     assert told.index("served StopContainer 0") < told.index("serve StartContainer after")
     assert plugin.standing_by() == first
-
-
-def test_systemd_receives_ready_and_watchdog_messages(tmp_path: Path, start: Callable[..., Plugin]) -> None:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
-        systemd.bind(str(tmp_path / "notify"))
-        systemd.settimeout(60)
-        environment = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "200000"}
-        plugin = start(environment=environment)
-        told = {systemd.recv(4096) for _ in range(3)}
-        assert told == {b"READY=1", b"WATCHDOG=1"}
-        plugin.process.send_signal(signal.SIGTERM)
-        while (last := systemd.recv(4096)) == b"WATCHDOG=1":
-            pass
-        assert last == b"STOPPING=1"

@@ -111,14 +111,6 @@ def test_map_entry_is_read_as_a_message_also_by_the_short_way(entry: bytes) -> N
     assert decode("PodSandbox", data) == {"labels": {found.get("key", ""): found.get("value", "")}, "name": "more"}
 
 
-def test_usual_map_entry_is_read_without_a_message_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Most of a container's bytes are entries of maps."""
-    labels = {"a": "b", "": "b", "x": "", "k" * 60: "v" * 63, "é": "ü"}
-    data = encode("PodSandbox", {"labels": labels})
-    monkeypatch.delitem(protobuf._BY_NUMBER, "MapEntry")
-    assert decode("PodSandbox", data) == {"labels": labels}
-
-
 UNKNOWN = b"\xa2\x06\x02hi" + b"\xa8\x06\x96\x01" + b"\xb1\x06" + b"8bytes.." + b"\xbd\x06" + b"four"
 
 

@@ -1,7 +1,6 @@
 """Placements in `explain`, `show` and `list`."""
 
 import json
-import re
 
 import pytest
 from conftest import Host
@@ -33,29 +32,6 @@ def test_explain_names_chosen_pool_and_next_candidates(node: PlacedHost) -> None
     assert (node.host.state / "placement").read_bytes() == before
     assert not (node.host.state / "topology").exists()
     assert node.cpus("b") == ""
-
-
-def test_list_has_placement_column_only_with_placed_containers(node: PlacedHost) -> None:
-    def listed(*words: str) -> str:
-        done = run(node.host, "list", "-o", "wide", *words, env={"COLUMNS": "200"})
-        assert done.exit_code == 0, done.output
-        return done.output
-
-    assert "PLACED" not in listed()
-    node.start("a", 500, **{"io.kubernetes.container.name": "web"})
-    node.start("b", 2000, **{CPUS: "exclusive", "io.kubernetes.container.name": "db"})
-    (node.folder("a") / "cpuset.cpus.effective").write_text("1-3,17-19\n")
-    (node.folder("b") / "cpuset.cpus.effective").write_text("0,16\n")
-    text = listed("--all")
-    assert re.search(r"ID +PLACED +CPUS", text)
-    assert re.search(r"shop/web-0 .* exclusive l3-0, shared l3-0 +0-3,16-19", text)
-    assert re.search(r"  web .* shared l3-0 +1-3,17-19", text)
-    assert re.search(r"  db .* exclusive l3-0 +0,16", text)
-    (pod,) = json.loads(listed("-o", "json"))["items"]
-    assert {one["name"]: one["details"]["placement"]["effective"] for one in pod["containers"]} == {
-        "web": "1-3,17-19",
-        "db": "0,16",
-    }
 
 
 def test_allocations_of_another_version_are_shown_by_records(node: PlacedHost) -> None:

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 from conftest import Host
+from golden import Golden
 from hosts.machines import MACHINES, machine, write_sysfs
 from hosts.monitored import run
 
 from resctrl_hooks.core.node.host.topology import SLOW, MemoryNode, Topology
-from resctrl_hooks.placement.inventory.topology_view import LEGEND
 from resctrl_hooks.placement.node.allocations import Book
 from resctrl_hooks.placement.node.entries import Entry
 from resctrl_hooks.placement.node.policy import EXCLUSIVE, SHARED, Decision
@@ -39,27 +39,13 @@ def place(host: Host, *placed: tuple[str, str, Decision]) -> None:
     book.written()
 
 
-def test_usage_of_each_part_is_drawn(host: Host) -> None:
+def test_usage_of_each_part_is_drawn(host: Host, golden: Golden) -> None:
     shared = [("pod-b", "l3-0", 0x0303), ("pod-a", "l3-0", 0x0303), ("p" * 40, "package0", 0x0F0F)]
     shared.append(("pod-n", "node", 0xFFFF))
     decisions = [(key, Decision(SHARED, pool, cpus=cpus, milli=500)) for key, pool, cpus in shared]
     own = Decision(EXCLUSIVE, "l3-3", owned=0xC0C0, hidden=0x8080)
     place(host, *((f"{number}" * 64, *of) for number, of in enumerate(decisions)), ("9" * 64, "pod-x", own))
-    assert topology(host, PICTURED, "--usage", reservedCpus="0").splitlines() == [
-        "node  CPUs 0-15  11 of 16 CPUs shared by 4 containers requesting 2000m",
-        "  - 333333333333 of pod-n: shared, CPUs 1-5,8-13",
-        "  package0  CPUs 0-3,8-11  memory 8.0 GiB  7 of 8 CPUs shared by 3 containers requesting 1500m",
-        f"    - 222222222222 of {'p' * 36}: shared, CPUs 1-3,8-11",
-        "    l3-0  CPUs 0-1,8-9  3 of 4 CPUs shared by 2 containers requesting 1000m  [r. ..]",
-        "      - 111111111111 of pod-a: shared, CPUs 1,8-9",
-        "      - 000000000000 of pod-b: shared, CPUs 1,8-9",
-        "    l3-1  CPUs 2-3,10-11  4 of 4 CPUs shared by 0 containers requesting 0m  [.. ..]",
-        "  package1  CPUs 4-7,12-15  memory 8.0 GiB  4 of 8 CPUs shared by 0 containers requesting 0m",
-        "    l3-2  CPUs 4-5,12-13  4 of 4 CPUs shared by 0 containers requesting 0m  [.. ..]",
-        "    l3-3  CPUs 6-7,14-15  0 of 4 CPUs shared by 0 containers requesting 0m  [## ##]",
-        "      - 999999999999 of pod-x: exclusive, CPUs 6,14",
-        LEGEND,
-    ]
+    golden(topology(host, PICTURED, "--usage", reservedCpus="0"))
 
 
 def test_recorded_output_of_the_picture_is_that_of_the_command(host: Host) -> None:

@@ -9,38 +9,13 @@ from hosts.placed import CPUS, MACHINE, PlacedHost
 from hosts.record_types import check_fields
 
 from resctrl_hooks.core.node.errors import LedgerError
-from resctrl_hooks.core.node.host.files import format_json
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.core.node.shapes import fits
-from resctrl_hooks.placement.node import allocations
 from resctrl_hooks.placement.node import specified as module
-from resctrl_hooks.placement.node.allocations import AllocationsRecord, Book, _Places, topology_of
+from resctrl_hooks.placement.node.allocations import AllocationsRecord, _Places, topology_of
 from resctrl_hooks.placement.node.node_values import NodeValuesRecord
 from resctrl_hooks.placement.node.policy import DecisionRecord, PlacementNeeds, RequestRecord
 from resctrl_hooks.placement.node.specified import note, specified
-
-
-def test_hook_encodes_only_changed_containers(node: PlacedHost, monkeypatch: pytest.MonkeyPatch) -> None:
-    for number in range(6):
-        node.start(f"s{number}", 100, **{"io.kubernetes.container.name": f"s{number}"})
-    book = Book(node.host.context())
-    before = (node.host.state / "placement").read_bytes().splitlines()
-    encoded: list[object] = []
-
-    def counted(value: object) -> bytes:
-        encoded.append(value)
-        return format_json(value)
-
-    monkeypatch.setattr(allocations, "format_json", counted)
-    _, changed, *_ = book.entries.values()
-    changed.memory = 1 << 30
-    book.remove(changed.id)
-    book.add(changed)
-    book.save()
-    assert len(encoded) == 2  # the node's line and this container's
-    after = (node.host.state / "placement").read_bytes().splitlines()
-    assert len(set(before) - set(after)) == 1
-    assert Book(node.host.context()).entries[changed.id].memory == 1 << 30
 
 
 @pytest.mark.parametrize(

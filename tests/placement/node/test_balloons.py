@@ -9,7 +9,7 @@ from hosts.machines import MACHINES
 from hosts.placed import PlacedHost
 from hosts.work import counted
 
-from resctrl_hooks.core.node.host.cpulist import count, format_list, members, parse_list
+from resctrl_hooks.core.node.host.cpulist import count, format_list
 from resctrl_hooks.core.node.host.topology import Topology
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.placement.node.allocations import Book
@@ -157,33 +157,6 @@ def test_growth_is_near_and_anchors_stay(host: Host) -> None:
     node.start("d", 2000, **{POOL: "web"})
     node.stop("c")
     assert node.cpus("a") == "0,16"
-    node.assert_sound()
-
-
-def test_instances_use_single_threads_if_whole_cores_are_too_few(host: Host) -> None:
-    node = placed(host, {"name": "web", "namespaces": [], "instancePer": "container"}, failurePolicy="fail")
-    node.start("a", 500, **{POOL: "web"})
-    node.start("other", 27000)
-    assert (node.cpus("a"), len(members(parse_list(node.cpus("other"))))) == ("0,16", 30)
-    for name in "bcd":
-        node.start(name, 500, **{POOL: "web"})
-    alone = [node.cpus(name) for name in "abcd"]
-    assert (alone[0], len(set(alone)), [len(members(parse_list(cpus))) for cpus in alone]) == ("0", 4, [1, 1, 1, 1])
-    assert len(members(parse_list(node.cpus("other")))) == 28
-    node.assert_sound()
-    for name in "bcd":
-        node.stop(name)
-    assert node.cpus("a") == "0,16"
-    node.assert_sound()
-
-
-def test_instances_without_containers_keep_their_cpus(host: Host) -> None:
-    node = placed(host, {"name": "rt", "namespaces": [], "minCpus": 4, "minInstances": 2, "maxInstances": 2})
-    node.start("other", 500)
-    assert node.cpus("other") == "4-15,20-31"
-    node.start("a", 500, **{POOL: "rt"})
-    assert (node.cpus("a"), node.cpus("other")) == ("0-1,16-17", "4-15,20-31")
-    node.stop("a")
     node.assert_sound()
 
 

@@ -6,13 +6,9 @@ from typing import Any
 
 import pytest
 from conftest import Host
-from hosts.placed import MACHINE, PlacedHost
+from hosts.placed import PlacedHost
 
-from resctrl_hooks.core.config.check import check_text
 from resctrl_hooks.placement.node.expressions import holds
-from resctrl_hooks.placement.node.policy import Request
-from resctrl_hooks.placement.node.pools import choose
-from resctrl_hooks.placement.node.usage import Usage
 
 FACTS = {"name": "db", "namespace": "shop", "pod/name": "web-0", "pod/labels/app": "web", "pod/labels/empty": ""}
 
@@ -47,13 +43,6 @@ FACTS = {"name": "db", "namespace": "shop", "pod/name": "web-0", "pod/labels/app
 )
 def test_operators_compare_as_in_the_plugins(key: str, operator: str, values: list[str], result: bool) -> None:
     assert holds({"key": key, "operator": operator, "values": values}, FACTS) is result
-
-
-def test_word_of_the_documentation_is_accepted() -> None:
-    text = "placement: {pools: [{name: a, cpus: '1', matchExpressions: [{key: name, operator: NotExists}]}]}"
-    config = check_text(text.encode(), "c.yaml").config
-    assert config is not None
-    assert config.given()["placement"]["pools"][0]["matchExpressions"][0]["operator"] == "NotExist"
 
 
 def has(key: str, *values: str) -> list[dict[str, Any]]:
@@ -107,11 +96,6 @@ def test_unreadable_labels_follow_the_failure_policy(host: Host, policy: str, co
     outcome = node.attempt("web", 500)
     assert outcome.code == code
     assert "its pool depends on labels that cannot be read" in outcome.log
-
-
-def test_recorded_pool_that_was_removed_gives_that_of_the_namespace() -> None:
-    request = Request("x", namespace="shop", matched="gone", options={"pools": POOLS})
-    assert choose(MACHINE, Usage(MACHINE, []), request).pool == "shop"
 
 
 @pytest.mark.parametrize("bad", [{"operator": "In"}, {"key": "name"}, {"key": 5, "operator": "In"}, 5])

@@ -61,24 +61,6 @@ def test_placement_is_inactive_while_kubelet_state_is_damaged(node: PlacedHost, 
     assert node.cpus("b") != ""
 
 
-def test_placement_is_active_without_kubelet(node: PlacedHost) -> None:
-    (node.host.root / "kubelet").write_text("no folder")
-    node.start("a", 500)
-    assert node.cpus("a") != ""
-
-
-def test_cpuset_that_cannot_be_written_changes_nothing(node: PlacedHost) -> None:
-    node.start("a", 500)
-    before = node.cpus("a")
-    node.begin("b")
-    (node.folder("b") / "cpuset.cpus").unlink()
-    log = node.host.call(node.told("b", 2000, **{CPUS: "exclusive"})).log
-    assert "the cpuset controller is not enabled" in log
-    assert (node.host.state / "wake").exists()
-    assert node.cpus("a") == before
-    assert set(Book(node.host.context()).entries) == {id_of("a")}
-
-
 def limit(node: PlacedHost, name: str, cpus: str) -> None:
     """Let the parent cgroups of a container allow these CPUs."""
     node.folder(name).mkdir(parents=True)

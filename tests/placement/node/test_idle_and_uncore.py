@@ -49,15 +49,6 @@ def test_class_disables_states_by_name_and_latency_and_end_enables_them(
     assert not node.record.exists()
 
 
-def test_state_that_was_disabled_before_stays_disabled(node: ClassHost) -> None:
-    of_pools(node, {"disabledCstates": ["C6"]})
-    file = node.cpufreq.folder / "cpu1/cpuidle/state3/disable"
-    file.write_text("1\n")
-    node.start("a", 500)
-    node.stop("a")
-    assert node.cpufreq.changed() == disabled("1", "state3")
-
-
 def test_value_that_kernel_accepts_but_does_not_keep_is_reported_and_tried_again(
     node: ClassHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:

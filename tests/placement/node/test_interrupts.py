@@ -74,24 +74,6 @@ def test_other_irq_affinity_is_named_and_changes_no_interrupt(node: InterruptHos
     assert node.changed() == {}
 
 
-def test_interrupt_without_another_cpu_gets_all_others(node: InterruptHost) -> None:
-    node.path("24").write_text("0\n")
-    node.start("a", 2000, **EXCLUSIVE)
-    assert node.path("24").read_text() == "1-15,17-31"
-    node.stop("a")
-    assert node.path("24").read_text() == "0"
-
-
-def test_new_interrupt_is_moved_by_reconcile(node: InterruptHost) -> None:
-    node.start("a", 2000, **EXCLUSIVE)
-    node.plug("77", "0-3", "mlx5")
-    assert reconcile(node.host.context()).number("repaired") == 1
-    assert node.path("77").read_text() == "1-3"
-    settled(node)
-    node.stop("a")
-    assert node.path("77").read_text() == "0-3"
-
-
 @pytest.mark.parametrize("other, while_held", [("0-31", "1-15,17-31"), ("9", "9")])
 def test_affinity_that_another_program_set_meanwhile_is_the_restored_one(
     node: InterruptHost, other: str, while_held: str

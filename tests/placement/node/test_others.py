@@ -14,7 +14,6 @@ from hosts.placed import CPUS, PlacedHost, id_of
 
 from resctrl_hooks.core.node.host.cpulist import format_list, parse_list
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
-from resctrl_hooks.placement.node import others
 from resctrl_hooks.placement.node.allocations import Book
 
 CLAIM = "5d2f8f6e-5a7c-4a1e-9a55-1d9d3b7e6c01"
@@ -141,11 +140,3 @@ def test_claim_that_was_never_readable_is_named_and_others_are_repaired(node: No
     assert f"{path}: not a CDI file" in report.events["failed"]["placement"]
     assert "may be assigned" in report.events["failed"]["placement"]
     assert node.cpus("shared") != "1"
-
-
-def test_nothing_is_read_where_no_other_program_gives_cpus(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    node.start("a", 500)
-    node.start("b", 2000, **{CPUS: "exclusive"})
-    monkeypatch.setattr(others, "read_file", lambda path, _: pytest.fail(f"read {path}"))
-    monkeypatch.setattr(others, "read_value", lambda folder, _: pytest.fail(f"read {folder}"))
-    assert reconcile(node.host.context()).ok

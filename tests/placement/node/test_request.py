@@ -9,7 +9,7 @@ from resctrl_hooks.core.node.container.workload import Workload, derive
 from resctrl_hooks.core.node.host.procfs import Cgroup
 from resctrl_hooks.core.node.settings import Settings
 from resctrl_hooks.placement.node.policy import EXCLUSIVE, MIXED, RESERVED, SHARED, PlacementError
-from resctrl_hooks.placement.node.request import _memory, preserves, request_from, request_of
+from resctrl_hooks.placement.node.request import request_from, request_of
 
 NRI = "resource-policy.nri.io"
 
@@ -219,19 +219,3 @@ def test_record_gives_request_or_belongs_to_another_version() -> None:
     newer: Any = {"kind": MIXED, "colour": "red"}
     with pytest.raises(PlacementError, match="invalid recorded request of cccccccccccc"):
         request_from(newer, "c" * 64, UID, {})
-
-
-def test_permission_to_preserve_cpus_is_needed() -> None:
-    asks = workload("Burstable", 1024, {f"cpu.preserve.{NRI}/container.c0": "true"})
-    assert preserves(asks, Settings({"placement": {"allow": {"shop": ["preserve"]}}}))
-    assert not preserves(workload("Burstable", 1024, {}), Settings({}))
-    with pytest.raises(PlacementError, match="is not allowed to keep its CPUs unchanged"):
-        preserves(asks, Settings({"placement": {"allow": {"shop": ["exclusive"]}}}))
-
-
-@pytest.mark.parametrize(
-    "limit, found",
-    [(1, 1), ((1 << 50) - 1, (1 << 50) - 1), (1 << 50, 0), (0, 0), (-1, 0), ("1", 0), (None, 0), (1.5, 0)],
-)
-def test_memory_limit_is_a_plausible_number_of_bytes(limit: object, found: int) -> None:
-    assert _memory({"memory": {"limit": limit}}) == found
