@@ -54,17 +54,12 @@ class Peer:
         self.send(ttrpc.response(message.stream, b"", code, words), multiplexer.RUNTIME)
         return decode("RegisterPluginRequest", asked["payload"])
 
-    def request(self, method: str, payload: bytes = b"", timeout: float = 2.0) -> int:
-        """Call the plugin without waiting for its answer; return the stream."""
-        self._stream += 2
-        self.send(ttrpc.request(self._stream, PLUGIN_SERVICE, method, payload, timeout))
-        return self._stream
-
     def ask(self, method: str, payload: bytes = b"", timeout: float = 2.0) -> Answer:
         """Call the plugin: status code, words, payload of its answer."""
-        stream = self.request(method, payload, timeout)
+        self._stream += 2
+        self.send(ttrpc.request(self._stream, PLUGIN_SERVICE, method, payload, timeout))
         connection, message = self.receive()
-        assert (connection, message.stream) == (multiplexer.PLUGIN, stream)
+        assert (connection, message.stream) == (multiplexer.PLUGIN, self._stream)
         return ttrpc.decode_response(message)
 
     def configure(self, **fields: Any) -> dict[str, Any]:
@@ -95,11 +90,6 @@ class Peer:
         """Return a lifecycle event as NRI 0.12 has it."""
         message = {"pod": pod, **({"container": container} if container else {})}
         return self.ask(method, encode("ContainerEvent" if container else "PodEvent", message))
-
-    def state_change(self, number: int, pod: dict[str, Any], container: dict[str, Any] | None = None) -> Answer:
-        """Return the same up to NRI 0.11."""
-        message = {"event": number, "pod": pod, **({"container": container} if container else {})}
-        return self.ask("StateChange", encode("StateChangeEvent", message))
 
     def close(self) -> None:
         """Hang up."""

@@ -3,9 +3,11 @@
 import contextlib
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -31,6 +33,7 @@ from resctrl_hooks.nri.node.worker import (
 from resctrl_hooks.nri.node.workers import Workers
 
 JOB = pack_job("StartContainer", b"payload", answered=False)
+STEPS = 40
 
 
 @pytest.fixture
@@ -86,12 +89,30 @@ def test_worker_that_fails_answers_once(pair: tuple[socket.socket, socket.socket
 
 
 @pytest.fixture
-def workers() -> Iterator[Workers]:
-    """Processes that answer with the payload."""
+def go(tmp_path: Path) -> Path:
+    """Return a file that does not exist yet."""
+    return tmp_path / "go"
 
-    def serve(_event: str, payload: bytes, reply: "module.Reply") -> bool:
-        reply(0, payload)
-        return True
+
+@pytest.fixture
+def workers(go: Path) -> Iterator[Workers]:
+    """Processes whose jobs say what becomes of them."""
+
+    def serve(event: str, payload: bytes, reply: "module.Reply") -> bool:
+        with go.with_name("served").open("a") as served:
+            served.write(f"{event}\n")
+        if payload == b"crash":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if payload == b"hang":
+            time.sleep(600)
+        while payload == b"wait" and not go.exists():
+            time.sleep(0.01)
+        if payload == b"leave" and not os.fork():  # a process that outlives the event, and keeps inherited descriptors
+            time.sleep(2)
+            os._exit(0)
+        policy = os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK
+        reply(2 if payload == b"refuse" else 0, str(policy).encode() if payload[:6] == b"policy" else payload)
+        return payload != b"unfit"
 
     before = signal.getsignal(signal.SIGCHLD)
     found = Workers(lambda: None, serve)
@@ -102,6 +123,64 @@ def workers() -> Iterator[Workers]:
             os.waitpid(one.pid, 0)
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, before)
+
+
+def answer(workers: Workers, event: str, payload: bytes, seconds: float = 60, **more: bool) -> tuple[int | None, bytes]:
+    """Return the only answer to an event."""
+    answers: list[tuple[int | None, bytes]] = []
+    workers.ask(event, payload, 1, seconds, lambda *found: answers.append(found), **more)
+    while not answers:
+        workers.wait(30)
+    (found,) = answers
+    return found
+
+
+def standing_by(workers: Workers) -> Worker:
+    """Return the only process that lives, once nothing is served and all others are reaped."""
+    for _ in range(2):
+        while workers._ending or any(one.state != STANDING_BY for one in workers._living.values()):
+            workers.wait(0.1)
+        workers.prepare(1)
+    (found,) = workers._living.values()
+    return found
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_each_event_has_one_answer_in_time_whatever_becomes_of_its_process(workers: Workers, seed: int) -> None:
+    """Processes crash, hang, end, leave children, or are killed and stopped."""
+    draw = random.Random(seed)
+    for number in range(STEPS):
+        payload = draw.choice(
+            [b"web", b"x" * 70_000, b"crash", b"unfit", b"hang", b"leave", b"refuse", b"kill", b"stop"]
+        )
+        workers.prepare(1)
+        if payload in (b"kill", b"stop"):
+            first = standing_by(workers)
+            os.kill(first.pid, signal.SIGKILL if payload == b"kill" else signal.SIGSTOP)
+            while payload == b"kill" and first in workers._living.values():
+                workers.wait(0.1)
+        found = answer(
+            workers, "Event", payload, 0.3 if payload in (b"hang", b"stop") else 60, answered=number % 2 == 1
+        )
+        dies = payload in (b"crash", b"hang", b"stop")
+        assert found == ((None, b"") if dies else (2 if payload == b"refuse" else 0, payload)), number
+    first = standing_by(workers)
+    for _ in range(3):
+        assert answer(workers, "Event", b"web") == (0, b"web")
+        assert standing_by(workers) is first, "one process serves consecutive events"
+
+
+def test_event_waits_for_an_end_before_it_and_both_have_priority_until_their_answer(workers: Workers, go: Path) -> None:
+    workers.prepare(1)
+    answers: list[bytes] = []
+    workers.ask("Stop", b"wait", 1, 60, lambda _, answer: answers.append(answer), answered=True)
+    threading.Timer(0.2, go.touch).start()
+    late = b"policy" + b"x" * (1 << 16)  # too large for the one that stands by
+    policies = [os.SCHED_RR] * 2 if os.geteuid() == 0 else [os.SCHED_OTHER] * 2  # realtime priorities need root
+    assert [int(answer(workers, "Start", one)[1]) for one in (b"policy", late)] == policies
+    assert answers == [b"wait"]
+    assert go.with_name("served").read_text().split() == ["Stop", "Start", "Start"]
+    assert int(answer(workers, "Stop", b"policy", answered=True)[1]) == os.SCHED_OTHER
 
 
 def test_process_with_a_part_of_a_job_is_killed_and_another_one_serves(
