@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +22,17 @@ def test_value_is_written_to_scope_and_to_crun_cgroup_below(tmp_path: Path) -> N
     assert folders_for("io.max", leaf.folder, leaf.scope) == [str(scope)], "the controller may not be enabled below"
     (container / "io.max").touch()
     assert folders_for("io.max", leaf.folder, leaf.scope) == [str(scope), str(container)]
+
+
+@pytest.mark.parametrize("above, own, value", [
+    ("max", "1000", "500"), ("1000", "max", "500"), ("2000", "1000", "500"), ("max", "max", "max"),
+])  # fmt: skip
+def test_part_of_memory_max_is_that_of_the_smallest_limit(tmp_path: Path, above: str, own: str, value: str) -> None:
+    leaf = Leaf(str(tmp_path), "/kubepods.slice/crio-a.scope/container")
+    Path(leaf.folder).mkdir(parents=True)
+    (Path(leaf.scope) / "memory.max").write_text(above)
+    (Path(leaf.folder) / "memory.max").write_text(own)
+    assert values.resolved(values.part_of_max(0.5), leaf) == value
 
 
 LIMITS = ("rbps", "wbps", "riops", "wiops")

@@ -129,17 +129,17 @@ def test_groups_of_a_programs_own_members_stay(tmp_path: Path, members: dict[str
     assert node.reconcile().number("freed") == bool(members)
 
 
+@pytest.mark.parametrize("seconds, freed", [(-1, 1), (0, 0), (59, 0), (60, 1)])
 def test_group_reserved_for_a_further_container_stays_for_a_minute(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, freed: int
 ) -> None:
     node, pod, _ = full_node(tmp_path)
     with node.context().monitor.hold(pod.key) as locked:
         locked.record["reserved"] = {"silver": 1000.0}
         locked.save()
-    monkeypatch.setattr("resctrl_hooks.core.node.reconcile.unneeded.time.clock_gettime", lambda _clock: 1059.0)
-    assert node.reconcile().number("freed") == 0
-    monkeypatch.setattr("resctrl_hooks.core.node.reconcile.unneeded.time.clock_gettime", lambda _clock: 1061.0)
-    assert node.reconcile().number("freed") == 1
+    now = "resctrl_hooks.core.node.reconcile.unneeded.time.clock_gettime"
+    monkeypatch.setattr(now, lambda _clock: 1000.0 + seconds)
+    assert node.reconcile().number("freed") == freed
 
 
 if TYPE_CHECKING:

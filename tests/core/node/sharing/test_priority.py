@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from resctrl_hooks.core.node.sharing.claims import entry_of, holders
 from resctrl_hooks.core.node.sharing.decision import Claim
-from resctrl_hooks.core.node.sharing.priority import priority_of
+from resctrl_hooks.core.node.sharing.priority import priority_in, priority_of, version_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,6 +54,20 @@ def test_first_matching_rule_counts(
     notes = {"io.kubernetes.cri-o.ResolvPath": f"{folder}/resolv.conf"} if labels else {}
     workload = workload_of(host, **{"io.kubernetes.pod.namespace": namespace}, **notes)
     assert priority_of(workload, rules) == expected
+
+
+@pytest.mark.parametrize("rules, born, expected", [
+    (RULES, 1.0, 9), (RULES[1:], 1.0, 100), (RULES, None, 100), (None, 1.0, 100),
+])  # fmt: skip
+def test_running_container_keeps_its_priority_until_the_rules_change(
+    host: Host, rules: Any, born: float | None, expected: int
+) -> None:
+    host.process(100, f"{POD_CGROUP}/crio-{ID}")
+    workload = workload_of(host, **{"io.kubernetes.pod.namespace": "shop"})
+    context: Any = SimpleNamespace(settings=SimpleNamespace(groups={"priority": RULES}))
+    container: Any = SimpleNamespace(born=born, planned=lambda _: workload)
+    record: Any = {"claim": {"priority": 9, "rules": version_of(rules)}} if rules else {}
+    assert priority_in(context, container, record) == expected
 
 
 CLAIMS = st.builds(
