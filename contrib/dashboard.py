@@ -166,7 +166,7 @@ FLEET_SECTIONS: Sequence[Section] = [
         [
             Lines(
                 "Fullest memory domain by node: top 10",
-                "Traffic over `monitoring.capacity`; absent while it is unknown. Above 85 % pods wait for memory.",
+                "Traffic over the memory's capacity; absent while it is unknown. Above 85 % pods wait for memory.",
                 "percentunit",
                 [Query(_top(f"instance:{LOAD}", "instance"), "{{instance}}")],
                 width=8,
@@ -380,7 +380,7 @@ NODE_SECTIONS: Sequence[Section] = [
         [
             Lines(
                 "Load of memory domains",
-                "Traffic over `monitoring.capacity`; absent while it is unknown. Above 85 % pods wait for memory.",
+                "Traffic over the memory's capacity; absent while it is unknown. Above 85 % pods wait for memory.",
                 "percentunit",
                 [Query(f"instance_domain:{LOAD}{ON_NODE}", "domain {{domain}}")],
             ),

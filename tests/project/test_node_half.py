@@ -34,6 +34,7 @@ ALLOWED_IN_ROOM = {
     "slowdown": {
         *("collections", "ctypes", "functools", "hashlib", "heapq", "math", "os", "re", "struct", "types", "typing")
     },
+    "capacity": {"functools", "re", "typing"},
     **{room: {"typing"} for room in ("guard", "history", "snapshot")},
 }
 """Rooms that no hook imports: they run for hours, so an import costs nothing."""

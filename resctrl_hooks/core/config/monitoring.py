@@ -161,8 +161,8 @@ class Monitoring(FeatureSection):
 
     capacity: Capacity = {}
     """Memory bandwidth of each memory domain (L3 domains that share one memory), such as `180GB/s` for all, or by the
-    lowest id of its L3 domains in `schemata`: `{"0": 180GB/s}`. `record` prints the largest measured bandwidth as a
-    lower bound."""
+    lowest id of its L3 domains in `schemata`: `{"0": 180GB/s}`. Default: from the firmware, or the largest measured
+    bandwidth as a lower bound."""
 
     memory_domains: Literal["auto", "node", "package", "l3"] = _DEFAULTS["memoryDomains"]
     """Memory domains, the L3 domains that share one memory: those of a NUMA `node`, those of a `package`, or each alone

@@ -6,6 +6,7 @@ from rich.markup import escape
 
 from resctrl_hooks.core.cli.tables import console, print_table, table
 from resctrl_hooks.observe.cli.class_lines import since_text
+from resctrl_hooks.observe.inventory.load_text import capacity_text, load_text
 from resctrl_hooks.observe.node.slowdown.constants import ENOUGH
 from resctrl_hooks.observe.slowdown.diagnosis import CauseState, Diagnosis
 from resctrl_hooks.observe.slowdown.effects import ClassEffect
@@ -28,8 +29,7 @@ def print_diagnosis(one: Diagnosis) -> None:
     if one.disturbance:
         lines.append(f"no baseline: {one.disturbance}")
     if one.domain is not None:
-        load = "load unknown" if one.load is None else f"load {one.load:.0%}"
-        lines.append(f"memory domain {one.domain}: {load}")
+        lines.append(f"memory domain {one.domain}: {_load(one)}")
     for state, word in (("supported", "because"), ("excluded", "not because"), ("unknown", "unknown")):
         lines += [f"{word}: {_cause(cause)}" for cause in one.causes if cause.state == state]
     lines += [since_text(change) for change in one.class_changes]
@@ -76,6 +76,13 @@ def print_effects(name: str, method: str, effects: list[ClassEffect]) -> None:
         )
     else:
         out.print(escape("No limit that was tried helps this pod beyond doubt."))
+
+
+def _load(one: Diagnosis) -> str:
+    if one.load is None:
+        return "load unknown"
+    rate, source = one.capacity_bytes_per_second, one.capacity_source
+    return f"load {load_text(one.load, source)}" + (f" of {capacity_text(rate, source)}" if rate else "")
 
 
 def _ratio(one: Diagnosis) -> str:

@@ -14,6 +14,7 @@ from resctrl_hooks.core.cli.node import find_settings, open_node
 from resctrl_hooks.core.cli.tables import age, console, print_table, table
 from resctrl_hooks.errors import HookError
 from resctrl_hooks.observe.inventory.guard import GuardedClass, GuardedDomain, guard_status
+from resctrl_hooks.observe.inventory.load_text import source_text
 from resctrl_hooks.observe.node.guard.status import NAME
 from resctrl_hooks.observe.node.sampler.command import guard_command
 
@@ -82,6 +83,7 @@ def show_status(config: str, *, form: Form) -> None:
 
 def _add_rows(add: Callable[..., None], domain: GuardedDomain, now: float) -> None:
     load = "-" if domain.load is None else f"{'~' if domain.estimated else ''}{domain.load:.0%}"
+    load += source_text(domain.capacity_source)
     style = _STYLES.get(domain.state, "")
     state = f"[{style}]{domain.state}[/]" if style else domain.state
     head = [domain.domain, load, state, age(int(domain.since), now)]

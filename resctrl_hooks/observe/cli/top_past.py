@@ -19,6 +19,7 @@ from resctrl_hooks.observe.inventory.cache_size import l3_sizes
 from resctrl_hooks.observe.inventory.rates import Line
 from resctrl_hooks.observe.inventory.usage import USERS
 from resctrl_hooks.observe.inventory.usage_models import MemoryUsage
+from resctrl_hooks.observe.node.capacity.capacity import CONFIGURED
 from resctrl_hooks.observe.node.history.rows import CAPACITY, MEMORY, TRAFFIC, Row
 from resctrl_hooks.observe.past.moments import PastUsers, packages_watts, pair_of
 from resctrl_hooks.observe.past.pods import names_in_past
@@ -130,6 +131,7 @@ def _memory(row: Row) -> MemoryUsage:
         l3=l3,
         memory_bandwidth_bytes_per_second=known,
         capacity_bytes_per_second=float(capacity) if capacity else None,
+        capacity_source=str(row.get("event") or CONFIGURED) if capacity else None,
         load_percent=round(known / float(capacity) * 100, 1) if known is not None and capacity else None,
         estimated=False,
         pods=[],

@@ -15,6 +15,7 @@ from resctrl_hooks.observe.inventory.package_energy import PackagePower
 from resctrl_hooks.observe.inventory.rates import FOREIGN, Line
 from resctrl_hooks.observe.inventory.slowdown import ratios
 from resctrl_hooks.observe.inventory.usage import Users
+from resctrl_hooks.observe.node.capacity.capacity import capacities_of
 from resctrl_hooks.observe.node.guard.snapshots import domains_of
 from resctrl_hooks.observe.node.snapshot.snapshot import open_files, take
 
@@ -39,8 +40,9 @@ class LiveSamples:
         self._before = take(context, self._files)
         self._packages = PackagePower()
         self._changes = ClassChanges(context)
-        self._limits: dict[str, float] = context.settings.monitoring.get("capacity") or {}
-        self._memory = domains_of(context, self._before) if self._limits else []
+        self._capacities = capacities_of(context, self._before.slots.values())
+        self._memory = domains_of(context, self._before)
+        self._has_capacity = any(self._capacities.of(domain[0]) for domain in self._memory)
         self.scenes = Scenes(options, self._is_selected, l3_sizes(context.monitor.resctrl.root), domain, capacity)
         self.scenes.learn(self._before)
 
@@ -55,9 +57,9 @@ class LiveSamples:
         before, self._before = self._before, now
         scene = self._with_state(self.scenes.between(before, now, self._users, watts))
         scene.rmids = rmids_of(self._context.monitor.resctrl, now.rmids)
-        if self._limits:
+        if self._has_capacity:
             names = {key: self._users.name(key) for key in now.pods}
-            scene.memory = memory_usage(before, now, self._memory, self._limits, names)
+            scene.memory = memory_usage(before, now, self._memory, self._capacities, names)
         return scene
 
     def first(self) -> Scene:

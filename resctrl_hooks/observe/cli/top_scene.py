@@ -27,7 +27,7 @@ class Scene:
     domain: tuple[str, int] | None = None
     """Resource and id of the selected one; None for all together."""
     memory: Sequence[MemoryUsage] = ()
-    """Each memory domain, where ``monitoring.capacity`` is configured."""
+    """Each memory domain, where a capacity is known."""
     power: PowerUsage | None = None
     """The packages' power, where the kernel has RAPL."""
     lowered: Mapping[str, str] = field(default_factory=dict)

@@ -12,6 +12,7 @@ from resctrl_hooks.core.inventory.coverage import MARK
 from resctrl_hooks.observe.cli.bars import bar, sparkline
 from resctrl_hooks.observe.cli.top_scene import Scene
 from resctrl_hooks.observe.inventory.columns import COLUMNS, LLC, MBM, POWER, Column
+from resctrl_hooks.observe.inventory.load_text import capacity_text, load_text
 from resctrl_hooks.observe.inventory.rates import POD, TOTAL, UNGROUPED, Line
 from resctrl_hooks.observe.inventory.slowdown import HEADING, as_text
 from resctrl_hooks.observe.inventory.usage import USERS
@@ -229,8 +230,9 @@ def memory_lines(scene: Scene, width: int) -> list[Text]:
         rate, capacity = one.memory_bandwidth_bytes_per_second, one.capacity_bytes_per_second
         text = f"memory {one.domain} {mark if rate is not None else ''}{_cell(rate, 'B/s')}"
         if capacity:
-            load = _UNKNOWN if one.load_percent is None else f"{mark}{one.load_percent:.0f}%"
-            text += f", {load} of {scaled(capacity, 'B/s')}"
+            part, source = one.load_percent, one.capacity_source
+            load = _UNKNOWN if part is None else f"{mark}{load_text(part / 100, source)}"
+            text += f", {load} of {capacity_text(capacity, source)}"
         pods = ", ".join(f"{pod.name} {pod.share_percent:.0f}%" for pod in one.pods)
         found.append(_line(f"{text}: {pods}" if pods else text, width))
     return found

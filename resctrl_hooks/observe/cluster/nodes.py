@@ -7,6 +7,8 @@ from typing import Literal
 from pydantic import Field
 
 from resctrl_hooks.core.inventory.base import Record
+from resctrl_hooks.observe.inventory.load_text import DESCRIPTION
+from resctrl_hooks.observe.node.capacity.capacity import CONFIGURED, SEEN, SOURCES
 
 from .api import MetricsPod
 from .exposition import Series, named
@@ -41,6 +43,7 @@ class Node(Record):
     rmids_free: int | None = None
     waiting: int | None = Field(default=None, description="Pods that wait for an RMID.")
     load: float | None = Field(default=None, description="Load of the fullest memory domain; 1 is its capacity.")
+    capacity_source: str | None = Field(default=None, description=DESCRIPTION)
     slowed: int | None = Field(default=None, description="Pods that run slower than their baseline.")
     version: str = Field(default="", description="Version that serves the metrics.")
     image: str = Field(default="", description="Image of the metrics pod.")
@@ -54,6 +57,7 @@ def node_of(reading: NodeReading, now: float | None = None) -> Node:
         return Node(name=pod.node, counting="unknown", image=pod.image, problem=reading.problem)
     rmids = {labels.get("state") or labels.get("owner") or "": int(value) for labels, value in named(series, RMIDS)}
     total, free = sum(rmids.values()), rmids.get("free")
+    load, source = _load(reading)
     ratios = [value for _, value in named(series, SLOWDOWN)]
     return Node(
         name=pod.node,
@@ -62,7 +66,8 @@ def node_of(reading: NodeReading, now: float | None = None) -> Node:
         rmids_used=total - free if free is not None else None,
         rmids_free=free,
         waiting=_whole(series, WAITING),
-        load=_load(reading),
+        load=load,
+        capacity_source=source,
         slowed=sum(value >= SLOWED for value in ratios) if ratios else None,
         version=next((labels["version"] for labels, _ in named(series, VERSION)), ""),
         image=pod.image,
@@ -107,18 +112,22 @@ def _counting(reading: NodeReading) -> Counting:
     return "yes" if any(before is not None and before != value for before, value in values) else "no"
 
 
-def _load(reading: NodeReading) -> float | None:
-    """Return the load of the fullest memory domain with a capacity; None if it has none or it is unknown."""
-    capacity = {labels["domain"]: value for labels, value in named(reading.now, CAPACITY)}
+def _load(reading: NodeReading) -> tuple[float | None, str | None]:
+    """Return the load of the fullest memory domain, and the source of its capacity; None if it is unknown.
+
+    A load by the largest rate so far counts only where no other load is known.
+    """
+    capacity = {labels["domain"]: (value, labels.get("source")) for labels, value in named(reading.now, CAPACITY)}
     loads = []
     for series, value in reading.now.items():
         before = reading.before.get(series)
         if series.startswith(f"{TRAFFIC}{{") and before is not None and reading.seconds > 0:
             domain = next(labels["domain"] for labels, _ in named({series: value}, TRAFFIC))
-            most = capacity.get(domain) or capacity.get("*")
+            most, source = capacity.get(domain) or capacity.get("*") or (0.0, None)
             if most:
-                loads.append(max(value - before, 0.0) / reading.seconds / most)
-    return max(loads, default=None)
+                of = source if source in SOURCES else CONFIGURED  # a node of an earlier version does not name it
+                loads.append((of != SEEN, max(value - before, 0.0) / reading.seconds / most, of))
+    return max(loads)[1:] if loads else (None, None)
 
 
 def _value(series: Mapping[str, float], name: str) -> float:

@@ -9,6 +9,7 @@ from rich.table import Table
 from resctrl_hooks.core.cli.tables import Name, aligned, console, print_table, table
 from resctrl_hooks.core.inventory.amounts import scaled
 from resctrl_hooks.observe.inventory.columns import COLUMNS, value_in
+from resctrl_hooks.observe.inventory.load_text import load_text, source_text
 
 from .nodes import Node
 from .usage import PodUsage, name_of
@@ -35,7 +36,7 @@ def nodes_table(nodes: Sequence[Node], *, wide: bool, headers: bool) -> Table:
         numbers = (
             _NONE if node.rmids is None else f"{node.rmids_used}/{node.rmids}",
             *(_NONE if value is None else str(value) for value in (node.rmids_free, node.waiting)),
-            _NONE if node.load is None else f"{node.load:.0%}",
+            _load(node),
             _NONE if node.slowed is None else str(node.slowed),
         )
         image = [node.image or _NONE] if wide else []
@@ -43,6 +44,12 @@ def nodes_table(nodes: Sequence[Node], *, wide: bool, headers: bool) -> Table:
             node.name, node.counting, *numbers, escape(node.version or _NONE), *image, Name(node.problem or _NONE)
         )
     return printed
+
+
+def _load(node: Node) -> str:
+    if node.load is None:
+        return _NONE
+    return load_text(node.load, node.capacity_source) + source_text(node.capacity_source)
 
 
 def print_pods(lines: Sequence[PodUsage], by: str, *, headers: bool) -> None:

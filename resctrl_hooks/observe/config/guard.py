@@ -25,7 +25,7 @@ class Throttle(Section):
     """Limit down to which the guard may lower one class."""
 
     floor: OneBandwidth
-    """Lower limit: "2000MBps", or per cent (20 or "20%"). On AMD it is per cent of `monitoring.capacity`."""
+    """Lower limit: "2000MBps", or per cent (20 or "20%"). On AMD it is per cent of the memory's capacity."""
 
 
 class Protection(Section):

@@ -11,6 +11,7 @@ from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.core.node.host.files import parse_json, read_file
 from resctrl_hooks.core.node.host.procfs import lives, pid_namespace
 from resctrl_hooks.core.rdt.held import Held
+from resctrl_hooks.observe.inventory.load_text import DESCRIPTION
 from resctrl_hooks.observe.node.guard.lease import GUARD, Lease
 from resctrl_hooks.observe.node.guard.status import NAME
 
@@ -59,6 +60,7 @@ class GuardedDomain(Record):
     state: str
     since: float
     load: float | None
+    capacity_source: str | None = Field(default=None, description=DESCRIPTION)
     estimated: bool
     classes: dict[str, GuardedClass]
     last: LastAction | None

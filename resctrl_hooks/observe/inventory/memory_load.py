@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from resctrl_hooks.core.node.resctrl.bandwidth import bandwidth_of
-from resctrl_hooks.core.node.resctrl.bandwidth_unit import capacity_of
+from resctrl_hooks.observe.node.capacity.capacity import Capacities
 from resctrl_hooks.observe.node.guard.load import Traffic, to_memories
 from resctrl_hooks.observe.node.guard.snapshots import Domains, traffic_of
 from resctrl_hooks.observe.node.snapshot.growth import growths
@@ -18,7 +18,7 @@ _SHOWN = 3
 
 
 def memory_usage(
-    before: Snapshot, now: Snapshot, domains: Domains, capacity: dict[str, float], names: Mapping[str, str]
+    before: Snapshot, now: Snapshot, domains: Domains, capacities: Capacities, names: Mapping[str, str]
 ) -> list[MemoryUsage]:
     """Return the load of each memory domain and its largest pods.
 
@@ -26,13 +26,14 @@ def memory_usage(
         before: the earlier snapshot.
         now: the later one.
         domains: the node's memory domains.
-        capacity: the compiled ``monitoring.capacity``.
+        capacities: those of the domains.
         names: the names of pods by key.
     """
     traffic = traffic_of(before, now, domains)
     users = {key: _User(of, traffic) for key in now.pods if (of := _rates_of(before, now, key, domains))}
     found = []
     for one in traffic:
+        capacity = capacities.of(one.domain[0])
         known = {key: user.known[one.domain[0]] for key, user in users.items()} if one.rate else {}
         largest = sorted((key for key in known if known[key] > 0), key=lambda key: -known[key])
         pods = [
@@ -48,8 +49,9 @@ def memory_usage(
                 domain=one.domain[0],
                 l3=[*one.domain],
                 memory_bandwidth_bytes_per_second=one.rate,
-                capacity_bytes_per_second=capacity_of(capacity, one.domain[0]) or None,
-                load_percent=_percent(one.load(capacity)),
+                capacity_bytes_per_second=capacity.rate if capacity else None,
+                capacity_source=capacity.source if capacity else None,
+                load_percent=_percent(one.load(capacity.rate if capacity else 0.0)),
                 estimated=one.estimated,
                 pods=pods,
             )
@@ -57,9 +59,7 @@ def memory_usage(
     return found
 
 
-def pod_memory(
-    before: Snapshot, now: Snapshot, domains: Domains, capacity: dict[str, float], key: str
-) -> list[PodMemory]:
+def pod_memory(before: Snapshot, now: Snapshot, domains: Domains, capacities: Capacities, key: str) -> list[PodMemory]:
     """Return a pod's part of the traffic of each memory domain; the arguments are those of `memory_usage`."""
     traffic = traffic_of(before, now, domains)
     of = _rates_of(before, now, key, domains) if key in now.pods else None
@@ -69,7 +69,7 @@ def pod_memory(
             domain=one.domain[0],
             memory_bandwidth_bytes_per_second=user.rates.get(one.domain[0]),
             share_percent=_percent(user.known.get(one.domain[0]), one.rate),
-            load_percent=_percent(one.load(capacity)),
+            load_percent=_percent(one.load(capacities.reliable(one.domain[0]))),
             estimated=one.estimated,
         )
         for one in traffic

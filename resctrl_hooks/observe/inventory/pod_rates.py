@@ -19,7 +19,7 @@ class PodMemory(Record):
     domain: int = Field(description="The lowest id of its L3 domains.")
     memory_bandwidth_bytes_per_second: float | None = Field(description="The pod's traffic to and from this memory.")
     share_percent: float | None = Field(description="The pod's share of the domain's traffic.")
-    load_percent: float | None = Field(description="Load of the domain; null without `monitoring.capacity`.")
+    load_percent: float | None = Field(description="Load of the domain; null without a capacity.")
     estimated: bool = Field(
         description="Whether rates are estimates: remote traffic is spread evenly, or local traffic is not counted."
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resctrl_hooks.core.inventory.pod_fields import PodField
 from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.errors import HookError
+from resctrl_hooks.observe.node.capacity.capacity import capacities_of
 from resctrl_hooks.observe.node.guard.snapshots import domains_of
 from resctrl_hooks.observe.node.snapshot.snapshot import Snapshot, take
 
@@ -37,8 +38,8 @@ def _rates(context: Context, interval: tuple[Snapshot, Snapshot], pod: "Pod") ->
     if not pod.key:
         (group,) = pod.groups
         return reported(of_foreign(*interval, group.rdt_class, group.name), *interval)
-    capacity = context.settings.monitoring.get("capacity") or {}
-    memory = pod_memory(*interval, domains_of(context, interval[1]), capacity, pod.key)
+    capacities = capacities_of(context, interval[1].slots.values())
+    memory = pod_memory(*interval, domains_of(context, interval[1]), capacities, pod.key)
     return pod_rates(*interval, pod.key, memory)
 
 

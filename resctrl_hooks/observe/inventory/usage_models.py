@@ -6,6 +6,7 @@ from pydantic import Field
 
 from resctrl_hooks.core.inventory.base import Record
 
+from . import load_text
 from .columns import measured
 from .pod_rates import COUNTED
 from .slowdown import DESCRIPTION
@@ -68,7 +69,10 @@ class MemoryUsage(Record):
     domain: int = Field(description="The lowest id of its L3 domains, or its own where the memory counts.")
     l3: list[int]
     memory_bandwidth_bytes_per_second: float | None
-    capacity_bytes_per_second: float | None = Field(description="`monitoring.capacity`.")
+    capacity_bytes_per_second: float | None = Field(
+        description="What the domain carries; null if nothing is known. By `seen`, it carries at least this."
+    )
+    capacity_source: str | None = Field(default=None, description=load_text.DESCRIPTION)
     load_percent: float | None
     estimated: bool = Field(
         description="Whether rates are estimates: remote traffic is spread evenly, or local traffic is not counted."

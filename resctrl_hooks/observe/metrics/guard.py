@@ -1,4 +1,4 @@
-"""Metrics of a running bandwidth guard, and the configured capacity of each memory domain."""
+"""Metrics of a running bandwidth guard, and the capacity of each memory domain."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -6,15 +6,16 @@ from typing import Final
 from resctrl_hooks.core.metric import COUNTER, Row, Table
 from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.observe.inventory.guard import GuardStatus, guard_status
+from resctrl_hooks.observe.node.capacity.capacity import Capacity, capacities_by_domain
 from resctrl_hooks.observe.node.guard.law import STATES
 
-Capacity = Mapping[str, float]
-CAPACITY: tuple[Row[Capacity], ...] = (
+Capacities = Mapping[int, Capacity | None]
+CAPACITY: tuple[Row[Capacities], ...] = (
     Row(
         "resctrl_domain_capacity_bytes_per_second",
-        "Configured capacity of a memory domain (monitoring.capacity); * stands for all other domains.",
-        lambda capacity: dict(sorted(capacity.items())),
-        ("domain",),
+        "Capacity of a memory domain, by source; by `seen` it is a lower bound.",
+        lambda found: {(str(domain), one.source): one.rate for domain, one in found.items() if one},
+        ("domain", "source"),
     ),
 )
 
@@ -90,6 +91,6 @@ def _running(context: Context) -> GuardStatus | None:
 
 
 TABLES: Final = (
-    Table(lambda context: context.settings.monitoring.get("capacity") or {}, CAPACITY),
+    Table(capacities_by_domain, CAPACITY),
     Table(_running, ROWS),
 )

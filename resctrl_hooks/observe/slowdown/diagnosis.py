@@ -7,6 +7,7 @@ from pydantic import Field
 
 from resctrl_hooks.core.inventory.base import Record
 from resctrl_hooks.observe.inventory.class_changes import ClassChange
+from resctrl_hooks.observe.inventory.load_text import DESCRIPTION
 from resctrl_hooks.observe.node.slowdown.causes.remedy import Facts
 from resctrl_hooks.observe.node.slowdown.verdict import SLOWED_WORD
 
@@ -61,7 +62,9 @@ class Diagnosis(Record):
         default="", description="Without a baseline: why samples of this run were not quiet; empty if all were."
     )
     domain: int | None = Field(description="The memory domain of most of its traffic.")
-    load: float | None = Field(description="The load of that domain; null without `monitoring.capacity`.")
+    load: float | None = Field(description="The load of that domain; null without a capacity.")
+    capacity_bytes_per_second: float | None = Field(default=None, description="What that domain carries.")
+    capacity_source: str | None = Field(default=None, description=DESCRIPTION)
     causes: list[CauseState]
     advice: list[str]
     class_changes: list[ClassChange] = Field(

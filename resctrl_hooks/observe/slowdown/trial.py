@@ -10,7 +10,7 @@ from typing import Any
 
 from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.errors import HookError
-from resctrl_hooks.core.node.resctrl.bandwidth_unit import capacity_of
+from resctrl_hooks.observe.node.capacity.capacity import capacities_of_bandwidth
 from resctrl_hooks.observe.node.guard.actuator import Mount
 from resctrl_hooks.observe.node.guard.changes import change, restore
 from resctrl_hooks.observe.node.guard.lease import EXPERIMENT, GUARD, Lease
@@ -52,14 +52,16 @@ class Trial:
         self._resctrl = context.monitor.resctrl
         self._lease = lease
         self.name = name
-        mount, capacity = Mount(self._resctrl), context.settings.monitoring.get("capacity") or {}
+        mount = Mount(self._resctrl)
         if mount.observe_only:
             raise TrialError(mount.observe_only)
+        capacities = capacities_of_bandwidth(context, mount.bandwidth)
         found = held_limits(self._resctrl, name)
         self.declared: dict[int, int] = {}
         self.floor: dict[int, int] = {}
         for domain in domains:
-            limit = mount.limit(name, domain, found, mount.floor_of(rule["floor"], capacity_of(capacity, domain[0])))
+            floor = mount.floor_of(rule["floor"], capacities.reliable(domain[0]))
+            limit = mount.limit(name, domain, found, floor)
             if limit is None:
                 raise TrialError(f"RDT class {name} has no {RESOURCE} value on this node")
             of = {number: found[number] for number in domain}

@@ -30,6 +30,9 @@ def refused(cluster: FakeCluster, *words: str, code: int = 1) -> str:
     return result.stderr
 
 
+CAPACITY = "resctrl_domain_capacity_bytes_per_second"
+
+
 def nodes(cluster: FakeCluster, *words: str) -> dict[str, dict[str, Any]]:
     """Return the nodes of the JSON output, by name."""
     result = run(cluster, "nodes", "-o", "json", *words)
@@ -43,9 +46,32 @@ def test_node_that_counts_has_its_rmids_load_and_versions(cluster: FakeCluster) 
     cluster.pages = {"worker-0": node_page, "worker-1": lambda count: node_page(count) + lines}
     found = nodes(cluster)
     about = {"counting": "yes", "rmids": 16, "rmidsUsed": 7, "rmidsFree": 9, "waiting": 0, "slowed": None, "load": 0.1}
+    about |= {"capacitySource": "configured"}
     about |= {"version": "0.3.0", "image": "example.com/resctrl-hooks:1.2", "problem": ""}
     assert found["worker-0"] == {"name": "worker-0", **about}  # 1 GB in a second of a capacity of 10 GB/s
     assert found["worker-1"]["slowed"] == 1
+
+
+def test_load_has_the_source_of_the_capacity(cluster: FakeCluster) -> None:
+    """A load by the largest rate so far is an upper bound, and stands only where no other is known."""
+
+    def page(*sources: str) -> Any:
+        capacity = "".join(f'{CAPACITY}{{domain="{at}",source="{one}"}} 2e9\n' for at, one in enumerate(sources))
+
+        def text(count: int) -> str:
+            rest = node_page(count).replace(f'{CAPACITY}{{domain="*"}} 1e10\n', capacity)
+            return f'{rest}resctrl_domain_mbm_bytes_total{{domain="1"}} {count * 1e9}\n'
+
+        return text
+
+    cluster.pages = {"by-table": page("smbios", "seen"), "by-rate": page("seen", "seen"), "odd": page("?[red]")}
+    found = nodes(cluster)
+    assert [(one["load"], one["capacitySource"]) for _, one in sorted(found.items())] == [
+        (0.5, "seen"), (0.5, "smbios"), (0.5, "configured"),
+    ]  # fmt: skip
+    table = run(cluster, "nodes").output
+    assert "≤50% (largest so far)" in table
+    assert " 50% (SMBIOS)" in table
 
 
 def test_problem_of_a_node_is_named_and_comes_first_in_the_table(cluster: FakeCluster) -> None:
@@ -134,7 +160,6 @@ def test_more_nodes_than_the_limit_are_read_only_on_request(cluster: FakeCluster
 
 
 FREE, WAITING = 'resctrl_rmids{owner="free"}', "resctrl_hooks_waiting_pods"
-CAPACITY = "resctrl_domain_capacity_bytes_per_second"
 UNUSABLE = ("NaN", "Inf", "-Inf", "1e300", "5e-324")
 WRONG = [f"{name} {value}" for name in (FREE, WAITING, f'{CAPACITY}{{domain="*"}}') for value in UNUSABLE] + [
     "resctrl_hooks_last_reconcile_timestamp_seconds NaN",

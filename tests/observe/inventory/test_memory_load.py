@@ -18,6 +18,7 @@ from resctrl_hooks.observe.inventory.memory_load import memory_usage, pod_memory
 from resctrl_hooks.observe.inventory.pod_rates import PodMemory
 from resctrl_hooks.observe.inventory.usage import usage
 from resctrl_hooks.observe.inventory.usage_models import MemoryUsage
+from resctrl_hooks.observe.node.capacity.capacity import Capacities
 from resctrl_hooks.observe.node.guard.snapshots import domains_of, traffic_of
 from resctrl_hooks.observe.node.snapshot.snapshot import take
 
@@ -49,7 +50,7 @@ class Node:
     def measured(self) -> list[MemoryUsage]:
         self.now = take(self.host.context)
         self.seconds = self.now.when - self.before.when
-        self.capacity = {"*": 1000 / self.seconds}
+        self.capacity = Capacities({"*": 1000 / self.seconds})
         return memory_usage(self.before, self.now, self.domains, self.capacity, NAMES)
 
     def of(self, key: str) -> list[PodMemory]:
@@ -124,7 +125,7 @@ def test_three_largest_pods_are_shown_by_name_or_key(node: Node) -> None:
     for name, total in zip(node.folders, (1000, 10, 0, 400, 300, 250), strict=True):
         node.say(name, (total, total), (0, 0))
     node.measured()
-    first, second = memory_usage(node.before, node.now, node.domains, {}, {KEYS[2]: "shop/pod-2"})
+    first, second = memory_usage(node.before, node.now, node.domains, Capacities(), {KEYS[2]: "shop/pod-2"})
     assert [(pod.name, pod.share_percent) for pod in first.pods] == [
         ("shop/pod-2", 40.0), (KEYS[3], 30.0), (KEYS[4], 25.0),
     ]  # fmt: skip

@@ -21,6 +21,7 @@ from resctrl_hooks.observe.inventory.guard import GuardedClass, GuardedDomain, G
 from resctrl_hooks.observe.metrics import guard, self_metrics, slowdown, watch
 from resctrl_hooks.observe.metrics.families import families, families_of
 from resctrl_hooks.observe.metrics.self_metrics import REASONS, tables
+from resctrl_hooks.observe.node.capacity.capacity import Capacity
 from resctrl_hooks.observe.node.guard.law import STATES
 from resctrl_hooks.observe.node.sampler.unsaved import NAME, Unsaved, read_unsaved
 
@@ -72,7 +73,7 @@ TABLES: dict[str, tuple[tuple[Row[Any], ...], Any]] = {
     "watch": (watch.TABLE.rows, WATCH),
     "guard": (guard.ROWS, GUARD),
     "slowdown": (slowdown.ROWS, JUDGED),
-    "capacity": (guard.CAPACITY, {"*": 2e9}),
+    "capacity": (guard.CAPACITY, {0: Capacity(2e9, "smbios")}),
     "self": (tuple(row for row in self_metrics.ROWS if row.name not in OF_A_LEDGER), None),
 }
 """By name, rows and their facts."""

@@ -167,9 +167,10 @@ def test_load_uses_capacity_of_domain_or_default(tmp_path: Path) -> None:
         'resctrl_domain_mbm_bytes_total{domain="8",instance="m"}': "0+3000x60",
         'resctrl_domain_capacity_bytes_per_second{domain="*"}': "100x60",
         'resctrl_domain_capacity_bytes_per_second{domain="8"}': "200x60",
+        'resctrl_domain_capacity_bytes_per_second{domain="8",instance="m",source="seen"}': "100x60",
     }
     name = "instance_domain:resctrl_domain_load:ratio"
-    loads = {"0": 0.5, "8": 0.25}  # the other node has no capacity
+    loads = {"0": 0.5, "8": 0.25}  # the other node has a lower bound only
     expected = {f'{name}{{instance="n",domain="{domain}"}}': load for domain, load in loads.items()}
     run_promtool(tmp_path, at_node(series), values(name, "30m", expected))
 

@@ -7,8 +7,9 @@ import errno
 
 from ....core.node.errors import LeaseError, NotMountedError, ResctrlError
 from ....core.node.log import NOTICE, WARNING
-from ....core.node.resctrl.bandwidth_unit import capacity_of
 from ....core.node.resctrl.layouts import L3
+from ..capacity.capacity import capacities_of_bandwidth
+from ..capacity.domains import domains_of_bandwidth
 from .actuator import Mount, classes_beside
 from .changes import change as write_change
 from .changes import restore
@@ -16,7 +17,7 @@ from .law import REPORT, Change, Domain, Rules
 from .lease import GUARD, Lease
 from .limit import Limit
 from .limits import RESOURCE, held_limits, read_limits
-from .load import ClassCounts, Reader, Traffic, domains_of_bandwidth, rates_between, traffic
+from .load import ClassCounts, Reader, Traffic, rates_between, traffic
 from .pods import Pods
 from .sample import Sample
 from .section import ACT, OBSERVE, class_name, section, slowdown_of
@@ -47,7 +48,6 @@ class Guard:
         self._context = context
         self._resctrl = context.monitor.resctrl
         self._topology = topology
-        self._capacity: "dict[str, float]" = context.settings.monitoring.get("capacity") or {}
         self._throttle: "dict[str, Any]" = settings["throttle"]
         self._protect = [class_name(name) for name in settings["protect"]]
         least = slowdown_of(settings)
@@ -74,6 +74,7 @@ class Guard:
         )
         why = self._mount.observe_only
         bandwidth = self._mount.bandwidth
+        self._capacities = capacities_of_bandwidth(context, bandwidth)
         if not why and topology is None and bandwidth.resource == L3 and len(bandwidth.numbers) > 1:
             why = "the topology is unreadable, so which L3 domains share a memory is unknown"
         if self.mode == ACT and why:
@@ -87,15 +88,16 @@ class Guard:
         self._before: "ClassCounts | None" = None
         self._read_error = ""  # why the last read failed
         self._use: "dict[str, dict[int, float]]" = {}
-        missing = [str(numbers[0]) for numbers in self._numbers if not capacity_of(self._capacity, numbers[0])]
+        missing = [str(numbers[0]) for numbers in self._numbers if not self._capacities.reliable(numbers[0])]
         if missing:
-            self._log(WARNING, f"no monitoring.capacity for memory domain {', '.join(missing)}: its load stays unknown")
+            text = "the firmware has none, and monitoring.capacity is not set; its load stays unknown"
+            self._log(WARNING, f"no capacity for memory domain {', '.join(missing)}: {text}")
 
     def _limits_of(self, numbers: "tuple[int, ...]") -> "dict[str, Limit]":
         """Return the current limits of the limitable classes in a memory domain."""
         found = {}
         for name, rule in self._throttle.items():
-            floor = self._mount.floor_of((rule or {}).get("floor", 0), capacity_of(self._capacity, numbers[0]))
+            floor = self._mount.floor_of((rule or {}).get("floor", 0), self._capacities.reliable(numbers[0]))
             limit = self._mount.limit(name, numbers, read_limits(self._resctrl, name), floor)
             if limit is None and self._mount.maps:
                 self._log(WARNING, f"RDT class {name} has no {RESOURCE} value on this node: it is not throttled")
@@ -117,11 +119,12 @@ class Guard:
             self._before = after
         if before is None:
             return
+        self._capacities.look(self._context.settings.state_dir)
         for name in self._throttle:
             self._use[name] = _mean(self._use.get(name, {}), _use(name, before, after))
         for domain, found in zip(self._domains, traffic(before, after, self._numbers)):
-            carries = capacity_of(self._capacity, found.domain[0])
-            load = found.load(self._capacity)
+            carries = self._capacities.reliable(found.domain[0])
+            load = found.load(carries)
             ratios = self._sufferers.ratios(found.domain[0], domain.changed, now)
             suffering = self._sufferers.suffering(ratios)
             sample = Sample(now, load, carries, found.rates, [name or "/" for name in suffering], ratios)
@@ -129,7 +132,8 @@ class Guard:
             changes = domain.decide(sample, _present(self._rules, domain), self._mount.scale)
             for change in changes:
                 self._do(domain, found, change, old, before, after)
-            self._status.saw(domain, found, load, after.time - before.time)
+            of = self._capacities.of(found.domain[0]) if carries else None
+            self._status.saw(domain, found, load, after.time - before.time, of.source if of else None)
             if suffering or (load is not None and load >= self._rules.high):
                 self._pods.sample(found.domain, [*domain.limits])
         self._status.write()

@@ -2,7 +2,8 @@
 
 from ....core.node.host.topology_sysfs import find_topology
 from ....core.node.resctrl.bandwidth import LOCAL, TOTAL, bandwidth_of, is_at_memory, is_bandwidth, resource_of
-from .load import ClassCounts, domains_of_bandwidth, traffic
+from ..capacity.domains import domains_of_bandwidth
+from .load import ClassCounts, traffic
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -78,8 +78,10 @@ class Status(StatusFile):
             "throttledSeconds": {},
         }
 
-    def saw(self, domain: "Domain", found: "Traffic", load: "float | None", seconds: float) -> None:
-        """Record one sample of a domain that took ``seconds``."""
+    def saw(
+        self, domain: "Domain", found: "Traffic", load: "float | None", seconds: float, source: "str | None" = None
+    ) -> None:
+        """Record one sample of a domain that took ``seconds``; ``source`` is that of its capacity."""
         name = str(found.domain[0])
         known = self.values["domains"].setdefault(name, {})
         known["l3"] = list(found.domain)
@@ -87,6 +89,7 @@ class Status(StatusFile):
             known.update({"state": domain.state, "since": time.time()})
         acts = self.values["mode"] == ACT
         known["load"] = load
+        known["capacitySource"] = source
         known["estimated"] = found.estimated
         known["classes"] = {
             rdt_class: {

@@ -10,11 +10,11 @@ from ....core.node.container.names import RecordedNames
 from ....core.node.host.files import kernel_text, parse_json, read_file
 from ....core.node.names import printable
 from ....core.node.resctrl.bandwidth import TOTAL, bandwidth_of
-from ....core.node.resctrl.bandwidth_unit import capacity_of
 from ....core.node.resctrl.counter_files import layout
 from ....core.node.resctrl.counter_totals import summed
 from ....core.node.resctrl.counters import AVAILABLE, CUMULATIVE, MON_DATA, Slot
 from ....core.node.resctrl.schemata import limited_in
+from ..capacity.capacity import capacities_of_bandwidth
 from ..guard.snapshots import domains_of, traffic_of
 from ..guard.status import NAME, event_text
 from ..slowdown.causes.cause import SUPPORTED
@@ -58,7 +58,7 @@ SLOWED = "slowdown"
 EVENTS = (GUARD, SCHEMATA)
 """The kinds of rows that have a text and no counters."""
 TRAFFIC, CAPACITY = "memory_bytes_per_second", "capacity_bytes_per_second"
-"""The columns of a memory domain: its traffic since the sample before, and ``monitoring.capacity``."""
+"""The columns of a memory domain: its traffic since the sample before, and its capacity, whose source is ``event``."""
 RATIO = "slowdown_ratio"
 """The column of a slowed or normal pod: how many times as long its work takes as in quiet times."""
 PACKAGE_ENERGY = "package_energy_joules"
@@ -120,7 +120,6 @@ class Sampler:
         self._packages = Packages()
         self._before: "Snapshot | None" = None
         self._domains: "Domains | None" = None
-        self._capacity: "dict[str, float]" = node.settings.monitoring.get("capacity") or {}
         self._is_judged = slowdown_section(node.settings)["enabled"]
         self._schemata: "dict[str, str]" = {}
         self._last_event = (self._guard_events()[0] or [None])[-1]  # those until then are not of this recording
@@ -129,6 +128,7 @@ class Sampler:
         self._counted: "dict[tuple[str, str, str], float]" = {}
         slots = [slot for slot in layout(f"{node.monitor.resctrl.root}/{MON_DATA}") if slot.domain.node is None]
         self._bandwidth = bandwidth_of(slots)
+        self._capacities = capacities_of_bandwidth(node, self._bandwidth)
         self._limited = limited_in(node.monitor.resctrl.root, self._bandwidth)
         counters = dict.fromkeys(slot.counter.name for slot in slots if slot.counter.kind == CUMULATIVE)
         self.columns = (
@@ -138,7 +138,7 @@ class Sampler:
             *dict.fromkeys(earlier_column(name) for name in counters),
             UNKNOWN,
             *([PACKAGE_ENERGY] if self._packages.read() else []),
-            *((TRAFFIC, CAPACITY) if self._capacity else ()),
+            *((TRAFFIC, CAPACITY) if any(map(self._capacities.reliable, self._bandwidth.numbers)) else ()),
             *([RATIO] if self._is_judged else []),
         )
         """The columns of a row: `LABELS`, the counters of this machine, and their counting times."""
@@ -205,10 +205,12 @@ class Sampler:
         for one in traffic_of(self._before, snapshot, self._domains) if self._before else []:
             if one.rate is not None:
                 self.peaks[one.domain[0]] = max(self.peaks.get(one.domain[0], 0.0), one.rate)
-            if capacity := capacity_of(self._capacity, one.domain[0]):
+            capacity = self._capacities.of(one.domain[0])
+            if capacity is not None and not capacity.is_bound:  # no time is full by the largest rate so far
                 l3 = [self._bandwidth.folder(number) for number in one.domain]
                 rate: "Row" = {"missing": f"{TRAFFIC}:Unknown"} if one.rate is None else {TRAFFIC: one.rate}
-                yield self._row(when, MEMORY, l3[0], {"key": " ".join(l3), **rate, CAPACITY: capacity})
+                source: "Row" = {CAPACITY: capacity.rate, "event": capacity.source}
+                yield self._row(when, MEMORY, l3[0], {"key": " ".join(l3), **rate, **source})
 
     def _slowed(self, when: str) -> "Iterable[Row]":
         """Return a row for each pod whose last verdict has a ratio."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ....core.node.host.notify import Notify
     from ....core.node.resctrl.open_files import OpenFiles
     from ..snapshot.snapshot import Snapshot
+    from .largest import Largest
 
     Start = Callable[[Context], "Resident | None"]
 
@@ -169,13 +170,20 @@ class _Taker:
     def __init__(self, context: "Context") -> None:
         self._context = context
         self._files: "OpenFiles | None" = None
+        self._largest: "Largest | None" = None
 
     def __call__(self) -> "Snapshot":
         from ..snapshot.snapshot import open_files, take  # not every process has a resident that needs it
 
         if self._files is None:
             self._files = open_files(lambda text: self._context.log(NOTICE, text, stage="guard"))
-        return take(self._context, self._files)
+        found = take(self._context, self._files)
+        if self._largest is None:
+            from .largest import Largest
+
+            self._largest = Largest(self._context, found.slots.values())
+        self._largest.saw(found)
+        return found
 
     def close(self) -> None:
         if self._files is not None:

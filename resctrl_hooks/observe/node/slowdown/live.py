@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from ....core.node.log import WARNING
 from ....core.node.retried import Retried
+from .case import mean
 from .causes import bandwidth
 from .causes.table import causes_of, confirmed, is_supported
 from .constants import ENOUGH, STORED_WINDOWS
@@ -20,9 +21,11 @@ from .workload import Workloads
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
 
     from ....core.node.context import Context
     from ....core.node.resctrl.open_files import OpenFiles
+    from ..capacity.capacity import Capacity
     from .causes.cause import Cause
     from .reader import Moment, Readings
     from .store import Store
@@ -40,11 +43,13 @@ class Finding(NamedTuple):
     domain: "int | None" = None
     """The memory domain of most of the pod's traffic."""
     load: "float | None" = None
-    """The mean load of that domain; None without a capacity."""
+    """The mean load of that domain, at most this by a capacity that is a bound; None without a capacity."""
     disturbance: str = ""
     """Of a pod without a baseline: how many samples were not quiet, and the most frequent reason."""
     windows: "Sequence[Window]" = ()
     """Its basis."""
+    capacity: "Capacity | None" = None
+    """That of the domain."""
 
 
 class Live:
@@ -133,14 +138,26 @@ class Live:
         if verdict.baseline_samples < ENOUGH:
             own = [one for one in windows if key in one.uses and self._is_of_present(one, key)]
             disturbed = disturbance(own, key, self._peaks, self._sizes)
-        return Finding(confirmed(verdict, causes), causes, *place_of(windows, key), disturbed)
+        return Finding(confirmed(verdict, causes), causes, disturbance=disturbed, **self._place(windows, key))
 
     def present(self, key: str, most: int) -> Finding:
         """Return the verdict on a pod from its last ``most`` samples; causes only if it is slowed."""
         windows = latest(list(self.windows), key, most)
         verdict = self._judged(windows, key)
         causes = causes_of(windows, key, verdict) if verdict.verdict == SLOWED_WORD else []
-        return Finding(confirmed(verdict, causes), causes, *place_of(windows, key), windows=windows)
+        return Finding(confirmed(verdict, causes), causes, windows=windows, **self._place(windows, key))
+
+    def _place(self, windows: "Sequence[Window]", key: str) -> "dict[str, Any]":
+        """Return the memory domain of most of a pod's traffic, its mean load and its capacity, as fields of a finding.
+
+        The rules never see a load by the largest rate so far; people do.
+        """
+        domain, load = place_of(windows, key)
+        capacity = None if domain is None else self.reader.capacities.of(domain)
+        if domain is not None and capacity is not None and capacity.is_bound:
+            moved = mean([window.moved.get(domain) for window in windows if key in window.uses])
+            load = None if moved is None else moved / capacity.rate
+        return {"domain": domain, "load": load, "capacity": capacity}
 
     def pressed(self, key: str, found: Finding, most: int) -> "tuple[Verdict, Sequence[Window]] | None":
         """Return the verdict on a pod that memory bandwidth slows in the last ``most`` samples of a finding.

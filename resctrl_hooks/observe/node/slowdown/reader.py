@@ -6,6 +6,7 @@ from typing import NamedTuple
 from ....core.node.host.files import kernel_text
 from ....core.node.resctrl.bandwidth import EVENTS, LOCAL, TOTAL, bandwidth_of, is_at_memory, resource_of
 from ....core.node.resctrl.counters import ERROR, UNAVAILABLE
+from ..capacity.capacity import capacities_of
 from ..guard.load import Reader as ClassReader
 from ..guard.load import traffic
 from ..guard.snapshots import domains_of_slots
@@ -56,7 +57,7 @@ class NodeReader:
         self._files = files
         slots = context.monitor.read_counters(files).slots
         self.domains = domains_of_slots(context, slots)
-        self._capacity: "dict[str, float]" = context.settings.monitoring.get("capacity") or {}
+        self.capacities = capacities_of(context, slots)
         self._classes = ClassReader(context.monitor.resctrl, bandwidth_of(slots))
         self._cgroups: "dict[str, list[str]]" = {}
 
@@ -98,11 +99,12 @@ class NodeReader:
         seconds = after.time - before.time
         # A lower bound could make a loaded domain look quiet, so that a baseline is learned there.
         found = [one for one in traffic(before.classes, after.classes, self.domains) if not one.partial]
+        self.capacities.look(self._context.settings.state_dir)
         ticks = after.stolen[1] - before.stolen[1]
         return Window(
             after.time,
             seconds,
-            {one.domain[0]: one.load(self._capacity) for one in found},
+            {one.domain[0]: one.load(self.capacities.reliable(one.domain[0])) for one in found},
             {
                 key: use_between(before.pods[key], counts, seconds, self.domains)
                 for key, counts in after.pods.items()

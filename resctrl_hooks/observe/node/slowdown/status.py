@@ -104,6 +104,8 @@ def record_of(found: "Finding") -> "dict[str, Any]":
         ],
         "domain": found.domain,
         "load": found.load,
+        "capacityBytesPerSecond": found.capacity.rate if found.capacity else None,
+        "capacitySource": found.capacity.source if found.capacity else None,
     }
 
 

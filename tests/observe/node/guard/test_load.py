@@ -15,9 +15,10 @@ from resctrl_hooks.core.node.host.topology import UNKNOWN, MemoryNode, Topology
 from resctrl_hooks.core.node.ledger import Ledger
 from resctrl_hooks.core.node.resctrl.bandwidth import Bandwidth
 from resctrl_hooks.core.node.resctrl.counters import slot_at
+from resctrl_hooks.observe.node.capacity.domains import memory_domains
 from resctrl_hooks.observe.node.guard.actuator import spread
 from resctrl_hooks.observe.node.guard.churn import FOR_EACH_LEFT, MOST_FILES, Groups
-from resctrl_hooks.observe.node.guard.load import ClassCounts, Reader, memory_domains, traffic
+from resctrl_hooks.observe.node.guard.load import ClassCounts, Reader, traffic
 from resctrl_hooks.observe.node.guard.pods import Pods
 from resctrl_hooks.observe.node.guard.snapshots import domains_of_slots
 from resctrl_hooks.observe.node.guard.status import NAME
@@ -65,7 +66,7 @@ def test_traffic_of_a_memory_is_local_and_others_remote_traffic(
     split = all(of[number][1] is not None for of in moved.values() for number in known)
     for number, one in enumerate(found):
         if number not in known:
-            assert (one.rate, one.rates, one.load({"*": 1.0})) == (None, {}, None)
+            assert (one.rate, one.rates, one.load(1.0)) == (None, {}, None)
             continue
         rate = 0.0
         for of in moved.values():
@@ -77,8 +78,8 @@ def test_traffic_of_a_memory_is_local_and_others_remote_traffic(
         assert one.rates == {name: (of[number][0] or 0) / seconds for name, of in moved.items()}
         exact = count == 1 or (count == 2 and split and len(known) == 2)
         assert one.estimated is (not exact or gone or come)
-        assert one.load({str(number): 10.0, "*": 1.0}) == pytest.approx(rate / seconds / 10.0)
-        assert one.load({}) is None
+        assert one.load(10.0) == pytest.approx(rate / seconds / 10.0)
+        assert one.load(0.0) is None
 
 
 def machine(l3: dict[int, int], nodes: list[int], packages: dict[int, int] | None = None) -> Topology:

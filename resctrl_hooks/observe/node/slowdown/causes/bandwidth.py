@@ -51,7 +51,7 @@ def judge(case: "Case", judged: "Judged") -> Cause:
         text = f"the cost of its work moves with others' traffic to {places}"
         return Cause(NAME, SUPPORTED, text, named(moving))
     if load is None:
-        return Cause(NAME, UNKNOWN, f"the capacity of {places} is not configured (`monitoring.capacity`)")
+        return Cause(NAME, UNKNOWN, f"the capacity of {places} is unknown (`monitoring.capacity`)")
     return Cause(NAME, UNKNOWN, f"{places} is loaded to {load:.0%}, and nobody's traffic moves with its cost")
 
 
