@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hosts.monitored import KEYS, MonitoredHost, monitored_host
@@ -20,10 +19,6 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
         yield found
 
 
-def listed(host: MonitoredHost) -> Any:
-    return host.json("list")
-
-
 def test_show_prints_all_facts_of_one_pod(host: MonitoredHost) -> None:
     key = host.pod(0, "web-0", outside=1)
     host.context.ledger.count_call("createRuntime", 0.002, ["rmids-busy"], key)
@@ -38,30 +33,6 @@ def test_show_prints_all_facts_of_one_pod(host: MonitoredHost) -> None:
     text = host.run("show", key[:6]).output
     for word in ("shop/web-0", "partly", "1 thread outside the group", "llc_occupancy", "rmids-busy", "main0"):
         assert word in text
-
-
-def test_refused_containers_are_listed(host: MonitoredHost) -> None:
-    key = host.pod(0, "whole")
-    folder = host.context.ledger.folder
-    names = {"namespace": "shop", "pod": "whole", "container": "c1", "id": "a" * 64, "key": key}
-    record_refusal(folder, names, "memory: class gold is not allowed in namespace shop")
-    record_refusal(folder, {"id": "b" * 64}, "the bundle can't be read")
-    text = host.run("list").output
-    assert "Recently rejected\n" in text
-    assert "ago  shop/whole/c1: memory: class gold is not allowed in namespace shop\n" in text
-    assert "ago  bbbbbbbb" in text
-    assert [one["why"] for one in listed(host)["refusals"]] == [
-        "memory: class gold is not allowed in namespace shop",
-        "the bundle can't be read",
-    ]
-    record_refusal(folder, names, "memory: class gold is not allowed in namespace shop")
-    text = host.run("list").output
-    assert text.count("class gold") == 1
-    assert "is not allowed in namespace shop (2 times)\n" in text
-    said = host.run("show", "shop/whole").output
-    assert said.count("class gold") == 1
-    assert "shop/whole/c1 was rejected: memory: class gold is not allowed" in said
-    assert "bundle can't be read" not in said
 
 
 @pytest.mark.parametrize("what", ["shop/never", KEYS[5][:5]])

@@ -19,7 +19,7 @@ from resctrl_hooks.core.explanation.model import Explanation, StepModel
 from resctrl_hooks.core.install import systemd
 from resctrl_hooks.core.install.directories import RuntimeConfigError
 from resctrl_hooks.core.install.manifest import Manifest
-from resctrl_hooks.core.install.paths import HOOK_NAME, PYTHON, UNITS
+from resctrl_hooks.core.install.paths import HOOK_NAME, UNITS
 from resctrl_hooks.core.install.plan import Plan, PlannedFile
 from resctrl_hooks.core.install.roles import FEATURES, HOOK, LAUNCHER, LINK, UNIT
 from resctrl_hooks.core.install.tree import Tree
@@ -58,23 +58,6 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 def installed(*words: str) -> Any:
     return CliRunner().invoke(main, ["install", *words])
-
-
-def test_new_installation_has_the_defaults(planned: dict[str, Any], tmp_path: Path) -> None:
-    done = installed("--root", str(tmp_path), "--runtime", "crio")
-    assert done.exit_code == 0, done.output
-    assert planned["runtimes"] == ("crio",)
-    assert [planned[name] for name in ("python", "with_units", "earlier_units", "chosen", "nfd")] == [
-        PYTHON,
-        True,
-        False,
-        [],
-        False,
-    ]
-    assert done.stdout.splitlines() == [
-        "note: planned",
-        f"installed 1.2 for crio; `resctrl-hook doctor --root {tmp_path}` checks it",
-    ]
 
 
 @pytest.mark.parametrize(

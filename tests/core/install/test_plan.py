@@ -10,9 +10,8 @@ from core.install.plans import Planned, paths, planned
 from core.install.staged import CONFIG, given
 from resctrl_hooks.core.install.paths import HOOK_NAME, UNITS, VENDOR_HOOKS
 from resctrl_hooks.core.install.plan import Plan
-from resctrl_hooks.core.install.pod import REMEDY, VARIABLE, manifests_version, outdated
+from resctrl_hooks.core.install.pod import REMEDY, outdated
 from resctrl_hooks.core.install.roles import DROP_IN, FEATURES, LINK, SETTINGS
-from resctrl_hooks.core.install.tree import Tree
 from resctrl_hooks.core.install.units import MOUNT, RECONCILE
 
 COMPILED = CONFIG.replace(".yaml", ".json")
@@ -83,27 +82,6 @@ def test_runtime_that_reads_no_writable_directory_gets_a_drop_in(
 
 
 # The manifests of the pod that installs
-
-
-@pytest.mark.parametrize(
-    "variable, running, below, version",
-    [
-        ("0.3.0", True, True, "0.3.0"),
-        ("", True, True, "unknown"),
-        (None, True, True, "unknown"),
-        ("0.3.0", False, True, ""),
-        ("0.3.0", True, False, ""),
-    ],
-)
-def test_pod_installs_below_a_root_that_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str | None, running: bool, below: bool, version: str
-) -> None:
-    monkeypatch.delenv(VARIABLE, raising=False)
-    if variable is not None:
-        monkeypatch.setenv(VARIABLE, variable)
-    if running:
-        (tmp_path / "run/systemd/system").mkdir(parents=True)
-    assert manifests_version(Tree(str(tmp_path) if below else "")) == version
 
 
 def test_manifests_of_another_version_are_named() -> None:

@@ -1,6 +1,5 @@
 """NRI events while another process holds a needed lock, or after their time limit; served in this process."""
 
-import errno
 import signal
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +17,6 @@ from resctrl_hooks.core.node.errors import DeadlineError, LedgerError, NotArrive
 from resctrl_hooks.core.node.hook import call
 from resctrl_hooks.core.node.refusals import recent_refusals
 from resctrl_hooks.core.node.resctrl.filesystem import Resctrl
-from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
 from resctrl_hooks.nri.node import creation, events
 from resctrl_hooks.nri.node.plugin import NodePlugin
 from resctrl_hooks.nri.node.protobuf import decode
@@ -73,15 +71,6 @@ def test_container_whose_pod_lock_is_late_is_refused(host: Host, serve: Serve) -
     assert code == 2
     assert words.startswith(b"monitoring: ")
     assert b"was held for 0.56 s" in words, "patience is a part of what this runtime gives an event"
-
-
-def test_refused_pod_that_stays_in_the_queue_is_logged(
-    host: Host, serve: Serve, crowded: dict[str, Any], fail: Fail
-) -> None:
-    assert serve(OTHER, **crowded) == ADMITTED
-    fail(LockedKey, "release", LedgerError("the state directory is read-only", errno=errno.EROFS))
-    assert serve(POD, **crowded)[0] == 2
-    assert f"cannot take {UID} out of the queue for an RMID: the state directory" in host.log.read_text()
 
 
 def test_existing_pod_is_waited_for(host: Host, serve: Serve, crowded: dict[str, Any]) -> None:

@@ -252,17 +252,3 @@ def test_captured_adjustments_of_earlier_plugin_stay(host: Host) -> None:
     assert recorded(host, pod["uid"], started["id"])["kept"]["memory"] == [why]
     assert f"kept: placement cpuset is cpus 1, memory {why}" in shown(host, pod["name"])
     assert f"left unchanged: placement: cpuset is cpus 1; memory: {why}" in log(host)
-
-
-def test_value_that_start_container_does_not_tell_stays(host: Host) -> None:
-    plugin = plugin_of(host, **LIMITS)
-    host.process(41, f"{POD_CGROUP}/{ID}")
-    folder = cgroup_with(host, f"{POD_CGROUP}/{ID}", **{"memory.high": str(HIGH), "memory.swap.max": "0"})
-    assert served(plugin, "StartContainer", message(41, MEMORY)) == NOTHING
-    assert folder.joinpath("memory.high").read_text() == f"{HIGH}\n"
-    # The kubelet sets this one in every container.
-    assert folder.joinpath("memory.swap.max").read_text() == "max"
-    assert recorded(host)["steps"][-1]["needs"]["limits"] == {"memory.swap.max": "max"}
-    report = host.enforce()
-    assert not report.events["failed"]
-    assert folder.joinpath("memory.high").read_text() == f"{HIGH}\n"

@@ -11,14 +11,12 @@ from hosts.faults import failing
 from hosts.machines import machine, write_sysfs
 from hosts.monitored import run
 
-from resctrl_hooks.core.node.host.procfs import start_time
 from resctrl_hooks.placement.node.allocations import Book
 from resctrl_hooks.placement.node.entries import Entry
 from resctrl_hooks.placement.node.policy import EXCLUSIVE, Decision
 
 MACHINE = machine(2, 1, 2, 2, 2)  # 16 CPUs: packages 0-3,8-11 and 4-7,12-15; l3-0 has 0-1,8-9
 START = 1000
-UID = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
 
 
 def container(
@@ -115,30 +113,3 @@ def test_runtime_whose_state_is_unreadable_is_one_line(host: Host) -> None:
     assert done.exit_code == 0
     assert done.stderr.startswith("resctrl-hook: containers that placement has not placed are unknown: ")
     assert done.stderr.count("\n") == 1
-
-
-def test_containers_have_the_names_that_list_has(host: Host) -> None:
-    """Of annotations, of records with and without a container's name, of Podman's storage, and an unknown one."""
-    usage(host)
-    ids = {number: f"{number:x}" * 64 for number in range(1, 6)}
-    pid = host.process(101, f"/kubepods.slice/kubepods-pod{UID.replace('-', '_')}.slice/cri-containerd-{ids[1]}.scope")
-    names = {"sandbox-name": "db-0", "sandbox-namespace": "shop", "sandbox-uid": UID, "container-name": "db"}
-    notes = {f"io.kubernetes.cri.{name}": text for name, text in {**names, "container-type": "container"}.items()}
-    bundle = host.bundle({"ociVersion": "1.2.1", "linux": {}, "annotations": notes}, "bundle1")
-    crun.record(host.root / "crun", ids[1], pid, bundle, start_time(str(host.proc), pid))
-    for number, name in ((2, "web"), (3, "")):
-        container(host, number, "0-15")
-        with host.context().monitor.hold(f"pod-{number}") as held:
-            member = {"runtime": "crun", "container": name, "namespace": "shop", "pod": f"web-{number}"}
-            held.add_member(ids[number], {**member, "bundle": str(host.root / f"bundle{number}")}, 100 + number)
-    pid = host.process(104, "/c4", start=START)
-    bundle = host.bundle(None, f"storage/overlay-containers/{ids[4]}/userdata")
-    crun.record(host.root / "crun", ids[4], pid, bundle, START)
-    storage = host.root / "storage/overlay-containers/containers.json"
-    storage.write_text(json.dumps([{"id": ids[4], "names": ["cart"]}]))
-    container(host, 5, "0-15")
-    lines, found = usage(host)
-    known = ["cart", "shop/db-0/db", "shop/web-2/web", "shop/web-3/333333333333"]
-    shown = [line.strip().removeprefix("- ").partition(": ")[0] for line in lines if ": unplaced" in line]
-    assert sorted(shown) == [ids[5][:12], *known]
-    assert sorted(one["name"] for one in found) == ["", *known]

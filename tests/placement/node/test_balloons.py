@@ -11,7 +11,6 @@ from hosts.work import counted
 
 from resctrl_hooks.core.node.host.cpulist import count, format_list
 from resctrl_hooks.core.node.host.topology import Topology
-from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.placement.node.allocations import Book
 from resctrl_hooks.placement.node.balloons import instances_of, parts_of
 from resctrl_hooks.placement.node.policy import SHARED, PlacementError, Request
@@ -52,19 +51,6 @@ def test_pool_grows_and_shrinks_with_its_containers(node: PlacedHost) -> None:
     node.stop("a")
     assert node.cpus("other") == "0-3,6-19,22-31"
     node.assert_sound()
-
-
-@pytest.mark.parametrize("by_hook", [True, False])
-def test_changed_minimum_applies_to_running_containers(node: PlacedHost, *, by_hook: bool) -> None:
-    node.start("a", 500)
-    for least, cpus in ((4, "0-1,16-17"), (None, "0-3,16-19"), (0, "0,16")):
-        node.place(policy="pools", pools=[POOLS[0] | {"minCpus": least}])
-        if by_hook:
-            node.start(f"b{least}", 0, **{POOL: "default"})
-        else:
-            reconcile(node.host.context())
-        assert node.cpus("a") == cpus
-        node.assert_sound()
 
 
 @pytest.mark.parametrize("least", [None, 1])
@@ -145,21 +131,6 @@ def test_keys_of_pool_decide_instance_and_cpus(
     assert starts(placed(host, {"name": "web"} | pool), *milli) == cpus
 
 
-def test_growth_is_near_and_anchors_stay(host: Host) -> None:
-    node = placed(host, {"name": "web", "instancePer": "${pod/name}-${name}"}, {"name": "one", "maxCpus": 16})
-    node.start("a", 2000, **{POOL: "one"})
-    node.start("b", 2000, **{POOL: "web"})
-    node.start("c", 6000, **{POOL: "one"})
-    node.assert_sound()
-    assert (node.cpus("a"), node.cpus("b")) == ("0,2-4,16,18-20", "1,17"), "the rest of its cache, then the next one"
-    assert node.cpus("c") == node.cpus("a")
-    node.stop("b")
-    node.start("d", 2000, **{POOL: "web"})
-    node.stop("c")
-    assert node.cpus("a") == "0,16"
-    node.assert_sound()
-
-
 @pytest.mark.parametrize("per", ["namespace", "${namespace}", "${pod/name}", "${pod/uid}-${namespace}"])
 def test_group_with_a_full_instance_gets_another_and_keeps_its_containers_in_place(host: Host, per: str) -> None:
     node = placed(host, {"name": "web", "maxCpus": 2, "maxInstances": 0, "instancePer": per})
@@ -172,17 +143,6 @@ def test_group_with_a_full_instance_gets_another_and_keeps_its_containers_in_pla
     node.stop("b")
     node.start("e", 1500)
     assert [node.cpus(name) for name in "acde"] == ["0,16", "2,18", "3,19", "3,19"]
-    node.assert_sound()
-
-
-def test_group_takes_an_instance_without_containers(host: Host) -> None:
-    node = placed(host, {"name": "rt", "minCpus": 4, "minInstances": 2, "instancePer": "${name}"})
-    node.start("a", 500)
-    node.start("b", 500)
-    assert [node.cpus(name) for name in "ab"] == ["0-1,16-17", "2-3,18-19"]
-    node.stop("a")
-    node.start("c", 500)
-    assert [node.cpus(name) for name in "bc"] == ["2-3,18-19", "0-1,16-17"]
     node.assert_sound()
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Host, raising
+from conftest import Host
 from hosts.cpufreq import FAST, FAST_VALUES, POOLS, ClassHost, Cpufreq, on
 from hosts.faults import failing
 from hosts.interrupts import EXCLUSIVE, InterruptHost
@@ -128,37 +128,6 @@ def test_missing_file_is_reported_once_and_other_values_are_written(node: ClassH
     node.stop("b")
     assert node.cpufreq.changed() == {}
     assert not node.record.exists()
-
-
-@pytest.mark.parametrize("unreadable", [False, True])
-def test_value_of_file_that_appears_later_is_restored(node: ClassHost, *, unreadable: bool) -> None:
-    name = "energy_performance_preference"
-    files = [node.cpufreq.path(cpu, name) for cpu in range(4)]
-    node.classes(pools=[POOLS[0] | {"cpuClass": "x"}], cpuClasses=[{"name": "x", "energyPerformancePreference": "0"}])
-    for file in files:
-        file.rename(file.with_suffix(".away"))
-        if unreadable:
-            file.mkdir()
-    assert ("EISDIR" if unreadable else "ENOENT") in node.start("a", 500)
-    for file in files:
-        if unreadable:
-            file.rmdir()
-        file.with_suffix(".away").rename(file)
-    assert reconcile(node.host.context()).number("repaired") == len(files)
-    assert node.cpufreq.changed() == on("0-3", {name: "0"})
-    node.stop("a")
-    assert node.cpufreq.changed() == {}
-    assert not node.record.exists()
-
-
-def test_value_that_cannot_be_read_is_not_changed(node: ClassHost, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_values, "kernel_text", lambda _: "")
-    monkeypatch.setattr(node_values, "read_kernel_file", raising(OSError(16, "Device or resource busy")))
-    assert "cannot set scaling_governor of cpufreq/policy0 and 3 more to performance (EBUSY)" in node.start("a", 500)
-    assert node.cpufreq.changed() == {}
-    monkeypatch.undo()
-    assert reconcile(node.host.context()).number("repaired")
-    assert node.cpufreq.changed() == on("0-3", FAST_VALUES)
 
 
 @pytest.fixture

@@ -114,25 +114,6 @@ def test_cpuset_is_written_to_crun_scope_and_below(tmp_path: Path, monkeypatch: 
     assert not placement_effect._write(entry, "1"), "it has ended"
 
 
-def test_written_cpuset_is_trusted_unless_checked(node: PlacedHost) -> None:
-    node.start("a", 500)
-    (node.folder("a") / "cpuset.cpus").write_text("5")  # another process holds it
-    book, real = Book(node.host.context()), node.host.context()
-    assert placement_effect.follow(book, real, grow=True) == []
-    assert node.cpus("a") == "5"
-    assert [one.id for one in placement_effect.follow(book, real, grow=True, checked=True)] == [id_of("a")]
-    assert node.cpus("a") != "5"
-
-
-def test_all_units_are_updated_in_one_call_if_time_allows(node: PlacedHost, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = with_units(node, 4, monkeypatch)
-    breaths: list[float] = []
-    monkeypatch.setattr("resctrl_hooks.placement.node.cpuset_writer.time.sleep", breaths.append)
-    real = node.host.context()
-    placement.FEATURE.repair(real, set(real.ledger.containers()))
-    assert (len(told), breaths) == (4, [])
-
-
 def test_units_of_others_are_updated_while_time_allows(node: PlacedHost, monkeypatch: pytest.MonkeyPatch) -> None:
     told = with_units(node, 3, monkeypatch)
     context = node.host.context()
@@ -183,37 +164,3 @@ def test_losing_container_is_written_before_exclusive_cpus_are_granted(
     for name, (have, wanted) in SETS.items():
         assert entries[name].applied == (wanted if name in written and name != "moves" else have)
     assert put["comes"] == "0"
-
-
-@pytest.mark.parametrize(
-    "effective, owned, outcome",
-    [
-        ("", 0, ""),
-        ("0-3", 0b1111, ""),
-        ("0-1", 0, "does not allow CPUs 2-3"),
-        ("0-1", 0b0011, "does not allow CPUs 2-3"),
-        ("0-1", 0b0100, "the kernel set the container's CPUs to 0-1 instead of 0-3"),
-        ("4-5", 0, "the kernel set the container's CPUs to 4-5 instead of 0-3"),
-    ],
-)
-def test_cpus_missing_in_parent_cgroup_are_reported(
-    host: Host, monkeypatch: pytest.MonkeyPatch, effective: str, owned: int, outcome: str
-) -> None:
-    folder = host.cgroup / "x"
-    folder.mkdir()
-    (folder / "cpuset.cpus").write_text("")
-    (folder / "cpuset.cpus.effective").write_text(f"{effective}\n")
-    monkeypatch.setattr(placement_effect, "effective", always(0b1111))
-    entry = Entry("c" * 64, "k", 100, 1, str(folder), Decision("shared", "p", cpus=0, owned=owned))
-    leaf: Any = SimpleNamespace(own_scope="")
-    usage: Any = None
-    if outcome.startswith("the kernel"):
-        with pytest.raises(PlacementError, match=outcome):
-            placement_effect.settle_in(entry, leaf, usage, host.context())
-        return
-    placement_effect.settle_in(entry, leaf, usage, host.context())
-    assert (folder / "cpuset.cpus").read_text() == "0-3"
-    assert entry.applied == 0b1111
-    said = host.log.read_text() if host.log.exists() else ""
-    assert outcome in said
-    assert bool(said) == bool(outcome)

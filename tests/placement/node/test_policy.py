@@ -21,7 +21,7 @@ from resctrl_hooks.placement.node.policy import (
     Request,
 )
 from resctrl_hooks.placement.node.policy_file import load_policy
-from resctrl_hooks.placement.node.usage import Grant, Usage, check, effective, short_of_cpus
+from resctrl_hooks.placement.node.usage import Grant, Usage, check, effective
 
 
 def options(topology: Topology) -> dict[str, object]:
@@ -100,26 +100,6 @@ def test_any_sequence_of_changes_stays_consistent(policy: str, name: str, events
 def split_cores(topology: Topology, owned: int) -> list[int]:
     """Return the cores of which only some threads are owned."""
     return [core for core in topology.cores if core & owned and core & ~owned]
-
-
-def test_owned_or_reserved_cpus_are_shared_when_no_other_is_left() -> None:
-    topology = machine(1, 1, 1, 4, 1)
-    own = Grant(Decision(EXCLUSIVE, "x", owned=0b0111))
-    shared = Decision(SHARED, "node", cpus=topology.online)
-    mixed = Decision(MIXED, "node", cpus=topology.online, owned=0b1000)
-    full = Grant(mixed)
-    some = Usage(topology, [own, Grant(shared)])
-    assert (effective(shared, some), short_of_cpus(some)) == (0b1000, "")
-    none = Usage(topology, [own, full, Grant(shared, milli=10, users=3)])
-    assert effective(mixed, none) == 0b1000
-    assert effective(shared, none) == topology.online
-    assert short_of_cpus(none) == "no shared CPUs left: 3 containers run on exclusive CPUs of other containers"
-    reserved = Usage(topology, [own, Grant(shared)], 0b1000)
-    assert effective(shared, reserved) == 0b1000
-    assert short_of_cpus(reserved) == "no shared CPUs left: 1 containers run on reserved CPUs"
-    assert short_of_cpus(Usage(topology, [own, full])) == ""
-    isolated = machine(1, 1, 1, 4, 1, isolated=0b1111)
-    assert effective(Decision(RESERVED, "reserved"), Usage(isolated, [])) == isolated.online
 
 
 def test_pool_is_a_set_of_shared_cpus() -> None:
