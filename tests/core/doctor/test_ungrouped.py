@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import Host as Made
 from golden import Golden
 from hosts.monitored import MonitoredHost, monitored_host, run
 from schema_checks import refusal
@@ -14,11 +15,18 @@ from schema_checks import refusal
 from core.doctor.unrecorded import ID, NAME, POD, PODMANS, Node
 from resctrl_hooks.core.cli.schemas import schemas
 from resctrl_hooks.core.doctor import ungrouped
+from resctrl_hooks.core.doctor.finding import Finding
+from resctrl_hooks.core.doctor.host import Host
+from resctrl_hooks.core.doctor.runner import checks
+from resctrl_hooks.core.doctor.state import classes
 from resctrl_hooks.core.doctor.ungrouped import PodExplanation
 from resctrl_hooks.core.install.paths import UNITS
 from resctrl_hooks.core.install.unit import Unit
 from resctrl_hooks.core.inventory.find import NoSuchPodError, SeveralPodsError
+from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.refusals import record_refusal
+from resctrl_hooks.core.node.settings import load
+from resctrl_hooks.core.rdt.classes import Classes
 from resctrl_hooks.lab.simulation.mount import mounted
 
 HOUSES = ("lab",)
@@ -176,3 +184,28 @@ def _check_recorded(monitored: MonitoredHost) -> None:
     assert (unknown.exit_code, unknown.stdout) == (1, "")
     misused = run(monitored, "explain", "shop/web-0", "--stage", "poststop")
     assert (misused.exit_code, misused.stdout) == (2, "")
+
+
+# doctor on declared RDT classes that the node does not have as declared
+
+
+def found(host: Made) -> list[Finding]:
+    return list(classes(Host(str(host.config))))
+
+
+@pytest.mark.fuse
+def test_missing_or_changed_class_is_named_until_it_is_applied(host: Made, tmp_path: Path) -> None:
+    assert checks()["classes"].find is classes
+    with mounted(tmp_path / "sim") as path:
+        root = Path(path)
+        declared = {"gold": {"L3": "50%"}, "batch": {"MB": 20}, "rest": {"L3": "25%"}}
+        host.configure(resctrlPath=str(root), rdt={"classes": declared})
+        (root / "rest").mkdir()
+        [finding] = found(host)
+        assert finding.level == "warning"
+        assert finding.text == "declared RDT classes: gold (missing), batch (missing), rest (differs)"
+        assert "`resctrl-hook rdt apply`" in finding.remedy
+        Classes.of_node(Context(load(str(host.config))[0])).apply()
+        assert [one.level for one in found(host)] == ["ok"]
+        (root / "gold/schemata").write_text("L3:0=1\n")
+        assert [one.text for one in found(host)] == ["declared RDT classes: gold (differs)"]

@@ -88,7 +88,7 @@ VALUES = [
     (POOL % "%s", "minInstances: 1, maxInstances: 0", "minCpus: 3, maxCpus: 2 | minInstances: 3, maxInstances: 2"),
     ("placement: {pools: [%s]}", '{name: default, cpus: "0"} | {name: a}', "{name: default} | {name: a, cpus: x}"),
     (EXPRESSION % "operator: %s", "AlwaysTrue", "Exists | Sometimes"),
-    (EXPRESSION % "key: %s, operator: Exists", "name | labels/app | pod/labels/app | ':name:namespace'", "nothing | pod/none | ''"),
+    (EXPRESSION % "key: %s, operator: Exists", "name | labels/app | pod/labels/app | ':name:namespace'", "nothing | pod/none | '' | labels/ | ':name:pod/x'"),
     (EXPRESSION % "key: name, operator: %s", "In, values: [a, b] | Equals, values: [a] | NotExists | NotExist | Exists", ""),
     (EXPRESSION % "key: name, operator: %s", "", "Equals | Equals, values: [a, b] | Exists, values: [a]"),
     (EXPRESSION % "key: name, operator: %s", 'Matches, values: ["a*"] | In, values: ["a["]', 'Matches, values: ["a[b]"]'),
