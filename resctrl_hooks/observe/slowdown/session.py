@@ -139,4 +139,4 @@ class Session:
     def normal_cost(self, key: str) -> dict[str, float]:
         """Return the pod's cost of a unit of work in quiet times, by method; empty without a baseline."""
         verdict = self.live.finding(key).verdict
-        return {} if verdict.known is None else {verdict.method: verdict.known.quantile(0.5)}
+        return {} if verdict.known is None else {verdict.method: verdict.known.normal}

@@ -34,6 +34,7 @@ from slowdown_table import table
 from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.log import Log
 from resctrl_hooks.core.node.settings import Settings
+from resctrl_hooks.observe.node.slowdown.constants import GRADES
 from resctrl_hooks.observe.node.slowdown.live import Live
 from resctrl_hooks.observe.node.slowdown.store import NAME, Store
 
@@ -153,7 +154,7 @@ class Player:
             found = self._sample(stage, live, LEARNED)
             workload = live.workloads.of(stage.victim.key)
             baseline = live.store.find(workload) if workload else None
-            if baseline and max(one.samples for one in baseline.ranges.values()) >= LEARNED:
+            if baseline and max(map(baseline.samples, GRADES)) >= LEARNED:
                 return found
         raise SystemExit(f"no baseline after {MOST_TRIES * LEARNED} windows: {list(live.windows)[-3:]}")
 

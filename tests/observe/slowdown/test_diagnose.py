@@ -105,8 +105,8 @@ def test_slowed_pod_is_found_with_its_cause_and_what_helps(shop: Shop) -> None:
     shop.limit_bronze(100)
     code, out, _ = shop.diagnose("--for", "60s")
     assert code == 0
-    assert "shop/cart: slowed, its work takes 1.96" in out
-    assert "because: memory-bandwidth (1.96 times): memory domain 0 is loaded to 85%; by tasks outside pods" in out
+    assert "shop/cart: slowed, its work takes 2.00" in out
+    assert "because: memory-bandwidth (2.00 times): memory domain 0 is loaded to 85%; by tasks outside pods" in out
     assert "CPU seconds per GB of traffic (traffic: an estimate)" in out
     assert "not because: cpu-limit" not in out  # this cgroup has no throttled_usec
     assert "unknown: cpu-limit: cpu.stat has no throttled_usec" in out

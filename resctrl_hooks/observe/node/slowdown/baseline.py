@@ -1,131 +1,155 @@
-"""A workload's cost of a unit of work in quiet times: a distribution in fixed bins, by grade and range of intensity.
+"""A workload's cost of a unit of work in quiet times: distributions in fixed bins, by grade and kind of work.
 
 Only a comparison with itself shows whether a pod is slowed: a program that waits for memory when it is alone has a high
-cost, too. The cost also moves with the intensity of the work ("CPI for Runtime Performance Measurement", IISWC 2020),
-so each range of intensity has its own distribution.
+cost, too. The cost also moves with the intensity of the work ("CPI for Runtime Performance Measurement", IISWC 2020)
+and with its kind. So samples of similar intensity and similar memory traffic by unit of work have a `Cell`, and
+`expected.py` compares a phase of a program with the cells of the same phase.
 """
 
 from math import floor, log2
 
-from .constants import BINS_PER_OCTAVE, ENOUGH, MOST_RANGES, MOST_WEIGHT, OCTAVES_PER_RANGE
-from .units import plain
+from .cell import FARTHEST_BIN, Cell, cell_of, column_of, number_of
+from .constants import (
+    BINS_PER_OCTAVE,
+    ENOUGH,
+    LEAST_MISSED,
+    LESS_CACHE,
+    MORE_MISSES,
+    MOST_CELLS,
+    OFTEN_QUIET,
+    QUIET_SHARE,
+    WAITED,
+)
+from .curve import curve
+from .waiting import NOTHING, Waiting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
+    from .curve import Curve
     from .use import Use
 
-MEANS = ("missed", "clock", "occupancy", "stood")
-"""The means of a range's samples besides their cost: causes are compared with them."""
-_FARTHEST = 1000  # bins from 1: any cost of a real program is within 2^62
 _INFINITY = float("inf")
 _LARGEST = 1e18  # of a mean: more is a counter's error, and its sums may become infinite
-
-
-class Range:
-    """The samples of one range of intensity.
-
-    Attributes:
-        bins: weight by bin; bin ``n`` is a cost between 2^(n/16) and 2^((n+1)/16).
-        means: of `MEANS`, each with its weight.
-    """
-
-    __slots__ = ("bins", "means")
-
-    def __init__(self) -> None:
-        self.bins: "dict[int, float]" = {}
-        self.means: "dict[str, tuple[float, float]]" = {}
-
-    @property
-    def samples(self) -> float:
-        """The number of samples, of which old ones count less."""
-        return sum(self.bins.values())
-
-    def add(self, price: float, means: "dict[str, float | None]") -> None:
-        """Add a sample."""
-        place = floor(log2(price) * BINS_PER_OCTAVE)
-        self.bins[place] = self.bins.get(place, 0.0) + 1.0
-        for name, value in means.items():
-            if value is not None:
-                old, weight = self.means.get(name, (0.0, 0.0))
-                self.means[name] = (old * weight + value) / (weight + 1.0), weight + 1.0
-        if self.samples > MOST_WEIGHT:
-            self.bins = {place: weight / 2 for place, weight in self.bins.items() if weight >= 1.0}
-            self.means = {name: (mean, weight / 2) for name, (mean, weight) in self.means.items()}
-
-    def quantile(self, part: float) -> float:
-        """Return the cost below which a part of the samples lies, interpolated within its bin."""
-        left = part * self.samples
-        for place, weight in sorted(self.bins.items()):
-            if left <= weight:
-                return float(2 ** ((place + left / weight) / BINS_PER_OCTAVE))
-            left -= weight
-        return float(2 ** ((max(self.bins) + 1) / BINS_PER_OCTAVE))
-
-    def mean(self, name: str) -> "float | None":
-        """Return a mean; None without a sample that has it."""
-        return self.means[name][0] if name in self.means else None
-
-    def as_record(self) -> "dict[str, Any]":
-        """Return plain JSON values."""
-        return {"bins": {str(place): weight for place, weight in self.bins.items()}, "means": self.means}
+_OLD_OCTAVES = 2  # of a range of intensity in the format of version 0.2
+_STEP = 2  # curves by octave of intensity
 
 
 class Baseline:
-    """A workload's ranges, by grade and number of the range."""
+    """A workload's cells, by grade, octave of intensity, and column of memory traffic by unit of work.
 
-    __slots__ = ("ranges",)
+    Attributes:
+        waits: by grade, the distribution of the factor of its own CPU limit, and the means of other waits.
+    """
+
+    __slots__ = ("_curves", "cells", "waits")
 
     def __init__(self) -> None:
-        self.ranges: "dict[tuple[str, int], Range]" = {}
+        self.cells: "dict[tuple[str, int, int], Cell]" = {}
+        self.waits: "dict[str, Cell]" = {}
+        self._curves: "dict[tuple[str, int], Curve]" = {}
 
-    def learn(self, use: "Use", seconds: float) -> bool:
-        """Add a quiet sample; return whether it was one: without a cost there is nothing to learn."""
+    def learn(
+        self,
+        use: "Use",
+        seconds: float,
+        waiting: Waiting = NOTHING,
+        beside: "Mapping[str, float | None] | None" = None,
+    ) -> bool:
+        """Add a quiet sample; return whether it was one: without a cost there is nothing to learn.
+
+        Args:
+            use: the pod in a window.
+            seconds: the window's.
+            waiting: what the pod lost in it.
+            beside: the means that tell of neighbours.
+        """
         price = use.price
         if price is None or use.work is None or not 0 < use.work < _INFINITY or not 0 < price < _INFINITY:
             return False
-        intensity = use.work / seconds
-        if not 0 < intensity < _INFINITY or abs(log2(price) * BINS_PER_OCTAVE) >= _FARTHEST:
+        intensity = use.work / seconds * waiting.stretch
+        if not 0 < intensity < _INFINITY or abs(log2(price) * BINS_PER_OCTAVE) >= FARTHEST_BIN:
             return False  # no program has such a cost: a counter was wrong
-        place = use.method, range_of(intensity)
-        if place not in self.ranges and len(self.ranges) >= MOST_RANGES:
-            del self.ranges[min(self.ranges, key=lambda one: self.ranges[one].samples)]
         occupancy = sum(use.occupancy.values()) if use.occupancy else None
-        values = {"missed": use.missed, "clock": use.clock, "occupancy": occupancy, "stood": plain(use.stood)}
+        values = {
+            **(beside or {}),
+            "missed": use.missed,
+            "clock": use.clock,
+            "occupancy": occupancy,
+            "cost": price * use.work / seconds,
+            "work": use.work / seconds,
+            "intensity": log2(intensity),
+        }
         means = {name: value if value is not None and abs(value) < _LARGEST else None for name, value in values.items()}
-        self.ranges.setdefault(place, Range()).add(price, means)
+        self._forget_taken(use, occupancy)
+        place = use.method, floor(log2(intensity)), column_of(means["missed"])
+        if place not in self.cells and len(self.cells) >= MOST_CELLS:
+            del self.cells[min(self.cells, key=lambda one: self.cells[one].samples)]
+        self.cells.setdefault(place, Cell()).add(price, means)
+        waits = self.waits.setdefault(use.method, Cell())
+        waits.add(1.0 + waiting.limit, {"cpu": min(waiting.cpu, WAITED), "memory": min(waiting.memory, WAITED)})
+        self._curves = {}
         return True
 
-    def range_for(self, method: str, intensity: float) -> "Range | None":
-        """Return the range to compare with; None without enough samples.
+    def curve(self, method: str, intensity: float) -> "Curve":
+        """Return the costs near an intensity: work in a second of running or waiting."""
+        place = method, round(log2(intensity) * _STEP)
+        found = self._curves.get(place)
+        if found is None:
+            cells = [(column, cell) for (grade, _, column), cell in self.cells.items() if grade == method]
+            found = self._curves[place] = curve(cells, place[1] / _STEP)
+        return found
 
-        A slowed pod does less work in the same time, so without samples in its own range the next higher one is its.
+    def usual_waiting(self, method: str) -> Waiting:
+        """Return what the pod loses in quiet times.
+
+        Of its own limit, this is what it lost in nine of ten samples at least, so that a new limit becomes usual late.
+        Other waits are usual up to `WAITED` only.
         """
-        place = range_of(intensity)
-        for number in (place, place + 1):
-            found = self.ranges.get((method, number))
-            if found is not None and found.samples >= ENOUGH:
-                return found
-        return None
+        found = self.waits.get(method)
+        if found is None:
+            return NOTHING
+        limit = max(0.0, found.quantile(1 - OFTEN_QUIET) - 1.0)
+        return Waiting(limit if limit >= WAITED else 0.0, found.mean("cpu") or 0.0, found.mean("memory") or 0.0)
+
+    def lost_cache(self, use: "Use") -> bool:
+        """Return whether the pod holds less of its L3 than it did, and misses it more often, as far as known."""
+        now = sum(use.occupancy.values())
+        known = [cell for (method, _, _), cell in self.cells.items() if method == use.method]
+        most = max([cell.mean("occupancy") or 0.0 for cell in known], default=0.0)
+        if now >= LESS_CACHE * most:
+            return False
+        lowest = min([cell.mean("missed") or 0.0 for cell in known], default=0.0)
+        return use.missed is None or use.missed >= MORE_MISSES * max(lowest, LEAST_MISSED)
+
+    def _forget_taken(self, use: "Use", occupancy: "float | None") -> None:
+        """Forget cells in which others had taken a part of the cache that the pod has now."""
+        if occupancy is None or use.missed is None:
+            return
+        for place, cell in list(self.cells.items()):
+            missed, held = cell.mean("missed"), cell.mean("occupancy")
+            if place[0] != use.method or missed is None or held is None or held >= LESS_CACHE * occupancy:
+                continue
+            if missed >= MORE_MISSES * max(use.missed, LEAST_MISSED) and (cell.mean("held") or 0.0) > QUIET_SHARE:
+                del self.cells[place]
 
     def samples(self, method: str) -> int:
         """Return how many samples a grade has."""
-        return int(sum(found.samples for (grade, _), found in self.ranges.items() if grade == method))
+        return int(sum([cell.samples for (grade, _, _), cell in self.cells.items() if grade == method]))
 
     @property
     def is_usable(self) -> bool:
-        """Whether any range has enough samples."""
-        return any(found.samples >= ENOUGH for found in self.ranges.values())
+        """Whether any grade has enough samples."""
+        return any(self.samples(method) >= ENOUGH for method in {place[0] for place in self.cells})
 
     def as_record(self) -> "dict[str, Any]":
         """Return plain JSON values."""
-        return {f"{method}/{number}": found.as_record() for (method, number), found in self.ranges.items()}
-
-
-def range_of(intensity: float) -> int:
-    """Return the number of the range of an intensity: work per second of wall time."""
-    return floor(log2(intensity) / OCTAVES_PER_RANGE) if intensity > 0 else 0
+        return {
+            "cells": {"/".join(map(str, place)): cell.as_record() for place, cell in self.cells.items()},
+            "waits": {method: cell.as_record() for method, cell in self.waits.items()},
+        }
 
 
 def baseline_of(record: "Any") -> Baseline:
@@ -135,20 +159,28 @@ def baseline_of(record: "Any") -> Baseline:
         ValueError, TypeError, KeyError, AttributeError, OverflowError: the record is damaged.
     """
     found = Baseline()
-    for place, one in record.items():
-        method, _, number = place.partition("/")
-        made = found.ranges[method, int(number)] = Range()
-        made.bins = {int(bin_): number_of(weight) for bin_, weight in one["bins"].items()}
-        made.means = {name: (number_of(mean), number_of(weight)) for name, (mean, weight) in one["means"].items()}
-        if not made.bins or any(not 0 < weight <= 2 * MOST_WEIGHT for weight in made.bins.values()):
-            raise ValueError(f"{place}: a range without samples")
-        if max(abs(bin_) for bin_ in made.bins) > _FARTHEST:
-            raise ValueError(f"{place}: a bin out of range")
+    for place, one in record["cells"].items():
+        method, octave, column = place.split("/")
+        found.cells[method, int(octave), int(column)] = cell_of(one)
+    if len(found.cells) > MOST_CELLS:
+        raise ValueError("too many cells")
+    found.waits = {method: cell_of(one) for method, one in record["waits"].items()}
     return found
 
 
-def number_of(value: "Any") -> float:
-    """Return a finite number of a record; raises ValueError for any other value."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value or abs(value) == float("inf"):  # noqa: PLR0124  # NaN
-        raise ValueError("not a number")
-    return float(value)
+def baseline_of_ranges(record: "Any") -> Baseline:
+    """Return the baseline of a record of version 0.2, which has ranges of intensity; each becomes a cell.
+
+    Raises:
+        ValueError, TypeError, KeyError, AttributeError, OverflowError: as `baseline_of`.
+    """
+    found = Baseline()
+    for place, one in record.items():
+        method, _, number = place.partition("/")
+        cell = cell_of(one)
+        intensity = (int(number) + 0.5) * _OLD_OCTAVES
+        work = 2**intensity
+        for name, mean in (("intensity", intensity), ("work", work), ("cost", cell.quantile(0.5) * work)):
+            cell.means[name] = number_of(mean), cell.samples
+        found.cells[method, floor(intensity), column_of(cell.mean("missed"))] = cell
+    return found

@@ -162,7 +162,7 @@ class Case:
         return sorted(found, key=lambda one: (-one.share, one.key))
 
     def _correlation(self, used: "Sequence[float]") -> "float | None":
-        return correlation([(price, part) for price, part in zip(self.prices, used) if price is not None])
+        return correlation([(price, part) for price, part in zip(self._rises, used) if price is not None])
 
     @cached_property
     def _moved(self) -> "list[float]":
@@ -170,13 +170,20 @@ class Case:
         return [moved_by(use, self.memory) for use in self.uses]
 
     @cached_property
-    def _dear(self) -> "Sequence[int]":
-        """The places of the windows in which the pod's work cost more than usual; of all windows if it did in none."""
+    def _rises(self) -> "list[float | None]":
+        """The cost of the pod's work by that of the same work in quiet times, or its cost alone without a baseline."""
         known = self.verdict.known
         if known is None:
+            return self.prices
+        found = [(use, window.seconds) for use, window in zip(self.uses, self.windows)]
+        return [None if use.price is None else use.price / known.price(use, seconds) for use, seconds in found]
+
+    @cached_property
+    def _dear(self) -> "Sequence[int]":
+        """The places of the windows in which the pod's work cost more than usual; of all windows if it did in none."""
+        if self.verdict.known is None:
             return range(len(self.windows))
-        least = SLOWED * known.quantile(0.5)
-        dear = [place for place, price in enumerate(self.prices) if price is not None and price >= least]
+        dear = [place for place, rise in enumerate(self._rises) if rise is not None and rise >= SLOWED]
         return dear or range(len(self.windows))
 
 

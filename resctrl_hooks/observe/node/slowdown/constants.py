@@ -21,8 +21,17 @@ LEAST_CPU = 0.02
 # Baselines
 BINS_PER_OCTAVE = 16
 """A bin is 4.4 % wide: a third of the smallest slowdown that is reported."""
-OCTAVES_PER_RANGE = 2
-"""A range of intensity is a factor of 4: a slowdown of 2 moves a pod by half a range at most."""
+CELLS_PER_OCTAVE = 2
+"""Cells by octave of memory traffic by unit of work. The cost between two cells is interpolated, so their width only
+decides how many samples have one: noise of 3 % reaches two cells at most."""
+MOST_CELLS = 24
+"""Cells of one workload: eight octaves of traffic by unit of work at its usual intensity, and some others."""
+SLOWER_BY = 1.0
+"""Octaves of intensity by which a slowed pod may be below its quiet samples at no distance: a slowdown of 2."""
+NEAR = 0.5
+"""Octaves of intensity within which quiet samples count nearly the same (the standard deviation of their weight)."""
+FARTHEST = 2.0
+"""Octaves of intensity from which nothing can be compared: work that is 8 times as slow, or 4 times as fast."""
 ENOUGH = 10
 """Quiet samples for a baseline: the median of ten is within one bin if nine tenths of them are within two."""
 MOST_WEIGHT = 256.0
@@ -35,8 +44,6 @@ MOST_WORKLOADS = 512
 """Workloads in the store: about 1 MB."""
 MOST_OF_NAMESPACE = 64
 """Workloads of one namespace, so that none can fill the store."""
-MOST_RANGES = 12
-"""Ranges of intensity of one workload and grade."""
 FORGOTTEN_AFTER = 30 * 86400.0
 """Seconds after which an unseen workload is forgotten."""
 
@@ -53,6 +60,11 @@ OFTEN = 10
 in one of 600 pods."""
 FEWEST = 3
 """The fewest samples for a verdict."""
+OFTEN_QUIET = 0.9
+"""The part of quiet samples that a rare one exceeds."""
+LEAST_STILL = 0.02
+"""The part of wall time for which a pod stands still from which waits count. A pod that rests may run for less, but
+then its waits are wake-ups of a millisecond."""
 
 # Causes
 LOADED = 0.75
@@ -78,6 +90,8 @@ MORE_MISSES = 1.3
 LEAST_MISSED = 1e-3
 """The fewest bytes from memory by unit of work that a rise is counted from: a line in 64 000 instructions. A program
 that lives in the cache has none in quiet times."""
+OTHER_WORK = 0.5
+"""The fall of memory traffic by unit of work from which it is other work: without prefetching it falls by less."""
 LESS_CACHE = 0.85
 """The fall of a pod's own part of the L3 that shows a loss."""
 NEIGHBOURS_CACHE = 0.15

@@ -10,10 +10,11 @@ from .case import mean
 from .causes import bandwidth
 from .causes.table import causes_of, confirmed, is_supported
 from .constants import ENOUGH, STORED_WINDOWS
-from .quiet import Peaks, disturbance, is_quiet
+from .quiet import Peaks, disturbance, is_quiet, surroundings
 from .reader import NodeReader
 from .store import StoreError
 from .verdict import SLOWED_WORD, judge, latest
+from .waiting import waiting_of
 from .watched import Watched
 from .window import place_of
 from .workload import Workloads
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from ....core.node.context import Context
     from ....core.node.resctrl.open_files import OpenFiles
     from ..capacity.capacity import Capacity
+    from .baseline import Baseline
     from .causes.cause import Cause
     from .reader import Moment, Readings
     from .store import Store
@@ -120,10 +122,12 @@ class Live:
     def _learn(self, window: "Window") -> None:
         self._peaks.saw(window)
         for key, use in window.uses.items():
-            if self._is_of_present(window, key) and is_quiet(window, key, self._peaks, self._sizes):
-                workload = self.workloads.of(key)
-                if workload is not None:
-                    self.store.obtain(workload).learn(use, window.seconds)
+            workload = self.workloads.of(key)
+            if workload is None or not self._is_of_present(window, key):
+                continue
+            if is_quiet(window, key, self._peaks, self._sizes, self.store.find(workload)):
+                waiting = waiting_of([(use, window.seconds)])
+                self.store.obtain(workload).learn(use, window.seconds, waiting, surroundings(window, key))
 
     def _is_of_present(self, window: "Window", key: str) -> bool:
         """Return whether the pod had its present containers for the whole window."""
@@ -137,7 +141,7 @@ class Live:
         disturbed = ""
         if verdict.baseline_samples < ENOUGH:
             own = [one for one in windows if key in one.uses and self._is_of_present(one, key)]
-            disturbed = disturbance(own, key, self._peaks, self._sizes)
+            disturbed = disturbance(own, key, self._peaks, self._sizes, self._baseline(key))
         return Finding(confirmed(verdict, causes), causes, disturbance=disturbed, **self._place(windows, key))
 
     def present(self, key: str, most: int) -> Finding:
@@ -171,14 +175,16 @@ class Live:
         return verdict, [window for window in windows if key in window.uses]
 
     def _judged(self, windows: "Sequence[Window]", key: str) -> "Verdict":
-        workload, since = self.workloads.of(key), self.workloads.since(key)
-        windows = [one for one in windows if one.time > since]
-        return judge(windows, key, self.store.find(workload) if workload else None)
+        since = self.workloads.since(key)
+        return judge([one for one in windows if one.time > since], key, self._baseline(key))
+
+    def _baseline(self, key: str) -> "Baseline | None":
+        workload = self.workloads.of(key)
+        return self.store.find(workload) if workload else None
 
     def has_baseline(self, key: str) -> bool:
         """Return whether a pod's workload can be compared."""
-        workload = self.workloads.of(key)
-        baseline = self.store.find(workload) if workload else None
+        baseline = self._baseline(key)
         return baseline is not None and baseline.is_usable
 
     def _save(self) -> None:

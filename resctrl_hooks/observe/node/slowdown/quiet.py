@@ -9,6 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from .baseline import Baseline
     from .window import Window
 
 
@@ -20,6 +21,21 @@ def others_moved(window: "Window", key: str, domain: int) -> float:
 def others_held(window: "Window", key: str, l3: int) -> float:
     """Return the bytes of an L3 that other pods hold."""
     return window.together.held_in((l3,)).whole - held_by(window.uses[key], (l3,))
+
+
+def held_beside(window: "Window", key: str) -> float:
+    """Return the other pods' part of what pods hold in a pod's L3."""
+    l3 = window.together.caches[key]
+    whole = window.together.held_in(l3).whole
+    return (whole - held_by(window.uses[key], l3)) / whole if whole else 0.0
+
+
+def surroundings(window: "Window", key: str) -> "dict[str, float | None]":
+    """Return a pod's neighbours as a baseline has them: ``load``, ``beside`` and ``held`` of its `MEANS`."""
+    domains = window.together.memory[key]
+    loads = [load for number in domains if (load := window.load.get(number)) is not None]
+    beside = window.together.carried_to(domains) - moved_by(window.uses[key], domains)
+    return {"load": max(loads, default=None), "beside": beside, "held": held_beside(window, key)}
 
 
 class Peaks:
@@ -37,7 +53,9 @@ class Peaks:
             self.held[number] = max(self.held.get(number, 0.0), total.whole)
 
 
-def is_quiet(window: "Window", key: str, peaks: Peaks, sizes: "Mapping[int, float]") -> bool:
+def is_quiet(
+    window: "Window", key: str, peaks: Peaks, sizes: "Mapping[int, float]", baseline: "Baseline | None"
+) -> bool:
     """Return whether a window's sample of a pod belongs to its baseline.
 
     Args:
@@ -45,11 +63,14 @@ def is_quiet(window: "Window", key: str, peaks: Peaks, sizes: "Mapping[int, floa
         key: the pod.
         peaks: what was seen so far, with this window.
         sizes: bytes of each L3, as far as known.
+        baseline: what is known of its workload.
     """
-    return next(_disturbances(window, key, peaks, sizes), None) is None
+    return next(_disturbances(window, key, peaks, sizes, baseline), None) is None
 
 
-def disturbance(windows: "Sequence[Window]", key: str, peaks: Peaks, sizes: "Mapping[int, float]") -> str:
+def disturbance(
+    windows: "Sequence[Window]", key: str, peaks: Peaks, sizes: "Mapping[int, float]", baseline: "Baseline | None"
+) -> str:
     """Return how many samples of a pod were not quiet, and the most frequent reason; empty if all were quiet.
 
     Args:
@@ -57,8 +78,9 @@ def disturbance(windows: "Sequence[Window]", key: str, peaks: Peaks, sizes: "Map
         key: the pod.
         peaks: what was seen so far, with these windows.
         sizes: bytes of each L3, as far as known.
+        baseline: what is known of its workload.
     """
-    found = [dict(_disturbances(window, key, peaks, sizes)) for window in windows]
+    found = [dict(_disturbances(window, key, peaks, sizes, baseline)) for window in windows]
     kinds = Counter(kind for one in found for kind in one)
     if not kinds:
         return ""
@@ -68,24 +90,32 @@ def disturbance(windows: "Sequence[Window]", key: str, peaks: Peaks, sizes: "Map
 
 
 def _disturbances(
-    window: "Window", key: str, peaks: Peaks, sizes: "Mapping[int, float]"
+    window: "Window", key: str, peaks: Peaks, sizes: "Mapping[int, float]", baseline: "Baseline | None"
 ) -> "Iterator[tuple[str, str]]":
-    """Yield each condition of a quiet sample that a window does not meet: its kind, and a text with the values."""
+    """Yield each condition of a quiet sample that a window does not meet: its kind, and a text with the values.
+
+    Waits for CPUs do not change the cost of the work that is done between them. Others may hold the cache that the pod
+    does not need: they disturb it if it lost what it had.
+    """
     use = window.uses[key]
     if use.traffic is None or use.price is None:
         yield "work", "the pod did too little work, or was not counted"
         return
-    waited = max(float(use.waited or 0), float(use.reclaimed or 0))
+    waited = float(use.reclaimed or 0)
     if waited > WAITED:
-        yield "waits", f"it waited for CPUs or memory for {waited:.0%} of the time (limit {WAITED:.0%})"
+        yield "waits", f"it waited for memory for {waited:.0%} of the time (limit {WAITED:.0%})"
     for number in window.together.memory[key]:
         load = window.load.get(number)
-        if load is not None and load >= QUIET_LOAD:
+        beside = others_moved(window, key, number)
+        if load is not None and load >= QUIET_LOAD and beside > QUIET_SHARE * window.together.carried_to((number,)):
             yield "load", f"memory domain {number} is loaded to {load:.0%} (limit {QUIET_LOAD:.0%})"
-        if load is None and others_moved(window, key, number) > QUIET_SHARE * peaks.moved.get(number, 0.0):
+        if load is None and beside > QUIET_SHARE * peaks.moved.get(number, 0.0):
             yield "traffic", f"other traffic is above {QUIET_SHARE:.0%} of the maximum of memory domain {number}"
+    if baseline is None or not baseline.lost_cache(use):
+        return
     for number in window.together.caches[key]:
-        whole = min(size for size in (sizes.get(number), peaks.held.get(number)) if size is not None)
+        whole = sizes.get(number) or peaks.held.get(number) or 1.0
         held = others_held(window, key, number)
         if held > QUIET_SHARE * whole:
-            yield "cache", f"other pods hold {held / whole:.0%} of L3 {number} (limit {QUIET_SHARE:.0%})"
+            part = f"{held / whole:.0%} of L3 {number} (limit {QUIET_SHARE:.0%})"
+            yield "cache", f"other pods hold {part}, and it lost its part"

@@ -11,7 +11,8 @@ from collections import Counter
 from ....core.node.errors import HookError
 from ....core.node.host.durable import replace_file
 from ....core.node.host.files import ASIDE, format_json, make_folder, parse_json, read_file
-from .baseline import Baseline, baseline_of, number_of
+from .baseline import Baseline, baseline_of, baseline_of_ranges
+from .cell import number_of
 from .constants import FORGOTTEN_AFTER, MOST_OF_NAMESPACE, MOST_WORKLOADS
 from .section import BASELINES
 
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from .workload import Workload
 
 NAME = BASELINES
-_FORMAT = 1
+_FORMAT = 2
+_OF_RANGES = 1  # the format of version 0.2
 _LIMIT = 1 << 25
 _OWNERS = 0o755
 _PRIVATE = 0o600
@@ -151,7 +153,7 @@ class Store:
                 "owner": one.owner,
                 "seen": one.seen,
                 "at": round(one.at, 1),
-                "ranges": one.baseline.as_record(),
+                "baseline": one.baseline.as_record(),
             }
             for key, one in self._workloads.items()
         }
@@ -170,8 +172,9 @@ def _parsed(data: bytes) -> "tuple[dict[str, _Stored], float]":
     Version 0.2 writes no clock: all its workloads have the age 0, and the order of their times.
     """
     record: "Any" = parse_json(data)
-    if record["format"] != _FORMAT:
+    if record["format"] not in (_FORMAT, _OF_RANGES):
         raise ValueError(f"format {record['format']!r}")
+    is_old = record["format"] == _OF_RANGES
     if len(record["workloads"]) > MOST_WORKLOADS:
         raise ValueError("too many workloads")
     clock = number_of(record.get("clock", 0.0))
@@ -179,5 +182,18 @@ def _parsed(data: bytes) -> "tuple[dict[str, _Stored], float]":
     for key, one in record["workloads"].items():
         namespace, owner, seen = str(one["namespace"]), str(one["owner"]), number_of(one["seen"])
         at = min(number_of(one.get("at", 0.0)), clock)
-        found.append((at, seen, key, _Stored(namespace, owner, seen, at, baseline_of(one["ranges"]))))
+        found.append(
+            (
+                at,
+                seen,
+                key,
+                _Stored(
+                    namespace,
+                    owner,
+                    seen,
+                    at,
+                    baseline_of_ranges(one["ranges"]) if is_old else baseline_of(one["baseline"]),
+                ),
+            )
+        )
     return {key: one for _, _, key, one in sorted(found, key=lambda one: one[:2])}, clock

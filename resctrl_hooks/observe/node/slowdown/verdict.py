@@ -1,24 +1,40 @@
 """The slowdown of a pod: its cost of work against its baseline, and the time for which it waited.
 
-The ratio has two factors: how much more the work costs while the pod runs, and for which part of the time it stands
-still because it waits for CPUs or memory. 1.6 means that the same work takes 1.6 times as long. Pure.
+The ratio has two factors: how much more the same work costs while the pod runs (`expected.py`), and the time that it
+loses while it waits (`waiting.py`). 1.6 means that the same work takes 1.6 times as long. Pure.
 """
 
-from math import exp, log, sqrt
+from math import exp, sqrt
 from typing import NamedTuple
 
-from .constants import CERTAIN, ENOUGH, FEWEST, GRADES, OFTEN, SLOWED, SLOWED_ESTIMATE, TRAFFIC
+from .constants import (
+    CERTAIN,
+    ENOUGH,
+    FEWEST,
+    GRADES,
+    LEAST_MISSED,
+    LESS_CACHE,
+    NEIGHBOURS_CACHE,
+    OFTEN,
+    OTHER_WORK,
+    SLOWED,
+    SLOWED_ESTIMATE,
+    TRAFFIC,
+)
+from .expected import expected
+from .quiet import held_beside
+from .waiting import NOTHING, Waiting, waiting_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .baseline import Baseline, Range
+    from .baseline import Baseline
+    from .expected import Expected
     from .use import Use
     from .window import Window
 
 _TWO_SIDED = 1.96  # standard errors of 95 %
-_MOST_STOOD = 0.95  # of a window: beyond, the ratio means nothing
 SLOWED_WORD, NORMAL, UNKNOWN = "slowed", "normal", "unknown"
 
 
@@ -36,42 +52,49 @@ class Verdict(NamedTuple):
     method: str
     samples: int
     baseline_samples: int
-    known: "Range | None" = None
-    """The baseline's range that was compared."""
+    known: "Expected | None" = None
+    """The baseline's part that was compared."""
+    waiting: Waiting = NOTHING
+    """What it lost by waiting for each second that it ran; with a baseline, beyond what is usual."""
 
 
 def judge(windows: "Sequence[Window]", key: str, baseline: "Baseline | None") -> Verdict:
     """Return the verdict on a pod from the last windows."""
     method = grade_of(windows, key)
-    uses = [(window.uses[key], window.seconds) for window in windows if key in window.uses]
-    uses = [(use, seconds) for use, seconds in uses if use.method == method]
+    found = [window for window in windows if key in window.uses and window.uses[key].method == method]
+    uses = [(window.uses[key], window.seconds) for window in found]
     priced = [(use, seconds) for use, seconds in uses if use.price is not None]
-    prices = [use.price or 0.0 for use, _ in priced]
     number = baseline.samples(method) if baseline else 0
-    slower = 1 / (1 - min(_MOST_STOOD, stood(uses)))
-    known = _range(baseline, method, priced)
-    if known is None or len(priced) < FEWEST:
+    now = waiting_of(uses)
+    known = None
+    if baseline is not None and len(priced) >= FEWEST:
+        known = expected(baseline, priced, now.stretch, by_phase=not _lost_cache(baseline, found, key))
+    if known is None or baseline is None:
         reason = _unknown(len(uses), len(priced), number)
-        if slower >= SLOWED:
-            reason += "; the ratio is that of its waits alone"
-            return Verdict(SLOWED_WORD, reason, slower, slower, None, None, method, len(priced), number)
-        return Verdict(UNKNOWN, reason, None, None, None, None, method, len(priced), number)
-    normal = known.quantile(0.5)
-    dearer = sum(use.cost or 0.0 for use, _ in priced) / sum(use.work or 0.0 for use, _ in priced) / normal
-    error = _TWO_SIDED * _standard_error([log(price / normal) for price in prices])
-    spread = sqrt(known.quantile(0.9) / normal)  # the baseline's own median is uncertain by less than this
-    usual = 1 / (1 - min(_MOST_STOOD, known.mean("stood") or 0.0))
-    waits = max(1.0, slower / usual)
-    ratio = dearer * waits
+        verdict = Verdict(UNKNOWN, reason, None, None, None, None, method, len(priced), number, waiting=now)
+        if now.stretch < SLOWED:
+            return verdict
+        reason += "; the ratio is that of its waits alone"
+        return verdict._replace(verdict=SLOWED_WORD, reason=reason, ratio=now.stretch, low=now.stretch)
+    waiting = now.beyond(baseline.usual_waiting(method))
+    costs = [use.cost or 0.0 for use, _ in priced]
+    quiet = [price * (use.work or 0.0) for price, (use, _) in zip(known.prices, priced)]
+    rises = [cost / normal for cost, normal in zip(costs, quiet)]
+    dearer = sum(costs) / sum(quiet)
+    error = _TWO_SIDED * _standard_error(rises, quiet) / dearer
+    spread = sqrt(known.rare)  # the baseline's own mean is uncertain by less than this
+    ratio = dearer * waiting.stretch
     low, high = ratio * exp(-error), ratio * exp(error)
     # A culprit that comes and goes makes the interval wide: samples of both kinds are far from their mean.
-    rare = max(SLOWED * normal, known.quantile(0.9))
-    is_often = 2 * sum([price >= rare for price in prices]) >= max(len(priced), OFTEN)
-    is_clear = method != TRAFFIC or dearer >= SLOWED_ESTIMATE or waits >= SLOWED
+    rare = max(SLOWED, known.rare)
+    is_often = 2 * sum([rise >= rare for rise in rises]) >= max(len(priced), OFTEN)
+    is_clear = method != TRAFFIC or dearer >= SLOWED_ESTIMATE or waiting.stretch >= SLOWED
     is_slowed = ratio >= max(SLOWED, spread) and (low >= CERTAIN or is_often) and is_clear
-    return Verdict(
-        SLOWED_WORD if is_slowed else NORMAL, "", ratio, low, high, dearer, method, len(priced), number, known
-    )
+    judged = Verdict(NORMAL, "", ratio, low, high, dearer, method, len(priced), number, known, waiting)
+    changed = _changed(priced, known, dearer * exp(error), max(SLOWED, spread), is_dearer=dearer >= SLOWED)
+    if changed:
+        return judged._replace(verdict=UNKNOWN, reason=changed, ratio=None, low=None, high=None)
+    return judged._replace(verdict=SLOWED_WORD) if is_slowed else judged
 
 
 def grade_of(windows: "Sequence[Window]", key: str) -> str:
@@ -109,18 +132,38 @@ def _seen(windows: "Sequence[Window]", key: str) -> str:
     return next((grade for grade in reversed(GRADES) if grade in seen), TRAFFIC)
 
 
-def stood(uses: "Sequence[tuple[Use, float]]") -> float:
-    """Return the part of the time for which all of the pod's tasks waited for a CPU or for memory."""
-    whole = sum(seconds for _, seconds in uses)
-    waited = sum([min(1.0, float(use.stood or 0) + float(use.reclaimed_fully or 0)) * seconds for use, seconds in uses])
-    return waited / whole if whole else 0.0
+def _lost_cache(baseline: "Baseline", windows: "Sequence[Window]", key: str) -> bool:
+    """Return whether others took the pod's cache in most windows: then its misses do not tell its phase."""
+    lost = [window for window in windows if baseline.lost_cache(window.uses[key])]
+    held = [window for window in lost if held_beside(window, key) >= NEIGHBOURS_CACHE]
+    return 2 * len(held) > len(windows)
 
 
-def _range(baseline: "Baseline | None", method: str, priced: "list[tuple[Use, float]]") -> "Range | None":
-    if baseline is None or not priced:
-        return None
-    work, seconds = sum(use.work or 0.0 for use, _ in priced), sum(seconds for _, seconds in priced)
-    return baseline.range_for(method, work / seconds)
+def _changed(
+    priced: "Sequence[tuple[Use, float]]", known: "Expected", most: float, rare: float, *, is_dearer: bool
+) -> str:
+    """Return why the work is other work than the baseline's; empty if it is not known to be.
+
+    Neighbours never make work cheaper, and they do not take traffic from it. More cache does both.
+
+    Args:
+        priced: the pod in windows with a cost.
+        known: the baseline for these.
+        most: the upper bound of the cost's factor.
+        rare: the ratio that neither noise nor the baseline's variation explains.
+        is_dearer: whether its work costs more.
+    """
+    missed, usual = _mean([use.missed for use, _ in priced]), known.least_missed
+    held, had = _mean([sum(use.occupancy.values()) for use, _ in priced]), known.mean("occupancy")
+    has_more = held is not None and had is not None and held * LESS_CACHE >= had
+    if has_more:
+        return ""
+    if most * rare < 1:
+        return f"its work changed: a unit of it costs {most:.2f} times as much as in quiet times, or less"
+    if is_dearer and missed is not None and usual is not None and missed < OTHER_WORK * usual and usual > LEAST_MISSED:
+        less = missed / usual
+        return f"its work changed: it moves {less:.2f} times as much to memory by unit of work as ever in quiet times"
+    return ""
 
 
 def _unknown(uses: int, priced: int, baseline: int) -> str:
@@ -135,7 +178,14 @@ def _unknown(uses: int, priced: int, baseline: int) -> str:
     return "its baseline has too few samples at this intensity of work"
 
 
-def _standard_error(values: "list[float]") -> float:
-    mean = sum(values) / len(values)
-    variance = sum((value - mean) ** 2 for value in values) / (len(values) - 1)
-    return sqrt(variance / len(values))
+def _standard_error(values: "Sequence[float]", weights: "Sequence[float]") -> float:
+    """Return the standard error of a weighted mean."""
+    whole = sum(weights)
+    middle = sum([value * weight for value, weight in zip(values, weights)]) / whole
+    squares = sum([(weight * (value - middle)) ** 2 for value, weight in zip(values, weights)])
+    return sqrt(squares * len(values) / (len(values) - 1)) / whole
+
+
+def _mean(values: "list[float | None]") -> "float | None":
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 from conftest import Host
 
-from observe.node.slowdown.samples import SECONDS, quiet_baseline, use
+from observe.node.slowdown.samples import SECONDS, diagnose, quiet_baseline, use, window
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.observe.node.slowdown import store as store_module
 from resctrl_hooks.observe.node.slowdown.baseline import Baseline
 from resctrl_hooks.observe.node.slowdown.constants import (
     ENOUGH,
     FORGOTTEN_AFTER,
+    MOST_CELLS,
     MOST_OF_NAMESPACE,
-    MOST_RANGES,
     MOST_WEIGHT,
     MOST_WORKLOADS,
 )
@@ -24,11 +24,12 @@ from resctrl_hooks.observe.node.slowdown.use import Use
 from resctrl_hooks.observe.node.slowdown.workload import owner_of, workload_of
 
 DAY = 86400.0
-HEAD = b'{"format": 1, "workloads": {"x": {"namespace": "a", "owner": "b", "seen": 1, "ranges": '
+OLD = b'{"format": 1, "workloads": {"x": {"namespace": "a", "owner": "b", "seen": 1, "ranges": '
+NEW = b'{"format": 2, "clock": 0, "workloads": {"x": {"namespace": "a", "owner": "b", "seen": 1, "baseline": '
 
 
 def only_range(baseline: Baseline) -> float:
-    (found,) = baseline.ranges.values()
+    (found,) = baseline.cells.values()
     return found.quantile(0.5)
 
 
@@ -43,7 +44,7 @@ def test_median_of_a_constant_cost_is_within_a_bin(price: float) -> None:
 def test_idle_window_teaches_nothing() -> None:
     baseline = Baseline()
     assert not baseline.learn(use(None), SECONDS)
-    assert not baseline.ranges
+    assert not baseline.cells
 
 
 def test_new_behaviour_replaces_the_old_one_within_bounded_weight() -> None:
@@ -51,16 +52,16 @@ def test_new_behaviour_replaces_the_old_one_within_bounded_weight() -> None:
     for _ in range(1000):
         baseline.learn(use(3.0), SECONDS)
     assert only_range(baseline) == pytest.approx(3.0, rel=0.045)
-    assert sum(found.samples for found in baseline.ranges.values()) <= MOST_WEIGHT
+    assert sum(found.samples for found in baseline.cells.values()) <= MOST_WEIGHT
 
 
 def test_ranges_are_bounded_and_the_weakest_goes_first() -> None:
     baseline = quiet_baseline()
-    (strong,) = baseline.ranges
+    (strong,) = baseline.cells
     for power in range(40):
         baseline.learn(use(2.0, work=4.0**power), SECONDS)
-    assert len(baseline.ranges) == MOST_RANGES
-    assert strong in baseline.ranges
+    assert len(baseline.cells) == MOST_CELLS
+    assert strong in baseline.cells
 
 
 @pytest.mark.parametrize(
@@ -96,10 +97,13 @@ def test_restarted_pod_has_its_baseline_and_other_namespaces_images_and_names_ha
         b"",
         b"{",
         b"[]",
-        b'{"format": 2, "workloads": {}}',
-        b'{"format": 1, "workloads": {"x": {"namespace": "a", "owner": "b", "seen": 1, "ranges": {"perf/x": {}}}}}',
-        HEAD + b'{"perf/1": {"bins": {"1": -4}, "means": {}}}}}}',
-        HEAD + b'{"perf/1": {"bins": {"99999999": 4}, "means": {}}}}}}',
+        b'{"format": 3, "workloads": {}}',
+        OLD + b'{"perf/x": {}}}}}',
+        OLD + b'{"perf/1": {"bins": {"1": -4}, "means": {}}}}}}',
+        OLD + b'{"perf/999999": {"bins": {"1": 4}, "means": {}}}}}}',
+        NEW + b'{"waits": {}}}}}',
+        NEW + b'{"cells": {"perf/1": {"bins": {"1": 4}, "means": {}}}, "waits": {}}}}}',
+        NEW + b'{"cells": {"perf/1/1": {"bins": {"99999999": 4}, "means": {}}}, "waits": {}}}}}',
     ],
 )
 def test_damaged_store_is_set_aside_with_one_line_and_learning_goes_on(tmp_path: Path, content: bytes) -> None:
@@ -204,23 +208,24 @@ def test_unseen_baselines_are_forgotten_after_their_time_in_use_few_at_once(tmp_
     assert len(loaded(tmp_path)) == 1
 
 
-def test_baselines_of_version_0_2_keep_their_order_and_begin_at_age_0(tmp_path: Path, clock: Clock) -> None:
-    store = loaded(tmp_path)
-    learn(store, *range(MOST_OF_NAMESPACE))
-    store.save()
-    record = json.loads((tmp_path / NAME).read_text())
-    del record["clock"]
-    for number, one in enumerate(record["workloads"].values()):
-        del one["at"]
-        one["namespace"], one["seen"] = "shop", 5000.0 - number
-    (tmp_path / NAME).write_text(json.dumps(record))
+def test_baselines_of_version_0_2_are_compared_keep_their_order_and_begin_at_age_0(
+    tmp_path: Path, clock: Clock
+) -> None:
+    works = [workload_of("shop", f"pod{number}x", []) for number in range(MOST_OF_NAMESPACE)]
+    ranges = {"perf/14": {"bins": {"15": 4.0, "16": 16.0}, "means": {"missed": (1.0, 20.0), "stood": (0.01, 20.0)}}}
+    workloads = {
+        work.key: {"namespace": "shop", "owner": "cart", "seen": 5000.0 - number, "ranges": ranges}
+        for number, work in enumerate(works)
+    }
+    (tmp_path / NAME).write_text(json.dumps({"format": 1, "workloads": workloads}))
     again = loaded(tmp_path)
+    verdict, _ = diagnose([window(number, victim=use(3.0)) for number in range(9)], again.find(works[3]))
+    assert verdict.ratio == pytest.approx(1.5, rel=0.05)
     clock.sleep(1000)
-    again.obtain(workload_of("shop", "new", []))  # the namespace's oldest makes room
+    again.obtain(workload_of("shop", "new", [])).learn(use(2.0), SECONDS)  # the namespace's oldest makes room
     again.save()
-    keys = list(json.loads((tmp_path / NAME).read_text())["workloads"])
-    before = list(record["workloads"])
-    assert keys[:-1] == before[-2::-1]
+    assert [*json.loads((tmp_path / NAME).read_text())["workloads"]][:-1] == [work.key for work in works[-2::-1]]
+    assert loaded(tmp_path).find(works[3]) is not None
 
 
 def test_absurd_samples_leave_a_store_that_can_be_read(tmp_path: Path) -> None:

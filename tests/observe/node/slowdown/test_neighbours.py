@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from observe.node.slowdown.samples import NOISY, SECONDS, VICTIM, diagnose, quiet_baseline, use, window
+from resctrl_hooks.observe.node.slowdown.baseline import Baseline
 from resctrl_hooks.observe.node.slowdown.case import OUTSIDE, Case
 from resctrl_hooks.observe.node.slowdown.causes.cause import Cause
 from resctrl_hooks.observe.node.slowdown.causes.culprits import smallest_set
@@ -157,8 +158,10 @@ def seen(windows: Iterable[Window]) -> Peaks:
     return peaks
 
 
-def quiet(one: Window, *before: Window, sizes: dict[int, float] | None = None) -> bool:
-    return is_quiet(one, VICTIM, seen((*before, one)), sizes or {})
+def quiet(
+    one: Window, *before: Window, sizes: dict[int, float] | None = None, baseline: Baseline | None = None
+) -> bool:
+    return is_quiet(one, VICTIM, seen((*before, one)), sizes or {}, baseline)
 
 
 @pytest.mark.parametrize("load, expected", [(0.1, True), (0.49, True), (0.5, False), (0.9, False)])
@@ -177,13 +180,26 @@ def test_without_a_capacity_others_share_of_the_highest_traffic_decides() -> Non
     assert not quiet(window(2, None, victim=use(), noisy=use(moved=4e9)), loud)
 
 
-def test_others_in_the_pods_cache_are_not_quiet() -> None:
-    victim = use(occupancy={0: 4e6})
-    assert not quiet(window(1, victim=victim, noisy=use(occupancy={0: 4e6})))
-    assert quiet(window(1, victim=victim, noisy=use(occupancy={1: 4e6})))
-    alone = window(0, victim=use(occupancy={0: 30e6}))
-    assert quiet(window(1, victim=victim, noisy=use(occupancy={0: 4e6})), alone)
-    assert not quiet(window(1, victim=victim, noisy=use(occupancy={0: 4e6})), alone, sizes={0: 8e6})
+@pytest.mark.parametrize(
+    "missed, own, others, sizes, expected",
+    [
+        (1.0, 4e6, 9e6, {}, True),  # it has what it had
+        (1.2, 3e6, 9e6, {}, True),  # it does not need what it lost
+        (8.0, 3e6, 9e6, {}, False),
+        (8.0, 3.5e6, 9e6, {}, True),
+        (8.0, 3e6, 0.0, {}, True),  # nobody has it
+        (8.0, 3e6, 2e6, {0: 32e6}, True),
+        (None, 3e6, 9e6, {}, False),
+    ],
+)
+def test_lost_cache_disturbs_and_held_cache_does_not(
+    missed: float | None, own: float, others: float, sizes: dict[int, float], expected: bool
+) -> None:
+    before = quiet_baseline(occupancy={0: 4e6})
+    victim, noisy = use(missed=missed, occupancy={0: own}), use(occupancy={0: others, 1: 9e6})
+    looked = window(1, victim=victim, noisy=noisy)
+    assert quiet(looked, sizes=sizes, baseline=before) is expected
+    assert quiet(looked), "of a new workload nothing is known"
 
 
 @pytest.mark.parametrize(
@@ -191,20 +207,20 @@ def test_others_in_the_pods_cache_are_not_quiet() -> None:
     [
         ([window(1, 0.1, victim=use())], ""),
         (
-            [window(1, 0.9, victim=use()), window(2, 1.15, victim=use()), window(3, 0.1, victim=use())],
+            [window(number, load, victim=use(), noisy=use()) for number, load in enumerate((0.9, 1.15, 0.1))],
             "2 of 3 samples were not quiet; most often: memory domain 0 is loaded to 115% (limit 50%)",
         ),
         (
-            [window(1, 0.9, victim=use(waited=0.2)), window(2, 0.1, victim=use(waited=0.39))],
-            "2 of 2 samples were not quiet; most often: it waited for CPUs or memory for 39% of the time (limit 5%)",
+            [window(1, 0.9, victim=use(reclaimed=0.2)), window(2, 0.1, victim=use(reclaimed=0.39))],
+            "2 of 2 samples were not quiet; most often: it waited for memory for 39% of the time (limit 5%)",
         ),
         (
             [window(1, None, victim=use(), noisy=use(moved=9e9))],
             "1 of 1 samples were not quiet; most often: other traffic is above 25% of the maximum of memory domain 0",
         ),
         (
-            [window(1, victim=use(occupancy={0: 4e6}), noisy=use(occupancy={0: 4e6}))],
-            "1 of 1 samples were not quiet; most often: other pods hold 50% of L3 0 (limit 25%)",
+            [window(1, victim=use(missed=2.0, occupancy={0: 4e6}), noisy=use(occupancy={0: 4e6}))],
+            "1 of 1 samples were not quiet; most often: other pods hold 50% of L3 0 (limit 25%), and it lost its part",
         ),
         (
             [window(1, victim=use(None))],
@@ -214,11 +230,11 @@ def test_others_in_the_pods_cache_are_not_quiet() -> None:
     ids=["quiet", "load", "waits", "traffic", "cache", "work"],
 )
 def test_most_frequent_disturbance_is_named(windows: list[Window], text: str) -> None:
-    assert disturbance(windows, VICTIM, seen(windows), {}) == text
+    assert disturbance(windows, VICTIM, seen(windows), {}, quiet_baseline(occupancy={0: 8e6})) == text
 
 
-@pytest.mark.parametrize("bad", [use(None), use()._replace(traffic=None), use(waited=0.2), use(reclaimed=0.2)])
-def test_idle_uncounted_and_waiting_pods_teach_nothing(bad: Use) -> None:
+@pytest.mark.parametrize("bad", [use(None), use()._replace(traffic=None), use(reclaimed=0.2)])
+def test_idle_uncounted_and_reclaiming_pods_teach_nothing(bad: Use) -> None:
     assert not quiet(window(1, victim=bad))
 
 

@@ -16,10 +16,11 @@ import pytest
 from resctrl_hooks.observe.node.slowdown.baseline import Baseline
 from resctrl_hooks.observe.node.slowdown.causes.table import causes_of, confirmed
 from resctrl_hooks.observe.node.slowdown.constants import JUDGED, STORED_WINDOWS
-from resctrl_hooks.observe.node.slowdown.quiet import Peaks, is_quiet
+from resctrl_hooks.observe.node.slowdown.quiet import Peaks, is_quiet, surroundings
 from resctrl_hooks.observe.node.slowdown.units import CpuPart, WallPart
 from resctrl_hooks.observe.node.slowdown.use import Use
 from resctrl_hooks.observe.node.slowdown.verdict import judge, latest
+from resctrl_hooks.observe.node.slowdown.waiting import waiting_of
 from resctrl_hooks.observe.node.slowdown.window import Window
 
 VICTIM = "victim"
@@ -42,6 +43,8 @@ class Pod:
     throttled: float = 0.0
     waited: float = 0.0
     clock: float = 1.0
+    rests: float = 0.0
+    """The part of the time in which it has no work; it has one CPU then."""
 
 
 VICTIM_POD = Pod(held=20e6)
@@ -67,6 +70,14 @@ class Scene:
     known: bool = True
     """Whether the victim has a baseline."""
     capacity: bool = True
+    quiet: Pod = SMALL
+    """The neighbours of the quiet phase."""
+    phases: tuple[dict[str, Any], ...] = ({},)
+    """The victim's, in turns; some windows have two."""
+    turn: int = 1
+    """Windows of a phase."""
+    verdict: str = ""
+    """Other than `slowed` or `normal`."""
 
 
 def _one(*words: str) -> frozenset[str]:
@@ -75,6 +86,10 @@ def _one(*words: str) -> frozenset[str]:
 
 BANDWIDTH, CACHE, LIMIT, CONTENTION = "memory-bandwidth", "l3-cache", "cpu-limit", "cpu-contention"
 AWAY = replace(LOUD, domain=1)
+REST = {"cpu": 1.0, "rests": 0.5}
+HOLDER = replace(SMALL, held=12e6)
+"""Holds more than a quarter of the cache, which the victim does not need."""
+TWO: tuple[dict[str, Any], ...] = ({}, {"cycles": 0.4, "bytes": 0.01})
 SCENES = {
     "nobody": Scene({}, slowed=False),
     "one neighbour": Scene({"a": LOUD}, slowed=True, causes=_one(BANDWIDTH), culprits=_one("a")),
@@ -106,7 +121,7 @@ SCENES = {
         {"a": LOUD}, slowed=True, causes=_one("own-change"), change={"bytes": 2.4}
     ),
     "slower clock": Scene({"a": SMALL}, slowed=True, causes=_one("frequency"), change={"clock": 0.75}),
-    "new workload": Scene({"a": LOUD}, slowed=False, known=False),
+    "new workload": Scene({"a": LOUD}, slowed=False, known=False, verdict="unknown"),
     "idle half of the time": Scene({"a": SMALL}, slowed=False, change={"cpu": 2.0}),
     "idle half of the time, one neighbour": Scene(
         {"a": LOUD}, slowed=True, causes=_one(BANDWIDTH), culprits=_one("a"), change={"cpu": 2.0}
@@ -115,10 +130,47 @@ SCENES = {
         {"a": LOUD}, slowed=True, causes=_one(BANDWIDTH), culprits=_one("a"), start={"method": "traffic"}
     ),
     "no PMU, nobody": Scene({}, slowed=False, start={"method": "traffic"}),
+    "rests half of the time, shares its CPU": Scene(
+        {"a": SMALL}, slowed=True, causes=_one(CONTENTION), culprits=_one("a"), start=REST, change={"waited": 0.45}
+    ),
+    "own CPU limit from the beginning, one neighbour": Scene(
+        {"a": LOUD}, slowed=True, causes=_one(BANDWIDTH, LIMIT), culprits=_one("a"), start={"throttled": 0.5}
+    ),
+    "own CPU limit from the beginning, nobody": Scene({}, slowed=False, start={"throttled": 0.5}),
+    "own CPU limit and one neighbour": Scene(
+        {"a": LOUD}, slowed=True, causes=_one(BANDWIDTH, LIMIT), culprits=_one("a"), change={"throttled": 0.3}
+    ),
+    "cache full of others' lines, loud in the other domain": Scene({"a": AWAY}, slowed=False, quiet=HOLDER),
+    "cache full of others' lines, then one neighbour": Scene(
+        {"a": replace(LOUD, held=12e6)}, slowed=True, causes=_one(BANDWIDTH), culprits=_one("a"), quiet=HOLDER
+    ),
+    "cache full of others' lines, then taken": Scene(
+        {"a": HUNGRY}, slowed=True, causes=_one(CACHE), culprits=_one("a"), quiet=HOLDER
+    ),
+    "two phases, nobody": Scene({}, slowed=False, phases=TWO),
+    "two phases, one neighbour": Scene(
+        {"a": replace(LOUD, cpu=160.0)}, slowed=True, causes=_one(BANDWIDTH), culprits=_one("a"), phases=TWO
+    ),
+    "two long phases, nobody": Scene({}, slowed=False, phases=TWO, turn=4),
+    "two long phases, one neighbour": Scene(
+        {"a": replace(LOUD, cpu=160.0)}, slowed=True, causes=_one(BANDWIDTH), culprits=_one("a"), phases=TWO, turn=4
+    ),
+    "three phases, loud in the other domain": Scene({"a": AWAY}, slowed=False, phases=(*TWO, {"cpu": 1.0}), turn=3),
+    "two phases, own CPU limit": Scene(
+        {"a": SMALL}, slowed=True, causes=_one(LIMIT), phases=TWO, turn=2, change={"throttled": 0.4}
+    ),
+    "own change to cheaper work, one neighbour": Scene(
+        {"a": LOUD}, slowed=False, change={"cycles": 0.3, "bytes": 0.1}, verdict="unknown"
+    ),
     "every second window counted": Scene(
         {"a": LOUD}, slowed=True, causes=_one(BANDWIDTH), culprits=_one("a"), start={"method": "turns"}
     ),
 }
+
+
+def stood(pod: Pod) -> float:
+    """Return the part of the time for which a pod stands still."""
+    return (1 - (1 - pod.throttled) * (1 - pod.waited)) * (1 - pod.rests)
 
 
 def latency(load: float) -> float:
@@ -145,21 +197,55 @@ def settled(pods: tuple[tuple[str, Pod], ...]) -> tuple[float, dict[str, float],
     return left, moved, prices
 
 
-def window(number: int, pods: dict[str, Pod], random: Random, *, capacity: bool = True) -> tuple[Window, float]:
-    """Return a window of the model, and the cycles of an instruction of the victim in it, without noise."""
-    left, moved, prices = settled(tuple(pods.items()))
-    uses = {
-        key: _use(pod, prices[key], moved[key], left if key == VICTIM else 1.0, number, random)
-        for key, pod in pods.items()
-    }
+def window(
+    number: int,
+    pods: dict[str, Pod],
+    random: Random,
+    *,
+    capacity: bool = True,
+    phases: tuple[tuple[Pod, float], ...] = (),
+) -> tuple[Window, list[float]]:
+    """Return a window of the model, and the cycles of an instruction of the victim in it, without noise.
+
+    ``phases`` are the victim in parts of the window.
+    """
+    parts = phases or ((pods[VICTIM], 1.0),)
+    settings = [settled(tuple({**pods, VICTIM: pod}.items())) for pod, _ in parts]
+    uses = {}
+    for key, pod in pods.items():
+        _, moved, prices = settings[0]
+        uses[key] = (
+            _use(pod, prices[key], moved[key], 1.0, number, random)
+            if key != VICTIM
+            else _together(
+                [
+                    (_use(one, price[key], bytes_[key], part_left, number, random), part)
+                    for (one, part), (part_left, bytes_, price) in zip(parts, settings, strict=True)
+                ]
+            )
+        )
     rates = {domain: sum((use.traffic or {}).get(domain, 0.0) for use in uses.values()) for domain in DOMAINS}
     seen = {domain: rate / CAPACITY if capacity else None for domain, rate in rates.items()}
-    return Window(number * SECONDS, SECONDS, seen, uses, CpuPart(0.0), rates), prices[VICTIM]
+    found = Window(number * SECONDS, SECONDS, seen, uses, CpuPart(0.0), rates)
+    return found, [prices[VICTIM] for _, _, prices in settings]
+
+
+def _together(uses: list[tuple[Use, float]]) -> Use:
+    """Return a pod that is each of these for a part of a window."""
+    first, _ = uses[0]
+    if len(uses) == 1:
+        return first
+    cost, work = (sum(getattr(use, name) * part for use, part in uses) for name in ("cost", "work"))
+    whole = sum((use.missed or 0.0) * (use.work or 0.0) * part for use, part in uses)
+    traffic = {domain: sum((use.traffic or {})[domain] * part for use, part in uses) for domain in DOMAINS}
+    return first._replace(
+        cost=cost, work=work, missed=whole / work if first.missed is not None else None, traffic=traffic
+    )
 
 
 def _use(pod: Pod, price: float, moved: float, left: float, number: int, random: Random) -> Use:
     price *= random.lognormvariate(0, NOISE)
-    ran = pod.cpu * (1 - pod.throttled) * (1 - pod.waited)
+    ran = pod.cpu * (1 - pod.throttled) * (1 - pod.waited) * (1 - pod.rests)
     work = ran * CYCLES * pod.clock * SECONDS / price * random.lognormvariate(0, NOISE)
     traffic = {0: 0.0, 1: 0.0, pod.domain: work * moved / SECONDS * random.lognormvariate(0, NOISE)}
     counted = pod.method == "perf" or (pod.method == "turns" and number % 2 == 0)
@@ -174,15 +260,23 @@ def _use(pod: Pod, price: float, moved: float, left: float, number: int, random:
         {0: 20e6 * left if pod.held == VICTIM_POD.held else pod.held},
         missed=whole / work if counted else None,
         clock=pod.clock * random.lognormvariate(0, NOISE / 3) if counted else None,
-        throttled=WallPart(pod.throttled),
-        waited=WallPart(max(pod.waited, pod.throttled)),
-        stood=WallPart(1 - (1 - pod.throttled) * (1 - pod.waited)),
+        throttled=WallPart(pod.throttled * (1 - pod.rests)),
+        waited=WallPart(max(pod.waited, pod.throttled) * (1 - pod.rests)),
+        stood=WallPart(stood(pod)),
         reclaimed=WallPart(0.0),
         reclaimed_fully=WallPart(0.0),
         throttles=int(pod.throttled * 100),
         memory_events=0,
         cycles=cycles if counted else 0.0,
     )
+
+
+def learn(found: Window, baseline: Baseline, peaks: Peaks) -> None:
+    """Learn from a window as a node does."""
+    peaks.saw(found)
+    if is_quiet(found, VICTIM, peaks, {0: L3}, baseline):
+        use = found.uses[VICTIM]
+        baseline.learn(use, SECONDS, waiting_of([(use, SECONDS)]), surroundings(found, VICTIM))
 
 
 @dataclass(frozen=True)
@@ -201,23 +295,26 @@ class Outcome:
 def play(scene: Scene, seed: int) -> Outcome:
     """Run a scene: a quiet phase that is learned as on a node, then the scene."""
     random, baseline, peaks = Random(seed), Baseline(), Peaks()
-    victim = replace(VICTIM_POD, **scene.start)
-    windows, alone, said = [], 0.0, [False]
+    windows, said, took, alone = [], [False], 0.0, 0.0
     peaks.held[0] = L3
+    quiet = dict.fromkeys(scene.beside, scene.quiet)
+    usual = 1 - stood(replace(VICTIM_POD, **scene.start))
     for number in range(QUIET if scene.known else 0):
-        found, alone = window(number, {VICTIM: victim, **dict.fromkeys(scene.beside, SMALL)}, random)
-        peaks.saw(found)
-        if is_quiet(found, VICTIM, peaks, {0: L3}):
-            baseline.learn(found.uses[VICTIM], SECONDS)
+        found, _ = window(number, {VICTIM: VICTIM_POD, **quiet}, random, phases=phases_of(scene, number, random))
+        learn(found, baseline, peaks)
         windows.append(found)
-    changed = replace(victim, **scene.change)
-    cost = []
     for number in range(SCENE):
         is_on = not scene.toggles or number % 2 == 1
-        beside = scene.beside if is_on else dict.fromkeys(scene.beside, SMALL)
-        found, price = window(QUIET + number, {VICTIM: changed, **beside}, random, capacity=scene.capacity)
+        beside = scene.beside if is_on else quiet
+        phases = phases_of(scene, number, random, **scene.change)
+        pods = {VICTIM: VICTIM_POD, **beside}
+        found, prices = window(QUIET + number, pods, random, capacity=scene.capacity, phases=phases)
         windows.append(found)
-        cost.append(price)
+        took += number >= SCENE - JUDGED
+        for (pod, part), price in zip(phases, prices, strict=True):
+            before = replace(pod, **{name: getattr(replace(VICTIM_POD, **scene.start), name) for name in scene.change})
+            if number >= SCENE - JUDGED:
+                alone += part * settled(((VICTIM, before), *quiet.items()))[2][VICTIM] / price
         now = latest(windows[-STORED_WINDOWS:], VICTIM, JUDGED)
         verdict = judge(now, VICTIM, baseline if scene.known else None)
         said.append(confirmed(verdict, causes_of(now, VICTIM, verdict)).verdict == "slowed")
@@ -226,15 +323,26 @@ def play(scene: Scene, seed: int) -> Outcome:
     causes = causes_of(taken, VICTIM, verdict)
     verdict = confirmed(verdict, causes)
     supported = [one for one in causes if one.state == "supported"]
-    stood = 1 - (1 - changed.throttled) * (1 - changed.waited)
+    changed = replace(VICTIM_POD, **scene.start | scene.change)
+    wait = 1 / (1 - stood(changed) / (1 - changed.rests))
+    if scene.start.keys() & {"throttled", "waited"}:
+        wait *= usual
     return Outcome(
         verdict.verdict,
         verdict.ratio,
-        len(cost) / sum(1 / one for one in cost) / (alone or 1.0) / (1 - stood) / changed.clock,
+        took / alone * wait / changed.clock,
         frozenset(one.cause for one in supported),
         frozenset(pod.key for one in supported for pod in one.pods),
         sum(now and not before for before, now in pairwise(said)),
     )
+
+
+def phases_of(scene: Scene, number: int, random: Random, **change: Any) -> tuple[tuple[Pod, float], ...]:
+    """Return the victim's phases in a window, with their parts of it."""
+    pods = [replace(VICTIM_POD, **scene.start | phase | change) for phase in scene.phases]
+    now, later = pods[number // scene.turn % len(pods)], pods[(number // scene.turn + 1) % len(pods)]
+    part = random.random()
+    return ((now, 1.0),) if now == later or part > 0.5 else ((now, part), (later, 1.0 - part))
 
 
 @cache
@@ -269,11 +377,12 @@ def test_precision_of_slowed_is_at_least_95_per_cent() -> None:
     assert len(right) / (len(right) + len(wrong)) >= 0.95
 
 
-def test_recall_at_a_true_slowdown_of_a_quarter_is_at_least_80_per_cent() -> None:
+def test_recall_at_a_true_slowdown_of_a_quarter_is_at_least_90_per_cent() -> None:
     for name, scene in SCENES.items():
         if scene.slowed:
-            assert all(run.truth >= 1.25 for run in runs_of(name)), (name, runs_of(name)[0])
-            assert part([run.verdict == "slowed" for run in runs_of(name)]) >= 0.8, (name, runs_of(name)[0])
+            due = [run for run in runs_of(name) if run.truth >= 1.25]
+            assert len(due) >= SEEDS / 2, (name, runs_of(name)[0])
+            assert part([run.verdict == "slowed" for run in due]) >= 0.9, (name, due[0])
 
 
 def test_cause_and_culprits_are_right_in_95_of_100() -> None:
@@ -292,14 +401,15 @@ def test_harmless_scene_gives_no_alarm(name: str) -> None:
     assert [run for run in runs_of(name) if run.verdict == "slowed"] == []
 
 
-def test_harmless_scenes_give_at_most_one_alarm_in_100_pod_minutes() -> None:
+def test_harmless_scenes_give_at_most_one_alarm_in_200_pod_minutes() -> None:
     alarms, minutes = false_alarms()
-    assert minutes >= 100
-    assert alarms <= minutes / 100
+    assert minutes >= 200
+    assert alarms <= minutes / 200
 
 
-def test_new_workload_is_unknown() -> None:
-    assert {run.verdict for run in runs_of("new workload")} == {"unknown"}
+@pytest.mark.parametrize("name", [name for name, scene in SCENES.items() if scene.verdict])
+def test_scene_that_cannot_be_compared_is_unknown(name: str) -> None:
+    assert {run.verdict for run in runs_of(name)} == {SCENES[name].verdict}
 
 
 def table() -> str:
@@ -320,7 +430,7 @@ def table() -> str:
 def figures() -> str:
     """Return the figures over all runs, a line for each."""
     right, wrong = found_slowed(want=True), found_slowed(want=False)
-    due = [run for name, scene in SCENES.items() if scene.slowed for run in runs_of(name)]
+    due = [run for name, scene in SCENES.items() if scene.slowed for run in runs_of(name) if run.truth >= 1.25]
     near = [abs((run.ratio or 0.0) / run.truth - 1) <= 0.15 for _, run in right]
     alarms, minutes = false_alarms()
     return (
