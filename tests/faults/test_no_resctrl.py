@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ID, POD_CGROUP, Host, crio_annotations, state
+from conftest import ID, POD_CGROUP, Host, crio_annotations, state, stopped
 from hosts import crun
 from hosts.monitored import run
 
@@ -93,6 +93,35 @@ def test_resctrl_that_should_be_mounted_has_the_remedy(tmp_path: Path, case: str
     assert why_no_monitoring(Resctrl(path, proc=str(host.proc))) is None
 
 
+@pytest.mark.parametrize("policy", ["ignore", "fail"])
+def test_hook_starts_container_quietly_without_monitoring(node: Host, policy: str) -> None:
+    node.configure(failurePolicy=policy)
+    for _ in range(2):
+        outcome = start(node)
+        assert (outcome.code, outcome.stderr, above_debug(outcome.log)) == (0, "", [])
+    (pod,) = json.loads(run(node, "list", "--json").stdout)["items"]
+    assert (pod["state"], pod["groups"], len(pod["containers"])) == ("no-rdt", [], 1)
+    node.end_process(100)
+    node.end_cgroup(POD_CGROUP)
+    ended = node.call(stopped(annotations=crio_annotations()))
+    assert (ended.code, above_debug(ended.log), node.records()) == (0, [], [])
+
+
+@pytest.mark.parametrize("enabled, recorded", [("auto", 1), (True, 0), (False, 0)])
+def test_containers_are_recorded_without_monitoring_only_if_it_is_optional(
+    node: Host, enabled: Any, recorded: int
+) -> None:
+    """Before the installation or after it."""
+    node.configure(monitoring={"enabled": enabled}, runtimeRoots={"all": str(node.root / "runtime")})
+    start(node)
+    node.process(200, start=1000)
+    crun.record(node.root / "runtime", "a" * 64, 200, node.bundle(name="b"), 1000)
+    for _ in range(2):
+        assert len(json.loads(run(node, "list", "--json").stdout)["items"]) in (recorded, 2 * recorded)
+        run_log(node, code=0)
+    assert len(json.loads(run(node, "list", "--json").stdout)["items"]) == 2 * recorded
+
+
 @pytest.mark.parametrize("policy, code", [("ignore", 0), ("fail", 79)])
 def test_requested_class_on_node_without_resctrl_fails_by_its_policy(tmp_path: Path, policy: str, code: int) -> None:
     host = make(tmp_path)
@@ -101,6 +130,8 @@ def test_requested_class_on_node_without_resctrl_fails_by_its_policy(tmp_path: P
     assert outcome.code == code
     assert LINE in outcome.stderr + outcome.log
     assert "mount" not in outcome.stderr + outcome.log
+    if not code:
+        assert warnings(start(host, **{"class.rdt.resctrl-hooks.io": "gold"}).log) == [], "logged once"
 
 
 def test_hook_logs_missing_mount_once(tmp_path: Path) -> None:

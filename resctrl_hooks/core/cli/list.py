@@ -98,8 +98,8 @@ _DEMAND_CSV: tuple[Column, ...] = (
 def command(config: str, *, options: ListOptions, every: bool, demand: bool) -> None:
     """List pods with the state of their groups: pods that need attention first, then foreign groups.
 
-    States: waiting, partly, uncounted, part-counted, assigned, idle, unmonitored and foreign; `show POD` explains them.
-    WITHOUT lists the features that the pod's containers should have but do not.
+    States: waiting, partly, uncounted, part-counted, assigned, idle, unmonitored, no-rdt and foreign; `show POD`
+    explains them. WITHOUT lists the features that the pod's containers should have but do not.
     `-o wide` adds ids and ungrouped threads; where memory classes are in use, also class, memory, swap and
     memtierd{wide}. Exit code 1 means that resctrl is not available.
     """

@@ -122,8 +122,9 @@ def _each_once(events: list[BandwidthEvent]) -> list[BandwidthEvent]:
 class Monitoring(FeatureSection):
     """The monitoring group of each pod. On by default."""
 
-    enabled: bool = _DEFAULTS["enabled"]
-    """Whether workloads get a monitoring group."""
+    enabled: bool | Literal["auto"] = _DEFAULTS["enabled"]
+    """Whether workloads get a monitoring group. With `auto`, they get one where the node can have resctrl; on other
+    nodes they are only recorded, so that CPU, memory and disk use can be measured."""
 
     release: Literal["pod", "last-container"] = _DEFAULTS["release"]
     """When a pod's group and RMID are released: at the end of the `pod`, so that counters survive container restarts,

@@ -127,11 +127,17 @@ def _of_alternatives(
     """Return the problem of a value with several possible types: the one within a matching type, else a type error."""
     paths = [_in_document(details, document.value)[0] for details in several]
     found = list(zip(several, paths, strict=True))
-    within = [(details, path) for details, path in found if details["type"] not in _KINDS or path != branch]
+    within = [(details, path) for details, path in found if not _kind_of(details) or path != branch]
     if within or len(several) == 1:
         return [_of_details(details, path, model, document) for details, path in within or found]
-    kinds = " or ".join(dict.fromkeys(_KINDS[details["type"]] for details in several))
+    kinds = " or ".join(dict.fromkeys(map(_kind_of, several)))
     return [at(branch, document, f"should be {kinds}, not {_shown(several[0]['input'])}")]
+
+
+def _kind_of(details: ErrorDetails) -> str:
+    """Return the kind of value that was expected, or its only allowed values; empty for other errors."""
+    kind = details["type"]
+    return " or ".join(_choices(details["ctx"]["expected"])) if kind == "literal_error" else _KINDS.get(kind, "")
 
 
 def _of_details(details: ErrorDetails, path: KeyPath, model: type[Section], document: Document) -> Problem:

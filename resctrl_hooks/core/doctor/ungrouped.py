@@ -110,7 +110,7 @@ def _recorded(host: Host, pod: Pod) -> PodExplanation:
     resctrl = _resctrl_problem(host)
     text = meaning(pod.state, resctrl=not resctrl)
     reason: Reason
-    if pod.state == "unmonitored":
+    if pod.state in ("unmonitored", "no-rdt"):
         return _not_selected(host, pod)
     if resctrl and (pod.state != "idle" or not pod.groups):
         return _made(pod, "no-resctrl", resctrl, _DOCTOR)

@@ -59,7 +59,7 @@ def filled(available: int, wanted: dict[int, int], *, reserved: int, above: int)
 def demand_of(context: Context, inventory: Inventory) -> list[Demand]:
     """Return the demand for RMIDs and, where the kernel assigns them, for the first event's counters in each domain."""
     found = []
-    alive = [pod for pod in inventory.pods if pod.state not in ("unmonitored", "foreign")]
+    alive = [pod for pod in inventory.pods if pod.state not in ("unmonitored", "no-rdt", "foreign")]
     # One number has no meaning where each class has its own RMIDs.
     if inventory.rmids is not None and not inventory.rmids.free_by_class:
         ours = sum(group.origin != "missing" for pod in inventory.pods for group in pod.groups)

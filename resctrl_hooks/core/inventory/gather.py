@@ -13,7 +13,7 @@ from resctrl_hooks.core.node.host.procfs import groups_of_process
 from resctrl_hooks.core.node.names import name_text
 from resctrl_hooks.core.node.reconcile.tasks import outside
 from resctrl_hooks.core.node.refusals import recent_refusals
-from resctrl_hooks.core.node.resctrl.absence import why_no_resctrl
+from resctrl_hooks.core.node.resctrl.absence import why_no_monitoring, why_no_resctrl
 from resctrl_hooks.core.node.resctrl.group import name_of
 from resctrl_hooks.core.node.resctrl.group_names import current_name
 from resctrl_hooks.core.node.resctrl.locked_key import record_is_dead
@@ -176,6 +176,8 @@ def pod_of(context: Context, key: str, all_waiting: Collection[str] | None = Non
     pod.since = min((one.since for one in pod.containers if one.since), default=_made(context, key))
     pod.bandwidth_counters = bandwidth_counters(context, [group.path for group in groups if group.origin != _MISSING])
     pod.state = state_of(pod, waiting=waiting)
+    if pod.state == "unmonitored" and context.settings.groups["enabled"] and why_no_monitoring(context.monitor.resctrl):
+        pod.state = "no-rdt"
     if pod.state == "assigned":
         pod.state = counted_state(context, pod.bandwidth_counters)
     return pod

@@ -19,7 +19,7 @@ from .base import ClassName, KernelName, Record, class_text, group_name
 from .pod_fields import extended, pod_fields
 
 State = Literal[
-    "assigned", "uncounted", "part-counted", "partly", "waiting", "idle", "unmonitored", "refused", "foreign"
+    "assigned", "uncounted", "part-counted", "partly", "waiting", "idle", "unmonitored", "no-rdt", "refused", "foreign"
 ]
 
 
@@ -60,6 +60,7 @@ STATES: dict[State, StateText] = {
     "assigned": StateText("green", "every thread of the pod's containers is in its group"),
     "idle": StateText("dim", "no container is running; the group is removed with the pod"),
     "unmonitored": StateText("dim", "not selected for monitoring, or the node has none; only other features apply"),
+    "no-rdt": StateText("dim", "this node has no groups; CPU, memory and disk are measured by the pod's cgroup"),
     "refused": StateText("red", "the pod's containers were rejected and never started"),
     "foreign": StateText("cyan", "created by another program"),
 }
@@ -178,7 +179,9 @@ class Pod(_PodHead):
     @computed_field  # type: ignore[prop-decorator]  # as above
     @property
     def tasks(self) -> int:
-        """Threads in its groups."""
+        """Threads in its groups; on a node without groups, those of its containers."""
+        if self.state == "no-rdt":
+            return sum(one.threads for one in self.living)
         return sum(group.tasks for group in self.groups)
 
     @property

@@ -78,16 +78,27 @@ class Step:
 
     The parameters are plain JSON values; `records` has their types by feature. A step with the action ``skip`` does
     nothing; it only carries the reason. ``foreign`` are others' values that stay although the feature would set some.
+    ``noted``: also if nothing is done, the container is recorded, so that its use can be measured.
     """
 
-    __slots__ = ("action", "feature", "foreign", "parameters", "why")
+    __slots__ = ("action", "feature", "foreign", "noted", "parameters", "why")
 
-    def __init__(self, feature: str, action: str, parameters: "Any", why: str, foreign: "Sequence[str]" = ()) -> None:
+    def __init__(
+        self,
+        feature: str,
+        action: str,
+        parameters: "Any",
+        why: str,
+        foreign: "Sequence[str]" = (),
+        *,
+        noted: bool = False,
+    ) -> None:
         self.feature = feature
         self.action = action
         self.parameters: Any = parameters
         self.why = why
         self.foreign = list(foreign)
+        self.noted = noted
 
     def as_record(self) -> "StepRecord":
         """Return the step in the ledger's form."""

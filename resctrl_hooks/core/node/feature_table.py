@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 RDT, MONITORING = "rdt", "monitoring"
 """The features on the way of every container: its RDT class, and its pod's group in this class."""
 
+AUTO = "auto"
+"""Of ``monitoring.enabled``: groups where the node can have them; elsewhere containers are only recorded."""
+
 _MEMORY_MARKS = ("memtierd.nri.io", "memory-qos.nri.io")
 
 _OF_CORE = {
@@ -42,7 +45,7 @@ _OF_CORE = {
         "core.node.features.monitoring",
         "",
         {
-            "enabled": True,
+            "enabled": AUTO,
             "release": "pod",
             "events": ("mbm_total_bytes", "mbm_local_bytes"),
             "classCounters": "while-free",

@@ -12,6 +12,7 @@ from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.errors import HookError, LedgerError
 from resctrl_hooks.core.node.host.instance import RunningError, only_instance
 from resctrl_hooks.core.node.locks import UNWRITABLE
+from resctrl_hooks.core.node.resctrl.absence import has_counters
 from resctrl_hooks.observe.inventory.cache_size import l3_sizes
 from resctrl_hooks.observe.inventory.class_changes import ClassChanges
 from resctrl_hooks.observe.node.guard.section import section as guard_section
@@ -43,7 +44,7 @@ class Session:
         sleep: waits for so many seconds; tests replace it.
 
     Raises:
-        HookError: resctrl is missing, or the state directory or the baselines are unusable.
+        HookError: resctrl should be mounted and is not, or the state directory or the baselines are unusable.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class Session:
         self._context = context
         self._sleep = sleep
         self._settings = section(context.settings)
-        context.monitor.resctrl.classes()  # first: without resctrl, create nothing
+        has_counters(context.monitor.resctrl)  # first: without resctrl, create nothing
         store = Store(self._settings["directory"])
         self._lock: int | None = None
         try:

@@ -1,5 +1,7 @@
 """Observation on a node that cannot have resctrl, or monitoring in it; wrong options."""
 
+from typing import Any
+
 import pytest
 from click.testing import CliRunner
 from conftest import Host
@@ -8,7 +10,10 @@ from faults.test_no_resctrl import node, start, succeeds_without_remark
 from hosts.monitored import run
 
 from resctrl_hooks.core.cli import main
+from resctrl_hooks.observe.node.resident import Moment
 from resctrl_hooks.observe.node.sampler.command import guard_command
+from resctrl_hooks.observe.node.sampler.process import Hosted, starters
+from resctrl_hooks.observe.node.snapshot.snapshot import take
 
 __all__ = ("node",)
 
@@ -35,11 +40,27 @@ def test_scrape_is_ok_without_series_of_resctrl(node: Host) -> None:
     assert "resctrl_rmids{" not in text
 
 
-def test_sampling_process_ends_successfully_without_monitoring(node: Host) -> None:
-    node.configure(slowdown={"enabled": True}, history={"enabled": True, "directory": str(node.root)})
+def test_guard_alone_ends_successfully_without_monitoring(node: Host) -> None:
+    node.configure(rdt={"guard": {"mode": "observe"}})
     assert guard_command(str(node.config), ["run"]) == 0
     assert guard_command(str(node.config), ["restore"]) == 0
-    assert "nothing to sample" in node.log.read_text()
+    assert node.log.read_text().count("guard: off: ") == 1
+
+
+def test_other_residents_sample_without_monitoring(node: Host) -> None:
+    start(node)
+    slowdown: dict[str, Any] = {"enabled": True, "directory": str(node.root), "perf": False}
+    history = {"enabled": True, "file": str(node.root / "h.sqlite")}
+    node.configure(rdt={"guard": {"mode": "observe"}}, slowdown=slowdown, history=history)
+    context = node.context()
+    before = node.log.read_text()
+    hosted = [Hosted(name, begin, context) for name, begin in starters().items()]
+    for when in (0.0, 10.0, 20.0):
+        for one in hosted if not when else hosted[1:]:
+            one.step(Moment(when, lambda: take(context)))
+    assert [one.resident is not None for one in hosted] == [False, True, True]
+    assert all(one.close() for one in hosted)
+    assert node.log.read_text()[len(before) :].count("\n") == 1, "the guard's line"
 
 
 def test_unknown_option_suggests_similar_one() -> None:

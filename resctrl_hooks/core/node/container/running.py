@@ -27,7 +27,8 @@ class Running:
 
     ``record`` is its record in the ledger if it is ``recorded`` as it runs now, else the plan for it; `set` changes it
     and notes in ``changed`` that it must be written. ``unlogged`` are the features in its ``unmet`` that are not logged
-    yet, ``replanned`` those with a new step in its record. ``monitored``: it is to be in a group. ``rdt_class`` is its
+    yet, ``replanned`` those with a new step in its record. ``monitored``: it is to be in a group. ``noted``: it is to
+    be recorded even without a step. ``rdt_class`` is its
     present class. ``leaf`` is its own cgroup after a feature's first request. ``in_cgroup`` are the threads of its
     cgroup when the node was observed; None if they were not read.
     """
@@ -45,6 +46,7 @@ class Running:
         self.unlogged: "set[str]" = set()
         self.replanned: "set[str]" = set()
         self.monitored = False
+        self.noted = False
         self.rdt_class = ""
         self.joins()
         self.leaf: "Leaf | None" = None

@@ -4,6 +4,7 @@ import time
 
 from .. import errors
 from ..feature import INTO_CLASS, SKIP, Feature, Step, describe, obtain_group
+from ..feature_table import AUTO
 from ..host.procfs import resctrl_groups_of
 from ..resctrl.filesystem import ASSIGNMENTS
 
@@ -29,7 +30,8 @@ class Monitoring(Feature):
     def plan(self, workload: "Workload", context: "Context", earlier: "Sequence[Step]" = ()) -> "list[Step]":
         """Join the pod's group in the class of the process, or stay in the runtime's group.
 
-        A filter may forbid it. A node whose resctrl cannot monitor has no groups; there the step is skipped.
+        A filter may forbid it. A node whose resctrl cannot monitor has no groups; there the step is skipped, and under
+        ``enabled: auto`` the container is only recorded.
 
         Raises:
             InputError: the label selector needs the pod's labels, and they are unreadable.
@@ -43,7 +45,7 @@ class Monitoring(Feature):
 
             error = why_no_monitoring(context.monitor.resctrl)
             if error is not None:
-                return [Step(NAME, SKIP, {}, str(error))]
+                return [Step(NAME, SKIP, {}, str(error), noted=context.settings.monitoring["enabled"] == AUTO)]
         into = [step for step in earlier if step.action == INTO_CLASS]
         if into:
             rdt_class, source = into[-1].parameters["class"], "the class of the previous step"

@@ -6,7 +6,7 @@ A failure is logged and the container starts without the feature; under the poli
 from .. import errors
 from ..container.oci import CREATE_RUNTIME
 from ..context import set_deadline
-from ..feature import SKIP
+from ..feature import SKIP, describe
 from ..feature_table import FEATURES
 from ..log import DEBUG
 from ..registry import features_in_use, plan
@@ -29,7 +29,7 @@ _UNREAD_ANNOTATIONS = ("-policy.nri.io", "epc-limit.nri.io")  # a part of each o
 def create_runtime(workload: "Workload", context: "Context", earlier: "str | None" = None) -> str:
     """Apply the steps of every feature to a workload whose process waits to be started; return a summary.
 
-    The summary is empty if no step applies, as for each container of a node without resctrl.
+    The summary is empty if no step applies, as for each container of a node without resctrl, which is only recorded.
 
     ``earlier`` is the key under which the container is recorded already, as `Ledger.key_of` returns it, if known.
 
@@ -53,10 +53,7 @@ def create_runtime(workload: "Workload", context: "Context", earlier: "str | Non
 
             log_foreign(workload, foreign, context)
         todo += [(feature, step) for feature, step in steps if step.action != SKIP]
-        if not todo:
-            why = "; ".join(step.why for _, step in steps) or "no feature applies"
-            fields = {"stage": CREATE_RUNTIME, "key": workload.key, "container": workload.id}
-            context.log(DEBUG, f"{CREATE_RUNTIME} of {workload}: {why}", **fields)
+        if not todo and not _is_noted(steps, workload, context):
             return ""
         if earlier and earlier != workload.key:
             from ..lifecycle import forget  # only where something ends
@@ -72,6 +69,7 @@ def create_runtime(workload: "Workload", context: "Context", earlier: "str | Non
             details["unplanned"] = list(unmet)
         with context.monitor.hold(workload.key) as locked:
             _apply(todo, workload, locked, context, details, results)
+            _keep(steps, workload, locked)
     except Exception as caught:  # an internal error too must leave nothing half done
         set_deadline(0)
         if getattr(caught, "refuses", False):
@@ -83,6 +81,21 @@ def create_runtime(workload: "Workload", context: "Context", earlier: "str | Non
         leave(error, workload, context)
         raise error from error.__cause__
     return "; ".join(str(results[number] or step.why) for number, (_, step) in enumerate(todo))
+
+
+def _is_noted(steps: "list[tuple[Feature, Step]]", workload: "Workload", context: "Context") -> bool:
+    """Return whether a container without an effective step is recorded; log the reasons for its lack of steps."""
+    why = "; ".join(step.why for _, step in steps) or "no feature applies"
+    fields = {"stage": CREATE_RUNTIME, "key": workload.key, "container": workload.id}
+    context.log(DEBUG, f"{CREATE_RUNTIME} of {workload}: {why}", **fields)
+    return any(step.noted for _, step in steps)
+
+
+def _keep(steps: "list[tuple[Feature, Step]]", workload: "Workload", locked: "LockedKey") -> None:
+    """Record the key of a container that has no group and is recorded all the same."""
+    if not locked.tracked and any(step.noted for _, step in steps):
+        describe(workload, locked)
+        locked.save()
 
 
 def _apply(

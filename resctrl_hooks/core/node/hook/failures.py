@@ -31,7 +31,7 @@ def trouble(name: str, caught: Exception, workload: "Workload", context: "Contex
     if refuses(name, context):
         return RefusedError.of(name, error)
     priority = WARNING
-    if isinstance(error, errors.NotMountedError) and not error.impossible:
+    if isinstance(error, errors.NotMountedError):
         from ..once import is_new
 
         priority = WARNING if is_new(context.ledger, context.monitor.boot, error.reason) else DEBUG

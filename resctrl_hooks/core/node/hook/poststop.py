@@ -10,13 +10,16 @@ if TYPE_CHECKING:
 def poststop(container: str, key: str, context: "Context") -> str:
     """Undo the recorded steps of a container of ``key``.
 
-    Returns a short description.
+    Returns a short description; an empty one for a container that was only recorded.
 
     Raises:
         HookError: the ledger or resctrl is unusable.
     """
     with context.monitor.hold(key) as locked:
-        if is_of_earlier_run(locked.member(container), context):
+        record = locked.member(container)
+        if is_of_earlier_run(record, context):
             return "ignored: late poststop of an earlier run"
+        only_recorded = record is not None and not (record.get("steps") or locked.origins)
         release_container(locked, container, context)
-        return f"released {key}" if release_key(locked, context) else f"left {key}"
+        released = release_key(locked, context)
+        return "" if only_recorded else f"{'released' if released else 'left'} {key}"

@@ -15,15 +15,16 @@ if TYPE_CHECKING:
 class Change:
     """What a container needs.
 
-    ``late``: it has steps and no record. ``classes``: the steps to apply before it joins its group, which give it its
-    RDT class; ``others``: those to apply afterwards. ``joins``: it joins its group. ``stray``: its threads outside.
+    ``late``: it is to be recorded and has no record. ``classes``: the steps to apply before it joins its group, which
+    give it its RDT class; ``others``: those to apply afterwards. ``joins``: it joins its group. ``stray``: its threads
+    outside.
     """
 
     __slots__ = ("classes", "container", "joins", "late", "others", "stray")
 
     def __init__(self, container: "Running", *, joins: bool = True) -> None:
         self.container = container
-        self.late = bool(container.record["steps"]) and not container.recorded
+        self.late = bool(container.record["steps"] or container.noted) and not container.recorded
         self.classes: "Steps" = []
         self.others: "Steps" = []
         self.joins = joins

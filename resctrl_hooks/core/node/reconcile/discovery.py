@@ -211,6 +211,7 @@ def _plan(
             if container.lacks(name, str(as_hook_error(error))):
                 container.unlogged.add(name)
             continue
+        container.noted = container.noted or any(step.noted for step in steps)
         added += [step for step in steps if step.action != SKIP and not _is_planned(step, container.record)]
         foreign = {step.feature: step.foreign for step in steps if step.foreign}
         container.set("kept", {**container.record.get("kept", {}), **foreign})

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
         def has_monitoring(self) -> bool:
             """Return whether there can be mon_groups."""
 
+        def classes(self) -> list[str]:
+            """Return the names of all classes; raises `NotMountedError`."""
+
 
 _NAME = b"resctrl"
 _ONE_CPU = 1 << 14
@@ -79,6 +82,18 @@ def missing(root: str, proc: str, number: int = 0) -> "errors.NotMountedError":
     if why:
         return errors.NoResctrlError(f"this node has no resctrl: {why}")
     return errors.NotMountedError.at(root, how_to_mount(root, proc), number)
+
+
+def has_counters(resctrl: "Resctrl") -> bool:
+    """Return whether the node has groups with counters; false where it cannot have any.
+
+    Raises:
+        NotMountedError: resctrl should be mounted, and is not.
+    """
+    if why_no_monitoring(resctrl) is not None:
+        return False
+    resctrl.classes()
+    return True
 
 
 def why_no_monitoring(resctrl: "Resctrl") -> "errors.ResctrlError | None":

@@ -7,6 +7,7 @@ from ....core.node.errors import HookError
 from ....core.node.host.instance import RunningError
 from ....core.node.host.topology_sysfs import find_topology
 from ....core.node.log import ERROR, NOTICE, WARNING
+from ....core.node.resctrl.absence import why_no_monitoring
 from ..resident import Moment, Resident
 from .guard import STAGE, Guard
 from .lease import GUARD
@@ -56,6 +57,10 @@ def start(context: "Context") -> "GuardResident | None":
     settings = section(context.settings)
     if settings["mode"] == OFF:
         return None  # the process itself restores what others leave
+    missing = why_no_monitoring(context.monitor.resctrl)
+    if missing is not None:
+        context.log(NOTICE, f"guard: off: {missing}", stage=STAGE, reason=missing.reason)
+        return None
     try:
         lock = become_owner(context.settings.state_dir, GUARD)
     except RunningError as error:

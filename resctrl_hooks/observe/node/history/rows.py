@@ -9,6 +9,7 @@ import time
 from ....core.node.container.names import RecordedNames
 from ....core.node.host.files import kernel_text, parse_json, read_file
 from ....core.node.names import printable
+from ....core.node.resctrl.absence import has_counters
 from ....core.node.resctrl.bandwidth import TOTAL, bandwidth_of
 from ....core.node.resctrl.counter_files import layout
 from ....core.node.resctrl.counter_totals import summed
@@ -115,7 +116,7 @@ class Sampler:
         self._node = node
         self._names: "Names" = names or RecordedNames(node.ledger)
         self._host = printable(posix.uname().nodename)
-        node.monitor.resctrl.classes()
+        has_counters(node.monitor.resctrl)  # first: without resctrl where it should be, create nothing
         self._files = open_files()
         self._packages = Packages()
         self._before: "Snapshot | None" = None

@@ -117,13 +117,8 @@ def _starter(module: str) -> "Start":
 def run(context: "Context", notify: "Notify", changed: "Callable[[], bool]", ended: "list[int]") -> bool:
     """Serve all residents until a signal is in ``ended``, the settings have changed, or no resident works any more.
 
-    On a node that cannot have monitoring there is nothing to do. Return whether everything succeeded.
+    Return whether everything succeeded.
     """
-    missing = why_no_monitoring(context.monitor.resctrl)
-    if missing is not None:
-        context.log(NOTICE, f"guard: nothing to sample: {missing}", stage="guard", reason=missing.reason)
-        notify(READY="1")
-        return True
     hosted = [Hosted(name, start, context) for name, start in starters().items()]
     take, watch = _Taker(context), Watch(context)
     watch.step(time.monotonic())
@@ -133,7 +128,8 @@ def run(context: "Context", notify: "Notify", changed: "Callable[[], bool]", end
     if not any(one.resident for one in hosted):
         if any(one.failed for one in hosted):
             return False
-        context.log(WARNING, f"guard: {_NOTHING}", stage="guard")
+        if why_no_monitoring(context.monitor.resctrl) is None:  # else the guard has logged it
+            context.log(WARNING, f"guard: {_NOTHING}", stage="guard")
         notify(READY="1")
         return True
     notify(READY="1", STATUS=", ".join(one.resident.status for one in hosted if one.resident))

@@ -84,7 +84,7 @@ class Live:
         self._context = context
         self.store = store
         self.reader = NodeReader(context, files)
-        self.watched = Watched(context.settings.sys_path, self.reader.cgroups, log, enabled=perf)
+        self.watched = Watched(context.settings.sys_path, self.reader.cgroups.of, log, enabled=perf)
         self.windows: "deque[Window]" = deque(maxlen=keep)
         self._peaks = Peaks()
         self._sizes = sizes or {}

@@ -4,12 +4,14 @@ import time
 from typing import NamedTuple
 
 from ....core.node.host.files import kernel_text
+from ....core.node.resctrl.absence import has_counters
 from ....core.node.resctrl.bandwidth import EVENTS, LOCAL, TOTAL, bandwidth_of, is_at_memory, resource_of
 from ....core.node.resctrl.counters import ERROR, UNAVAILABLE
 from ..capacity.capacity import capacities_of
 from ..guard.load import Reader as ClassReader
 from ..guard.load import traffic
 from ..guard.snapshots import domains_of_slots
+from ..snapshot.pods import PodCgroups, recorded_pods
 from .cgroup_waits import read_cpus, read_waits
 from .units import CpuPart
 from .window import Counts, Window, use_between
@@ -42,37 +44,25 @@ class Moment(NamedTuple):
 
 
 class NodeReader:
-    """Reads one node. It keeps nothing of the pods but their cgroups.
+    """Reads one node. It keeps nothing of the pods but their cgroups. Without monitoring, no domain has traffic.
 
     Args:
         context: the node.
         files: counter files that stay open between readings.
 
     Raises:
-        HookError: resctrl is missing, or the state directory is unusable.
+        HookError: resctrl should be mounted and is not, or the state directory is unusable.
     """
 
     def __init__(self, context: "Context", files: "OpenFiles | None" = None) -> None:
         self._context = context
         self._files = files
-        slots = context.monitor.read_counters(files).slots
+        self._counted = has_counters(context.monitor.resctrl)
+        slots = context.monitor.read_counters(files).slots if self._counted else []
         self.domains = domains_of_slots(context, slots)
         self.capacities = capacities_of(context, slots)
         self._classes = ClassReader(context.monitor.resctrl, bandwidth_of(slots))
-        self._cgroups: "dict[str, list[str]]" = {}
-
-    def cgroups(self, key: str) -> "list[str]":
-        """Return the folders of a pod's cgroup, or of its containers' cgroups where it has none of its own."""
-        found = self._cgroups.get(key)
-        if found is None:
-            ledger = self._context.ledger
-            pod = (ledger.read_pod(key) or {}).get("cgroup", "")
-            members = [ledger.read_member(key, id_) or {} for id_ in ([] if pod else ledger.members(key))]
-            paths = [pod] if pod else [one.get("cgroup", "") for one in members]
-            found = sorted({*paths} - {""})
-            if found:
-                self._cgroups[key] = found
-        return found
+        self.cgroups = PodCgroups(context)
 
     def read(self, watched: "Watched", found: "Readings | None" = None) -> Moment:
         """Return the node's counters now; ``found`` are the pods' counters of this moment, if they are read already.
@@ -82,13 +72,15 @@ class NodeReader:
         """
         resctrl = self._context.monitor.resctrl
         now = time.monotonic()
-        classes = self._classes.read(["", *resctrl.classes()], now)
+        classes = self._classes.read(["", *resctrl.classes()] if self._counted else [], now)
         found = self._readings() if found is None else found
-        pods = {key: counts_of(readings, self.cgroups(key), *watched.read(key)) for key, readings in found.items()}
-        self._cgroups = {key: found for key, found in self._cgroups.items() if key in pods}
+        pods = {key: counts_of(readings, self.cgroups.of(key), *watched.read(key)) for key, readings in found.items()}
+        self.cgroups.keep(pods)
         return Moment(now, pods, classes, _stolen(self._context.proc))
 
     def _readings(self) -> "Readings":
+        if not self._counted:
+            return dict.fromkeys(recorded_pods(self._context), ())
         found = self._context.monitor.read_counters(self._files).readings
         if self._files is not None:
             self._files.forget_unseen()

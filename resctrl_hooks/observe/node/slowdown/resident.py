@@ -7,6 +7,7 @@ from ....core.node.errors import HookError
 from ....core.node.host.instance import RunningError, only_instance
 from ....core.node.log import WARNING
 from ....core.node.names import SLOWDOWN_STATUS
+from ....core.node.resctrl.absence import has_counters
 from ..guard.section import section as guard_section
 from ..guard.section import slowdown_of
 from ..resident import Moment, Resident
@@ -63,7 +64,7 @@ class SlowdownResident(Resident):
             HookError: resctrl is gone.
         """
         snapshot = moment.snapshot
-        watch = self._watched(snapshot.held)
+        watch = self._watched(snapshot.held or {key: set() for key in snapshot.pods})  # without resctrl: all
         window = self._live.step(watch, snapshot.pods)
         if window is None:
             return
@@ -129,7 +130,7 @@ def start(context: "Context") -> "SlowdownResident | None":
     """Load the baselines and begin; None if it is off.
 
     Raises:
-        HookError: another process samples, resctrl is missing, or the baselines are unreadable.
+        HookError: another process samples, resctrl should be mounted and is not, or the baselines are unreadable.
         OSError: the state directory is unusable.
     """
     settings = section(context.settings)
@@ -139,7 +140,7 @@ def start(context: "Context") -> "SlowdownResident | None":
     def log(priority: int, text: str) -> None:
         context.log(priority, f"{NAME}: {text}", stage=NAME)
 
-    context.monitor.resctrl.classes()  # first: without resctrl, create nothing
+    has_counters(context.monitor.resctrl)  # first: without resctrl, create nothing
     try:
         lock = only_instance(f"{context.settings.state_dir}/{LOCK}")
     except RunningError as error:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ....core.node.errors import HookError
 from ....core.node.host.files import GONE
 from ....core.node.names import name_text
-from ....core.node.resctrl.absence import why_no_monitoring
+from ....core.node.resctrl.absence import has_counters
 from ....core.node.resctrl.assignment import Assignments
 from ....core.node.resctrl.bandwidth import EVENTS, resource_of
 from ....core.node.resctrl.counter_files import read_group
@@ -19,6 +19,7 @@ from ....core.node.resctrl.counters import ERROR, INCOMPLETE, UNAVAILABLE, Raw
 from ....core.node.resctrl.key_counts import class_of, group_of
 from ....core.node.resctrl.layouts import PERF
 from ....core.node.resctrl.open_files import OpenFiles
+from .pods import recorded_pods
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -111,10 +112,12 @@ def open_files(output: "Callable[[str], None] | None" = None) -> OpenFiles:
 
 
 def take(context: "Context", files: "OpenFiles | None" = None) -> Snapshot:
-    """Read everything once; nothing on a node that cannot have monitoring. The ``files`` stay open between snapshots.
+    """Read everything once. On a node that cannot have monitoring, the recorded pods have no counters of resctrl.
+
+    The ``files`` stay open between snapshots.
 
     Raises:
-        HookError: resctrl is not mounted, or the state directory is unusable.
+        HookError: resctrl should be mounted and is not, or the state directory is unusable.
     """
     if files is None:
         return _read_node(context, None)
@@ -130,9 +133,8 @@ def take(context: "Context", files: "OpenFiles | None" = None) -> Snapshot:
 
 def _read_node(context: "Context", files: "OpenFiles | None") -> Snapshot:
     resctrl = context.monitor.resctrl
-    if why_no_monitoring(resctrl) is not None:
-        return Snapshot(time.clock_gettime(time.CLOCK_BOOTTIME), {})
-    resctrl.classes()  # first: without resctrl, create nothing
+    if not has_counters(resctrl):  # first: without resctrl, create nothing
+        return Snapshot(time.clock_gettime(time.CLOCK_BOOTTIME), {}, {key: [] for key in recorded_pods(context)})
     counters = context.monitor.read_counters(files)
     held = {key: {*map(class_of, groups)} for key, groups in counters.found.items() if groups}
     slots = {slot.path: slot for slot in counters.slots}
