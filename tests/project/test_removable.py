@@ -14,7 +14,6 @@ import pytest
 from conftest import GROUP, PYTHON, Host, stopped
 
 from project.contributed import REPOSITORY
-from resctrl_hooks.core.config.section import by_key
 from resctrl_hooks.core.doctor.runner import checks_of
 from resctrl_hooks.core.install.payload import payload
 from resctrl_hooks.core.parts import HOUSES, Part, load, parts
@@ -22,18 +21,6 @@ from resctrl_hooks.core.parts import HOUSES, Part, load, parts
 pytestmark = pytest.mark.no_cover
 OTHERS = [name for name in HOUSES if name != "core"]
 NOT_COPIED = (".git", ".venv*", ".hypothesis", ".*_cache", ".nox", "dist", "build")
-USUAL = """\
-namespaces: [shop, "team-*"]
-failurePolicy: ignore
-rdt:
-  enabled: true
-  classes:
-    batch: {MB: 50}
-classes:
-  - name: batch
-    swaplimitratio: 0.5
-log: {level: info}
-"""
 # What a copy has, as one JSON object.
 INVENTORY = """
 import json, sys
@@ -83,11 +70,6 @@ class Copy(NamedTuple):
         """The parts of the other houses."""
         return [part for part in parts() if part is not self.house]
 
-    @property
-    def keys(self) -> list[str]:
-        """The keys that the house adds to the configuration."""
-        return keys_of(self.house)
-
     def run(self, *command: str | Path) -> subprocess.CompletedProcess[str]:
         """Run Python with the copy's modules before all others."""
         options: dict[str, Any] = {"capture_output": True, "text": True, "cwd": self.folder}
@@ -130,10 +112,6 @@ def found(without: Copy) -> dict[str, Any]:
     return inventory
 
 
-def keys_of(part: Part) -> list[str]:
-    return [f"{keys.section}.{key}".lstrip(".") for keys in part.keys for key in by_key(load(keys.model))]
-
-
 def commands(part: Part) -> set[str]:
     return {name for name in part.commands if " " not in name}
 
@@ -172,43 +150,6 @@ def test_copy_has_what_the_other_houses_add_and_nothing_of_this_one(without: Cop
     # A module of another house is left out if only this one imports it.
     left_out = [path for path in complete.keys() - {*found["payload"]} if not path.startswith(folder)]
     assert not [path for path in left_out if Path(path).stem.encode() not in theirs]
-
-
-@pytest.mark.ci
-def test_schema_has_none_of_its_keys(without: Copy) -> None:
-    schema = json.loads(without.output("-m", "resctrl_hooks", "config", "schema"))
-    keys = {key for part in parts() for key in keys_of(part)}
-    assert {key for key in keys if has_key(schema, key)} == keys - {*without.keys}
-
-
-def has_key(schema: dict[str, Any], name: str) -> bool:
-    """Return whether a schema has a key; sections, and those that are lists, are definitions."""
-    *sections, key = name.split(".")
-    model = schema
-    for section in sections:
-        _, _, reference = json.dumps(model["properties"][section]).partition("#/$defs/")
-        model = schema["$defs"][reference.partition('"')[0]]
-    return key in model["properties"]
-
-
-@pytest.mark.ci
-def test_only_its_keys_in_a_configuration_are_unknown(without: Copy) -> None:
-    values: dict[str, Any] = {}
-    for key in without.keys:
-        section, _, inner = key.partition(".")
-        values[section] = {**values.get(section, {}), inner: {}} if inner else {}
-    if "classes" in values:
-        values["classes"] = [{"name": "batch", **values["classes"]}]
-    for text in ("", USUAL):
-        without.output("-m", "resctrl_hooks", "--config", without.config(text), "config", "check")
-        shown = without.output("-m", "resctrl_hooks", "--config", without.config(text), "config", "show")
-        assert not [key for key in without.keys if f"\n{key}:" in shown]
-    done = without.call("--config", without.config(json.dumps(values)), "config", "check")
-    assert done.returncode == (2 if without.keys else 0)
-    lines = [line for line in done.stderr.splitlines() if ": unknown key; " in line]
-    assert len(lines) == len(without.keys), done.stderr
-    for key in without.keys:
-        assert any(key.rpartition(".")[2] in line for line in lines)
 
 
 @pytest.mark.ci

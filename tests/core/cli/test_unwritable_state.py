@@ -8,14 +8,12 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from conftest import Host, crio_annotations
-from hosts import crun
+from conftest import Host
 
+from core.doctor.unrecorded import ID, Node
+from core.doctor.unrecorded import POD as KEY
 from resctrl_hooks.core.cli import main
 
-ID = "c" * 64
-KEY = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
-START = 1000
 FULL = "is full: new containers start without monitoring"
 READ_ONLY = "is read-only: new containers start without monitoring"
 
@@ -23,11 +21,7 @@ READ_ONLY = "is read-only: new containers start without monitoring"
 @pytest.fixture
 def node(tmp_path: Path) -> Host:
     """A host on which a container of shop/web-0 runs without a record."""
-    host = Host(tmp_path / "node", runtimeRoots={"crun": str(tmp_path / "crun")})
-    host.process(7, f"/kubepods/pod{KEY}/crio-{ID}", start=START)
-    bundle = host.bundle({"annotations": crio_annotations(KEY), "linux": {}})
-    crun.record(tmp_path / "crun", ID, 7, bundle, START)
-    (host.resctrl / "schemata").write_text("L3:0=fff\n")
+    host = Node(tmp_path).host
     host.context().ledger.prepare()
     return host
 

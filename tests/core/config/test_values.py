@@ -21,19 +21,12 @@ VALUES = [
     ("stateDir: %s", "/a | /a/b | /a/..b | /", "a | ./a | /.. | /a/../b | /a/.."),
     ("groupPrefix: %s", f"a | {'p' * 191} | a.b_-+", f"{'p' * 192} | .a | a/b"),
     ("namespaces: [%s]", "a | a* | '?' | ''", "'a[b]'"),
-    ("classes: [{name: %s}]", "a", "''"),
     (MEMTIERD % "binary: %s", "memtierd | /opt/memtierd | /a/b", "'' | a/b | ./memtierd | /a/../b | ../b"),
     (MEMTIERD % "memoryMax: '%s'", "512M | 1 | 512 | infinity | 2T | 10K | 3G", "0 | 0M | 512MB | -1 | 1P | 5.5G | infinite"),
-    (MEMTIERD % "startSeconds: %s", "0 | 0.0 | 2 | 2.0", "-0.1 | 2.1 | .inf"),
     (SCHEDULING % "cpuMax: %s", "max | '1000' | '50000 100000' | 'max 1000' | '1000 1000000' | '999999999'", ""),
     (SCHEDULING % "cpuMax: '%s'", "", "999 | 0 | 01000 | min | '' | 1000 999 | 1000 1000001 | max x | -1000 | \N{SUPERSCRIPT TWO}000 | 10000000000000000000000"),
     (SCHEDULING % "memoryMax: '%s'", "max | 5M | 2G", "many | -1 | 5X"),
     (SCHEDULING % "hugepages: {%s: 1G}", "2MB | 1GB | 64KB | 16GB", "0MB | 2M | 1TB | 2mb | 02MB | 2MBx"),
-    (SCHEDULING % "nice: %s", "-20 | 19", "-21 | 20"),
-    (SCHEDULING % "cpuWeight: %s", "1 | 10000", "0 | 10001"),
-    (SCHEDULING % "policy: fifo, priority: %s", "1 | 99", "0 | 100"),
-    (SCHEDULING % "ioClass: realtime, ioPriority: %s", "0 | 7", "-1 | 8"),
-    (SCHEDULING % "uclampMin: %s", "0 | 100 | 50.5", "-0.1 | 100.1"),
     (SCHEDULING % "%s", "policy: rr, priority: 1 | cpuIdle: true | cpuIdle: false, cpuWeight: 5", ""),
     (SCHEDULING % "%s", "", "policy: rr | priority: 1 | policy: batch, priority: 1 | cpuIdle: true, cpuWeight: 5"),
     (SCHEDULING % "%s", "ioClass: best-effort, ioPriority: 1", "ioPriority: 1 | ioClass: idle, ioPriority: 1"),
@@ -54,7 +47,6 @@ VALUES = [
     ("monitoring: {events: [%s]}", "", "mbm_local_bytes, mbm_local_bytes"),
     ("monitoring: {share: {interval: 30s, atLeast: %s}}", "30s | 0 | 0s", "31s | -1"),
     ("monitoring: {share: {interval: %s}}", "1 | 1s | 1000ms | 0.5h", "0.9 | 999ms | 1S | 1d | .5s | ''"),
-    ("monitoring: {priority: [{value: %s}]}", "-1000000 | 1000000", "-1000001 | 1000001"),
 
 ]  # fmt: skip
 
