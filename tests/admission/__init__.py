@@ -1,1 +1,1 @@
-"""Admission of pods by an API server: OpenShift's SCC and Kubernetes' Pod Security Standards."""
+"""Our objects before an API server takes them."""

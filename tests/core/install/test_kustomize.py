@@ -16,6 +16,7 @@ def render(folder: Path) -> list[dict[str, Any]]:
     return list(yaml.safe_load_all(kustomized(folder)))
 
 
+METRICS_POD = "resctrl-hooks-metrics"
 METRICS = {
     *("ClusterRole resctrl-hooks-view", "Namespace resctrl-hooks", "DaemonSet resctrl-hooks-metrics"),
     *("NetworkPolicy resctrl-hooks-metrics", "ServiceAccount resctrl-hooks-metrics"),
@@ -25,6 +26,13 @@ OPENSHIFT = {
     *("PodMonitor resctrl-hooks", "PrometheusRule resctrl-hooks", "Role resctrl-hooks-prometheus"),
     *("RoleBinding resctrl-hooks-prometheus", "SecurityContextConstraints resctrl-hooks-metrics"),
 }
+
+
+def metrics(objects: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the specification of the pod that serves metrics."""
+    (found,) = (one for one in objects if (one["kind"], one["metadata"]["name"]) == ("DaemonSet", METRICS_POD))
+    spec: dict[str, Any] = found["spec"]["template"]["spec"]
+    return spec
 
 
 def names(objects: list[dict[str, Any]]) -> list[str]:
@@ -38,6 +46,11 @@ def test_base_has_hook_and_overlay_the_rights_of_metrics(folder: str, more: set[
     assert names(objects) == sorted(METRICS | more)
     labels = only(objects, "Namespace")["metadata"]["labels"]
     assert ("openshift.io/cluster-monitoring" in labels) is (folder == "openshift")
+    levels = {labels[f"pod-security.kubernetes.io/{mode}"] for mode in ("enforce", "warn", "audit")}
+    assert levels == {"privileged"}, "the installer is, and the metrics see folders of the host"
+    contexts = [one["securityContext"] for one in metrics(objects)["containers"]]
+    # An SCC fills options of SELinux as a whole; OpenShift's admission has refused a type without a level.
+    assert [("seLinuxOptions" in one) for one in contexts] == [folder == "daemonset"]
 
 
 def test_scc_allows_only_what_metrics_need() -> None:
@@ -51,6 +64,8 @@ def test_scc_allows_only_what_metrics_need() -> None:
     assert scc["readOnlyRootFilesystem"] is context["readOnlyRootFilesystem"] is True
     assert scc["seLinuxContext"]["seLinuxOptions"]["type"] == context["seLinuxOptions"]["type"]
     assert scc["volumes"] == sorted({kind for volume in pod["volumes"] for kind in volume.keys() - {"name"}})
+    assert (scc["allowedCapabilities"], scc["defaultAddCapabilities"]) == ([], [])
+    assert scc["seccompProfiles"] == ["runtime/default"]
     assert {name for name, value in scc.items() if value is True} == {
         "allowHostDirVolumePlugin",
         "readOnlyRootFilesystem",

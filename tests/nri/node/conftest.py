@@ -74,11 +74,8 @@ class Plugin:
 
     def greet(self, **fields: Any) -> Peer:
         self.peer.greet(**fields)
-        self.wait_for_log("Synchronize: ")
+        wait_until(lambda: "Synchronize: " in log(self.host), "Synchronize: ")
         return self.peer
-
-    def wait_for_log(self, words: str) -> None:
-        wait_until(lambda: words in log(self.host), words)
 
     def end(self) -> None:
         self.process.terminate()
@@ -132,21 +129,6 @@ def placement(host: Host, **section: Any) -> dict[str, Any]:
 @pytest.fixture
 def host(tmp_path: Path) -> Host:
     return Host(tmp_path, runtimeRoots={"runc": str(tmp_path / "none")})
-
-
-@pytest.fixture
-def start(host: Host) -> Iterator[Callable[..., Plugin]]:
-    """Start the command."""
-    started: list[Plugin] = []
-
-    def make(**config: Any) -> Plugin:
-        configure(host, **config)
-        started.append(Plugin(host))
-        return started[-1]
-
-    yield make
-    for plugin in started:
-        plugin.end()
 
 
 @pytest.fixture

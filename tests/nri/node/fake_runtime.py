@@ -69,20 +69,11 @@ class Peer:
         assert not code, words
         return decode("ConfigureResponse", payload)
 
-    def introduce(self, **fields: Any) -> None:
-        """Registration and configuration, after which a runtime lists its containers."""
-        self.take_registration()
-        self.configure(**fields)
-
-    def synchronize(self, *containers: dict[str, Any], pod: dict[str, Any] | None = None) -> None:
-        """List these containers of one pod."""
-        listed = {"pods": [pod] if pod else [], "containers": [*containers]}
-        assert self.ask("Synchronize", encode("SynchronizeRequest", listed)) == (0, "", b"")
-
     def greet(self, **fields: Any) -> None:
         """All that comes before events, on a node where nothing runs."""
-        self.introduce(**fields)
-        self.synchronize()
+        self.take_registration()
+        self.configure(**fields)
+        assert self.ask("Synchronize", encode("SynchronizeRequest", {})) == (0, "", b"")
 
     def event(
         self, method: str, pod: dict[str, Any], container: dict[str, Any] | None = None

@@ -73,6 +73,7 @@ def test_any_sequence_of_changes_stays_consistent(policy: str, name: str, events
                 f"c{number}", key, namespace=space, kind=kind, exclusive=exclusive, milli=milli, isolated=isolated,
                 one_thread=one, memory=memory, options=chosen,
             )  # fmt: skip
+            assert request.shared_milli == (0 if kind == EXCLUSIVE else max(milli - 1000 * exclusive, 0))
             usage = Usage(topology, grants, reserved)
             decision = POLICIES[policy](topology, usage, request)
             check(decision, usage)
