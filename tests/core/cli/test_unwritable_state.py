@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner, Result
 from conftest import Host
 
-from core.doctor.unrecorded import ID, Node
-from core.doctor.unrecorded import POD as KEY
+from core.doctor.unrecorded import ID, POD, Node
 from resctrl_hooks.core.cli import main
 
+KEY = POD
 FULL = "is full: new containers start without monitoring"
 READ_ONLY = "is read-only: new containers start without monitoring"
 

@@ -10,6 +10,8 @@ import pytest
 from conftest import UID
 from core.doctor.patient import Patient
 from core.doctor.unrecorded import Node
+from core.install.staged import given
+from golden import Golden
 from hosts.patients import lines, older, run_service, staged_host
 
 from resctrl_hooks.core.doctor.finding import Finding
@@ -36,67 +38,43 @@ def told(host: Host, **values: Any) -> list[Finding]:
     return list(plugin(host))
 
 
-def test_connected_plugin_is_ok(host: Host) -> None:
-    assert lines(told(host)) == "ok: the NRI plugin is connected to containerd 2.1.9; "
-
-
-def test_last_disconnection_is_reported(host: Host) -> None:
-    found = lines(told(host, drops=2, dropped=time.time() - 600, why="the runtime closed the connection"))
-    assert "dropped 2 times, last 10 min ago: the runtime closed the connection" in found
-
-
-def test_disconnected_plugin_is_reported(host: Host) -> None:
-    assert "problem: the NRI plugin is not connected: no such" in lines(told(host, connected=False, why="no such"))
-
-
-def test_stopped_plugin_is_reported(host: Host) -> None:
-    assert "problem: the NRI plugin does not run" in lines(plugin(host))
-
-
-def test_disabled_nri_is_reported(host: Host) -> None:
-    config = Path(host.tree.real("/etc/containerd/config.toml"))
-    config.parent.mkdir(parents=True, exist_ok=True)
-    config.write_text('version = 3\n[plugins."io.containerd.nri.v1.nri"]\ndisable = true\n')
-    program = Path(host.tree.real("/usr/bin/containerd"))
-    program.parent.mkdir(parents=True, exist_ok=True)
-    program.touch()
-    assert "problem: NRI is off in /etc/containerd/config.toml" in lines(told(host))
-
-
-def test_unreachable_runtime_is_reported(host: Host) -> None:
+def test_connection_is_ok_or_its_fault_is_named_with_a_remedy(host: Host, golden: Golden) -> None:
+    golden(lines(plugin(host)), "does not run")
+    golden(lines(told(host)), "connected")
+    dropped = told(host, drops=2, dropped=time.time() - 600, why="the runtime closed the connection")
+    golden(lines(dropped), "connected again")
+    golden(lines(told(host, connected=False, why="no such")), "not connected")
+    for path, text in (
+        ("etc/containerd/config.toml", 'version = 3\n[plugins."io.containerd.nri.v1.nri"]\ndisable = true\n'),
+        ("usr/bin/containerd", ""),
+    ):
+        given(Path(host.tree.root), path, text)
+    golden(lines(told(host)), "NRI is off")
     Path(host.tree.real("/var/run/nri/nri.sock")).unlink()
-    assert "problem: no runtime listens on /var/run/nri/nri.sock" in lines(told(host))
+    golden(lines(told(host)), "no socket")
+    for file in (host.tree.real(f"{UNITS}/{NRI}"), f"{host.settings.state_dir}/nri.json"):
+        Path(file).unlink()
+    golden(lines(plugin(host)), "not installed")
+
+
+@pytest.mark.houses("placement")
+def test_overlap_with_other_plugin_is_named(host: Host, golden: Golden) -> None:
+    for program, config in (
+        ("90-nri-memtierd", {}),
+        ("90-nri-memtierd", {"classes": [{"name": "a", "allowswap": True}]}),
+        ("nri-memory-qos", {"unifiedAnnotations": ["memory.high"]}),
+        ("nri-resource-policy-balloons", {"placement": {"enabled": True}}),
+        ("nri-resource-policy-balloons", {}),
+        ("nri-resctrl-mon", {}),
+        ("nri-resctrl-mon", {"groupPrefix": "rh-"}),
+    ):
+        theirs = given(Path(host.tree.root), f"opt/nri/plugins/{program}")
+        vars(host.settings).update(vars(Settings({**config, "stateDir": host.settings.state_dir})))
+        golden(lines(told(host)), f"{program}, {config}")
+        theirs.unlink()
 
 
 PLACEMENT = pytest.mark.houses("placement")
-BOTH = "and this configuration both set"
-
-
-@pytest.mark.parametrize(
-    "program, config, said",
-    [
-        ("90-nri-memtierd", {}, "ok: other NRI plugins set nothing that this configuration sets: 90-nri-memtierd"),
-        (
-            "90-nri-memtierd",
-            {"classes": [{"name": "a", "allowswap": True}]},
-            f"warning: the NRI plugin 90-nri-memtierd {BOTH} memory.high and memory.swap.max",
-        ),
-        ("nri-memory-qos", {"unifiedAnnotations": ["memory.high"]}, f"{BOTH} memory.high and memory.swap.max"),
-        pytest.param(
-            *("nri-resource-policy-balloons", {"placement": {"enabled": True}}, f"{BOTH} CPUs and memory nodes"),
-            marks=PLACEMENT,
-        ),
-        ("nri-resource-policy-balloons", {}, "ok: other NRI plugins set nothing"),
-        ("nri-resctrl-mon", {}, f"{BOTH} monitoring groups named by the pod's UID"),
-        ("nri-resctrl-mon", {"groupPrefix": "rh-"}, "ok: other NRI plugins set nothing"),
-    ],
-)
-def test_overlap_with_other_plugin_is_named(host: Host, program: str, config: dict[str, Any], said: str) -> None:
-    theirs = Path(host.tree.real(f"/opt/nri/plugins/{program}"))
-    theirs.parent.mkdir(parents=True)
-    theirs.touch()
-    vars(host.settings).update(vars(Settings({**config, "stateDir": host.settings.state_dir})))
-    assert said in lines(told(host))
 
 
 @pytest.mark.parametrize("others", [{}, pytest.param({"placement": ["cpuset is cpus 1"]}, marks=PLACEMENT)])
@@ -111,13 +89,6 @@ def test_values_of_other_programs_that_stay_are_named(host: Host, others: dict[s
     (found,) = [one for one in told(host) if one.level == "warning"]
     assert "another program set stay in 4 containers: shop/web-0/c0 (memory: memory.high is 100" in found.text
     assert found.text.endswith(" and 1 more")
-
-
-def test_plugin_is_ignored_where_unused(host: Host) -> None:
-    Path(host.tree.real(f"{UNITS}/{NRI}")).unlink()
-    assert lines(plugin(host)).startswith(
-        "ok: the NRI plugin is not installed; a runtime that calls the hook does not "
-    )
 
 
 def test_containerd_with_the_nri_plugin_needs_no_hook(patient: Patient) -> None:

@@ -1,14 +1,16 @@
 """doctor on placement: missing shared CPUs, and containers on CPUs of others."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from conftest import Host as Made
 from core.doctor.patient import Patient
+from golden import Golden
 from hosts import crun
 from hosts.machines import machine, write_sysfs
+from hosts.patients import lines
 
-from resctrl_hooks.core.doctor.finding import Finding
 from resctrl_hooks.core.doctor.host import Host
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.placement.doctor.placement import placement
@@ -39,71 +41,40 @@ def configure(host: Made, *, enabled: bool = True, offline: int = 0, **values: o
     host.configure(sysPath=sys_path, placement=section, runtimeRoots={"crun": str(host.root / "crun")})
 
 
-def found(host: Made) -> list[Finding]:
-    return list(placement(Host(str(host.config))))
-
-
 def stranger(host: Made, name: str, cpus: str) -> None:
     pid = host.process(4711, f"/elsewhere/{name}", start=99)
     (host.cgroup / f"elsewhere/{name}/cpuset.cpus.effective").write_text(cpus)
     crun.record(host.root / "crun", name, pid, "/b", 99)
 
 
-def test_refused_value_of_cpu_class_is_reported(made: Made) -> None:
+def cpu_class_is_refused(made: Made) -> None:
     configure(made, cpuClasses=[{"name": "slow", "maxFreq": "1200000"}], idleCpuClass="slow")
     reconcile(made.context())
-    finding, _ = found(made)
-    assert finding.level == "warning"
-    assert "CPU classes: cannot set scaling_max_freq of cpu0/cpufreq and 7 more to 1200000 (ENOENT)" in finding.text
 
 
-def test_healthy_placement_is_ok(made: Made) -> None:
-    stranger(made, "far", "2-7")
-    (finding,) = found(made)
-    assert finding.level == "ok"
-    assert "2 containers are placed; nothing else" in finding.text
-    configure(made, enabled=False)
-    assert found(made) == []
-
-
-def test_missing_shared_cpus_are_reported(made: Made) -> None:
-    configure(made, offline=0b11111100)
-    (finding,) = found(made)
-    assert finding.level == "problem"
-    assert "no shared CPUs left: 1 containers run on exclusive CPUs of other containers" in finding.text
-
-
-def test_exclusive_cpus_that_are_offline_are_reported(made: Made) -> None:
-    configure(made, offline=0b1)
-    (finding,) = found(made)
-    assert finding.level == "warning"
-    assert f"1 containers own offline CPUs: {'b' * 12}" in finding.text
-
-
-def test_unplaced_container_on_exclusive_cpus_is_reported(made: Made) -> None:
-    stranger(made, "near", "1-7")
-    (finding,) = found(made)
-    assert finding.level == "warning"
-    assert "1 containers without placement run on exclusive CPUs of other containers: near" in finding.text
-
-
-def test_host_processes_on_exclusive_cpus_are_reported(made: Made) -> None:
+def slices_of_the_host(made: Made) -> None:
     for name, cpus in (("system.slice", "0-7"), ("user.slice", "2-7")):
         folder = Path(made.cgroup / name)
         folder.mkdir()
         (folder / "cpuset.cpus.effective").write_text(cpus)
-    (finding,) = found(made)
-    assert finding.level == "warning"
-    assert "in system.slice may run on exclusive CPUs of containers" in finding.text
-    assert finding.remedy == "systemctl set-property system.slice AllowedCPUs=2-7"
 
 
-def test_unreadable_machine_is_reported(made: Made) -> None:
-    section = {"enabled": True}
-    made.configure(sysPath=str(made.root / "nowhere"), placement=section)
-    (finding,) = found(made)
-    assert finding.level == "problem"
-    assert "lists no CPUs" in finding.text
+SITUATIONS: dict[str, Callable[[Made], None]] = {
+    "healthy": lambda made: stranger(made, "far", "2-7"),
+    "disabled": lambda made: configure(made, enabled=False),
+    "CPU class refused": cpu_class_is_refused,
+    "no shared CPUs": lambda made: configure(made, offline=0b11111100),
+    "exclusive CPUs offline": lambda made: configure(made, offline=0b1),
+    "stranger on exclusive CPUs": lambda made: stranger(made, "near", "1-7"),
+    "host on exclusive CPUs": slices_of_the_host,
+    "machine unreadable": lambda made: made.configure(sysPath=str(made.root / "nowhere"), placement={"enabled": True}),
+}
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_situation_is_named_with_a_remedy(made: Made, golden: Golden, situation: str) -> None:
+    SITUATIONS[situation](made)
+    golden(lines(placement(Host(str(made.config)))))
 
 
 @pytest.mark.parametrize(
