@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from hosts.faults import Fail, hanging
 from resctrl_hooks.core.node import context
 from resctrl_hooks.core.node.errors import LedgerError
 from resctrl_hooks.core.node.features import monitoring
+from resctrl_hooks.core.node.hook import call as hook
 from resctrl_hooks.core.node.hook import poststop
 from resctrl_hooks.core.node.ledger import Ledger
 from resctrl_hooks.core.node.resctrl.filesystem import Filesystem
@@ -93,6 +95,20 @@ def test_deadline_works_with_all_signals_blocked(host: Host, pod: dict[str, Any]
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     assert "longer than the deadline of the hook" in outcome.stderr
+
+
+def test_lock_held_by_another_process_follows_the_policy(
+    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = host.context()
+    monkeypatch.setattr(hook, "Context", lambda settings: context)
+    context.monitor.patience = 0.01
+    with ThreadPoolExecutor(1) as another, another.submit(host.context().monitor.hold, UID).result():
+        outcome = host.call(pod)
+    assert outcome.code == 0
+    assert "reason=lock-timeout" in outcome.log
+    assert (host.state / "wake").exists()
+    assert f"waiting/{UID}" not in host.records()  # no RMID was refused
 
 
 def called(host: Host, told: dict[str, Any], *wrapper: str) -> Outcome:

@@ -3,16 +3,18 @@
 import errno
 import os
 import posix
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from conftest import Host, always, raising
-from hosts.kernel_values import after_writes
+from hosts.kernel_values import AfterWrites, Writer, after_writes, check_refused
 
 from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.core.node.feature import Step
 from resctrl_hooks.core.node.features import scheduling
+from resctrl_hooks.core.node.host import cgroup
 from resctrl_hooks.core.rdt.classes import Classes
 
 __all__ = ("after_writes",)
@@ -31,6 +33,31 @@ def classes(host: Host) -> str:
     found = Classes(context.monitor.resctrl, {"bronze": {"MB": 40}}, context.ledger, context.proc)
     (report,) = found.apply()
     return f"{report.state} {report.problems}"
+
+
+def of_cgroup(name: str) -> Callable[[Host], str]:
+    """Return a writer of a cgroup's value."""
+
+    def write(host: Host) -> str:
+        (host.cgroup / name).write_text("max")
+        cgroup.write_value(str(host.cgroup), name, "20480")
+        return ""
+
+    return write
+
+
+WRITERS = {
+    "bandwidth by rdt apply": Writer(classes, "bronze/schemata", "MB:0=70\n", "differs ['MB"),
+    "memory.high": Writer(of_cgroup("memory.high"), "memory.high", "8192", "set memory.high to '8192'"),
+    "memory.swap.max": Writer(of_cgroup("memory.swap.max"), "memory.swap.max", "0", "set memory.swap.max to '0'"),
+    "cpu.weight": Writer(of_cgroup("cpu.weight"), "cpu.weight", "100", "set cpu.weight to '100'"),
+    "io.max": Writer(of_cgroup("io.max"), "io.max", "", "set io.max to ''"),
+}
+
+
+@pytest.mark.parametrize("writer", WRITERS.values(), ids=WRITERS)
+def test_refused_value_is_reported(host: Host, after_writes: AfterWrites, writer: Writer) -> None:
+    check_refused(host, after_writes, writer)
 
 
 @pytest.mark.parametrize(

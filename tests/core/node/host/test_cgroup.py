@@ -98,6 +98,23 @@ def test_any_cgroup_path_gives_safe_key_or_none(parts: list[str]) -> None:
     assert not pod or default_key_validator(pod)
 
 
+@pytest.mark.parametrize(
+    "path, asked, own",
+    [
+        # As linux.cgroupsPath asked, a path or systemd's "slice:prefix:name".
+        ("/mine/a/below", "/mine/a", "/mine/a"),
+        ("/mine/a", "mine/a/", "/mine/a"),
+        ("/top/mine/a/x", "/mine/a", "/top/mine/a"),
+        ("/a", "/a", "/a"),
+        ("/mine/ab", "/mine/a", ""),
+        ("/x.slice/crio-web.scope/init", "x.slice:crio:web", "/x.slice/crio-web.scope"),
+        ("/x.slice/web", ":web", "/x.slice/web"),
+    ],
+)
+def test_requested_part_of_path_is_own(path: str, asked: str, own: str) -> None:
+    assert own_cgroup(path, ID, asked) == own
+
+
 def crowded(host: Host, path: str) -> None:
     """Process 100 and another one in a cgroup."""
     host.process(100, path)

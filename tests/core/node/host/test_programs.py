@@ -22,6 +22,13 @@ from resctrl_hooks.core.node.host.programs import run as run_program
 from resctrl_hooks.core.node.host.unfinished import remove_unfinished
 
 
+def test_output_and_exit_code_are_returned_and_bounded() -> None:
+    assert run_program(["/bin/sh", "-c", "echo out; echo err >&2; exit 3"], 5) == (3, "out\nerr")
+    code, output = run_program(["/bin/sh", "-c", "yes | head -c 500000"], 20)
+    assert (code, len(output) <= 1 << 16) == (0, True)
+    assert set(programs.ENVIRONMENT) == {"PATH", "LC_ALL"}
+
+
 def test_hanging_program_is_killed() -> None:
     for words in (["/bin/sleep", "1000"], ["/bin/sh", "-c", "exec >/dev/null 2>&1; sleep 1000"]):
         with pytest.raises(ProgramError, match="did not exit within"):

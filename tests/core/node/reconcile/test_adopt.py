@@ -12,7 +12,7 @@ from hosts.simulated_kernel import ROOT_CALLER
 from resctrl_hooks.core.node.errors import LedgerError
 from resctrl_hooks.core.node.reconcile.discovery import observe
 from resctrl_hooks.core.node.reconcile.enforce import enforce
-from resctrl_hooks.core.node.reconcile.report import Report
+from resctrl_hooks.core.node.reconcile.report import Options, Report
 from resctrl_hooks.core.node.resctrl.group import SHARED
 from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
 
@@ -146,6 +146,17 @@ def test_class_change_is_followed_once(classes: Cluster) -> None:
     assert [step["needs"]["class"] for step in member["steps"]] == ["silver"]
 
 
+def test_only_living_containers_are_adopted(two: Cluster) -> None:
+    context = two.context()
+    containers = observe(context).containers
+    for order in (containers, containers[::-1]):
+        dry = Report(dry_run=True)
+        assert enforce(context, order, Options(dry_run=True, live={POD}), dry) == []
+        assert [*dry.events["adopted"]] == [f"{2:064x}"]
+    assert [*two.reconcile(Options(wait=False, live={POD})).events["adopted"]] == [f"{2:064x}"]
+    assert two.kernel.groups() == {("", POD)}
+
+
 def test_container_ending_meanwhile_is_skipped(cluster: Cluster) -> None:
     cluster.unseen(1)
     context, report = cluster.context(), Report()
@@ -161,6 +172,17 @@ def test_failing_container_is_reported_and_next_is_adopted(two: Cluster, fail: F
     fail(context.monitor, "hold", LedgerError("the disk is gone"), when=lambda key, *_: key == OTHER)
     assert enforce(context, containers, NOW, report) == []
     assert ([*report.events["adopted"]], list(report.events["failed"])) == ([f"{2:064x}"], [f"{1:064x}"])
+
+
+def test_record_without_names_gets_those_of_living_member(cluster: Cluster) -> None:
+    """As a release wrote it that took a sandbox for a Podman container."""
+    cluster.start(1)
+    with cluster.context().monitor.hold(POD) as locked:
+        locked.record.update({"namespace": "", "pod": ""})
+        locked.save()
+    assert cluster.reconcile().number("repaired") == 1
+    assert (cluster.pod_record().get("namespace"), cluster.pod_record().get("pod")) == ("shop", "web-0")
+    assert cluster.reconcile().number("repaired") == 0
 
 
 def test_container_with_too_many_cgroups_is_reported_in_each_pass(

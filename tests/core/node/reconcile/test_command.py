@@ -236,6 +236,15 @@ def test_invalid_key_is_truncated_in_messages(tmp_path: Path) -> None:
         read_live(str(path))
 
 
+def test_live_file_can_be_a_json_list(tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    path.write_text(' ["a",\n"b"]\n')
+    assert read_live(str(path)) == {"a", "b"}
+    path.write_text('["a", 1]')
+    with pytest.raises(InputError, match="neither a JSON list nor one key per line: invalid key '1'"):
+        read_live(str(path))
+
+
 PODS = 4
 
 

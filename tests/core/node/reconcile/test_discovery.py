@@ -89,6 +89,23 @@ def features(monkeypatch: pytest.MonkeyPatch) -> list[Planned]:
     return found
 
 
+@pytest.mark.parametrize("first", [[], pytest.param(["placement"], marks=pytest.mark.houses("placement"))])
+def test_steps_that_cannot_be_planned_are_unmet_and_others_apply(
+    cluster: Cluster, features: list[Planned], first: list[str]
+) -> None:
+    features += [
+        *(Planned(name, ValueError("it adopts what it lacks itself")) for name in first),
+        Planned("memory", HookError("no such class")),
+        Planned("monitoring"),
+        Planned("blockio"),
+    ]
+    cluster.unseen(1)
+    (found,) = observe(cluster.context()).containers
+    assert [step["feature"] for step in found.record["steps"]] == ["monitoring", "blockio"]
+    assert (found.record["unmet"], found.unlogged) == ({"memory": "no such class"}, {"memory"})
+    assert found.monitored
+
+
 def test_container_without_monitoring_plan_has_unknown_key(cluster: Cluster, features: list[Planned]) -> None:
     features += [Planned("blockio"), Planned("monitoring", HookError("no namespace"))]
     id_, _ = cluster.unseen(1)

@@ -34,6 +34,7 @@ SCHEDULED, IO = "class.scheduling.resctrl-hooks.io", "class.blockio.resctrl-hook
 HIGH = "memory.high.memtierd.nri.io"
 ASKED = {MEMORY_CLASS: "track", SCHEDULED: "small", IO: "fast", HIGH: "64M"}
 BEFORE = {"cpu.weight": "100", "io.weight": "default 100", "memory.high": "max", "memory.current": "4096"}
+AFTER = {"cpu.weight": "20", "io.weight": "default 300", "memory.high": str(64 << 20)}
 ALL = {name: [ID] for name in ("blockio", "memory", "memtierd", "scheduling")}
 
 
@@ -73,6 +74,10 @@ def again(host: Host) -> Report:
     return reconcile(host.context())
 
 
+def values(host: Host) -> dict[str, str]:
+    return {name: (folder(host) / name).read_text() for name in AFTER}
+
+
 def record(host: Host) -> MemberRecord:
     found = host.context().ledger.read_member(UID, ID)
     assert found is not None
@@ -84,6 +89,15 @@ def test_unseen_container_gets_features_without_monitoring(late: MemtierdHost) -
     assert again(late.host).applied == ALL
     assert late.host.groups() == []
     assert not again(late.host).changed
+
+
+def test_dry_run_reports_features_to_apply(late: MemtierdHost) -> None:
+    from resctrl_hooks.core.node.reconcile.report import Options  # noqa: PLC0415
+
+    report = reconcile(late.host.context(), Options(dry_run=True))
+    assert report.applied == ALL
+    assert values(late.host) == {name: BEFORE[name] for name in AFTER}
+    assert late.host.records() == []
 
 
 CLOCK = time.time

@@ -154,6 +154,25 @@ def test_groups_above_the_limit_are_read_without_staying_open_and_said_once(
     files.close()
 
 
+def test_files_give_way_to_events_and_come_back_at_the_next_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, "a", "b")
+    limit(monkeypatch, 106)
+    budget = Descriptors(reserve=100)
+    files = OpenFiles(budget)
+    check(files, tmp_path, "a", "b")
+    assert not budget.take(7, first=True), "more than all files can free"
+    assert files.held == 6
+    assert budget.take(2, first=True)
+    assert (files.held, budget.held) == (3, 5)
+    check(files, tmp_path, "a", "b")
+    budget.give(2)
+    check(files, tmp_path, "a", "b")
+    assert files.held == 6
+    files.close()
+
+
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.EACCES])
 def test_refused_file_is_never_kept_as_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     write(tmp_path, "a")

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from resctrl_hooks.core.node.ledger import Ledger
 from resctrl_hooks.core.node.watch import containers as module
-from resctrl_hooks.core.node.watch.containers import Containers
+from resctrl_hooks.core.node.watch.containers import Containers, Member
 
 HOUSES = ("lab",)
 OTHER = "4" + POD[1:]
@@ -138,3 +138,20 @@ def test_exec_on_a_node_of_500_containers_costs_few_system_calls(
         records.containers.refresh()
         assert records.containers.of_cgroup("/cg/7") is not None
     assert len(calls) == 20
+
+
+def test_checks_of_all_records_take_a_small_part_of_the_time(records: Records, monkeypatch: pytest.MonkeyPatch) -> None:
+    now, checks = [time.monotonic() + 9], []
+
+    def check(member: Member) -> Member:
+        now[0] += 0.001
+        checks.append(member.id)
+        return member
+
+    monkeypatch.setattr(records.containers, "_check", check)
+    monkeypatch.setattr(module, "time", SimpleNamespace(time_ns=time.time_ns, monotonic=lambda: now[0]))
+    for number in range(100, 200):  # each start changes the folder
+        records.write(number)
+        records.containers.refresh()
+        now[0] += 0.001
+    assert 0 < len(checks) < 100

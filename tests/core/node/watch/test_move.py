@@ -1,6 +1,7 @@
 """Processes that call exec, and samples, come into their pods' groups, in their own class."""
 
 import contextlib
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from hosts.cluster import POD, Cluster, pod_number
 from resctrl_hooks.core.node.resctrl.filesystem import Resctrl
 from resctrl_hooks.core.node.watch import move
 from resctrl_hooks.core.node.watch.containers import Containers
-from resctrl_hooks.core.node.watch.move import GONE, IGNORED, MOVED, WAITING
+from resctrl_hooks.core.node.watch.move import GONE, IGNORED, MOVED, NEW, WAITING
 from resctrl_hooks.core.node.watch.sample import sample_some
 
 HOUSES = ("lab",)
@@ -102,6 +103,32 @@ def test_process_that_ends_meanwhile_is_gone(cluster: Cluster) -> None:
     context = cluster.context()
     cluster.kernel.threads.end(pid)  # the kernel knows it no longer, /proc was read a moment before
     assert move.serve(context, Containers(context.ledger), pid).what == GONE
+
+
+def test_containers_are_read_again_after_a_change(cluster: Cluster) -> None:
+    context = cluster.context()
+    containers = Containers(context.ledger)
+    containers.refresh()
+    assert containers.of_cgroup(str(cluster.host.cgroup)) is None
+    id_, _ = cluster.start(1)
+    assert move.serve(context, containers, execed(cluster, id_)).what == MOVED
+    second, _ = cluster.start(2)
+    assert move.serve(context, containers, execed(cluster, second)).what == MOVED
+    cluster.poststop(id_)
+    assert move.serve(context, containers, execed(cluster, id_)).what == NEW
+    shutil.rmtree(cluster.host.state)
+    assert move.serve(context, containers, execed(cluster, second)).what == NEW
+
+
+def test_link_without_record_is_examined_again(cluster: Cluster) -> None:
+    context = cluster.context()
+    containers = Containers(context.ledger)
+    id_, pid = cluster.spawn(1)
+    context.ledger.prepare()
+    context.ledger.point(id_, POD)  # as a hook does before it writes the record
+    assert move.serve(context, containers, execed(cluster, id_)).what == NEW
+    cluster.hook(id_, pid)
+    assert move.serve(context, containers, execed(cluster, id_)).what == MOVED
 
 
 def test_sample_of_some_containers_leaves_others_and_busy_ones(tmp_path: Path) -> None:

@@ -71,6 +71,18 @@ def test_figures_are_written_only_after_a_while(tmp_path: Path, monkeypatch: pyt
 NO_WRITES = pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EIO, errno.EDQUOT, errno.EACCES])
 
 
+@NO_WRITES
+def test_status_that_cannot_be_written_is_logged_once_and_so_is_its_end(tmp_path: Path, number: int) -> None:
+    lines = Lines()
+    status = Status(str(tmp_path), lines.log)
+
+    def write() -> None:
+        status.values["events"] += 1
+        status.write()
+
+    check_messages(lines, tmp_path / NAME, write, number)
+
+
 class Lines(list[str]):
     """The messages of a log."""
 

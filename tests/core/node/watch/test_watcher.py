@@ -12,7 +12,7 @@ from resctrl_hooks.core.node.watch import values
 from resctrl_hooks.core.node.watch import watcher as module
 from resctrl_hooks.core.node.watch.bounds import Loops
 from resctrl_hooks.core.node.watch.listener import NoConnectorError
-from resctrl_hooks.core.node.watch.move import IGNORED, MOVED, Outcome
+from resctrl_hooks.core.node.watch.move import BUSY, IGNORED, MOVED, Outcome
 from resctrl_hooks.core.node.watch.watcher import DEGRADED, MOST_MOVES, URGENT, Watcher
 from resctrl_hooks.core.node.watch.writes import Writes
 
@@ -144,6 +144,25 @@ def test_busy_key_is_retried_and_then_left_to_reconcile(watched: Watched) -> Non
             watched.clock.sleep(0.3)
             watched.steps()
     assert (watched.values["moved"], watched.values["left"]) == (1, 1)
+
+
+def test_processes_whose_key_was_busy_are_served_again_each_at_its_time(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served: list[int] = []
+
+    def serve(_: Any, __: Any, pid: int, ___: Any) -> Outcome:
+        served.append(pid)
+        return Outcome(BUSY)
+
+    monkeypatch.setattr(module, "serve", serve)
+    watched.steps([1])
+    watched.clock.sleep(0.005)
+    watched.steps()
+    watched.steps([2])  # its first pause is shorter than the second one of 1
+    watched.clock.sleep(0.005)
+    watched.steps()
+    assert served == [1, 1, 2, 2]
 
 
 def test_loop_of_execs_in_one_container_is_sampled_for_a_while_and_reported(watched: Watched) -> None:

@@ -376,3 +376,11 @@ def test_last_lines_come_from_the_journal(systemd: list[list[str]], fail: Fail) 
     assert {f"--unit={service.unit_name(ID)}", "--identifier=memtierd", "--output=cat"} <= set(read)
     fail(service, "run", UnitError("no journal"))
     assert service.last_lines(ID, 1.0) == ""
+
+
+def test_processes_of_a_service_are_those_of_its_cgroup(host: Host) -> None:
+    folder = host.cgroup / f"system.slice/{service.unit_name(ID)}"
+    assert service.service_processes(str(host.cgroup), ID) == []
+    folder.mkdir(parents=True)
+    (folder / "cgroup.procs").write_text("7\n8\n")
+    assert service.service_processes(str(host.cgroup), ID) == [7, 8]
