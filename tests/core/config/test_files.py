@@ -67,7 +67,9 @@ class File:
             found = find_effective(path)
             assert (found.source, found.settings.namespaces) == ("yaml", [self.text])
             assert "has never been applied; until `resctrl-hook " in found.problem
-            assert show_settings(path).yaml.state == "never-applied"
+            shown = show_settings(path)
+            assert (shown.yaml.state, shown.set) == ("never-applied", ["namespaces"])
+            assert shown.settings["namespaces"] == [self.text]
             return
         hooks, problem = load(path)
         found = find_effective(path)
