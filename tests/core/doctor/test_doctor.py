@@ -98,6 +98,33 @@ def test_registered_interpreter_is_used(patient: Patient, monkeypatch: pytest.Mo
     assert {"/opt/python", "/usr/bin/python3"} & {*asked} == {"/opt/python"}
 
 
+@pytest.mark.parametrize("there", [False, True])
+def test_code_without_bytecode_of_the_hosts_python_is_named(
+    patient: Patient, monkeypatch: pytest.MonkeyPatch, *, there: bool
+) -> None:
+    monkeypatch.setattr(Host, "run", lambda *_: "cpython-399")
+    (node,) = patient.code.glob("node-*")
+    if there:
+        (node / "compiled.cpython-399").touch()
+    assert [*patient.bad("code").values()] == (
+        [] if there else ["no bytecode for this host's Python; hooks start slower"]
+    )
+
+
+def test_self_test_calls_the_hook_that_is_registered_with_the_configuration(patient: Patient) -> None:
+    hook = json.loads((patient.root / HOOKS.lstrip("/")).read_text())["hook"]
+    called = self_test._registered_command(Host(CONFIG, str(patient.root)))
+    assert called == [hook["path"], *hook["args"][1:]]
+    assert self_test._registered_command(Host("/etc/other.yaml", str(patient.root))) == []
+
+
+def test_hooks_with_another_configuration_than_the_named_one_are_reported(patient: Patient) -> None:
+    other = Host("/etc/other.yaml", str(patient.root))
+    (found,) = state.other_configuration(other)
+    assert found.remedy == f"resctrl-hook --config {other.manifest and other.manifest.config} doctor"
+    assert [*state.other_configuration(Host(CONFIG, str(patient.root)))] == []
+
+
 def test_simulation_is_reported_as_such(patient: Patient) -> None:
     patient.change({**CONDITIONS["no resctrl"][1], "proc/cpuinfo": "flags\t: fpu\n"})
     patient.write("proc/self/mounts", f"simulation {patient.resctrl} fuse rw,nosuid 0 0\n")
