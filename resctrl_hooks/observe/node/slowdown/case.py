@@ -65,6 +65,10 @@ class Case:
         found = mean([plain(value(use)) for use in self.uses])
         return None if found is None else WallPart(found)
 
+    def usual(self, name: str) -> "float | None":
+        """Return one of the baseline's means for the same work; None if unknown."""
+        return self.verdict.known.mean(name) if self.verdict.known else None
+
     def load(self) -> "float | None":
         """Return the mean load of the pod's fullest memory domain while its work was dear; None if unknown."""
         loads = [self.windows[place].load for place in self._dear]
@@ -73,7 +77,7 @@ class Case:
 
     def missed(self) -> "float | None":
         """Return how much more the pod moves by unit of work than its baseline did; None if unknown."""
-        usual = self.verdict.known.mean("missed") if self.verdict.known else None
+        usual = self.usual("missed")
         now = self.mean(lambda use: use.missed)
         if now is None or usual is None or self.verdict.method == TRAFFIC:
             return None

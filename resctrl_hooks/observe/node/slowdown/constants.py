@@ -69,6 +69,13 @@ then its waits are wake-ups of a millisecond."""
 # Causes
 LOADED = 0.75
 """The load from which memory bandwidth explains a higher cost. The guard acts at 0.85."""
+MORE_LOAD = 0.2
+"""The rise of the load, from quiet times to one above `QUIET_LOAD`, that explains a higher cost below `LOADED`: in an
+open queue it makes memory slower by a sixth at least."""
+MORE_TRAFFIC = 2.0
+"""The rise of the neighbours' traffic that has to go with it: then most of the new load is theirs."""
+SAME_TRAFFIC = 1.1
+"""The rise of the neighbours' traffic up to which they do what they did in quiet times."""
 CHANGES = 6
 """The fewest changes for a correlation: of six coin tosses, one in 64 agrees by chance."""
 CORRELATED = 0.6

@@ -50,11 +50,13 @@ def window(number: int, load: float | dict[int, float | None] | None = 0.1, **us
     return Window(number * SECONDS, SECONDS, loads, uses, CpuPart(0.0), moved)
 
 
-def quiet_baseline(price: float = 2.0, samples: int = 20, **more: Any) -> Baseline:
+def quiet_baseline(
+    price: float = 2.0, samples: int = 20, beside: dict[str, float | None] | None = None, **more: Any
+) -> Baseline:
     """Return a baseline of the victim's quiet samples, of which every other one is 2 % dearer."""
     found = Baseline()
     for number in range(samples):
-        found.learn(use(price * (1 + 0.02 * (number % 2)), **more), SECONDS)
+        found.learn(use(price * (1 + 0.02 * (number % 2)), **more), SECONDS, beside=beside)
     return found
 
 

@@ -128,6 +128,23 @@ def test_culprit_that_comes_and_goes_is_found_by_its_correlation_without_a_capac
         assert "monitoring.capacity" in causes[BANDWIDTH].text
 
 
+@pytest.mark.parametrize(
+    "load, moved, before, state",
+    [
+        (0.6, 4e9, 1e9, "supported"),
+        (0.6, 4e9, 3e9, "unknown"),
+        (0.6, 1e9, 1e9, "excluded"),
+        (0.9, 1e9, 1e9, "excluded"),
+    ],
+)
+def test_neighbours_traffic_is_compared_with_that_of_quiet_times(
+    load: float, moved: float, before: float, state: str
+) -> None:
+    quiet = quiet_baseline(beside={"load": 0.2, "beside": before, "held": 0.0})
+    _, causes = diagnose(six(load, victim=use(3.0), noisy=use(moved=moved)), quiet)
+    assert causes[BANDWIDTH].state == state
+
+
 def test_loud_neighbour_in_another_memory_domain_is_not_blamed() -> None:
     windows = [
         window(i, {0: 0.1, 1: 0.95}, victim=use(3.2, {0: 1e9, 1: 0.0}), noisy=use(2.0, {0: 0.0, 1: 9e9}))

@@ -147,6 +147,9 @@ SCENES = {
     "cache full of others' lines, then taken": Scene(
         {"a": HUNGRY}, slowed=True, causes=_one(CACHE), culprits=_one("a"), quiet=HOLDER
     ),
+    "memory not full, but fuller than before": Scene(
+        {"a": replace(LOUD, cpu=47.0)}, slowed=True, causes=_one(BANDWIDTH), culprits=_one("a"), start={"bytes": 8.0}
+    ),
     "two phases, nobody": Scene({}, slowed=False, phases=TWO),
     "two phases, one neighbour": Scene(
         {"a": replace(LOUD, cpu=160.0)}, slowed=True, causes=_one(BANDWIDTH), culprits=_one("a"), phases=TWO

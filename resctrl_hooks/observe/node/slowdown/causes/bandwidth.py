@@ -3,7 +3,7 @@
 A pod in another memory domain is never a culprit: only traffic in the victim's own domains is looked at.
 """
 
-from ..constants import BESIDE, LOADED, MORE_MISSES, QUIET_LOAD
+from ..constants import BESIDE, LOADED, MORE_LOAD, MORE_MISSES, MORE_TRAFFIC, QUIET_LOAD, SAME_TRAFFIC
 from . import cache
 from .cause import EXCLUDED, NO_BASELINE, SAME_COST, SUPPORTED, UNKNOWN, Cause
 from .culprits import is_moving, named
@@ -41,6 +41,9 @@ def judge(case: "Case", judged: "Judged") -> Cause:
         return Cause(NAME, EXCLUDED, f"its neighbours move almost nothing to {places}")
     if load is not None and load < QUIET_LOAD:
         return Cause(NAME, EXCLUDED, f"{places} is loaded to {load:.0%}")
+    beside, before = case.beside(), case.usual("beside")
+    if before is not None and beside <= SAME_TRAFFIC * before:
+        return Cause(NAME, EXCLUDED, f"its neighbours move as much to {places} as in quiet times")
     if cache.moves_more_by_itself(case, judged):
         return Cause(NAME, UNKNOWN, f"its own work {cache.more_traffic(case)}, which explains the cost, too")
     movers = case.movers()
@@ -50,6 +53,11 @@ def judge(case: "Case", judged: "Judged") -> Cause:
     if (moving or is_moving(case.moves_with_others())) and (case.missed() or 1.0) < MORE_MISSES:
         text = f"the cost of its work moves with others' traffic to {places}"
         return Cause(NAME, SUPPORTED, text, named(moving))
+    usual = case.usual("load")
+    is_new = load is not None and usual is not None and load >= usual + MORE_LOAD
+    if is_new and before is not None and beside >= MORE_TRAFFIC * before and (case.missed() or 1.0) < MORE_MISSES:
+        text = f"{places} is loaded to {load:.0%}, in quiet times to {usual:.0%}"
+        return Cause(NAME, SUPPORTED, text, named(movers))
     if load is None:
         return Cause(NAME, UNKNOWN, f"the capacity of {places} is unknown (`monitoring.capacity`)")
     return Cause(NAME, UNKNOWN, f"{places} is loaded to {load:.0%}, and nobody's traffic moves with its cost")

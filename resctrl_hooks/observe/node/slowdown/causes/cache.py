@@ -35,8 +35,7 @@ def judge(case: "Case", judged: "Judged") -> Cause:
     if more < MORE_MISSES:
         return Cause(NAME, EXCLUDED, text)
     held = case.held_beside()
-    known = case.verdict.known
-    usual = known.mean("occupancy") if known else None
+    usual = case.usual("occupancy")
     now = case.mean(lambda use: sum(use.occupancy.values()))
     less = now / usual if now is not None and usual else None
     if not any(use.occupancy for use in case.uses):

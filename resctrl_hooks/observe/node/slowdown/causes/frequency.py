@@ -17,7 +17,7 @@ NAME = "frequency"
 
 def judge(case: "Case", judged: "Judged") -> Cause:
     """Return whether the processor runs slower than in quiet times."""
-    usual = case.verdict.known.mean("clock") if case.verdict.known else None
+    usual = case.usual("clock")
     now = case.mean(lambda use: use.clock)
     if now is None or not usual:
         return Cause(NAME, UNKNOWN, "reference cycles are not counted" if now is None else NO_BASELINE)

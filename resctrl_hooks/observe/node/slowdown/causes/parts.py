@@ -1,4 +1,6 @@
-"""The factor of each cause of a higher cost: those of all supported causes multiply to what the cost has risen by.
+"""The factor of each cause: those of all supported causes multiply to the ratio.
+
+Those of waiting are the time that each makes the work longer by. Those of the cost multiply to what it has risen by.
 
 The cost of a unit of work is its own cycles and those in which it waits for memory: misses by unit of work, times what
 a miss takes. Lost cache multiplies the first, full memory the second. Where both act, the rise of the cost is divided
@@ -8,7 +10,7 @@ by the logarithms of these two. Misses are counted; the time of one is that of a
 from math import log
 
 from ..constants import MOST_LATENCY
-from . import bandwidth, cache, frequency, own_change
+from . import bandwidth, cache, cpu, cpu_limit, frequency, memory, own_change
 from .cause import SUPPORTED
 
 TYPE_CHECKING = False
@@ -19,17 +21,26 @@ if TYPE_CHECKING:
     from .cause import Cause
 
 _OF_COST = (bandwidth.NAME, cache.NAME, own_change.NAME)
+_OF_WAITING = {cpu_limit.NAME: "limit", cpu.NAME: "cpu", memory.NAME: "memory"}
+"""By cause, its part of `Waiting`."""
 
 
 def with_parts(case: "Case", found: "Sequence[Cause]") -> "list[Cause]":
-    """Return the causes with the factors of those that act on the cost."""
+    """Return the causes with the factors of those that are supported."""
+    waits = case.verdict.waiting.factors()
+    found = [_waited(one, waits) for one in found]
     if not case.is_dearer:
-        return list(found)
+        return found
     clock = next((one.factor or 1.0 for one in found if one.cause == frequency.NAME and one.state == SUPPORTED), 1.0)
     rest = max(1.0, (case.verdict.dearer or 1.0) / clock)
     weights = {one.cause: _weight(case, one.cause) for one in found if one.cause in _OF_COST and one.state == SUPPORTED}
     factors = divided(rest, weights)
     return [one._replace(factor=factors.get(one.cause, one.factor)) for one in found]
+
+
+def _waited(cause: "Cause", waits: "Mapping[str, float]") -> "Cause":
+    name = _OF_WAITING.get(cause.cause)
+    return cause._replace(factor=waits[name]) if name and cause.state == SUPPORTED else cause
 
 
 def divided(whole: float, weights: "Mapping[str, float]") -> "dict[str, float]":

@@ -1,0 +1,123 @@
+"""The ratio is the time that the same work takes, whatever the pod does when: phases, rests, limits, other work."""
+
+from math import prod
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from observe.node.slowdown.samples import SECONDS, VICTIM, WORK, quiet_baseline, use, window
+from resctrl_hooks.observe.node.slowdown.baseline import Baseline, baseline_of
+from resctrl_hooks.observe.node.slowdown.constants import ENOUGH
+from resctrl_hooks.observe.node.slowdown.use import Use
+from resctrl_hooks.observe.node.slowdown.verdict import Verdict, judge
+from resctrl_hooks.observe.node.slowdown.waiting import waiting_of
+
+CYCLES = 3e10
+"""Of the victim in a window."""
+PARTS = st.lists(st.sampled_from([0.0, 0.3, 0.5, 0.9, 1.0]), min_size=6, max_size=10)
+"""Of the time of some windows that a program spends in its first phase."""
+PHASE = st.tuples(st.floats(0.3, 5.0), st.floats(0.01, 8.0))
+"""Cycles and bytes from memory by instruction."""
+
+
+def mixed(one: tuple[float, float], other: tuple[float, float], part: float, slower: tuple[float, float]) -> Use:
+    """Return a window in which a pod spends a part of the time in one phase, and the rest in the other."""
+    works = [CYCLES * part / one[0] / slower[0], CYCLES * (1 - part) / other[0] / slower[1]]
+    moved = works[0] * one[1] + works[1] * other[1]
+    return use(CYCLES / sum(works), work=sum(works), missed=moved / sum(works))
+
+
+def judged(uses: list[Use], baseline: Baseline | None) -> Verdict:
+    return judge([window(number, victim=one) for number, one in enumerate(uses)], VICTIM, baseline)
+
+
+@given(PHASE, PHASE, PARTS, PARTS, st.tuples(st.floats(1.0, 3.0), st.floats(1.0, 3.0)) | st.just((1.0, 1.0)))
+def test_phases_are_compared_with_the_same_phases(
+    one: tuple[float, float],
+    other: tuple[float, float],
+    then: list[float],
+    now: list[float],
+    slower: tuple[float, float],
+) -> None:
+    baseline = Baseline()
+    for part in [*then, 0.0, 0.0, 1.0, 1.0]:
+        baseline.learn(mixed(one, other, part, (1.0, 1.0)), SECONDS)
+    if max(one[1] / other[1], other[1] / one[1]) < 2:
+        return  # their traffic does not tell them apart
+    verdict = judged([mixed(one, other, part, slower) for part in now], baseline_of(baseline.as_record()))
+    truth = len(now) / sum(part / slower[0] + (1 - part) / slower[1] for part in now)
+    assert verdict.ratio == pytest.approx(truth, rel=0.08)
+    if truth == 1.0:
+        assert verdict.verdict == "normal"
+
+
+@given(st.floats(0.01, 0.9), st.floats(0.1, 1.0))
+def test_waits_are_related_to_the_time_that_the_pod_ran(waited: float, wanted: float) -> None:
+    ran, stood = (1 - waited) * wanted, waited * wanted
+    found = waiting_of([(use(cpu=ran, stood=stood), SECONDS)])
+    assert found.stretch == pytest.approx(1 / (1 - waited) if stood >= 0.02 else 1.0)
+
+
+@given(st.integers(1, 64), st.floats(0, 0.5), st.floats(0, 0.2), st.floats(0, 0.2))
+def test_factors_of_waits_multiply_to_their_ratio(cpus: int, throttled: float, other: float, memory: float) -> None:
+    still = throttled + other + memory
+    one = use(cpu=cpus * (1 - still), throttled=throttled, stood=throttled + other, reclaimed_fully=memory)
+    found = waiting_of([(one, SECONDS)])
+    assert found.stretch == pytest.approx(1 / (1 - still) if still >= 0.02 else 1.0)
+    assert prod(found.factors().values()) == pytest.approx(found.stretch)
+    assert all(factor >= 1 for factor in found.factors().values())
+
+
+THROTTLED: dict[str, Any] = {"throttled": 0.5, "stood": 0.5, "waited": 0.5, "cpu": 0.5}
+WAITING: dict[str, Any] = {"stood": 0.5, "waited": 0.5, "cpu": 0.5}
+
+
+@pytest.mark.parametrize(
+    "then, now, more, ratio",
+    [
+        ({}, THROTTLED, 1.0, 2.0),
+        (THROTTLED, THROTTLED, 1.0, 1.0),
+        (THROTTLED, THROTTLED, 1.6, 1.6),
+        (THROTTLED, {}, 1.0, 1.0),
+        ({}, THROTTLED, 1.6, 3.2),
+        (WAITING, WAITING, 1.0, 2.0 / 1.05),
+    ],
+    ids=["new limit", "usual limit", "usual limit, dearer", "limit gone", "both", "neighbours always take its CPU"],
+)
+def test_own_limit_is_usual_where_quiet_times_had_it_and_neighbours_are_not(
+    then: dict[str, Any], now: dict[str, Any], more: float, ratio: float
+) -> None:
+    baseline = Baseline()
+    for _ in range(2 * ENOUGH):
+        one = use(work=WORK * then.get("cpu", 1.0), **then)
+        baseline.learn(one, SECONDS, waiting_of([(one, SECONDS)]))
+    verdict = judged([use(2.0 * more, work=WORK * now.get("cpu", 1.0), **now)] * 6, baseline)
+    assert verdict.ratio == pytest.approx(ratio, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    "price, missed, occupancy, verdict",
+    [
+        (1.1, 1.0, 4e6, "unknown"),  # cheaper than neighbours could make it
+        (1.1, 0.2, 8e6, "normal"),  # it has more cache
+        (1.9, 1.0, 4e6, "normal"),
+        (3.0, 0.4, 4e6, "unknown"),  # neighbours never take traffic from it
+        (3.0, 1.0, 4e6, "slowed"),
+        (2.0, 0.4, 4e6, "normal"),
+    ],
+)
+def test_other_work_is_unknown(price: float, missed: float, occupancy: float, verdict: str) -> None:
+    found = judged([use(price, missed=missed, occupancy={0: occupancy})] * 6, quiet_baseline(occupancy={0: 4e6}))
+    assert found.verdict == verdict
+    assert (verdict == "unknown") is ("its work changed" in found.reason) is (found.ratio is None)
+
+
+def test_cache_that_was_taken_before_the_first_sample_is_forgotten_when_the_pod_has_it() -> None:
+    baseline, alone = Baseline(), {"load": 0.1, "held": 0.0}
+    for _ in range(ENOUGH):
+        baseline.learn(use(4.0, missed=4.0, occupancy={0: 1e6}), SECONDS, beside={"load": 0.1, "held": 0.9})
+    for _ in range(ENOUGH):
+        baseline.learn(use(2.0, missed=1.0, occupancy={0: 9e6}), SECONDS, beside=alone)
+    assert judged([use(4.0, missed=4.0, occupancy={0: 1e6})] * 6, baseline).ratio == pytest.approx(2.0, rel=0.01)
