@@ -28,6 +28,9 @@ PART: "NodePart" = {
         "events": False,
     },
     "commands": {"guard": "observe.node.sampler.command:guard_command"},
-    "values": {"guard": ("the bandwidth guard", "guard-lease.json", "observe.node.guard.recovery:restore_ended")},
+    "values": {
+        "guard": ("the bandwidth guard", "guard-lease.json", "observe.node.guard.recovery:restore_ended"),
+        "temporary": ("an experiment", "temporary-values.json", "observe.node.temporary.recovery:restore_ended"),
+    },
     "files": {"slowdown": ("directory", "baselines.json")},
 }

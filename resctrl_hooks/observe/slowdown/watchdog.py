@@ -7,7 +7,7 @@ import time
 
 from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.observe.node.guard.lease import NAME
-from resctrl_hooks.observe.node.guard.watch import Watch
+from resctrl_hooks.observe.node.watch import Watch
 
 _INTERVAL = 1.0  # seconds between two looks at the lease
 _SOON, _PATIENCE = 0.01, 5.0  # the kernel releases a dead process's pipe and lock in any order

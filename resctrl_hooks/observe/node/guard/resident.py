@@ -95,12 +95,12 @@ def restore_values(context: "Context") -> bool:
         raise HookError(f"{error}; its end restores all values, or the deadline of its lease") from None
 
 
-def log_restored(context: "Context", result: "Restored") -> bool:
+def log_restored(context: "Context", result: "Restored", stage: str = STAGE) -> bool:
     """Log a restoration; return whether all values could be restored."""
     for line in result.done:
-        context.log(NOTICE, f"guard: restored {line}; {result.owner} had changed it", stage=STAGE)
+        context.log(NOTICE, f"{stage}: restored {line}; {result.owner} had changed it", stage=stage)
     for line in result.foreign:
-        context.log(WARNING, f"guard: {line}", stage=STAGE)
+        context.log(WARNING, f"{stage}: {line}", stage=stage)
     for line in result.failed:
-        context.log(ERROR, f"guard: cannot restore {line}", stage=STAGE)
+        context.log(ERROR, f"{stage}: cannot restore {line}", stage=stage)
     return not result.failed

@@ -6,8 +6,8 @@ import time
 from ....core.node.fault_report import as_hook_error
 from ....core.node.log import ERROR, NOTICE, WARNING
 from ....core.node.resctrl.absence import why_no_monitoring
-from ..guard.watch import Watch
 from ..resident import Moment, Resident
+from ..watch import Watch
 from .unsaved import Unsaved
 
 TYPE_CHECKING = False

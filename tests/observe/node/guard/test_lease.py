@@ -21,8 +21,8 @@ from resctrl_hooks.observe.node.guard.changes import restore
 from resctrl_hooks.observe.node.guard.guard import Guard
 from resctrl_hooks.observe.node.guard.lease import EXPERIMENT, GUARD, LOCK, NAME, Lease, LeaseEndedError
 from resctrl_hooks.observe.node.guard.recovery import become_owner, restore_ended
-from resctrl_hooks.observe.node.guard.watch import INTERVAL, Watch
 from resctrl_hooks.observe.node.sampler.command import guard_command
+from resctrl_hooks.observe.node.watch import INTERVAL, Watch
 from resctrl_hooks.observe.slowdown.trial import Trial
 
 from .node import FULL, Node, Schemata

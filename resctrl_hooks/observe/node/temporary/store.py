@@ -1,0 +1,248 @@
+"""The changes of a node in a file of the state directory, and the steps that make and restore them.
+
+Each step holds `LOCK`: it reads the file, writes it, and then changes values. So whatever a killed process had begun is
+in the file. A process that is stopped within a step keeps the lock; then others restore the values of changes that are
+over without it, and leave the file, and the late process restores its own values when it goes on (`Store.change`).
+"""
+
+import fcntl
+import posix
+import time
+from contextlib import contextmanager, suppress
+
+from ....core.node.errors import HookError
+from ....core.node.host.files import format_json, read_file, remove_file, write_file
+from ....core.node.host.procfs import boot_id, start_time
+from ....core.node.host.state_file import parse
+from ....core.node.restored import Restored
+from ....core.node.shapes import Text, TypedDict
+from .address import Address, is_same, read, write
+from .entry import Entry, EntryRecord
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ....core.node.context import Context
+
+FILE, LOCK = "temporary-values.json", "temporary-values.lock"
+_LIMIT = 1 << 20
+_PATIENCE, _NAP = 5.0, 0.02
+
+
+class _File(TypedDict):
+    """The file's content: the changes by name."""
+
+    entries: dict[Text, EntryRecord]
+
+
+class TemporaryError(HookError):
+    """A value cannot be changed for a time."""
+
+    reason = "temporary-value"
+
+
+class EndedError(TemporaryError):
+    """The change is over, so its owner must not write any more."""
+
+
+def boot_time() -> float:
+    """Return the seconds since boot, with those in suspend: no change of the wall clock moves them."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+@contextmanager
+def _locked(path: str, *, needed: bool = True) -> "Iterator[bool]":
+    """Hold the lock; yield whether it is held, which is false only where it is not needed.
+
+    Raises:
+        TemporaryError: another process keeps it for too long.
+        OSError: the lock's file cannot be opened.
+    """
+    fd = posix.open(path, posix.O_RDWR | posix.O_CREAT | posix.O_NOFOLLOW | posix.O_CLOEXEC, 0o600)
+    try:
+        held, end = False, time.monotonic() + _PATIENCE
+        while not held and time.monotonic() < end:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                held = True
+            except BlockingIOError:
+                time.sleep(_NAP)
+        if needed and not held:
+            raise TemporaryError(f"another process holds {path}", hint="wait for its end")
+        yield held
+    finally:
+        posix.close(fd)
+
+
+class Store:
+    """The changes of one node.
+
+    Args:
+        context: the node; its state directory must exist.
+    """
+
+    def __init__(self, context: "Context") -> None:
+        self._context = context
+        self._resctrl = context.monitor.resctrl
+        self.path = f"{context.settings.state_dir}/{FILE}"
+        self._lock = f"{context.settings.state_dir}/{LOCK}"
+
+    def entries(self) -> "dict[str, Entry]":
+        """Return the changes of this boot by name.
+
+        Raises:
+            TemporaryError: the file is unreadable or damaged; it stays.
+        """
+        try:
+            found = parse(read_file(self.path, _LIMIT, trusted=True), _File)["entries"]
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError) as error:
+            hint = "compare the values with the configuration, correct them, then remove the file"
+            raise TemporaryError(f"cannot read the changed values in {self.path}: {error}", hint=hint) from error
+        boot = boot_id(self._context.proc)
+        # Another boot began with the kernel's own values.
+        return {name: Entry(one) for name, one in found.items() if one["boot"] == boot}
+
+    def _write(self, entries: "Mapping[str, Entry]") -> None:
+        try:
+            if not entries:
+                remove_file(self.path)
+                return
+            write_file(self.path, format_json({"entries": {name: one.record for name, one in entries.items()}}), 0o600)
+        except OSError as error:
+            raise TemporaryError(f"cannot write {self.path}", errno=error.errno or 0) from error
+
+    def begin(self, name: str, owner: str, reason: str, key: str, seconds: float, pid: int = 0) -> None:
+        """Record a change that has no values yet.
+
+        Args:
+            name: its name.
+            owner: the program, for people.
+            reason: why, for people.
+            key: the pod for which it is made.
+            seconds: until its end; `change` moves it.
+            pid: a process whose end ends it; 0: none.
+
+        Raises:
+            TemporaryError: a change has this name, or the file cannot be written.
+        """
+        with _locked(self._lock):
+            entries = self.entries()
+            if name in entries:
+                raise TemporaryError(f"{name} is there already, by {entries[name].record['owner']}")
+            proc = self._context.proc
+            entries[name] = Entry(
+                {
+                    "owner": owner,
+                    "reason": reason,
+                    "key": key,
+                    "boot": boot_id(proc),
+                    "end": boot_time() + seconds,
+                    "pid": pid,
+                    "start": start_time(proc, pid) if pid else 0,
+                    "values": [],
+                }
+            )
+            self._write(entries)
+
+    def change(self, name: str, values: "Mapping[Address, str]", seconds: "float | None" = None) -> None:
+        """Change values under a change; with ``seconds`` its end is so far away from now on.
+
+        Raises:
+            EndedError: the change is over; its values are restored.
+            TemporaryError: another change has one of the values, another program has changed one, one is gone, or the
+                file cannot be written. Nothing is changed then.
+            HookError: the kernel refuses one; all are restored to what they were before this step.
+        """
+        with _locked(self._lock):
+            entries = self.entries()
+            entry = entries.get(name)
+            if entry is None or boot_time() >= entry.record["end"]:
+                raise EndedError(f"{name} is over; it changes nothing more")
+            found = {address: self._found(entries, name, address) for address in values}
+            if seconds is not None:
+                entry.record["end"] = boot_time() + seconds
+            for address, value in values.items():
+                entry.intend(address, found[address], value)
+            self._write(entries)
+            done: "list[Address]" = []
+            try:
+                for address, value in values.items():
+                    done.append(address)
+                    entry.settle(address, write(self._resctrl, address, value))
+            except HookError:
+                for address in reversed(done):
+                    with suppress(HookError):  # as it was refused; the change's end tries again
+                        write(self._resctrl, address, found[address])
+                raise
+            self._write(entries)
+            if boot_time() >= entry.record["end"]:  # stopped between the check and here: others may have restored
+                self._restore(entry, Restored(entry.record["owner"]))
+                raise EndedError(f"{name} was stopped beyond its end; its values are restored")
+
+    def _found(self, entries: "Mapping[str, Entry]", name: str, address: Address) -> str:
+        """Return a value before this step."""
+        for other, entry in entries.items():
+            if other != name and address in entry.values:
+                record = entry.record
+                raise TemporaryError(f"{record['owner']} has changed {address} already ({other}: {record['reason']})")
+        value = read(self._resctrl, address)
+        if value is None:
+            raise TemporaryError(f"{address} is gone")
+        if address in entries[name].values and not entries[name].is_ours(address, value):
+            raise TemporaryError(f"another program changed {address} to {value}")
+        return value
+
+    def end(self, name: str) -> Restored:
+        """Restore the values of a change and forget it; what another program has written stays.
+
+        Raises:
+            TemporaryError: the file cannot be read or written.
+        """
+        with _locked(self._lock):
+            entries = self.entries()
+            entry = entries.get(name)
+            result = Restored(entry.record["owner"] if entry else "")
+            if entry is not None and self._restore(entry, result):
+                del entries[name]
+            self._write(entries)
+            return result
+
+    def restore_over(self) -> Restored:
+        """Restore the values of all changes that are over.
+
+        Raises:
+            TemporaryError: the file cannot be read or written.
+        """
+        result = Restored("")
+        with _locked(self._lock, needed=False) as held:
+            entries = self.entries()
+            over = [name for name, one in entries.items() if one.is_over(self._context.proc, boot_time())]
+            for name in over:
+                result.owner = entries[name].record["owner"]
+                if self._restore(entries[name], result) and held:
+                    del entries[name]
+            if held and (over or not entries):
+                self._write(entries)
+        return result
+
+    def _restore(self, entry: Entry, result: Restored) -> bool:
+        """Restore the values of one change, the last one first; return whether nothing is left of it."""
+        complete = True
+        for address, one in reversed(list(entry.values.items())):
+            try:
+                now = read(self._resctrl, address)
+                if now is None or is_same(address, now, one["before"]):
+                    continue
+                if not entry.is_ours(address, now):
+                    owner = entry.record["owner"]
+                    result.foreign.append(f"{address} is {now}, which {owner} did not write; left unchanged")
+                    continue
+                write(self._resctrl, address, one["before"])
+                result.done.append(f"{address}: {now} -> {one['before']}")
+            except HookError as error:
+                complete = False
+                result.failed.append(f"{address}: {error}")
+        return complete
