@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from conftest import ID, POD_CGROUP, Host, crio_annotations, state, stopped
 from hosts import crun
+from hosts.commands import here
 from hosts.monitored import run
 
 from resctrl_hooks.core.node.errors import NoResctrlError, NotMountedError
@@ -218,3 +219,37 @@ def test_explain_has_the_reason_and_doctor_as_next_command(node: Host, recorded:
     (found,) = json.loads(done.stdout)["items"]
     assert (found["reason"], found["next"]) == ("no-resctrl", f"resctrl-hook --config {node.config} doctor")
     assert "mount" not in found["text"]
+
+
+WORDS = (
+    "resctrl is not mounted at {path}; mount it: mount -t resctrl resctrl {path}; run `resctrl-hook doctor` for details"
+)
+
+
+@pytest.fixture
+def unmounted(tmp_path: Path) -> Host:
+    folder = tmp_path / "mnt"
+    folder.mkdir()
+    return Host(tmp_path, resctrl=folder, runtimeRoots={"all": str(tmp_path / "runtime")})
+
+
+@pytest.mark.parametrize("words", here("list", "list --json", "top --once --interval 0.1", "metrics", "rdt show"))
+def test_missing_mount_is_reported_with_configured_path(unmounted: Host, words: str) -> None:
+    done = run(unmounted, *words.split())
+    assert done.exit_code == 1
+    text = done.stderr if "--json" not in words else json.loads(done.stdout)["problem"]
+    said = text.removeprefix("resctrl-hook: ").replace(" (ENOENT)", "").rstrip("\n")
+    assert said.replace(f"--config {unmounted.config} ", "") == WORDS.format(path=unmounted.resctrl)
+
+
+@pytest.mark.parametrize("dry", [["--dry-run"], []], ids=["dry", "real"])
+def test_reconcile_adopts_nothing(unmounted: Host, dry: list[str]) -> None:
+    for number in range(3):
+        unmounted.process(100 + number, start=1000)
+        bundle = unmounted.bundle(name=f"bundle{number}")
+        crun.record(unmounted.root / "runtime", f"{number:064x}", 100 + number, bundle, 1000)
+    done = run(unmounted, "reconcile", "--json", *dry)
+    report = json.loads(done.stdout)
+    assert done.exit_code == 1
+    assert (report["containers"], report["threadsMoved"], report["items"]) == (3, 0, [])
+    assert report["problems"] == [WORDS.format(path=unmounted.resctrl)]

@@ -1,14 +1,26 @@
 """Search for a pod by each of its names, and the errors for names that no pod or several pods have."""
 
+import json
+import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from golden import Golden
+from hosts.counter_tree import say
 from hosts.monitored import KEYS, MonitoredHost, plain_host, replace_podman
 
+from core.install.versions import COMMITS, Commands
+from resctrl_hooks.core.inventory.details import details_of
+from resctrl_hooks.core.inventory.feature_display.table import display, names
 from resctrl_hooks.core.inventory.find import ForeignGroupError, NoSuchPodError, SeveralPodsError, find
 from resctrl_hooks.core.node.refusals import record_refusal
+
+if TYPE_CHECKING:
+    from resctrl_hooks.core.node.records import MemberRecord
+
 
 WEB, DB, NEVER = "a" * 64, "b" * 64, "d" * 64
 
@@ -105,3 +117,55 @@ def test_foreign_group_is_named_with_its_folder(host: MonitoredHost, rdt_class: 
     for name in (".", "..", "nobody", "gold", f"{what}/x", f"{what[:-5]}..", what[:-5]):
         with pytest.raises(NoSuchPodError, match="unknown pod or container"):
             find(host.context, name)
+
+
+BGS = {"feature": "scheduling", "action": "schedule", "needs": {"class": "bg", "process": {"nice": 10}}}
+
+
+def member(*steps: Any) -> "MemberRecord":
+    record: Any = {"id": "c" * 64, "steps": list(steps)}
+    found: MemberRecord = record
+    return found
+
+
+@pytest.mark.parametrize("needs", [{}, None, {"class": None, "limits": None, "names": ["a"], "decision": "?"}])
+@pytest.mark.parametrize("feature", ["memory", "memtierd", "placement", "blockio", "rdt"])
+def test_record_of_another_version_hides_no_other_feature(feature: str, needs: Any) -> None:
+    steps = ({"feature": feature, "action": "?", "needs": needs}, BGS)
+    found = details_of(member(*steps))
+    assert found["scheduling"] == {"class": "bg", "nice": 10}
+    assert (feature in found) != (feature in found.get("unreadable", {}))
+    for row in map(display, names()):
+        assert row.columns is None or len(row.columns.cells([found])) == len(row.columns.heads)
+
+
+def test_step_without_parameters_is_named() -> None:
+    found = details_of(member({"feature": "memory", "action": "limit"}, BGS))
+    assert found["unreadable"] == {"memory": "KeyError: 'needs'"}
+
+
+POD = "shop/web-0"
+
+
+def counters(text: str) -> dict[tuple[str, str], tuple[Any, str]]:
+    """Return value and state of each counter of the pod; only the seconds go on from one read to the next."""
+    (pod,) = json.loads(text)["items"]
+    return {(one["counter"], one["domain"]): (one["value"], one["state"]) for one in pod["counters"]}
+
+
+@pytest.mark.parametrize(
+    "version", [pytest.param(one, marks=pytest.mark.ci if place else ()) for place, one in enumerate(COMMITS)]
+)
+def test_show_after_upgrade_is_that_of_the_earlier_version(tmp_path: Path, version: str) -> None:
+    with plain_host(tmp_path) as host, closing(Commands(version, host.config)) as earlier:
+        group = host.group(0, "web-0", llc_occupancy=4096, mbm_local_bytes=0, mbm_total_bytes=0)
+        say(host.resctrl, llc_occupancy=4096, mbm_local_bytes=0, mbm_total_bytes=0)
+        for total, local in ((100, 60), ("Unassigned", 80), (0, "Error"), (70, "Unavailable")):
+            time.sleep(0.002)  # the clock of totals has milliseconds
+            say(group, mbm_total_bytes=total, mbm_local_bytes=local)
+            earlier.run("metrics")
+        before, after = earlier.run("show", POD, "-o", "json"), host.run("show", POD, "-o", "json").stdout
+        assert counters(before)["mbm_total_bytes", "mon_L3_00"] == (170, "available")
+        assert counters(after) == counters(before)
+        turns = [json.loads(text)["items"][0].get("turnRate") for text in (before, after)]
+        assert turns[0] is None or turns[1]["turns"] == turns[0]["turns"] == 2

@@ -1,16 +1,17 @@
 """Detection and release of the dead."""
 
+from __future__ import annotations
+
 import contextlib
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from conftest import POD_CGROUP, Host
+from hosts.shared_node import Pod, SharedNode
 
 from resctrl_hooks.core.node import lifecycle
-from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.errors import DeadlineError, HookError, LockTimeoutError
-from resctrl_hooks.core.node.feature import Step
 from resctrl_hooks.core.node.flags import age
 from resctrl_hooks.core.node.lifecycle import (
     looks_dead,
@@ -19,6 +20,15 @@ from resctrl_hooks.core.node.lifecycle import (
     release_container,
     release_key,
 )
+from resctrl_hooks.core.node.resctrl.totals_file import LOCK
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from resctrl_hooks.core.node.context import Context
+    from resctrl_hooks.core.node.feature import Step
+
+HOUSES = ("lab",)
 
 
 def settled(host: Host, key: str = "k") -> bool:
@@ -169,3 +179,32 @@ def test_release_undoes_steps_in_reverse_order(host: Host, monkeypatch: pytest.M
     assert undone == ["two", "one"]
     assert "it can't be undone" in host.log.read_text()
     assert "later" not in host.log.read_text(), "a step of another version is nothing that failed"
+
+
+def last_container(root: Path) -> tuple[SharedNode, Pod]:
+    """Return a node that releases a pod with its last container, and a pod that has just been read."""
+    node = SharedNode(root, rmids=8, release="last-container")
+    pod = node.start("shop")
+    node.kernel.now += 1
+    node.totals()
+    return node, pod
+
+
+def test_pod_whose_counters_are_being_read_is_released(tmp_path: Path) -> None:
+    node, pod = last_container(tmp_path)
+    context = node.context()
+    context.monitor.patience = 0.05
+    node.kernel.end(pod.pid)
+    with context.ledger.lock_totals(LOCK, 0), context.monitor.hold(pod.key) as locked:
+        assert lifecycle.release_key(locked, context)
+    assert not node.kernel.groups()
+
+
+def test_pod_with_a_cgroup_of_its_own_never_returns_and_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = SharedNode(tmp_path, rmids=8)
+    pod = node.start("shop")
+    monkeypatch.setattr(lifecycle, "_read_late", None)
+    node.end(pod)
+    assert not node.kernel.groups()

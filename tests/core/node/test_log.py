@@ -1,20 +1,32 @@
 """The log: its targets in order, bounded lines that cannot be forged, and nothing that can go wrong."""
 
+import json
 import os
+import signal
 import socket
-from collections.abc import Iterator
+from _signal import ITIMER_REAL, SIGALRM
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import standard_streams
+from conftest import ID, Host, standard_streams, state
+from hosts import crun
+from hosts.memtierd import OTHER, MemtierdHost
+from hosts.processes import is_alive, wait_until
 from hypothesis import given
 from hypothesis import strategies as st
 
+from resctrl_hooks.core.node import context, locks, plain_log
 from resctrl_hooks.core.node import log as module
-from resctrl_hooks.core.node import plain_log
+from resctrl_hooks.core.node.context import LONGEST_STARVED, Context, set_deadline
+from resctrl_hooks.core.node.errors import DeadlineError, LockTimeoutError
+from resctrl_hooks.core.node.features.memtierd import feature as memtierd
+from resctrl_hooks.core.node.features.memtierd import start as starting
 from resctrl_hooks.core.node.log import DEBUG, ERROR, INFO, NOTICE, WARNING, Log, silent
+from resctrl_hooks.core.node.outside import Outside
 from resctrl_hooks.core.node.plain_log import to_stderr
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 
 
 class Daemon:
@@ -125,3 +137,123 @@ def test_problems_are_one_line_on_stderr(capsys: pytest.CaptureFixture[str]) -> 
     to_stderr(NOTICE, "x", key="k")
     to_stderr(INFO, "not this")
     assert capsys.readouterr().err == "resctrl-hook: x key=k\n"
+
+
+class Machine:
+    """Its clock, the seconds without a processor, and the timer that the hook has set."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now, self.starved = 100.0, 7.0
+        self.timers: list[tuple[float, float]] = []
+        self.alarm: Any = None
+        monkeypatch.setattr(context, "time", self)
+        monkeypatch.setattr(context, "_starved", lambda: self.starved)
+        monkeypatch.setattr(context, "signal", self._handle)
+        monkeypatch.setattr(context, "setitimer", self._set)
+        monkeypatch.setattr(context, "pthread_sigmask", lambda *_: None)
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def _handle(self, number: int, handler: Any) -> None:
+        assert number == SIGALRM
+        self.alarm = handler
+
+    def _set(self, timer: int, seconds: float, again: float = 0) -> None:
+        assert timer == ITIMER_REAL
+        self.timers.append((seconds, again))
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    return Machine(monkeypatch)
+
+
+@pytest.mark.parametrize("starved, left", [(0.0, 0.0), (0.5, 0.5), (3.0, 3.0), (1000.0, LONGEST_STARVED)])
+def test_deadline_is_later_by_the_time_without_a_processor(machine: Machine, starved: float, left: float) -> None:
+    set_deadline(5.0)
+    machine.now += 5.0
+    machine.starved += starved
+    if left:
+        machine.alarm()
+    else:
+        with pytest.raises(DeadlineError):
+            machine.alarm()
+    assert machine.timers == [(5.0, 0.25), *([(left, 0.25)] if left else [(0, 0), (0.25, 0.25)])]
+    machine.now += left
+    for _ in range(2):
+        with pytest.raises(DeadlineError, match="deadline of the hook exceeded"):
+            machine.alarm()
+
+
+def test_lock_wait_is_most_of_deadline_but_not_all(host: Host) -> None:
+    host.configure(deadlineSeconds=5)
+    assert host.context().monitor.patience == 4.0
+
+
+def test_log_follows_settings_unless_given(host: Host) -> None:
+    host.context().log(ERROR, "by the settings")
+    assert "by the settings" in host.log.read_text()
+    silent = Log({"target": "file", "file": f"{host.root}/another"})
+    context = Context(host.context().settings, silent)
+    assert context.log is silent
+    assert (context.failures, context.refusable) == ([], True)
+
+
+@pytest.fixture
+def node(host: Host) -> Iterator[MemtierdHost]:
+    made = MemtierdHost(host)
+    yield made
+    made.clean()
+
+
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the names of calls that start, watch or end a memtierd in this process; none of them holds a key."""
+    calls: list[str] = []
+
+    def noted(owner: Any, name: str) -> None:
+        real: Callable[..., Any] = getattr(owner, name)
+
+        def call(*given: Any, **named: Any) -> Any:
+            calls.append(name)
+            assert not locks._threads, name  # the keys that this process holds
+            return real(*given, **named)
+
+        monkeypatch.setattr(owner, name, call)
+
+    noted(starting, "start")
+    for name in ("end", "running"):
+        noted(memtierd, name)
+    noted(memtierd.FEATURE, "lost")  # other tests leave the method on the instance
+    return calls
+
+
+def test_hook_reconcile_and_poststop_hold_no_key_while_programs_run(node: MemtierdHost, kept: list[str]) -> None:
+    crun_state = node.host.root / "crun"
+    values = json.loads(node.host.config.read_text())
+    node.host.config.write_text(json.dumps({**values, "runtimeRoots": {"crun": str(crun_state)}}))
+    assert node.start(alone=False).code == 0
+    assert node.start(OTHER, 200, alone=False).code == 0
+    for id_, pid in ((ID, 100), (OTHER, 200)):
+        crun.record(crun_state, id_, pid, node.host.bundle(), 1000)
+    os.kill(node.pid(), signal.SIGKILL)
+    wait_until(lambda: not is_alive(node.pid()))
+    assert reconcile(node.host.context()).applied == {"memtierd": [ID]}
+    for id_, pid in ((ID, 100), (OTHER, 200)):
+        node.host.end_process(pid)
+        node.host.call(state(id=id_, status="stopped", pid=0))
+    assert {"start", "end", "running", "lost"} <= set(kept)
+    assert (node.left(), node.host.context().ledger.containers()) == ([], [])
+
+
+def test_work_for_a_container_waits_for_that_of_another_process(host: Host) -> None:
+    context = host.context()
+    context.monitor.patience = 0.05
+    with context.monitor.hold("k") as locked, Outside(locked, "c", context), context.monitor.hold("k") as other:
+        with Outside(other, "another", context):
+            pass
+        with pytest.raises(LockTimeoutError), Outside(other, "c", context):
+            pytest.fail("two processes work for one container")
+        context.ledger.lock("other", 0).__exit__()
+    assert os.listdir(f"{context.ledger.folder}/pods") == ["other"]

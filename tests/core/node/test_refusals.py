@@ -4,17 +4,19 @@ import errno
 import json
 import os
 import sys
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import BOTH_POLICIES, ID, UID, Host, standard_streams, state
-from hosts.faults import Fail
-from hypothesis import given
+from hosts.faults import Fail, failing
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import resctrl_hooks.errors
-from resctrl_hooks.core.node import error_types, errors, refusals
+from resctrl_hooks.core.node import call_metrics, error_types, errors, refusals
 from resctrl_hooks.core.node.call_metrics import read
 from resctrl_hooks.core.node.errors import (
     BY_ERRNO,
@@ -28,14 +30,13 @@ from resctrl_hooks.core.node.errors import (
     RMIDsBusyError,
 )
 from resctrl_hooks.core.node.fault_report import as_hook_error, lacks_root, report
+from resctrl_hooks.core.node.ledger import Ledger
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.core.node.refusals import FILE, OLD, recent_refusals, record_refusal
 from resctrl_hooks.core.node.settings import DEFAULTS
 
 NAMES = {"namespace": "shop", "pod": "web-0", "container": "c0", "id": ID, "key": UID}
 ALL = [kind for kind in vars(error_types).values() if isinstance(kind, type) and issubclass(kind, HookError)]
-
-
-# Errors
 
 
 def test_error_message_is_for_operator() -> None:
@@ -90,22 +91,19 @@ def test_missing_root_is_reported(monkeypatch: pytest.MonkeyPatch, uid: int, err
     assert lacks_root(error) == said
 
 
-# Internal faults
-
-
 @pytest.fixture
 def _not_this_machines_records(monkeypatch: pytest.MonkeyPatch, host: Host) -> None:
     """Use a separate state directory: with faulty settings, the defaults apply."""
     monkeypatch.setitem(DEFAULTS, "stateDir", str(host.state))
 
 
-def failing(error: BaseException) -> None:
+def failing_with(error: BaseException) -> None:
     raise error
 
 
 def reported(host: Host, error: BaseException, names: dict[str, str] | None) -> tuple[bool, str]:
     with pytest.raises(type(error)) as caught:
-        failing(error)
+        failing_with(error)
     with standard_streams(b"") as written:
         refuses = report(str(host.config), "createRuntime", caught.value, names=names)
     return refuses, written()
@@ -121,7 +119,7 @@ def test_fault_is_one_line_with_its_place_and_follows_the_policy(
         faults: Any = sys.modules[report.__module__]
         real = faults.Log
         silent = {"target": "none"}
-        monkeypatch.setattr(faults, "Log", lambda *given: real(silent) if not given else failing(TypeError("too")))
+        monkeypatch.setattr(faults, "Log", lambda *given: real(silent) if not given else failing_with(TypeError("too")))
     elif broken is not None:
         host.config.write_text(broken)
     refuses, line = reported(host, ValueError("a\nb"), {"id": "c1"})
@@ -131,9 +129,6 @@ def test_fault_is_one_line_with_its_place_and_follows_the_policy(
     assert not reported(host, ValueError("second"), None)[0], "there is no container to reject"
     if broken is None:
         assert "reason=fault" in host.log.read_text()
-
-
-# Refusals
 
 
 @BOTH_POLICIES
@@ -201,3 +196,96 @@ def test_unwritable_folder_is_not_a_failure(tmp_path: Path) -> None:
     record_refusal(str(tmp_path), NAMES, "why")
     assert not (tmp_path / "elsewhere").exists()
     assert recent_refusals(str(tmp_path)) == []
+
+
+STAGES = st.sampled_from(("createRuntime", "poststop", "reconcile"))
+REASONS = st.lists(st.sampled_from(("no-rmids", "deadline", "ledger")), unique=True, max_size=2)
+EVENTS = st.one_of(
+    st.tuples(st.just("call"), STAGES, st.integers(0, 20_000_000), REASONS),
+    st.tuples(st.just("late call"), STAGES, st.integers(0, 20_000_000), REASONS),
+    st.sampled_from((("fold",), ("killed fold",), ("junk",))),
+)
+
+
+@settings(max_examples=50)
+@given(st.lists(EVENTS, max_size=15))
+def test_each_call_counts_once_in_any_order_of_calls_and_folds(events: list[Any]) -> None:
+    """A hook that opened the file before a fold's rename writes late; a fold can be killed before its last step."""
+    expected: dict[str, list[tuple[int, list[str]]]] = {}
+    was_killed = False
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(call_metrics, "_FOLD_FROM", 1)
+        ledger = Ledger(folder)
+        for kind, *call in events:
+            if kind in ("call", "late call"):
+                stage, usec, reasons = call
+                old = Path(folder, "calls.old")
+                if kind == "late call" and old.exists() and not was_killed:
+                    with old.open("a") as late:
+                        late.write(f"1700000000 {stage} {usec} {','.join(reasons) or '-'} -\n")
+                else:
+                    ledger.count_call(stage, usec / 1e6 + 1e-7, reasons)
+                expected.setdefault(stage, []).append((usec, reasons))
+            elif kind == "junk":
+                with Path(folder, "calls").open("a") as file:
+                    file.write("junk\nx poststop 10 - -\n17 poststop x - -\n17 poststop 10 - - -\n")
+            elif kind == "fold":
+                call_metrics.fold(ledger)
+                was_killed = False
+            else:
+                with failing(call_metrics, "remove_file", KeyboardInterrupt()), suppress(KeyboardInterrupt):
+                    call_metrics.fold(ledger)
+                was_killed = True
+        found = call_metrics.read(ledger)
+    for stage, calls in expected.items():
+        one = found.stage(stage)
+        assert one.runs == len(calls) == sum(one.buckets)
+        assert one.seconds == pytest.approx(sum(usec for usec, _ in calls) / 1e6, abs=1e-3)
+        for reason in ("no-rmids", "deadline", "ledger"):
+            assert one.failures.get(reason, 0) == sum(reason in reasons for _, reasons in calls)
+        for bound, bucket in zip(call_metrics.BOUNDS, range(len(one.buckets)), strict=False):
+            assert sum(one.buckets[: bucket + 1]) == sum(usec <= bound * 1e6 for usec, _ in calls)
+
+
+def test_each_call_of_a_hook_leaves_a_line_which_reconcile_folds(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(call_metrics, "_FOLD_FROM", 1)
+    state = {"ociVersion": "1.2.1", "id": ID, "status": "created", "pid": host.process(100), "bundle": host.bundle()}
+    host.call(state)
+    host.call({**state, "bundle": "/nowhere"})
+    host.call(b"nonsense")
+    host.bundle({"ociVersion": "1.2.1", "linux": {"intelRdt": {"closID": "missing"}}})
+    assert host.call(state).code == 0
+    ledger = host.context().ledger
+    for _ in range(2):
+        found = call_metrics.read(ledger)
+        assert found.stage("createRuntime").runs == 3
+        assert found.stage("createRuntime").failures == {"bad-input": 1, "bad-class": 1}
+        assert found.stage("hook").failures == {"bad-input": 1}
+        reconcile(host.context())
+    assert not Path(ledger.folder, "calls").exists()
+
+
+def test_last_200_failures_are_kept_and_unfinished_lines_ignored(ledger: Ledger) -> None:
+    for number in range(201):
+        ledger.count_call("poststop", 0.001, ["ledger"], f"k{number}")
+    with Path(ledger.folder, "calls").open("a") as file:
+        file.write("17000 posts")
+    found = call_metrics.read(ledger)
+    assert [(stage, reasons, key) for _, stage, reasons, key in found.failures] == [
+        ("poststop", "ledger", f"k{number}") for number in range(1, 201)
+    ]
+    assert found.stage("poststop").failures == {"ledger": 201}
+
+
+def test_file_of_another_format_or_size_is_ignored(ledger: Ledger) -> None:
+    path = Path(ledger.folder, "tally")
+    figures: Any = {"stages": {"poststop": {"runs": 7}}, "last": [], "folded": ""}
+    for kept, runs in (({"format": 1, **figures}, 7), ({"format": 2, **figures}, 0), (figures, 0), ([], 0), (None, 0)):
+        path.write_text(json.dumps(kept))
+        assert call_metrics.read(ledger).stage("poststop").runs == runs
+    path.write_text(json.dumps({"format": 1, **figures}).ljust(4 << 20))
+    assert call_metrics.read(ledger).stage("poststop").runs == 7
+    path.write_text(json.dumps({"format": 1, **figures}).ljust((4 << 20) + 1))
+    with pytest.raises(LedgerError) as raised:
+        call_metrics.read(ledger)
+    assert raised.value.errno == errno.EFBIG

@@ -1,7 +1,12 @@
+"""Engines follow the feature table: none of them has a feature's name, module or settings."""
+
+import ast
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 from conftest import ID, crio_annotations
+from houses import missing
 
 from resctrl_hooks.core.node.container.oci import Bundle, State
 from resctrl_hooks.core.node.container.workload import derive
@@ -86,12 +91,6 @@ def test_feature_serves_the_selected_or_listed_namespaces(name: str, section: An
     assert [one for one in ("shop-1", "other", "shop") if serves(name, one, Settings(section))] == served
 
 
-@pytest.mark.houses("placement")
-def test_only_monitoring_is_on_by_default() -> None:
-    on = {name: row.defaults["enabled"] for name, row in FEATURES.items() if "enabled" in row.defaults}
-    assert on == {"rdt": False, "monitoring": True, "placement": False, "blockio": False, "scheduling": False}
-
-
 def test_features_that_leave_things_behind_are_the_ones_that_revert_steps() -> None:
     for name, row in FEATURES.items():
         feature = feature_named(name)
@@ -109,3 +108,42 @@ def test_feature_without_more_has_nothing_to_adopt_repair_or_show() -> None:
     assert feature.adopt(nothing, [], dry_run=False) == ([], {})
     assert feature.orphans(nothing) == []
     assert feature.repair(nothing, set()) == 0
+
+
+PACKAGE = Path(__file__).parents[3] / "resctrl_hooks"
+ENGINES = (
+    "core/node/hook", "core/node/reconcile", "core/node/lifecycle.py", "core/node/registry.py",
+    "nri/node/creation.py", "nri/node/event.py", "nri/node/events.py", "nri/node/plugin.py",
+)  # fmt: skip
+HERE = [PACKAGE / name for name in ENGINES if name.partition("/")[0] not in missing()]
+MODULES = [path for place in HERE for path in ([place] if place.suffix else place.rglob("*.py"))]
+
+
+def features_in(tree: ast.AST) -> set[str]:
+    """Return the features that a module names: as a string, as a section of the settings, or by an import."""
+    found = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Constant(value=str(name)) | ast.Attribute(attr=name) if name in FEATURES:
+                found.add(name)
+            case ast.ImportFrom(module=str(module)) if "features" in module.split("."):
+                found.add(module)
+    return found
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_engine_names_no_feature(path: Path) -> None:
+    assert features_in(ast.parse(path.read_text())) == set()
+
+
+@pytest.mark.parametrize(
+    "code, found",
+    [
+        ('x = "scheduling"', {"scheduling"}),
+        ('settings.rdt["enabled"]', {"rdt"}),
+        ("from ..features.memory import NAME", {"features.memory"}),
+        ('x = "memory.high"', set()),
+    ],
+)
+def test_feature_name_is_found(code: str, found: set[str]) -> None:
+    assert features_in(ast.parse(code)) == found

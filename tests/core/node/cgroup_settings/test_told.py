@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import BOTH_POLICIES, ID, UID, Host, always, crio_annotations, state
 from hosts.killed_hook import Killed
 from hosts.machines import machine, write_sysfs
+from hypothesis import given
+from hypothesis import strategies as st
 
+from resctrl_hooks.core.node.cgroup_settings import values
 from resctrl_hooks.core.node.feature_table import FEATURES
 from resctrl_hooks.core.node.host import cgroup
+from resctrl_hooks.core.node.host.cgroup import Leaf, folders_for
 from resctrl_hooks.core.node.host.procfs import Cgroup, cgroups_of
 from resctrl_hooks.core.node.host.programs import ProgramError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SCOPE = f"crio-{ID}.scope"
 CGROUP = f"/kubepods.slice/kubepods-pod{UID.replace('-', '_')}.slice/{SCOPE}"
@@ -95,8 +97,8 @@ def configure(host: Host, **sections: Any) -> None:
     }
     host.configure(
         **{
-            name: {**values, **sections.get(name, {})} if isinstance(values, dict) else values
-            for name, values in given.items()
+            name: {**present, **sections.get(name, {})} if isinstance(present, dict) else present
+            for name, present in given.items()
         }
     )
 
@@ -109,7 +111,7 @@ def start(host: Host, **annotations: str) -> Any:
     return host.call(state(bundle=host.bundle(), annotations=crio_annotations() | ASKED | annotations))
 
 
-def values(host: Host) -> dict[str, str]:
+def present(host: Host) -> dict[str, str]:
     return {name: (folder(host) / name).read_text() for name in AFTER}
 
 
@@ -127,7 +129,7 @@ def test_features_of_one_container_share_one_program_run_and_one_lookup_of_its_c
     assert asked == [100]
     assert (outcome.code, outcome.stderr) == (0, "")
     assert systemd.calls == [ALL]
-    assert values(host) == AFTER
+    assert present(host) == AFTER
     assert (folder(host) / "cpuset.cpus").read_text() == ("0-3" if "placement" in FEATURES else "")
 
 
@@ -143,7 +145,7 @@ def test_property_unknown_to_systemd_fails_its_feature_only(host: Host, systemd:
     assert all(one in said for one in BY_FEATURE[feature])
     assert not any(one in said for one in ALL - BY_FEATURE[feature])
     assert f"Unknown assignment: {unknown}; the values are lost at the next systemctl daemon-reload" in said
-    assert values(host) == AFTER
+    assert present(host) == AFTER
 
 
 @BOTH_POLICIES
@@ -154,7 +156,7 @@ def test_limit_without_room_is_never_sent(host: Host, systemd: Systemd, policy: 
     assert outcome.code == code
     assert systemd.calls == [ALL - BY_FEATURE["memory"]]
     assert "memory.high 67108864 is below the container's current 68157440 bytes" in outcome.stderr
-    assert values(host) == {**AFTER, "memory.high": "max", "memory.swap.max": "max"}
+    assert present(host) == {**AFTER, "memory.high": "max", "memory.swap.max": "max"}
 
 
 def test_hook_killed_after_systemd_call_is_repaired_by_one_reconcile(
@@ -171,4 +173,47 @@ def test_hook_killed_after_systemd_call_is_repaired_by_one_reconcile(
     assert systemd.calls == [ALL]
     assert set(host.enforce().applied) == {"blockio", "scheduling", "memory"}
     assert systemd.calls == [ALL, ALL - PLACED]
-    assert values(host) == AFTER
+    assert present(host) == AFTER
+
+
+def test_value_is_written_to_scope_and_to_crun_cgroup_below(tmp_path: Path) -> None:
+    leaf = Leaf(str(tmp_path), "/kubepods.slice/crio-a.scope/container")
+    scope, container = Path(leaf.scope), Path(leaf.folder)
+    container.mkdir(parents=True)
+    assert folders_for("io.max", leaf.folder, leaf.scope) == [str(container)], (
+        "where neither has the file, its own says why"
+    )
+    (scope / "io.max").touch()
+    assert folders_for("io.max", leaf.folder, leaf.scope) == [str(scope)], "the controller may not be enabled below"
+    (container / "io.max").touch()
+    assert folders_for("io.max", leaf.folder, leaf.scope) == [str(scope), str(container)]
+
+
+@pytest.mark.parametrize("above, own, value", [
+    ("max", "1000", "500"), ("1000", "max", "500"), ("2000", "1000", "500"), ("max", "max", "max"),
+])  # fmt: skip
+def test_part_of_memory_max_is_that_of_the_smallest_limit(tmp_path: Path, above: str, own: str, value: str) -> None:
+    leaf = Leaf(str(tmp_path), "/kubepods.slice/crio-a.scope/container")
+    Path(leaf.folder).mkdir(parents=True)
+    (Path(leaf.scope) / "memory.max").write_text(above)
+    (Path(leaf.folder) / "memory.max").write_text(own)
+    assert values.resolved(values.part_of_max(0.5), leaf) == value
+
+
+LIMITS = ("rbps", "wbps", "riops", "wiops")
+ROWS = st.dictionaries(st.sampled_from(("8:0", "8:16")), st.dictionaries(st.sampled_from(LIMITS), st.integers(1, 3)))
+
+
+@given(
+    ROWS,
+    st.sampled_from(("8:0", "8:16")),
+    st.dictionaries(st.sampled_from(LIMITS), st.integers(1, 3) | st.just("max"), min_size=1),
+)
+def test_limits_of_a_device_are_in_place_among_those_of_others(rows: Any, device: str, wanted: Any) -> None:
+    """A device without a limit has no line, and the kernel shows all four kinds of one that has."""
+    shown = {one: {kind: row.get(kind, "max") for kind in LIMITS} for one, row in rows.items()}
+    have = "\n".join(f"{one} {' '.join(f'{kind}={most}' for kind, most in row.items())}" for one, row in shown.items())
+    value = f"{device} {' '.join(f'{kind}={most}' for kind, most in wanted.items())}"
+    now = shown.get(device, dict.fromkeys(LIMITS, "max"))
+    expected = all(str(now[kind]) == str(most) for kind, most in wanted.items())
+    assert values.is_in_place(have, "io.max", value) == expected or set(wanted.values()) == {"max"}

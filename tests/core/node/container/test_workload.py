@@ -1,14 +1,18 @@
 """Identity of a container: its pod, key, names and runtime, by its cgroup, bundle and annotations."""
 
+import json
 from typing import Any
 
 import pytest
-from conftest import ID, UID, containerd_annotations, crio_annotations
+from click.testing import CliRunner
+from conftest import ID, UID, Host, containerd_annotations, crio_annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from resctrl_hooks.core.cli import main
 from resctrl_hooks.core.node.container.oci import Bundle, State
 from resctrl_hooks.core.node.container.resources import BEST_EFFORT, BURSTABLE, GUARANTEED, cpu_request, qos_of
+from resctrl_hooks.core.node.container.unread_annotations import unread_annotations
 from resctrl_hooks.core.node.container.workload import Workload, derive, dialect_of
 from resctrl_hooks.core.node.errors import BadKeyError
 from resctrl_hooks.core.node.host.procfs import Cgroup
@@ -181,3 +185,30 @@ def test_request_and_limit_in_thousandths_are_those_that_a_runtime_was_given(
     assert limit == max(quota, 0) * 1000 // (period or 100_000)
     assert request == (0 if cpu["shares"] == 2 else limit if not cpu["shares"] else request)
     assert cpu["shares"] <= 2 or request * 1024 // 1000 == cpu["shares"], "as the kubelet rounds it"
+
+
+NRI = "resource-policy.nri.io"
+COLD, PRIORITY = f"cold-start.{NRI}", f"prefer-cpu-priority.{NRI}"
+
+
+def test_annotation_is_named_without_its_container() -> None:
+    unread = {
+        f"{PRIORITY}/container.c0": PRIORITY,
+        f"{COLD}/pod": COLD,
+        f"{NRI}/cold-start": f"{NRI}/cold-start",
+        "policy.memory-policy.nri.io/c0": "policy.memory-policy.nri.io",
+    }
+    read = [f"{NRI}/affinity", "class.memory-policy.nri.io", f"rdtclass.{NRI}/container.c0", "devices.nri.io/c0", "app"]
+    assert unread_annotations([*unread, *read]) == sorted(unread.values())
+
+
+def test_unread_annotations_are_logged_once_per_pod_and_shown(host: Host, pod: dict[str, Any]) -> None:
+    pod["annotations"] |= {f"{PRIORITY}/container.c0": "dram", COLD: "quick", f"rdtclass.{NRI}": "gold"}
+    said = f"annotations of NRI plugins are not read: {COLD}, {PRIORITY}; see docs/comparison.md"
+    explained = CliRunner().invoke(main, ["--config", str(host.config), "explain", "--json"], input=json.dumps(pod))
+    (item,) = json.loads(explained.stdout)["items"]
+    assert item["notes"] == [f"annotations of NRI plugins that are not read: {COLD}, {PRIORITY}"]
+    assert said in host.call(pod).log
+    assert said not in host.call(pod).log
+    shown = CliRunner().invoke(main, ["--config", str(host.config), "show", "web-0"]).output
+    assert f"not read annotations {COLD}, {PRIORITY}" in " ".join(shown.split())

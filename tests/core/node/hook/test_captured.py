@@ -1,9 +1,15 @@
 """Each captured state of a real runtime gives the right key, class and group, and its poststop undoes it."""
 
+import json
+import signal
+import subprocess
+import time
 from typing import Any
 
 import pytest
-from conftest import FIXTURES, Host, fixture
+from conftest import FIXTURES, GROUP, Host, fixture
+
+from resctrl_hooks.core.node.container.oci import STATE_LIMIT
 
 CRUN_POD = "99d6fbf08f5e7c6f6fc59daa8dc5d2ce338dcc9da537075e6388d195d91205c2"
 RUNC_POD = "5b4f991e36113e32419e1d5756a9aa6227fa801d6b1c4ceed1fe13d052073651"
@@ -83,3 +89,61 @@ def test_namespaces_distinguish_runtimes_with_shared_hooks_folder(rdt_host: Host
     for name, (key, _) in CASES.items():
         assert rdt_host.call(captured(name, rdt_host)[0]).code == 0
         assert any(key in group for group in rdt_host.groups()) == name.startswith(manager)
+
+
+@pytest.mark.ci
+def test_closed_stdin_and_stderr_are_not_a_failure(host: Host, pod: dict[str, Any]) -> None:
+    command = " ".join(f"'{part}'" for part in host.command())
+    for redirection in ("<&-", "<&- 2>&-", "<&- 2>&- >&-"):
+        done = subprocess.run(
+            ["/bin/sh", "-c", f"{command} {redirection}"], env={}, check=False, stderr=subprocess.DEVNULL
+        )
+        assert done.returncode == 0
+    path = host.root / "state.json"
+    path.write_text(json.dumps(pod))
+    done = subprocess.run(["/bin/sh", "-c", f"{command} <'{path}' 2>&- >&-"], env={}, check=False)
+    assert done.returncode == 0
+    assert host.groups() == [GROUP]
+
+
+def test_interrupt_prints_no_traceback(host: Host) -> None:
+    with subprocess.Popen(host.command(), stdin=subprocess.PIPE, stderr=subprocess.PIPE, env={}) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.write(b"{")
+        process.stdin.flush()
+        _until_it_reads(process.pid)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+        assert process.stderr.read().count(b"\n") == 1
+
+
+def _until_it_reads(pid: int) -> None:
+    """Wait until a process sleeps in a read of its standard input."""
+    end = time.monotonic() + 300
+    while time.monotonic() < end:
+        with open(f"/proc/{pid}/syscall") as file:
+            if file.read().split()[:2] == ["0", "0x0"]:
+                return
+        time.sleep(0.005)
+    raise AssertionError("it never read")
+
+
+@pytest.mark.parametrize(
+    "case", ["no settings", *(pytest.param(one, marks=pytest.mark.ci) for one in ("too large", "user namespace"))]
+)
+def test_state_is_always_read_to_its_end(host: Host, case: str) -> None:
+    # crun dies of SIGPIPE where a hook ends without that, and the container with it.
+    if case == "no settings":
+        host.config.write_text("{")
+    words = [*(("unshare", "--user", "--map-root-user") if case == "user namespace" else ()), *host.command()]
+    size = STATE_LIMIT + 300_000 if case == "too large" else 300_000
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env={}, cwd="/") as hook:
+        assert hook.stdin
+        assert hook.stderr
+        hook.stdin.write(b'{"id": "' + b"x" * size)  # BrokenPipeError where crun would be killed
+        hook.stdin.close()
+        said = hook.stderr.read().decode()
+    assert hook.returncode == 0
+    assert {"too large": "larger than", "no settings": "settings", "user namespace": ""}[case] in said
+    assert (said == "") == (case == "user namespace")

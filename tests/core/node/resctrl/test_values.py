@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 import errno
+import json
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from conftest import examples
-from hosts.counter_tree import say_paths
+from hosts.counter_tree import say, say_paths
+from hosts.monitored import KEYS, plain_host
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,6 +24,7 @@ from resctrl_hooks.core.node.resctrl.bandwidth import EVENTS, bandwidth_of, reso
 from resctrl_hooks.core.node.resctrl.bandwidth_unit import AMD, MB_PER_SECOND, PER_CENT, convert, convert_first, unit_of
 from resctrl_hooks.core.node.resctrl.counter_files import layout, read_group, value_of
 from resctrl_hooks.core.node.resctrl.counter_share import FOREIGN, OURS, UNGROUPED, Change, Holder, rearrange, share
+from resctrl_hooks.core.node.resctrl.counter_totals import turns
 from resctrl_hooks.core.node.resctrl.counters import (
     AVAILABLE,
     COUNTERS,
@@ -41,14 +45,12 @@ from resctrl_hooks.core.node.resctrl.turn_counts import counted_in
 if TYPE_CHECKING:
     from conftest import Host
 
+
 TOTAL, LOCAL = EVENTS
 SOME = settings(max_examples=examples(40))
 PACKAGE = Path(resctrl_hooks.__file__).parent
 RESOURCE = st.text("ABL3_x", min_size=1, max_size=6)
 FEW = st.integers(0, 3)
-
-
-# Domains and their counters
 
 
 @SOME
@@ -141,9 +143,6 @@ def test_no_other_module_names_domains() -> None:
     assert {layouts.assignments_file(resource) for resource in layouts.AT_MEMORY} == {ASSIGNED_AT_MEMORY}
 
 
-# Memory bandwidth: one resource of each node counts it
-
-
 @SOME
 @given(st.sets(st.tuples(st.sampled_from(["MB", "NODE", "L3", "A", "X"]), FEW)), st.booleans())
 def test_bandwidth_is_of_one_resource(places: set[tuple[str, int]], parts: bool) -> None:
@@ -211,9 +210,6 @@ def test_first_value_that_the_mount_understands_counts() -> None:
 )
 def test_unit_follows_the_processor_and_the_mount(least: int, values: list[int], mbps: bool, unit: str) -> None:
     assert unit_of(least, values, mbps=mbps) == unit
-
-
-# Assignable counters
 
 
 class Files(Filesystem):
@@ -324,3 +320,22 @@ def test_refused_change_is_not_reported_as_done(host: Host) -> None:
     changes = [Change(gone, TOTAL, 0, give=True), Change(here, LOCAL, 1, give=True), Change(here, TOTAL, 0, give=False)]
     assert rearrange(host.context().monitor, changes) == changes[1:]
     assert (here.has(LOCAL, 1), here.has(TOTAL, 0), gone.has(TOTAL, 0)) == (True, False, False)
+
+
+TURNS = 9
+
+
+@pytest.mark.parametrize("values, number", [([1, 2, 3], 0), ([0, 100, "Unassigned"] * TURNS, TURNS)])
+def test_show_has_the_interval_of_a_time_sharing_pod_only(tmp_path: Path, values: list[object], number: int) -> None:
+    with plain_host(tmp_path, "info") as host:
+        group = host.group(0, "web-0")
+        for value in values:
+            say(host.resctrl, llc_occupancy=1, mbm_total_bytes=0)
+            say(group, mbm_total_bytes=value)
+            time.sleep(0.002)  # the clock of totals has milliseconds
+            host.context.monitor.read(KEYS[0])
+        assert [moved for _, moved in turns(host.context.monitor, KEYS[0])] == [100] * number
+        (pod,) = json.loads(host.run("show", "shop/web-0", "-o", "json").stdout)["items"]
+    rate = pod.get("turnRate") or {}
+    assert rate.get("turns", 0) == number
+    assert not number or 0 <= rate["low"] < rate["bytesPerSecond"] < rate["high"]

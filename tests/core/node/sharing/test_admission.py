@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import errno
 import json
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from conftest import ID, POD_CGROUP, Host, workload_of
 from hosts.shared_node import RULES, Pod, SharedNode
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from resctrl_hooks.core.node.errors import LockTimeoutError
 from resctrl_hooks.core.node.ledger import CHANGING, Ledger
@@ -15,8 +19,9 @@ from resctrl_hooks.core.node.refusals import RefusedError
 from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
 from resctrl_hooks.core.node.resctrl.monitor import Monitor
 from resctrl_hooks.core.node.sharing import admission
-from resctrl_hooks.core.node.sharing.claims import entry_of
+from resctrl_hooks.core.node.sharing.claims import entry_of, holders
 from resctrl_hooks.core.node.sharing.decision import Claim
+from resctrl_hooks.core.node.sharing.priority import priority_in, priority_of, version_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,6 +32,8 @@ if TYPE_CHECKING:
     from resctrl_hooks.core.node.locks import Lock
 
 HOUSES = ("lab",)
+
+
 LOW = [{"namespaces": ["low"], "value": 1}]
 
 
@@ -93,9 +100,6 @@ def test_pod_with_running_hook_keeps_group_without_rename(tmp_path: Path, fail: 
     node.reconcile()
     assert node.counted() == [newer, gold]
     node.check()
-
-
-# A hook that asks pods of lower priority: within its time, and with concurrent changes by others
 
 
 def at_its_turn(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
@@ -234,3 +238,73 @@ def test_pods_of_lower_priority_are_asked_in_turn_and_not_too_many(
     assert node.counted() == [pod for pod in (*pods, gold) if pod is not waits]
     assert giver is not None or "reason=no-rmids" in node.host.log.read_text()
     node.check()
+
+
+PRIORITIES: list[dict[str, Any]] = [
+    {"namespaces": ["team-*"], "qos": "Guaranteed", "value": 200},
+    {"namespaces": ["shop", "team-*"], "value": 100},
+    {"qos": "Burstable", "value": 50},
+    {"labels": {"tier": "batch"}, "value": -10},
+]
+LABELS = PRIORITIES[3:]
+FRONT = {"labels": {"tier": "front"}, "value": 7}
+APP = {"labels": {"app": "x"}, "value": 3}
+
+
+@pytest.mark.parametrize(
+    "namespace, rules, labels, expected",
+    [
+        ("shop", PRIORITIES, "", 100),
+        ("team-a", PRIORITIES, "", 100),
+        ("other", PRIORITIES, "", 50),
+        ("shop", LABELS, "", 0),
+        ("shop", [], "", 0),
+        ("shop", LABELS, "io.kubernetes.cri-o.ResolvPath", -10),  # labels are those of the sandbox
+        ("shop", [FRONT], "io.kubernetes.cri-o.ResolvPath", 0),
+        ("shop", [FRONT, APP], "io.kubernetes.cri-o.ResolvPath", 3),
+        ("shop", LABELS, "unreadable", 0),
+    ],
+)
+def test_first_matching_rule_counts(
+    host: Host, tmp_path: Path, namespace: str, rules: list[dict[str, Any]], labels: str, expected: int
+) -> None:
+    host.process(100, f"{POD_CGROUP}/crio-{ID}")
+    (tmp_path / "config.json").write_text(json.dumps({"annotations": {"tier": "batch", "app": "x"}}))
+    folder = "/nonexistent" if labels == "unreadable" else tmp_path
+    notes = {"io.kubernetes.cri-o.ResolvPath": f"{folder}/resolv.conf"} if labels else {}
+    workload = workload_of(host, **{"io.kubernetes.pod.namespace": namespace}, **notes)
+    assert priority_of(workload, rules) == expected
+
+
+@pytest.mark.parametrize("rules, born, expected", [
+    (PRIORITIES, 1.0, 9), (PRIORITIES[1:], 1.0, 100), (PRIORITIES, None, 100), (None, 1.0, 100),
+])  # fmt: skip
+def test_running_container_keeps_its_priority_until_the_rules_change(
+    host: Host, rules: Any, born: float | None, expected: int
+) -> None:
+    host.process(100, f"{POD_CGROUP}/crio-{ID}")
+    workload = workload_of(host, **{"io.kubernetes.pod.namespace": "shop"})
+    context: Any = SimpleNamespace(settings=SimpleNamespace(groups={"priority": PRIORITIES}))
+    container: Any = SimpleNamespace(born=born, planned=lambda _: workload)
+    record: Any = {"claim": {"priority": 9, "rules": version_of(rules)}} if rules else {}
+    assert priority_in(context, container, record) == expected
+
+
+CLAIMS = st.builds(
+    Claim,
+    st.text("k.l-", min_size=1),
+    st.integers(-1_000_000, 1_000_000),
+    st.integers(0, 10**12).map(lambda n: n / 1e6),
+)
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sets(CLAIMS, min_size=2, max_size=4))
+def test_entry_sorts_by_priority_and_reads_back(ledger: Ledger, claims: set[Claim]) -> None:
+    for name in ledger.marked("rmids"):
+        ledger.unmark("rmids", name)
+    for name in (*map(entry_of, claims), "x.1.k", "1.x.k", "1.1.", "1.1", "k", "-1.1.k"):
+        ledger.mark("rmids", name)
+    assert set(holders(ledger)) == claims, "invalid entries are ignored"
+    by_name = sorted(claims, key=entry_of)
+    assert [claim.priority for claim in by_name] == sorted(claim.priority for claim in claims)
