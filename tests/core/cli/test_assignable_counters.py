@@ -8,6 +8,7 @@ import pytest
 from conftest import UID, Host, crio_annotations, state
 from hosts.monitored import MonitoredHost, monitored_host
 
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.core.node.resctrl.counter_share import Change, Holder, rearrange
 from resctrl_hooks.core.node.resctrl.counters import UNASSIGNED, Reading
 from resctrl_hooks.core.node.sharing.bandwidth_counters import balance
@@ -101,3 +102,14 @@ def test_hook_takes_counter_of_lower_value_for_its_pod(tmp_path: Path) -> None:
         process.kill()
         assert outcome.code == 0
         assert f"all bandwidth counters are in use: {TOTAL} of {UID} is not counted in L3 domain 0, 1" in outcome.log
+
+
+def test_reconcile_reports_counter_changes(host: MonitoredHost) -> None:
+    for number in range(6):
+        host.pod(number, f"web-{number}")
+    report = reconcile(host.context)
+    assert report.number("assigned") == 6  # a total in each of two domains for the second, the third and the fourth
+    assert report.number("unassigned") == 6  # the root group's two events and the first pod's local, in each
+    assert len(report.events["uncounted"]) == 2
+    assert report.ok
+    assert "pods without a bandwidth counter: 2" in report.as_line()

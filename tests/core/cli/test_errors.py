@@ -215,3 +215,12 @@ def test_click_errors_have_the_common_prefix() -> None:
     with pytest.raises(FailedError) as failed, in_one_line():
         raise click.ClickException("this didn't work")
     assert (str(failed.value), failed.value.exit_code) == ("this didn't work", 1)
+
+
+def test_doctor_without_root_reports_no_bug(readable: Host) -> None:
+    (readable.state / "totals").mkdir(mode=0o700, exist_ok=True)
+    run(readable, "doctor")
+    with as_nobody():
+        text = run(readable, "doctor").stdout
+    assert "-> run doctor as root" in text
+    assert "please report it" not in text

@@ -16,7 +16,7 @@ from core.config.judged import FOREIGN, assert_like, check, problems
 from resctrl_hooks.core.cli import main
 from resctrl_hooks.core.config import check as check_module
 from resctrl_hooks.core.config.applied import explicit_values_of
-from resctrl_hooks.core.config.check import check_file, trust_problems
+from resctrl_hooks.core.config.check import check_file, check_text, trust_problems
 from resctrl_hooks.core.config.document import parse_document
 from resctrl_hooks.core.config.root import Configuration
 from resctrl_hooks.core.config.schema import json_schema
@@ -246,3 +246,25 @@ def test_file_of_another_user_than_root_and_the_caller_is_reported(
     os.chown(tmp_path, of_folder, of_folder)
     monkeypatch.setattr(os, "geteuid", lambda: 4321)
     assert [problem.what.partition(",")[0] for problem in trust_problems(str(config))] == told
+
+
+def test_lines_of_values_count_from_1_and_problems_are_in_their_order() -> None:
+    found = parse_document(b"a: 1\nb:\n- x\n- y: |\n    one\n    two\n", "c.yaml")
+    lines = {(): 1, ("a",): 1, ("b",): 2, ("b", 0): 3, ("b", 1): 4, ("b", 1, "y"): 4, ("b", 2): 2, ("c",): 1}
+    assert {path: found.line(path) for path in lines} == lines
+    assert (found.line(("b", 1, "y"), 2), found.line(("b", 0), 2)) == (6, 3)
+    assert parse_document(b"", "c.yaml").line(("a",)) == 0
+    text = "resctrlPath: x\nlog:\n  level: loud\nzzz: 1\nmonitoring: {enabled: 2}\n"
+    assert [problem.line for problem in check(text).errors] == [1, 3, 4, 5]
+
+
+def test_section_without_effect_has_remark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check_module, "FEATURES", ())
+    (warning,) = check("monitoring: {enabled: true}").problems
+    assert (warning.severity, warning.key) == ("warning", "monitoring")
+    assert check("namespaces: [a]").problems == []
+
+
+def test_file_that_is_not_utf8_is_refused() -> None:
+    (problem,) = check_text(b"a: 1\nb: \xff\n", "c.yaml").problems
+    assert str(problem) == "c.yaml:2: the file is not UTF-8; save it as UTF-8"

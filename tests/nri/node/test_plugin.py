@@ -425,3 +425,12 @@ def test_line_is_logged_once_when_runtimes_connect(node: Host) -> None:
         synchronized(plugin, container(41))
     lines = [line for line in log(node).splitlines() if "this node has no resctrl" in line]
     assert [line[:4] for line in lines if not line.startswith("<31>")] == ["<29>"]
+
+
+@pytest.mark.parametrize("policy, refused", [("ignore", False), ("fail", True)])
+def test_requested_class_fails_by_its_policy_at_creation(node: Host, policy: str, refused: bool) -> None:
+    plugin = plugin_of(node, rdt={"enabled": True, "allow": {"*": ["*"]}, "failurePolicy": policy})
+    pod = {**POD, "annotations": {"class.rdt.resctrl-hooks.io": "gold"}}
+    code, answer, _ = served(plugin, "CreateContainer", message(pod=pod))
+    assert (b"this node has no resctrl" in answer) is refused
+    assert (code != 0) is refused
