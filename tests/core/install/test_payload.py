@@ -53,30 +53,6 @@ def test_modules_without_sampling_have_all_their_imports(tmp_path: Path, host: H
 
 
 @ALL_HOUSES
-def test_each_house_adds_its_modules_and_those_that_only_it_imports(tmp_path: Path) -> None:
-    every, without_nri, less, default = (
-        payload(houses).modules.keys() for houses in (None, ["observe", "placement"], ["placement"], [])
-    )
-    assert {"placement/node/request.py", "core/node/launch.py"} <= less
-    assert list(every) == sorted(every)
-    assert [path for path in every if "__pycache__" in path or not path.endswith(".py")] == []
-    of_plugin, of_sampling = every - without_nri, without_nri - less
-    assert {path for path in every if path.startswith("nri/")} <= of_plugin
-    assert "core/node/reconcile/completion.py" in of_plugin, "only the plugin imports it"
-    assert {path.rsplit("/", 2)[-2] for path in of_sampling} > {"sampler", "guard", "history", "slowdown", "snapshot"}
-    assert "observe/node/resident.py" in of_sampling, "only the residents of the sampling process import it"
-    assert not {f"core/node/{path}.py" for path in ("watch/command", "reconcile/command", "reconcile/release")} & (
-        of_sampling
-    )
-    assert needed(Settings(), root=str(tmp_path)) == []
-    assert len(default) < 0.54 * len(every)
-    assert [path for path in default if path.startswith(("nri/", "placement/node/", "observe/node/sampler/"))] == []
-    assert {f"core/node/features/{name}.py" for name in ("memory", "scheduling", "blockio")} <= default
-    assert [path for path in default if path.startswith(("core/node/features/memtierd/", "core/node/nfd/"))] == []
-    assert "core/node/nfd/file.py" in payload(["nfd"]).modules
-
-
-@ALL_HOUSES
 @pytest.mark.parametrize(
     "settings, house",
     [

@@ -1,6 +1,5 @@
 """An installation found and changed without the command: paths by role, the order of changes, calls of systemd."""
 
-import json
 import os
 from pathlib import Path
 
@@ -10,15 +9,14 @@ from core.install.staged import given
 from resctrl_hooks.core.install import installation, systemd
 from resctrl_hooks.core.install.installation import install, remove_hooks, uninstall, unregister
 from resctrl_hooks.core.install.manifest import Manifest, read_manifest
-from resctrl_hooks.core.install.paths import CODE, HOOK_NAME, LAUNCH, MANIFEST, PYTHON, UNITS, VENDOR_HOOKS
+from resctrl_hooks.core.install.paths import CODE, HOOK_NAME, LAUNCH, PYTHON, UNITS, VENDOR_HOOKS
 from resctrl_hooks.core.install.payload import Payload
 from resctrl_hooks.core.install.plan import Plan, PlannedFile
-from resctrl_hooks.core.install.present import present
-from resctrl_hooks.core.install.roles import DROP_IN, HOOK, LAUNCHER, LINK, MODULE, SETTINGS, UNIT
+from resctrl_hooks.core.install.roles import HOOK, LAUNCHER, LINK, MODULE, SETTINGS, UNIT
 from resctrl_hooks.core.install.settings_files import ADDITIONS, FIRST
 from resctrl_hooks.core.install.tree import Tree
 from resctrl_hooks.core.install.unit_files import ENABLED
-from resctrl_hooks.core.install.units import EXEC, MOUNT, TIMER
+from resctrl_hooks.core.install.units import MOUNT, TIMER
 
 Lines = list[str]
 FOLDER, OLD = "node-0123456789ab", "node-ba9876543210"
@@ -63,25 +61,6 @@ def record(tree: Tree) -> Manifest:
     found = read_manifest(tree)
     assert found is not None
     return found
-
-
-def test_recorded_files_links_and_folders_of_modules_are_present(tree: Tree, tmp_path: Path) -> None:
-    files = {UNIT_FILE.path: UNIT, "/etc/x": "a role of a later version", "/etc/gone": SETTINGS}
-    given(tmp_path, MANIFEST, json.dumps({"format": 1, "files": files}))
-    given(tmp_path, UNIT_FILE.path)
-    for name in (FOLDER, OLD, "node-short", "other"):
-        (tmp_path / CODE.lstrip("/") / name).mkdir()
-    links = {f"{WANTS}/{TIMER}", f"{UNITS}/a.requires/{TIMER}", f"{WANTS}/resctrl-hooks-old.service"}
-    for link in (*links, f"{WANTS}/mine.timer", f"{UNITS}/a.other/{TIMER}", f"{WANTS}/{EXEC}"):
-        given(tmp_path, link)
-    given(tmp_path, f"{UNITS}/{EXEC}")  # of another program: it is not recorded, and its link does not dangle
-    assert present(tree) == {
-        UNIT_FILE.path: UNIT,
-        "/etc/x": DROP_IN,
-        "/etc/gone": SETTINGS,
-        **dict.fromkeys(links, LINK),
-        **dict.fromkeys((f"{CODE}/{FOLDER}", f"{CODE}/{OLD}"), MODULE),
-    }
 
 
 # Changes

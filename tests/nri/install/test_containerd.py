@@ -1,25 +1,20 @@
 """What an installation has of the plugin: its unit, its registration with containerd, and its code."""
 
-import json
 import os
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from core.install.plans import Parsed, Planned, ours, paths, planned
 from core.install.staged import CONFIG as OURS
 from core.install.staged import HOOKS, given
 
-from resctrl_hooks.core.cli import main
 from resctrl_hooks.core.install import roles
-from resctrl_hooks.core.install.paths import ADMIN_HOOKS, HOOK_NAME, LAUNCH, MANIFEST, UNITS
+from resctrl_hooks.core.install.paths import ADMIN_HOOKS, HOOK_NAME, LAUNCH, UNITS
 from resctrl_hooks.core.install.units import RECONCILE
-from resctrl_hooks.core.node.names import STATE_DIR
 from resctrl_hooks.nri.install.containerd import CONFIG, PLUGIN, is_on, major_version, nri_drop_in
 from resctrl_hooks.nri.install.nri import DROP_IN, NRI
-from resctrl_hooks.nri.node.status import Status
 
 
 @pytest.mark.parametrize(
@@ -97,41 +92,6 @@ def test_installed_containerd_is_asked_for_its_version_except_for_an_image(
     drop_in, notes = nri_drop_in()
     assert list(drop_in) == [DROP_IN]
     assert "restart containerd" in " ".join(notes)
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    (tmp_path / "usr/bin").mkdir(parents=True)
-    return tmp_path
-
-
-def install(root: Path, *words: str) -> bool:
-    """Install; return whether the node has the plugin's code."""
-    done = CliRunner().invoke(main, ["install", "--root", str(root), *words])
-    assert done.exit_code == 0, done.output
-    return "nri" in json.loads((root / MANIFEST[1:]).read_text())["houses"]
-
-
-def installed_by_earlier_version(root: Path) -> None:
-    record = root / MANIFEST[1:]
-    values = json.loads(record.read_text())
-    del values["houses"]
-    record.write_text(json.dumps(values))
-
-
-def has_run(root: Path) -> None:
-    state = root / STATE_DIR[1:]
-    state.mkdir(parents=True)
-    Status(str(state), "/run/nri.sock").write()
-
-
-@pytest.mark.parametrize("runs", [pytest.param(False, marks=pytest.mark.ci), True])
-def test_plugin_that_ran_by_hand_stays_after_an_upgrade(root: Path, runs: bool) -> None:
-    assert not install(root, "--runtime", "crio", "--no-units")
-    installed_by_earlier_version(root)
-    if runs:
-        has_run(root)
-    assert install(root) is runs
 
 
 __all__ = ("ours", "planned")

@@ -26,7 +26,6 @@ from resctrl_hooks.placement.node.allocations import LOCK
 HOUSES = ("placement",)
 pytestmark = pytest.mark.usefixtures("alarm")
 Serve = Callable[..., tuple[int, bytes]]
-OURS = "internal error in resctrl-hook: ZeroDivisionError: "
 OTHER_CGROUP = POD_CGROUP[:-1] + "2"
 OTHER = {**POD, "uid": UID[:-1] + "2", "linux": {"cgroup_parent": OTHER_CGROUP}}
 ADMITTED = (0, b"")
@@ -107,17 +106,6 @@ def test_any_failure_to_complete_refuses_under_fail(
     assert "container rejected" in host.log.read_text()
     assert [refusal["pod"] for refusal in recent_refusals(str(host.state))] == ["web-0"]
     assert host.context().ledger.keys() == host.groups() == [], "nothing is left of it"
-
-
-@pytest.mark.parametrize("where", ["planned", "previewed", "adjustment"])
-@pytest.mark.parametrize("error", [LATE, FAULT], ids=["late", "fault"])
-def test_any_failure_to_complete_continues_with_log_line_under_ignore(
-    host: Host, serve: Serve, mounts: dict[str, Any], fail: Fail, where: str, error: Exception
-) -> None:
-    fail(creation, where, error)
-    assert serve(IN_BATCH, **mounts, memory={"failurePolicy": "ignore"}) == ADMITTED
-    assert f"CreateContainer of shop/web-0/c0: {error}" in host.log.read_text().replace(OURS, "")
-    assert "; container not " in host.log.read_text()
 
 
 CLASSES = [{"name": "batch", "memtierdconfig": "policy: {}"}]

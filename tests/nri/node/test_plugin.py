@@ -272,23 +272,6 @@ def test_end_that_fails_is_answered_and_counted(host: Host, event: str) -> None:
     assert call_metrics.read(Ledger(str(host.state))).stages[event].failures == {"ledger": 1}
 
 
-@pytest.mark.parametrize("policy, code", [("ignore", 0), ("fail", 2)])
-def test_impossible_class_refuses_a_creation_under_fail(host: Host, policy: str, code: int) -> None:
-    plugin = plugin_of(host, rdt={**RDT, "failurePolicy": policy}, nri={"adjust": ["rdt"]})
-    found, why, others = served(plugin, "CreateContainer", message(pod=asking("silver")))
-    assert (found, others) == (code, b"")
-    assert (b"namespace shop is not allowed to use RDT class 'silver'" in why) is (policy == "fail")
-    refused = [
-        [one[name] for name in ("namespace", "pod", "container", "id")] for one in recent_refusals(str(host.state))
-    ]
-    assert refused == [["shop", "web-0", "c0", ID]] * (policy == "fail")
-    host.add_class("gold")
-    found, answer, _ = served(plugin, "CreateContainer", message(pod=asking("gold")))
-    adjusted = decode("CreateContainerResponse", answer)["adjust"]
-    assert adjusted == {"linux": {"resources": {"rdt_class": {"value": "gold"}}}}
-    assert "CreateContainer of shop/web-0/c0: adjusted resources" in log(host)
-
-
 def test_class_of_an_earlier_plugin_is_left_and_counted(host: Host) -> None:
     host.add_class("gold")
     plugin = plugin_of(host, rdt=RDT, **FAIL, nri={"adjust": ["rdt"]})
@@ -434,3 +417,20 @@ def test_requested_class_fails_by_its_policy_at_creation(node: Host, policy: str
     code, answer, _ = served(plugin, "CreateContainer", message(pod=pod))
     assert (b"this node has no resctrl" in answer) is refused
     assert (code != 0) is refused
+
+
+@pytest.mark.parametrize("policy, code", [("ignore", 0), ("fail", 2)])
+def test_impossible_class_refuses_a_creation_under_fail(host: Host, policy: str, code: int) -> None:
+    plugin = plugin_of(host, rdt={**RDT, "failurePolicy": policy}, nri={"adjust": ["rdt"]})
+    found, why, others = served(plugin, "CreateContainer", message(pod=asking("silver")))
+    assert (found, others) == (code, b"")
+    assert (b"namespace shop is not allowed to use RDT class 'silver'" in why) is (policy == "fail")
+    refused = [
+        [one[name] for name in ("namespace", "pod", "container", "id")] for one in recent_refusals(str(host.state))
+    ]
+    assert refused == [["shop", "web-0", "c0", ID]] * (policy == "fail")
+    host.add_class("gold")
+    found, answer, _ = served(plugin, "CreateContainer", message(pod=asking("gold")))
+    adjusted = decode("CreateContainerResponse", answer)["adjust"]
+    assert adjusted == {"linux": {"resources": {"rdt_class": {"value": "gold"}}}}
+    assert "CreateContainer of shop/web-0/c0: adjusted resources" in log(host)

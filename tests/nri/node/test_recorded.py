@@ -161,34 +161,6 @@ def test_hostile_texts_of_a_pod_cost_it_neither_default_nor_group(host: Host, va
     assert one.record["steps"][0]["needs"] == {"class": "bronze"}
 
 
-@pytest.mark.parametrize(
-    "annotations, words",
-    [
-        ({"class.rdt.resctrl-hooks.io": "x" * 70_000}, "annotation class.rdt.resctrl-hooks.io is ignored"),
-        ({"class.rdt.resctrl-hooks.io": "missing"}, "missing"),
-    ],
-    ids=["dropped wish", "unknown class"],
-)
-def test_problem_with_a_wish_is_reported_once_for_all_events_of_a_container(
-    host: Host, annotations: dict[str, str], words: str
-) -> None:
-    host.add_class("bronze")
-    defaults = {"defaults": {"namespaces": {"shop": "bronze"}}, "failurePolicy": "ignore"}
-    plugin = plugin_of(
-        host,
-        nri={"adjust": ["rdt"]},
-        rdt={"enabled": True, "classes": {"bronze": {}}, **defaults},
-    )
-    pod = {**POD, "annotations": annotations}
-    code, answer, _ = served(plugin, "CreateContainer", message(pod=pod))
-    assert code == 0
-    assert b"bronze" in answer
-    host.process(41, f"{POD_CGROUP}/{ID}", rdt="/")
-    assert served(plugin, "StartContainer", message(41, pod)) == NOTHING
-    (line,) = (line for line in log(host).splitlines() if "the default is applied" in line)
-    assert words in line
-
-
 # Containers with values of an earlier NRI plugin: no refusal, no overwriting, and what `show` prints
 
 HIGH = 200 << 20

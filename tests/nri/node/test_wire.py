@@ -157,24 +157,6 @@ def test_tag_of_two_bytes_and_endless_nesting(monkeypatch: pytest.MonkeyPatch) -
             decode("Endless", data)
 
 
-@pytest.mark.parametrize(
-    "data, what",
-    [
-        (b"\x0a\x05abc", "longer than the message"),
-        (b"\x0a", "a varint is truncated"),
-        (b"\x0a\x80", "a varint is truncated"),
-        (b"\x0a" + b"\xff" * 10, "longer than ten bytes"),
-        (b"\x02\x00", "a field 0"),
-        (b"\x0b\x0c", "wire type 3"),
-        (b"\x0f", "wire type 7"),
-        (b"\xb1\x06four", "is truncated within a field"),
-    ],
-)
-def test_invalid_message_is_reported(data: bytes, what: str) -> None:
-    with pytest.raises(WireError, match=what):
-        decode("OptionalString", data)
-
-
 def test_number_of_fields_is_limited_and_packed_numbers_count(monkeypatch: pytest.MonkeyPatch) -> None:
     assert MOST_FIELDS == 1 << 21, "as many as a message of ttrpc has room for"
     monkeypatch.setattr(protobuf, "MOST_FIELDS", 100)

@@ -78,16 +78,6 @@ def test_worker_goes_through_its_states(pair: tuple[socket.socket, socket.socket
     assert (worker.state, worker.limit, worker.jobs) == (STANDING_BY, NEVER, 1)
 
 
-def test_worker_that_fails_answers_once(pair: tuple[socket.socket, socket.socket]) -> None:
-    answers: list[tuple[int | None, bytes]] = []
-    worker = Worker(1, pair[0].fileno(), 1)
-    worker.take(lambda *answer: answers.append(answer), 60, answered=True)
-    assert worker.state == AFTERWARDS
-    worker.fail()
-    worker.fail()
-    assert (worker.state, answers) == (STANDING_BY, [(None, b"")])
-
-
 @pytest.fixture
 def go(tmp_path: Path) -> Path:
     """Return a file that does not exist yet."""

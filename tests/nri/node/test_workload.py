@@ -15,8 +15,6 @@ from hosts.machines import machine, write_sysfs
 from nri.node.conftest import (
     FAIL,
     IN_BATCH,
-    LIMITS,
-    MEMORY,
     NOTHING,
     POD,
     QUICK,
@@ -231,16 +229,6 @@ def adjusted(host: Host, pod: dict[str, Any], version: str = "", settings: Any =
     code, answer, others = served(plugin, "CreateContainer", message(pod=pod, **of))
     assert (code, others) == (0, b"")
     return dict(decode("CreateContainerResponse", answer).get("adjust", {}))
-
-
-@pytest.mark.parametrize(
-    "adjust, limits", [([], None), (["memory"], {"memory.swap.max": "max", "memory.high": str(64 << 20)})]
-)
-def test_memory_limits_are_in_specification_with_permission(
-    host: Host, adjust: list[str], limits: dict[str, str] | None
-) -> None:
-    found = adjusted(host, MEMORY, settings={**LIMITS, "nri": {"adjust": adjust}})
-    assert found == ({"linux": {"resources": {"unified": limits}}} if limits else {})
 
 
 def test_path_writable_by_others_is_not_mounted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,21 +113,6 @@ def test_no_set_of_nodes_has_more_bound_to_it_than_memory(topology: Topology, wa
     assert all(one.mems != topology.memory_nodes for one in found)
 
 
-def test_hooks_count_limits_of_running_containers(node: PlacedHost) -> None:
-    assert MACHINE.nodes[0].memory == 8 * GIB
-
-    def start(name: str, gib: int) -> str:
-        node.memory = gib * GIB
-        node.start(name, 100)
-        return node.mems(name)
-
-    assert [start(name, 5) for name in "abcd"] == ["0", "1", "", ""]
-    (node.host.state / "placement").unlink()  # rebuilt with the limits from the records
-    assert [start(name, gib) for name, gib in (("e", 4), ("f", 0), ("g", 3))] == ["", "", "1"]
-    node.stop("a")
-    assert start("h", 5) == "0"
-
-
 # Hints from devices: which devices count, and the parts of the machine that placement prefers
 
 GPU, NIC = "0000:ca:00.0", "0000:17:02.1"
@@ -197,15 +182,6 @@ def test_unknown_kind_of_hints_is_a_dropped_wish(node: PlacedHost, kinds: str, *
     assert str(told.dropped or "") == (
         f"{{'annotation {HINTS}': \"unknown kind of hints '{dropped}'\"}}" if dropped else ""
     )
-
-
-def test_part_near_to_the_device_is_preferred() -> None:
-    assert chosen(near()).pool == "l3-0"
-    found = chosen(near(NODES[2]))
-    assert (found.pool, found.why.partition("; ")[2]) == ("l3-4", "near to dev0")
-    full = Decision("shared", "x", cpus=NODES[2], milli=16000)
-    found = chosen(near(NODES[2]), full)
-    assert (found.pool, found.why.partition("; ")[2]) == ("package1", "not only near to dev0")
 
 
 def test_exclusive_cores_are_near_to_the_device() -> None:

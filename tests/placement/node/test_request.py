@@ -165,30 +165,6 @@ def test_boolean_annotation_has_the_texts_of_go_and_others_are_dropped_wishes(na
         assert told.dropped == {f"annotation {name}": f"{said!r} is neither true nor false"}
 
 
-@pytest.mark.parametrize(
-    "said, quiet, housekeeping, known",
-    [
-        ("disable", True, False, True),
-        ("true", True, False, True),
-        ("housekeeping", True, True, True),
-        ("enable", False, False, True),
-        ("housekeping", False, False, False),
-        ("Disable", False, False, False),
-        ("off", False, False, False),
-    ],
-)
-def test_interrupts_follow_the_values_of_crio_and_others_are_dropped_wishes(
-    said: str,
-    quiet: bool,
-    housekeeping: bool,
-    known: bool,
-) -> None:
-    told = workload("Guaranteed", 2048, {"irq-load-balancing.crio.io": said})
-    request = request_of(told, Settings({"placement": OWN}))
-    assert (request.quiet, request.housekeeping, told.dropped is None) == (quiet, housekeeping, known)
-    assert known or f"unknown value {said!r}" in str(told.dropped)
-
-
 @pytest.mark.parametrize("name", [POOL, BALLOON])
 @pytest.mark.parametrize(
     "pool, more, kind, found",
