@@ -11,7 +11,7 @@ _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 def scaled(value: float, unit: str, *, binary: bool = False) -> str:
     """Return a number with a prefix: ``scaled(2.5e9, "B/s")`` is ``2.50 GB/s``."""
     number, place = _rounded(value, binary=binary)
-    return f"{number} {(_BINARY if binary else _PREFIXES)[place]}{unit}"
+    return f"{number} {(_BINARY if binary else _PREFIXES)[place]}{unit}".rstrip()
 
 
 def displayed(value: float, *, binary: bool = False) -> float:

@@ -86,6 +86,7 @@ def command(
         _print(scene, options, by)
         return
     with closing(LiveSamples(node, options, domain, capacity)) as samples:
+        options = samples.options
         if interactive:
             show_live(
                 samples, interval, options, by, lambda: _past(node, options, samples.scenes.domain, capacity), when

@@ -1,5 +1,7 @@
 """The samples of `top`: successive states of the node with the rates between them."""
 
+from dataclasses import replace
+
 from resctrl_hooks.core.cli.list_options import ListOptions
 from resctrl_hooks.core.cli.same_config import with_config
 from resctrl_hooks.core.inventory.gather import pod_of, rmids_of, waiting_keys
@@ -9,6 +11,7 @@ from resctrl_hooks.observe.cli.top_scene import Scene
 from resctrl_hooks.observe.cli.top_scenes import Scenes
 from resctrl_hooks.observe.inventory.cache_size import l3_sizes
 from resctrl_hooks.observe.inventory.class_changes import ClassChanges
+from resctrl_hooks.observe.inventory.columns import CPU, MBM
 from resctrl_hooks.observe.inventory.guard import lowered_values
 from resctrl_hooks.observe.inventory.memory_load import memory_usage
 from resctrl_hooks.observe.inventory.package_energy import PackagePower
@@ -31,6 +34,8 @@ class LiveSamples:
         capacity: float | None = None,
     ) -> None:
         self._context = context
+        if options.sort == MBM.key and why_no_monitoring(context.monitor.resctrl) is not None:
+            options = replace(options, sort=CPU.key)  # nothing counts the bandwidth
         self._options = options
         self._keys, groups = options.targets(context)
         self._groups = {one.shown for one in groups}
@@ -45,6 +50,11 @@ class LiveSamples:
         self._has_capacity = any(self._capacities.of(domain[0]) for domain in self._memory)
         self.scenes = Scenes(options, self._is_selected, l3_sizes(context.monitor.resctrl.root), domain, capacity)
         self.scenes.learn(self._before)
+
+    @property
+    def options(self) -> ListOptions:
+        """The requested options; without bandwidth counters, lines are sorted by CPU time."""
+        return self._options
 
     def close(self) -> None:
         """Close the counter files: while they are open resctrl can't be unmounted."""

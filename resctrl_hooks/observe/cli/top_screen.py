@@ -33,7 +33,7 @@ PAST_KEYS = frozenset(("left", "right", "shift-left", "shift-right", "[", "]", "
 """Keys that go to another moment of the history."""
 _FOOT = "q quit  / filter  space pause  t totals  ? help"
 _HEADINGS = ", ".join(column.heading for column in COLUMNS)
-_MEANINGS = "\n".join(f"{column.heading:<7}{column.meaning}" for column in COLUMNS).replace("`", "")
+_MEANINGS = "\n".join(f"{column.heading:<10}{column.meaning}" for column in COLUMNS).replace("`", "")
 _HELP = f"""\
 {" ".join(SORT_KEYS)}   sort by {_HEADINGS}, {HEADING} or name
 r           reverse the order
@@ -49,8 +49,8 @@ End         return to the present
 q           quit
 
 {_MEANINGS}
-{HEADING:<7}{MEANING.replace("`", "")}
-LAST   MBM of the last samples; all rows have the same scale
+{HEADING:<10}{MEANING.replace("`", "")}
+LAST      MBM of the last samples; all rows have the same scale
 
 Press any key to return."""
 

@@ -68,7 +68,8 @@ def _value(column: Column) -> Callable[[Line, Scene], str]:
 
     def cell(line: Line, scene: Scene) -> str:
         value = line[column]
-        mark = MARK if column.is_rate and line.estimated and value is not None else ""
+        is_estimated = column.is_rate and not column.of_cgroup and line.estimated
+        mark = MARK if is_estimated and value is not None else ""
         return f"{mark}{_cell(value, column.unit, binary=not column.is_rate)}"
 
     return cell
@@ -108,12 +109,13 @@ def usage_table(
     known = {one for one in COLUMNS if any(line[one] is not None for line in scene.lines)}
     estimated = any(line.estimated or (line.uncounted and line.kind == POD) for line in scene.lines)
     judged = any(line.slowdown is not None for line in scene.lines)
+    only_cgroups = bool(known) and all(one.of_cgroup for one in known)  # a node without resctrl
     columns = [
         column
         for column in _displayed()
-        if width >= column.least
+        if (width >= column.least or only_cgroups)
         and (pictures or not column.picture)
-        and (column.of is None or column.of in known or not column.of.is_optional)
+        and (column.of is None or column.of in known or not (column.of.is_optional or only_cgroups))
         and (scene.llc_bytes or column.cell is not _share)
         and (estimated or column.cell is not _counted)
         and (judged or column.cell is not _slow)

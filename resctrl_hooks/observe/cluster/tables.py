@@ -18,8 +18,8 @@ _NONE = "-"
 _MOST_STYLED = 1000  # rows; Rich takes a third of a millisecond for each
 _NODE_HEADS = ("NODE", "COUNTING", "RMIDS", "FREE", "WAITING", "LOAD", "SLOWED", "VERSION")
 _POD_HEADS = {"pod": ("POD", "NODE"), "namespace": ("NAMESPACE", "PODS"), "node": ("NODE", "PODS")}
-_RATE_HEADS = (*(column.heading for column in COLUMNS), "SLOW")
-_NUMBERS = frozenset({"RMIDS", "FREE", "WAITING", "LOAD", "SLOWED", "PODS", *_RATE_HEADS})
+_SLOW = "SLOW"
+_NUMBERS = frozenset({"RMIDS", "FREE", "WAITING", "LOAD", "SLOWED", "PODS", _SLOW, *(one.heading for one in COLUMNS)})
 
 
 def print_nodes(nodes: Sequence[Node], *, wide: bool, headers: bool) -> None:
@@ -72,12 +72,13 @@ def pods_table(lines: Sequence[PodUsage], by: str, *, headers: bool) -> Table:
 
 
 def _cells(lines: Sequence[PodUsage], by: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    heads = (*_POD_HEADS[by], *_RATE_HEADS)
+    columns = [of for of in COLUMNS if not of.of_cgroup or any(value_in(one, of) is not None for one in lines)]
+    heads = (*_POD_HEADS[by], *(of.heading for of in columns), _SLOW)
     rows = [
         (
             name_of(one),
             one.node if by == "pod" else str(one.pods),
-            *(_cell(value_in(one, of), of.unit, binary=not of.is_rate) for of in COLUMNS),
+            *(_cell(value_in(one, of), of.unit, binary=not of.is_rate) for of in columns),
             _NONE if one.slowdown is None else f"{one.slowdown:.1f}x",
         )
         for one in lines

@@ -80,6 +80,10 @@ def pods_of(reading: NodeReading) -> list[PodUsage]:
             slowed[pod] = value
         elif column.counter in EVENTS and resource != bandwidth:
             continue  # counted twice
+        elif column.of_cgroup and column.is_rate:
+            known = reading.before.get(series)
+            moved = None if known is None else max(value - known, 0.0) * column.factor
+            growths.setdefault(pod, {}).setdefault(column, {}).setdefault("", []).append((moved, reading.seconds))
         elif not column.is_rate:
             gauges.setdefault(pod, {}).setdefault(column, []).append(value)
         else:
@@ -95,7 +99,8 @@ def pods_of(reading: NodeReading) -> list[PodUsage]:
         for column, values in gauges.get(pod, {}).items():
             setattr(one, column.field, sum(values))
         for column, domains in growths.get(pod, {}).items():
-            setattr(one, column.field, total_of(_rate(parts, interval) for parts in domains.values()))
+            length = reading.seconds if column.of_cgroup else interval
+            setattr(one, column.field, total_of(_rate(parts, length) for parts in domains.values()))
         found.append(one)
     return found
 
@@ -124,7 +129,8 @@ def grouped(found: Iterable[PodUsage], by: str) -> list[PodUsage]:
         whole = PodUsage(node=node, namespace=namespace, pod=pod, pods=len(of))
         whole.slowdown = max((one.slowdown for one in of if one.slowdown is not None), default=None)
         for column in COLUMNS:
-            setattr(whole, column.field, _sum([value_in(one, column) for one in of]))
+            values = [value_in(one, column) for one in of]
+            setattr(whole, column.field, column.joined(values) if any(one is not None for one in values) else None)
         sums.append(whole)
     return sums
 
@@ -138,11 +144,6 @@ def ordered(found: Iterable[PodUsage], sort: str, *, reverse: bool = False) -> l
     known = [one for one in by_name if value(one) is not None]
     known.sort(key=lambda one: value(one) or 0.0, reverse=not reverse)
     return [*known, *(one for one in by_name if value(one) is None)]
-
-
-def _sum(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return total_of(values) if known else None
 
 
 def _pod(labels: dict[str, str]) -> _Pod:

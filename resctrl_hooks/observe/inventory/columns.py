@@ -10,6 +10,8 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from pydantic import BaseModel, Field, create_model
 
+from resctrl_hooks.observe.node.snapshot.growth import total_of
+
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
@@ -57,6 +59,19 @@ class Column:
     share: Share | None = None
     recorded: str = ""
     """The series of the recording rules for Prometheus."""
+    of_cgroup: bool = False
+    """Whether the pod's cgroup counts it, in each second and on every node, and not resctrl."""
+    factor: float = 1.0
+    """The factor from the counter's rate to the displayed value."""
+    adds: bool = True
+    """Whether values add up; of several pods, the largest is shown otherwise."""
+
+    def joined(self, values: Iterable[float | None]) -> float | None:
+        """Return the value of several users; None if one is unknown."""
+        if self.adds:
+            return total_of(values)
+        found = [*values]
+        return None if None in found else max((one for one in found if one is not None), default=None)
 
 
 LLC: Final = Column(
@@ -121,7 +136,94 @@ POWER: Final = Column(
     min_width=50,
     recorded="instance_namespace_pod:perf_core_energy_joules:last_counted_rate",
 )
-COLUMNS: Final = (LLC, MBM, LOCAL, POWER)
+CPU: Final = Column(
+    key="cpu",
+    heading="CPU",
+    counter="cpu_seconds",
+    field="cpus",
+    metric="cgroup_cpu_seconds_total",
+    unit="",
+    press="c",
+    meaning="CPUs in use",
+    title="CPUs in use",
+    chart=("CPUs", 1.0),
+    is_optional=True,
+    short="CPUs",
+    min_width=84,
+    recorded="instance_namespace_pod:cgroup_cpu_seconds:rate5m",
+    of_cgroup=True,
+)
+WAIT: Final = Column(
+    key="wait",
+    heading="WAIT",
+    counter="cpu_waiting_seconds",
+    field="cpu_waiting_percent",
+    metric="cgroup_cpu_waiting_seconds_total",
+    unit="%",
+    press="i",
+    meaning="part of the time in which a task of the pod waited for a CPU; of several pods, the largest",
+    title="Waiting for CPUs",
+    chart=("%", 0.01),
+    is_optional=True,
+    short="waiting",
+    min_width=92,
+    recorded="instance_namespace_pod:cgroup_cpu_waiting:percent5m",
+    of_cgroup=True,
+    factor=100.0,
+    adds=False,
+)
+THROTTLED: Final = Column(
+    key="throttled",
+    heading="THROTTLED",
+    counter="cpu_throttled_seconds",
+    field="throttled_cpus",
+    metric="cgroup_cpu_throttled_seconds_total",
+    unit="",
+    press="x",
+    meaning="CPUs that the pod's own CPU limit kept from it",
+    title="CPUs that limits kept from pods",
+    chart=("CPUs", 1.0),
+    is_optional=True,
+    short="limited",
+    min_width=120,
+    recorded="instance_namespace_pod:cgroup_cpu_throttled_seconds:rate5m",
+    of_cgroup=True,
+)
+MEMORY: Final = Column(
+    key="memory",
+    heading="MEMORY",
+    counter="memory_bytes",
+    field="memory_bytes",
+    metric="cgroup_memory_bytes",
+    unit="B",
+    press="y",
+    meaning="memory in use, with the page cache",
+    title="Memory in use",
+    chart=("GiB", 1 << 30),
+    is_rate=False,
+    is_optional=True,
+    min_width=104,
+    recorded="instance_namespace_pod:cgroup_memory_bytes:sum",
+    of_cgroup=True,
+)
+DISK: Final = Column(
+    key="disk",
+    heading="DISK",
+    counter="disk_bytes",
+    field="disk_bytes_per_second",
+    metric="cgroup_disk_bytes_total",
+    unit="B/s",
+    press="b",
+    meaning="bytes that the pod reads from disks and writes to them",
+    title="Disk traffic",
+    chart=("MB/s", 1e6),
+    is_optional=True,
+    short="disk",
+    min_width=112,
+    recorded="instance_namespace_pod:cgroup_disk_bytes:rate5m",
+    of_cgroup=True,
+)
+COLUMNS: Final = (LLC, MBM, LOCAL, POWER, CPU, WAIT, THROTTLED, MEMORY, DISK)
 GAUGES: Final = tuple(column for column in COLUMNS if not column.is_rate)
 RATES: Final = tuple(column for column in COLUMNS if column.is_rate)
 BY_KEY: Final = {column.key: column for column in COLUMNS}

@@ -46,6 +46,8 @@ def lines_of(rates: PodRates) -> Iterator[str]:
     yield f"\n[bold]Rates[/], over {rates.seconds:.3g} s{counted_part}"
     for column in RATES:
         value = value_in(rates, column)
+        if value is None and column.of_cgroup:
+            continue
         yield f"  {column.short:<8}{'-' if value is None else scaled(value, column.unit)}"
     for one in rates.memory_domains:
         rate, mark = one.memory_bandwidth_bytes_per_second, MARK if one.estimated else ""

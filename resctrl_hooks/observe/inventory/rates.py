@@ -130,7 +130,8 @@ def _line(gauges: list[tuple[str, float | None]], grown: dict[tuple[str, str], G
     found = Line(by_domain={place: moved for place, (moved, _) in grown.items()})
     for column in GAUGES:
         parts = [value for name, value in gauges if name == column.counter]
-        found.values[column.key] = total_of(parts) if parts else None
+        if parts or not column.of_cgroup:
+            found.values[column.key] = total_of(parts) if parts else None
     shares: list[float] = []
     for column in RATES:
         domains = [growth for (name, _), growth in grown.items() if name == column.counter]
@@ -138,7 +139,10 @@ def _line(gauges: list[tuple[str, float | None]], grown: dict[tuple[str, str], G
             continue
         found.moved[column.counter] = total_of(moved for moved, _ in domains)
         rates = [rate_of(growth, interval) for growth in domains]
-        found.values[column.key] = total_of(rates)
+        rate = total_of(rates)
+        found.values[column.key] = None if rate is None else rate * column.factor
+        if column.of_cgroup:
+            continue  # it is counted in each second
         shares += [seconds / interval for (_, seconds), rate in zip(domains, rates, strict=True) if rate is not None]
     if shares and _has_rate(found):
         found.counted = 1.0 if min(shares) >= WHOLE else min(shares)
@@ -179,7 +183,7 @@ def added(parts: Sequence[Line], kind: str = POD, name: str = "", **more: Any) -
     """Return the sum; None if a part is unknown. ``more`` are other fields of it."""
     found = Line(kind, name, members=len(parts), uncounted=sum(part.uncounted for part in parts), **more)
     for column in COLUMNS:
-        found.values[column.key] = total_of(part[column] for part in parts) if parts else None
+        found.values[column.key] = column.joined(part[column] for part in parts) if parts else None
         if any(column.counter in part.moved for part in parts):
             found.moved[column.counter] = total_of(part.moved.get(column.counter) for part in parts)
     for place in dict.fromkeys(place for part in parts for place in part.by_domain):
@@ -190,7 +194,7 @@ def added(parts: Sequence[Line], kind: str = POD, name: str = "", **more: Any) -
 
 
 def _has_rate(line: Line) -> bool:
-    return any(line[column] is not None for column in RATES)
+    return any(line[column] is not None for column in RATES if not column.of_cgroup)
 
 
 def _number(value: float | str | None) -> float:

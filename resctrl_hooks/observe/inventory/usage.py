@@ -12,7 +12,7 @@ from resctrl_hooks.core.node.resctrl.counters import AVAILABLE, Reading
 from resctrl_hooks.observe.node.snapshot.growth import of_class, total_of
 from resctrl_hooks.observe.node.snapshot.snapshot import Snapshot
 
-from .columns import BY_KEY, GAUGES, MBM, RATES
+from .columns import BY_KEY, COLUMNS, GAUGES, MBM, RATES
 from .rates import FOREIGN, POD, TOTAL, UNGROUPED, Line, added, of_foreign, of_pod, of_values
 from .slowdown import SORT as SLOW
 from .slowdown import as_displayed
@@ -113,7 +113,13 @@ def total(lines: list[Line], now: Snapshot, seconds: float, domain: str = "") ->
     """Return the total of the node, or of one domain, from the lines of all users; None if any part is unknown."""
     sums: dict[str, float | None] = {}
     parts = [one for one in lines if one.kind != TOTAL]
+    pods = [one for one in parts if one.kind == POD]
+    for column in COLUMNS:
+        if column.of_cgroup and pods and not domain:
+            sums[column.key] = column.joined(one[column] for one in pods)
     for column in RATES:
+        if column.of_cgroup:
+            continue
         place = column.counter, domain
         moved = [one.by_domain[place] for one in parts if place in one.by_domain]
         if not domain:
@@ -121,6 +127,8 @@ def total(lines: list[Line], now: Snapshot, seconds: float, domain: str = "") ->
         amount = total_of(moved) if moved else None
         sums[column.key] = amount / seconds if amount is not None and seconds > 0 else None
     for column in GAUGES:
+        if column.of_cgroup:
+            continue
         slots = {path: slot for path, slot in now.slots.items() if slot.counter.name == column.counter}
         values = [
             value if isinstance(value, (int, float)) else None

@@ -8,6 +8,7 @@ from resctrl_hooks.core.inventory.interval import interval_of
 from resctrl_hooks.core.inventory.pod_names import LABELS, PodNames
 from resctrl_hooks.core.node.resctrl.counters import AVAILABLE, Reading, Slot
 from resctrl_hooks.observe.inventory.columns import MBM
+from resctrl_hooks.observe.node.snapshot.cgroups import CGROUP
 
 from .names import Family, domain_labels, family_of
 from .selection import EVERYTHING, Selection
@@ -48,7 +49,7 @@ def pod_families(readings: _Readings, names: PodNames, selection: Selection = EV
                 values = (key, *name, reading.rdt_class or "")
                 own = of_class[reading.rdt_class] = dict(zip(_LABELS, values, strict=True))
             labels = own | where
-            if reading.seconds is not None:
+            if reading.seconds is not None and reading.domain.resource != CGROUP:
                 counted[reading.rdt_class or "", reading.counter.name].append((own, where, reading.seconds))
             if reading.value is not None:
                 family.samples.append(Sample(sample, labels, reading.value))

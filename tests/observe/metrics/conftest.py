@@ -10,6 +10,7 @@ from email.message import Message
 from pathlib import Path
 
 import pytest
+from hosts.cgroup_files import write_cgroup
 from hosts.counter_tree import say, say_paths
 from hosts.guard_and_packages import call_metrics_and_guard, write_packages, write_slowdown_state
 from hosts.monitored import KEYS, MonitoredHost, plain_host
@@ -101,7 +102,9 @@ def full_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Monit
         for id_ in (WEB, DB):
             with found.context.monitor.hold(id_) as locked:
                 folders.append(Path(locked.ensure_group().path))
-                locked.add_member(id_, {"runtime": "podman", "bundle": f"{tmp_path}/overlay-containers/{id_}/userdata"})
+                bundle = f"{tmp_path}/overlay-containers/{id_}/userdata"
+                cgroup = write_cgroup(tmp_path / "cgroups" / id_)
+                locked.add_member(id_, {"runtime": "podman", "bundle": bundle, "cgroup": cgroup})
         (tmp_path / "overlay-containers").mkdir()
         stored = [{"id": WEB, "names": ["web"]}, {"id": DB, "names": ["db"]}]
         (tmp_path / "overlay-containers/containers.json").write_text(json.dumps(stored))

@@ -13,7 +13,7 @@ from observe.metrics.conftest import scraped
 
 REPOSITORY = Path(__file__).parents[3]
 METRICS_PAGE = REPOSITORY / "docs/metrics.md"
-NAME = re.compile(r"(?<![\w:])(?:l3|perf|resctrl)_\w+(?![\w:])")
+NAME = re.compile(r"(?<![\w:])(?:l3|perf|resctrl|cgroup)_\w+(?![\w:])")
 RECORDED = re.compile(r"(?<![\w:])\w+:\w+:\w+")
 MATCHER = re.compile(r'\b(\w+)(?:=|!=|=~|!~)"')
 ANY_RESOURCE = re.compile(r'\{__name__=~"(\w*)\(l3\|mb\|node\)(\w+)"\}')

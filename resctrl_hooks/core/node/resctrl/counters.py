@@ -70,6 +70,12 @@ COUNTERS: "dict[str, Counter]" = {
         ("unhalted_core_cycles", CUMULATIVE, "{cycle}", "Core clock cycles that were not halted."),
         ("unhalted_ref_cycles", CUMULATIVE, "{cycle}", "Reference (TSC) clock cycles that were not halted."),
         ("uops_retired", CUMULATIVE, "{uop}", "Micro-operations retired."),
+        # Of the pod's cgroup, on every node (`observe.node.snapshot.cgroups`).
+        ("cpu_seconds", CUMULATIVE, "s", "CPU time of the pod's tasks."),
+        ("cpu_waiting_seconds", CUMULATIVE, "s", "Time in which a task of the pod waited for a CPU (pressure)."),
+        ("cpu_throttled_seconds", CUMULATIVE, "s", "CPU time for which the pod's CPU limit stopped its tasks."),
+        ("memory_bytes", GAUGE, "By", "Memory of the pod, with its part of the page cache."),
+        ("disk_bytes", CUMULATIVE, "By", "Bytes that the pod has read from disks and written to them."),
     )
 }
 

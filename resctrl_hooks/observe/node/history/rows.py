@@ -21,6 +21,7 @@ from ..guard.status import NAME, event_text
 from ..slowdown.causes.cause import SUPPORTED
 from ..slowdown.section import section as slowdown_section
 from ..slowdown.status import read_status
+from ..snapshot.cgroups import CGROUP_COUNTERS
 from ..snapshot.growth import ENERGY, growths
 from ..snapshot.packages import Packages
 from ..snapshot.snapshot import open_files, take
@@ -131,10 +132,12 @@ class Sampler:
         self._bandwidth = bandwidth_of(slots)
         self._capacities = capacities_of_bandwidth(node, self._bandwidth)
         self._limited = limited_in(node.monitor.resctrl.root, self._bandwidth)
-        counters = dict.fromkeys(slot.counter.name for slot in slots if slot.counter.kind == CUMULATIVE)
+        counted = [slot.counter for slot in slots] + CGROUP_COUNTERS
+        counters = dict.fromkeys(one.name for one in counted if one.kind == CUMULATIVE)
         self.columns = (
             *LABELS,
             *dict.fromkeys(column_of(slot.counter) for slot in slots),
+            *map(column_of, CGROUP_COUNTERS),
             *dict.fromkeys(counted_column(name) for name in counters),
             *dict.fromkeys(earlier_column(name) for name in counters),
             UNKNOWN,

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 LARGEST = "_largest"
 """End of the column with a gauge's largest value in a minute, or with a counter's largest rate per second."""
-_GAUGES = {"llc_occupancy_bytes": None, TRAFFIC: None, RATIO: 3}
+_GAUGES = {"llc_occupancy_bytes": None, "memory_bytes": None, TRAFFIC: None, RATIO: 3}
 """Each with the digits of its mean behind the point; None: a whole number."""
 _LAST = (CAPACITY, UNKNOWN)
 MINUTE = 60

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
     from ....core.node.context import Context
     from ....core.node.host.notify import Notify
-    from ....core.node.resctrl.open_files import OpenFiles
-    from ..snapshot.snapshot import Snapshot
+    from ..snapshot.snapshot import Files, Snapshot
     from .largest import Largest
 
     Start = Callable[[Context], "Resident | None"]
@@ -165,7 +164,7 @@ class _Taker:
 
     def __init__(self, context: "Context") -> None:
         self._context = context
-        self._files: "OpenFiles | None" = None
+        self._files: "Files | None" = None
         self._largest: "Largest | None" = None
 
     def __call__(self) -> "Snapshot":

@@ -19,7 +19,8 @@ from ....core.node.resctrl.counters import ERROR, INCOMPLETE, UNAVAILABLE, Raw
 from ....core.node.resctrl.key_counts import class_of, group_of
 from ....core.node.resctrl.layouts import PERF
 from ....core.node.resctrl.open_files import OpenFiles
-from .pods import recorded_pods
+from .cgroups import read_used
+from .pods import PodCgroups, recorded_pods
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +35,12 @@ if TYPE_CHECKING:
 else:
     Values = object
 # Values: by path below `mon_data`.
+
+
+class Files(OpenFiles):
+    """What stays open, or known, between snapshots: files of groups, and the places of the pods' cgroups."""
+
+    cgroups: "PodCgroups | None" = None
 
 
 class Counts(NamedTuple):
@@ -62,7 +69,7 @@ class ClassCounts(NamedTuple):
 
 
 class Snapshot:
-    """All counters of the node at one moment.
+    """All counters of the node at one moment. ``slots`` and ``classes`` are those of resctrl alone.
 
     Attributes:
         when: in seconds since the boot.
@@ -106,12 +113,12 @@ class Snapshot:
         self.mount: "list[str]" = []
 
 
-def open_files(output: "Callable[[str], None] | None" = None) -> OpenFiles:
+def open_files(output: "Callable[[str], None] | None" = None) -> Files:
     """Return files that stay open between snapshots; ``output`` logs a line when not all of them can."""
-    return OpenFiles(output=output)
+    return Files(output=output)
 
 
-def take(context: "Context", files: "OpenFiles | None" = None) -> Snapshot:
+def take(context: "Context", files: "Files | None" = None) -> Snapshot:
     """Read everything once. On a node that cannot have monitoring, the recorded pods have no counters of resctrl.
 
     The ``files`` stay open between snapshots.
@@ -120,15 +127,25 @@ def take(context: "Context", files: "OpenFiles | None" = None) -> Snapshot:
         HookError: resctrl should be mounted and is not, or the state directory is unusable.
     """
     if files is None:
-        return _read_node(context, None)
+        return _with_cgroups(_read_node(context, None), PodCgroups(context), context)
     try:
-        return _read_node(context, files)
+        found = _read_node(context, files)
     except (HookError, OSError) as error:
         if not files.gives_way_to(error):
             raise
-        return _read_node(context, files)
+        found = _read_node(context, files)
     finally:
         files.forget_unseen()
+    files.cgroups = files.cgroups or PodCgroups(context)
+    return _with_cgroups(found, files.cgroups, context)
+
+
+def _with_cgroups(found: Snapshot, cgroups: PodCgroups, context: "Context") -> Snapshot:
+    """Add the counters of the pods' cgroups."""
+    for key, readings in found.pods.items():
+        readings.extend(read_used(cgroups.of(key), found.when, context.settings.sys_path))
+    cgroups.keep(found.pods)
+    return found
 
 
 def _read_node(context: "Context", files: "OpenFiles | None") -> Snapshot:

@@ -17,10 +17,9 @@ from prometheus_client.parser import text_string_to_metric_families as parse
 
 from resctrl_hooks.core.node.host.descriptors import Descriptors
 from resctrl_hooks.core.node.resctrl import counter_files, open_files
-from resctrl_hooks.core.node.resctrl.open_files import OpenFiles
 from resctrl_hooks.observe.metrics.collector import NodeCollector, registry_of
 from resctrl_hooks.observe.node.history.rows import Sampler
-from resctrl_hooks.observe.node.snapshot.snapshot import take
+from resctrl_hooks.observe.node.snapshot.snapshot import Files, take
 
 TOTAL = "mon_L3_00/mbm_total_bytes"
 
@@ -144,7 +143,7 @@ def test_group_of_pod_is_not_foreign(host: MonitoredHost) -> None:
 
 
 def test_files_give_way_if_the_process_has_no_descriptor_to_list_groups(host: MonitoredHost) -> None:
-    files = OpenFiles(Descriptors())
+    files = Files(Descriptors())
     before = take(host.context, files).pods
     assert files.held == 8
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)
