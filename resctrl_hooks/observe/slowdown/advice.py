@@ -37,4 +37,5 @@ def advice(found: Sequence[Mapping[str, Any]], facts: Facts) -> list[str]:
 def cause_of(record: Mapping[str, Any]) -> Cause:
     """Return the cause of a record of `record_of`."""
     pods = [Culprit(one["key"], one["share"], one["correlation"], one.get("outside", False)) for one in record["pods"]]
-    return Cause(record["cause"], record["state"], record["text"], tuple(pods), record.get("factor"))
+    found = record["cause"], record["state"], record["text"], tuple(pods), record.get("factor")
+    return Cause(*found, record.get("answer", ""))

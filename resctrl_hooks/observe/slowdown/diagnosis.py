@@ -34,7 +34,15 @@ class CauseState(Record):
     """One cause with its own evidence."""
 
     cause: Literal[
-        "memory-bandwidth", "l3-cache", "cpu-limit", "cpu-contention", "frequency", "memory-limit", "own-change"
+        "memory-bandwidth",
+        "l3-cache",
+        "cpu-limit",
+        "cpu-contention",
+        "frequency",
+        "memory-limit",
+        "memory-reclaim",
+        "disk",
+        "own-change",
     ]
     state: Literal["supported", "excluded", "unknown"]
     pods: list[CausePod]
@@ -43,6 +51,7 @@ class CauseState(Record):
         default=None,
         description="Its factor of the ratio; those of causes that act at once multiply. Null: unknown.",
     )
+    answer: str = Field(default="", description="Which of the cause's answers it is; empty: it has one only.")
 
 
 class Diagnosis(Record):

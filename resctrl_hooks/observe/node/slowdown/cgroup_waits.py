@@ -6,6 +6,7 @@ accounting/psi.rst.
 
 from ....core.node.host.cpulist import parse_list
 from ....core.node.host.files import kernel_text
+from .numbers import numbers
 from .units import CpuTime, WallTime
 from .window import Waits
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _MICRO = 1e-6
-_PRESSURES = ("waited", "stood", "reclaimed", "reclaimed_fully")
+_PRESSURES = ("waited", "stood", "reclaimed", "reclaimed_fully", "blocked", "blocked_fully")
 
 
 def read_waits(folders: "Sequence[str]") -> "Waits | None":
@@ -40,11 +41,11 @@ def read_cpus(folders: "Sequence[str]") -> int:
 
 
 def _read(folder: str) -> "Waits | None":
-    stat, events = _numbers(f"{folder}/cpu.stat"), _numbers(f"{folder}/memory.events")
+    stat, events = numbers(f"{folder}/cpu.stat"), numbers(f"{folder}/memory.events")
     used = stat.get("usage_usec")
     if used is None:
         return None
-    cpu, memory = _numbers(f"{folder}/cpu.pressure"), _numbers(f"{folder}/memory.pressure")
+    cpu, memory, disk = [numbers(f"{folder}/{name}.pressure") for name in ("cpu", "memory", "io")]
     throttled = stat.get("throttled_usec")
     return Waits(
         CpuTime(used * _MICRO),
@@ -55,6 +56,8 @@ def _read(folder: str) -> "Waits | None":
         _pressure(memory.get("some")),
         _pressure(memory.get("full")),
         events.get("high", 0) + events.get("max", 0) if events else None,
+        _pressure(disk.get("some")),
+        _pressure(disk.get("full")),
     )
 
 
@@ -70,14 +73,3 @@ def _together(one: Waits, other: Waits) -> Waits:
         return (max if name in _PRESSURES else sum)(known) if known else None
 
     return Waits(*map(both, Waits._fields))  # type: ignore[arg-type]  # the sum of whole numbers is one
-
-
-def _numbers(path: str) -> "dict[str, int]":
-    """Return the numbers of a file with a word and a number in each line, of pressures the ``total`` at its end."""
-    found = {}
-    for line in kernel_text(path).splitlines():
-        word, _, rest = line.partition(" ")
-        number = rest.rpartition("total=")[2]
-        if number.isdigit():
-            found[word] = int(number)
-    return found

@@ -3,7 +3,6 @@
 import time
 from typing import NamedTuple
 
-from ....core.node.host.files import kernel_text
 from ....core.node.resctrl.absence import has_counters
 from ....core.node.resctrl.bandwidth import EVENTS, LOCAL, TOTAL, bandwidth_of, is_at_memory, resource_of
 from ....core.node.resctrl.counters import ERROR, UNAVAILABLE
@@ -13,7 +12,9 @@ from ..guard.load import traffic
 from ..guard.snapshots import domains_of_slots
 from ..snapshot.pods import PodCgroups, recorded_pods
 from .cgroup_waits import read_cpus, read_waits
-from .units import CpuPart
+from .node_counts import Needs, NodeCounter, needs_of, node_between
+from .processors import stolen_of
+from .task_delays import read_delays, sampled
 from .window import Counts, Window, use_between
 
 TYPE_CHECKING = False
@@ -24,11 +25,15 @@ if TYPE_CHECKING:
     from ....core.node.resctrl.counters import Reading as CounterReading
     from ....core.node.resctrl.open_files import OpenFiles
     from ..guard.load import ClassCounts
+    from .node_counts import NodeCounts
     from .perf import PerfCount
+    from .task_delays import Delays
+    from .use import Use
     from .watched import Watched
 
     Readings = Mapping[str, Iterable[CounterReading]]
 
+_AT_FIRST = 16  # tasks of each pod: before the first window, nobody knows which pods wait
 _OCCUPANCY = "llc_occupancy"
 _SUMS = {"unhalted_core_cycles": "cycles", "uops_retired": "operations", "unhalted_ref_cycles": "references"}
 
@@ -39,8 +44,7 @@ class Moment(NamedTuple):
     time: float
     pods: "dict[str, Counts]"
     classes: "ClassCounts"
-    stolen: "tuple[int, int]"
-    """Ticks that a hypervisor took, and all ticks."""
+    node: "NodeCounts"
 
 
 class NodeReader:
@@ -63,6 +67,8 @@ class NodeReader:
         self.capacities = capacities_of(context, slots)
         self._classes = ClassReader(context.monitor.resctrl, bandwidth_of(slots))
         self.cgroups = PodCgroups(context)
+        self._node = NodeCounter(context.settings)
+        self._uses: "Mapping[str, Use] | None" = None
 
     def read(self, watched: "Watched", found: "Readings | None" = None) -> Moment:
         """Return the node's counters now; ``found`` are the pods' counters of this moment, if they are read already.
@@ -74,9 +80,18 @@ class NodeReader:
         now = time.monotonic()
         classes = self._classes.read(["", *resctrl.classes()] if self._counted else [], now)
         found = self._readings() if found is None else found
-        pods = {key: counts_of(readings, self.cgroups.of(key), *watched.read(key)) for key, readings in found.items()}
+        folders = {key: self.cgroups.of(key) for key in found}
+        tasks = dict.fromkeys(found, _AT_FIRST) if self._uses is None else sampled(self._uses)
+        pods = {
+            key: counts_of(readings, folders[key], *watched.read(key), self._delays(folders[key], tasks.get(key, 0)))
+            for key, readings in found.items()
+        }
         self.cgroups.keep(pods)
-        return Moment(now, pods, classes, _stolen(self._context.proc))
+        needs = Needs() if self._uses is None else needs_of(self._uses.values())
+        return Moment(now, pods, classes, self._node.read(folders, needs))
+
+    def _delays(self, folders: "Sequence[str]", most: int) -> "Delays | None":
+        return read_delays(self._context.proc, folders, most) if most else None
 
     def _readings(self) -> "Readings":
         if not self._counted:
@@ -92,25 +107,33 @@ class NodeReader:
         # A lower bound could make a loaded domain look quiet, so that a baseline is learned there.
         found = [one for one in traffic(before.classes, after.classes, self.domains) if not one.partial]
         self.capacities.look(self._context.settings.state_dir)
-        ticks = after.stolen[1] - before.stolen[1]
+        uses = {
+            key: use_between(before.pods[key], counts, seconds, self.domains)
+            for key, counts in after.pods.items()
+            if key in before.pods
+        }
+        node = node_between(before.node, after.node, uses, seconds)
+        uses = {key: node.explained(key, use) for key, use in uses.items()}
+        self._uses = uses
         return Window(
             after.time,
             seconds,
             {one.domain[0]: one.load(self.capacities.reliable(one.domain[0])) for one in found},
-            {
-                key: use_between(before.pods[key], counts, seconds, self.domains)
-                for key, counts in after.pods.items()
-                if key in before.pods
-            },
-            CpuPart((after.stolen[0] - before.stolen[0]) / ticks if ticks > 0 else 0.0),
+            uses,
+            stolen_of(node.processors),
             {one.domain[0]: one.rate for one in found},
+            node,
         )
 
 
 def counts_of(
-    readings: "Iterable[CounterReading]", folders: "Sequence[str]", perf: "PerfCount | None", started: object = None
+    readings: "Iterable[CounterReading]",
+    folders: "Sequence[str]",
+    perf: "PerfCount | None",
+    started: object = None,
+    delays: "Delays | None" = None,
 ) -> Counts:
-    """Return a pod's counters from its readings, its cgroups' folders and its performance counters."""
+    """Return a pod's counters from its readings, its cgroups' folders, its performance counters and its tasks."""
     totals: "dict[int, float | None]" = {}
     near: "dict[int, float | None]" = {}
     occupancy: "dict[int, float]" = {}
@@ -144,11 +167,5 @@ def counts_of(
         perf,
         started,
         read_cpus(folders),
+        delays,
     )
-
-
-def _stolen(proc: str) -> "tuple[int, int]":
-    """Return the stolen and all ticks of all CPUs (proc(5), ``/proc/stat``)."""
-    words = kernel_text(f"{proc}/stat").partition("\n")[0].split()[1:9]
-    ticks = [int(word) for word in words if word.isdigit()]
-    return (ticks[7], sum(ticks)) if len(ticks) == len(words) == 8 else (0, 0)  # noqa: PLR2004  # the columns until steal

@@ -99,6 +99,7 @@ def record_of(found: "Finding") -> "dict[str, Any]":
                 "text": one.text,
                 "pods": [pod._asdict() for pod in one.pods],
                 "factor": one.factor,
+                "answer": one.answer,
             }
             for one in found.causes
         ],

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from .cpu_time import Lost
     from .units import WallPart
 
 
@@ -36,6 +37,15 @@ class Use(NamedTuple):
     cpus: int = 0
     cycles: float = 0.0
     """As counted, for the metrics; 0 for `TRAFFIC`."""
+    blocked: "WallPart | None" = None
+    """Some task waited for a disk."""
+    blocked_fully: "WallPart | None" = None
+    lost: "Lost | None" = None
+    """The CPUs that it used and lost."""
+    again: float = 0.0
+    """The part of its disk traffic that it reads again because it was reclaimed."""
+    disk_own: "WallPart | None" = None
+    """The part of the window for which its own work keeps its disk busy; None: others hardly use it, or unknown."""
 
     @property
     def price(self) -> "float | None":

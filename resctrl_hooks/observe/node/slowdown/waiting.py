@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .use import Use
 
 _MOST_STILL = 0.95  # of a window: beyond, the ratio means nothing
-LIMIT, CPU, MEMORY = "limit", "cpu", "memory"
+LIMIT, CPU, MEMORY, DISK = "limit", "cpu", "memory", "disk"
 
 
 class Waiting(NamedTuple):
@@ -27,12 +27,14 @@ class Waiting(NamedTuple):
     cpu: float = 0.0
     """It waited for CPUs that others used."""
     memory: float = 0.0
-    """It waited for memory."""
+    """It waited for memory, or for a disk with what was reclaimed from it."""
+    disk: float = 0.0
+    """It waited for a disk that others used."""
 
     @property
     def stretch(self) -> float:
         """How many times as long its work takes as without waiting."""
-        return 1.0 + self.limit + self.cpu + self.memory
+        return 1.0 + sum(self)
 
     def beyond(self, usual: "Waiting") -> "Waiting":
         """Return the factors, less one, by which each cause makes the work longer than it is with usual waiting."""
@@ -52,21 +54,33 @@ def waiting_of(uses: "Sequence[tuple[Use, float]]") -> Waiting:
 
     Nothing is lost below `LEAST_STILL`, and where the kernel does not count it.
     """
-    whole = sum([seconds for _, seconds in uses])
     ran = _mean([(use.cpu, seconds) for use, seconds in uses])
-    if not whole or not ran:
+    if not ran:
         return NOTHING
-    stood = _mean([(use.stood, seconds) for use, seconds in uses])
-    limit = _mean([(use.throttled, seconds) for use, seconds in uses])
-    memory = _mean([(use.reclaimed_fully, seconds) for use, seconds in uses])
-    stood = max(stood, limit)
-    still = stood + memory
-    if still < LEAST_STILL:
+    known = [(use.lost, seconds) for use, seconds in uses if use.lost is not None]
+    limit, cpu = [_mean([(getattr(lost, name), seconds) for lost, seconds in known]) for name in ("limited", "waited")]
+    memory = _mean([(float(use.reclaimed_fully or 0) + use.again * _blocked(use), seconds) for use, seconds in uses])
+    own = _mean([(_own_disk(use), seconds) for use, seconds in uses])
+    disk = _mean([((1 - use.again) * _blocked(use), seconds) for use, seconds in uses]) - own
+    # What stands still stands on as many CPUs as the pod wanted while it did not, and on one at least.
+    still = min(_MOST_STILL, memory + own + disk)
+    cpus = max(1.0, (ran + limit + cpu) / (1.0 - still))
+    parts = [limit, cpu, memory * cpus, disk * cpus]
+    lost, base = sum(parts), ran + own * cpus
+    if lost < LEAST_STILL * cpus:
         return NOTHING
-    scale = min(_MOST_STILL, still) / still
-    # The pod demanded at least the CPUs that it used while it did not stand still, and one at least.
-    cpus = max(1.0, ran / (1.0 - still * scale)) * scale / ran
-    return Waiting(limit * cpus, (stood - limit) * cpus, memory * cpus)
+    scale = min(1.0, base * _MOST_STILL / (1.0 - _MOST_STILL) / lost)
+    return Waiting(*[part * scale / base for part in parts])
+
+
+def _blocked(use: "Use") -> float:
+    return float(use.blocked_fully or 0)
+
+
+def _own_disk(use: "Use") -> float:
+    """Return the part of its waiting for a disk that the pod would have without others."""
+    waited = (1 - use.again) * _blocked(use)
+    return waited if use.disk_own is None else min(float(use.disk_own), waited)
 
 
 def _mean(parts: "Iterable[tuple[object, float]]") -> float:

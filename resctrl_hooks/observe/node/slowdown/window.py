@@ -4,9 +4,14 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import NamedTuple
 
+from ....core.node.host.cpulist import MOST_CPUS, count
 from ..guard.load import grown, rates_between, to_memories
 from .constants import AET, LEAST_CPU, LEAST_RUNNING, PERF, TRAFFIC
+from .contest import Contests
+from .cpu_time import Lost, lost_cpus
 from .neighbours import Together
+from .node_use import NodeUse
+from .task_delays import waited_between
 from .units import CpuPart, Cpus, CpuTime, WallPart, WallTime, plain
 from .use import Use
 
@@ -16,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from .perf import PerfCount
+    from .task_delays import Delays
 
     Domains = Sequence[tuple[int, ...]]
     Time = TypeVar("Time", CpuTime, WallTime)
@@ -42,6 +48,9 @@ class Waits(NamedTuple):
     reclaimed_fully: "WallTime | None" = None
     memory_events: "int | None" = None
     """How often memory.high or memory.max was reached."""
+    blocked: "WallTime | None" = None
+    """As ``waited``, for disks."""
+    blocked_fully: "WallTime | None" = None
 
 
 class Counts(NamedTuple):
@@ -61,6 +70,8 @@ class Counts(NamedTuple):
     """Of which start of its events ``perf`` counts."""
     cpus: int = 0
     """The CPUs that it may use, as a set; 0: unknown."""
+    delays: "Delays | None" = None
+    """Of its tasks; None: not read, because it hardly waits."""
 
 
 class _Window(NamedTuple):
@@ -75,6 +86,8 @@ class _Window(NamedTuple):
     """The part of the CPUs' time that a hypervisor took."""
     moved: "Mapping[int, float | None]" = _NOTHING
     """By memory domain: bytes per second of all classes, pods or not."""
+    node: NodeUse = NodeUse()
+    """Processors, disks, reclaim, and the cgroups that use them."""
 
 
 class Window(_Window):
@@ -86,6 +99,16 @@ class Window(_Window):
         return Together(self.uses, self.moved)
 
     @cached_property
+    def online(self) -> int:
+        """The CPUs that are online, as a set."""
+        return sum([1 << cpu for cpu in self.node.processors])
+
+    @cached_property
+    def contests(self) -> Contests:
+        """The contests for its CPUs; empty if the cgroups were not read."""
+        return Contests(self.node.groups or (), self.node.processors)
+
+    @cached_property
     def grades(self) -> "dict[str, str]":
         """The grade of each pod's cost, of pods that have one."""
         return {key: use.method for key, use in self.uses.items() if use.cost and use.work}
@@ -94,7 +117,9 @@ class Window(_Window):
 def use_between(before: Counts, after: Counts, seconds: float, domains: "Domains") -> Use:
     """Return what a pod used between two readings of its counters."""
     waits = _between(before.waits, after.waits, seconds)
-    cpu = waits.get("cpu")
+    cpu, cpus = waits.get("cpu"), after.cpus
+    if after.delays is not None and after.delays.cpus:
+        cpus = after.delays.cpus & (cpus or after.delays.cpus)
     traffic = _traffic(before, after, seconds, domains)
     method, cost, work, clock, cycles, missed = _price(before, after, cpu, traffic, seconds)
     if cpu is not None and cpu < LEAST_CPU:
@@ -107,8 +132,9 @@ def use_between(before: Counts, after: Counts, seconds: float, domains: "Domains
         occupancy=dict(after.occupancy),
         missed=missed,
         clock=clock,
-        cpus=after.cpus,
+        cpus=cpus,
         cycles=cycles,
+        lost=_lost(before, after, waits, count(cpus), seconds),
         **{"cpu": None, **waits},
     )
 
@@ -173,7 +199,29 @@ def _between(before: "Waits | None", after: "Waits | None", seconds: float) -> "
         "reclaimed": _part(before.reclaimed, after.reclaimed, window),
         "reclaimed_fully": _part(before.reclaimed_fully, after.reclaimed_fully, window),
         "memory_events": grown(before.memory_events, after.memory_events),
+        "blocked": _part(before.blocked, after.blocked, window),
+        "blocked_fully": _part(before.blocked_fully, after.blocked_fully, window),
     }
+
+
+def _lost(before: Counts, after: Counts, waits: "Mapping[str, Any]", cpus: int, seconds: float) -> "Lost | None":
+    """Return the CPU time that a pod lost; None if the kernel counts no pressure of its cgroup."""
+    used, some = waits.get("cpu"), plain(waits.get("waited"))
+    if used is None or some is None or before.waits is None or after.waits is None:
+        return None
+    throttled = _grown(before.waits.throttled, after.waits.throttled)
+    delay = waited_between(before.delays, after.delays)
+    return Lost(
+        used,
+        *lost_cpus(
+            used,
+            some,
+            plain(waits.get("stood")),
+            None if delay is None else delay / seconds,
+            cpus or MOST_CPUS,
+            None if throttled is None else float(throttled / WallTime(seconds)),
+        ),
+    )
 
 
 def _grown(old: "Time | None", new: "Time | None") -> "Time | None":

@@ -5,6 +5,7 @@ from typing import Any
 from resctrl_hooks.observe.node.slowdown.baseline import Baseline
 from resctrl_hooks.observe.node.slowdown.causes.cause import Cause
 from resctrl_hooks.observe.node.slowdown.causes.table import causes_of, confirmed
+from resctrl_hooks.observe.node.slowdown.cpu_time import Lost
 from resctrl_hooks.observe.node.slowdown.units import CpuPart
 from resctrl_hooks.observe.node.slowdown.use import Use
 from resctrl_hooks.observe.node.slowdown.verdict import Verdict, judge
@@ -37,7 +38,11 @@ def use(price: float | None = 2.0, moved: float | dict[int, float] = 1e9, **more
         "throttles": 0,
         "memory_events": 0,
     }
-    return Use(**values | more)
+    found = Use(**values | more)
+    stood, throttled = float(found.stood or 0), float(found.throttled or 0)
+    cpus = max(1.0, (found.cpu or 0.0) / (1 - stood - float(found.reclaimed_fully or 0)))
+    lost = Lost(found.cpu or 0.0, max(0.0, stood - throttled) * cpus, throttled * cpus)
+    return found if "lost" in more else found._replace(lost=lost)
 
 
 def window(number: int, load: float | dict[int, float | None] | None = 0.1, **uses: Use) -> Window:

@@ -16,6 +16,7 @@ import pytest
 from resctrl_hooks.observe.node.slowdown.baseline import Baseline
 from resctrl_hooks.observe.node.slowdown.causes.table import causes_of, confirmed
 from resctrl_hooks.observe.node.slowdown.constants import JUDGED, STORED_WINDOWS
+from resctrl_hooks.observe.node.slowdown.cpu_time import Lost
 from resctrl_hooks.observe.node.slowdown.quiet import Peaks, is_quiet, surroundings
 from resctrl_hooks.observe.node.slowdown.units import CpuPart, WallPart
 from resctrl_hooks.observe.node.slowdown.use import Use
@@ -248,7 +249,8 @@ def _together(uses: list[tuple[Use, float]]) -> Use:
 
 def _use(pod: Pod, price: float, moved: float, left: float, number: int, random: Random) -> Use:
     price *= random.lognormvariate(0, NOISE)
-    ran = pod.cpu * (1 - pod.throttled) * (1 - pod.waited) * (1 - pod.rests)
+    whole_cpus = pod.cpu * (1 - pod.rests)
+    ran = whole_cpus * (1 - pod.throttled) * (1 - pod.waited)
     work = ran * CYCLES * pod.clock * SECONDS / price * random.lognormvariate(0, NOISE)
     traffic = {0: 0.0, 1: 0.0, pod.domain: work * moved / SECONDS * random.lognormvariate(0, NOISE)}
     counted = pod.method == "perf" or (pod.method == "turns" and number % 2 == 0)
@@ -266,6 +268,7 @@ def _use(pod: Pod, price: float, moved: float, left: float, number: int, random:
         throttled=WallPart(pod.throttled * (1 - pod.rests)),
         waited=WallPart(max(pod.waited, pod.throttled) * (1 - pod.rests)),
         stood=WallPart(stood(pod)),
+        lost=Lost(ran, whole_cpus * (1 - pod.throttled) * pod.waited, whole_cpus * pod.throttled),
         reclaimed=WallPart(0.0),
         reclaimed_fully=WallPart(0.0),
         throttles=int(pod.throttled * 100),

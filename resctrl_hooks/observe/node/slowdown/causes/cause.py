@@ -40,3 +40,5 @@ class Cause(NamedTuple):
     pods: "tuple[Culprit, ...]" = ()
     factor: "float | None" = None
     """Its factor of the ratio: the factors of causes that act at once multiply. None: unknown."""
+    answer: str = ""
+    """Which of a cause's different answers it is; empty: it has one only."""

@@ -1,39 +1,131 @@
-"""The CPU: the pod's tasks wait to run while others use the CPUs that it may use."""
+"""The CPU: the pod's tasks wait to run while others use the CPUs that it may use.
 
-from ..case import mean
+There are different answers, by what the weights of all cgroups give (`cpu_shares`). If the pod gets less than that, a
+neighbour takes more than its share. If it gets that and wants more, either its own weight is too small, or the node
+has too few CPUs for all. What a hypervisor or interrupts take is nobody's.
+"""
+
+from ..case import Culprit, mean
 from ..constants import WAITED
-from ..units import WallPart
+from ..cpu_shares import Share, mean_share
+from ..cpu_time import mean_lost
+from ..processors import mean_of
 from .cause import EXCLUDED, SUPPORTED, UNKNOWN, Cause
 from .culprits import smallest_set
-from .remedy import Remedy
+from .remedy import CPU_MAX, CPU_WEIGHT, ELSEWHERE, Remedy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
     from ..case import Case
+    from ..contest import Contest
     from .cause import Judged
     from .remedy import Facts
 
 NAME = "cpu-contention"
+STOLEN = "the hypervisor runs other machines"
+INTERRUPTS = "interrupts take its CPUs"
+ABOVE = "a neighbour takes more than its share"
+REQUEST = "it needs more than it requested"
+FULL = "the node is overcommitted"
+_EXPLAINS = 0.5
+"""The least part of its waiting that others' use of its CPUs must fill to be the reason."""
+_CONTENT = 1.1
+"""Others that want at most this many times what their weights give them are content."""
+_HUNGRIER = 2.0
+"""The pod has too small a weight if what it wants exceeds its share so many times more than others' wants theirs."""
+_UNIT = (".service", ".scope", ".slice")
 
 
 def judge(case: "Case", judged: "Judged") -> Cause:
     """Return whether the pod waits for CPUs, and who uses them."""
-    waited, throttled = case.part(lambda use: use.waited), case.part(lambda use: use.throttled)
-    stolen = mean([float(window.stolen) for window in case.windows]) or 0.0
-    if stolen >= WAITED:
-        return Cause(NAME, SUPPORTED, f"the hypervisor took {stolen:.0%} of the CPUs' time")
-    if waited is None:
-        return Cause(NAME, UNKNOWN, "the kernel counts no CPU pressure of its cgroup")
-    part = max(0.0, float(waited - (throttled or WallPart(0.0))))
-    text = f"it waited for a CPU for {part:.0%} of the time"
+    cpus = next((use.cpus for use in reversed(case.uses) if use.cpus), 0)
+    taken = [mean_of(window.node.processors, cpus) for window in case.windows if window.node.processors]
+    busy, stolen = mean([one.tasks for one in taken]) or 0.0, mean([one.stolen for one in taken]) or 0.0
+    by_host = (busy + stolen) / busy if busy and stolen >= WAITED else 1.0
+    host = Cause(NAME, SUPPORTED, f"{STOLEN} for {stolen:.0%} of its CPUs' time", factor=by_host, answer=STOLEN)
+    lost = mean_lost([use.lost for use in case.uses])
+    if lost is None:
+        return host if by_host > 1 else Cause(NAME, UNKNOWN, "the kernel counts no CPU pressure of its cgroup")
+    part = lost.waited / (lost.used + lost.waited) if lost.waited else 0.0
+    if by_host > case.verdict.waiting.factors()["cpu"]:
+        return host
+    text = f"it waited for a CPU for {part:.0%} of the time in which it wanted one"
     if part < WAITED:
         return Cause(NAME, EXCLUDED, text)
-    return Cause(NAME, SUPPORTED, text, tuple(smallest_set(case.runners())))
+    contests = [window.contests.on(cpus or window.online) for window in case.windows if window.node.groups is not None]
+    contests = [one for one in contests if case.key in one.shares]
+    if not contests:
+        return Cause(NAME, SUPPORTED, text, tuple(smallest_set(case.runners())))
+    found = _answered(case.key, contests, text, {key for window in case.windows for key in window.uses})
+    return found._replace(factor=by_host)
+
+
+def _answered(key: str, contests: "Sequence[Contest]", text: str, pods: "Collection[str]") -> Cause:
+    """Return the cause with its answer, from the contests for the pod's CPUs."""
+    own = mean_share([one.shares[key] for one in contests])
+    whole = mean_share([one.whole for one in contests])
+    beside = Share("", whole.used - own.used, whole.wanted - own.wanted, whole.entitled - own.entitled)
+    interrupts = sum([one.interrupts for one in contests]) / len(contests)
+    if beside.used + interrupts < _EXPLAINS * (own.wanted - own.used):
+        what = f"others used only {beside.used:.2f} of its CPUs meanwhile: a CPU limit above it, or a hypervisor"
+        return Cause(NAME, UNKNOWN, f"{text}; {what}")
+    if interrupts >= beside.used:
+        return Cause(NAME, SUPPORTED, f"{INTERRUPTS}: {text}", answer=INTERRUPTS)
+    names = {share.name for one in contests for share in one.largest} - {key}
+    others = [mean_share([one.shares.get(name, Share(name)) for one in contests]) for name in sorted(names)]
+    beyond = [(one.used - one.entitled, one) for one in others if one.used > one.entitled]
+    missing, unmet = own.entitled - own.used, own.wanted - own.entitled
+    if beyond and missing > unmet:
+        taken = sum([more for more, _ in beyond])
+        culprits = smallest_set([_culprit(one.name, more / taken, pods) for more, one in beyond])
+        named = [one for _, one in beyond if one.name in {culprit.key for culprit in culprits}]
+        uses, share = sum([one.used for one in named]), sum([one.entitled for one in named])
+        what = f"it used {own.used:.2f} CPUs of its {own.entitled:.2f} by weight, they used {uses:.2f} of {share:.2f}"
+        return Cause(NAME, SUPPORTED, f"{ABOVE}: {text}; {what}", tuple(culprits), answer=ABOVE)
+    hunger, theirs = [one.wanted / one.entitled if one.entitled > 0 else 1.0 for one in (own, beside)]
+    if theirs <= _CONTENT or hunger >= _HUNGRIER * theirs:
+        what = f"its weight gives it {own.entitled:.2f} CPUs beside the others, and it wants {own.wanted:.2f}"
+        return Cause(NAME, SUPPORTED, f"{REQUEST}: {text}; {what}", answer=REQUEST)
+    parts = [_culprit(one.name, one.used / beside.used, pods) for one in others if one.used > 0]
+    capacity = sum([one.capacity for one in contests]) / len(contests)
+    what = f"all want {whole.wanted:.1f} CPUs where there are {capacity:.1f}, and nobody takes more than its share"
+    return Cause(NAME, SUPPORTED, f"{FULL}: {text}; {what}", tuple(smallest_set(parts)), answer=FULL)
+
+
+def _culprit(name: str, share: float, pods: "Collection[str]") -> Culprit:
+    return Culprit(name, min(1.0, share), None, outside=name not in pods)
 
 
 def remedies(cause: Cause, facts: "Facts") -> "Iterator[Remedy]":
-    """Yield more CPUs for the victim."""
+    """Yield less for the culprits where they take too much, more for the victim where it has too little."""
+    if cause.answer == STOLEN:
+        yield Remedy("a machine whose host has free CPUs, or one with CPUs of its own")
+        return
+    if cause.answer == INTERRUPTS:
+        yield Remedy("move interrupts to other CPUs: `/proc/irq/*/smp_affinity_list`, or irqbalance")
+    if cause.answer == REQUEST:
+        yield Remedy(f"a larger CPU request of {facts.name} (`resources.requests.cpu`; Podman: `--cpu-shares`)")
+    if cause.answer in (ABOVE, FULL):
+        yield from _less(cause, facts)
     yield Remedy(f"CPUs of its own for {facts.name}: `placement`")
-    yield Remedy(f"or a larger CPU request of {facts.name} (`resources.requests.cpu`)")
+    if cause.answer in ("", FULL):
+        yield Remedy(f"or a larger CPU request of {facts.name} (`resources.requests.cpu`)")
+    if cause.answer in (REQUEST, FULL):
+        yield ELSEWHERE
+
+
+def _less(cause: Cause, facts: "Facts") -> "Iterator[Remedy]":
+    """Yield a smaller weight or a limit for each culprit."""
+    keys = tuple([one.key for one in cause.pods if not one.outside])
+    if keys:
+        pods = facts.called(keys)
+        yield Remedy(f"a CPU limit for {pods} (`resources.limits.cpu`: `cpu.max`)", CPU_MAX, pods=keys)
+        yield Remedy(
+            f"or a smaller CPU request of {pods} (`resources.requests.cpu`: `cpu.weight`)", CPU_WEIGHT, pods=keys
+        )
+    for one in cause.pods:
+        unit = one.key.rpartition("/")[2]
+        if one.outside and unit.endswith(_UNIT):
+            yield Remedy(f"less for {one.key}: `systemctl set-property --runtime {unit} CPUQuota=50%`")

@@ -23,7 +23,8 @@ def judge(case: "Case", judged: "Judged") -> Cause:
     if part is None:
         return Cause(NAME, UNKNOWN, "cpu.stat has no throttled_usec")
     if part >= WAITED:
-        return Cause(NAME, SUPPORTED, f"its own CPU limit stopped it {times} times, for {part:.0%} of the time")
+        text = f"its own CPU limit stopped it {times} times, for {part:.0%} of the time"
+        return Cause(NAME, SUPPORTED, text)
     return Cause(NAME, EXCLUDED, f"its own CPU limit stopped it for {part:.0%} of the time")
 
 

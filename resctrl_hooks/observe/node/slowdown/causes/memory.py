@@ -1,4 +1,4 @@
-"""Memory: the pod waits for reclaim, because it reached its own limit."""
+"""The pod's own memory limit: the pod waits for reclaim because it reached that."""
 
 from ..constants import WAITED
 from ..units import plain
@@ -18,7 +18,7 @@ NAME = "memory-limit"
 
 def judge(case: "Case", judged: "Judged") -> Cause:
     """Return whether the pod waits for memory."""
-    part = plain(case.part(lambda use: use.reclaimed))
+    part = waited(case)
     events = sum(use.memory_events or 0 for use in case.uses)
     if part is None:
         return Cause(NAME, UNKNOWN, "the kernel counts no memory pressure of its cgroup")
@@ -27,7 +27,18 @@ def judge(case: "Case", judged: "Judged") -> Cause:
         return Cause(NAME, EXCLUDED, text)
     if events:
         return Cause(NAME, SUPPORTED, f"{text}, and reached its own limit {events} times")
-    return Cause(NAME, UNKNOWN, f"{text}, without reaching its limit")
+    if all(use.memory_events is None for use in case.uses):
+        return Cause(NAME, UNKNOWN, f"{text}; the kernel does not count how often it reached its limit")
+    return Cause(NAME, EXCLUDED, f"{text}, without reaching its limit")
+
+
+def waited(case: "Case") -> "float | None":
+    """Return the part of the time for which the pod waited for memory, or for a disk with what was reclaimed from it.
+
+    The kernel counts the latter as pressure of memory only for pages that were used often (psi.rst, mm/workingset.c).
+    """
+    part = plain(case.part(lambda use: use.reclaimed))
+    return None if part is None else part + (case.mean(lambda use: use.again * float(use.blocked or 0)) or 0.0)
 
 
 def remedies(cause: Cause, facts: "Facts") -> "Iterator[Remedy]":

@@ -10,7 +10,7 @@ by the logarithms of these two. Misses are counted; the time of one is that of a
 from math import log
 
 from ..constants import MOST_LATENCY
-from . import bandwidth, cache, cpu, cpu_limit, frequency, memory, own_change
+from . import bandwidth, cache, cpu, cpu_limit, disk, frequency, memory, own_change, reclaim
 from .cause import SUPPORTED
 
 TYPE_CHECKING = False
@@ -21,7 +21,13 @@ if TYPE_CHECKING:
     from .cause import Cause
 
 _OF_COST = (bandwidth.NAME, cache.NAME, own_change.NAME)
-_OF_WAITING = {cpu_limit.NAME: "limit", cpu.NAME: "cpu", memory.NAME: "memory"}
+_OF_WAITING = {
+    cpu_limit.NAME: "limit",
+    cpu.NAME: "cpu",
+    memory.NAME: "memory",
+    reclaim.NAME: "memory",
+    disk.NAME: "disk",
+}
 """By cause, its part of `Waiting`."""
 
 
@@ -40,7 +46,9 @@ def with_parts(case: "Case", found: "Sequence[Cause]") -> "list[Cause]":
 
 def _waited(cause: "Cause", waits: "Mapping[str, float]") -> "Cause":
     name = _OF_WAITING.get(cause.cause)
-    return cause._replace(factor=waits[name]) if name and cause.state == SUPPORTED else cause
+    if not name or cause.state != SUPPORTED:
+        return cause
+    return cause._replace(factor=waits[name] * (cause.factor or 1.0))  # a hypervisor's time is not in the waits
 
 
 def divided(whole: float, weights: "Mapping[str, float]") -> "dict[str, float]":

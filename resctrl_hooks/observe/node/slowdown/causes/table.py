@@ -4,7 +4,7 @@ from ..case import Case
 from ..constants import TRAFFIC
 from ..verdict import SLOWED_WORD
 from ..verdict import UNKNOWN as UNKNOWN_WORD
-from . import bandwidth, cache, cpu, cpu_limit, frequency, memory, own_change
+from . import bandwidth, cache, cpu, cpu_limit, disk, frequency, memory, own_change, reclaim
 from .cause import SUPPORTED, Cause
 from .parts import with_parts
 
@@ -16,7 +16,17 @@ if TYPE_CHECKING:
     from ..window import Window
     from .cause import Rule
 
-_RULES: "tuple[Rule, ...]" = (bandwidth, cache, cpu_limit, cpu, frequency, memory, own_change)
+_RULES: "tuple[Rule, ...]" = (
+    bandwidth,
+    cache,
+    cpu_limit,
+    cpu,
+    frequency,
+    memory,
+    reclaim,
+    disk,
+    own_change,
+)
 CAUSES: "dict[str, Rule]" = {rule.NAME: rule for rule in _RULES}
 
 

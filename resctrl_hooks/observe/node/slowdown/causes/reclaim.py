@@ -1,0 +1,67 @@
+"""Reclaim: the pod waits for memory because the node lacks some, or the cgroup above it, and not for its own limit.
+
+Who takes memory in is named: its growth, and what was reclaimed from it meanwhile (`reclaim.py`).
+"""
+
+from ..case import Culprit
+from ..constants import BESIDE, WAITED
+from . import memory
+from .cause import EXCLUDED, SUPPORTED, UNKNOWN, Cause
+from .culprits import smallest_set
+from .remedy import ELSEWHERE, Remedy
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..case import Case
+    from .cause import Judged
+    from .remedy import Facts
+
+NAME = "memory-reclaim"
+
+
+def judge(case: "Case", judged: "Judged") -> Cause:
+    """Return whether others' need of memory slows the pod."""
+    part = memory.waited(case)
+    if part is None:
+        return Cause(NAME, UNKNOWN, "the kernel counts no memory pressure of its cgroup")
+    text = f"it waited for memory for {part:.0%} of the time"
+    if part < WAITED:
+        return Cause(NAME, EXCLUDED, text)
+    nodes = [window.node for window in case.windows if window.node.memory is not None]
+    if not nodes:
+        return Cause(NAME, UNKNOWN, f"{text}; `memory.stat` was not read")
+    limits = sorted({path for one in nodes for path, number in one.limits.items() if number})
+    if sum([one.scanned or 0 for one in nodes]):
+        text = f"{text}; the node reclaims memory"
+    elif judged[memory.NAME].state == SUPPORTED:
+        return Cause(NAME, EXCLUDED, f"{text}, for its own limit")
+    elif limits:
+        text = f"{text}; {', '.join(limits)} reached its limit"
+    else:
+        return Cause(NAME, UNKNOWN, f"{text}; neither the node nor a cgroup above it reclaims memory")
+    taken: "dict[str, float]" = {}
+    for one in nodes:
+        for name, found in (one.memory or {}).items():
+            taken[name] = taken.get(name, 0.0) + found.taken
+    own = taken.pop(case.key, 0.0)
+    beside = sum(taken.values())
+    if beside < BESIDE * own:
+        return Cause(NAME, EXCLUDED, f"{text}; what the pod takes in is its own")
+    pods = {key for window in case.windows for key in window.uses}
+    culprits = [Culprit(name, part / beside, None, outside=name not in pods) for name, part in taken.items() if part]
+    return Cause(NAME, SUPPORTED, text, tuple(smallest_set(culprits)))
+
+
+def remedies(cause: Cause, facts: "Facts") -> "Iterator[Remedy]":
+    """Yield less memory for the culprits, protected memory for the victim."""
+    keys = tuple([one.key for one in cause.pods if not one.outside])
+    if keys:
+        yield Remedy(f"a smaller memory limit for {facts.called(keys)} (`resources.limits.memory`, or `memory.high`)")
+    for one in cause.pods:
+        unit = one.key.rpartition("/")[2]
+        if one.outside and "." in unit:
+            yield Remedy(f"less for {one.key}: `systemctl set-property --runtime {unit} MemoryHigh=…`")
+    yield Remedy(f"or protected memory for {facts.name}: a memory class with `memory.low` (`classes`)")
+    yield ELSEWHERE

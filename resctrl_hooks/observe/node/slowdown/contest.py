@@ -1,0 +1,69 @@
+"""The contest for CPUs in one window: computed once for each set of CPUs, so it costs the same for any number of pods.
+
+Pure.
+"""
+
+from typing import NamedTuple
+
+from ....core.node.host.cpulist import count
+from .constants import NAMED_SHARE
+from .cpu_shares import Share, cpus_beside, shares_on, sum_of
+from .processors import mean_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from .cpu_shares import Group
+    from .processors import Processor
+
+
+class Contest(NamedTuple):
+    """All that compete for some CPUs, in CPUs."""
+
+    capacity: float
+    """What tasks can use."""
+    interrupts: float
+    stolen: float
+    shares: "Mapping[str, Share]"
+    """By pod's key or cgroup's path."""
+    whole: Share
+    """Their sum."""
+    largest: "tuple[Share, ...]"
+    """Those that use at least `NAMED_SHARE` of the CPUs."""
+
+
+class Contests:
+    """The contests of one window.
+
+    Args:
+        groups: the tree of cgroups.
+        processors: the CPUs.
+    """
+
+    def __init__(self, groups: "Sequence[Group]", processors: "Mapping[int, Processor]") -> None:
+        self._groups = groups
+        self._processors = processors
+        self._beside: "dict[int, int]" = {}
+        self._found: "dict[int, Contest]" = {}
+
+    def on(self, cpus: int) -> Contest:
+        """Return the contest for a set of CPUs, on these and on all others of the cgroups that use them."""
+        beside = self._beside.get(cpus)
+        if beside is None:
+            beside = self._beside[cpus] = cpus_beside(self._groups, cpus)
+        found = self._found.get(beside)
+        if found is None:
+            found = self._found[beside] = self._contest(beside)
+        return found
+
+    def _contest(self, cpus: int) -> Contest:
+        number, taken = float(count(cpus)), mean_of(self._processors, cpus)
+        interrupts, stolen = taken.interrupts * number, taken.stolen * number
+        capacity = max(0.0, number - interrupts - stolen)
+        by_name: "dict[str, list[Share]]" = {}
+        for one in shares_on(self._groups, cpus, capacity):
+            by_name.setdefault(one.name, []).append(one)
+        shares = {name: sum_of(name, found) if len(found) > 1 else found[0] for name, found in by_name.items()}
+        largest = tuple([one for one in shares.values() if one.used >= NAMED_SHARE * number])
+        return Contest(capacity, interrupts, stolen, shares, sum_of("", [*shares.values()]), largest)
