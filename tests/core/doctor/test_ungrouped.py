@@ -12,7 +12,7 @@ from golden import Golden
 from hosts.monitored import MonitoredHost, monitored_host, run
 from schema_checks import refusal
 
-from core.doctor.unrecorded import ID, NAME, POD, PODMANS, Node
+from core.doctor.unrecorded import HOOK, ID, NAME, POD, PODMANS, Node
 from resctrl_hooks.core.cli.schemas import schemas
 from resctrl_hooks.core.doctor import ungrouped
 from resctrl_hooks.core.doctor.finding import Finding
@@ -20,6 +20,7 @@ from resctrl_hooks.core.doctor.host import Host
 from resctrl_hooks.core.doctor.runner import checks
 from resctrl_hooks.core.doctor.state import classes
 from resctrl_hooks.core.doctor.ungrouped import PodExplanation
+from resctrl_hooks.core.install.directories import RUNTIMES
 from resctrl_hooks.core.install.paths import UNITS
 from resctrl_hooks.core.install.unit import Unit
 from resctrl_hooks.core.inventory.find import NoSuchPodError, SeveralPodsError
@@ -151,6 +152,14 @@ def test_podman_container_has_its_name(
     found = node.explain(what)
     assert (found.name, found.namespace, found.pod, found.key) == ("late", "", "late", PODMANS)
     assert found.reason == ("incomplete" if recorded else "hook-not-called")
+
+
+def test_runtime_that_ignores_the_folder_of_hooks_is_restarted(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    node.install(boot=3600)
+    monkeypatch.setattr(ungrouped, "looks_past", lambda runtime, tree, folder: folder == f"/{os.path.dirname(HOOK)}")
+    found = node.explain()
+    assert (found.reason, found.next_command) == ("hook-not-called", RUNTIMES[found.runtime].restart)
+    assert f"{found.runtime} started before" in found.text
 
 
 def test_whole_name_of_a_running_pod_wins_over_the_start_of_an_id(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
