@@ -8,10 +8,9 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from accounting import clock
 from accounting.kernel import DOMAINS
 from accounting.node import CLASSES, ERRORS, PODS, STRAY, Node, NodeProgram, Running
-from accounting.trouble import KernelFiles, Trouble, error, troubled
+from accounting.trouble import KernelFiles, Trouble, error, install_clock, troubled
 from resctrl_hooks.core.node.host.descriptors import Descriptors
 from resctrl_hooks.core.node.resctrl import open_files
 from resctrl_hooks.core.node.resctrl.open_files import OpenFiles
@@ -49,7 +48,7 @@ class Events(RuleBasedStateMachine):
         self.node = Node(self.config)
         self.kernel = self.node.kernel
         self.patch = pytest.MonkeyPatch()
-        clock.install(self.kernel, self.patch)
+        install_clock(self.kernel, self.patch)
         self.patch.setattr(open_files, "posix", KernelFiles())
         self.busy = True
         self.programs = [NodeProgram(self.node), NodeProgram(self.node, OpenFiles(Descriptors()))]

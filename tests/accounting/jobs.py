@@ -14,13 +14,11 @@ from conftest import Host
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from accounting import clock
 from accounting.accounts import PREFIXES, Accounts, sums
 from accounting.events import AT, CLASS, PICK, SPAN
 from accounting.kernel import CountedKernel
-from accounting.node import CLASSES, ERRORS
-from accounting.program import Program
-from accounting.trouble import Trouble, error, troubled
+from accounting.node import CLASSES, ERRORS, Program
+from accounting.trouble import Trouble, error, install_clock, troubled
 from resctrl_hooks import Monitor
 from resctrl_hooks.core.node.resctrl.counter_totals import ended
 from resctrl_hooks.errors import HookError, NotMountedError, NotTrackedError
@@ -44,7 +42,7 @@ class Jobs(RuleBasedStateMachine):
         self.host = Host(self.folder)
         self.kernel = CountedKernel(self.host, rmids=RMIDS)
         self.patch = pytest.MonkeyPatch()
-        clock.install(self.kernel, self.patch)
+        install_clock(self.kernel, self.patch)
         self.state = self.folder / "jobs"
         for name in CLASSES[1:]:
             self.kernel.mkdir(f"{self.host.resctrl}/{name}")

@@ -7,25 +7,27 @@ import os
 import pkgutil
 import shutil
 import tempfile
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from hosts.cluster import SimulatedNode, pod_number
 
 from accounting.accounts import Accounts, sums
 from accounting.kernel import CountedKernel
-from accounting.program import Program
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.core.node.reconcile.report import Options
+from resctrl_hooks.core.node.resctrl import totals_file
 from resctrl_hooks.core.node.resctrl.counter_totals import ended
 from resctrl_hooks.core.node.resctrl.identities import identities
 from resctrl_hooks.core.node.resctrl.monitor import Monitor
 from resctrl_hooks.errors import HookError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from accounting.truth import Counts
     from resctrl_hooks.core.node.reconcile.report import Report
     from resctrl_hooks.core.node.resctrl.open_files import OpenFiles
@@ -40,6 +42,32 @@ for _room in ("resctrl", "reconcile", "sharing", "features"):  # before the cloc
     _package = import_module(f"resctrl_hooks.core.node.{_room}")
     for _found in pkgutil.iter_modules(_package.__path__):
         import_module(f"resctrl_hooks.core.node.{_room}.{_found.name}")
+
+
+Kind = TypeVar("Kind", bound=Monitor)
+
+
+class Program(Generic[Kind]):
+    """A process with a monitor and with what it saved last."""
+
+    def __init__(self, monitor: Kind) -> None:
+        self.monitor = monitor
+        self._saved: dict[Any, Any] = {}
+
+    @contextmanager
+    def running(self, seam: Any) -> Iterator[Kind]:
+        """Run code as this process: nothing of another process is in its memory."""
+        others = dict(totals_file._SAVED)
+        before, self.monitor.resctrl.fs = self.monitor.resctrl.fs, seam
+        totals_file._SAVED.clear()
+        totals_file._SAVED.update(self._saved)
+        try:
+            yield self.monitor
+        finally:
+            self._saved = dict(totals_file._SAVED)
+            totals_file._SAVED.clear()
+            totals_file._SAVED.update(others)
+            self.monitor.resctrl.fs = before
 
 
 class NodeProgram(Program[Monitor]):

@@ -1,4 +1,4 @@
-"""Errors of the kernel, and other programs' actions, at any system call of a program on resctrl."""
+"""Errors of the kernel, and other programs' actions, at any system call of a program on resctrl; and a clock."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import errno
 import os
 import posix
 import sys
+import time
 from contextlib import contextmanager
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    import pytest
 
     from accounting.kernel import CountedKernel
 
@@ -140,3 +143,39 @@ def _functions(value: Any, module: str) -> list[FunctionType]:
 
 def _is_call(value: Any) -> bool:
     return isinstance(value, BuiltinFunctionType) and value.__module__ == "posix" and value.__name__ in CALLS
+
+
+class Clock:
+    """The module `time` for the node half, which follows a simulated kernel, so that nothing waits."""
+
+    def __init__(self, kernel: CountedKernel) -> None:
+        self._kernel = kernel
+        self._began = time.time() - kernel.now
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(time, name)
+
+    def time(self) -> float:
+        return self._began + self._kernel.now
+
+    def monotonic(self) -> float:
+        return self._kernel.now
+
+    def monotonic_ns(self) -> int:
+        return int(self._kernel.now * 1e9)
+
+    def clock_gettime(self, _which: int) -> float:
+        return self._kernel.now
+
+    def sleep(self, seconds: float) -> None:
+        self._kernel.now += seconds
+
+
+def install_clock(kernel: CountedKernel, patch: pytest.MonkeyPatch) -> None:
+    """Let the node half's loaded modules use the kernel's clock."""
+    clock = Clock(kernel)
+    for name, module in list(sys.modules.items()):
+        if name.startswith(NODE):
+            for attribute, value in list(vars(module).items()):
+                if value is time:
+                    patch.setattr(module, attribute, clock)

@@ -432,3 +432,14 @@ def test_fix_applies_the_edited_file(patient: Patient) -> None:
     edit(patient, patient.yaml.read_text() + "namespaces: [shop]\n")
     assert run(patient, "--fix", "--json").exit_code == 0
     assert json.loads(patient.compiled.read_text())["namespaces"] == ["shop"]
+
+
+def test_settings_of_version_0_2_are_one_warning(patient: Patient) -> None:
+    settings = json.loads(patient.compiled.read_text())
+    del settings["appliedFrom"]
+    patient.compiled.write_text(json.dumps(settings))
+    config = patient.yaml.rename(patient.yaml.with_name("prod.yaml"))
+    host = Host(str(config))
+    assert host.settings.state_dir == str(patient.state)
+    (found,) = [one for one in state.configuration(host) if one.level != "ok"]
+    assert (found.level, found.remedy) == ("warning", f"run `resctrl-hook --config {config} config apply`")

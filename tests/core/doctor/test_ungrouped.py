@@ -218,3 +218,8 @@ def test_missing_or_changed_class_is_named_until_it_is_applied(host: Made, tmp_p
         assert [one.level for one in found(host)] == ["ok"]
         (root / "gold/schemata").write_text("L3:0=1\n")
         assert [one.text for one in found(host)] == ["declared RDT classes: gold (differs)"]
+
+
+def test_unmounted_resctrl_is_left_to_the_check_of_the_mount(host: Made, tmp_path: Path) -> None:
+    host.configure(resctrlPath=str(tmp_path / "none"), rdt={"classes": {"gold": {"L3": "50%"}}})
+    assert found(host) == []

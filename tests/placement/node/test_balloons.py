@@ -146,15 +146,6 @@ def test_group_with_a_full_instance_gets_another_and_keeps_its_containers_in_pla
     node.assert_sound()
 
 
-@pytest.mark.parametrize("policy, code", [("ignore", 0), ("fail", 79)])
-def test_full_pool_follows_the_failure_policy(host: Host, policy: str, code: int) -> None:
-    node = placed(host, {"name": "web", "maxCpus": 2, "maxInstances": 2}, failurePolicy=policy)
-    starts(node, 2000, 2000)
-    outcome = node.attempt("late", 500)
-    assert outcome.code == code
-    assert "no room for 500m in pool web: 2 instances of at most 2 CPUs, 27 CPUs free" in outcome.log
-
-
 def usage_of(topology: Topology, grants: list[Grant], pools: list[dict[str, Any]]) -> Usage:
     usage = Usage(topology, grants)
     usage.parts, usage.homes = parts_of(pools, usage)

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 from conftest import Host
-from hosts.cpufreq import FAST, FAST_VALUES, POOLS, ClassHost, Cpufreq, on
+from hosts.cpufreq import FAST_VALUES, POOLS, ClassHost, on
 from hosts.faults import failing
 from hosts.interrupts import EXCLUSIVE, InterruptHost
 from hosts.kernel_values import AfterWrites, Writer, after_writes, check_kept, check_refused
-from hosts.machines import machine, write_sysfs
-from hosts.placed import CPUS, PlacedHost
+from hosts.machines import machine
+from hosts.placed import PlacedHost
 
 from resctrl_hooks.core.node.host.cpulist import format_list, parse_list
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
@@ -29,18 +29,6 @@ TRUE_WRITE = node_values.write_value
 @pytest.fixture
 def node(host: Host) -> ClassHost:
     return ClassHost(host)
-
-
-def test_isolated_cpus_of_pool_have_its_class(host: Host) -> None:
-    node = PlacedHost(host)
-    topology = machine(2, 1, 2, 4, 2, isolated=parse_list("14-15,30-31"))
-    node.sys = write_sysfs(topology, host.root / "isolated")
-    cpufreq = Cpufreq(topology, node.sys)
-    pools = [POOLS[0] | {"preferIsolCpus": True}]
-    node.place(policy="pools", pools=pools, cpuClasses=[FAST])
-    node.start("a", 2000, **{CPUS: "exclusive"})
-    assert node.cpus("a") == "14,30"
-    assert cpufreq.changed() == on("14,30", FAST_VALUES)
 
 
 def test_reconcile_repairs_overwritten_values_once(node: ClassHost) -> None:

@@ -52,15 +52,6 @@ def test_unknown_value_of_crios_annotation_is_reported_and_changes_no_interrupt(
     assert (node.cpus("a"), node.changed()) == ("0,16", {})
 
 
-def test_interrupts_leave_the_idle_thread_beside_an_exclusive_one(node: InterruptHost) -> None:
-    node.start("a", 1000, **EXCLUSIVE)
-    assert node.cpus("a") == "0"
-    assert node.changed() == without("0,16")
-    settled(node)
-    node.stop("a")
-    assert node.changed() == {}
-
-
 @pytest.mark.parametrize("value", ["mask: ['*']", '{"mask": ["*"]}', "mask:\n- '*'\nmode: mask-first"])
 def test_mask_of_all_interrupts_counts(node: InterruptHost, value: str) -> None:
     node.start("a", 2000, **{CPUS: "exclusive", f"{MASK}/container.a": value})

@@ -56,15 +56,6 @@ def test_container_recorded_before_placement_was_enabled_is_placed(node: PlacedH
     assert [*reconcile(node.host.context()).events["placed"]] == []
 
 
-def test_reconcile_avoids_kubelet_cpu_manager(node: PlacedHost) -> None:
-    node.run_unseen("late", 500)
-    node.kubelet()
-    report = reconcile(node.host.context())
-    assert [*report.events["placed"]] == []
-    assert "placement is inactive" in report.events["failed"]["placement"]
-    assert node.cpus("late") == ""
-
-
 def test_request_of_one_container_does_not_stop_reconcile(node: PlacedHost, fail: Fail) -> None:
     node.start("dead", 1000)
     node.die("dead")
