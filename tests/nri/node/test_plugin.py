@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from conftest import GROUP, ID, POD_CGROUP, UID, Host
+from hosts.hostile_inputs import VARIABLES
 
 from nri.node.conftest import (
     FAIL,
@@ -30,6 +31,7 @@ from resctrl_hooks.nri.node import plugin as module
 from resctrl_hooks.nri.node.event import EVENTS, Event, container_of, mask_of
 from resctrl_hooks.nri.node.protobuf import decode, encode
 from resctrl_hooks.nri.node.worker import NOT_YET
+from resctrl_hooks.nri.node.workload import READ
 
 pytestmark = pytest.mark.usefixtures("alarm")
 POD_EVENT = encode("PodEvent", {"pod": POD})
@@ -434,3 +436,7 @@ def test_impossible_class_refuses_a_creation_under_fail(host: Host, policy: str,
     adjusted = decode("CreateContainerResponse", answer)["adjust"]
     assert adjusted == {"linux": {"resources": {"rdt_class": {"value": "gold"}}}}
     assert "CreateContainer of shop/web-0/c0: adjusted resources" in log(host)
+
+
+def test_variables_that_features_read_are_those_of_the_list() -> None:
+    assert (READ.decode(),) == VARIABLES

@@ -35,7 +35,6 @@ MILLI = st.sampled_from([0, 100, 1000, 1500, 2000, 4000, 60_000])
 EFFECTS = st.one_of(st.just(NEVER), st.just(NEVER), st.integers(0, 40))
 NAMESPACES = st.sampled_from(["shop", "shop", "other", "system"])
 KINDS = ["exclusive", "exclusive", "mixed", "mixed:1", "exclusive:3", "shared", "reserved", "mine"]
-EVENTS = ["kubelet", "overwrite", "damage", "reboot", "reboot, state kept"]
 WISHES = [
     {},
     {"irq-load-balancing.crio.io": "disable"},
