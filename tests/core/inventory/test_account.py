@@ -193,3 +193,17 @@ def test_sum_is_the_kernels_number_in_every_state(tmp_path: Path, kind: str) -> 
         seen |= {owner for owner, count in found.rmids.items() if count}
     assert seen >= {"pods", "classes", "runtimes", "foreign", "free"}
     assert (NO_CLASS in seen) == (kind == "Arm")
+
+
+def test_node_names_pods_runtimes_and_foreign_groups(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, rmids=8)
+    pod = node.start("shop")
+    fs, root = node.kernel, node.context().monitor.resctrl.root
+    fs.mkdir(f"{root}/mon_groups/{pod.id}")  # as a runtime does for enableMonitoring
+    fs.mkdir(f"{root}/mon_groups/pqos-7-0")
+    inventory = gather(node.context())
+    found = not_none(inventory.account)
+    expected = {"pods": 1, "classes": 1, "runtimes": 1, "foreign": 1, "limbo": 0, "free": 4}
+    assert found.rmids == expected
+    assert [one.name for one in found.of("runtimes")] == ["shop/web-0"]
+    assert {group.creator for group in inventory.foreign} == {"pqos", RUNTIME.name}

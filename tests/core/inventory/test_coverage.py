@@ -9,7 +9,10 @@ import pytest
 from hosts.counter_tree import OCCUPANCY, TOTAL
 from hosts.monitored import MonitoredHost, plain_host
 
+from resctrl_hooks.core.inventory.attention import free_bytes, warnings_of
 from resctrl_hooks.core.inventory.coverage import (
+    bandwidth_counters,
+    counted_state,
     counter_of,
     counters_of,
     free_counters,
@@ -107,3 +110,36 @@ def test_free_counters_are_those_of_each_domain(host: MonitoredHost) -> None:
     assert [(one.domain, one.total, one.free) for one in found] == [(0, 4, 3), (1, 2, 0)]
     (host.resctrl / "info/L3_MON/mbm_assign_mode").write_text("[default]\nmbm_event\n")
     assert free_counters(host.context) == []
+
+
+def test_missing_state_directory_needs_no_attention(host: MonitoredHost) -> None:
+    assert free_bytes("/nowhere") is None
+    host.context.settings.state_dir = "/nowhere"
+    assert warnings_of(host.context) == []
+
+
+def test_pod_has_a_counter_where_all_of_its_groups_have_one(host: MonitoredHost, tmp_path: Path) -> None:
+    one = group(tmp_path / "one", f"{MBM}:0=e;1=e", f"{LOCAL}:0=e;1=_")
+    two = group(tmp_path / "two", f"{MBM}:0=e;1=_;2=e")
+    found = bandwidth_counters(host.context, [one])
+    assert found == {MBM: {0: True, 1: True}, LOCAL: {0: True, 1: False}}
+    found = bandwidth_counters(host.context, [one, two])
+    assert found == {MBM: {0: True, 1: False, 2: True}, LOCAL: {0: True, 1: False}}
+    assert bandwidth_counters(host.context, [two, one])[MBM] == found[MBM]
+    assert bandwidth_counters(host.context, [str(tmp_path)]) == {}
+
+
+@pytest.mark.parametrize(
+    "counters, state",
+    [
+        ({}, "assigned"),
+        ({MBM: {0: True, 1: True}, LOCAL: {0: False}}, "assigned"),
+        ({MBM: {0: True, 1: False}}, "part-counted"),
+        ({MBM: {0: False}, LOCAL: {0: True}}, "uncounted"),
+    ],
+)
+def test_state_follows_from_the_counters_of_the_first_event(
+    host: MonitoredHost, counters: dict[str, dict[int, bool]], state: str
+) -> None:
+    host.context.settings.monitoring["events"] = [MBM, LOCAL]
+    assert counted_state(host.context, counters) == state

@@ -169,3 +169,12 @@ def test_show_after_upgrade_is_that_of_the_earlier_version(tmp_path: Path, versi
         assert counters(after) == counters(before)
         turns = [json.loads(text)["items"][0].get("turnRate") for text in (before, after)]
         assert turns[0] is None or turns[1]["turns"] == turns[0]["turns"] == 2
+
+
+def test_foreign_group_is_unknown_without_resctrl(tmp_path: Path) -> None:
+    with plain_host(tmp_path) as host:
+        host.configure(resctrlPath=str(tmp_path / "nowhere"))
+        (host.resctrl / "mon_groups").rmdir()
+        host.resctrl.rmdir()
+        with pytest.raises(NoSuchPodError, match="unknown pod or container"):
+            find(host.context, "other")

@@ -191,3 +191,17 @@ def test_list_finds_crio_pod_by_labels(host: Host) -> None:
         return len(CliRunner().invoke(main, words).stdout.splitlines())
 
     assert [listed("app=web"), listed("app in (web),tier=backend"), listed("app=db"), listed("!app")] == [1, 1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "values, name",
+    [
+        ({"namespace": "shop", "pod": "web"}, "shop/web"),
+        ({"pod": "web"}, "web"),
+        ({"namespace": "shop"}, "3f0ac7f2-8a3"),
+        ({"containers": [container("app"), container("other")]}, "app"),
+        ({"containers": [container(), container("other")]}, "3f0ac7f2-8a3"),
+    ],
+)
+def test_name_of_a_pod_is_its_own_or_its_containers_or_the_start_of_its_key(values: dict[str, Any], name: str) -> None:
+    assert pod(**values).name == name

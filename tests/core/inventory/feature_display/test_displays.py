@@ -173,3 +173,21 @@ def test_column_names_are_unique_over_features() -> None:
     heads = [head for found in columns for head in found.heads]
     assert len(heads) == len(set(heads))
     assert all(found.numbers <= set(found.heads) for found in columns)
+
+
+@pytest.mark.parametrize(
+    "needs, details",
+    [
+        ({"class": "", "limits": {"memory.high": "5"}}, {"class": "", "memory.high": "5"}),
+        ({"class": "a", "limits": {}, "part": 0.8}, {"class": "a", "memory.high": "0.8 of memory.max"}),
+    ],
+)
+def test_limits_of_a_container_are_described(needs: dict[str, Any], details: dict[str, Any]) -> None:
+    assert described("memory", {}, needs) == details
+
+
+def test_row_without_display_shows_recorded_parameters() -> None:
+    steps = [Step("oom", "score", {"value": 500}, "").as_record()]
+    assert Display().describe({}, steps) == {"score": {"value": 500}}
+    assert Display().columns is None
+    assert Found() == ("", "", True)

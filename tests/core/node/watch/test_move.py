@@ -144,3 +144,13 @@ def test_sample_of_some_containers_leaves_others_and_busy_ones(tmp_path: Path) -
     assert sample_some(context, containers, [id_, "gone"]) == 2
     assert cluster.groups_of(entered) == {("", POD)}
     assert cluster.groups_of(foreign) == {("", "")}
+
+
+def test_unmonitored_container_with_a_record_is_ignored(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, monitoring={"enabled": False}, classes=[{"name": "swap", "allowswap": True}])
+    id_, pid = cluster.spawn(1)
+    (cluster.host.cgroup / f"kubepods/pod{POD}/crio-{id_}/memory.swap.max").touch()
+    cluster.hook(id_, pid, notes={"class.memtierd.nri.io": "swap"})
+    assert cluster.context().ledger.key_of(id_) == POD
+    assert serve(cluster, execed(cluster, id_)).what == IGNORED
+    assert not list((cluster.host.resctrl / "mon_groups").iterdir())
