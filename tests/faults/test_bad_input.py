@@ -29,8 +29,8 @@ from resctrl_hooks.core.node.host.procfs import cgroups_of
 from resctrl_hooks.core.node.registry import concerns, feature_named
 
 pytestmark = pytest.mark.no_cover
-CASES = int(os.environ.get("HOSTILE_CASES", "2000"))
-WHOLE_PROCESSES = CASES // 100
+CASES = int(os.environ.get("HOSTILE_CASES", "800"))
+WHOLE_PROCESSES = CASES // 80
 
 
 class Watch:

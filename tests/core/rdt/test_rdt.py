@@ -109,7 +109,7 @@ def test_value_in_mbps_that_an_older_kernel_has_rounded_is_no_difference(value: 
 
 
 @pytest.mark.parametrize("minimum", [1, 2])
-@pytest.mark.parametrize("ways", [8, 11, 12, 20])
+@pytest.mark.parametrize("ways", [8, 11, *(pytest.param(one, marks=pytest.mark.ci) for one in (12, 20))])
 def test_percentages_are_goresctrls(ways: int, minimum: int) -> None:
     can = CacheCapability((1 << ways) - 1, minimum, gaps=False)
     for first in range(101):
