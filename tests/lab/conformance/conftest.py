@@ -41,7 +41,6 @@ DIFFERENCES = (
 
 
 def kernel_version(release: str) -> tuple[int, int]:
-    """Major and minor number of a kernel's release."""
     found = re.match(r"(\d+)\.(\d+)", release)
     assert found, release
     return int(found[1]), int(found[2])
@@ -128,7 +127,6 @@ def _is_served(root: str) -> bool:
 
 
 def _mount(root: str, *options: str) -> None:
-    """Mount the kernel's resctrl again, in place of the mounted one."""
     subprocess.run(["umount", root], check=True)
     subprocess.run(["mount", "-t", "resctrl", *options, "resctrl", root], check=True)
 
@@ -157,5 +155,4 @@ def process() -> Iterator[Callable[[], int]]:
 
 @pytest.fixture
 def task(process: Callable[[], int]) -> int:
-    """Return a process of one thread, in the root class."""
     return process()

@@ -19,12 +19,9 @@ MOUNT_FLAGS = {os.ST_NOSUID: 2, os.ST_NODEV: 4, os.ST_NOEXEC: 8, os.ST_RELATIME:
 PATIENCE = 20.0
 """Seconds to wait for asynchronous changes, such as RMIDs in limbo or growing counters. Never a measured quantity."""
 
-NEWEST = (7, 2)
-"""The kernel that the tests describe, and the simulation follows."""
-FORGETS = (7, 2)
-"""Every command replaces the words in `last_cmd_status`; 6.12's mkdir, for one, adds to them."""
-NAMES_THE_TASK = (6, 7)
-"""With lists of thread ids came a line that names the one that failed."""
+NEWEST = (7, 2)  # the kernel that the tests describe, and the simulation follows
+FORGETS = (7, 2)  # every command replaces the words in `last_cmd_status`; 6.12's mkdir, for one, adds to them
+NAMES_THE_TASK = (6, 7)  # with lists of thread ids came a line that names the one that failed
 
 
 def eventually(look: Callable[[], T | None]) -> T:
@@ -46,11 +43,9 @@ class Resctrl:
         self.kernel = kernel
 
     def path(self, *parts: str) -> str:
-        """Return the absolute path of something."""
         return os.path.join(self.root, *parts)
 
     def read(self, *parts: str) -> str:
-        """Return the text of a file."""
         with open(self.path(*parts), encoding="utf-8") as file:
             return file.read()
 
@@ -72,7 +67,6 @@ class Resctrl:
 
     @contextmanager
     def opened(self, flags: int, *parts: str) -> Iterator[int]:
-        """Open something, and yield its descriptor."""
         descriptor = os.open(self.path(*parts), flags)
         try:
             yield descriptor
@@ -97,7 +91,6 @@ class Resctrl:
             assert self.status in self.as_said(words)
 
     def as_said(self, words: str) -> set[str]:
-        """Return how this kernel may say these words."""
         if self.kernel < NAMES_THE_TASK:
             lines = [line for line in words.splitlines() if not line.startswith("Error while processing task")]
             words = "\n".join(lines)
@@ -106,7 +99,6 @@ class Resctrl:
         return {words}
 
     def mkdir(self, path: str | bytes) -> None:
-        """Make a directory, whatever comes of it."""
         os.mkdir(os.path.join(os.fsencode(self.root), os.fsencode(path)))
 
     def make(self, *paths: str) -> str:
@@ -126,11 +118,9 @@ class Resctrl:
         return paths[-1]
 
     def rmdir(self, path: str) -> None:
-        """Remove a directory."""
         os.rmdir(self.path(path))
 
     def rename(self, old: str, new: str) -> None:
-        """Rename something."""
         os.rename(self.path(old), self.path(new))
 
     def drop_dentries(self) -> None:
@@ -148,16 +138,13 @@ class Resctrl:
         return {int(line) for line in self.read(group, "tasks").split()}
 
     def names(self, path: str = "") -> set[str]:
-        """Return the names in a directory."""
         return set(os.listdir(self.path(path)))
 
     def classes(self) -> list[str]:
-        """The CTRL groups below the root."""
         fixed = {"info", "mon_data", "mon_groups"}
         return sorted(name for name in self.names() - fixed if os.path.isdir(self.path(name)))
 
     def clean(self) -> None:
-        """Remove every group."""
         for name in self.classes():
             self.rmdir(name)
         for folder in sorted(self.names("mon_groups")):
@@ -171,7 +158,6 @@ class Resctrl:
 
     @property
     def closids(self) -> int:
-        """How many classes there can be, the root class too."""
         resources = [name for name in self.names("info") if os.path.exists(self.path("info", name, "num_closids"))]
         return min(int(self.read("info", name, "num_closids")) for name in resources)
 

@@ -1,4 +1,4 @@
-"""`tasks`: permitted moves, accepted writes, and listed tasks."""
+"""`tasks`, `cpus` and `cpus_list`: permitted moves, accepted writes, and what is listed."""
 
 import errno
 import os
@@ -12,8 +12,7 @@ import pytest
 
 from .filesystem import Resctrl, eventually
 
-GONE = 4_194_305
-"""Higher than any thread id can be."""
+GONE = 4_194_305  # higher than any thread id can be
 
 
 @contextmanager
@@ -142,15 +141,6 @@ def test_negative_id_is_einval(resctrl: Resctrl, text: str) -> None:
         resctrl.write("tasks", text)
 
 
-JUNK = ["junk", "1 1", "2147483648", "-2147483649", "99999999999999", "09", "0b1", "1_0", "1.0", "0x", "+", "- 1"]
-
-
-@pytest.mark.parametrize("text", [*JUNK, "\u0661"])
-def test_junk_is_einval(resctrl: Resctrl, text: str) -> None:
-    with resctrl.refused(errno.EINVAL):
-        resctrl.write("tasks", text)
-
-
 @pytest.mark.parametrize("form", ["{}", "{}\n", " {} ", "\t{}", "+{}", "{:#x}", "0{:o}"])
 def test_id_is_accepted_in_number_formats_of_the_kernel(resctrl: Resctrl, task: int, form: str) -> None:
     resctrl.make("mon_groups/a")
@@ -197,20 +187,6 @@ def test_task_list_moves_all_up_to_the_first_bad_id(
     assert resctrl.tasks("mon_groups/a") == {tasks[place] for place in moved}
 
 
-def test_newlines_instead_of_commas_are_einval(resctrl: Resctrl, process: Callable[[], int]) -> None:
-    resctrl.make("mon_groups/a")
-    with resctrl.refused(errno.EINVAL):
-        resctrl.write("mon_groups/a/tasks", f"{process()}\n{process()}\n")
-    assert resctrl.tasks("mon_groups/a") == set()
-
-
-def test_write_longer_than_a_page_is_e2big(resctrl: Resctrl) -> None:
-    resctrl.make("mon_groups/a")
-    page = os.sysconf("SC_PAGESIZE")
-    with resctrl.refused(errno.E2BIG):
-        resctrl.write("mon_groups/a/tasks", "0" * (page + 1))
-
-
 def test_only_root_and_the_owner_can_move_a_task(resctrl: Resctrl, task: int) -> None:
     resctrl.make("mon_groups/a")
     with resctrl.opened(os.O_WRONLY, "mon_groups/a/tasks") as descriptor:
@@ -231,7 +207,6 @@ def test_only_root_and_the_owner_can_move_a_task(resctrl: Resctrl, task: int) ->
 
 
 def in_group(tid: int) -> list[str]:
-    """Where the kernel says that a thread is."""
     with open(f"/proc/{tid}/cpu_resctrl_groups", encoding="utf-8") as file:
         return file.read().split()
 
@@ -285,3 +260,81 @@ def test_orphaned_descendant_stays_in_group(resctrl: Resctrl, own_process: int) 
         assert in_group(pid) == ["res:/", "mon:a"]
     finally:
         os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def last(resctrl: Resctrl) -> int:
+    mask = int(resctrl.read("cpus").replace(",", ""), 16)
+    assert mask & 3 == 3, "needs two CPUs"
+    return mask.bit_length() - 1
+
+
+def cpus(resctrl: Resctrl, group: str = "") -> int:
+    """Return the mask of a group after checking that both files agree."""
+    mask = int(resctrl.read(group, "cpus").replace(",", ""), 16)
+    listed = 0
+    for span in filter(None, resctrl.read(group, "cpus_list").strip().split(",")):
+        first, _, end = span.partition("-")
+        for cpu in range(int(first), int(end or first) + 1):
+            listed |= 1 << cpu
+    assert mask == listed
+    return mask
+
+
+def test_class_takes_cpus_from_root_which_cannot_drop_them_and_returns_them(resctrl: Resctrl, last: int) -> None:
+    everything = cpus(resctrl)
+    assert everything == (1 << (last + 1)) - 1
+    resctrl.make("gold")
+    resctrl.write("gold/cpus_list", "1\n")
+    assert (cpus(resctrl, "gold"), cpus(resctrl)) == (2, everything & ~2)
+    resctrl.write("gold/cpus", "1\n")
+    assert (cpus(resctrl, "gold"), cpus(resctrl)) == (1, everything & ~1)
+    resctrl.rmdir("gold")
+    assert cpus(resctrl) == everything
+    with resctrl.refused(errno.EINVAL, "Can't drop CPUs from default group"):
+        resctrl.write("cpus_list", "0\n")
+    resctrl.make("gold")
+    resctrl.write("gold/cpus_list", "1\n")
+    resctrl.write("cpus_list", f"0-{last}\n")
+    assert (cpus(resctrl, "gold"), cpus(resctrl)) == (0, everything)
+
+
+def test_class_takes_cpus_from_another_class(resctrl: Resctrl) -> None:
+    resctrl.make("gold", "silver")
+    resctrl.write("gold/cpus_list", "0-1\n")
+    resctrl.write("silver/cpus_list", "1\n")
+    assert (cpus(resctrl, "gold"), cpus(resctrl, "silver")) == (1, 2)
+
+
+def test_mon_group_has_cpus_of_its_class_only(resctrl: Resctrl) -> None:
+    resctrl.make("gold", "gold/mon_groups/a", "gold/mon_groups/b")
+    resctrl.write("gold/cpus_list", "1\n")
+    resctrl.write("gold/mon_groups/a/cpus_list", "1\n")
+    assert cpus(resctrl, "gold/mon_groups/a") == cpus(resctrl, "gold") == 2
+    resctrl.write("gold/mon_groups/b/cpus_list", "1\n")
+    assert (cpus(resctrl, "gold/mon_groups/a"), cpus(resctrl, "gold/mon_groups/b")) == (0, 2)
+    resctrl.write("gold/cpus_list", "0-1\n")
+    assert cpus(resctrl, "gold/mon_groups/b") == 0, "a write to the class takes them"
+
+
+LISTS = [("0,1\n", 3), ("0-1\n", 3), (" 1 \n", 2), ("1,\n", 2), ("1", 2), ("1\n0\n", 2), ("\n", 0)]
+MASKS = [("1\n", 1), ("3 \n", 3), ("1,\n", 1), ("2", 2)]
+
+
+@pytest.mark.parametrize(
+    "name, text, mask", [*(("cpus_list", *one) for one in LISTS), *(("cpus", *one) for one in MASKS)]
+)
+def test_accepted_lists_and_masks_are_those_of_the_kernel(resctrl: Resctrl, name: str, text: str, mask: int) -> None:
+    resctrl.make("gold")
+    resctrl.write("gold/cpus_list", "0-1\n")
+    resctrl.write(f"gold/{name}", text)
+    assert cpus(resctrl, "gold") == mask
+
+
+def test_words_all_and_n_mean_cpus(resctrl: Resctrl, last: int) -> None:
+    everything = cpus(resctrl)
+    resctrl.make("gold")
+    resctrl.write("gold/cpus_list", "all\n")
+    assert cpus(resctrl, "gold") == everything
+    resctrl.write("gold/cpus_list", "N\n")
+    assert cpus(resctrl, "gold") == 1 << last

@@ -135,7 +135,7 @@ BROKEN = (
         "test_energy_of_recycled_rmid_continues",
         "energy=True, cpus=2",
     ),
-    Broken("rmdir of all", "tree.Tree.remove = lambda *a: None", "test_rmdir_of_other_folder_is_eperm"),
+    Broken("rmdir of all", "tree.Tree.remove = lambda *a: None", "test_operation_is_refused"),
 )
 
 
