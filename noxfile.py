@@ -136,17 +136,10 @@ def kernel(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """What a hook costs a container's start. Arguments: --count N, --instructions, --write docs/dev/performance.md.
-
-    Without arguments also what a scrape of 500 pods costs, placing a container among 500 others, reconcile with up to
-    10 000 containers, and the NRI plugin's events.
-    """
+    """What a hook costs a container's start. Arguments: --count N, --instructions, --write docs/dev/performance.md."""
     if not READY:
         session.install("-q", "-e", ".[dev]")
     session.run(sys.executable if READY else "python", "tests/lab/bench/run.py", *session.posargs, external=READY)
-    if not session.posargs:
-        for script in ("scrape", "placing", "reconcile", "nri_events"):
-            session.run(sys.executable if READY else "python", f"tests/lab/bench/{script}.py", external=READY)
 
 
 @nox.session

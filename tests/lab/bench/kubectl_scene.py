@@ -29,8 +29,6 @@ _PODS: dict[str, list[tuple[str, str, float, float, float | None]]] = {
 
 
 def page(node: str) -> Callable[[int], str]:
-    """Return the metrics of a node at its Nth scrape, a second apart."""
-
     def scrape(count: int) -> str:
         lines = [node_page(count * 5, waiting=2 * (node == "worker-2"))]
         for namespace, pod, rate, cache, ratio in _PODS[node]:
@@ -50,7 +48,6 @@ def page(node: str) -> Callable[[int], str]:
 
 
 def main() -> None:
-    """Print the documents of both commands."""
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder, running(Path(folder)) as cluster:
         for command in ("nodes", "top"):

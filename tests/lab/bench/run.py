@@ -4,26 +4,236 @@ python tests/lab/bench/run.py [--count 60] [--instructions] [--write docs/dev/pe
 """
 
 import argparse
+import contextlib
+import json
 import os
 import platform
 import shutil
+import signal
+import socket
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from host import BENCH, TMPFS, Host, bare
-from process import Call
-from report import Row, table, write
+from typing import Any, NamedTuple, TypeVar
 
 from resctrl_hooks.core.fuse import MountError
 from resctrl_hooks.lab.simulation.mount import mounted
+
+# A process starts with the peak memory of its predecessor before exec. Forked from a bare interpreter, that is less
+# than any interpreter's own; this process's own, with all its imports, would hide the result.
+_PEAK = """
+import posix, sys
+stdin = posix.open(sys.argv[1], posix.O_RDONLY)
+posix.dup2(stdin, 0)
+child = posix.fork()
+if not child:
+    posix.execve(sys.argv[2], sys.argv[2:], {"PATH": "/usr/bin:/bin"})
+_, status, usage = posix.wait4(child, 0)
+print(status, usage.ru_maxrss)
+"""
+_ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
+
+
+class FailedError(Exception):
+    """A process that did not end as it should; its time would be no measurement."""
+
+
+class Call(NamedTuple):
+    """A command, and the file that it reads."""
+
+    command: list[str]
+    stdin: Path
+
+    def seconds(self) -> tuple[float, float]:
+        """Run it and return its duration, and its processor time including children."""
+        stderr = self.stdin.with_suffix(".stderr")
+        actions = [
+            (os.POSIX_SPAWN_OPEN, 0, str(self.stdin), os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 2, str(stderr), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600),
+        ]
+        begin = time.perf_counter()
+        child = os.posix_spawn(self.command[0], self.command, _ENVIRONMENT, file_actions=actions)
+        _, status, usage = os.wait4(child, 0)
+        took = time.perf_counter() - begin
+        self._check(status, stderr.read_text())
+        return took, usage.ru_utime + usage.ru_stime
+
+    def peak(self, python: str) -> int:
+        told = subprocess.run(
+            [python, "-I", "-S", "-c", _PEAK, str(self.stdin), *self.command],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        status, kilobytes = told.stdout.split()
+        self._check(int(status), told.stderr)
+        return int(kilobytes)
+
+    def instructions(self) -> int:
+        """Run it in valgrind and return how many instructions it executes outside the kernel, children included."""
+        log = self.stdin.with_suffix(".valgrind")
+        for old in log.parent.glob(f"{log.name}.*"):
+            old.unlink()
+        options = ["--tool=callgrind", "--callgrind-out-file=/dev/null", "--trace-children=yes", f"--log-file={log}.%p"]
+        with self.stdin.open("rb") as stdin:
+            done = subprocess.run(
+                ["valgrind", *options, *self.command],
+                stdin=stdin, capture_output=True, text=True, env=_ENVIRONMENT, check=False,
+            )  # fmt: skip
+        self._check(done.returncode, done.stderr)
+        found = 0
+        for file in log.parent.glob(f"{log.name}.*"):
+            for line in file.read_text().splitlines():
+                if "Collected :" in line:
+                    found += int(line.rpartition(":")[2])
+        return found
+
+    def _check(self, status: int, stderr: str) -> None:
+        if status or stderr:
+            raise FailedError(f"status {status} of {' '.join(self.command)}: {stderr}")
+
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+BENCH = Path(__file__).parent
+TMPFS = Path("/dev/shm")
+_STATE = "crio-crun-createRuntime-state.json"
+_BUNDLE = "crio-crun-config.json"
+
+
+class Host:
+    """The installed hook below a folder on tmpfs, its settings, a plain tree as resctrl, and a socket as journald."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.installed = root / "installed"
+        self.installed.mkdir()
+        install = [sys.executable, "-m", "resctrl_hooks", "install", "--runtime", "crio"]
+        subprocess.run(
+            [*install, "--root", str(self.installed)],
+            check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        (registration,) = self.installed.glob("**/hooks.d/*.json")
+        self._arguments: list[str] = json.loads(registration.read_text())["hook"]["args"]
+        self.resctrl = root / "resctrl"
+        for name in ("info", "mon_groups", "mon_data"):
+            (self.resctrl / name).mkdir(parents=True)
+        (root / "bundle").mkdir()
+        shutil.copy(FIXTURES / _BUNDLE, root / "bundle/config.json")
+        self.journal = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.journal.bind(str(root / "journal"))
+        self.journal.settimeout(0)
+        self.configure(self.resctrl)
+
+    def configure(self, resctrl: Path, **sections: Any) -> None:
+        """Apply settings: defaults with this host's paths, and ``sections``."""
+        values: dict[str, Any] = {
+            "format": 1,
+            "resctrlPath": str(resctrl),
+            "stateDir": str(self.root / "state"),
+            "log": {"target": "journal", "journalSocket": str(self.root / "journal")},
+            **sections,
+        }
+        (self.installed / "etc/resctrl-hooks/config.json").write_text(json.dumps(values))
+
+    def hook(self) -> list[str]:
+        """Return the command line of the registration, its files found below this host's root."""
+        return [
+            f"{self.installed}{word}" if word.startswith(("/usr/local/", "/etc/")) else word for word in self._arguments
+        ]
+
+    def hook_without_guard(self) -> list[str]:
+        whole = self.hook()
+        return whole[next(place for place, word in enumerate(whole) if "python" in word) :]
+
+    @contextlib.contextmanager
+    def container(self, but: str = "") -> Iterator[dict[str, Path]]:
+        """A process that waits to be started, and the states that a runtime hands to createRuntime and poststop.
+
+        Annotations whose names have ``but`` in them are left out.
+        """
+        process = subprocess.Popen(["sleep", "600"])
+        state: dict[str, Any] = json.loads((FIXTURES / _STATE).read_text())
+        state |= {"bundle": str(self.root / "bundle"), "pid": process.pid}
+        if but:
+            state["annotations"] = {name: text for name, text in state["annotations"].items() if but not in name}
+        paths = {status: self.root / f"{status}.json" for status in ("creating", "stopped")}
+        paths["creating"].write_text(json.dumps(state))
+        paths["stopped"].write_text(json.dumps(state | {"status": "stopped", "pid": 0}))
+        try:
+            yield paths
+        finally:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+            self.read_journal()
+
+    def end(self, states: dict[str, Path]) -> None:
+        """End the process of `container`: a poststop finds it gone."""
+        pid = json.loads(states["creating"].read_text())["pid"]
+        os.kill(pid, signal.SIGKILL)
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+
+    def read_journal(self) -> int:
+        """Take the log's lines, so that the next hook finds room for its own; return how many there were."""
+        lines = 0
+        with contextlib.suppress(BlockingIOError):
+            while self.journal.recv(1 << 16):
+                lines += 1
+        return lines
+
+    def clear(self) -> None:
+        """Remove the groups that a hook which keeps no record has left."""
+        for group in (self.resctrl / "mon_groups").iterdir():
+            shutil.rmtree(group)
+
+
+def bare(python: str, stdin: Path) -> Call:
+    """Return the bare interpreter: the lower bound for every hook in Python."""
+    return Call([python, "-I", "-S", "-c", "pass"], stdin)
+
+
+BEGIN = "<!-- figures: nox -s bench -- --write -->"
+END = "<!-- end of figures -->"
+
+
+class Row(NamedTuple):
+    """One subject: its median in milliseconds, and against the bare interpreter: that, its CPU time, its instructions.
+
+    ``memory`` is its peak above the bare interpreter's, in MiB. ``instructions`` is None where none were counted.
+    """
+
+    name: str
+    milliseconds: float
+    ratio: float
+    used: float
+    instructions: float | None
+    memory: float
+
+
+def table(rows: list[Row], machine: str) -> str:
+    counted = rows[0].instructions is not None
+    head = ["", "ms", "against bare", *(["instructions"] if counted else []), "MiB above bare"]
+    lines = [f"| {' | '.join(head)} |", f"|---|{'--:|' * (len(head) - 1)}"]
+    for row in rows:
+        figures = [f"{row.milliseconds:.1f}", f"**{row.ratio:.2f}**"]
+        if row.instructions is not None:
+            figures.append(f"{row.instructions:.2f}")
+        lines.append(f"| {' | '.join([row.name, *figures, f'{row.memory:+.1f}'])} |")
+    return "\n".join([*lines, "", machine])
+
+
+def write(page: Path, text: str) -> None:
+    """Replace the figures in a page."""
+    old = page.read_text()
+    before, begin, rest = old.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"{page} has no place for figures, between {BEGIN} and {END}")
+    page.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}")
+
 
 BARE = "bare interpreter"
 CREATE = "createRuntime, as the hook's JSON calls it"
@@ -34,8 +244,6 @@ SIMULATION = "a simulation in FUSE"
 ASSIGNED = f"{SIMULATION} of AMD, counters assigned by the kernel"
 MACHINES: dict[str, dict[str, Any]] = {
     SIMULATION: {},
-    f"{SIMULATION} with energy counters": {"energy": True},
-    f"{SIMULATION} of AMD": {"vendor": "amd"},
     ASSIGNED: {"vendor": "amd", "assignable_counters": 32},
 }
 """Simulated machines, by name."""
@@ -56,8 +264,7 @@ RULES: dict[str, Any] = {
         {"namespaces": ["team-*"], "value": -10},
     ]
 }
-NOTHING = 1.005
-"""A ratio within the noise: hashes have another order in each process."""
+NOTHING = 1.005  # A ratio within the noise: hashes have another order in each process
 Figure = TypeVar("Figure")
 
 
@@ -71,8 +278,6 @@ class Bench:
         self.ours = [
             (CREATE, STOP, host.hook()),
             ("createRuntime without the guard", "poststop without the guard", host.hook_without_guard()),
-            ("createRuntime from plain modules, bytecode cached", "", host.modules("cached", cached=True)),
-            ("createRuntime from plain modules, nothing cached", "", host.modules("plain", cached=False)),
         ]
         resctrl = str(host.resctrl)
         self.others = [
@@ -126,20 +331,16 @@ def measured(bench: Bench, count: int, *, instructions: bool) -> list[Row]:
     for _ in bench.round(Call.seconds):  # everything is in the page cache from here on
         pass
     times: dict[str, list[tuple[float, float]]] = {}
-    for number in range(count):
-        show(f"round {number + 1} of {count}")
+    for _ in range(count):
         for name, took in bench.round(Call.seconds):
             times.setdefault(name, []).append(took)
-    show("memory")
     peaks: dict[str, int] = {}
     for _ in range(3):
         for name, peak in bench.round(lambda call: call.peak(bench.python)):
             peaks[name] = min(peak, peaks.get(name, peak))
     executed: dict[str, int] = {}
     if instructions:
-        show("instructions, in valgrind")
         executed = dict(bench.round(Call.instructions))
-    show("")
     medians = {name: [statistics.median(kind) for kind in zip(*both, strict=True)] for name, both in times.items()}
     floor, floor_used = medians[BARE]
     return [
@@ -155,15 +356,7 @@ def measured(bench: Bench, count: int, *, instructions: bool) -> list[Row]:
     ]
 
 
-def show(text: str) -> None:
-    """Print progress to a terminal."""
-    if sys.stderr.isatty():
-        sys.stderr.write(f"\r\033[K{text}")
-        sys.stderr.flush()
-
-
 def machine(count: int) -> str:
-    """Describe the machine, and its load."""
     version = subprocess.run(
         ["/usr/bin/python3", "-c", "import platform; print(platform.python_version())"],
         capture_output=True, text=True, check=True,
@@ -212,7 +405,6 @@ def main() -> None:
 
 
 def goals(rows: list[Row]) -> str:
-    """Which goals are met."""
     by_name = {row.name: row for row in rows}
     create, shell, unconcerned = by_name[CREATE], by_name[SMALLEST_SHELL], by_name[UNCONCERNED]
     met = [

@@ -25,8 +25,7 @@ import machine
 import suite
 from cache import VmError, say
 
-NOT_BUILT = 98
-"""Exit status of `build` if the guest can't be built here, so that CI can tell this from failing tests."""
+NOT_BUILT = 98  # exit status of `build` if the guest can't be built here, so that CI can tell this from failing tests
 NOT_FINISHED = 99
 NUMBERS = (*machine.PLUGIN_OPTIONS, "cpus", "numa", "sockets", "threads")
 COMMANDS = ("build", "test", "run", "shell", "path")
@@ -85,9 +84,7 @@ def _run(built: machine.Machine, boot: machine.Boot, words: list[str], *, shell:
         columns, lines = shutil.get_terminal_size()
         script = f"stty cols {columns} rows {lines} 2>/dev/null; exec bash"
         environment["TERM"] = os.environ.get("TERM", "dumb")
-    work = cache.new_run()
-    outcome = machine.boot_once(built, boot, script, work, limit=limit, shell=shell, environment=environment)
-    return outcome.status
+    return machine.boot_once(built, boot, script, cache.new_run(), limit=limit, shell=shell, environment=environment)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,4 @@
-"""The kernel with energy counters, which no Debian kernel has: Debian's unmodified source, built with `aet.config`.
-
-The build takes six minutes of two processors and 2 GB once; the result is kept like the guest.
-"""
+"""The kernel with energy counters, built once from Debian's unmodified source with `aet.config`."""
 
 import contextlib
 import os
@@ -69,10 +66,6 @@ def stamp() -> str:
 
 @contextlib.contextmanager
 def image(guest: str) -> Iterator[str]:
-    """Yield the kernel's path; build it first if it is missing.
-
-    Raises:
-        VmError: it cannot be built here.
-    """
+    """Yield the kernel's path; build it first if it is missing."""
     with cache.part("aet", stamp(), lambda target: _make(guest, target)) as made:
         yield os.path.join(made, IMAGE)

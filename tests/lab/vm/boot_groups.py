@@ -11,8 +11,7 @@ import time
 import pytest
 
 _STARTED = time.monotonic()
-_FAILED: dict[str, None] = {}
-"""The ids of tests that failed or could not be set up or cleaned up, in their order."""
+_FAILED: dict[str, None] = {}  # the ids of tests that failed or could not be set up or cleaned up, in their order
 
 
 def needs_of(item: pytest.Item) -> dict[str, object]:
@@ -27,7 +26,6 @@ def needs_of(item: pytest.Item) -> dict[str, object]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the two options of the runner."""
     parser.addoption("--boots-to", help="write the boots that the collected tests need to this file, as JSON")
     parser.addoption("--seconds", type=float, default=float("inf"), help="skip what would begin later than this")
     parser.addoption("--failed-to", help="write the ids of the tests that failed to this file, a line each")
@@ -49,7 +47,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)  # after -k and -m have chosen
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect tests of other boots."""
     wanted = config.getoption("--boot")
     if wanted is None:
         return
@@ -66,13 +63,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Record failures."""
     if report.failed:
         _FAILED[report.nodeid] = None
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write the failures to their file."""
     if path := session.config.getoption("--failed-to"):
         with open(path, "w", encoding="utf-8") as out:
             out.writelines(f"{name}\n" for name in _FAILED)

@@ -1,8 +1,7 @@
-"""The guest's cache: a folder outside the tree, with one folder for each part, named by a stamp of the part's sources.
+"""The guest's cache: one folder for each part, named by a stamp of the part's sources.
 
-A part is made in a temporary folder next to its final place and renamed when it is complete, under a lock: an
-interrupted build leaves nothing that looks complete, and of two parallel builds one waits. A user of a part holds
-its folder open and locked, so the removal of old parts, perhaps by another checkout, never removes one in use.
+A part is made in a temporary folder and renamed when it is complete, under a lock. A user of a part holds its folder
+open and locked, so the removal of old parts, perhaps by another checkout, never removes one in use.
 """
 
 import contextlib
@@ -16,8 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 
 VARIABLE = "RESCTRL_VM_CACHE"
-KEEP_PARTS = 2
-"""Of each part, how many stamps stay: two checkouts that differ don't rebuild in turns."""
+KEEP_PARTS = 2  # of each part, how many stamps stay: two checkouts that differ don't rebuild in turns
 KEEP_RUNS = 20
 
 
@@ -102,7 +100,6 @@ def part(name: str, stamp: str, make: Callable[[str], None]) -> Iterator[str]:
 
 
 def _forget_old(cache: str, name: str) -> None:
-    """Remove unused parts, except the newest few."""
     stamps = [os.path.join(cache, entry) for entry in os.listdir(cache) if entry.startswith(f"{name}-")]
     for path in sorted(stamps, key=os.path.getmtime, reverse=True)[KEEP_PARTS:]:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)

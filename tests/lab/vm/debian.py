@@ -1,7 +1,4 @@
-"""This machine's Debian: its apt, its tools, and commands inside a tree during its installation.
-
-The project names no mirror: the settings of this machine's apt are used, with its proxies and certificates.
-"""
+"""This machine's Debian, with its own apt settings: its tools, and commands inside a tree during its installation."""
 
 import os
 import platform
@@ -36,11 +33,7 @@ def need_builder() -> None:
 
 
 def logged(command: Sequence[str], log: str, *, cwd: str | None = None, **environment: str) -> None:
-    """Run a command, in folder `cwd` if given, and append its output to `log`.
-
-    Raises:
-        VmError: the command failed; the message ends with the last lines of its output.
-    """
+    """Run a command, in folder `cwd` if given, and append its output to `log`."""
     with open(log, "ab") as out:
         out.write(f"\n+ {shlex.join(command)}\n".encode())
         out.flush()
@@ -74,7 +67,6 @@ def install_tools(log: str) -> None:
 
 
 def mirror(log: str) -> str:
-    """Return the Debian mirror that this machine's apt uses."""
     listing = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", "Origin: Debian"]
 
     def known() -> list[str]:

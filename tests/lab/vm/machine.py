@@ -1,32 +1,29 @@
-"""Boots the guest with a job: a folder as a tar on one disk, and results as a tar on another disk.
-
-It needs no root and changes nothing on the machine: changes to the guest's disk are discarded after each boot.
-"""
+"""Boots the guest with a job, without root; changes to the guest's disk are discarded after each boot."""
 
 import contextlib
 import dataclasses
+import json
 import os
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 
-import bytecode
 import emulator
-import energy_devices
 import guest
 import job
 import kernels
 from cache import VmError, say
+from results import write
 
 INTEL = "max,vendor=GenuineIntel,family=6,model=143,level=0x1f"
 """An Intel server processor by its name plate: the kernel enables resctrl by CPUID, and some quirks by the model."""
-AMD = "EPYC-Genoa,level=0x1f,xlevel=0x80000022"
-"""One of AMD's with the leaves that say what it can do for resctrl."""
+AMD = "EPYC-Genoa,level=0x1f,xlevel=0x80000022"  # one of AMD's with the leaves that say what it can do for resctrl
 IN_WORDS = ",erms=off,fsrm=off,fzrm=off,fsrs=off"
 """Without fast string instructions, with which the kernel and the C library clear and copy memory byte by byte.
 
@@ -38,79 +35,54 @@ PLUGIN_OPTIONS = (
     *("bandwidth", "core", "memory_cpus", "root", "pmu", "cache"),
 )
 """What of a boot is for the plugin (rdt.c) to do."""
-SOCKETS = 2
-"""Hence two L3 domains, `mon_L3_00` and `mon_L3_01`, unless there is only one processor."""
+SOCKETS = 2  # hence two L3 domains, `mon_L3_00` and `mon_L3_01`, unless there is only one processor
 QUIET = ("console=ttyS0", "panic=-1", "oops=panic", "loglevel=5")
 FAST = ("mitigations=off", "tsc=reliable", "transparent_hugepage=never", "nogbpages")
 """Page-table isolation, above all, costs an emulated processor more than half of its time; large pages a tenth: to
 forget a single page among them, the emulator forgets all that it has translated.
 """
 MEMORY = 3072  # MiB
-_RUNNING: set[subprocess.Popen[bytes]] = set()
-"""The emulators of this process, for `end_all`."""
+PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "oobmsm.py")
+LEDGER_SIZE = 512 << 10
+_SECONDS = 20
+_RUNNING: set[subprocess.Popen[bytes]] = set()  # the emulators of this process, for `end_all`
 _ENDING = threading.Event()
 
 
 @dataclasses.dataclass(frozen=True)
 class Boot:
-    """What one boot of the guest differs in from another.
+    """What one boot of the guest differs in from another."""
 
-    Args:
-        rmids: how many RMIDs the processor reports (one is the root group's).
-        closids: how many CLOSIDs it reports (one is the root class's).
-        occupancy: what `llc_occupancy` counters report, in units of 64 KiB. Above the kernel's threshold
-            (`info/L3_MON/max_threshold_occupancy`) a freed RMID stays in limbo and mkdir answers EBUSY.
-        cpus: how many processors: one, or an even number with half of them in each of two sockets. With one the
-            emulator need not keep processors in step, which makes the guest a quarter faster.
-        init: `shell`, a small script as init that mounts what a host has, or `systemd`.
-        numa: how many NUMA nodes these processors and the memory are shared out to; 0 is a machine without any.
-        count: whether the bandwidth counters count what the guest does (they grow with time otherwise).
-        amd: whether the processor is AMD's.
-        counters: how many bandwidth counters AMD's can assign in each L3 domain; 0: it has one for each RMID.
-        snc: how many Sub-NUMA clusters each socket has, each a NUMA node: `cpus=4, numa=4, snc=2`.
-        width: bits of a bandwidth counter, 24 or more; 0 stands for Intel's 32 and AMD's 44.
-        near: with how many units (64 bytes, if they count) left before their end the bandwidth counters start.
-        sparse: whether Intel's masks of cache ways may have holes; AMD's always may.
-        bandwidth: MB/s that the memory of an L3 domain carries; its processors queue for it, and MBA acts. 0: no limit.
-        core: MB/s that one processor asks for at most; 0: three quarters of `bandwidth`.
-        memory_cpus: processors that share one memory; 0: those of an L3 domain.
-        root: whether the kernel and tasks of the root group queue for memory and count, too.
-        pmu: whether the processor has performance counters.
-        cache: MiB of an L3 that processors of a domain share; 0: none, and each access goes to memory.
-        sockets: how many sockets, each an L3 domain; 0: two, or one where there is only one processor.
-        threads: how many hyperthreads a core has. They are like other processors: none slows its sibling.
-        aet: whether each socket counts energy by RMID, on the kernel that has that; the counters then count, too.
-        perf_rmids: for how many RMIDs the processor says that it counts performance events.
-        arguments: more of the kernel's command line.
-    """
-
-    rmids: int = 32
-    closids: int = 8
+    rmids: int = 32  # that the processor reports (one is the root group's)
+    closids: int = 8  # that it reports (one is the root class's)
     occupancy: int = 0
-    init: str = "shell"
+    """What `llc_occupancy` reports, in units of 64 KiB. Above the kernel's `info/L3_MON/max_threshold_occupancy` a
+    freed RMID stays in limbo and mkdir answers EBUSY."""
+    init: str = "shell"  # a small script as init that mounts what a host has, or `systemd`
     cpus: int = 2
-    numa: int = 0
-    count: int = 0
-    amd: int = 0
-    counters: int = 0
-    snc: int = 1
-    width: int = 0
-    near: int = 0
-    sparse: int = 0
-    bandwidth: int = 0
-    core: int = 0
-    memory_cpus: int = 0
-    root: int = 1
-    pmu: int = 0
-    cache: int = 0
-    sockets: int = 0
-    threads: int = 1
-    aet: int = 0
-    perf_rmids: int = 128
-    arguments: str = ""
+    """One, or an even number with half of them in each of two sockets. With one the emulator need not keep processors
+    in step, which makes the guest a quarter faster."""
+    numa: int = 0  # NUMA nodes that these processors and the memory are shared out to; 0: a machine without any
+    count: int = 0  # whether the bandwidth counters count what the guest does (they grow with time otherwise)
+    amd: int = 0  # whether the processor is AMD's
+    counters: int = 0  # bandwidth counters that AMD's can assign in each L3 domain; 0: it has one for each RMID
+    snc: int = 1  # Sub-NUMA clusters of each socket, each a NUMA node: `cpus=4, numa=4, snc=2`
+    width: int = 0  # bits of a bandwidth counter, 24 or more; 0 stands for Intel's 32 and AMD's 44
+    near: int = 0  # units (64 bytes, if they count) left before their end with which the bandwidth counters start
+    sparse: int = 0  # whether Intel's masks of cache ways may have holes; AMD's always may
+    bandwidth: int = 0  # MB/s of an L3 domain's memory, for which its processors queue; MBA acts. 0: no limit
+    core: int = 0  # MB/s that one processor asks for at most; 0: three quarters of `bandwidth`
+    memory_cpus: int = 0  # processors that share one memory; 0: those of an L3 domain
+    root: int = 1  # whether the kernel and tasks of the root group queue for memory and count, too
+    pmu: int = 0  # whether the processor has performance counters
+    cache: int = 0  # MiB of an L3 that processors of a domain share; 0: none, and each access goes to memory
+    sockets: int = 0  # each an L3 domain; 0: two, or one where there is only one processor
+    threads: int = 1  # hyperthreads of a core. They are like other processors: none slows its sibling
+    aet: int = 0  # whether each socket counts energy by RMID, on the kernel that has that; the counters then count, too
+    perf_rmids: int = 128  # for how many RMIDs the processor says that it counts performance events
+    arguments: str = ""  # more of the kernel's command line
 
     def __str__(self) -> str:
-        """Return the differences from the defaults, for people and file names."""
         differing = [
             f"{field.name}={value}"
             for field in dataclasses.fields(self)
@@ -120,18 +92,15 @@ class Boot:
 
     @property
     def cpu_model(self) -> str:
-        """The model of its processors, as the emulator's option."""
         is_measured = self.count or self.aet or self.bandwidth or self.cache
         return (AMD if self.amd else INTEL) + ("" if is_measured else IN_WORDS)
 
     @property
     def packages(self) -> int:
-        """The number of sockets."""
         return self.sockets or min(self.cpus, SOCKETS)
 
     @property
     def processors(self) -> list[str]:
-        """CPUs and memory as the emulator's options."""
         cores = self.cpus // self.packages // self.threads
         shape = f"{self.cpus},sockets={self.packages},cores={cores},threads={self.threads}"
         words = ["-smp", shape, "-m", str(MEMORY)]
@@ -143,7 +112,6 @@ class Boot:
 
     @property
     def plugin_options(self) -> str:
-        """The RDT plugin's part of it."""
         values = {name: getattr(self, name) for name in PLUGIN_OPTIONS} | {"domain_cpus": self.cpus // self.packages}
         if self.aet:
             values["count"] = 1
@@ -162,26 +130,50 @@ class Machine:
 
 @contextlib.contextmanager
 def built(kernel: str) -> Iterator[Machine]:
-    """Yield the machine with kernel `kernel` (one of kernels.NAMES); missing parts are built first.
-
-    Raises:
-        VmError: it cannot be built here.
-    """
+    """Yield the machine with kernel `kernel` (one of kernels.NAMES); missing parts are built first."""
     with (
         guest.guest() as made,
         emulator.plugin(made) as plugin,
         kernels.kernel(kernel, made) as kernel_files,
-        bytecode.compiled(made) as compiled,
+        job.compiled(made) as compiled,
     ):
         yield Machine(made, plugin, kernel_files, compiled)
 
 
-@dataclasses.dataclass
-class Outcome:
-    """The end of a boot: the job's exit status, and the folder with its /results."""
+@dataclasses.dataclass(frozen=True)
+class Devices:
+    """The emulator's options for the devices."""
 
-    status: int
-    folder: str
+    plugin_option: str = ""
+    options: tuple[str, ...] = ()
+
+
+@contextlib.contextmanager
+def served(packages: int, perf_rmids: int) -> Iterator[Devices]:
+    """Yield the devices that count energy: a program for each package, to which QEMU connects."""
+    if not packages:
+        yield Devices()
+        return
+    with tempfile.TemporaryDirectory(prefix="aet-") as folder, contextlib.ExitStack() as stack:
+        ledger = os.path.join(folder, "ledger")
+        with open(ledger, "wb") as out:
+            out.truncate(LEDGER_SIZE)
+        options: list[str] = []
+        for package in range(packages):
+            socket = os.path.join(folder, f"package{package}")  # a socket's path is short, so it is not in the cache
+            words = [f"ledger={ledger}", f"package={package}", f"perf_rmids={perf_rmids}"]
+            process = stack.enter_context(
+                subprocess.Popen([sys.executable, PROGRAM, socket, *words], stdout=subprocess.DEVNULL)
+            )
+            stack.callback(process.kill)
+            end = time.monotonic() + _SECONDS
+            while not os.path.exists(socket):
+                if process.poll() is not None or time.monotonic() > end:
+                    raise VmError("the device that counts energy does not start")
+                time.sleep(0.02)
+            device = {"driver": "vfio-user-pci", "socket": {"type": "unix", "path": socket}}
+            options += ["-device", json.dumps(device)]
+        yield Devices(f",share={ledger}", tuple(options))
 
 
 def _disk(serial: str, path: str, options: str) -> list[str]:
@@ -193,7 +185,7 @@ def _disk(serial: str, path: str, options: str) -> list[str]:
     ]
 
 
-def _command(machine: Machine, boot: Boot, work: str, *, shell: bool, energy: energy_devices.Devices) -> list[str]:
+def _command(machine: Machine, boot: Boot, work: str, *, shell: bool, energy: Devices) -> list[str]:
     append = [*QUIET, *FAST, *boot.arguments.split()]
     if boot.init == "systemd":
         append += ["vm.systemd", "systemd.show_status=0", "systemd.unit=multi-user.target"]
@@ -222,11 +214,7 @@ def _command(machine: Machine, boot: Boot, work: str, *, shell: bool, energy: en
 
 
 def _follow(path: str, process: subprocess.Popen[bytes], deadline: float, show: Callable[[str], None]) -> None:
-    """Show the job's output as it comes, until the emulator has ended.
-
-    Raises:
-        VmError: the guest was still running at `deadline` (of time.monotonic).
-    """
+    """Show the job's output as it comes, until the emulator has ended."""
     with open(path, "rb") as output:
         ended = False
         while True:
@@ -273,7 +261,6 @@ def end_all() -> None:
 
 
 def _tail(work: str) -> str:
-    """Return the last words of kernel and emulator, for an error message."""
     lines = []
     for name in ("console", "qemu"):
         with contextlib.suppress(OSError), open(os.path.join(work, name), encoding="utf-8", errors="replace") as log:
@@ -296,8 +283,8 @@ def boot_once(  # each is a choice of the person who boots
     shell: bool = False,
     environment: Mapping[str, str] | None = None,
     show: Callable[[str], None] | None = None,
-) -> Outcome:
-    """Boot the guest, run `script` (for sh, in the project's folder) as root and powers the guest off.
+) -> int:
+    """Boot the guest, run `script` (for sh, in the project's folder) as root, power off; return the job's exit status.
 
     Args:
         machine: from built().
@@ -322,21 +309,16 @@ def boot_once(  # each is a choice of the person who boots
         pass  # to be followed from its beginning
     try:
         with (
-            energy_devices.served(SOCKETS if boot.aet else 0, boot.perf_rmids) as energy,
+            served(SOCKETS if boot.aet else 0, boot.perf_rmids) as energy,
             _emulator(_command(machine, boot, work, shell=shell, energy=energy), machine, work, shell=shell) as process,
         ):
             if shell:
                 process.wait()
             else:
-                _follow(output, process, time.monotonic() + limit, show or _show)
-        return Outcome(job.results(work), work)
+                _follow(output, process, time.monotonic() + limit, show or write)
+        return job.results(work)
     except VmError as trouble:
         say(f"last lines of its console:\n  {_tail(work)}")
         raise VmError(f"{trouble}; everything it said: {work}") from trouble
     finally:
         os.remove(os.path.join(work, job.DISK))
-
-
-def _show(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()

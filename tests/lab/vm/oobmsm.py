@@ -21,10 +21,8 @@ import socket
 import struct
 import sys
 
-ENERGY, PERF = 0x26696143, 0x26557651
-"""The GUIDs, with 2 and 7 events."""
-RMIDS_OF_LAYOUT = 576
-"""The counters' layout is fixed, whatever the device says that it tracks."""
+ENERGY, PERF = 0x26696143, 0x26557651  # the GUIDs, with 2 and 7 events
+RMIDS_OF_LAYOUT = 576  # the counters' layout is fixed, whatever the device says that it tracks
 VALID = 1 << 63
 FRACTION = 1 << 18
 CONFIG_REGION = 7
@@ -40,12 +38,6 @@ EOPNOTSUPP = 95
 
 
 class Device:
-    """The device's registers.
-
-    Args:
-        option: the command line's options.
-    """
-
     def __init__(self, option: dict[str, str]) -> None:
         self.package = int(option.get("package", 0))
         self._rmids = [int(option.get("rmids", 576)), int(option.get("perf_rmids", 128))]

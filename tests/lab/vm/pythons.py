@@ -1,6 +1,6 @@
 """Proves both halves on their Pythons: the node half on 3.9 and the newest, the people half on 3.11 and later.
 
-What this machine has is used (PATH, pyenv); 3.9 and the newest come from Debian's older and newer release otherwise, by
+What this machine has is used (PATH); 3.9 and the newest come from Debian's older and newer release otherwise, by
 debootstrap, as root on Debian. An interpreter out of another release runs with that release's own C library.
 """
 
@@ -19,13 +19,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 PROJECT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 
 OLDEST_NODE, OLDEST_PEOPLE = (3, 9), (3, 11)
-RELEASES = {(3, 9): "bullseye", (3, 14): "forky"}
-"""Debian's release with each version that must be tried."""
-NODE_TESTS = (
-    "tests/project/test_node_half.py",
-    "tests/core/node/test_launch.py",
-    "tests/nri/node/test_pythons.py",
-)
+RELEASES = {(3, 9): "bullseye", (3, 14): "forky"}  # debian's release with each version that must be tried
+NODE_TESTS = ("tests/project/test_node_half.py", "tests/core/node/test_launch.py", "tests/nri/node/test_pythons.py")
 PEOPLE_TESTS = (
     "tests/core/config/test_check.py",
     "tests/core/explanation",
@@ -42,30 +37,15 @@ SCRIPT = "/usr/share/debootstrap/scripts/sid"
 
 def version_of(command: str) -> tuple[int, int] | None:
     """Return an interpreter's version, or None if it doesn't start."""
-    try:
-        done = subprocess.run(
-            [command, "-I", "-c", "import sys; print(*sys.version_info[:2])"],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    major, minor = done.stdout.split()
-    return int(major), int(minor)
+    program = "import sys; print(*sys.version_info[:2])"
+    done = subprocess.run([command, "-I", "-c", program], capture_output=True, text=True, check=False)
+    major, minor = done.stdout.split() or (0, 0)
+    return (int(major), int(minor)) if not done.returncode else None
 
 
 def here() -> dict[tuple[int, int], str]:
-    """Return the interpreters of this machine, from 3.9 on, by version."""
-    found: dict[tuple[int, int], str] = {}
-    pyenv = os.path.expanduser("~/.pyenv/versions")
-    folders = [os.path.join(pyenv, name, "bin") for name in (os.listdir(pyenv) if os.path.isdir(pyenv) else [])]
-    for minor in range(OLDEST_NODE[1], 30):
-        for path in [shutil.which(f"python3.{minor}"), *(f"{folder}/python3.{minor}" for folder in folders)]:
-            version = version_of(path) if path and os.path.exists(path) else None
-            if path and version == (3, minor):
-                found.setdefault(version, path)
-    return found
+    paths = {(3, minor): shutil.which(f"python3.{minor}") for minor in range(OLDEST_NODE[1], 30)}
+    return {version: path for version, path in paths.items() if path and version_of(path) == version}
 
 
 def _make(release: str) -> Callable[[str], None]:
@@ -113,33 +93,13 @@ def fetched(version: tuple[int, int], release: str, folder: str) -> str:
 
 
 def pytest(arguments: tuple[str, ...], path: list[str]) -> bool:
-    """Run tests with more folders of interpreters in PATH."""
     environment = {**os.environ, "PATH": os.pathsep.join([*path, os.environ["PATH"]])}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "ci or not ci", *arguments]
     return subprocess.run(command, cwd=PROJECT, env=environment, check=False).returncode == 0
 
 
-def people(command: str, folder: str) -> bool:
-    """Install the package into an environment of that interpreter's, and run tests of the people half in it."""
-    subprocess.run([command, "-m", "venv", folder], check=True)
-    subprocess.run([f"{folder}/bin/pip", "install", "-q", f"{PROJECT}[tests]"], check=True)
-    done = subprocess.run([f"{folder}/bin/resctrl-hook", "--version"], check=False, capture_output=True, text=True)
-    tests = [
-        f"{folder}/bin/python",
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-m",
-        "ci or not ci",
-        *PEOPLE_TESTS,
-    ]
-    return done.returncode == 0 and subprocess.run(tests, cwd=PROJECT, check=False).returncode == 0
-
-
-def people_elsewhere(command: str, version: tuple[int, int], folder: str) -> bool:
-    """Return the same for an interpreter out of another release, which has no pip: this one's fetches what it needs."""
+def people(command: str, version: tuple[int, int], folder: str) -> bool:
+    """Run tests of the people half; this interpreter's pip fetches what the other one needs."""
     target = [f"--python-version={version[0]}.{version[1]}", "--implementation=cp"]
     target += [f"--platform={name}" for name in guest.PLATFORMS]
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "-q", "--only-binary=:all:"]
@@ -174,10 +134,7 @@ def main() -> int:
         for version, command in sorted(found.items()):
             if version >= OLDEST_PEOPLE and "--node" not in sys.argv:
                 cache.say(f"people half on Python {version[0]}.{version[1]}")
-                if command.startswith(folder):
-                    ok = people_elsewhere(command, version, f"{folder}/packages{version[1]}") and ok
-                else:
-                    ok = people(command, f"{folder}/venv{version[1]}") and ok
+                ok = people(command, version, f"{folder}/packages{version[1]}") and ok
     return 0 if ok else 1
 
 

@@ -16,10 +16,8 @@ class Counts:
     passed: int = 0
     failed: int = 0
     skipped: int = 0
-    expected: int = 0
-    """Failures that the tests expect, strictly: what an older kernel is known to do otherwise."""
-    unsteady: int = 0
-    """Failed, and passed when repeated: in the guest in a second boot, elsewhere alone."""
+    expected: int = 0  # failures that the tests expect, strictly: what an older kernel is known to do otherwise
+    unsteady: int = 0  # failed, and passed when repeated: in the guest in a second boot, elsewhere alone
 
     def __iadd__(self, other: Self) -> Self:
         for field in dataclasses.fields(self):
@@ -27,7 +25,6 @@ class Counts:
         return self
 
     def add(self, report: str) -> None:
-        """Add a JUnit file's numbers."""
         for suite in ET.parse(report).getroot().iter("testsuite"):
             tests, skipped = int(suite.get("tests", 0)), int(suite.get("skipped", 0))
             failed = int(suite.get("failures", 0)) + int(suite.get("errors", 0))
@@ -40,7 +37,6 @@ class Counts:
 
 
 def failed_in(report: str) -> set[str]:
-    """Return the names of a JUnit file's failed tests, with their modules."""
     cases = ET.parse(report).getroot().iter("testcase")
     failed = [case for case in cases if case.find("failure") is not None or case.find("error") is not None]
     return {f"{case.get('classname')}.{case.get('name')}" for case in failed}
@@ -72,7 +68,6 @@ class Total:
 
     @classmethod
     def of(cls, reports: list[Report]) -> Self:
-        """Return the sums."""
         counts = Counts()
         for report in reports:
             counts += report.counts
@@ -86,11 +81,9 @@ class Total:
 
     @property
     def whole(self) -> bool:
-        """Whether every chosen test ran."""
         return self.ran >= self.chosen and not self.counts.skipped
 
     def save(self, path: str) -> None:
-        """Write it as JSON."""
         with open(path, "w", encoding="utf-8") as out:
             json.dump(dataclasses.asdict(self), out)
 

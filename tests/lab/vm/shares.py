@@ -1,15 +1,19 @@
 """Assigns tests to boots by whole files: tests in a boot have equal needs, and no boot takes much longer than others.
 
 A file is not split, because its tests share fixtures. `seconds.json` has the average time of a file's tests, by
-init; `times.py` writes it.
+init: `python3 tests/lab/vm/shares.py RUN…` writes it from the folders of runs (`./dev kernel` prints their paths).
 """
 
 import dataclasses
 import functools
+import glob
 import json
 import os
+import sys
+import xml.etree.ElementTree as ET
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+PROJECT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 EACH = 3
 """How many boots each job has, about: few, as a boot costs up to a minute, and enough to end at the same time."""
 UNKNOWN = 60.0
@@ -30,12 +34,10 @@ class Share:
 
     @property
     def tests(self) -> int:
-        """The number of tests."""
         return sum(self.files.values())
 
     @property
     def seconds(self) -> float:
-        """The expected duration."""
         return sum(seconds(name, self.needs) * count for name, count in self.files.items())
 
 
@@ -47,7 +49,6 @@ def _measured() -> dict[str, dict[str, float]]:
 
 
 def seconds(name: str, needs: dict[str, object]) -> float:
-    """Return how long one test of this file takes on average in such a boot."""
     return _measured().get(name, {}).get(str(needs.get("init", "shell")), UNKNOWN)
 
 
@@ -66,3 +67,26 @@ def shared_out(needed: list[Share], jobs: int) -> list[Share]:
         return needed
     longest = sum(share.seconds for share in needed) / (jobs * EACH) or 1  # the times of new files are unknown
     return sorted((part for share in needed for part in split(share, longest)), key=lambda part: -part.seconds)
+
+
+def averages(runs: list[str]) -> dict[str, dict[str, float]]:
+    """Return the known average times, with those of the runs in their place, of files that exist."""
+    taken: dict[str, dict[str, list[float]]] = {}
+    for report in sorted(path for run in runs for path in glob.glob(os.path.join(glob.escape(run), "*", "junit.xml"))):
+        init = "systemd" if "init=systemd" in report else "shell"
+        for case in ET.parse(report).getroot().iter("testcase"):
+            name = f"{case.get('classname', '').replace('.', '/')}.py"
+            name = name if os.path.exists(os.path.join(PROJECT, name)) else f"{os.path.dirname(name)}.py"  # in a class
+            taken.setdefault(name, {}).setdefault(init, []).append(float(case.get("time", 0)))
+    new = {
+        name: {init: round(sum(took) / len(took), 1) for init, took in sorted(by_init.items())}
+        for name, by_init in taken.items()
+    }
+    found = _measured() | {name: _measured().get(name, {}) | by_init for name, by_init in new.items()}
+    return {name: found[name] for name in sorted(found) if os.path.exists(os.path.join(PROJECT, name))}
+
+
+if __name__ == "__main__":
+    text = json.dumps(averages(sys.argv[1:]), indent=1)
+    with open(os.path.join(HERE, "seconds.json"), "w", encoding="utf-8") as out:
+        out.write(f"{text}\n")

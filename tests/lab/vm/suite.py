@@ -34,14 +34,10 @@ IN_GUEST = (
 )
 """Emulation is about ten times slower than the real thing: the project's limit for one test is too tight there."""
 ROOT = "/sys/fs/resctrl"
-SPARE = 1024
-"""MiB that an emulator needs besides its guest's memory."""
-RESERVE = 200
-"""Seconds of a boot's time that are for booting, for the last test and for the results."""
-FAILED, NO_TESTS = 1, 5
-"""pytest's exit statuses for those."""
-NO_REPORT = 97
-"""The guest ended well, but pytest can't have."""
+SPARE = 1024  # MiB that an emulator needs besides its guest's memory
+RESERVE = 200  # seconds of a boot's time that are for booting, for the last test and for the results
+FAILED, NO_TESTS = 1, 5  # pytest's exit statuses for those
+NO_REPORT = 97  # the guest ended well, but pytest can't have
 
 
 def chosen(arguments: list[str]) -> list[str]:
@@ -57,9 +53,6 @@ def boots_needed(arguments: list[str], work: str, kernel: str = kernels.OWN) -> 
     Collecting imports the tests here, but runs none of them.
 
     Tests of energy counters need the kernel with these counters, which runs no other tests.
-
-    Raises:
-        VmError: pytest cannot collect them; its output has the reason.
     """
     path = os.path.join(work, "boots.json")
     done = subprocess.run(
@@ -97,7 +90,6 @@ class Suite:
     jobs: int = 1
 
     def needed(self, needs: dict[str, object]) -> Boot:
-        """Return the boot with these needs."""
         return dataclasses.replace(self.base, **needs)  # type: ignore[arg-type]  # an unknown name fails here, as it should
 
     def boot(self, share: Share, arguments: list[str], work: str, show: Callable[[str], None]) -> Report:
@@ -115,21 +107,16 @@ class Suite:
             "COLUMNS": str(shutil.get_terminal_size().columns),
             "PY_COLORS": str(int(sys.stdout.isatty())),
         }
-        # What the guest's processors did all the time goes with the results (times.py).
-        script = f"{shlex.join(command)}; status=$?; cp /proc/stat /results/stat; exit $status"
-        begun = time.monotonic()
+        script = shlex.join(command)
         try:
-            outcome = boot_once(self.machine, boot, script, work, limit=self.limit, environment=environment, show=show)
+            status = boot_once(self.machine, boot, script, work, limit=self.limit, environment=environment, show=show)
         except VmError as trouble:
             say(f"{os.path.basename(work)}: {trouble}")
             return Report(NO_REPORT, begun=False)
-        finally:
-            with open(os.path.join(work, "seconds"), "w", encoding="ascii") as out:
-                out.write(f"{time.monotonic() - begun:.1f}\n")
         if not os.path.exists(junit := os.path.join(work, "junit.xml")):
             say(f"pytest left no report: {work}")
-            return Report(outcome.status or NO_REPORT, begun=False)
-        report = Report(outcome.status)
+            return Report(status or NO_REPORT, begun=False)
+        report = Report(status)
         report.counts.add(junit)
         with open(os.path.join(work, "failed"), encoding="utf-8") as failed:
             report.failed = failed.read().splitlines()
@@ -160,18 +147,7 @@ def jobs_here() -> int:
 
 
 def run(suite: Suite, arguments: list[str], *, kernel: str, again: bool = False, counts_to: str = "") -> int:
-    """Run the tests that `arguments` (of pytest) choose; without any file, the suites.
-
-    Args:
-        suite: how to run them.
-        arguments: pytest's.
-        kernel: the machine's, one of kernels.NAMES.
-        again: whether failed tests get a second boot; those that pass there are reported as unsteady.
-        counts_to: a file for the numbers, as JSON (results.Total).
-
-    Returns:
-        pytest's exit status: the first that is not 0; FAILED if not all tests ran.
-    """
+    """Run the tests that `arguments` (of pytest) choose; without any file, the suites."""
     arguments = chosen(arguments)
     folder = cache.new_run()
     needed = shared_out(boots_needed(arguments, folder, kernel), suite.jobs)
@@ -210,7 +186,6 @@ def run(suite: Suite, arguments: list[str], *, kernel: str, again: bool = False,
 
 
 def summarize(reports: list[Report], total: results.Total, *, kernel: str) -> None:
-    """Print the failures, and the numbers of all boots."""
     for report in reports:
         write("".join(f"FAILED {name}\n" for name in report.failed))
     kernel_name = "the guest's kernel" if kernel == kernels.OWN else f"Linux {kernel}"

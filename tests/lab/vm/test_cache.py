@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import cache
@@ -65,32 +64,6 @@ def test_killed_build_is_cleaned_up_by_next(folder: Path) -> None:
     assert parts(folder) == ["guest-1"]
 
 
-def test_two_parallel_builds_are_one_build(monkeypatch: pytest.MonkeyPatch) -> None:
-    begun, waiting, go, results = threading.Event(), threading.Event(), threading.Event(), list[str]()
-    monkeypatch.setattr(cache, "say", lambda text: waiting.set() if "waiting for another build" in text else None)
-
-    def slow(target: str) -> None:
-        begun.set()
-        assert go.wait(60)
-        write_mark(target)
-
-    def build(make: object) -> None:
-        with cache.part("guest", "1", make) as made:  # type: ignore[arg-type]
-            results.append(made)
-
-    first = threading.Thread(target=build, args=(slow,))
-    first.start()
-    assert begun.wait(60)
-    second = threading.Thread(target=build, args=(never,))
-    second.start()
-    assert waiting.wait(60)
-    go.set()
-    first.join(60)
-    second.join(60)
-    assert len(results) == 2
-    assert len(set(results)) == 1
-
-
 def test_unused_old_parts_are_removed(folder: Path) -> None:
     with cache.part("guest", "used", write_mark):
         os.utime(folder / "guest-used", (1, 1))
@@ -102,23 +75,3 @@ def test_unused_old_parts_are_removed(folder: Path) -> None:
     assert f"guest-{cache.KEEP_PARTS}" in parts(folder)
     with cache.part("guest", "last", write_mark):
         assert "guest-used" not in parts(folder)
-
-
-def test_stamp_follows_contents_and_settings(tmp_path: Path) -> None:
-    source = tmp_path / "source"
-    source.write_text("a")
-    first = cache.stamp_of([str(source)], ["x"])
-    assert cache.stamp_of([str(source)], ["x"]) == first
-    assert cache.stamp_of([str(source)], ["y"]) != first
-    source.write_text("b")
-    assert cache.stamp_of([str(source)], ["x"]) != first
-
-
-def test_only_the_last_runs_are_kept(folder: Path) -> None:
-    for number in range(cache.KEEP_RUNS + 3):
-        (folder / "runs" / f"2020-{number:02}").mkdir(parents=True)
-    newest = cache.new_run()
-    kept = sorted(os.listdir(folder / "runs"))
-    assert len(kept) == cache.KEEP_RUNS
-    assert kept[0] == "2020-04"
-    assert os.path.basename(newest) in kept

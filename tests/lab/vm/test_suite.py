@@ -38,15 +38,8 @@ def test_units(x): pass
 """
 
 
-@pytest.fixture
-def tests(tmp_path: Path) -> str:
-    path = tmp_path / "test_made_up.py"
-    path.write_text(TESTS)
-    return str(path)
-
-
-def test_failures_are_written_down(tmp_path: Path) -> None:
-    path = tmp_path / "test_made_up.py"
+def test_failures_are_written_down_and_can_be_chosen(tmp_path: Path) -> None:
+    path, failed = tmp_path / "test_made_up.py", tmp_path / "failed"
     path.write_text("""
 import pytest
 
@@ -62,28 +55,26 @@ def test_fails(text): assert not text
 
 def test_can_not_be_cleaned_up(broken): pass
 """)
-    failed = tmp_path / "failed"
+    names: list[str] = []
+    for _ in range(2):
+        pytest_with(tmp_path, f"--failed-to={failed}", *(names or [str(path)]))
+        names = failed.read_text().splitlines()
+        shown = [name.partition("::")[2] for name in names]
+        assert shown == ["test_fails[a b]", "test_fails[\\xe9[::]]", "test_can_not_be_cleaned_up"]
+
+
+def pytest_with(folder: Path, *words: str) -> str:
+    """Run the plugin's pytest in a folder; return its output."""
     environment = {**os.environ, "PYTHONPATH": os.path.dirname(suite.__file__)}
-    command = [sys.executable, "-m", "pytest", *suite.PYTEST, "-q", "-p", "no:cacheprovider", f"--failed-to={failed}"]
-    subprocess.run([*command, str(path)], env=environment, cwd=tmp_path, capture_output=True, check=False)
-    names = failed.read_text().splitlines()
-    assert [name.partition("::")[2] for name in names] == [
-        "test_fails[a b]", "test_fails[\\xe9[::]]", "test_can_not_be_cleaned_up",
-    ]  # fmt: skip
-    again = subprocess.run(
-        [*command, *names], env=environment, cwd=tmp_path, capture_output=True, check=False, text=True
-    )
-    assert failed.read_text().splitlines() == names, again.stdout
+    command = [sys.executable, "-m", "pytest", *suite.PYTEST, "-q", "-p", "no:cacheprovider", *words]
+    return subprocess.run(command, env=environment, cwd=folder, capture_output=True, check=False, text=True).stdout
 
 
 def three(**needs: object) -> Share:
-    """Three tests with these needs."""
     return Share(needs, {"test_made_up.py": 3})
 
 
 class Booted(suite.Suite):
-    """Stands for boots: what fails in each, in turn."""
-
     def __init__(self, *failures: list[str]) -> None:
         super().__init__(machine.Machine("", "", "", ""), machine.Boot(), limit=1, end=1, jobs=2)
         self.failures = list(failures)
@@ -100,7 +91,6 @@ class Booted(suite.Suite):
 
 @pytest.fixture
 def needed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Share]:
-    """Return the boots that the tests are said to need."""
     boots: list[Share] = []
     monkeypatch.setattr(suite, "boots_needed", lambda *_: boots)
     monkeypatch.setattr(cache, "new_run", lambda: str(tmp_path))
@@ -116,11 +106,7 @@ def needed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Share]:
     ],
 )
 def test_failed_test_gets_second_boot(
-    failures: list[list[str]],
-    status: int,
-    said: str,
-    needed: list[Share],
-    capsys: pytest.CaptureFixture[str],
+    failures: list[list[str]], status: int, said: str, needed: list[Share], capsys: pytest.CaptureFixture[str]
 ) -> None:
     needed.append(three())
     booted = Booted(*failures)
@@ -136,17 +122,6 @@ def test_failed_test_gets_second_boot(
     ]  # fmt: skip
 
 
-def test_second_boot_is_skipped_without_time(needed: list[Share], capsys: pytest.CaptureFixture[str]) -> None:
-    class Late(Booted):
-        def boot(self, share: Share, arguments: list[str], *rest: Any) -> Report:
-            report = super().boot(share, arguments, *rest)
-            return report if report.failed else Report(0, Counts(skipped=1))
-
-    needed.append(three())
-    assert suite.run(Late(["x"], []), ["tests/lab/vm"], kernel="default", again=True) == 1
-    assert "FAILED x\n" in capsys.readouterr().out
-
-
 def test_boots_run_in_parallel(needed: list[Share], capsys: pytest.CaptureFixture[str]) -> None:
     together = threading.Barrier(2, timeout=30)
 
@@ -160,21 +135,6 @@ def test_boots_run_in_parallel(needed: list[Share], capsys: pytest.CaptureFixtur
     lines = capsys.readouterr().out.splitlines()
     assert sorted(lines[:2]) == ["1| some RMIDs", "2| 4 RMIDs"]
     assert lines[2:] == ["FAILED x", "kernel tests on the guest's kernel: 5 passed, 1 failed, 0 skipped in 2 boots"]
-
-
-def test_interruption_ends_all_boots(needed: list[Share], monkeypatch: pytest.MonkeyPatch) -> None:
-    ended = threading.Event()
-
-    class Interrupted(Booted):
-        def boot(self, share: Share, *_: object) -> Report:
-            assert not share.needs or ended.wait(30)
-            raise KeyboardInterrupt
-
-    needed += [three(), three(rmids=4), three(rmids=5)]
-    monkeypatch.setattr(machine, "end_all", ended.set)
-    with pytest.raises(KeyboardInterrupt):
-        suite.run(Interrupted(), ["tests/lab/vm"], kernel="default")
-    assert ended.is_set()
 
 
 @pytest.mark.parametrize("passed, whole", [(3, True), (2, False)])
@@ -203,8 +163,10 @@ def test_broken_boot_does_not_stop_others(needed: list[Share], fail: Fail, capsy
     assert "NOT TESTED on the guest's kernel: 6 of 6 tests" in said.err
 
 
-def test_each_requirement_is_one_boot(tests: str, tmp_path: Path) -> None:
-    found = suite.boots_needed([tests], str(tmp_path))
+def test_each_requirement_is_one_boot(tmp_path: Path) -> None:
+    tests = tmp_path / "test_made_up.py"
+    tests.write_text(TESTS)
+    found = suite.boots_needed([str(tests)], str(tmp_path))
     assert [(share.needs, share.tests) for share in found] == [
         ({}, 1),
         ({"rmids": 4}, 2),
@@ -218,14 +180,9 @@ def test_boot_collects_only_its_files(tmp_path: Path) -> None:
     for name in ("one", "two", "three"):
         (tmp_path / f"test_{name}.py").write_text("def test_a(): pass\ndef test_b(): pass\n")
     (tmp_path / "test_four.py").write_text("raise AssertionError")
-    environment = {**os.environ, "PYTHONPATH": os.path.dirname(suite.__file__)}
-    command = [sys.executable, "-m", "pytest", *suite.PYTEST, "-q", "-p", "no:cacheprovider", "--collect-only"]
 
     def collected(*words: str) -> list[str]:
-        done = subprocess.run(
-            [*command, *words], env=environment, cwd=tmp_path, capture_output=True, check=False, text=True
-        )
-        return [line for line in done.stdout.splitlines() if "::" in line]
+        return [line for line in pytest_with(tmp_path, "--collect-only", *words).splitlines() if "::" in line]
 
     two = ["test_one.py::test_a", "test_one.py::test_b", "test_two.py::test_a", "test_two.py::test_b"]
     assert collected(".", "--only=test_one.py", "--only=test_two.py") == two
@@ -256,35 +213,12 @@ def test_long_shares_are_split_by_files(monkeypatch: pytest.MonkeyPatch) -> None
     assert [part.tests for part in shares.shared_out([short, long], 1)] == [60, 151]
 
 
-def test_measured_figures_are_collected() -> None:
-    assert [name for name in shares._measured() if not os.path.exists(os.path.join(guest.PROJECT, name))] == []
-
-
-def test_only_selected_tests_are_booted(tests: str, tmp_path: Path) -> None:
-    assert [share.needs for share in suite.boots_needed([tests, "-k", "few"], str(tmp_path))] == [{"rmids": 4}]
-    assert suite.boots_needed([tests, "-k", "none_such"], str(tmp_path)) == []
-
-
-def test_collection_error_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    broken = tmp_path / "test_broken.py"
-    broken.write_text("import nonsense_that_is_not_there\n")
-    with pytest.raises(cache.VmError, match="can't be collected"):
-        suite.boots_needed([str(broken)], str(tmp_path))
-    assert "nonsense_that_is_not_there" in capsys.readouterr().out
-
-
-def test_suites_run_unless_files_are_named() -> None:
-    assert suite.chosen(["-k", "name"])[0] == "tests/lab/kernel"
-    assert suite.chosen(["tests/lab/kernel/test_rmids.py::test_ended_pod_makes_room", "-x"])[0].startswith(
-        "tests/lab/kernel/test_rmids.py"
-    )
-
-
-def test_boot_is_named_by_its_requirements() -> None:
-    assert str(machine.Boot()) == "default"
-    assert str(machine.Boot(rmids=4, init="systemd")) == "rmids=4,init=systemd"
-    options = machine.Boot(occupancy=3, cpus=8).plugin_options.split(",")
-    assert {"rmids=32", "closids=8", "occupancy=3", "count=0", "domain_cpus=4"} <= set(options)
+def test_measured_figures_are_those_of_files_that_exist(tmp_path: Path) -> None:
+    case = '<testcase classname="tests.lab.vm.test_suite" name="{}" time="{}"/>'
+    (tmp_path / "1-init=systemd").mkdir()
+    (tmp_path / "1-init=systemd/junit.xml").write_text(f"<a>{case.format('a', 4)}{case.format('b', 8)}</a>")
+    known = shares._measured()
+    assert shares.averages([str(tmp_path)]) == {"tests/lab/vm/test_suite.py": {"systemd": 6.0}} | known
 
 
 def test_counts_come_from_reports(tmp_path: Path) -> None:
@@ -327,10 +261,3 @@ def test_guest_without_results_is_reported(tmp_path: Path) -> None:
     with pytest.raises(cache.VmError, match="before its job did"):
         job.results(str(tmp_path))
     assert not disk.exists()
-
-
-def test_extras_are_expanded() -> None:
-    names = guest.requirements()
-    assert any(name.startswith("pytest>") for name in names)
-    assert any(name.startswith("pydantic>") for name in names)
-    assert not [name for name in names if name.startswith("resctrl-hooks")]
