@@ -15,8 +15,7 @@ MOUNTS = (
 NAMESPACES = ("pid", "mount", "ipc", "uts", "network")
 OWN_PLACE = "cat /proc/self/cpu_resctrl_groups"
 """A container's command: says where its first instruction runs (a child of the shell, or the shell itself)."""
-FIRST_INSTRUCTION = ["/bin/cat", "/proc/self/cpu_resctrl_groups"]
-"""The same, by the container's init itself."""
+FIRST_INSTRUCTION = ["/bin/cat", "/proc/self/cpu_resctrl_groups"]  # the same, by the container's init itself
 HOST_USR = {"destination": "/usr", "type": "bind", "source": "/usr", "options": ["rbind", "ro"]}
 """A mount that gives a container this machine's programs and libraries."""
 EVERYBODY = [
@@ -59,7 +58,6 @@ ctypes.CDLL(None).syscall(60, 0)
 
 
 def make_rootfs(folder: str) -> str:
-    """Return a root file system with busybox and its commands."""
     for name in ("bin", "proc", "sys", "dev", "tmp", "etc", "usr"):
         os.makedirs(os.path.join(folder, name))
     for name in ("lib", "lib64"):  # for HOST_USR
@@ -99,31 +97,12 @@ def make_bundle(
     linux: Mapping[str, Any] | None = None,
     mounts: Sequence[Mapping[str, Any]] = (),
 ) -> str:
-    """Write a bundle.
-
-    Args:
-        folder: where; made if missing.
-        rootfs: from make_rootfs.
-        command: a line for the container's shell, or its words.
-        hooks: `hooks` of the configuration; see hooks_from and Recorder.
-        annotations: as the container manager would put them in.
-        linux: more of the `linux` section: `intelRdt`, `cgroupsPath`, `resources`.
-        mounts: more than what every container has.
-
-    Returns:
-        The folder.
-    """
+    """Write a bundle."""
     os.makedirs(folder, exist_ok=True)
     words = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
     configuration = {
         "ociVersion": "1.0.2",
-        "process": {
-            "terminal": False,
-            "user": {"uid": 0, "gid": 0},
-            "args": words,
-            "env": ["PATH=/bin"],
-            "cwd": "/",
-        },
+        "process": {"terminal": False, "user": {"uid": 0, "gid": 0}, "args": words, "env": ["PATH=/bin"], "cwd": "/"},
         "root": {"path": rootfs, "readonly": True},
         "hostname": "container",
         "mounts": [*MOUNTS, *mounts],
@@ -169,21 +148,13 @@ jq -n --arg stage "$1" --argjson state "$state" --arg cgroup "${cgroup:-}" --arg
 
     @property
     def hooks(self) -> dict[str, list[dict[str, Any]]]:
-        """For a bundle."""
         environment = ["PATH=/usr/bin:/bin"]
         return {
             stage: [{"path": self.script, "args": ["record", stage], "env": environment}]
             for stage in ("createRuntime", "poststop")
         }
 
-    def write_hooks_d(self, folder: str) -> str:
-        """Write the files of a hooks.d folder, one for each stage, since the script receives its stage."""
-        for stage, (hook,) in self.hooks.items():
-            write_hook(os.path.join(folder, f"{stage}.json"), hook, stage)
-        return folder
-
     def calls(self) -> list[dict[str, Any]]:
-        """Return the recorded calls in order."""
         folder = os.path.join(self.folder, "calls")
         found = []
         for name in sorted(name for name in os.listdir(folder) if name != "umask"):

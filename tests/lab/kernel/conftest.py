@@ -11,12 +11,10 @@ from typing import Any
 import pytest
 
 from kernel.bundles import Recorder, make_bundle, make_rootfs
-from kernel.containerd import Containerd
-from kernel.containers import Containers
+from kernel.containerd import Containerd, Plugin
 from kernel.groups import Resctrl
 from kernel.installed import Installed
-from kernel.nri_plugin import Plugin
-from kernel.pods import UID, UIDS, KubernetesPod
+from kernel.pods import UID, UIDS, Containers, KubernetesPod
 from kernel.runtimes import IMAGE, Podman, Runtime
 from resctrl_hooks.core.node.context import Context
 
@@ -75,24 +73,18 @@ def tried_elsewhere(items: list[pytest.Item]) -> tuple[list[pytest.Item], list[p
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect these tests outside the guest, and measurements by default; the last line counts them."""
     ours = [item for item in items if str(item.path).startswith(f"{HERE}{os.sep}")]
-    if "measures" not in config.option.markexpr:
-        measuring = [item for item in ours if item.get_closest_marker("measures")]
-        config.hook.pytest_deselected(items=measuring)
-        items[:] = [item for item in items if item not in measuring]
-        ours = [item for item in ours if item not in measuring]
-    repeated, nightly = tried_elsewhere(ours)
+    never, nightly = tried_elsewhere(ours)
     for item in nightly:
         item.add_marker(pytest.mark.nightly)
-    config.hook.pytest_deselected(items=repeated)
-    items[:] = [item for item in items if item not in repeated]
-    ours = [item for item in ours if item not in repeated]
-    if "RESCTRL_GUEST" in os.environ:  # in the guest, or when tests/lab/vm plans the boots
-        for item in ours:
-            if not any(PROCESSOR & marker.kwargs.keys() for marker in item.iter_markers("guest")):
-                item.add_marker(pytest.mark.guest(cpus=1))
-        return
-    config.hook.pytest_deselected(items=ours)
-    items[:] = [item for item in items if item not in ours]
+    if "measures" not in config.option.markexpr:
+        never += [item for item in ours if item.get_closest_marker("measures")]
+    if "RESCTRL_GUEST" not in os.environ:  # neither in the guest, nor does tests/lab/vm plan the boots
+        never = ours
+    config.hook.pytest_deselected(items=never)
+    items[:] = [item for item in items if item not in never]
+    for item in ours:
+        if not any(PROCESSOR & marker.kwargs.keys() for marker in item.iter_markers("guest")):
+            item.add_marker(pytest.mark.guest(cpus=1))
 
 
 @pytest.fixture(scope="session")
@@ -113,7 +105,6 @@ def resctrl() -> Iterator[Resctrl]:
 
 @pytest.fixture(scope="session")
 def rootfs(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Return a busybox root file system, for bundles and images."""
     return make_rootfs(str(tmp_path_factory.mktemp("rootfs") / "rootfs"))
 
 
@@ -129,7 +120,6 @@ def bundle(rootfs: str, tmp_path: object) -> Callable[..., str]:
 
 @pytest.fixture
 def recorder(tmp_path: object) -> Recorder:
-    """Return a hook that records its input."""
     return Recorder(os.path.join(str(tmp_path), "recorder"))
 
 
@@ -150,8 +140,7 @@ def installed(tmp_path: Path, request: pytest.FixtureRequest) -> Installed:
 
 @pytest.fixture
 def context(resctrl: Resctrl, installed: Installed, tmp_path: Path) -> Context:
-    """Return the node: its containers are those of the runtimes, and those that `local_pods` keeps in `tmp_path`."""
-    del resctrl  # there before
+    """Return the node: its containers are those of the runtimes, and those of `tmp_path`."""
     installed.configure(runtimeRoots={"own": str(tmp_path / "crun"), "runc": "/run/runc", "crun": "/run/crun"})
     made = installed.context()
     made.ledger.prepare()
@@ -169,7 +158,6 @@ def pod(
     resctrl: Resctrl, runtime: Runtime, installed: Installed, bundle: Callable[..., str]
 ) -> Iterator[KubernetesPod]:
     """Return pod `UID` with the hooks of `installed`, without containers yet."""
-    del resctrl  # there before, and cleared after
     made = KubernetesPod(UID, runtime, installed, bundle)
     yield made
     made.remove()
@@ -180,7 +168,6 @@ def pods(
     resctrl: Resctrl, runtime: Runtime, installed: Installed, bundle: Callable[..., str]
 ) -> Iterator[list[KubernetesPod]]:
     """Return eight pods with the hooks of `installed`, without containers yet."""
-    del resctrl  # there before
     made = [KubernetesPod(uid, runtime, installed, bundle) for uid in UIDS]
     yield made
     for pod in made:
@@ -189,14 +176,12 @@ def pods(
 
 @pytest.fixture(scope="session")
 def image(rootfs: str) -> str:
-    """Return an image of busybox in the root user's storage."""
     return Podman("crun", "cgroupfs").import_image(rootfs, IMAGE)
 
 
 @pytest.fixture
 def podman(runtime_name: str, driver: str, image: str) -> Iterator[Callable[..., Podman]]:
     """Make Podmans: `podman(hooks=FOLDER)`, for each OCI runtime and cgroup driver. `image` is there already."""
-    del image
     made: list[Podman] = []
 
     def make(hooks: str | None = None) -> Podman:
@@ -210,7 +195,6 @@ def podman(runtime_name: str, driver: str, image: str) -> Iterator[Callable[...,
 
 @pytest.fixture(scope="module")
 def containerd(boot: dict[str, object], rootfs: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Containerd]:
-    """Debian's, with the cgroup driver that fits the guest's init."""
     started = Containerd(str(tmp_path_factory.mktemp("containerd")), systemd=boot["init"] == "systemd")
     started.start()
     started.import_images(rootfs)

@@ -1,32 +1,29 @@
-"""Debian's containerd, driven through its CRI as the kubelet does it: host-network pods, images from files."""
+"""Debian's containerd, driven through its CRI as the kubelet does it, and the NRI plugin's process."""
 
-import hashlib
 import importlib
-import io
 import json
 import os
 import shlex
 import signal
 import subprocess
-import tarfile
 import time
 import uuid
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from kernel.runtimes import run, wait_until
+from kernel.groups import Resctrl
+from kernel.installed import Installed
+from kernel.runtimes import Podman, run, wait_until
 
 CGROUPS = "/sys/fs/cgroup"
 SOCKET = "/run/containerd/containerd.sock"
 NRI = "/var/run/nri/nri.sock"
-CONTROLLERS = ("cpuset", "cpu", "io", "memory", "pids")
-"""Those that the kubelet hands down to pods."""
+CONTROLLERS = ("cpuset", "cpu", "io", "memory", "pids")  # those that the kubelet hands down to pods
 SLEEP = ("/bin/sleep", "100000")
 IMAGE, PAUSE = "localhost/busybox:cri", "localhost/pause:cri"
-PATIENCE = 300
-"""Seconds for one call: only so that a hang ends with a message."""
-HOST_NETWORK = 2
-"""`NODE` of the CRI's NamespaceMode."""
+PATIENCE = 300  # seconds for one call: only so that a hang ends with a message
+HOST_NETWORK = 2  # `NODE` of the CRI's NamespaceMode
 CONFIG = f"""\
 version = 3
 [plugins.'io.containerd.cri.v1.images']
@@ -56,43 +53,14 @@ version = 3
 """Emulation is ten times slower than the hardware for which NRI's limits were chosen."""
 
 
-def make_image(rootfs: str, name: str, command: list[str], path: str) -> str:
-    """Return an archive as `docker save` makes it: one layer with a root file system, and a command."""
-    layer = io.BytesIO()
-    with tarfile.open(fileobj=layer, mode="w") as files:
-        files.add(rootfs, ".", recursive=True)
-    digest = hashlib.sha256(layer.getvalue()).hexdigest()
-    own = {"Cmd": command, "Env": ["PATH=/bin"]}
-    config = {"architecture": "amd64", "os": "linux", "config": own, "rootfs": {"type": "layers"}}
-    config["rootfs"] = {"type": "layers", "diff_ids": [f"sha256:{digest}"]}
-    manifest = [{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]
-    contents = {
-        "config.json": json.dumps(config).encode(),
-        "manifest.json": json.dumps(manifest).encode(),
-        "layer.tar": layer.getvalue(),
-    }
-    with tarfile.open(path, "w") as archive:
-        for member, data in contents.items():
-            info = tarfile.TarInfo(member)
-            info.size = len(data)
-            archive.addfile(info, io.BytesIO(data))
-    return path
-
-
 class Containerd:
-    """A containerd of the test's own, with its state where it always is.
+    """A containerd of the test's own, with its state where it always is."""
 
-    Args:
-        folder: for its configuration and logs.
-        systemd: whether it uses the systemd cgroup driver.
-        request: how long it waits for an answer of an NRI plugin; its own default is 2 s.
-    """
-
-    def __init__(self, folder: str, *, systemd: bool = False, request: str = "60s") -> None:
-        self.folder, self.systemd, self._request = folder, systemd, request
+    def __init__(self, folder: str, *, systemd: bool = False) -> None:
+        self.folder, self.systemd = folder, systemd
         os.makedirs(folder, exist_ok=True)
         self._config = os.path.join(folder, "containerd.toml")
-        self._hook = os.path.join(folder, "hook")
+        self._hook, self._log = os.path.join(folder, "hook"), os.path.join(folder, "containerd.log")
         self.set_hook([])
         self._write_hooked_specification()
         self._process: subprocess.Popen[bytes] | None = None
@@ -115,12 +83,12 @@ class Containerd:
         with open(os.path.join(self.folder, "hooked.json"), "w", encoding="utf-8") as out:
             json.dump(specification, out)
 
-    def start(self) -> None:
-        """Start it, and wait until it serves the CRI."""
+    def start(self, request: str = "60s") -> None:
+        """Start it, and wait until it serves the CRI; it waits so long for an NRI plugin (its default is 2 s)."""
         with open(self._config, "w", encoding="utf-8") as out:
             systemd = str(self.systemd).lower()
-            out.write(CONFIG.format(systemd=systemd, folder=self.folder, request=self._request))
-        with open(self.log_path, "ab") as log:
+            out.write(CONFIG.format(systemd=systemd, folder=self.folder, request=request))
+        with open(self._log, "ab") as log:
             words = ["containerd", "--config", self._config, "--log-level", "info"]
             self._process = subprocess.Popen(words, stdout=log, stderr=log)
         channel = self._grpc.insecure_channel(f"unix://{SOCKET}")
@@ -143,7 +111,6 @@ class Containerd:
         return getattr(self.runtime, name).future(self._request_of(name, fields), timeout=PATIENCE)
 
     def call(self, name: str, **fields: Any) -> Any:
-        """Return the answer of a call."""
         return getattr(self.runtime, name)(self._request_of(name, fields), timeout=PATIENCE)
 
     def _request_of(self, name: str, fields: dict[str, Any]) -> Any:
@@ -155,20 +122,20 @@ class Containerd:
         self._process.send_signal(number)
         self._process.wait(PATIENCE)
 
-    @property
-    def log_path(self) -> str:
-        """Its log's path."""
-        return os.path.join(self.folder, "containerd.log")
+    def restart(self, request: str = "60s") -> None:
+        self.stop()
+        self.start(request)
 
     def said(self) -> str:
-        """Return its log."""
-        with open(self.log_path, encoding="utf-8", errors="replace") as source:
+        with open(self._log, encoding="utf-8", errors="replace") as source:
             return source.read()
 
     def import_images(self, rootfs: str) -> None:
-        """Put the images of pods and of their sandboxes there."""
-        for name, command in ((IMAGE, ["/bin/sh"]), (PAUSE, ["/bin/sleep", "1000000"])):
-            path = make_image(rootfs, name, command, os.path.join(self.folder, "image.tar"))
+        engine = Podman("crun", "cgroupfs")
+        for number, (name, command) in enumerate(((IMAGE, '["/bin/sh"]'), (PAUSE, '["/bin/sleep", "1000000"]'))):
+            path = os.path.join(self.folder, f"image{number}.tar")
+            engine.import_image(rootfs, name, f"--change=CMD {command}")
+            engine.command("save", "--quiet", f"--output={path}", name)
             run(["ctr", "-n", "k8s.io", "images", "import", "--local", "--snapshotter", "native", path])
             request = self.api.ImageStatusRequest(image=self.api.ImageSpec(image=name))
             wait_until(
@@ -177,33 +144,19 @@ class Containerd:
             )
 
     def pod(self, name: str, *, runtime: str = "runc", **options: Any) -> "Pod":
-        """Run a pod's sandbox."""
         self._pods.append(Pod(self, name, runtime, **options))
         return self._pods[-1]
 
     def clean(self) -> None:
-        """Remove all pods."""
         while self._pods:
             self._pods.pop().remove()
 
 
 class Pod:
-    """A pod, as the kubelet asks for it, in a cgroup that outlives its containers.
-
-    Args:
-        containerd: what runs it.
-        name: in the namespace `shop`, with the label `app`.
-        runtime: the runtime handler, `runc` or `crun`.
-        annotations: the pod's.
-    """
+    """A pod, as the kubelet asks for it, in a cgroup that outlives its containers."""
 
     def __init__(
-        self,
-        containerd: Containerd,
-        name: str,
-        runtime: str,
-        *,
-        annotations: dict[str, str] | None = None,
+        self, containerd: Containerd, name: str, runtime: str, *, annotations: dict[str, str] | None = None
     ) -> None:
         self._call, self._api = containerd.call, containerd.api
         self.name, self.uid = name, str(uuid.uuid4())
@@ -234,8 +187,7 @@ class Pod:
             },
             annotations=annotations or {},
             linux=self._api.LinuxPodSandboxConfig(
-                cgroup_parent=parent,
-                security_context=self._api.LinuxSandboxSecurityContext(namespace_options=network),
+                cgroup_parent=parent, security_context=self._api.LinuxSandboxSecurityContext(namespace_options=network)
             ),
         )
         made = self._call("RunPodSandbox", config=self._config, runtime_handler=runtime)
@@ -257,7 +209,6 @@ class Pod:
         return self.containers[-1]
 
     def start(self, container: str) -> None:
-        """Start a container."""
         self._call("StartContainer", container_id=container)
 
     def run(self, name: str, command: Sequence[str] = SLEEP) -> str:
@@ -275,16 +226,13 @@ class Pod:
             return "".join(line.split(" ", 3)[3] for line in source)
 
     def has_ended(self, container: str) -> bool:
-        """Return whether a container has ended, as the CRI says."""
         status = self._call("ContainerStatus", container_id=container).status
         return bool(status.state == self._api.CONTAINER_EXITED)
 
     def pid(self, container: str) -> int:
-        """Return a running container's init process."""
         return int(self._info(container)["pid"])
 
     def specification(self, container: str) -> dict[str, Any]:
-        """Return a container's OCI specification, as containerd keeps it."""
         found: dict[str, Any] = self._info(container)["runtimeSpec"]
         return found
 
@@ -325,3 +273,34 @@ class Pod:
                 os.rmdir(self.cgroup)
             except OSError:
                 time.sleep(0.1)
+
+
+class Plugin(Installed):
+    def __init__(self, folder: str, **settings: Any) -> None:
+        super().__init__(folder, **settings)
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> "Plugin":
+        """Start it and wait until it has adopted the running containers."""
+        before = self.said().count("Synchronize: ")
+        self.process = subprocess.Popen(self.command("nri", "--socket", NRI))
+        wait_until(lambda: self.said().count("Synchronize: ") > before, "the plugin is synchronised")
+        return self
+
+    def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
+        assert self.process is not None
+        self.process.send_signal(number)
+        self.process.wait(60)
+        self.process = None
+
+    def status(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((Path(self.state) / "nri.json").read_text())
+        return found
+
+
+def groups(resctrl: Resctrl) -> set[str]:
+    return {os.path.relpath(path, resctrl.root) for path in resctrl.groups() if "mon_groups" in path}
+
+
+def group_of(pod: Pod) -> str:
+    return f"mon_groups/{pod.uid}"

@@ -38,7 +38,6 @@ def parse_places(printed: str) -> dict[str, Place]:
 
 
 def place_of(task: int) -> Place:
-    """Where a process or thread is."""
     with open(f"/proc/{task}/cpu_resctrl_groups", encoding="utf-8") as source:
         return parse_place(source.read())
 
@@ -51,13 +50,10 @@ def said(pid: int) -> Place:
 
 
 class Resctrl:
-    """A mounted resctrl."""
-
     def __init__(self, root: str) -> None:
         self.root = root
 
     def path(self, rdt_class: str = "", group: str = "") -> str:
-        """Return the folder of a class, or of a monitoring group in it."""
         parts = [self.root, rdt_class] if rdt_class else [self.root]
         return os.path.join(*parts, *(["mon_groups", group] if group else []))
 
@@ -97,12 +93,10 @@ class Resctrl:
         os.rmdir(self.make(group="other"))
 
     def join(self, task: int, rdt_class: str = "", group: str = "") -> None:
-        """Move one thread."""
         with open(os.path.join(self.path(rdt_class, group), "tasks"), "w", encoding="ascii") as tasks:
             tasks.write(str(task))
 
     def tasks(self, rdt_class: str = "", group: str = "") -> set[int]:
-        """Return the thread ids in a class or group."""
         with open(os.path.join(self.path(rdt_class, group), "tasks"), encoding="ascii") as tasks:
             return {int(line) for line in tasks}
 
@@ -117,11 +111,9 @@ class Resctrl:
         yield from classes
 
     def names(self) -> list[str]:
-        """Return the names of all groups and classes, sorted."""
         return sorted(os.path.basename(path) for path in self.groups())
 
     def clear(self) -> None:
-        """Remove every group and class."""
         for path in list(self.groups()):
             with contextlib.suppress(FileNotFoundError):
                 os.rmdir(path)

@@ -1,8 +1,12 @@
-"""The project's own hook as a bundle or a hooks.d folder names it, with a configuration of the test's."""
+"""The project's hook in a bundle, a hooks.d folder or on this whole host; its watcher; ways to break the host."""
 
+import contextlib
 import json
 import os
+import shutil
+import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +14,12 @@ from click.testing import CliRunner, Result
 from core.install.staged import HOOKS, led, put
 
 from kernel.bundles import write_hook
+from kernel.runtimes import run, wait_until
 from resctrl_hooks.core.cli import main
+from resctrl_hooks.core.install.installation import Output, compile_modules
+from resctrl_hooks.core.install.paths import CODE
+from resctrl_hooks.core.install.plan import Plan
+from resctrl_hooks.core.install.tree import Tree
 from resctrl_hooks.core.node import launch
 from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.ledger import TOTALS
@@ -33,16 +42,10 @@ def succeeds(*words: str) -> str:
 
 
 class Installed:
-    """The node half with its state below a folder.
-
-    Args:
-        folder: for the configuration, the state and hooks.d.
-        settings: the compiled configuration, apart from paths.
-    """
+    """The node half with its state below a folder."""
 
     CONFIG = "config.json"
-    DEADLINE = 9.0
-    """Seconds: emulation is ten times slower than the hardware of the default."""
+    DEADLINE = 9.0  # seconds: emulation is ten times slower than the hardware of the default
 
     def __init__(self, folder: str, **settings: Any) -> None:
         os.makedirs(folder, exist_ok=True)
@@ -53,25 +56,21 @@ class Installed:
         self.configure(**settings)
 
     def configure(self, **settings: Any) -> None:
-        """Replace the settings."""
         paths = {"resctrlPath": os.environ["RESCTRL_ROOT"], "stateDir": self.state, "deadlineSeconds": self.DEADLINE}
         log = {"target": "file", "file": self.log}
         with open(self.config, "w", encoding="utf-8") as out:
             json.dump({"format": 1, **paths, "log": log, **settings}, out)
 
     def command(self, *words: str) -> list[str]:
-        """Return a command line of the node half."""
         return [*PYTHON, LAUNCH, "--config", self.config, *words]
 
     @property
     def hook(self) -> dict[str, Any]:
-        """The hook as a bundle has it."""
         path, *_ = words = self.command("hook")
         return {"path": path, "args": words, "timeout": 60}
 
     @property
     def hooks(self) -> dict[str, list[dict[str, Any]]]:
-        """For a bundle."""
         return {stage: [self.hook] for stage in ("createRuntime", "poststop")}
 
     def write_hooks_d(self) -> str:
@@ -92,7 +91,6 @@ class Installed:
         return succeeds("--config", self.config, *words)
 
     def items(self, *words: str) -> list[dict[str, Any]]:
-        """Return the items that such a command prints as JSON."""
         found: list[dict[str, Any]] = json.loads(self.prints(*words, "-o", "json"))["items"]
         return found
 
@@ -101,16 +99,13 @@ class Installed:
         return {pod["key"]: pod["state"] for pod in self.items("list")}
 
     def context(self) -> Context:
-        """Return the node as the hook sees it."""
         return Context(load(self.config)[0])
 
     def total_bytes(self, key: str) -> int:
-        """Return a pod's total memory bandwidth, from the library."""
         readings = self.context().monitor.read(key)
         return sum(int(one.value or 0) for one in readings if one.counter.name == "mbm_total_bytes")
 
     def said(self) -> str:
-        """Return the log so far."""
         if not os.path.exists(self.log):
             return ""
         with open(self.log, encoding="utf-8") as source:
@@ -124,17 +119,10 @@ class Installed:
 
 
 class Staged(Installed):
-    """The hook with its guard, as `resctrl-hook install --root` stages it below a folder.
-
-    Args:
-        folder: what stands for the host's root.
-        runtime: whose hook it is: crio, podman, containerd.
-        settings: the compiled configuration, apart from paths.
-    """
+    """The hook with its guard, as `resctrl-hook install --root` stages it below a folder."""
 
     CONFIG = "etc/resctrl-hooks/config.json"
-    DEADLINE = 4.5
-    """Seconds: below the alarm that the staged command sets itself, 5 s."""
+    DEADLINE = 4.5  # seconds: below the alarm that the staged command sets itself, 5 s
 
     def __init__(self, folder: str, *, runtime: str = "crio", **settings: Any) -> None:
         put(Path(folder), runtime=runtime)
@@ -142,8 +130,98 @@ class Staged(Installed):
 
     @property
     def hook(self) -> dict[str, Any]:
-        """The registered hook, its paths led below the folder as a chroot would."""
         with open(self._folder + HOOKS, encoding="utf-8") as source:
             found: dict[str, Any] = json.load(source)["hook"]
         root = Path(self._folder)
         return {**found, "args": [found["args"][0], *(led(root, word) for word in found["args"][1:])]}
+
+
+CONFIG = Path("/etc/resctrl-hooks/config.yaml")
+KEPT = ("/etc/resctrl-hooks", "/run/resctrl-hooks")
+"""Files that `uninstall` keeps: an edited configuration, and the records of running containers."""
+
+
+def clear_host() -> None:
+    resctrl_hook("uninstall", "--release-groups")
+    for folder in KEPT:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def configure_host(text: str) -> None:
+    CONFIG.write_text(text)
+    succeeds("config", "apply")
+
+
+def state_of(unit: str) -> str:
+    """Return the word of `systemctl is-active`."""
+    return run(["systemctl", "is-active", unit], check=False).strip()
+
+
+def failed_units() -> str:
+    return run(["systemctl", "list-units", "--failed", "--plain", "--no-legend", "resctrl-hooks-*"]).strip()
+
+
+def compile_once(plan: Plan, tree: Tree, *, warn: Output) -> None:
+    """Compile a version's modules unless an earlier attempt has: it takes an emulated host seconds."""
+    if not list(Path(CODE, plan.payload.folder).glob("*.cpython-*")):
+        compile_modules(plan, tree, warn=warn)
+
+
+@contextlib.contextmanager
+def interpreter_gone() -> Iterator[None]:
+    away = Path("/usr/bin/python3").rename("/usr/bin/python3.away")
+    try:
+        yield
+    finally:
+        away.rename("/usr/bin/python3")
+
+
+@contextlib.contextmanager
+def disk_full(folder: Path) -> Iterator[None]:
+    """Mount a full file system on a folder, which is created if it is missing."""
+    folder.mkdir(exist_ok=True)
+    run(["mount", "-t", "tmpfs", "-o", "mode=700,size=16k,nr_inodes=4", "full", str(folder)])
+    with contextlib.suppress(OSError):
+        (folder / "filler").write_bytes(b"x" * 65536)
+    try:
+        yield
+    finally:
+        run(["umount", str(folder)])
+
+
+@contextlib.contextmanager
+def unmounted() -> Iterator[None]:
+    root = os.environ["RESCTRL_ROOT"]
+    run(["umount", root])
+    try:
+        yield
+    finally:
+        run(["mount", "-t", "resctrl", "resctrl", root])
+
+
+class Watcher:
+    """The process, started as by its unit, with the settings and the state of the installation."""
+
+    def __init__(self, installed: Installed) -> None:
+        self._installed = installed
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> "Watcher":
+        """Start it, and wait until it watches."""
+        self._process = subprocess.Popen(self._installed.command("watch"))
+        wait_until(lambda: self.figures().get("mode") == "events", "the watcher receives events")
+        return self
+
+    def figures(self) -> dict[str, Any]:
+        """Return its status, which is up to five seconds old."""
+        try:
+            found: dict[str, Any] = json.loads((Path(self._installed.state) / "exec.json").read_text())
+        except FileNotFoundError:
+            return {}
+        return found if self._process and found["pid"] == self._process.pid else {}
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.send_signal(signal.SIGTERM)
+            self._process.wait(60)
+            self._process = None

@@ -1,28 +1,87 @@
-"""A Kubernetes pod's containers, as the kubelet and CRI-O have a runtime make them, under either cgroup driver."""
+"""Containers of a runtime with hooks, and Kubernetes pods as the kubelet and CRI-O have a runtime make them."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from conftest import crio_annotations
 
-from kernel.cgroups import CGROUPS, cgroup_of
-from kernel.containers import Containers, Hooks
 from kernel.installed import Installed
-from kernel.runtimes import Runtime, run
+from kernel.runtimes import CGROUPS, Runtime, cgroup_of, run
+
+SLEEP = ["/bin/sleep", "1000"]
+Hooks = Mapping[str, Sequence[Mapping[str, Any]]]  # `hooks` of a bundle
+
+
+class Containers:
+    def __init__(self, runtime: Runtime, make_bundle: Callable[..., str], hooks: Callable[[], Hooks]) -> None:
+        self.runtime, self._make_bundle, self._hooks = runtime, make_bundle, hooks
+
+    def id_of(self, name: str) -> str:
+        return name
+
+    def cgroups_path(self, name: str) -> str:
+        """`linux.cgroupsPath` of a container."""
+        return self.runtime.cgroups_path(name)
+
+    def annotations(self, name: str) -> dict[str, str]:
+        return {}
+
+    def bundle(
+        self,
+        name: str,
+        command: str | list[str] = SLEEP,
+        *,
+        rdt_class: str = "",
+        hooks: Hooks | None = None,
+        annotations: Mapping[str, str] | None = None,
+        mounts: Sequence[Mapping[str, Any]] = (),
+        **linux: Any,
+    ) -> str:
+        """Return the bundle of a container, in an RDT class; annotations replace or join the usual ones.
+
+        ``hooks`` are in place of those that containers get; the rest is its `linux` section.
+        """
+        linux["cgroupsPath"] = self.cgroups_path(name)
+        if rdt_class:
+            linux["intelRdt"] = {"closID": rdt_class}
+        return self._make_bundle(
+            self.id_of(name),
+            command,
+            hooks=self._hooks() if hooks is None else hooks,
+            annotations={**self.annotations(name), **(annotations or {})},
+            mounts=mounts,
+            linux=linux,
+        )
+
+    def create(self, name: str, *command: str | list[str], **options: Any) -> int:
+        """Create a container; return its init process."""
+        bundle = self.bundle(name, *command, **options)
+        self.runtime.create(self.id_of(name), bundle)
+        return self.runtime.pid(self.id_of(name))
+
+    def start(self, name: str, *command: str | list[str], **options: Any) -> int:
+        """Create and start one; return its init process."""
+        pid = self.create(name, *command, **options)
+        self.runtime.start(self.id_of(name))
+        return pid
+
+    def run(self, name: str, *command: str | list[str], check: bool = True, **options: Any) -> str:
+        """Run one to its end, and delete it; return its output."""
+        bundle = self.bundle(name, *command, **options)
+        return self.runtime.run(self.id_of(name), bundle, check=check)
+
+    def end(self, name: str) -> None:
+        self.runtime.kill(self.id_of(name))
+        self.runtime.delete(self.id_of(name))
+
 
 UIDS = [f"{number}f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01" for number in range(8)]
 UID = UIDS[3]
 
 
 class Pod(Containers):
-    """A pod's cgroup, which outlives its containers, and containers in it, with the annotations that a hook needs.
-
-    Args:
-        uid: the pod's UID, dashed.
-        runtime: what makes the containers, under its driver.
-        make_bundle: the fixture `bundle`.
-        hooks: returns those that a container gets now.
-    """
+    """A pod's cgroup, which outlives its containers, and containers in it, with the annotations that a hook needs."""
 
     def __init__(self, uid: str, runtime: Runtime, make_bundle: Callable[..., str], hooks: Callable[[], Hooks]) -> None:
         super().__init__(runtime, make_bundle, hooks)
@@ -42,7 +101,6 @@ class Pod(Containers):
         return form.format(self.parent, self.id_of(name))
 
     def annotations(self, name: str) -> dict[str, str]:
-        """Return CRI-O's annotations of a container."""
         return crio_annotations(self.uid, **{"io.kubernetes.container.name": name})
 
     def threads(self, pid: int) -> set[int]:
@@ -60,12 +118,6 @@ class Pod(Containers):
 
 
 class KubernetesPod(Pod):
-    """A pod of a runtime with our hooks.
-
-    Args:
-        installed: whose hooks the containers have.
-    """
-
     def __init__(self, uid: str, runtime: Runtime, installed: Installed, make_bundle: Callable[..., str]) -> None:
         super().__init__(uid, runtime, make_bundle, lambda: installed.hooks)
         self.installed = installed

@@ -1,4 +1,4 @@
-"""runc, crun and Podman, driven as a container manager or a person drives them."""
+"""runc, crun and Podman, driven as a container manager or a person drives them, and cgroups."""
 
 import json
 import os
@@ -7,13 +7,13 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from hosts.processes import is_alive
 
 IMAGE = "localhost/busybox:test"
-LIMIT = 300
-"""Seconds for one command of a runtime: only so that a hang ends with a message."""
+LIMIT = 300  # seconds for one command of a runtime: only so that a hang ends with a message
 WAIT = 120
 TRIES = 5
 
@@ -22,7 +22,7 @@ class Failed(Exception):  # noqa: N818  # reads as what happened
     """A runtime's command failed; the message contains its output."""
 
 
-def run(words: Sequence[str], *, check: bool = True, environment: dict[str, str] | None = None) -> str:
+def run(words: Sequence[str], *, check: bool = True) -> str:
     """Run a command; return its output, both streams.
 
     The output goes through a file, not a pipe: a container inherits it and may outlive the command.
@@ -34,7 +34,6 @@ def run(words: Sequence[str], *, check: bool = True, environment: dict[str, str]
             stdout=output,
             stderr=subprocess.STDOUT,
             timeout=LIMIT,
-            env={**os.environ, **(environment or {})},
             check=False,
         )
         output.seek(0)
@@ -53,12 +52,7 @@ def wait_until(true: Any, what: str) -> None:
 
 
 class Runtime:
-    """An OCI runtime under one of the two cgroup drivers.
-
-    Args:
-        name: `runc` or `crun`.
-        driver: `cgroupfs` or `systemd`.
-    """
+    """An OCI runtime under one of the two cgroup drivers."""
 
     def __init__(self, name: str, driver: str) -> None:
         self.name, self.driver = name, driver
@@ -73,7 +67,6 @@ class Runtime:
         return f"system.slice:test:{container}" if self.driver == "systemd" else f"/test/{container}"
 
     def command(self, *words: str, check: bool = True) -> str:
-        """Any command of the runtime."""
         systemd = ["--systemd-cgroup"] if self.driver == "systemd" else []
         return run([self.name, *systemd, *words], check=check)
 
@@ -95,7 +88,6 @@ class Runtime:
             self._pids[container] = int(source.read())
 
     def start(self, container: str) -> None:
-        """Let the command run."""
         self.command("start", container)
 
     def run(self, container: str, bundle: str, *, check: bool = True) -> str:
@@ -107,21 +99,17 @@ class Runtime:
         return printed
 
     def state(self, container: str) -> dict[str, Any]:
-        """Return the runtime's state of it."""
         found: dict[str, Any] = json.loads(self.command("state", container))
         return found
 
     def pid(self, container: str) -> int:
-        """Return its init process."""
         return self._pids.get(container) or int(self.state(container)["pid"])
 
     def wait_stopped(self, container: str) -> None:
-        """Until its init process has ended."""
         pid = self.pid(container)
         wait_until(lambda: not is_alive(pid), f"{container} stops")
 
     def kill(self, container: str, number: signal.Signals = signal.SIGKILL) -> None:
-        """Send it a signal, and wait for its end."""
         self.command("kill", container, str(int(number)))
         self.wait_stopped(container)
 
@@ -144,13 +132,7 @@ class Runtime:
 
 
 class Podman:
-    """Podman with hooks from a folder, images from busybox, and no network.
-
-    Args:
-        runtime: `runc` or `crun`.
-        driver: `cgroupfs` or `systemd`.
-        hooks: the hooks.d folder, if any.
-    """
+    """Podman with hooks from a folder, images from busybox, and no network."""
 
     def __init__(self, runtime: str, driver: str, hooks: str | None = None) -> None:
         self.runtime, self.driver = runtime, driver
@@ -163,17 +145,16 @@ class Podman:
         return f"podman/{self.runtime}/{self.driver}"
 
     def command(self, *words: str, check: bool = True) -> str:
-        """Any command of Podman."""
         self._pods |= words[0] in {"pod", "kube"}
         return run([*self.words, *words], check=check)
 
-    def import_image(self, rootfs: str, name: str) -> str:
+    def import_image(self, rootfs: str, name: str, *options: str) -> str:
         """Make an image of a root file system; its name."""
         archive = tempfile.NamedTemporaryFile(suffix=".tar", delete=False)  # noqa: SIM115  # podman reads it by name
         archive.close()
         try:
             run(["tar", "-C", rootfs, "-cf", archive.name, "."])
-            self.command("import", "--quiet", archive.name, name)
+            self.command("import", "--quiet", *options, archive.name, name)
         finally:
             os.unlink(archive.name)
         return name
@@ -184,20 +165,30 @@ class Podman:
         return self.command(*words, check=check).strip()
 
     def inspect(self, container: str, template: str) -> str:
-        """Return a field of a container, by a Go template."""
         return self.command("inspect", "--format", template, container).strip()
 
-    def pids(self, *containers: str) -> list[int]:
-        """Return the init processes of containers."""
-        return [int(pid) for pid in self.command("inspect", "--format", "{{.State.Pid}}", *containers).split()]
-
     def pid(self, container: str) -> int:
-        """Return its init process."""
-        (found,) = self.pids(container)
-        return found
+        return int(self.inspect(container, "{{.State.Pid}}"))
 
     def clean(self) -> None:
         """Remove all containers, and all pods if there was one: each command takes a second or more."""
         if self._pods:
             self.command("pod", "rm", "--all", "--force", "--time=0", check=False)
         self.command("rm", "--all", "--force", "--time=0", check=False)
+
+
+CGROUPS = Path("/sys/fs/cgroup")
+
+
+def cgroup_of(pid: int) -> Path:
+    return CGROUPS / Path(f"/proc/{pid}/cgroup").read_text().strip().removeprefix("0::/")
+
+
+def file_of(pid: int, name: str) -> Path:
+    """Return a file of a container's cgroup; under systemd crun's cgroup lacks some, which its scope has."""
+    own = cgroup_of(pid) / name
+    return own if own.exists() else cgroup_of(pid).parent / name
+
+
+def value(pid: int, name: str) -> str:
+    return file_of(pid, name).read_text().strip()

@@ -1,60 +1,184 @@
-"""Events in a random order on the real kernel: each pod's total is the processor's own count, to the byte.
+"""Events in a random order, and turns, on the real kernel: each pod's total is the processor's own count."""
 
-It is the short form of `tests/accounting`. Pods work in steps, and nothing works in between.
-"""
-
+import json
 import os
 import random
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import crio_annotations
+from hosts import crun
 
 from kernel.counted.truth import ROOT, Truth, mounted_with, rmid_of
 from kernel.groups import Resctrl, place_of
 from kernel.installed import Installed
-from kernel.test_turns import LOAD, Pod, work
+from kernel.runtimes import wait_until
+from resctrl_hooks.core.inventory.gather import gather
 from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.core.node.reconcile.report import Options
 from resctrl_hooks.core.node.resctrl.counter_totals import ended
+from resctrl_hooks.core.node.resctrl.rmids import total_closids, total_rmids
+
+PODS = 12
+TURNS = 8
+INTERVAL = 1.0
+BYTES, LOCAL, ENERGY = "mbm_total_bytes", "mbm_local_bytes", "core_energy"
+TOLERANCE = 0.05
+LOAD = """
+import os, sys
+block, times = bytes(65536), int(sys.argv[1])
+while os.read(0, 1):
+    for _ in range(times):
+        bytearray(block)
+    os.write(1, b".")
+"""
+"""A pod's program: one step for each byte that it reads."""
+COPIES = 8  # the copies in a step of the first pod; the second makes twice as many
+
+
+class Pod:
+    """A pod as its runtime's state folder describes it, of one process."""
+
+    def __init__(self, number: int, folder: Path, copies: int) -> None:
+        self.key = f"3f0ac7f2-8a3b-4f0e-9a55-{number:012d}"
+        words = [sys.executable, "-I", "-S", "-c", LOAD, str(copies)]
+        self.process = subprocess.Popen(words, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        bundle = folder / f"bundle{number}"
+        bundle.mkdir()
+        (bundle / "config.json").write_text(json.dumps({"annotations": crio_annotations(self.key)}))
+        crun.record(folder / "crun", f"{number:064x}", self.process.pid, bundle)
+
+    def step(self) -> None:
+        """Have it work once, to the end."""
+        assert self.process.stdin
+        assert self.process.stdout
+        self.process.stdin.write(b".")
+        self.process.stdout.read(1)
+
+    def end(self) -> None:
+        with self.process:
+            self.process.kill()
+
+
+def work(pod: Pod) -> None:
+    """Let a pod work once, until it sleeps: with one processor it still runs after its answer."""
+    pod.step()
+    stat = Path(f"/proc/{pod.process.pid}/stat")
+    wait_until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "S", "the pod is at rest")
+
+
+@pytest.fixture
+def resctrl() -> Iterator[Resctrl]:
+    """Return a resctrl that shows RMIDs, without counters in the root group."""
+    with mounted_with("debug"):
+        mounted = Resctrl(ROOT)
+        mounted.settle()
+        release_counters(mounted.root)
+        yield mounted
+
+
+@pytest.fixture
+def pods(tmp_path: Path, resctrl: Resctrl) -> Iterator[list[Pod]]:
+    """Return the pods, at rest. The tests' own process is in a class, so that the ledger separates it from them."""
+    made = [Pod(number, tmp_path, (number + 1) * COPIES) for number in range(PODS)]
+    for pod in made:
+        pod.step()  # its interpreter has started
+    release_counters(resctrl.make("tests"))
+    for task in os.listdir("/proc/self/task"):
+        resctrl.join(int(task), "tests")
+    yield made
+    for pod in made:
+        pod.end()
+
+
+def release_counters(folder: str) -> None:
+    """Release a group's assignable counters, if the processor has such."""
+    assignments = Path(folder, "mbm_L3_assignments")
+    for event in (BYTES, LOCAL) if assignments.exists() else ():
+        assignments.write_text(f"{event}:*=_\n")
+
+
+@pytest.mark.parametrize(
+    "counted, elsewhere",
+    [
+        pytest.param(3, {""}, marks=pytest.mark.guest(rmids=5, count=1, cpus=1), id="RMIDs"),
+        pytest.param(4, set(), marks=pytest.mark.guest(amd=1, counters=4, count=1, cpus=1), id="counters"),
+    ],
+)
+def test_rates_of_turns_match_continuous_counting(
+    resctrl: Resctrl,
+    installed: Installed,
+    tmp_path: Path,
+    pods: list[Pod],
+    boot: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    counted: int,
+    elsewhere: set[str],
+) -> None:
+    """The clock moves only between the pods' steps: a busy machine changes no rate."""
+    monitoring = {"share": {"interval": INTERVAL, "atLeast": 0.0}, "events": [BYTES]}
+    installed.configure(runtimeRoots={"crun": f"{tmp_path}/crun"}, monitoring=monitoring)
+    context, ledger, now = installed.context(), Truth(int(boot["rmids"]), domains=1), 0.0
+    begun = {clock: time.clock_gettime(clock) for clock in (time.CLOCK_MONOTONIC, time.CLOCK_BOOTTIME)}
+    monkeypatch.setattr(time, "clock_gettime", lambda clock: begun[clock] + now)
+    monkeypatch.setattr(time, "monotonic", lambda: begun[time.CLOCK_MONOTONIC] + now)
+    for _ in range(400):  # the clock stands still, so that no pod is counted longer than it works
+        reconcile(context, Options())
+        if len(context.ledger.marked("rmids")) >= counted:
+            break
+        time.sleep(0.1)  # an RMID of another test is still in limbo
+    moved, rates = dict.fromkeys((pod.key for pod in pods), 0), dict[str, float]()
+    for _ in range(TURNS * PODS // counted):
+        now += INTERVAL
+        for pod in pods:
+            rmid = rmid_of(resctrl.path(group=place_of(pod.process.pid).group))
+            before = ledger.of(rmid)[0]
+            pod.step()
+            moved[pod.key] += ledger.of(rmid)[0] - before
+        for key, readings in context.monitor.read_all().items():
+            totals = [reading for reading in readings if reading.counter.name == BYTES]
+            # A pod without a counter at the moment reports that; its count is then the last value.
+            seconds = max((reading.seconds or 0.0 for reading in totals), default=0.0)
+            if seconds and all(reading.value is not None for reading in totals):
+                rates[key] = sum(reading.value or 0 for reading in totals) / seconds
+        report = reconcile(context, Options())
+        assert report.ok, report.as_text()
+    off = {key: rates[key] / (moved[key] / now) - 1 for key in moved}
+    print(off)
+    assert max(map(abs, off.values())) < TOLERANCE
+    for pod in pods:
+        assert place_of(pod.process.pid).group in {*elsewhere, pod.key}
+
 
 STEPS = 60
 SEEDS = [2, 3, 4]
 CLASSES = ["", "gold"]
 PREFIXES = ["", "rh-"]
 MOST_PODS = 3
-COPIES = 40
-ACCESS = 64
-"""The ledger's bytes of one access, which is a microjoule."""
+MORE_COPIES = 40
+ACCESS = 64  # the ledger's bytes of one access, which is a microjoule
 EVENTS = [
     *["work"] * 6,
     *["read"] * 5,
     *["reconcile"] * 4,
     *["start", "end", "change class", "rename", "go away", "remove", "change prefix", "mount again", "restart"],
 ]
-BYTES, ENERGY = "mbm_total_bytes", "core_energy"
 
 
 class Count:
-    """What is known of a pod's total.
-
-    Attributes:
-        least: its total at least.
-        most: its total at most.
-        unread: of this, what was counted since the last read.
-        is_known: whether a read has seen its group.
-        is_lost: whether a known group ended since the last read.
-        parts: the number of groups so far.
-    """
-
     def __init__(self) -> None:
-        self.least = self.most = self.unread = self.parts = 0
-        self.is_known = self.is_lost = False
+        self.least = self.most = 0
+        self.unread = 0  # of these, what was counted since the last read
+        self.parts = 0  # the number of groups so far
+        self.is_known = False  # whether a read has seen its group
+        self.is_lost = False  # whether a known group ended since the last read
 
     def add(self, amount: int) -> None:
         self.least += amount
@@ -62,7 +186,6 @@ class Count:
         self.unread += amount
 
     def lose(self) -> None:
-        """The pod's groups end unseen."""
         self.least -= self.unread
         self.unread = 0
         self.is_lost = self.is_lost or self.is_known
@@ -71,8 +194,6 @@ class Count:
 
 
 class Scene:
-    """The node, its pods, and their true counts."""
-
     def __init__(self, resctrl: Resctrl, installed: Installed, folder: Path, counter: str, rmids: int) -> None:
         self._resctrl, self._installed, self._folder, self._counter = resctrl, installed, folder, counter
         self._truth = Truth(rmids, domains=2 if counter == ENERGY else 1)
@@ -90,7 +211,6 @@ class Scene:
         )
 
     def run(self, name: str, chance: random.Random) -> None:
-        """Let something happen."""
         number = chance.choice(sorted(self._pods)) if self._pods else 0
         pod = self._pods.get(number)
         rdt_class = chance.choice(CLASSES)
@@ -129,7 +249,7 @@ class Scene:
 
     def start(self, rdt_class: str) -> None:
         self._number += 1
-        pod = Pod(self._number, self._folder, [sys.executable, "-I", "-S", "-c", LOAD, str(COPIES)])
+        pod = Pod(self._number, self._folder, MORE_COPIES)
         work(pod)  # it is at rest from now on
         os.sched_setaffinity(pod.process.pid, {0})
         self._resctrl.join(pod.process.pid, rdt_class)
@@ -170,7 +290,12 @@ class Scene:
         for count in self._counts.values():
             count.parts += 1
         (Path(self._installed.state) / "vanished").unlink(missing_ok=True)  # the next removal is the first
-        reconcile(self._installed.context(), Options())
+        context = self._installed.context()
+        reconcile(context, Options())
+        account, mounted = gather(context).account, context.monitor.resctrl
+        assert account is not None
+        assert sum(account.rmids.values()) == total_rmids(mounted), account.as_line()
+        assert sum(account.closids.values()) == total_closids(mounted), account.as_line()
 
     def said(self, context: Context, key: str) -> int:
         readings = context.monitor.read_all().get(key, [])
@@ -178,7 +303,6 @@ class Scene:
         return round(total * 1e6) * ACCESS if self._counter == ENERGY else int(total)
 
     def read(self, context: Context) -> None:
-        """Compare all totals with the truth."""
         for pod in self._pods.values():
             count = self._counts[pod.key]
             said = self.said(context, pod.key)
@@ -202,25 +326,12 @@ class Scene:
         assert self._installed.records() == []
 
 
-@pytest.fixture
-def resctrl() -> Iterator[Resctrl]:
-    """Return a resctrl that shows RMIDs."""
-    with mounted_with("debug"):
-        mounted = Resctrl(ROOT)
-        mounted.settle()
-        yield mounted
-
-
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize(
     "counter",
     [
         pytest.param(BYTES, marks=pytest.mark.guest(rmids=12, count=1, cpus=1), id="Intel"),
-        pytest.param(
-            BYTES,
-            marks=pytest.mark.guest(rmids=12, count=1, cpus=1, amd=1, counters=8),
-            id="AMD",
-        ),
+        pytest.param(BYTES, marks=pytest.mark.guest(rmids=12, count=1, cpus=1, amd=1, counters=8), id="AMD"),
         pytest.param(ENERGY, marks=pytest.mark.guest(cpus=4, aet=1), id="energy"),
     ],
 )

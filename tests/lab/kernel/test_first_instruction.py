@@ -1,36 +1,33 @@
-"""The project's promise: a container's own first instruction is in its pod's group, and whatever it starts is too."""
+"""A container's first instruction is in its pod's group; containers start without RMIDs and on a broken host."""
 
+import contextlib
 import os
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
+from conftest import crio_annotations
+from core.install import breakages
+from core.install.staged import call
 
 from kernel.bundles import EVERYBODY, FIRST_INSTRUCTION, HOST_USR
-from kernel.groups import Place, Resctrl, parse_place, parse_places, place_of, said
-from kernel.installed import Staged
-from kernel.pods import UID, KubernetesPod
+from kernel.groups import Place, Resctrl, parse_place, parse_places, place_of
+from kernel.installed import Staged, disk_full, interpreter_gone, unmounted
+from kernel.pods import UID, UIDS, Containers, KubernetesPod
 from kernel.runtimes import Failed, wait_until
+from resctrl_hooks import Monitor
 from resctrl_hooks.core.install.paths import LAUNCH
+from resctrl_hooks.errors import BadClassError, NoRMIDsError
 
-SAY_AND_STAY = "cat /proc/self/cpu_resctrl_groups >/dev/said; sleep 1000 & wait"
+ONE_DRIVER = pytest.mark.only(driver="cgroupfs")  # for tests that do not depend on the cgroup driver
 
 
 @pytest.fixture
 def installed(tmp_path: Path) -> Staged:
     return Staged(str(tmp_path / "host"))
-
-
-def has_threads(pod: KubernetesPod, pid: int, number: int) -> bool:
-    return len(pod.threads(pid)) == number
-
-
-def nothing_is_left(pod: KubernetesPod, resctrl: Resctrl) -> None:
-    """End the pod, and look that reconcile leaves nothing of it."""
-    pod.remove()
-    pod.installed.reconcile()
-    assert list(resctrl.groups()) == []
-    assert pod.installed.records() == []
 
 
 def test_init_children_and_threads_are_in_the_group_from_the_first_instruction(
@@ -39,70 +36,9 @@ def test_init_children_and_threads_are_in_the_group_from_the_first_instruction(
     places = parse_places(pod.run("c0", EVERYBODY, mounts=[HOST_USR]))
     who = ["init", "init's thread", "child", "child's thread"]
     assert places == dict.fromkeys(who, Place("", UID)), pod.installed.said()
-    nothing_is_left(pod, resctrl)
-
-
-def test_two_containers_of_pod_stay_in_their_classes(pod: KubernetesPod, resctrl: Resctrl) -> None:
-    resctrl.make("gold")
-    resctrl.make("silver")
-    pids = {name: pod.start(name, SAY_AND_STAY, rdt_class=name) for name in ("gold", "silver")}
-    for rdt_class, pid in pids.items():
-        assert said(pid) == Place(rdt_class, UID), pod.installed.said()
-        wait_until(partial(has_threads, pod, pid, 2), "its child runs")
-        assert {place_of(tid) for tid in pod.threads(pid)} == {Place(rdt_class, UID)}
-        assert resctrl.tasks(rdt_class, UID) == pod.threads(pid)
-    pod.end("gold")
-    assert place_of(pids["silver"]) == Place("silver", UID)
-    pod.end("silver")
     pod.remove()
     pod.installed.reconcile()
-    assert resctrl.names() == ["gold", "silver"]
-
-
-HOSTILE = {
-    "traversal": "../../canary",
-    "second line": f"{UID}\n../../canary",
-    "huge": "a" * 300_000,
-    "another pod's": "7b1d2c64-55e1-4c0b-8f0a-6e2f9b4d8a02",
-}
-"""Pod UIDs that CRI-O would never write."""
-
-
-def everything(*folders: str) -> set[tuple[str, int]]:
-    """Return each file and folder below these with its inode, to detect created, removed and replaced ones."""
-    found = set()
-    for top in folders:
-        for folder, names, files in os.walk(top):
-            found |= {(path, os.lstat(path).st_ino) for name in names + files if (path := os.path.join(folder, name))}
-    return found
-
-
-ONE_DRIVER = pytest.mark.only(driver="cgroupfs")
-"""For tests that do not depend on the cgroup driver."""
-
-
-@ONE_DRIVER
-@pytest.mark.parametrize("uid", [pytest.param(uid, id=name) for name, uid in HOSTILE.items()])
-def test_hostile_pod_uid_has_no_effect(pod: KubernetesPod, resctrl: Resctrl, tmp_path: Path, uid: str) -> None:
-    state = Path(pod.installed.state)
-    (state / "pods").mkdir(parents=True)
-    (state / "canary").write_text("sings")  # where "../../canary" leads from a key's record
-    before = everything("/etc", str(tmp_path / "host"))
-    bundle = pod.bundle("c0", FIRST_INSTRUCTION, annotations={"io.kubernetes.pod.uid": uid})
-    printed = pod.runtime.run("c0", bundle)
-    assert parse_place(printed) == Place("", "")
-    assert list(resctrl.groups()) == []
-    ours = {str(state), pod.installed.log}
-    new = {path for path, _ in everything("/etc", str(tmp_path / "host")) - before}
-    assert {path for path in new if os.path.dirname(path) not in ours} - ours <= {f"{state}/locks"}
-    assert not {path for path, _ in before} - {path for path, _ in everything("/etc", str(tmp_path / "host"))}
-    assert pod.installed.records() == []
-    assert (state / "canary").read_text() == "sings"
-    assert all(line.startswith("<") for line in pod.installed.said().splitlines()), "a line of another program"
-    pod.installed.configure(failurePolicy="fail")
-    with pytest.raises(Failed):
-        pod.runtime.run("c0", bundle)
-    assert list(resctrl.groups()) == []
+    assert (list(resctrl.groups()), pod.installed.records()) == ([], [])
 
 
 @ONE_DRIVER
@@ -113,16 +49,136 @@ def test_nul_in_pod_uid_has_no_effect(pod: KubernetesPod) -> None:
 
 
 @ONE_DRIVER
-@pytest.mark.parametrize("size", [1 << 20, 5 << 20], ids=["1 MiB", "5 MiB"])
-def test_endless_annotations_have_no_effect(pod: KubernetesPod, resctrl: Resctrl, size: int) -> None:
-    printed = pod.run("c0", FIRST_INSTRUCTION, annotations={"example": "x" * size})
-    assert parse_place(printed) == Place("", UID), pod.installed.said()
-    nothing_is_left(pod, resctrl)
-
-
-@ONE_DRIVER
 def test_large_state_and_broken_hook_let_container_start(pod: KubernetesPod, tmp_path: Path) -> None:
     # A pipe holds 64 KiB of it, and SIGPIPE kills crun if the rest is not read.
     (tmp_path / "host" / LAUNCH.lstrip("/")).unlink()
     printed = pod.run("c0", FIRST_INSTRUCTION, annotations={"example": "x" * (1 << 20)})
     assert parse_place(printed) == Place("", "")
+
+
+@ONE_DRIVER
+@pytest.mark.guest(rmids=5, count=1, cpus=1)
+def test_container_starts_without_rmid_and_gets_one_later(pod: KubernetesPod, resctrl: Resctrl) -> None:
+    others = resctrl.use_up()
+    pid = pod.start("c0", "sleep 1000 & wait")
+    wait_until(lambda: len(pod.threads(pid)) == 2, "its child runs")
+    assert place_of(pid) == Place("", "")
+    assert f"waiting/{UID}" in pod.installed.records()
+    assert "Out of RMIDs" in pod.installed.said()
+    os.rmdir(others[0])
+    wait_until(lambda: not pod.installed.reconcile(check=False).returncode, "reconcile finds an RMID out of limbo")
+    assert {place_of(tid) for tid in pod.threads(pid)} == {Place("", UID)}
+    assert f"waiting/{UID}" not in pod.installed.records()
+    pod.end("c0")
+    assert not {"c0", "c-c0"} & {os.path.basename(record) for record in pod.installed.records()}
+    pod.remove()
+    pod.installed.reconcile()
+    assert pod.installed.records() == []
+    assert sorted(resctrl.groups()) == sorted(others[1:])
+
+
+@contextlib.contextmanager
+def broken(breakage: breakages.Breakage, host: Path) -> Iterator[None]:
+    breakage(host)
+    yield
+
+
+Fault = Callable[[Path], contextlib.AbstractContextManager[None]]
+FAULTS: dict[str, Fault] = {
+    "interpreter_gone": lambda _host: interpreter_gone(),
+    "disk_full": lambda host: disk_full(host / "state"),
+    "unmounted": lambda _host: unmounted(),
+    **{
+        breakage.__name__: partial(broken, breakage)
+        for breakage in (breakages.code_gone, breakages.dead_loop, breakages.settings_garbage)
+    },
+}
+
+
+@ONE_DRIVER
+@pytest.mark.parametrize("fault", FAULTS)
+def test_containers_start_and_stop_on_broken_host(
+    containers: Containers, tmp_path: Path, resctrl: Resctrl, fault: str
+) -> None:
+    def start(number: int) -> None:
+        containers.start(f"c{number}", annotations=crio_annotations(UIDS[number]))
+
+    start(1)
+    assert Path(resctrl.path("", UIDS[1])).is_dir()  # it works before
+    with FAULTS[fault](tmp_path / "host"):
+        start(2)
+        for container in ("c1", "c2"):
+            containers.end(container)
+            assert container not in containers.runtime.command("list", "-q").split()
+
+
+@ONE_DRIVER
+def test_refusal_refuses_container(containers: Containers, installed: Staged, resctrl: Resctrl) -> None:
+    installed.configure(failurePolicy="fail", resctrlPath="/nonexistent")
+    with pytest.raises(Failed, match="79"):
+        containers.run("c1")
+
+
+@ONE_DRIVER
+def test_shell_without_processes_is_not_a_failure(installed: Staged) -> None:
+    folder = Path("/sys/fs/cgroup/no-process")
+    folder.mkdir()
+    try:
+        (folder / "pids.max").write_text("1")
+        enter = 'echo $$ >"$1/cgroup.procs"; shift; exec "$@"'
+        done = call(["/bin/sh", "-c", enter, "sh", str(folder), *installed.hook["args"]])
+        assert done.returncode == 0, done.stderr
+    finally:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+
+
+KEY = "job-17"
+
+
+@pytest.fixture
+def monitor(resctrl: Resctrl, tmp_path: Path) -> Monitor:
+    resctrl.settle()
+    return Monitor(resctrl.root, state_dir=tmp_path / "state")
+
+
+@pytest.mark.parametrize("rdt_class", ["", "gold"])
+@pytest.mark.parametrize(
+    "home", [Place("", ""), Place("", "mine"), Place("silver", ""), Place("silver", "mine")], ids=str
+)
+def test_program_starts_in_its_group_and_the_caller_returns(
+    monitor: Monitor, resctrl: Resctrl, rdt_class: str, home: Place
+) -> None:
+    for name in ("gold", "silver"):
+        resctrl.make(name)
+    tid = threading.get_native_id()
+    resctrl.join(tid, home.rdt_class)
+    if home.group:
+        resctrl.make(home.rdt_class, home.group)
+        resctrl.join(tid, home.rdt_class, home.group)
+    try:
+        for argv in (FIRST_INSTRUCTION, EVERYBODY):
+            with monitor.start(KEY, argv, rdt_class=rdt_class, stdout=subprocess.PIPE, text=True) as job:
+                printed, _ = job.communicate()
+            places = parse_places(printed).values() if argv == EVERYBODY else [parse_place(printed)]
+            assert set(places) == {Place(rdt_class, KEY)}
+            assert place_of(tid) == home
+        job = monitor.start(KEY, ["sleep", "60"], rdt_class=rdt_class)
+        assert resctrl.tasks(rdt_class, KEY) == {job.pid}
+        job.kill()
+        job.wait()
+        assert [group.path for group in monitor.remove(KEY)] == [resctrl.path(rdt_class, KEY)]
+    finally:
+        resctrl.join(tid)
+
+
+def test_failed_start_leaves_no_group(monitor: Monitor, resctrl: Resctrl) -> None:
+    with pytest.raises(FileNotFoundError):
+        monitor.start(KEY, ["/no/such/program"])
+    with pytest.raises(BadClassError):
+        monitor.start(KEY, ["true"], rdt_class="nosuch")
+    assert (list(resctrl.groups()), monitor.list(), place_of(os.getpid())) == ([], [], Place("", ""))
+    resctrl.use_up()
+    with pytest.raises(NoRMIDsError):
+        monitor.start(KEY, ["true"])
+    assert (monitor.list(), monitor.ledger.keys()) == ([], [])

@@ -1,34 +1,51 @@
-"""A whole host under systemd: installed for Podman, upgraded while containers run, uninstalled; and the units."""
+"""A whole host under systemd: installed for Podman, upgraded, starved, uninstalled; its units; and doctor."""
 
 import contextlib
+import json
 import os
 import re
 import shutil
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, Self
 
 import pytest
+from core.install.breakages import code_gone
+from core.install.versions import version_0_2
+from prometheus_client.parser import text_string_to_metric_families
 
-from kernel.bare import CONFIG, clear_host, configure_host, state_of
-from kernel.groups import Place, Resctrl, place_of
-from kernel.installed import succeeds
-from kernel.runtimes import IMAGE, Podman, run, wait_until
+from kernel.bundles import FIRST_INSTRUCTION, hooks_from
+from kernel.groups import Place, Resctrl, parse_place, place_of
+from kernel.installed import (
+    CONFIG,
+    clear_host,
+    compile_once,
+    configure_host,
+    failed_units,
+    resctrl_hook,
+    state_of,
+    succeeds,
+    unmounted,
+)
+from kernel.pods import Containers
+from kernel.runtimes import IMAGE, Podman, Runtime, run, wait_until
 from resctrl_hooks.core.install import unit_files, units
-from resctrl_hooks.core.install.paths import CODE, LAUNCH, UNITS
+from resctrl_hooks.core.install.paths import CODE, LAUNCH, UNITS, VENDOR_HOOKS
+from resctrl_hooks.core.install.payload import Payload, payload
 
-# The installation does not depend on Podman's runtime, and each takes a minute.
 pytestmark = [pytest.mark.systemd, pytest.mark.only(driver="systemd", runtime_name="crun")]
 NOT_HERE = {unit for unit in unit_files.RESIDENT if unit != units.EXEC}
 """Units of hosts with containerd, and of hosts whose configuration turns the guard on."""
 STATE = "/run/resctrl-hooks"
-SETTINGS = "deadlineSeconds: 8\n"
-"""A longer deadline: emulation is ten times slower than the hardware of the default."""
+SETTINGS = "deadlineSeconds: 8\n"  # A longer deadline: emulation is ten times slower than the hardware of the default
 EXPOSURE = 3.0
 """The most that `systemd-analyze security` may say of reconcile; 10 is a service without any restriction."""
 
-
 OUR_UNITS = "resctrl-hooks-*"
+Fault = Callable[[], contextlib.AbstractContextManager[None]]
 
 
 @pytest.fixture(scope="module")
@@ -38,14 +55,12 @@ def host() -> Iterator[None]:
     succeeds("install", "--runtime", "podman")
     configure_host(SETTINGS)
     yield
-    succeeds("uninstall", "--release-groups")
     clear_host()
 
 
 @pytest.fixture
 def installed(host: None, resctrl: Resctrl) -> Iterator[None]:
     """That host as it was installed: without groups, its timer on, its configuration as it was."""
-    del host, resctrl
     run(["systemctl", "start", units.TIMER])
     yield
     if CONFIG.read_text() != SETTINGS:
@@ -217,3 +232,204 @@ def test_oneshot_compiles_for_this_interpreter(installed: None) -> None:
     run(["systemctl", "restart", units.COMPILE])
     assert len(list(Path(CODE).glob("node-*/*.cpython-*"))) == 2
     assert run(["/usr/bin/python3", "-I", "-S", "-B", LAUNCH], check=False).startswith("usage")
+
+
+@contextlib.contextmanager
+def without_code() -> Iterator[None]:
+    code_gone(Path("/"))
+    yield
+    succeeds("install", "--runtime", "podman")
+
+
+def findings() -> list[dict[str, Any]]:
+    """Return doctor's findings that are not OK."""
+    result = resctrl_hook("doctor", "--json")
+    said = json.loads(result.stdout)
+    assert (result.exit_code == 0) is said["ok"], result.output
+    return [one for one in said["items"] if one["level"] != "ok"]
+
+
+@pytest.mark.parametrize(
+    "fault, check, words, remedy",
+    [
+        (
+            without_code,
+            "hook",
+            f"names {CODE}/launch.py, which does not exist",
+            "resctrl-hook install --runtime podman",
+        ),
+        (unmounted, "mount", "resctrl is not mounted", "systemctl start sys-fs-resctrl.mount"),
+    ],
+)
+def test_doctor_names_a_fault_while_containers_start(
+    installed: None, podman: Callable[..., Podman], fault: Fault, check: str, words: str, remedy: str
+) -> None:
+    assert findings() == []
+    engine = podman()
+    engine.run(IMAGE, "sleep 1000", "-d", "--name=before")
+    with fault():
+        assert engine.run(IMAGE, "echo started", "--rm").splitlines()[-1] == "started"
+        engine.command("rm", "-f", "-t", "0", "before")
+        named = [one for one in findings() if one["check"] == check and words in one["text"]]
+        assert [(one["level"], remedy in one["remedy"]) for one in named] == [("problem", True)]
+    resctrl_hook("reconcile")  # effects that could not be undone then
+    assert findings() == []
+
+
+DEADLINE = "deadlineSeconds: 25\n"
+"""Below the alarm of 30 s: an emulated processor takes seconds for one hook, and ten of a tenth of one."""
+BEFORE_RELEASE = pytest.param(20, marks=[pytest.mark.measures, pytest.mark.timeout(14000)])
+"""One change takes 40 seconds or more of an emulated processor under load."""
+COUNTER = "l3_mbm_total_bytes"
+
+
+@pytest.fixture
+def change(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Payload], None]]:
+    resident = unit_files.resident
+    monkeypatch.setattr("resctrl_hooks.core.install.installation.compile_modules", compile_once)
+
+    def install(version: Payload) -> None:
+        monkeypatch.setattr("resctrl_hooks.core.install.plan.payload", lambda *_, **__: version)
+        knows = resident if "core/node/watch/__init__.py" in version.modules else lambda *_, **__: []
+        monkeypatch.setattr("resctrl_hooks.core.install.plan.resident", knows)
+        succeeds("install", "--runtime", "podman")
+        assert version.folder in Path(f"{CODE}/launch.py").read_text()
+
+    clear_host()
+    yield install
+    clear_host()
+
+
+class Load:
+    """Containers, one after another, each of which prints where its first instruction ran.
+
+    The runtime is called directly, with the hooks that the vendor's folder has at that moment: Podman's own work would
+    take most of the time.
+    """
+
+    def __init__(self, containers: Containers) -> None:
+        self._containers = containers
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self.places: list[tuple[str, Place]] = []
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def outside(self) -> list[tuple[str, Place]]:
+        """Return the containers whose first instruction was outside their group."""
+        return [(name, place) for name, place in self.places if place != Place("", name)]
+
+    def _run(self) -> None:
+        while not self._over.is_set():
+            name = f"short{len(self.places)}"
+            self.places.append((name, parse_place(self._containers.run(name, FIRST_INSTRUCTION))))
+
+
+def counted(container: str) -> float:
+    families = text_string_to_metric_families(succeeds("metrics", "--format", "prometheus"))
+    samples = [sample for one in families if one.name == COUNTER for sample in one.samples]
+    mine = [sample.value for sample in samples if container in sample.labels.values()]
+    assert mine, samples
+    return sum(mine)
+
+
+@pytest.mark.parametrize("changes", [2, BEFORE_RELEASE])
+def test_upgrades_and_rollbacks_under_load_lose_nothing(
+    change: Callable[[Payload], None],
+    podman: Callable[..., Podman],
+    runtime: Runtime,
+    bundle: Callable[..., str],
+    resctrl: Resctrl,
+    changes: int,
+) -> None:
+    engine = podman()
+    versions = (version_0_2(), payload())
+    change(versions[0])
+    configure_host(DEADLINE)
+    engine.run(IMAGE, "sleep 100000", "-d", "--name=long")
+    long, pid = engine.inspect("long", "{{.Id}}"), engine.pid("long")
+    group = Path(resctrl.path(group=long)).stat().st_ino
+    before = counted(long)
+    begun = time.monotonic()
+    with Load(Containers(runtime, bundle, lambda: hooks_from(VENDOR_HOOKS))) as load:
+        for number in range(1, changes + 1):
+            seen = len(load.places)
+            change(versions[number % 2])
+            assert Path(f"{UNITS}/{units.EXEC}").exists() is bool(number % 2)
+            assert failed_units() == ""
+            now = counted(long)
+            assert now >= before, number
+            before = now
+            wait_until(lambda seen=seen: len(load.places) > seen, "a container starts after the change")
+            assert load.outside() == []
+            started = f"{len(load.places)} containers in {time.monotonic() - begun:.0f} s"
+            print(f"{number} changes, {started}, 0 outside, 0 failed units", file=sys.__stderr__)
+    assert load.outside() == []
+    assert place_of(pid) == Place("", long)
+    assert Path(resctrl.path(group=long)).stat().st_ino == group
+    assert failed_units() == ""
+    engine.command("rm", "-f", "-t", "0", "long")
+
+
+QUOTA = "CPUQuota=10%"
+
+
+@pytest.fixture
+def starved_host(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An installation whose units have a tenth of a processor."""
+    monkeypatch.setattr("resctrl_hooks.core.install.installation.compile_modules", compile_once)
+    clear_host()
+    succeeds("install", "--runtime", "podman")
+    for unit in (units.RECONCILE, units.EXEC):
+        run(["systemctl", "set-property", "--runtime", unit, QUOTA])
+    yield
+    run(["systemctl", "revert", units.RECONCILE, units.EXEC])  # other tests of this boot count what is left
+    clear_host()
+
+
+class Starved(Runtime):
+    """An OCI runtime that has a tenth of a processor, together with the hooks that it calls."""
+
+    limit: tuple[str, ...] = ("systemd-run", "--scope", "--quiet", "--collect", f"--property={QUOTA}")
+
+    def command(self, *words: str, check: bool = True) -> str:
+        return run([*self.limit, self.name, "--systemd-cgroup", *words], check=check)
+
+
+@pytest.fixture
+def starved(runtime: Runtime) -> Iterator[Starved]:
+    made = Starved(runtime.name, runtime.driver)
+    yield made
+    made.limit = ()
+    made.clean()
+
+
+def reconcile_until(true: Callable[[], bool], what: str) -> None:
+    """Run the unit as often as its timer would; each wait ends after two minutes."""
+    for _ in range(3):
+        run(["systemctl", "start", units.RECONCILE])
+        if true():
+            break
+    wait_until(true, what)
+
+
+def test_hooks_with_a_tenth_of_a_processor_fail_no_container_and_waiting_one_gets_its_group(
+    starved_host: None, starved: Starved, bundle: Callable[..., str], resctrl: Resctrl
+) -> None:
+    configure_host(DEADLINE)
+    containers = Containers(starved, bundle, lambda: hooks_from(VENDOR_HOOKS))
+    taken = resctrl.use_up()
+    pid = containers.start("late")
+    assert place_of(pid) == Place("", "")
+    for path in taken:
+        os.rmdir(path)
+    reconcile_until(lambda: place_of(pid) == Place("", "late"), "the waiting container gets its group")
+
+    assert parse_place(containers.run("first", FIRST_INSTRUCTION)) == Place("", "first")
+    assert failed_units() == ""

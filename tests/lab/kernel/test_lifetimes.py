@@ -1,21 +1,20 @@
-"""Lifetimes on the real kernel: restarts keep the RMID, classes change, adoption moves threads, prunes are repaired."""
+"""Lifetimes on the real kernel: restarts keep the RMID, classes change, adoption moves threads; declared classes."""
 
 import json
 import os
 import signal
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from hosts.processes import is_headless
 
 from kernel.bundles import HEADLESS, HOST_USR
-from kernel.containers import Containers
-from kernel.groups import RENAMES, Resctrl, place_of
-from kernel.installed import Installed
-from kernel.pods import UID, KubernetesPod
-from kernel.runtimes import wait_until
+from kernel.groups import RENAMES, Place, Resctrl, place_of
+from kernel.installed import Installed, resctrl_hook
+from kernel.pods import UID, Containers, KubernetesPod
+from kernel.runtimes import Failed, wait_until
 
 pytestmark = pytest.mark.only(driver="cgroupfs")
 RESTARTS = 10
@@ -35,7 +34,6 @@ def headless(containers: Containers) -> Iterator[int]:
 
 
 def released(installed: Installed) -> list[str]:
-    """Return the ids of the objects that a reconcile releases."""
     items = json.loads(installed.reconcile("--json").stdout)["items"]
     return [item["id"] for item in items if item["event"] == "released"]
 
@@ -61,17 +59,27 @@ def test_pod_of_four_containers_keeps_rmid_over_ten_restarts(pod: KubernetesPod,
     assert list(resctrl.groups()) == []
 
 
-def test_one_of_two_containers_changes_class_and_other_stays(pod: KubernetesPod, resctrl: Resctrl) -> None:
-    gold, silver = resctrl.make("gold"), resctrl.make("silver")
-    del gold, silver
-    stays = pod.start("stays", rdt_class="gold")
-    moves = pod.start("moves", rdt_class="gold")
-    assert place_of(stays) == place_of(moves)
-    for tid in pod.threads(moves):
+def test_containers_of_a_pod_are_in_their_own_classes_and_one_changes_it(pod: KubernetesPod, resctrl: Resctrl) -> None:
+    for name in ("gold", "silver"):
+        resctrl.make(name)
+    pids = {name: pod.start(name, rdt_class=name) for name in ("gold", "silver")}
+    other = pod.start("other", rdt_class="gold")
+    assert {name: place_of(pid) for name, pid in pids.items()} == {name: Place(name, UID) for name in pids}
+    for tid in pod.threads(pids["gold"]):
         resctrl.join(tid, "silver")
     pod.installed.reconcile()
-    assert (place_of(moves).rdt_class, place_of(moves).group) == ("silver", UID)
-    assert (place_of(stays).rdt_class, place_of(stays).group) == ("gold", UID)
+    assert {place_of(pid) for pid in pids.values()} == {Place("silver", UID)}
+    assert place_of(other) == Place("gold", UID)
+
+
+def test_container_that_cannot_be_created_leaves_nothing(pod: KubernetesPod) -> None:
+    pod.start("c1")
+    with pytest.raises(Failed):
+        pod.start("c0", ["/no/such/program"])
+    pod.runtime.delete("c0", force=True, check=False)
+    pod.installed.reconcile()
+    (listed,) = pod.installed.items("list")
+    assert (listed["state"], len(listed["containers"])) == ("assigned", 1)
 
 
 def test_pod_that_changes_class_keeps_its_group(pod: KubernetesPod, resctrl: Resctrl) -> None:
@@ -113,25 +121,6 @@ def test_fork_bomb_is_completely_in_group_after_adoption(pod: KubernetesPod, res
     assert len(pod.threads(pid) & resctrl.tasks(group=UID)) >= PROCESSES - 20
 
 
-def test_exec_process_is_moved_into_group(pod: KubernetesPod) -> None:
-    pid = pod.start("c0")
-    pod.runtime.command("exec", "--detach", "c0", "/bin/sleep", "1000")
-    wait_until(lambda: len(pod.threads(pid)) == 2, "the second process runs")  # init and it
-    outside = {tid for tid in pod.threads(pid) if place_of(tid).group != UID}
-    assert len(outside) == 1, "facts: what enters later is not in its container's group"
-    pod.installed.reconcile()
-    assert all(place_of(tid).group == UID for tid in pod.threads(pid))
-
-
-def test_remounted_resctrl_gets_groups_again(pod: KubernetesPod, resctrl: Resctrl) -> None:
-    pid = pod.start("c0")
-    subprocess.run(["umount", resctrl.root], check=True)
-    subprocess.run(["mount", "-t", "resctrl", "resctrl", resctrl.root], check=True)
-    assert place_of(pid).group == ""
-    pod.installed.reconcile()
-    assert place_of(pid).group == UID
-
-
 def test_kernel_keeps_ended_main_thread_in_its_group(pod: KubernetesPod, resctrl: Resctrl) -> None:
     with headless(pod) as pid:
         (other,) = pod.threads(pid)
@@ -146,18 +135,6 @@ def test_kernel_keeps_ended_main_thread_in_its_group(pod: KubernetesPod, resctrl
         assert not os.path.exists(resctrl.path("gold", UID)), "an ended thread needs no group"
 
 
-def test_pod_without_main_thread_keeps_its_group_and_follows_its_class(pod: KubernetesPod, resctrl: Resctrl) -> None:
-    with headless(pod) as pid:
-        (other,) = pod.threads(pid)
-        for _ in range(2):
-            assert released(pod.installed) == []
-        resctrl.make("gold")
-        resctrl.join(other, "gold")
-        pod.installed.reconcile()
-        assert (place_of(other).rdt_class, place_of(other).group) == ("gold", UID)
-        assert released(pod.installed) == []
-
-
 def test_container_without_main_thread_keeps_its_group(
     containers: Containers, installed: Installed, resctrl: Resctrl
 ) -> None:
@@ -168,3 +145,75 @@ def test_container_without_main_thread_keeps_its_group(
             assert os.path.isdir(folder)
     containers.runtime.delete("c0")
     assert not os.path.isdir(folder)
+
+
+OURS = "class.rdt.resctrl-hooks.io"
+CLASSES = {"gold": {"L3": "ff", "MB": 50}, "silver": {"L3": {"0": "f"}}}
+
+
+DECLARING = pytest.mark.settings(
+    rdt={"enabled": True, "allow": {"": ["gold"]}, "classes": CLASSES, "failurePolicy": "fail"}
+)
+
+
+@pytest.fixture
+def declared(installed: Installed, resctrl: Resctrl) -> Installed:
+    """Return an installation whose classes are applied."""
+    command(installed, "apply")
+    return installed
+
+
+def command(installed: Installed, *words: str) -> list[dict[str, object]]:
+    done = resctrl_hook("--config", installed.config, "rdt", *words, "--json")
+    assert done.stdout, done.stderr
+    found: list[dict[str, object]] = json.loads(done.stdout)["items"]
+    return found
+
+
+@DECLARING
+@pytest.mark.guest(cpus=2)  # one for each of two L3 domains
+def test_declared_classes_match_declaration(declared: Installed, resctrl: Resctrl) -> None:
+    assert [report["state"] for report in command(declared, "show")] == ["not declared", "as declared", "as declared"]
+    text = Path(resctrl.path("gold"), "schemata").read_text()
+    assert "MB:0=50;1=50" in text.replace(" ", "")
+    assert [report["done"] for report in command(declared, "apply")] == [[], []]
+    declared.configure(rdt={"classes": {"gold": {"L3": "5"}}})
+    (report,) = command(declared, "apply")
+    assert report["state"] == "impossible"
+    assert "gaps" in str(report["problems"])
+
+
+@DECLARING
+def test_class_is_joined_before_group(containers: Containers, declared: Installed, resctrl: Resctrl) -> None:
+    pid = containers.create("c1", annotations={OURS: "gold"})
+    (key,) = [path.name for path in Path(resctrl.path("gold"), "mon_groups").iterdir()]
+    threads = [int(path.name) for path in Path(f"/proc/{pid}/task").iterdir()]
+    assert {place_of(thread) for thread in threads} == {Place("gold", key)}, declared.said()
+    assert len(threads) > (containers.runtime.name == "runc")
+    containers.runtime.start("c1")
+    assert place_of(pid) == Place("gold", key)
+
+
+@DECLARING
+def test_forbidden_class_is_refused(containers: Containers, declared: Installed) -> None:
+    with pytest.raises(Failed):
+        containers.create("c2", annotations={OURS: "silver"})
+    assert "is not allowed to use RDT class 'silver'" in declared.said()
+
+
+@DECLARING
+def test_class_removed_under_running_container_is_reported(
+    containers: Containers, declared: Installed, resctrl: Resctrl
+) -> None:
+    pid = containers.start("c3", annotations={OURS: "gold"})
+    Path(resctrl.path("gold")).rmdir()
+    assert place_of(pid).rdt_class == ""
+    done = declared.reconcile("--json", check=False)
+    assert done.returncode == 1
+    assert "gold was removed; the container runs in the root class" in done.stdout
+    command(declared, "apply")
+    declared.reconcile(check=False)
+    declared.reconcile()
+    place = place_of(pid)
+    assert place.rdt_class == "gold"
+    assert place.group

@@ -1,10 +1,7 @@
-"""The MachineConfig on a node laid out like RHCOS, from its first boot to its deletion.
+"""The MachineConfig on a node laid out like RHCOS, and the quick starts, whose commands print what the pages show."""
 
-/usr is read-only and /usr/local a link to /var/usrlocal, as ostree has it. Files and units are written, enabled and
-deleted as the machine config operator does (its daemon's writeFiles, writeUnits and deleteStaleData). In place of a
-reboot, the targets of the boot are started again, and at the end resctrl and /run are emptied.
-"""
-
+import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -15,29 +12,27 @@ import pytest
 import yaml
 from hosts.ignition import unpacked
 
-from kernel.bare import clear_host, state_of
-from kernel.bundles import FIRST_INSTRUCTION
-from kernel.cgroups import cgroup_of
-from kernel.crio import Crio, CrioPod
+from kernel.bundles import FIRST_INSTRUCTION, hooks_from
 from kernel.groups import Place, Resctrl, parse_place
-from kernel.pods import UID
-from kernel.runtimes import Runtime, run, wait_until
+from kernel.installed import clear_host, state_of
+from kernel.pods import UID, Pod
+from kernel.runtimes import Runtime, cgroup_of, run, wait_until
 from resctrl_hooks.core.install import units
 
 HOUSES = ("openshift",)
-pytestmark = [pytest.mark.systemd, pytest.mark.only(driver="systemd", runtime_name="crun")]
+pytestmark = pytest.mark.systemd
 SETTINGS = "/etc/resctrl-hooks/config.json"
 UNITS = Path("/etc/systemd/system")
 RESCTRL = "/sys/fs/resctrl"
 STATE = ("/run/resctrl-hooks", "/run/resctrl-hooks-code")
 TARGETS = ("local-fs.target", "multi-user.target", "timers.target", "paths.target")
 SWAP = "memory.swap.max"
+HOOKS = ("/usr/share/containers/oci/hooks.d", "/etc/containers/oci/hooks.d")
 PLACES = ("/etc", "/var/usrlocal", "/usr/libexec", "/usr/share/containers", "/run")
 
 
 @pytest.fixture
 def rhcos() -> Iterator[None]:
-    """Lay out /usr as on RHCOS."""
     clear_host()
     local, kept = Path("/usr/local"), Path("/usr/local.kept")
     local.rename(kept)
@@ -53,8 +48,6 @@ def rhcos() -> Iterator[None]:
 
 
 class Operator:
-    """The machine config operator's daemon, as far as it writes and deletes."""
-
     def __init__(self, folder: Path, **settings: Any) -> None:
         (folder / "config.yaml").write_text(yaml.safe_dump(settings))
         rendered = run(["resctrl-hook", "--config", str(folder / "config.yaml"), "machineconfig"])
@@ -64,11 +57,9 @@ class Operator:
 
     @property
     def enabled(self) -> list[str]:
-        """The units that start at boot."""
         return [unit["name"] for unit in self.units if unit["enabled"]]
 
     def apply(self) -> None:
-        """Write files, then units, and enable these."""
         for name, (data, mode) in self.files.items():
             path = Path(name)
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -79,7 +70,6 @@ class Operator:
         run(["systemctl", "enable", *self.enabled])
 
     def delete(self) -> None:
-        """Delete files, then units."""
         for name in self.files:
             Path(name).unlink()
         run(["systemctl", "disable", *self.enabled])
@@ -95,7 +85,6 @@ def boot() -> None:
 
 
 def shut_down(names: list[str]) -> None:
-    """End the units, and empty the file systems that a reboot empties."""
     for name in names:
         run(["systemctl", "stop", name], check=False)
     run(["systemctl", "reset-failed", "resctrl-hooks*"], check=False)
@@ -106,12 +95,7 @@ def shut_down(names: list[str]) -> None:
     run(["mount", "-t", "resctrl", "resctrl", RESCTRL])
 
 
-def is_active(name: str) -> bool:
-    return state_of(name) == "active"
-
-
 def left() -> list[str]:
-    """Return our files and units on the host."""
     found = [path for top in PLACES for path in Path(top).rglob("*") if "resctrl-hooks" in str(path)]
     shown = run(["systemctl", "list-units", "--all", "--no-legend", "--plain", "resctrl-hooks*"])
     return [str(path) for path in found if path.is_symlink() or not path.is_dir()] + shown.splitlines()
@@ -128,6 +112,7 @@ def is_repaired(value: Path) -> bool:
     return value.read_text().strip() == "max"
 
 
+@pytest.mark.only(driver="systemd", runtime_name="crun")
 def test_node_counts_its_first_pod_and_deletion_leaves_nothing(
     rhcos: None, runtime: Runtime, bundle: Callable[..., str], resctrl: Resctrl, tmp_path: Path
 ) -> None:
@@ -139,14 +124,13 @@ def test_node_counts_its_first_pod_and_deletion_leaves_nothing(
     try:
         for name in (units.MOUNT, units.COMPILE, units.TIMER, units.WAKE, units.EXEC):
             assert name in operator.enabled
-            wait_until(lambda name=name: is_active(name), f"{name} is active")
-        crio = Crio(runtime, bundle, tmp_path / "sandboxes")
-        pod = CrioPod(crio, UID, annotations={"class.memtierd.nri.io": "swap"})
+            wait_until(lambda name=name: state_of(name) == "active", f"{name} is active")
+        pod = Pod(UID, runtime, bundle, lambda: hooks_from(*filter(os.path.isdir, HOOKS)))
         assert parse_place(pod.run("c0", FIRST_INSTRUCTION)) == Place("", UID)
 
         # In-place resize of a pod: the runtime writes its own value. Without the timer, only the watcher sees it.
         run(["systemctl", "stop", units.TIMER])
-        pid = pod.start("c1")
+        pid = pod.start("c1", annotations={"class.memtierd.nri.io": "swap"})
         value = cgroup_of(pid) / SWAP
         assert value.read_text().strip() == "max"
         wait_until(lambda: is_repaired(value), "the value is repaired")
@@ -157,7 +141,80 @@ def test_node_counts_its_first_pod_and_deletion_leaves_nothing(
         wait_until(lambda: state_of(units.EXEC) == "inactive", "the watcher's unit is skipped without its code")
         pod.end("c1")
         pod.remove()
-        crio.stop()
     finally:
         shut_down([unit["name"] for unit in operator.units])
     assert left() == []
+
+
+DOCS = Path(__file__).parents[3] / "docs"
+PAGES = ("install-podman.md", "simulation.md")
+ANY, BLOCK = "…", re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BUSYBOX = "docker.io/library/busybox"
+FROM_HERE = """
+site=$(echo /opt/resctrl-hooks/lib/python3*/site-packages)
+echo "import site; site.addsitedir('$(echo /opt/venv/lib/python3*/site-packages)')" >$site/here.pth
+sed '1s,.*,#!/opt/resctrl-hooks/bin/python,' /job/bin/resctrl-hook >/opt/resctrl-hooks/bin/resctrl-hook
+chmod +x /opt/resctrl-hooks/bin/resctrl-hook
+"""
+"""Replacement for pip's installation: the guest has the packages elsewhere, and no network."""
+INSTEAD = {
+    "python3 -m venv /opt/resctrl-hooks": "python3 -m venv --without-pip /opt/resctrl-hooks",
+    "/opt/resctrl-hooks/bin/pip install -q .": FROM_HERE,
+    "/opt/resctrl-hooks/bin/pip install -q '.[simulation]'": FROM_HERE,
+    "/opt/resctrl-hooks/bin/pip install -q -U .": "true",
+    f"podman pull -q {BUSYBOX}": f"podman tag localhost/busybox:test {BUSYBOX}",
+}
+"""Replacements for commands that need a network or would take long."""
+
+
+def commands(page: str) -> list[tuple[str, list[str]]]:
+    """Return all that the page wants typed, and the expected outputs."""
+    blocks = BLOCK.findall((DOCS / page).read_text(encoding="utf-8"))
+    assert all(block.startswith("# ") for block in blocks)
+    typed = [line for block in blocks for line in re.split("^# ", block, flags=re.MULTILINE)[1:]]
+    return [(first, shown) for first, *shown in (text.splitlines() for text in typed)]
+
+
+def pattern(expected: list[str]) -> str:
+    """Return the expected output as an expression: `…` is any text within a line, alone in a line any lines or none.
+
+    A column's width depends on its content, so a run of blanks counts as one.
+    """
+    words = [" ".join(re.escape(word).replace(ANY, ".*") for word in line.split()) for line in expected]
+    return "".join("(?:.*\n)*?" if line == ".*" else rf"{line}\n" for line in words)
+
+
+@pytest.fixture
+def host(image: str, resctrl: Resctrl) -> Iterator[None]:
+    """Return a host with an image but without this project's files, which is always cleaned up."""
+    clear_host()
+    yield
+    run(["mv", "/root/away", "/usr/local/libexec/resctrl-hooks"], check=False)
+    run(["podman", "rm", "--all", "--force", "--time=0"], check=False)
+    clear_host()
+    run(["umount", "/run/simulated-resctrl"], check=False)
+    run(["mount", "-t", "resctrl", "resctrl", os.environ["RESCTRL_ROOT"]], check=False)  # a page unmounts it
+    run(["podman", "untag", BUSYBOX, BUSYBOX], check=False)  # this name only: others need the image
+    run(["rm", "-rf", "/opt/resctrl-hooks", "/usr/local/bin/resctrl-hook"])
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_print_what_the_page_shows(host: None, page: str) -> None:
+    assert set(INSTEAD) <= {typed for page in PAGES for typed, _ in commands(page)}
+    plain = [
+        "env",
+        "-i",
+        "HOME=/root",
+        "LANG=C.UTF-8",
+        "TERM=dumb",
+        "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    ]
+    wrong = []
+    for typed, expected in commands(page):
+        printed = run([*plain, "sh", "-c", 'cd; exec bash -c "$1"', "sh", INSTEAD.get(typed, typed)], check=False)
+        print(f"# {typed}\n{printed}", end="")  # the transcript, to correct the page
+        normal = "".join(" ".join(line.split()) + "\n" for line in printed.splitlines())
+        if not re.fullmatch(pattern(expected), normal):
+            wrong.append(f"# {typed}\n{printed}--- but the page says:\n" + "".join(f"{line}\n" for line in expected))
+    assert wrong == [], "\n".join(wrong)

@@ -3,22 +3,16 @@
 import contextlib
 import os
 import signal
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from kernel.cgroups import cgroup_of
-from kernel.containers import Containers
 from kernel.installed import Installed
-from kernel.runtimes import Podman, Runtime, run, wait_until
+from kernel.pods import Containers
+from kernel.runtimes import cgroup_of, run, wait_until
 
 CLASS = "class.memtierd.nri.io"
 TRACK = {CLASS: "track"}
-MANY = 20
-"""Containers at a time, each with its memtierd."""
 STAND_IN = """#!/bin/sh
 test "$1" = -c && test -z "$2" && test "$3" = -config || { echo "wrong use: $*"; exit 2; }
 policy='' cgroup=''  # without a process for it: emulated, each takes long, and there are many of these
@@ -53,33 +47,17 @@ class Node:
         program = folder / "stand-in"
         program.write_text(STAND_IN)
         program.chmod(0o755)
-        self.binary = str(program)
-        self.installed = Installed(str(folder / "installed"), **self.settings())
-
-    def settings(self, seconds: float = 0.2, **class_: object) -> dict[str, Any]:
-        """For a memtierd that must live so long, and a class `track`."""
-        broken = {"name": "broken", "memtierdconfig": "a: b\n"}
-        return {
-            "monitoring": {"enabled": False},
-            "classes": [{"name": "track", "memtierdconfig": TEMPLATE, **class_}, broken],
-            "memtierd": {"runDir": str(self.run_dir), "binary": self.binary, "startSeconds": seconds},
-        }
+        self.installed = Installed(
+            str(folder / "installed"),
+            monitoring={"enabled": False},
+            classes=[{"name": "track", "memtierdconfig": TEMPLATE, "allowswap": False}],
+            memtierd={"runDir": str(self.run_dir), "binary": str(program), "startSeconds": 0.2},
+        )
 
     def folders(self) -> list[Path]:
         return sorted(self.run_dir.glob("*/*/*/*"))
 
-    def pids(self) -> list[int]:
-        """Return the stand-ins that live."""
-        found = []
-        for folder in self.folders():
-            pid = int((folder / "memtierd.pid").read_text())
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                if b"sleep" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                    found.append(pid)
-        return found
-
     def left(self) -> list[str]:
-        """Whatever is there of any memtierd."""
         found = [str(path) for path in self.run_dir.rglob("*")]
         found += [f"/proc/{pid}" for pid in stand_ins()]
         found += [str(path) for path in Path("/sys/fs/cgroup").rglob("*memtierd-*") if path.is_dir()]
@@ -104,21 +82,22 @@ def installed(node: Node) -> Installed:
 
 def test_memtierd_runs_from_create_to_delete(containers: Containers, node: Node) -> None:
     init = containers.create("t1", annotations=TRACK)
-    wait_until(node.pids, "the stand-in has come to its sleep")  # emulated, a shell needs a while
-    (pid,) = node.pids()
+    wait_until(stand_ins, "the stand-in has come to its sleep")  # emulated, a shell needs a while
+    (pid,) = stand_ins()
     (folder,) = node.folders()
     cgroup = Path(f"/proc/{pid}/cgroup").read_text()
     assert ("system.slice/" + UNITS + "t1.service" if node.systemd else "resctrl-hooks/memtierd-t1") in cgroup
     assert f"- {cgroup_of(init)}\n" in (folder / "memtierd.config.yaml").read_text()
     containers.runtime.start("t1")
-    assert node.pids() == [pid]
+    assert stand_ins() == [pid]
     containers.end("t1")
     assert node.left() == [], node.installed.said()
 
 
 def test_killed_container_ends_memtierd(containers: Containers, node: Node) -> None:
     init = containers.start("t3", annotations=TRACK)
-    (pid,) = node.pids()
+    wait_until(stand_ins, "the stand-in has come to its sleep")
+    (pid,) = stand_ins()
     os.kill(init, 9)
     if containers.runtime.driver == "systemd" or not node.systemd:
         # No hook was called: the scope's end, or the supervisor, ends it.
@@ -129,61 +108,17 @@ def test_killed_container_ends_memtierd(containers: Containers, node: Node) -> N
 
 def test_ended_memtierd_is_restarted_and_cause_is_logged(containers: Containers, node: Node) -> None:
     containers.start("t4", annotations=TRACK)
-    wait_until(node.pids, "the stand-in has come to its sleep")
-    (pid,) = node.pids()
+    wait_until(stand_ins, "the stand-in has come to its sleep")
+    (pid,) = stand_ins()
     os.kill(pid, signal.SIGTERM)  # after which systemd doesn't start it again
     wait_until(lambda: not Path(f"/proc/{pid}").exists(), "it ends")
     node.installed.reconcile()
-    wait_until(node.pids, "another one has come to its sleep")
+    wait_until(stand_ins, "another one has come to its sleep")
     said = [line for line in node.installed.said().splitlines() if "exited and was restarted" in line]
     assert len(said) == 1, node.installed.said()
     assert "its last lines: tracking " in said[0]
     containers.end("t4")
     assert node.left() == []
-
-
-def test_many_containers_have_memtierd(bundle: Callable[..., str], node: Node) -> None:
-    runtime = Runtime("crun", "systemd" if node.systemd else "cgroupfs")
-    containers = Containers(runtime, bundle, lambda: node.installed.hooks)
-    names = [f"h{number}" for number in range(MANY)]
-    try:
-        for start in range(0, MANY, 10):
-            several(containers, "create", names[start : start + 10])
-        wait_until(lambda: len(node.pids()) == MANY, "each stand-in has come to its sleep")
-        for start in range(0, MANY, 10):
-            several(containers, "delete", names[start : start + 10])
-        assert node.left() == [], node.installed.said()[-2000:]
-    finally:
-        runtime.clean()
-
-
-def several(containers: Containers, what: str, names: list[str]) -> None:
-    """Create or delete containers, side by side."""
-    runtime = containers.runtime
-    options = ["--systemd-cgroup"] if runtime.driver == "systemd" else []
-    running = []
-    for name in names:
-        how = ["--force"]
-        if what == "create":
-            how = ["--bundle", containers.bundle(name, annotations=TRACK)]
-            runtime.note(name)
-        words = [runtime.name, *options, what, *how, name]
-        running.append(subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL))
-    assert [one.wait() for one in running] == [0] * len(running)
-    for name in names if what == "delete" else ():
-        runtime.forget(name)
-
-
-def test_podman_containers_have_memtierd(podman: Callable[..., Podman], image: str, node: Node) -> None:
-    engine = podman(node.installed.write_hooks_d())
-    engine.run(image, "sleep 1000", "-d", "--name=m", f"--annotation={CLASS}=track")
-    (pid,) = node.pids()
-    engine.command("restart", "--time=0", "m")
-    (again,) = node.pids()
-    assert again != pid
-    assert not Path(f"/proc/{pid}").exists()
-    engine.command("rm", "--force", "--time=0", "m")
-    wait_until(lambda: node.left() == [], "poststop leaves nothing")
 
 
 QUADLET = """[Container]
@@ -200,15 +135,16 @@ Pull=never
 @pytest.mark.systemd
 def test_quadlet_containers_have_memtierd(image: str, node: Node) -> None:
     hooks = node.installed.write_hooks_d()
-    node.installed.configure(**node.settings(allowswap=False))
     source = Path("/etc/containers/systemd/quad.container")
     source.parent.mkdir(parents=True, exist_ok=True)
     source.write_text(QUADLET.format(image=image, annotation=f"{CLASS}=track", hooks=hooks))
     try:
         run(["systemctl", "daemon-reload"])
         run(["systemctl", "start", "quad.service"])
-        (pid,) = node.pids()
-        assert run(["systemctl", "show", "-P", "BindsTo", *unit_of(pid)]).strip() == "quad.service"
+        wait_until(stand_ins, "the stand-in has come to its sleep")
+        (pid,) = stand_ins()
+        unit = Path(f"/proc/{pid}/cgroup").read_text().strip().rpartition("/")[2]
+        assert run(["systemctl", "show", "-P", "BindsTo", unit]).strip() == "quad.service"
         (folder,) = node.folders()
         cgroup = Path((folder / "memtierd.config.yaml").read_text().split("- ")[1].strip())
         assert "quad.service" in str(cgroup)
@@ -220,7 +156,3 @@ def test_quadlet_containers_have_memtierd(image: str, node: Node) -> None:
         run(["systemctl", "stop", "quad.service"], check=False)
         source.unlink()
         run(["systemctl", "daemon-reload"])
-
-
-def unit_of(pid: int) -> list[str]:
-    return [Path(f"/proc/{pid}/cgroup").read_text().strip().rpartition("/")[2]]

@@ -4,20 +4,21 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kernel.bundles import FIRST_INSTRUCTION, OWN_PLACE
-from kernel.cgroups import value
-from kernel.containerd import Containerd
+from kernel.containerd import Containerd, Plugin, Pod, group_of, groups
 from kernel.groups import Place, Resctrl, parse_place, place_of
-from kernel.nri_plugin import Plugin, group_of, groups
-from kernel.runtimes import wait_until
+from kernel.installed import CONFIG, clear_host, resctrl_hook, state_of, succeeds
+from kernel.runtimes import cgroup_of, run, value, wait_until
+from resctrl_hooks.core.node.host.cpulist import parse_list
 from resctrl_hooks.core.node.watch.status import read_status
 
-HOUSES = ("nri",)
+HOUSES = ("nri", "placement")
 RDT = {"enabled": True, "allow": {"shop": ["*"]}}
 
 
@@ -49,33 +50,6 @@ def test_exec_sync_of_containerd_joins_the_pods_group(
     assert groups(resctrl) == {group_of(pod)}
 
 
-def test_existing_pods_are_adopted_at_once(node: Containerd, plugin: Callable[..., Plugin], resctrl: Resctrl) -> None:
-    pods = [node.pod(f"old{number}") for number in range(2)]
-    containers = [pod.run("c0") for pod in pods]
-    assert groups(resctrl) == set()
-    plugin().start()
-    for pod, container in zip(pods, containers, strict=True):
-        assert place_of(pod.pid(container)) == Place("", pod.uid)
-
-
-def test_killed_plugin_lets_container_start_and_serves_it_later(
-    node: Containerd, plugin: Callable[..., Plugin], resctrl: Resctrl
-) -> None:
-    served = plugin().start()
-    assert served.process is not None
-    pod = node.pod("killed")
-    container = pod.create("c0")
-    served.process.send_signal(signal.SIGSTOP)  # it has the event, and does not answer
-    starting = node.begin("StartContainer", container_id=container)
-    time.sleep(1)
-    served.kill()
-    starting.result()
-    pid = pod.pid(container)
-    assert place_of(pid) == Place("", "")
-    served.start()
-    wait_until(lambda: place_of(pid) == Place("", pod.uid), "it is taken in")
-
-
 def test_plugin_survives_restart_of_containerd(
     node: Containerd, plugin: Callable[..., Plugin], resctrl: Resctrl
 ) -> None:
@@ -83,8 +57,7 @@ def test_plugin_survives_restart_of_containerd(
     pod = node.pod("before")
     container = pod.run("c0")
     synchronised = served.said().count("Synchronize: ")
-    node.stop()
-    node.start()
+    node.restart()
     wait_until(lambda: served.said().count("Synchronize: ") > synchronised, "it is connected again")
     assert place_of(pod.pid(container)) == Place("", pod.uid)
     pod.run("c1", FIRST_INSTRUCTION)
@@ -140,7 +113,9 @@ def test_hook_and_plugin_on_one_node_do_nothing_twice(
     container = pod.run("c0")
     assert place_of(pod.pid(container)) == Place("", pod.uid)
     of_it = "of shop/both/c0"
-    assert (served.count(f"createRuntime {of_it}"), served.count(f"StartContainer {of_it}")) == (1, 0), served.said()
+    assert (served.said().count(f"createRuntime {of_it}"), served.said().count(f"StartContainer {of_it}")) == (1, 0), (
+        served.said()
+    )
     wait_until(lambda: "StartContainer" in served.status()["events"], "it is counted, after the answer")
     assert served.status()["events"]["StartContainer"]["failed"] == 0
     pod.stop(container)
@@ -152,3 +127,156 @@ def test_hook_and_plugin_on_one_node_do_nothing_twice(
     wait_until(lambda: served.records() == [], "and its record")
     assert not any(words in served.said() for words in ("not affected", "not changed")), served.said()
     node.set_hook([])
+
+
+PODS = 11
+STANDS = 6.0  # seconds
+
+
+@pytest.fixture
+def impatient(node: Containerd) -> Iterator[Containerd]:
+    """Return a containerd that drops a plugin after its default time."""
+    node.restart("2s")
+    yield node
+    node.restart()
+
+
+def test_every_container_of_a_storm_is_in_its_group_after_the_plugin_stood_still(
+    impatient: Containerd, plugin: Callable[..., Plugin], resctrl: Resctrl
+) -> None:
+    served = plugin().start()
+    pods = [impatient.pod(f"storm{number}", runtime=("runc", "crun")[number % 2]) for number in range(PODS)]
+    containers = [pod.create("c0") for pod in pods]
+    assert served.process is not None
+    served.process.send_signal(signal.SIGSTOP)
+    calls = [impatient.begin("StartContainer", container_id=container) for container in containers]
+    time.sleep(STANDS)
+    wait_until(lambda: any(call.done() for call in calls), "containerd goes on without the plugin")
+    served.process.send_signal(signal.SIGCONT)
+    for call in calls:
+        call.result()
+    pids = [pod.pid(container) for pod, container in zip(pods, containers, strict=True)]
+
+    def inside() -> int:
+        return sum(place_of(pid) == Place("", pod.uid) for pod, pid in zip(pods, pids, strict=True))
+
+    wait_until(lambda: inside() == PODS, "all are in their groups")
+    status = served.status()
+    assert groups(resctrl) == {group_of(pod) for pod in pods}
+    assert (status["connected"], status["drops"] >= 1) == (True, True), "containerd did not wait for it"
+    seen = served.said().count("StartContainer of ") + served.said().count(" threads of container ")
+    assert seen >= PODS, "each has a line: of its start, or of its adoption"
+
+
+CPUS = "cpus.placement.resctrl-hooks.io"
+LOOK = ["/bin/sh", "-c", "grep Cpus_allowed_list /proc/self/status; sleep 1000"]
+PLACEMENT: dict[str, Any] = {"monitoring": {"enabled": False}, "nri": {"adjust": ["placement"]}}
+ALLOWED = {"enabled": True, "allow": {"shop": ["*"]}}
+
+
+def has(pod: Pod, container: str) -> int:
+    status = Path(f"/proc/{pod.pid(container)}/status").read_text()
+    return parse_list(next(line.split()[1] for line in status.splitlines() if line.startswith("Cpus_allowed_list")))
+
+
+def specified(pod: Pod, container: str) -> int:
+    return parse_list(pod.specification(container)["linux"]["resources"].get("cpu", {}).get("cpus", ""))
+
+
+@pytest.mark.guest(cpus=4)
+def test_cpusets_are_in_specifications_also_of_displaced_containers(
+    node: Containerd, plugin: Callable[..., Plugin]
+) -> None:
+    served = plugin(placement=ALLOWED, **PLACEMENT).start()
+    shares = node.pod("shares")
+    first = shares.run("c0", LOOK)
+    before = has(shares, first)
+    assert before == specified(shares, first) != 0, served.said()
+
+    owner = node.pod("owner", annotations={CPUS: "exclusive:3"})
+    second = owner.create("c0", LOOK)
+    assert has(shares, first) == before, "no CPU is exclusive yet"
+    promised = specified(owner, second)
+    assert promised.bit_count() == 3
+    owner.start(second)
+    assert has(owner, second) == promised == specified(owner, second)
+    left = has(shares, first)
+    assert left
+    assert not left & promised
+    wait_until(lambda: specified(shares, first) == left, "the runtime is told of the one who made room")
+
+    owner.stop(second)
+    wait_until(lambda: has(shares, first) == before, "and has its CPUs again")
+    wait_until(lambda: specified(shares, first) == before, "in its specification too")
+    assert "cannot send cpusets" not in served.said()
+    assert served.status()["drops"] == 0
+
+
+UNIT = "resctrl-hooks-nri.service"
+DEADLINE = "deadlineSeconds: 9\n"  # emulation is ten times slower than the hardware of the default
+
+
+@pytest.mark.systemd
+def test_plugin_works_with_systemd_cgroup_driver(
+    node: Containerd, plugin: Callable[..., Plugin], resctrl: Resctrl
+) -> None:
+    settings = {"classes": [{"name": "batch", "allowswap": False}], "nri": {"adjust": ["memory"]}}
+    served = plugin(memory={"allowLimits": {"*": ["*"]}}, **settings).start()
+    chosen = {"class.memtierd.nri.io": "batch", "memory.high.memtierd.nri.io": "64M"}
+    pod = node.pod("scoped", runtime="crun", annotations=chosen)  # whose cgroup is below the scope
+    pod.run("c0", FIRST_INSTRUCTION)
+    assert parse_place(pod.said("c0")) == Place("", pod.uid)
+    container = pod.run("c1")
+    assert place_of(pod.pid(container)) == Place("", pod.uid)
+    own = cgroup_of(pod.pid(container))
+    scope = next(part for part in (own, *own.parents) if part.suffix)
+    assert scope.suffix == ".scope"
+    assert (scope / "memory.high").read_text().strip() == str(64 << 20)
+    run(["systemctl", "daemon-reload"])
+    assert (scope / "memory.high").read_text().strip() == str(64 << 20), "it stands in the scope's own settings"
+    pod.end()
+    wait_until(lambda: groups(resctrl) == set(), "its group ends with it")
+    wait_until(lambda: served.records() == [], "and its record")
+
+
+@pytest.fixture
+def state_folder(resctrl: Resctrl, node: Containerd) -> Iterator[Path]:
+    """Return the host with the plugin installed on it, as an operator does; the folder of its state."""
+    clear_host()
+    CONFIG.parent.mkdir(parents=True)
+    CONFIG.write_text(DEADLINE)
+    print(succeeds("install", "--runtime", "containerd"))
+    yield Path("/run/resctrl-hooks")
+    clear_host()
+
+
+@pytest.mark.systemd
+def test_installed_unit_serves_survives_a_kill_and_is_uninstalled_with_running_containers(
+    state_folder: Path, node: Containerd, resctrl: Resctrl
+) -> None:
+    wait_until(lambda: "connected" in run(["systemctl", "status", UNIT], check=False), "the unit is connected")
+    assert state_of(UNIT) == "active"
+    pod = node.pod("unit")
+    pod.run("c0", FIRST_INSTRUCTION)
+    assert parse_place(pod.said("c0")) == Place("", pod.uid)
+    container = pod.run("c1")
+    status = json.loads((state_folder / "nri.json").read_text())
+    assert (status["connected"], status["drops"]) == (True, 0)
+    said = resctrl_hook("doctor").output
+    print("\n".join(line for line in said.splitlines() if "NRI" in line))
+    assert "connected to containerd" in said
+    assert "NRI is off" not in said, "Debian's configuration is of version 2, but its containerd isn't"
+
+    run(["systemctl", "kill", "--signal=KILL", UNIT])
+    missed = pod.run("c2")
+    wait_until(lambda: place_of(pod.pid(missed)) == Place("", pod.uid), "it is taken in")
+    # Reconcile may have adopted the container before.
+    wait_until(lambda: state_of(UNIT) == "active", "the unit is active again")
+
+    print(succeeds("uninstall"))
+    assert state_of(UNIT) != "active"
+    assert place_of(pod.pid(container)) == Place("", pod.uid), "what runs goes on, and stays where it is"
+    pod.run("c3", FIRST_INSTRUCTION)
+    assert parse_place(pod.said("c3")) == Place("", ""), "new containers are not monitored"
+    pod.end()
+    assert groups(resctrl) == {group_of(pod)}, "for a later installation to find"

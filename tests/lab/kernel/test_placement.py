@@ -1,4 +1,4 @@
-"""Placement on a kernel with two packages and four NUMA nodes, as seen by a container's first instruction."""
+"""Placement on a kernel with two packages and four NUMA nodes: CPUs, memory nodes and interrupts."""
 
 import re
 from collections.abc import Iterable
@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kernel.cgroups import file_of, value
-from kernel.containers import Containers
 from kernel.installed import Installed
-from kernel.runtimes import wait_until
+from kernel.pods import Containers
+from kernel.runtimes import file_of, value, wait_until
 from resctrl_hooks.core.node.host.topology_sysfs import read_topology
 
 HOUSES = ("placement",)
@@ -54,15 +53,8 @@ def allowed(pid: int) -> str:
 
 def test_machine_has_expected_topology() -> None:
     found = read_topology("/sys")
-    assert [domain.name for domain in found.domains] == [
-        "numa0",
-        "numa1",
-        "numa2",
-        "numa3",
-        "package0",
-        "package1",
-        "node",
-    ]
+    names = ["numa0", "numa1", "numa2", "numa3", "package0", "package1", "node"]
+    assert [domain.name for domain in found.domains] == names
     assert [node.cpus for node in found.nodes] == [0b11, 0b1100, 0b110000, 0b11000000]
     assert all(node.memory > 500 << 20 for node in found.nodes)
 
@@ -179,3 +171,46 @@ def switch(cpus: Iterable[int], *, on: bool) -> None:
         lambda: set(expand(Path("/sys/fs/cgroup/cpuset.cpus.effective").read_text().strip())) == online,
         "the root's cpuset follows",
     )
+
+
+IRQS = Path("/proc/irq")
+
+
+def affinities() -> dict[str, str]:
+    found = {path.parent.name: path.read_text().strip() for path in IRQS.glob("*/smp_affinity_list")}
+    return {**found, "default": (IRQS / "default_smp_affinity").read_text().strip()}
+
+
+def can_move(number: str) -> bool:
+    """Return whether the kernel lets an interrupt have the CPUs that it has: it refuses each write to a managed one."""
+    path = IRQS / number / "smp_affinity_list"
+    try:
+        path.write_text(path.read_text())
+    except OSError:
+        return False
+    return True
+
+
+def quiet(containers: Containers, name: str) -> int:
+    wanted = {CPUS: "exclusive:2", "irq-load-balancing.crio.io": "disable"}
+    pid = containers.create(name, SEE, annotations=wanted, resources={"cpu": {"shares": 2048}})
+    containers.runtime.start(name)
+    return pid
+
+
+@pytest.mark.only(driver="cgroupfs", runtime_name="crun")
+def test_interrupts_leave_exclusive_cpus_and_return(containers: Containers, installed: Installed) -> None:
+    before = affinities()
+    used = [number for number in before if any(path.is_dir() for path in IRQS.glob(f"{number}/*"))]
+    movable = [number for number in used if can_move(number)]
+    assert movable
+    own = set(expand(seen(quiet(containers, "i1"))[0]))
+    during = affinities()
+    assert [number for number in movable if set(expand(during[number])) & own] == [], installed.said()
+    assert int(during["default"].replace(",", ""), 16) & sum(1 << cpu for cpu in own) == 0
+    assert [number for number in movable if during[number] != before[number]]
+    stuck = [number for number in used if number not in movable]
+    assert {number: during[number] for number in stuck} == {number: before[number] for number in stuck}
+    assert re.search(r"cannot move \d+ interrupts \((EIO|EPERM), managed by the kernel\): ", installed.said())
+    containers.end("i1")
+    assert affinities() == before

@@ -1,12 +1,11 @@
-"""Fixtures of the counter tests, and the table of all comparisons at the end of the run."""
+"""Fixtures of the counter tests."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from kernel.counted.said import Compared, Comparison, table
-from kernel.counted.truth import ROOT, Truth, mounted_with
+from kernel.counted.truth import ROOT, Comparison, Truth, mounted_with
 from kernel.groups import Resctrl
 from kernel.installed import Installed
 from kernel.pods import KubernetesPod
@@ -22,13 +21,6 @@ EACH_ONCE = pytest.mark.parametrize(
     indirect=["processor"],
 )
 """Each OCI runtime and each processor once, for results that do not depend on their combination."""
-_ROWS: list[Compared] = []
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the table: docs/dev/accuracy.md has one."""
-    if _ROWS:
-        terminalreporter.write_line("\n".join(["", *table(_ROWS)]))
 
 
 @pytest.fixture(params=[INTEL, AMD])
@@ -55,18 +47,15 @@ def no_rmid_left(resctrl: Resctrl) -> Iterator[Callable[[], object]]:
 @pytest.fixture
 def truth(resctrl: Resctrl, boot: dict[str, Any]) -> Truth:
     """Return the processor's ledger, from here on: asked before any container runs."""
-    del resctrl
     return Truth(int(boot["rmids"]))
 
 
 @pytest.fixture
-def comparison(installed: Installed, truth: Truth, runtime_name: str, processor: str) -> Comparison:
-    """Return a comparison of reported values with the truth."""
-    return Comparison(installed, truth, f"{runtime_name}, {processor}", _ROWS)
+def comparison(installed: Installed, truth: Truth, processor: str) -> Comparison:
+    return Comparison(installed, truth)
 
 
 @pytest.fixture
 def pods(truth: Truth, pods: list[KubernetesPod]) -> list[KubernetesPod]:
     """Return the pods; the ledger is asked first."""
-    del truth
     return pods

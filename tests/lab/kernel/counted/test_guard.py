@@ -1,23 +1,124 @@
-"""The bandwidth guard on a memory that runs out: the processor queues for it and obeys MB values (vm/rdt.c)."""
+"""The bandwidth guard on a memory that runs out (vm/rdt.c), experiments, and performance counters of cgroups."""
 
+import contextlib
+import ctypes
+import json
+import mmap
+import os
 import signal
+import subprocess
 import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kernel.bandwidth import MEGABYTE, NOISY, VICTIM, configure, guard, limits, share, status, workers
 from kernel.counted.conftest import COUNTED
-from kernel.counted.said import NEAR
-from kernel.counted.truth import Truth
+from kernel.counted.truth import NEAR, Truth
 from kernel.groups import Resctrl
 from kernel.installed import Installed
-from kernel.runtimes import wait_until
+from kernel.runtimes import CGROUPS, Podman, wait_until
 from resctrl_hooks.observe.inventory.memory_load import memory_usage
 from resctrl_hooks.observe.node.guard.snapshots import domains_of
+from resctrl_hooks.observe.node.slowdown.perf import PerfCount, PerfCounters, PerfError
 from resctrl_hooks.observe.node.snapshot.snapshot import open_files, take
 
 HOUSES = ("observe",)
+pytestmark = COUNTED
+
+VICTIM, NOISY = "gold", "bronze"
+MEGABYTE = 1_000_000
+PMU = pytest.mark.guest(cpus=4, numa=2, pmu=1)
+
+
+class Worker:
+    """A process on some processors, in a class, that does the same piece of work again and again."""
+
+    def __init__(self, resctrl: Resctrl, rdt_class: str, cpus: Iterable[int]) -> None:
+        self._rounds = ctypes.c_uint64.from_buffer(mmap.mmap(-1, mmap.PAGESIZE))
+        self.pid = os.fork()
+        if self.pid:
+            return
+        try:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            os.sched_setaffinity(0, cpus)
+            resctrl.join(os.getpid(), rdt_class)
+            while True:
+                for _ in range(2000):
+                    pass
+                self._rounds.value += 1
+        finally:
+            os._exit(1)
+
+    @property
+    def rounds(self) -> int:
+        return int(self._rounds.value)
+
+    def stop(self) -> None:
+        """Stop the process, until it goes on."""
+        os.kill(self.pid, signal.SIGSTOP)
+        os.waitpid(self.pid, os.WUNTRACED)
+
+    def go_on(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+    def end(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+
+
+@contextlib.contextmanager
+def workers(resctrl: Resctrl, rdt_class: str, cpus: range, may_run: Iterable[int] = ()) -> Iterator[list[Worker]]:
+    """Workers on some processors, one on each; or each of them may run on all of others."""
+    made = [Worker(resctrl, rdt_class, [*may_run] or [cpu]) for cpu in cpus]
+    try:
+        yield made
+    finally:
+        for worker in made:
+            worker.end()
+
+
+def share(some: list[Worker], others: list[Worker], seconds: float = 3.0) -> float:
+    """Return the part of all work that some workers do. It does not depend on the speed of the emulator."""
+    before = [worker.rounds for worker in (*some, *others)]
+    time.sleep(seconds)
+    done = [worker.rounds - count for worker, count in zip((*some, *others), before, strict=True)]
+    return sum(done[: len(some)]) / max(1, sum(done))
+
+
+def configure(installed: Installed, mode: str, capacity: int, floor: int = 20) -> None:
+    """Have the guard protect the victim's class; ``capacity`` is of each memory domain, in MB/s."""
+    guard = {"mode": mode, "protect": [VICTIM], "throttle": {NOISY: {"floor": floor}}}
+    installed.configure(rdt={"guard": guard}, monitoring={"capacity": {"*": capacity * MEGABYTE}})
+
+
+@contextlib.contextmanager
+def guard(installed: Installed, cpu: int) -> Iterator["subprocess.Popen[str]"]:
+    """A running guard on a processor of its own; it ends by SIGTERM."""
+    words = ["taskset", "-c", str(cpu), *installed.command("guard", "run")]
+    with subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
+
+
+def limits(resctrl: Resctrl, rdt_class: str = NOISY) -> list[int]:
+    text = Path(resctrl.path(rdt_class), "schemata").read_text(encoding="ascii")
+    (line,) = [line.strip() for line in text.splitlines() if line.strip().startswith("MB:")]
+    return [int(part.split("=")[1]) for part in line.removeprefix("MB:").split(";")]
+
+
+def status(installed: Installed) -> dict[str, Any]:
+    """The guard's own record, empty before its first look."""
+    try:
+        found: dict[str, Any] = json.loads(Path(installed.state, "guard.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    return found
+
+
 # Two memories of four processors; on AMD each processor has its own L3 domain, as this emulator's cache ids say.
 INTEL = pytest.param("Intel", marks=pytest.mark.guest(cpus=8, numa=2, bandwidth=640, core=320))
 AMD = pytest.param(
@@ -27,20 +128,18 @@ AMD = pytest.param(
         pytest.mark.nightly,
     ],
 )
-HERE, NEIGHBOURS, THERE = range(1), range(1, 4), range(4, 5)
-"""Processors: of the first memory, and one of the second."""
+HERE, NEIGHBOURS, THERE = range(1), range(1, 4), range(4, 5)  # processors: of the first memory, and one of the second
 GUARDS = 6
 
-pytestmark = [*COUNTED, pytest.mark.parametrize("processor", [INTEL, AMD], indirect=True)]
 
-
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def classes(resctrl: Resctrl) -> None:
     resctrl.make(VICTIM)
     resctrl.make(NOISY)
 
 
-@pytest.mark.usefixtures("processor")
+@pytest.mark.parametrize("processor", [INTEL, AMD], indirect=True)
+@pytest.mark.usefixtures("processor", "classes")
 def test_observed_victim_waits_and_guarded_victim_works(
     resctrl: Resctrl, installed: Installed, boot: dict[str, Any]
 ) -> None:
@@ -63,7 +162,8 @@ def test_observed_victim_waits_and_guarded_victim_works(
     assert limits(resctrl, VICTIM) == limits(resctrl, "") == declared
 
 
-@pytest.mark.usefixtures("processor")
+@pytest.mark.parametrize("processor", [INTEL, AMD], indirect=True)
+@pytest.mark.usefixtures("processor", "classes")
 def test_load_of_two_memories_is_the_truth(resctrl: Resctrl, installed: Installed, boot: dict[str, Any]) -> None:
     configure(installed, "off", int(boot["bandwidth"]))
     context, files = installed.context(), open_files()
@@ -89,3 +189,111 @@ def test_load_of_two_memories_is_the_truth(resctrl: Resctrl, installed: Installe
         assert one.memory_bandwidth_bytes_per_second == pytest.approx(real, rel=NEAR)
         assert one.load_percent == pytest.approx(real / int(boot["bandwidth"]) / MEGABYTE * 100, rel=NEAR)
         assert not one.estimated
+
+
+FOUR = range(4)  # the first memory's processors
+SINGLE = pytest.param("Intel", 1, marks=pytest.mark.guest(cpus=8, numa=2, bandwidth=640, core=320))
+THREADED = pytest.param("Intel", 2, marks=pytest.mark.guest(cpus=8, numa=2, bandwidth=640, core=320, threads=2))
+
+
+@pytest.mark.parametrize("processor, threads", [SINGLE, THREADED], indirect=["processor"])
+@pytest.mark.usefixtures("processor", "classes")
+@pytest.mark.parametrize("place", ["pinned", "shared"])
+def test_class_is_lowered_whichever_processors_it_may_use(
+    resctrl: Resctrl, installed: Installed, boot: dict[str, Any], threads: int, place: str
+) -> None:
+    assert Path(resctrl.path(), "info/MB/thread_throttle_mode").read_text(encoding="ascii").strip() == "max"
+    siblings = Path("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list").read_text(encoding="ascii").strip()
+    assert siblings == ("0" if threads == 1 else "0-1")
+    declared, shared = limits(resctrl), place == "shared"
+    with (
+        workers(resctrl, VICTIM, FOUR[:2], FOUR if shared else FOUR[:2]),
+        workers(resctrl, NOISY, FOUR[2:], FOUR if shared else FOUR[2:]),
+    ):
+        configure(installed, "act", int(boot["bandwidth"]) // 2)
+        with guard(installed, GUARDS):
+            wait_until(lambda: sum(limits(resctrl)) < sum(declared), "the class is lowered")
+            (domain,) = [one for one in status(installed)["domains"].values() if 0 in one["l3"]]
+            assert not domain["classes"][NOISY]["kept"]
+    wait_until(lambda: limits(resctrl) == declared, "the guard restores the values at its end")
+
+
+SPIN = "while :; do :; done"
+
+
+@PMU
+@pytest.mark.only(runtime_name="crun")
+def test_experiment_measures_a_container_and_restores_the_class(
+    podman: Callable[..., Podman], image: str, resctrl: Resctrl, installed: Installed
+) -> None:
+    resctrl.make(NOISY)
+    declared = limits(resctrl)
+    guard = {"throttle": {NOISY: {"floor": 20}}}
+    installed.configure(rdt={"enabled": True, "allow": {"": [NOISY]}, "guard": guard})
+    engine = podman(installed.write_hooks_d())
+    engine.run(image, SPIN, "-d", "--name=victim", "--cpuset-cpus=0")
+    engine.run(image, SPIN, "-d", "--cpuset-cpus=1", f"--annotation=class.rdt.resctrl-hooks.io={NOISY}")
+    (victim,) = installed.items("diagnose", engine.inspect("victim", "{{.Id}}"), "--experiment", "--for", "10s")
+    (effect,) = victim["experiments"]
+    assert (effect["class"], effect["unit"], effect["reason"]) == (NOISY, "cycles per instruction", "")
+    assert effect["costOff"] > 0
+    assert effect["costOn"] > 0
+    assert effect["effectLow"] <= effect["effect"] <= effect["effectHigh"]
+    assert limits(resctrl) == declared
+
+
+ROUNDS = 20_000
+WORK = f"echo $$ > $0/cgroup.procs; i=0; while [ $i -lt {ROUNDS} ]; do i=$((i+1)); done"
+"""Work of a process that first enters the cgroup which is its argument."""
+
+
+def work_in(folder: Path) -> None:
+    subprocess.run(["/bin/sh", "-c", WORK, folder], check=True)
+
+
+def at_rest(counters: PerfCounters) -> PerfCount:
+    """Return the counts when they stand still: the kernel still ends a process after waitpid has returned."""
+    seen: list[PerfCount] = []
+
+    def stands_still() -> bool:
+        seen.append(counters.read())
+        return len(seen) > 1 and seen[-1][:2] == seen[-2][:2]
+
+    wait_until(stands_still, "the counts stand still")
+    return seen[-1]
+
+
+@pytest.fixture
+def pod() -> Iterator[Path]:
+    folder, container = CGROUPS / "perf-pod", CGROUPS / "perf-pod/container"
+    container.mkdir(parents=True)
+    yield folder
+    for path in (container, folder):
+        if path.exists():
+            path.rmdir()
+
+
+@PMU
+def test_work_below_a_cgroup_is_counted_and_work_beside_it_is_not(pod: Path) -> None:
+    beside = CGROUPS / "perf-beside"
+    beside.mkdir()
+    own, other = PerfCounters([str(pod)]), PerfCounters([str(beside)])
+    try:
+        work_in(pod / "container")
+        count = at_rest(own)
+        assert count.instructions > ROUNDS
+        assert count.cycles > 0
+        assert 0 < float(count.running) <= float(count.enabled)
+        assert (other.read().cycles, other.read().instructions) == (0, 0)
+        work_in(beside)
+        assert other.read().instructions > ROUNDS
+        assert own.read()[:2] == count[:2]
+    finally:
+        own.close()
+        other.close()
+        beside.rmdir()
+
+
+def test_a_processor_without_counters_is_named_as_the_reason(pod: Path) -> None:
+    with pytest.raises(PerfError, match="no performance counters here"):
+        PerfCounters([str(pod)])
