@@ -39,6 +39,7 @@ class CauseState(Record):
         "cpu-limit",
         "cpu-contention",
         "frequency",
+        "hyperthread",
         "memory-limit",
         "memory-reclaim",
         "disk",

@@ -107,3 +107,5 @@ WAITED = 0.05
 """The part of the time for which a pod waits for CPUs or memory, from which that is a cause: a ratio of 1.05."""
 SLOWER_CLOCK = 0.9
 """The fall of cycles by reference cycles from which the frequency is a cause."""
+IDLE_SIBLING = 0.1
+"""The use of the other hyperthreads up to which they slow a pod by less than a bin: at most a third of that use."""

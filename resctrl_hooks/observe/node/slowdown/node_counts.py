@@ -7,6 +7,7 @@ for memory. So a wait is explained from the second window on; a first reading ha
 from types import MappingProxyType
 from typing import NamedTuple
 
+from ....core.node.host.topology_sysfs import find_topology
 from ..guard.load import grown
 from .cgroup_tree import REST, CgroupTree, leaf_places
 from .constants import WAITED
@@ -86,6 +87,8 @@ class NodeCounter:
         self._proc = settings.proc_path
         self._root = settings.cgroup_path
         self._tree = CgroupTree(self._root)
+        topology = find_topology(settings.sys_path)
+        self.cores: "Sequence[int]" = topology.cores if topology else ()
 
     def read(self, pods: "Mapping[str, Sequence[str]]", needs: Needs) -> NodeCounts:
         """Return the counters now; ``pods`` are the folders of each pod's cgroups, by key."""

@@ -8,7 +8,7 @@ from .units import WallPart
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from .cpu_shares import Group
@@ -33,6 +33,8 @@ class NodeUse(NamedTuple):
     """Pages that were scanned because the node lacked memory."""
     limits: "Mapping[str, int]" = _NOTHING
     """How often the limit of a cgroup above pods was reached."""
+    cores: "Sequence[int]" = ()
+    """The CPUs of each core, as sets; empty: unknown."""
 
     def disk_of(self, key: str) -> "DiskUse | None":
         """Return the disk on which a pod has most operations."""

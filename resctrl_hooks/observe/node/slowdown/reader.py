@@ -112,7 +112,7 @@ class NodeReader:
             for key, counts in after.pods.items()
             if key in before.pods
         }
-        node = node_between(before.node, after.node, uses, seconds)
+        node = node_between(before.node, after.node, uses, seconds)._replace(cores=self._node.cores)
         uses = {key: node.explained(key, use) for key, use in uses.items()}
         self._uses = uses
         return Window(

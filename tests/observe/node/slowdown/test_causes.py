@@ -11,6 +11,8 @@ from resctrl_hooks.observe.node.slowdown.case import OUTSIDE, Culprit
 from resctrl_hooks.observe.node.slowdown.causes.cause import Cause
 from resctrl_hooks.observe.node.slowdown.causes.remedy import Facts
 from resctrl_hooks.observe.node.slowdown.causes.table import CAUSES
+from resctrl_hooks.observe.node.slowdown.node_use import NodeUse
+from resctrl_hooks.observe.node.slowdown.processors import Processor
 from resctrl_hooks.observe.node.slowdown.use import Use
 from resctrl_hooks.observe.node.slowdown.verdict import latest
 from resctrl_hooks.observe.node.slowdown.window import Window
@@ -224,3 +226,22 @@ def test_limit_is_advised_where_it_can_act(own: bool, has: bool) -> None:
     limits = [one for one in CAUSES[BANDWIDTH].remedies(cause, facts) if one.sets]
     assert [one.classes for one in limits] == ([() if own else ("batch",)] if has else [])
     assert all(("another RDT class" in one.text) is own and "ci/job" in one.text for one in limits)
+
+
+@pytest.mark.parametrize(
+    "cores, beside, hyperthread, own",
+    [
+        ([0b11, 0b1100], 0.9, "unknown", "unknown"),
+        ([0b11, 0b1100], 0.05, "excluded", "supported"),
+        ([1, 2, 4, 8], 0.9, "excluded", "supported"),
+        ([], 0.9, "unknown", "supported"),
+    ],
+    ids=["busy", "idle", "one each", "not known"],
+)
+def test_busy_hyperthread_is_neither_excluded_nor_the_pods_own_change(
+    cores: list[int], beside: float, hyperthread: str, own: str
+) -> None:
+    node = NodeUse({0: Processor(1.0), 1: Processor(beside), 2: Processor(1.0), 3: Processor(1.0)}, cores=cores)
+    windows = [one._replace(node=node) for one in six(0.1, victim=use(3.2, cpus=1, missed=1.0))]
+    _, causes = diagnose(windows, quiet_baseline())
+    assert (causes["hyperthread"].state, causes[OWN].state) == (hyperthread, own)

@@ -34,7 +34,9 @@ class Tree:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        settings: Any = SimpleNamespace(proc_path=str(root / "proc"), cgroup_path=str(root / "cgroup"))
+        settings: Any = SimpleNamespace(
+            proc_path=str(root / "proc"), cgroup_path=str(root / "cgroup"), sys_path=str(root / "sys")
+        )
         self.counter = NodeCounter(settings)
         self.pods = {"key": [f"{root}/cgroup/{POD}"]}
         self.write("cgroup/kubepods.slice", {"cpu.weight": "300", "cpu.max": "max 100000"})

@@ -1,6 +1,6 @@
 """The pod's own work: it costs more, and nobody else explains that."""
 
-from . import bandwidth, cache, frequency
+from . import bandwidth, cache, frequency, hyperthread
 from .cause import EXCLUDED, NO_BASELINE, SUPPORTED, UNKNOWN, Cause
 from .remedy import Remedy
 
@@ -27,6 +27,8 @@ def judge(case: "Case", judged: "Judged") -> Cause:
     if cache.moves_more_by_itself(case, judged):
         text = f"its work {cache.more_traffic(case)}, and its neighbours did not take its cache"
         return Cause(NAME, SUPPORTED, text)
+    if hyperthread.is_suspect(case, judged):
+        return Cause(NAME, UNKNOWN, "the other hyperthreads of its cores are not excluded")
     if judged[bandwidth.NAME].state == judged[cache.NAME].state == EXCLUDED:
         text = "its work costs more, and its neighbours use neither its memory nor its cache more"
         return Cause(NAME, SUPPORTED, text)

@@ -4,7 +4,7 @@ from ..case import Case
 from ..constants import TRAFFIC
 from ..verdict import SLOWED_WORD
 from ..verdict import UNKNOWN as UNKNOWN_WORD
-from . import bandwidth, cache, cpu, cpu_limit, disk, frequency, memory, own_change, reclaim
+from . import bandwidth, cache, cpu, cpu_limit, disk, frequency, hyperthread, memory, own_change, reclaim
 from .cause import SUPPORTED, Cause
 from .parts import with_parts
 
@@ -22,6 +22,7 @@ _RULES: "tuple[Rule, ...]" = (
     cpu_limit,
     cpu,
     frequency,
+    hyperthread,
     memory,
     reclaim,
     disk,
