@@ -22,6 +22,9 @@ from resctrl_hooks.errors import BadClassError, BadKeyError, BadPidError, HookEr
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+import pickle
+
+from resctrl_hooks.errors import HeldError, NotPermittedError, ReconcileError
 
 UID = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
 SPELLINGS = (UID, UID.upper(), UID.replace("-", ""))
@@ -353,3 +356,33 @@ def test_log_receives_events_with_their_fields(host: Host, caplog: pytest.LogCap
     assert (created.levelno, created.name, vars(created)["resctrl_key"]) == (logging.DEBUG, "jobs", "k")
     assert (removed.levelno, removed.getMessage()) == (logging.INFO, f"removed group {host.resctrl}/mon_groups/k")
     assert ["created group" in heard[0], "removed group" in heard[1], len(heard)] == [True, True, 2]
+
+
+# `Monitor.reconcile`: a live key is never removed, and a failure stops nothing
+
+
+class Stubborn(Filesystem):
+    """A kernel that removes all groups but some."""
+
+    def rmdir(self, path: str) -> None:
+        if path.endswith(("job-1", "gold/mon_groups/job-2")):
+            raise OSError(errno.EPERM, "Operation not permitted", path)
+        super().rmdir(path)
+
+
+def test_failure_at_one_key_is_reported_after_all_others(host: Host) -> None:
+    host.add_class("gold")
+    on = monitor(host, fs=Stubborn(), patience=0.01)
+    for number in range(6):
+        on.ensure_group(f"job-{number}")
+    on.ensure_group("job-2", "gold")
+    with monitor(host).hold("job-3"), pytest.raises(ReconcileError, match="cannot remove 3 of 5 keys") as raised:
+        on.reconcile(["job-5"])
+    assert raised.value.removed == ["job-0", "job-4"]
+    reasons = {key: type(error) for key, error in raised.value.failed.items()}
+    assert reasons == {"job-1": NotPermittedError, "job-2": NotPermittedError, "job-3": HeldError}
+    assert "reconcile will" not in str(raised.value)
+    copy = pickle.loads(pickle.dumps(raised.value))  # as between processes
+    assert (str(copy), copy.removed, copy.failed.keys()) == (str(raised.value), raised.value.removed, reasons.keys())
+    assert monitor(host).reconcile(["job-5"]) == ["job-1", "job-2", "job-3"]
+    assert host.groups() == ["mon_groups/job-5"]

@@ -1,18 +1,22 @@
 """The files of an installation by runtime, option and setting, without writing them."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from golden import Golden
 
-from core.install.plans import Planned, paths, planned
+from core.install.plans import Planned, parsed, paths, planned
 from core.install.staged import CONFIG, given
-from resctrl_hooks.core.install.paths import HOOK_NAME, UNITS, VENDOR_HOOKS
+from resctrl_hooks.core.install.paths import BOOT_CODE, HOOK_NAME, UNITS, VENDOR_HOOKS
 from resctrl_hooks.core.install.plan import Plan
 from resctrl_hooks.core.install.pod import REMEDY, outdated
 from resctrl_hooks.core.install.roles import DROP_IN, FEATURES, LINK, SETTINGS
-from resctrl_hooks.core.install.units import MOUNT, RECONCILE
+from resctrl_hooks.core.install.unit_files import BY_HOUSE, resident, units
+from resctrl_hooks.core.install.units import COMPILE, EXEC, MOUNT, RECONCILE, TIMER, WAKE
+from resctrl_hooks.core.node.settings import Settings
 
 COMPILED = CONFIG.replace(".yaml", ".json")
 __all__ = ("planned",)
@@ -90,3 +94,34 @@ def test_manifests_of_another_version_are_named() -> None:
     unknown = outdated("unknown", "2")
     assert unknown.startswith("the DaemonSet's manifests are of version unknown, its image is of 2; older ones do not ")
     assert "of the image's version" in REMEDY
+
+
+# The units' text: their commands, their order, and their dependence on the settings
+
+ODD = {"state": "/var/lib/r h/100%", "boot_code": f"{BOOT_CODE}/node-x", "options": "cdp"}
+
+
+@pytest.mark.parametrize("name", [unit.name for unit in BY_HOUSE["core"]])
+def test_unit_of_core_is_valid(golden: Golden, name: str) -> None:
+    """A changed line is a decision: for example, only the initial network namespace has the process connector."""
+    usual = units(CONFIG)[name].decode()
+    golden(usual)
+    odd = units('/etc/my "odd" 100%/$x.yaml', **ODD)[name].decode().splitlines()
+    golden("\n".join(line for line in odd if line not in usual.splitlines()), "odd paths")
+    values = [(key, value) for section in parsed(usual).values() for key, value in section.items()]
+    assert [key for key, value in values if not value and key != "CapabilityBoundingSet"] == []
+
+
+def test_units_and_runtimes_of_absent_houses_are_absent() -> None:
+    script = (
+        "from resctrl_hooks.core import parts; parts.HOUSES = ('core',)\n"
+        "from resctrl_hooks.core.install.unit_files import ALL, RESIDENT; print(*RESIDENT, *ALL)\n"
+        "from resctrl_hooks.core.install.directories import RUNTIMES; print(*RUNTIMES)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [EXEC, MOUNT, COMPILE, RECONCILE, EXEC, TIMER, WAKE, "crio", "podman"]
+
+
+def test_exec_watcher_is_needed_unless_processes_stay_or_reconcile_moves_them() -> None:
+    assert resident(Settings()) == [EXEC]
+    assert resident(Settings({"monitoring": {"exec": "leave"}})) == []
