@@ -148,6 +148,7 @@ def test_tag_of_two_bytes_and_endless_nesting(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setitem(protobuf._BY_NAME, "Large", {"user": field})
     assert decode("Large", b"\xaa\x01\x01u") == {"user": b"u"}
     assert encode("Large", {"user": b"u"}) == b"\xaa\x01\x01u"
+    assert encode("OptionalInt64", {"value": 127}) == b"\x08\x7f"
     # A type that nests in itself, which NRI has none of.
     monkeypatch.setitem(protobuf._BY_NUMBER, "Endless", {8: protobuf._Field(8, "Endless inner")})
     data = b""
