@@ -41,6 +41,8 @@ class Load(NamedTuple):
     """Whether each process may use its CPU only, not all CPUs of the cgroup."""
     size: int = 0
     """Bytes that `KEEP` reads."""
+    container: str = ""
+    """The cgroup of its processes below its own."""
 
 
 class Worker:
@@ -52,6 +54,9 @@ class Worker:
         _make(self.folder)
         for name, value in load.files:
             (self.folder / name).write_text(value)
+        self.inner = self.folder / load.container if load.container else self.folder
+        if load.container:
+            _make(self.inner)
         self._context = context
         self.key = ""
         if "pod" in load.path.rpartition("/")[2]:
@@ -71,7 +76,7 @@ class Worker:
             return pid
         try:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            (self.folder / "cgroup.procs").write_text("0")
+            (self.inner / "cgroup.procs").write_text("0")
             os.sched_setaffinity(0, {cpu} if self.load.pinned else set(self.load.cpus))
             os.kill(os.getpid(), signal.SIGSTOP)
             self._work(self._rounds[place])
@@ -123,7 +128,9 @@ class Worker:
                 locked.release()
         for _ in range(100):
             try:
-                self.folder.rmdir()
+                self.inner.rmdir()
+                if self.inner != self.folder:
+                    self.folder.rmdir()
                 return
             except OSError:
                 time.sleep(0.05)

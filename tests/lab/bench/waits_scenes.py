@@ -48,7 +48,7 @@ class Scene(NamedTuple):
     answer: str = ""
     """Of the cause `CPU`."""
     later: tuple[tuple[str, str], ...] = ()
-    """What is written to the victim's cgroup when the scene begins."""
+    """What is written to the cgroup of the victim's processes when the scene begins."""
     scarce: bool = False
     """Whether the node has little memory."""
 
@@ -82,6 +82,9 @@ SCENES = {
     "own limit": Scene(VICTIM, (_pod("hog", 2),), (LIMIT,), later=HALF),
     "own limit, several tasks": Scene(
         _pod("victim", 1, 2), (ELSEWHERE,), (LIMIT,), later=(("cpu.max", "80000 100000"),)
+    ),
+    "limit of its container, and a busy neighbour elsewhere": Scene(
+        _pod("victim", container="web"), (_pod("hog", 2),), (LIMIT,), later=HALF
     ),
     "own limit and a neighbour": Scene(
         VICTIM, (_pod("hog", weight=300),), (CPU, LIMIT), (), REQUEST, (("cpu.max", "20000 100000"),)
@@ -125,7 +128,7 @@ def play(scene: Scene, window: float) -> dict[str, Any]:
             time.sleep(2 * window + (scene.victim.size >> 20) / 8)  # until its pages are in memory
             alone = _sample(live, victim, QUIET, window)
             for name, value in scene.later:
-                (victim.folder / name).write_text(value)
+                (victim.inner / name).write_text(value)
             for one in workers[1:]:
                 one.go()
             time.sleep(2 * window)

@@ -21,7 +21,7 @@ class Lost(NamedTuple):
 
 
 def lost_cpus(
-    used: float, some: float, full: "float | None", delay: "float | None", cpus: int, throttled: "float | None"
+    used: float, some: float, full: "float | None", delay: "float | None", cpus: int, throttled: float
 ) -> "tuple[float, float]":
     """Return the CPUs that a pod lost in a window to other tasks, and to its own limit.
 
@@ -41,8 +41,8 @@ def lost_cpus(
     if still <= 0:
         return 0.0, 0.0
     wanted = max(1.0, used / max(1 - still, 1 / max(cpus, 1))) if delay is None else delay / some
-    lost = still * min(wanted, float(cpus))
-    limited = min(lost, throttled or 0.0)
+    lost = max(0.0, min(still * min(wanted, float(cpus)), cpus - used))
+    limited = min(lost, throttled)
     return lost - limited, limited
 
 

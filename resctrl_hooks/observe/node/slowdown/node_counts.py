@@ -74,7 +74,7 @@ def needs_of(uses: "Iterable[Use]") -> Needs:
     found = [*uses]
     disk = any(float(use.blocked or 0) >= _NEARLY for use in found)
     return Needs(
-        any(float(use.waited or 0) >= _NEARLY for use in found),
+        any(float((use.lost.waited if use.lost else use.waited) or 0) >= _NEARLY for use in found),
         disk,
         disk or any(float(use.reclaimed or 0) >= _NEARLY for use in found),  # what was reclaimed is read again
     )

@@ -8,10 +8,10 @@ import posix
 from heapq import nlargest
 from typing import NamedTuple
 
-from ....core.node.errors import HookError
-from ....core.node.host.cgroup_tasks import CgroupThreads
+from ....core.node.host.cgroup_tasks import cgroups_below
 from ....core.node.host.files import kernel_text
 from .constants import WAITED
+from .numbers import numbers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 MOST_TASKS = 512
 """Tasks of all pods."""
-_MOST_OF_POD, _FEW = 128, 4
+_MOST_OF_POD, _FEW, _TELLING = 128, 4, 16
 _MOST_PODS = 64
 _BUSY = 0.1  # CPUs from which a pod's CPUs are read although it does not wait
-_NANO = 1e-9
+_NANO, _MICRO = 1e-9, 1e-6
 _FIELDS = 3
 
 
@@ -36,7 +36,10 @@ class Delays(NamedTuple):
     number: int
     """All of the pod's tasks, also those that are not among ``tasks``."""
     cpus: int = 0
-    """The CPUs that the tasks may use, as a set; 0: unknown."""
+    """The CPUs that the tasks may use, as a set; 0: unknown, or not all tasks were read."""
+    throttled: float = 0.0
+    """Seconds for which limits of the pod's containers stopped them, summed over CPUs."""
+    throttles: int = 0
 
 
 def sampled(uses: "Mapping[str, Use]") -> "dict[str, int]":
@@ -45,7 +48,7 @@ def sampled(uses: "Mapping[str, Use]") -> "dict[str, int]":
     The latter may slow the others, which depends on their CPUs. Where there are too many tasks, those of the pods that
     wait longest are read.
     """
-    waiting = [(float(use.waited or 0), key) for key, use in uses.items() if float(use.waited or 0) >= 0.5 * WAITED]
+    waiting = [(score, key) for key, use in uses.items() if (score := _score(use)) >= 0.5 * WAITED]
     if not waiting:
         return {}
     busy = [(use.cpu, key) for key, use in uses.items() if use.cpu is not None and use.cpu >= _BUSY]
@@ -55,21 +58,35 @@ def sampled(uses: "Mapping[str, Use]") -> "dict[str, int]":
     return {**found, **{key: most for _, key in waiting}}
 
 
+def _score(use: "Use") -> float:
+    """Return how much a pod may wait: its pressure, or its use of CPUs if the kernel counts no pressure."""
+    return float((use.cpu if use.waited is None else use.waited) or 0)
+
+
 def read_delays(proc: str, folders: "Sequence[str]", most: int) -> "Delays | None":
-    """Return the times of at most so many of a pod's tasks; None if the kernel does not count them."""
-    try:
-        tids = [tid for folder in folders for tid in CgroupThreads(folder).tids]
-    except HookError:
-        return None  # of an ended pod
+    """Return the times of at most so many of a pod's tasks; None if the kernel does not count them.
+
+    The limit of a container stops tasks without a trace in the statistics of its pod's cgroup.
+    """
+    below = [each for folder in folders for each in cgroups_below(folder)]
+    tids = [int(tid) for folder in below for tid in kernel_text(f"{folder}/cgroup.threads").split() if tid.isdigit()]
+    read = _spread(tids, most)
     found, cpus = {}, 0
-    for tid in _spread(tids, most):
+    for tid in read:
         words = kernel_text(f"{proc}/{tid}/schedstat").split()
         if len(words) == _FIELDS:
             found[tid] = int(words[0]) * _NANO, int(words[1]) * _NANO
             cpus |= allowed_cpus(tid)
     if not any(ran for ran, _ in found.values()):  # without CONFIG_SCHED_INFO all numbers are 0
         return None
-    return Delays(found, len(tids), cpus)
+    stats = [numbers(f"{folder}/cpu.stat") for folder in below if folder not in folders]
+    return Delays(
+        found,
+        len(tids),
+        cpus if len(read) >= min(len(tids), _TELLING) else 0,
+        sum([one.get("throttled_usec", 0) for one in stats]) * _MICRO,
+        sum([one.get("nr_throttled", 0) for one in stats]),
+    )
 
 
 def allowed_cpus(tid: int) -> int:

@@ -116,10 +116,12 @@ class Window(_Window):
 
 def use_between(before: Counts, after: Counts, seconds: float, domains: "Domains") -> Use:
     """Return what a pod used between two readings of its counters."""
+    before, after = _with_containers(before, after)
     waits = _between(before.waits, after.waits, seconds)
     cpu, cpus = waits.get("cpu"), after.cpus
     if after.delays is not None and after.delays.cpus:
-        cpus = after.delays.cpus & (cpus or after.delays.cpus)
+        narrow = after.delays.cpus & (cpus or after.delays.cpus)
+        cpus = narrow if count(narrow) >= (cpu or 0.0) else cpus
     traffic = _traffic(before, after, seconds, domains)
     method, cost, work, clock, cycles, missed = _price(before, after, cpu, traffic, seconds)
     if cpu is not None and cpu < LEAST_CPU:
@@ -205,23 +207,28 @@ def _between(before: "Waits | None", after: "Waits | None", seconds: float) -> "
 
 
 def _lost(before: Counts, after: Counts, waits: "Mapping[str, Any]", cpus: int, seconds: float) -> "Lost | None":
-    """Return the CPU time that a pod lost; None if the kernel counts no pressure of its cgroup."""
-    used, some = waits.get("cpu"), plain(waits.get("waited"))
+    """Return the CPU time that a pod lost; None if the kernel counts neither its pressure nor its tasks' delays."""
+    used, some, delay = waits.get("cpu"), plain(waits.get("waited")), waited_between(before.delays, after.delays)
+    delay = None if delay is None else delay / seconds
+    if some is None and delay is not None:
+        some = min(1.0, delay)  # the kernel counts no pressure: which of the tasks waited for each other is unknown
     if used is None or some is None or before.waits is None or after.waits is None:
         return None
-    throttled = _grown(before.waits.throttled, after.waits.throttled)
-    delay = waited_between(before.delays, after.delays)
-    return Lost(
-        used,
-        *lost_cpus(
-            used,
-            some,
-            plain(waits.get("stood")),
-            None if delay is None else delay / seconds,
-            cpus or MOST_CPUS,
-            None if throttled is None else float(throttled / WallTime(seconds)),
-        ),
-    )
+    stopped = _grown(before.waits.throttled, after.waits.throttled) or CpuTime(0.0)
+    throttled = float(stopped / WallTime(seconds))
+    return Lost(used, *lost_cpus(used, some, plain(waits.get("stood")), delay, cpus or MOST_CPUS, throttled))
+
+
+def _with_containers(before: Counts, after: Counts) -> "tuple[Counts, Counts]":
+    """Return the counters with the limits of the pod's containers instead of its own if they stopped it for longer."""
+    one, other, old, new = before.waits, after.waits, before.delays, after.delays
+    if one is None or other is None or old is None or new is None:
+        return before, after
+    if new.throttled - old.throttled <= float(_grown(one.throttled, other.throttled) or 0.0):
+        return before, after
+    one = one._replace(throttled=CpuTime(old.throttled), throttles=old.throttles)
+    other = other._replace(throttled=CpuTime(new.throttled), throttles=new.throttles)
+    return before._replace(waits=one), after._replace(waits=other)
 
 
 def _grown(old: "Time | None", new: "Time | None") -> "Time | None":

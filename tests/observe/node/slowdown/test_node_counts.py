@@ -26,7 +26,7 @@ NOTHING = Needs(cpu=False, disk=False, memory=False)
 
 def use(**more: Any) -> Use:
     """Return what the pod used."""
-    return Use("traffic", None, None, 0.5, None, {}, **more)
+    return Use("traffic", None, None, 0.5, None, {}, **{"waited": WallPart(0.0), **more})
 
 
 class Tree:
@@ -107,6 +107,7 @@ def test_only_what_a_wait_needs_is_read(tmp_path: Path) -> None:
     assert needs_of([use(waited=WallPart(0.03))]) == NOTHING._replace(cpu=True)
     assert needs_of([use(blocked=WallPart(0.5), reclaimed=WallPart(0.5))]) == Needs(cpu=False)
     assert sampled({"a": use(), "b": use(waited=WallPart(0.01))}) == {}
+    assert sampled({"a": use(waited=None)}) == {"a": 128}, "a kernel without pressure"
     waiting = {str(number): use(waited=WallPart(0.5)) for number in range(100)}
     assert sum(sampled({"a": use(), **waiting}).values()) <= 600
 
@@ -149,6 +150,11 @@ def test_delays_of_tasks(tmp_path: Path) -> None:
     assert found is not None
     assert (found.tasks, found.number) == ({own: (5.0, 1.0), 7: (0.0, 0.0)}, 3)
     assert found.cpus == sum(1 << cpu for cpu in os.sched_getaffinity(0))
+    (folder / "container").mkdir()
+    (folder / "container" / "cpu.stat").write_text("usage_usec 5\nnr_throttled 3\nthrottled_usec 2000000\n")
+    found = read_delays(str(proc), [str(folder)], 2)
+    assert found is not None
+    assert (found.throttled, found.throttles, found.cpus) == (2.0, 3, 0), "too few tasks tell where all may run"
     old = Delays({1: (5.0, 1.0), 2: (1.0, 1.0)}, 2)
     assert waited_between(old, Delays({1: (6.0, 1.5), 3: (1.0, 0.25)}, 2)) == pytest.approx(0.75), "a new task"
     assert waited_between(old, Delays({1: (6.0, 1.5)}, 4)) == pytest.approx(2.0), "one of four"

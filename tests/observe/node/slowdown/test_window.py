@@ -30,6 +30,7 @@ from resctrl_hooks.observe.node.slowdown.live import Live
 from resctrl_hooks.observe.node.slowdown.perf import PerfCount, PerfCounters, PerfError, TooManyError
 from resctrl_hooks.observe.node.slowdown.reader import counts_of
 from resctrl_hooks.observe.node.slowdown.store import Store
+from resctrl_hooks.observe.node.slowdown.task_delays import Delays
 from resctrl_hooks.observe.node.slowdown.units import CpuTime, WallTime
 from resctrl_hooks.observe.node.slowdown.use import Use
 from resctrl_hooks.observe.node.slowdown.window import Counts, Waits, use_between
@@ -374,3 +375,11 @@ def test_baseline_of_a_pod_is_that_of_its_present_containers(pod: Pod, tmp_path:
     found = live.workloads.of(KEY)
     assert found == workload_of("shop", "cart", [APP])
     assert store.find(workload_of("shop", "cart", [INIT])) is None
+
+
+def test_limit_of_a_container_is_its_pods_and_delays_replace_unknown_pressure() -> None:
+    before = Counts(waits=Waits(CpuTime(0.0), CpuTime(0.0), 0), delays=Delays({1: (0.0, 0.0)}, 1, 3))
+    after = Counts(waits=Waits(CpuTime(4.0), CpuTime(0.0), 0), delays=Delays({1: (4.0, 6.0)}, 1, 3, 5.0, 50))
+    found = use_between(before, after, 10.0, DOMAINS)
+    assert found.lost == pytest.approx((0.4, 0.1, 0.5))
+    assert (found.throttles, found.cpus) == (50, 3)
