@@ -46,6 +46,14 @@ class Contests:
         self._processors = processors
         self._beside: "dict[int, int]" = {}
         self._found: "dict[int, Contest]" = {}
+        self._spent: "dict[int, Processor]" = {}
+
+    def spent(self, cpus: int) -> "Processor":
+        """Return the mean of the CPUs' time over a set of CPUs; over all for the empty set."""
+        found = self._spent.get(cpus)
+        if found is None:
+            found = self._spent[cpus] = mean_of(self._processors, cpus)
+        return found
 
     def on(self, cpus: int) -> Contest:
         """Return the contest for a set of CPUs, on these and on all others of the cgroups that use them."""
@@ -58,7 +66,7 @@ class Contests:
         return found
 
     def _contest(self, cpus: int) -> Contest:
-        number, taken = float(count(cpus)), mean_of(self._processors, cpus)
+        number, taken = float(count(cpus)), self.spent(cpus)
         interrupts, stolen = taken.interrupts * number, taken.stolen * number
         capacity = max(0.0, number - interrupts - stolen)
         by_name: "dict[str, list[Share]]" = {}

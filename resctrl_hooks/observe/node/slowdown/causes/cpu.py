@@ -9,7 +9,6 @@ from ..case import Culprit, mean
 from ..constants import WAITED
 from ..cpu_shares import Share, mean_share
 from ..cpu_time import mean_lost
-from ..processors import mean_of
 from .cause import EXCLUDED, SUPPORTED, UNKNOWN, Cause
 from .culprits import smallest_set
 from .remedy import CPU_MAX, CPU_WEIGHT, ELSEWHERE, Remedy
@@ -41,7 +40,7 @@ _UNIT = (".service", ".scope", ".slice")
 def judge(case: "Case", judged: "Judged") -> Cause:
     """Return whether the pod waits for CPUs, and who uses them."""
     cpus = next((use.cpus for use in reversed(case.uses) if use.cpus), 0)
-    taken = [mean_of(window.node.processors, cpus) for window in case.windows if window.node.processors]
+    taken = [window.contests.spent(cpus) for window in case.windows if window.node.processors]
     busy, stolen = mean([one.tasks for one in taken]) or 0.0, mean([one.stolen for one in taken]) or 0.0
     by_host = (busy + stolen) / busy if busy and stolen >= WAITED else 1.0
     host = Cause(NAME, SUPPORTED, f"{STOLEN} for {stolen:.0%} of its CPUs' time", factor=by_host, answer=STOLEN)

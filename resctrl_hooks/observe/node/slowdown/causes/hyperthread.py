@@ -6,7 +6,6 @@ have one hyperthread each, and unknown otherwise.
 
 from .....core.node.host.cpulist import union
 from ..constants import IDLE_SIBLING
-from ..processors import mean_of
 from .cause import EXCLUDED, NO_BASELINE, SAME_COST, UNKNOWN, Cause
 from .remedy import Remedy
 
@@ -23,15 +22,16 @@ NAME = "hyperthread"
 
 def judge(case: "Case", judged: "Judged") -> Cause:
     """Return whether tasks on the other hyperthreads may slow the pod."""
-    nodes = [window.node for window in case.windows if window.node.processors]
-    if not nodes or not nodes[-1].cores:
+    windows = [window for window in case.windows if window.node.processors]
+    if not windows or not windows[-1].node.cores:
         return Cause(NAME, UNKNOWN, "the hyperthreads of its cores are not known")
-    shared = [core for core in nodes[-1].cores if core & core - 1]
+    shared = [core for core in windows[-1].node.cores if core & core - 1]
     if not shared:
         return Cause(NAME, EXCLUDED, "the cores of this node have one hyperthread each")
     cpus = next((use.cpus for use in reversed(case.uses) if use.cpus), 0) or case.windows[-1].online
     near = union([core for core in shared if core & cpus])
-    busy = sum([mean_of(one.processors, near & ~cpus or near).tasks for one in nodes]) / len(nodes) if near else 0.0
+    others = near & ~cpus or near
+    busy = sum([one.contests.spent(others).tasks for one in windows]) / len(windows) if near else 0.0
     text = f"the other hyperthreads of its cores are busy for {busy:.0%} of the time"
     if busy < IDLE_SIBLING:
         return Cause(NAME, EXCLUDED, text)
