@@ -6,7 +6,7 @@ has too few CPUs for all. What a hypervisor or interrupts take is nobody's.
 """
 
 from ..case import Culprit, mean
-from ..constants import WAITED
+from ..constants import LEAST_STILL, WAITED
 from ..cpu_shares import Share, mean_share
 from ..cpu_time import mean_lost
 from .cause import EXCLUDED, SUPPORTED, UNKNOWN, Cause
@@ -51,7 +51,7 @@ def judge(case: "Case", judged: "Judged") -> Cause:
     if by_host > case.verdict.waiting.factors()["cpu"]:
         return host
     text = f"it waited for a CPU for {part:.0%} of the time in which it wanted one"
-    if part < WAITED:
+    if part < WAITED or lost.waited < LEAST_STILL:
         return Cause(NAME, EXCLUDED, text)
     contests = [window.contests.on(cpus or window.online) for window in case.windows if window.node.groups is not None]
     contests = [one for one in contests if case.key in one.shares]
