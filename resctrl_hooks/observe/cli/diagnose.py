@@ -1,6 +1,7 @@
 """`resctrl-hook diagnose`: which pods are slowed, because of whom, and what helps; with --experiment, the proof."""
 
 import sys
+from collections.abc import Sequence
 
 import click
 
@@ -19,6 +20,7 @@ from resctrl_hooks.observe.slowdown.evidence import UNITS
 from resctrl_hooks.observe.slowdown.proof import Experiment
 from resctrl_hooks.observe.slowdown.session import Session
 from resctrl_hooks.observe.slowdown.signals import ended_like_ctrl_c, stopped_after_its_end
+from resctrl_hooks.observe.slowdown.values import Plan
 
 _LEAST = 5.0  # seconds: five windows of a second
 _DEFAULT = 60.0
@@ -33,7 +35,7 @@ _CSV = attributes(
 @click.option(
     "--experiment",
     is_flag=True,
-    help="Prove it for one POD: limit the classes of rdt.guard.throttle one at a time, 36 s each.",
+    help="Prove it for one POD: try each limit that helps and that you permit, 36 s each.",
 )
 @at_option
 @output_option
@@ -48,8 +50,8 @@ def command(
 
     With --at, prints the ratios and causes that the sampling process had at that time, from the history.
 
-    With --experiment, limits only the classes in `rdt.guard.throttle`, down to their floors, and restores all values at
-    the end, also when interrupted, stopped (Ctrl-Z) or killed.
+    With --experiment, limits only the classes in `rdt.guard.throttle`, down to their floors, and pods in
+    `slowdown.experiment`; restores all values at the end, also when interrupted, stopped (Ctrl-Z) or killed.
     """
     if experiment and len(pods) != 1:
         raise click.UsageError("--experiment needs one POD.")
@@ -67,10 +69,13 @@ def command(
             found = session.diagnoses(keys or session.pods())
             known = [key for key in session.pods() if session.live.has_baseline(key)]
             normal = session.normal_cost(keys[0]) if experiment else None
+            planned, refused = session.plans(keys[0]) if experiment else ([], [])
         shown = found if keys else [one for one in found if one.verdict == "slowed"]
         if experiment:
+            for line in refused:
+                click.echo(f"not tried: {line}", err=True)
             with stopped_after_its_end():
-                effects = _experiment(context, keys[0], normal, verbose=is_table(form))
+                effects = _experiment(context, keys[0], normal, planned, verbose=is_table(form))
             shown = [shown[0].model_copy(update={"experiments": effects})]
     if not is_table(form):
         print_listing(form, LIST, shown, _CSV, pods=len(found), withBaseline=len(known))
@@ -90,16 +95,18 @@ def _print(shown: list[Diagnosis], known: int, counted: int) -> None:
         print_none_slowed(known, counted)
 
 
-def _experiment(context: Context, key: str, normal: dict[str, float] | None, *, verbose: bool) -> list[ClassEffect]:
+def _experiment(
+    context: Context, key: str, normal: dict[str, float] | None, planned: Sequence[Plan] = (), *, verbose: bool
+) -> list[ClassEffect]:
     pod = pod_of(context, key)
     if pod is None:
         raise NoSuchPodError(f"pod {short_id(key)} has ended")
     cgroups = [pod.cgroup] if pod.cgroup else [one.cgroup for one in pod.living]
     effects = []
-    with Experiment(context, pod.key, cgroups, pod.classes) as trial:
+    with Experiment(context, pod.key, cgroups, pod.classes, planned=planned) as trial:
         method = trial.evidence.method
         for number, proof in enumerate(trial.run(), start=1):
             effects.append(effect_of_class(proof, UNITS[method], (normal or {}).get(method)))
             if verbose and sys.stderr.isatty():
-                click.echo(f"{number}: class {proof.name} is measured", err=True)
+                click.echo(f"{number}: {proof.sets} of {proof.name} is measured", err=True)
     return effects

@@ -7,6 +7,7 @@ from rich.markup import escape
 from resctrl_hooks.core.cli.tables import console, print_table, table
 from resctrl_hooks.observe.cli.class_lines import since_text
 from resctrl_hooks.observe.inventory.load_text import capacity_text, load_text
+from resctrl_hooks.observe.node.slowdown.causes.remedy import CPU_MAX, CPU_WEIGHT, IO_WEIGHT, L3, MB
 from resctrl_hooks.observe.node.slowdown.constants import ENOUGH
 from resctrl_hooks.observe.slowdown.diagnosis import CauseState, Diagnosis
 from resctrl_hooks.observe.slowdown.effects import ClassEffect
@@ -18,6 +19,7 @@ _GRADES = {
     "traffic": "CPU seconds per GB of traffic (traffic: an estimate)",
 }
 _NEED = f"{ENOUGH} quiet samples of 10 s: wait with `slowdown.enabled` set, or use a longer --for"
+_SETS = {MB: "MB", L3: "L3 ways", CPU_WEIGHT: "cpu.weight", CPU_MAX: "cpu.max", IO_WEIGHT: "io.weight"}
 _STYLES = {"slowed": "red", "normal": "green", "unknown": "yellow"}
 
 
@@ -59,7 +61,7 @@ def print_effects(name: str, method: str, effects: list[ClassEffect]) -> None:
     out = console()
     unit = effects[0].unit if effects else ""
     out.print(escape(f"\nExperiment for {name}, in {unit}{' (an estimate)' if method == 'traffic' else ''}:"))
-    rows = table("CLASS", "MB", "LIMITED", "COST", "COST LIMITED", "EFFECT", "95 % INTERVAL", "RESULT")
+    rows = table("LIMIT OF", "VALUE", "LIMITED", "COST", "COST LIMITED", "EFFECT", "95 % INTERVAL", "RESULT")
     for one in effects:
         rows.add_row(*(escape(cell) for cell in _cells(one)))
     print_table(out, rows)
@@ -67,13 +69,11 @@ def print_effects(name: str, method: str, effects: list[ClassEffect]) -> None:
     for one in helps:
         out.print(escape(_proved(name, one)), soft_wrap=True)
     if helps:
-        classes = ", ".join(one.rdt_class for one in helps)
-        out.print(
-            escape(
-                f"What helps: a smaller MB value for {classes} (`rdt.classes`; `resctrl-hook rdt apply`), "
-                "the guard (`rdt.guard.mode: act`), or another node."
-            )
-        )
+        classes = ", ".join(one.of for one in helps if one.sets == MB)
+        limits = [f"a smaller MB value for {classes} (`rdt.classes`; `resctrl-hook rdt apply`)"] if classes else []
+        limits += [f"a smaller {_what(one)}" for one in helps if one.sets != MB]
+        limits += ["the guard (`rdt.guard.mode: act`)"] if classes else []
+        out.print(escape(f"What helps: {', '.join(limits)}, or another node."), soft_wrap=True)
     else:
         out.print(escape("No limit that was tried helps this pod beyond doubt."))
 
@@ -112,15 +112,15 @@ def _proved(name: str, one: ClassEffect) -> str:
     half = (one.effect_high - one.effect_low) / 2
     change = f"{one.effect:+.0%} ± {half:.0%}"
     if one.ratio_on is None or one.ratio_off is None:
-        return f"{one.rdt_class} limited: {name} needs {change} for the same work"
+        return f"{_what(one)} limited: {name} needs {change} for the same work"
     return (
-        f"{one.rdt_class} limited: {name} needs {one.ratio_on:.2f} instead of {one.ratio_off:.2f} times its baseline "
+        f"{_what(one)} limited: {name} needs {one.ratio_on:.2f} instead of {one.ratio_off:.2f} times its baseline "
         f"({change})"
     )
 
 
 def _cells(one: ClassEffect) -> list[str]:
-    values = [one.rdt_class, _values(one.declared), _values(one.limited)]
+    values = [_what(one), one.value or "-", one.limited_value or "-"]
     if one.effect is None or one.effect_low is None or one.effect_high is None:
         return [*values, "-", "-", "-", "-", one.reason]
     interval = f"{one.effect_low:+.0%} to {one.effect_high:+.0%}"
@@ -135,5 +135,5 @@ def _verdict(one: ClassEffect) -> str:
     return "its limit harms the pod" if one.effect_low > 0 else "no effect is proved"
 
 
-def _values(values: dict[int, int]) -> str:
-    return " ".join(f"{number}={value}" for number, value in sorted(values.items())) or "-"
+def _what(one: ClassEffect) -> str:
+    return f"{_SETS[one.sets]} of {one.of or one.rdt_class}"

@@ -30,6 +30,10 @@ class Slowdown(Section):
     """Pods with performance counters, as patterns of NAMESPACE/POD. Empty: pods of protected classes
     (`rdt.guard.protect`), then slowed pods, then those with the most CPU time."""
 
+    experiment: list[Pattern] = _DEFAULTS["experiment"]
+    """Pods that `diagnose --experiment` may limit for 36 seconds in windows of three, as patterns of NAMESPACE/POD:
+    their CPU weight, CPU time, I/O weight or cache ways. Never pods of protected classes (`rdt.guard.protect`)."""
+
     directory: AbsolutePath = _DEFAULTS["directory"]
     """Directory of the baselines, which outlive pods and reboots."""
 

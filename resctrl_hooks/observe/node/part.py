@@ -15,6 +15,7 @@ PART: "NodePart" = {
             "pods": 32,
             "perf": True,
             "watch": [],
+            "experiment": [],
             "directory": "/var/lib/resctrl-hooks",
         },
         # Times in seconds, the size in bytes. `keep.samples` is the age at which samples become a row per minute.

@@ -1,16 +1,21 @@
-"""The result of an experiment for one class, as it is printed."""
+"""The result of an experiment with one limit, as it is printed."""
 
 from pydantic import Field
 
 from resctrl_hooks.core.inventory.base import Record
+from resctrl_hooks.observe.node.slowdown.causes.remedy import L3, MB
 
 from .proof import Proof
 
 
 class ClassEffect(Record):
-    """What a class's limit changed for the pod; null without enough windows, and ``reason`` then says why."""
+    """What a limit changed for the pod; null without enough windows, and ``reason`` then says why."""
 
-    rdt_class: str = Field(serialization_alias="class")
+    rdt_class: str = Field(serialization_alias="class", description="The class; empty for a limit of pods.")
+    sets: str = Field(default="mb", description="What was limited: mb, l3, cpu-weight, cpu-max or io-weight.")
+    of: str = Field(default="", description="The class or the pods that were limited.")
+    value: str = Field(default="", description="Their values.")
+    limited_value: str = Field(default="", description="Their values in the limited windows.")
     declared: dict[int, int] = Field(description="MB values of the class by L3 domain.")
     limited: dict[int, int] = Field(description="Its MB values in the limited windows.")
     windows: int = Field(description="Number of measured windows, limited or not.")
@@ -26,10 +31,14 @@ class ClassEffect(Record):
 
 
 def effect_of_class(proof: Proof, unit: str, normal: float | None) -> ClassEffect:
-    """Return what the experiment showed of a class; ``normal`` is the pod's cost in quiet times, None if unknown."""
+    """Return what the experiment showed of a limit; ``normal`` is the pod's cost in quiet times, None if unknown."""
     effect = proof.effect
     return ClassEffect(
-        rdt_class=proof.name,
+        rdt_class=proof.name if proof.sets in (MB, L3) else "",
+        sets=proof.sets,
+        of=proof.name,
+        value=proof.values,
+        limited_value=proof.limited,
         declared=proof.declared,
         limited=proof.floor,
         windows=effect.windows if effect else 0,

@@ -1,10 +1,13 @@
-"""Evidence of a pod's speed: its cost of a unit of work, in the best of three grades that its node has.
+"""Evidence of a pod's speed: its cost of a unit of work, in the best of the grades that its node has.
 
 | grade | cost | unit of work | source |
 |---|---|---|---|
 | `aet` | unhalted core cycles | micro-operation | resctrl's energy counters of the pod's groups (Linux 7.0) |
 | `perf` | cycles | instruction | performance counters of the pod's cgroups |
 | `traffic` | seconds of CPU time | GB of memory traffic | ``cpu.stat`` and the pod's groups |
+| `waits` | seconds | second that its tasks ran | ``cpu.stat`` and pressure of its cgroup |
+
+The last one says nothing of the work, only what the pod lost by waiting; the others are multiplied with it.
 
 A task that waits for memory goes on taking cycles, so its cost rises by what it lost. A cost means nothing alone:
 programs differ. It is compared with the same pod's cost at another time. ``traffic`` is an estimate: it holds while the
@@ -21,9 +24,16 @@ from resctrl_hooks.observe.node.slowdown.constants import AET, PERF, TRAFFIC
 from resctrl_hooks.observe.node.slowdown.perf import PerfCounters, PerfError
 from resctrl_hooks.observe.node.slowdown.reader import counts_of
 from resctrl_hooks.observe.node.slowdown.use import Use
+from resctrl_hooks.observe.node.slowdown.waiting import waiting_of
 from resctrl_hooks.observe.node.slowdown.window import Counts, use_between
 
-UNITS = {AET: "cycles per micro-operation", PERF: "cycles per instruction", TRAFFIC: "CPU seconds per GB"}
+WAITS = "waits"
+UNITS = {
+    AET: "cycles per micro-operation",
+    PERF: "cycles per instruction",
+    TRAFFIC: "CPU seconds per GB",
+    WAITS: "seconds per second that it ran",
+}
 
 
 class EvidenceError(HookError):
@@ -78,6 +88,8 @@ class Evidence:
             self.skipped[TRAFFIC] = "cpu.stat of its cgroup has no usage_usec, which needs cgroup v2"
         else:
             return TRAFFIC
+        if now.waits is not None and now.waits.stood is not None:
+            return WAITS
         raise EvidenceError(f"nothing tells how fast the pod computes: {'; '.join(self.skipped.values())}")
 
     def read(self) -> Counts:
@@ -94,9 +106,15 @@ class Evidence:
         return use_between(before, after, seconds, self.domains)
 
     def cost(self, before: Counts, after: Counts, seconds: float) -> float | None:
-        """Return the cost of a unit of work between two readings; None if it is unknown in the pod's grade."""
+        """Return the cost of a unit of work between two readings, with what the pod lost by waiting meanwhile.
+
+        None if it is unknown in the pod's grade.
+        """
         use = self.use(before, after, seconds)
-        return use.price if use.method == self.method else None
+        lost = waiting_of([(use, seconds)]).stretch
+        if self.method == WAITS:
+            return lost if use.cpu else None
+        return use.price * lost if use.method == self.method and use.price else None
 
     def close(self) -> None:
         """Give the performance counters back."""

@@ -1,4 +1,4 @@
-"""The experiment on a node: limit one class after another in random windows, and measure the victim in each."""
+"""The experiment on a node: try one limit after another in random windows, and measure the victim in each."""
 
 import posix
 import random
@@ -8,17 +8,21 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from resctrl_hooks.core.node.context import Context
+from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.core.node.host.instance import RunningError
 from resctrl_hooks.observe.node.guard.lease import EXPERIMENT, GUARD
 from resctrl_hooks.observe.node.guard.load import read_classes, traffic
 from resctrl_hooks.observe.node.guard.recovery import become_owner
 from resctrl_hooks.observe.node.guard.section import section
+from resctrl_hooks.observe.node.slowdown.causes.remedy import CPU_MAX, MB
+from resctrl_hooks.observe.node.slowdown.cgroup_waits import read_waits
 from resctrl_hooks.observe.node.slowdown.neighbours import memory_of
 
 from .evidence import Evidence, EvidenceError
 from .experiment import SECONDS, SETTLE, WINDOWS, Effect, effect_of, order
 from .signals import uninterrupted
 from .trial import Trial, TrialError, hold_lease
+from .values import Plan, ValueTrial, texts
 from .watchdog import Watchdog
 
 LEAST_LOAD = 0.01
@@ -27,9 +31,10 @@ LEAST_LOAD = 0.01
 
 @dataclass(frozen=True)
 class Proof:
-    """What the experiment showed of one class: its effect, or the reason why there is none.
+    """What the experiment showed of one limit: its effect, or the reason why there is none.
 
-    ``floor`` and ``declared`` are its MB values by L3 domain with and without the limit.
+    ``floor`` and ``declared`` are a class's MB values by L3 domain with and without the limit, ``values`` and
+    ``limited`` any limit's values for people.
     """
 
     name: str
@@ -37,6 +42,9 @@ class Proof:
     reason: str = ""
     declared: dict[int, int] = field(default_factory=dict)
     floor: dict[int, int] = field(default_factory=dict)
+    values: str = ""
+    limited: str = ""
+    sets: str = MB
 
 
 class Experiment:
@@ -50,6 +58,7 @@ class Experiment:
         cgroups: the folders of the pod's cgroup, or of its containers' cgroups.
         own: the pod's RDT classes, which are not limited.
         sleep: waits for so many seconds; tests replace it.
+        planned: further limits to try.
 
     Raises:
         TrialError: nothing may be limited, or a guard is running.
@@ -64,17 +73,20 @@ class Experiment:
         cgroups: Sequence[str],
         own: Sequence[str],
         sleep: Callable[[float], None] = time.sleep,
+        planned: Sequence[Plan] = (),
     ) -> None:
         self._context = context
         self._resctrl = context.monitor.resctrl
         self._rules = {name: rule for name, rule in section(context.settings)["throttle"].items() if name not in own}
-        if not self._rules:
+        self._key, self._planned = key, planned
+        if not self._rules and not planned:
             raise TrialError(
-                "no RDT class may be limited for this pod",
-                hint="name other classes than the pod's own, with a floor each, in `rdt.guard.throttle`",
+                "nothing may be limited for this pod",
+                hint="name other classes than the pod's own, with a floor each, in `rdt.guard.throttle`, or pods in "
+                "`slowdown.experiment`",
             )
         self._sleep = sleep
-        self._trial: Trial | None = None
+        self._trial: Trial | ValueTrial | None = None
         context.ledger.prepare()
         try:
             self._lock = become_owner(context.settings.state_dir, EXPERIMENT)
@@ -113,7 +125,7 @@ class Experiment:
             raise TrialError(f"cannot restore {'; '.join(failed)}", hint="run `resctrl-hook guard restore`")
 
     def run(self, chance: random.Random | None = None) -> Iterator[Proof]:
-        """Try the classes in the configured order; yield what each one showed.
+        """Try the planned limits, and the classes in the configured order; yield what each one showed.
 
         Raises:
             EvidenceError: the pod has no memory traffic.
@@ -121,6 +133,10 @@ class Experiment:
             HookError: a counter or value cannot be read or written.
         """
         chance = chance or random.SystemRandom()
+        for plan in self._planned:
+            yield self._planned_proof(plan, chance)
+        if not self._rules:
+            return
         numbers, rates = self._survey()
         for name, rule in self._rules.items():
             if rates.get(name, 0.0) < LEAST_LOAD * sum(rates.values()):
@@ -131,15 +147,41 @@ class Experiment:
             except TrialError as error:
                 yield Proof(name, reason=str(error))
                 continue
-            effect = self._windows(trial, order(WINDOWS, chance.shuffle))
-            failed = trial.end()
-            if failed:
-                raise TrialError(f"cannot restore {'; '.join(failed)}", hint="run `resctrl-hook guard restore`")
-            self._trial = None
-            reason = "" if effect else "the pod did too little work in most windows"
-            yield Proof(name, effect, reason, trial.declared, trial.floor)
+            effect, reason = self._tried(trial, chance)
+            words = _in_words(trial.declared), _in_words(trial.floor)
+            yield Proof(name, effect, reason, trial.declared, trial.floor, *words)
 
-    def _windows(self, trial: Trial, limited: list[bool]) -> Effect | None:
+    def _planned_proof(self, plan: Plan, chance: random.Random) -> Proof:
+        """Try one planned limit."""
+        used = self._used(plan.places) if plan.sets == CPU_MAX else {}
+        try:
+            self._trial = trial = ValueTrial(self._context, plan, self._key, used)
+        except HookError as error:
+            return Proof(plan.name, reason=str(error), sets=plan.sets)
+        effect, reason = self._tried(trial, chance)
+        return Proof(plan.name, effect, reason, {}, {}, texts(trial.values), texts(trial.limited), plan.sets)
+
+    def _used(self, folders: Sequence[str]) -> dict[str, float]:
+        """Return the CPUs in use by each cgroup."""
+        before = {folder: read_waits([folder]) for folder in folders}
+        self._sleep(SECONDS)
+        found = {}
+        for folder, old in before.items():
+            new = read_waits([folder])
+            if old is not None and new is not None:
+                found[folder] = float(new.cpu - old.cpu) / SECONDS
+        return found
+
+    def _tried(self, trial: Trial | ValueTrial, chance: random.Random) -> tuple[Effect | None, str]:
+        """Return a limit's effect, or the reason why there is none; its values are restored."""
+        effect = self._windows(trial, order(WINDOWS, chance.shuffle))
+        failed = trial.end()
+        if failed:
+            raise TrialError(f"cannot restore {'; '.join(failed)}", hint="run `resctrl-hook guard restore`")
+        self._trial = None
+        return effect, "" if effect else "the pod did too little work in most windows"
+
+    def _windows(self, trial: Trial | ValueTrial, limited: list[bool]) -> Effect | None:
         costs: dict[bool, list[float]] = {True: [], False: []}
         for window in limited:
             trial.set(limited=window)
@@ -167,3 +209,7 @@ class Experiment:
                 for name, rate in found.rates.items():
                     rates[name] = rates.get(name, 0.0) + rate
         return here, rates
+
+
+def _in_words(values: dict[int, int]) -> str:
+    return " ".join(f"{number}={value}" for number, value in sorted(values.items()))

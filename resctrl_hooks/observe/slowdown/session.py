@@ -16,6 +16,8 @@ from resctrl_hooks.core.node.resctrl.absence import has_counters
 from resctrl_hooks.observe.inventory.cache_size import l3_sizes
 from resctrl_hooks.observe.inventory.class_changes import ClassChanges
 from resctrl_hooks.observe.node.guard.section import section as guard_section
+from resctrl_hooks.observe.node.slowdown.causes.cause import SUPPORTED
+from resctrl_hooks.observe.node.slowdown.causes.table import CAUSES
 from resctrl_hooks.observe.node.slowdown.live import Live
 from resctrl_hooks.observe.node.slowdown.section import LOCK, section
 from resctrl_hooks.observe.node.slowdown.status import record_of
@@ -25,6 +27,7 @@ from resctrl_hooks.observe.node.snapshot.snapshot import open_files
 
 from .advice import facts_of
 from .diagnosis import Diagnosis, diagnosis
+from .values import Plan, plans
 
 SECONDS = 3.0
 """Of a window: at the least, ten of them are compared in the default of one minute."""
@@ -136,6 +139,13 @@ class Session:
         records = {key: {**record_of(one), "disturbance": one.disturbance} for key, one in findings.items()}
         found = [diagnosis(facts._replace(key=key), record, changes) for key, record in records.items()]
         return sorted(found, key=lambda one: -(one.ratio or 0.0))
+
+    def plans(self, key: str) -> tuple[list[Plan], list[str]]:
+        """Return the remedies of a pod's causes that an experiment may try, and in words those not permitted."""
+        facts = facts_of(self._context, self.names(), classes_of(self._context))._replace(key=key)
+        causes = [one for one in self.live.finding(key).causes if one.state == SUPPORTED]
+        remedies = [remedy for one in causes for remedy in CAUSES[one.cause].remedies(one, facts)]
+        return plans(self._context, remedies, facts, self.live.reader.cgroups.of)
 
     def normal_cost(self, key: str) -> dict[str, float]:
         """Return the pod's cost of a unit of work in quiet times, by method; empty without a baseline."""

@@ -6,7 +6,7 @@ import signal
 import time
 
 from resctrl_hooks.core.node.context import Context
-from resctrl_hooks.observe.node.guard.lease import NAME
+from resctrl_hooks.core.node.reconcile.repaired import changed_values
 from resctrl_hooks.observe.node.watch import Watch
 
 _INTERVAL = 1.0  # seconds between two looks at the lease
@@ -58,7 +58,7 @@ def _watch(context: Context, reader: int) -> None:
     watch = Watch(context)
     while not select.select([reader], [], [], _INTERVAL)[0]:
         watch.restore()
-    end, lease = time.monotonic() + _PATIENCE, f"{context.settings.state_dir}/{NAME}"
-    while os.path.lexists(lease) and time.monotonic() < end:
+    end = time.monotonic() + _PATIENCE
+    while changed_values(context) and time.monotonic() < end:
         watch.restore()
         time.sleep(_SOON)

@@ -258,6 +258,9 @@ class _Session:
     def normal_cost(self, key: str) -> dict[str, float]:
         return {"perf": 2.0}
 
+    def plans(self, key: str) -> tuple[list[Any], list[str]]:
+        return [], ["cpu-weight of b: `slowdown.experiment` does not have b"]
+
 
 @pytest.fixture
 def sampled(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
@@ -297,13 +300,14 @@ def test_diagnose_without_slowed_pods_counts_them(
 def test_experiment_is_part_of_the_diagnosis(host: Host, sampled: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[Any] = []
 
-    def experiment(context: Any, key: str, normal: Any, *, verbose: bool) -> list[Any]:
+    def experiment(context: Any, key: str, normal: Any, planned: Any, *, verbose: bool) -> list[Any]:
         given.append((key, normal, verbose))
         return [effect("bronze", 1.0, 0.8, 1.5, 1.0, -0.35, -0.4, -0.3)]
 
     monkeypatch.setattr(diagnose, "_experiment", experiment)
     done = run(host, "diagnose", "a", "--experiment")
     assert "Experiment for a, in cycles:" in done.stdout
+    assert "not tried: cpu-weight of b" in done.stderr
     (item,) = json.loads(run(host, "diagnose", "a", "--experiment", "-o", "json").stdout)["items"]
     assert [one["class"] for one in item["experiments"]] == ["bronze"]
     assert given == [("a", {"perf": 2.0}, True), ("a", {"perf": 2.0}, False)]
@@ -319,7 +323,7 @@ def test_experiment_is_part_of_the_diagnosis(host: Host, sampled: list[Any], mon
 def test_experiment_measures_the_pods_cgroups(monkeypatch: pytest.MonkeyPatch, pod: Any, cgroups: list[str]) -> None:
     given: list[Any] = []
 
-    def begin(_: Any, *all_: Any) -> Any:
+    def begin(_: Any, *all_: Any, planned: Any) -> Any:
         given.extend(all_)
         proofs = [SimpleNamespace(name="bronze"), SimpleNamespace(name="silver")]
         trial = SimpleNamespace(evidence=SimpleNamespace(method="perf"), run=lambda: proofs)

@@ -63,6 +63,7 @@ def test_paragraph_has_what_is_known(
 def effect(name: str, *values: float | None, **more: Any) -> ClassEffect:
     names = ("cost_off", "cost_on", "ratio_off", "ratio_on", "effect", "effect_low", "effect_high")
     about = {"rdt_class": name, "declared": {1: 100, 0: 90}, "limited": {0: 20}, "windows": 9, "unit": "cycles"}
+    about |= {"of": name, "value": "0=90 1=100", "limited_value": "0=20"}
     known = dict(zip(names, values, strict=True)) if values else dict.fromkeys(names)
     return ClassEffect.model_validate({**about, "reason": "", **known, **more})
 
@@ -74,7 +75,8 @@ def test_experiment_has_a_row_for_each_class_and_its_proof(capsys: pytest.Captur
         effect("gold", 1.0, 1.1, 1.0, 1.1, 0.1, 0.05, 0.15),
         effect("iron", 1.0, 1.0, 1.0, 1.0, 0.0, -0.1, 0.0),
         effect("tin", 1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.1),
-        effect("few", reason="too few windows", declared={}),
+        effect("few", reason="too few windows", value=""),
+        effect("ci/job", 3.0, 1.1, 3.0, 1.1, -0.63, -0.7, -0.6, sets="cpu-weight", value="100", limited_value="10"),
     ]
     print_effects("shop/web", "traffic", effects)
     print_effects("shop/web", "perf", [effect("iron", 1.0, 1.0, 1.0, None, 0.0, -0.1, 0.1)])

@@ -214,8 +214,8 @@ def test_pod_without_any_evidence_is_refused_with_each_reason(world: World, miss
 
 
 def command(world: World, monkeypatch: pytest.MonkeyPatch, *words: str) -> Result:
-    def experiment(_: Any, key: str, cgroups: list[str], own: list[str]) -> Experiment:
-        return Experiment(world.context, key, cgroups, own, world.sleep)
+    def experiment(_: Any, key: str, cgroups: list[str], own: list[str], planned: list[Any]) -> Experiment:
+        return Experiment(world.context, key, cgroups, own, world.sleep, planned)
 
     def session(_: Any, say: Any) -> Session:
         return Session(world.context, say, world.sleep)
@@ -229,8 +229,10 @@ def test_command_names_the_class_its_effect_and_what_helps(world: World, monkeyp
     done = command(world, monkeypatch, "shop/cart", "--experiment")
     assert done.exit_code == 0, done.output
     assert "Experiment for shop/cart, in CPU seconds per GB (an estimate):" in done.output
-    (bronze,) = [line for line in done.output.splitlines() if line.startswith("bronze ") and "limited:" not in line]
-    assert bronze.split() == "bronze 0=100 0=20 1 0.5 -50% -50% to -50% slows the pod".split()  # noqa: SIM905
+    (bronze,) = [
+        line for line in done.output.splitlines() if line.startswith("MB of bronze ") and "limited:" not in line
+    ]
+    assert bronze.split() == "MB of bronze 0=100 0=20 1 0.5 -50% -50% to -50% slows the pod".split()  # noqa: SIM905
     assert "What helps: a smaller MB value for bronze" in done.output
 
 

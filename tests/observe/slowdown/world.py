@@ -69,7 +69,7 @@ class World:
         bronze = float(self.node.limit("bronze").partition("=")[2]) / 100
         self._phase = STAYS * self._phase + self._chance.gauss(0, self._noise)
         speed = 0.0 if self.is_idle else (1.0 if bronze == 1 else 2.0) * math.exp(self._phase)
-        for name, rate in (("gold", speed), ("silver", 10.0), ("bronze", 40 * bronze)):
+        for name, rate in (("gold", speed * self.share()), ("silver", 10.0), ("bronze", 40 * bronze)):
             self.moved[name] += rate * seconds * GB
             self.node.count(name, 0, int(self.moved[name]))
         folder = self.group / "mon_data/mon_L3_00"
@@ -77,6 +77,10 @@ class World:
         (folder / "mbm_total_bytes").write_text(f"{int(self.moved['gold'])}\n")
         self.stat.write_text(f"usage_usec {int(self.seconds * 1e6)}\nuser_usec 0\n")
         self.hook()
+
+    def share(self) -> float:
+        """Return the part of the time for which the victim has a CPU."""
+        return 1.0
 
     def experiment(self) -> Experiment:
         """Return an experiment in this world."""
