@@ -11,6 +11,7 @@ from hosts.commands import here
 from hosts.monitored import run
 
 from resctrl_hooks.core.node.errors import NoResctrlError, NotMountedError
+from resctrl_hooks.core.node.reconcile.note import note_running
 from resctrl_hooks.core.node.resctrl.absence import missing, why_no_monitoring, why_no_resctrl
 from resctrl_hooks.core.node.resctrl.filesystem import Resctrl
 
@@ -109,18 +110,23 @@ def test_hook_starts_container_quietly_without_monitoring(node: Host, policy: st
 
 
 @pytest.mark.parametrize("enabled, recorded", [("auto", 1), (True, 0), (False, 0)])
+@pytest.mark.parametrize("by", ["reconcile", "diagnose"])
 def test_containers_are_recorded_without_monitoring_only_if_it_is_optional(
-    node: Host, enabled: Any, recorded: int
+    node: Host, enabled: Any, recorded: int, by: str
 ) -> None:
-    """Before the installation or after it."""
+    """By the hook, and those that run already by a pass or a command."""
+
+    def record() -> None:
+        run_log(node, code=0) if by == "reconcile" else note_running(node.context())
+
     node.configure(monitoring={"enabled": enabled}, runtimeRoots={"all": str(node.root / "runtime")})
     start(node)
     node.process(200, start=1000)
     crun.record(node.root / "runtime", "a" * 64, 200, node.bundle(name="b"), 1000)
-    for _ in range(2):
-        assert len(json.loads(run(node, "list", "--json").stdout)["items"]) in (recorded, 2 * recorded)
-        run_log(node, code=0)
+    assert len(json.loads(run(node, "list", "--json").stdout)["items"]) == recorded
+    record()
     assert len(json.loads(run(node, "list", "--json").stdout)["items"]) == 2 * recorded
+    assert len(node.context().ledger.containers()) == 2 * recorded
 
 
 @pytest.mark.parametrize("policy, code", [("ignore", 0), ("fail", 79)])

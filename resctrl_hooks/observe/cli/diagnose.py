@@ -12,6 +12,7 @@ from resctrl_hooks.core.inventory.find import NoSuchPodError, find
 from resctrl_hooks.core.inventory.gather import pod_of
 from resctrl_hooks.core.node.container.names import short_id
 from resctrl_hooks.core.node.context import Context
+from resctrl_hooks.core.node.reconcile.note import note_running
 from resctrl_hooks.observe.cli.diagnosis_text import print_diagnosis, print_effects, print_need, print_none_slowed
 from resctrl_hooks.observe.params import at_option, refuse_with_at
 from resctrl_hooks.observe.slowdown.diagnosis import LIST, Diagnosis
@@ -62,6 +63,7 @@ def command(
 
         print_slowdowns(form, *past_pods(context, when, pods), every=bool(pods))
         return
+    note_running(context)
     keys = list(dict.fromkeys(find(context, pod) for pod in pods))
     with ended_like_ctrl_c():
         with Session(context, lambda text: click.echo(text, err=True)) as session:

@@ -6,6 +6,7 @@ from resctrl_hooks.core.cli.list_options import ListOptions
 from resctrl_hooks.core.cli.same_config import with_config
 from resctrl_hooks.core.inventory.gather import pod_of, rmids_of, waiting_keys
 from resctrl_hooks.core.node.context import Context
+from resctrl_hooks.core.node.reconcile.note import note_running
 from resctrl_hooks.core.node.resctrl.absence import why_no_monitoring
 from resctrl_hooks.observe.cli.top_scene import Scene
 from resctrl_hooks.observe.cli.top_scenes import Scenes
@@ -37,6 +38,7 @@ class LiveSamples:
         if options.sort == MBM.key and why_no_monitoring(context.monitor.resctrl) is not None:
             options = replace(options, sort=CPU.key)  # nothing counts the bandwidth
         self._options = options
+        note_running(context)
         self._keys, groups = options.targets(context)
         self._groups = {one.shown for one in groups}
         self._selected: dict[str, bool] = {}

@@ -15,7 +15,7 @@ from .reader import NodeReader
 from .store import StoreError
 from .verdict import SLOWED_WORD, judge, latest
 from .waiting import waiting_of
-from .watched import Watched
+from .watched import BY_TRAFFIC, BY_WAITS, Watched
 from .window import place_of
 from .workload import Workloads
 
@@ -84,7 +84,10 @@ class Live:
         self._context = context
         self.store = store
         self.reader = NodeReader(context, files)
-        self.watched = Watched(context.settings.sys_path, self.reader.cgroups.of, log, enabled=perf)
+        otherwise = BY_TRAFFIC if self.reader.counted else BY_WAITS
+        self.watched = Watched(
+            context.settings.sys_path, self.reader.cgroups.of, log, enabled=perf, otherwise=otherwise
+        )
         self.windows: "deque[Window]" = deque(maxlen=keep)
         self._peaks = Peaks()
         self._sizes = sizes or {}

@@ -48,7 +48,9 @@ class Moment(NamedTuple):
 
 
 class NodeReader:
-    """Reads one node. It keeps nothing of the pods but their cgroups. Without monitoring, no domain has traffic.
+    """Reads one node. It keeps nothing of the pods but their cgroups.
+
+    ``counted``: whether resctrl counts their traffic; otherwise no domain has any.
 
     Args:
         context: the node.
@@ -61,8 +63,8 @@ class NodeReader:
     def __init__(self, context: "Context", files: "OpenFiles | None" = None) -> None:
         self._context = context
         self._files = files
-        self._counted = has_counters(context.monitor.resctrl)
-        slots = context.monitor.read_counters(files).slots if self._counted else []
+        self.counted = has_counters(context.monitor.resctrl)
+        slots = context.monitor.read_counters(files).slots if self.counted else []
         self.domains = domains_of_slots(context, slots)
         self.capacities = capacities_of(context, slots)
         self._classes = ClassReader(context.monitor.resctrl, bandwidth_of(slots))
@@ -78,7 +80,7 @@ class NodeReader:
         """
         resctrl = self._context.monitor.resctrl
         now = time.monotonic()
-        classes = self._classes.read(["", *resctrl.classes()] if self._counted else [], now)
+        classes = self._classes.read(["", *resctrl.classes()] if self.counted else [], now)
         found = self._readings() if found is None else found
         folders = {key: self.cgroups.of(key) for key in found}
         tasks = dict.fromkeys(found, _AT_FIRST) if self._uses is None else sampled(self._uses)
@@ -94,7 +96,7 @@ class NodeReader:
         return read_delays(self._context.proc, folders, most) if most else None
 
     def _readings(self) -> "Readings":
-        if not self._counted:
+        if not self.counted:
             return dict.fromkeys(recorded_pods(self._context), ())
         found = self._context.monitor.read_counters(self._files).readings
         if self._files is not None:

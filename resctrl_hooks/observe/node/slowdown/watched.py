@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     Log = Callable[[int, str], None]
 
 
+BY_TRAFFIC, BY_WAITS = "by memory traffic", "by its waits alone"
+"""How pods without performance counters are compared, with and without counters of resctrl."""
+
+
 class Candidate(NamedTuple):
     """A pod: ``name`` is NAMESPACE/POD, ``slowed`` whether its last verdict needs attention."""
 
@@ -62,14 +66,22 @@ class Watched:
         cgroups: returns the folders of a pod's cgroups.
         log: logs a line with its priority. Each kind of failure is logged once.
         enabled: False: no pod is ever watched.
+        otherwise: by what pods without counters are compared.
     """
 
     def __init__(
-        self, sys_path: str, cgroups: "Callable[[str], list[str]]", log: "Log", *, enabled: bool = True
+        self,
+        sys_path: str,
+        cgroups: "Callable[[str], list[str]]",
+        log: "Log",
+        *,
+        enabled: bool = True,
+        otherwise: str = BY_TRAFFIC,
     ) -> None:
         self._sys_path = sys_path
         self._cgroups = cgroups
         self._log = log
+        self._otherwise = otherwise
         self._logged: "set[str]" = set()
         self._open: "dict[str, PerfCounters]" = {}
         self._off = "" if enabled else "slowdown.perf is false"
@@ -106,9 +118,9 @@ class Watched:
             if error.errno in PASSING or isinstance(error, OneCpuError):
                 self._log_once(NOTICE, "passing", f"{error}: pod {key} is tried again at its next turn")
             elif error.errno:
-                self._log_once(NOTICE, "refused", f"{error}: pod {key} is compared by memory traffic; others are tried")
+                self._log_once(NOTICE, "refused", f"{error}: pod {key} is compared {self._otherwise}; others are tried")
                 if self._lacking.refused(key, str(error)):
-                    self._log_once(NOTICE, str(error), f"{error}; all pods are compared by memory traffic for an hour")
+                    self._log_once(NOTICE, str(error), f"{error}; all pods are compared {self._otherwise} for an hour")
 
     def read(self, key: str) -> "tuple[PerfCount | None, object]":
         """Return a pod's counts and what they are counts of; None without counters."""

@@ -10,13 +10,14 @@ if TYPE_CHECKING:
 
 
 def recorded_pods(context: "Context") -> "list[str]":
-    """Return the keys of all pods that were recorded since the boot, with or without a group.
+    """Return the keys of the pods that were recorded since the boot and have a cgroup, with or without a group.
 
     Raises:
         LedgerError: the state directory is unusable.
     """
-    ledger, boot = context.ledger, context.monitor.boot
-    return [key for key in sorted(ledger.keys()) if (ledger.read_pod(key) or {}).get("boot") == boot]
+    ledger, boot, cgroups = context.ledger, context.monitor.boot, PodCgroups(context)
+    keys = (key for key in sorted(ledger.keys()) if (ledger.read_pod(key) or {}).get("boot") == boot)
+    return [key for key in keys if any(map(is_folder, cgroups.of(key)))]
 
 
 class PodCgroups:
