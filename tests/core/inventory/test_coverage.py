@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hosts.counter_tree import OCCUPANCY, TOTAL
 from hosts.monitored import MonitoredHost, plain_host
+from hosts.shared_node import SharedNode
 
 from resctrl_hooks.core.inventory.attention import free_bytes, warnings_of
 from resctrl_hooks.core.inventory.coverage import (
@@ -18,6 +19,8 @@ from resctrl_hooks.core.inventory.coverage import (
     free_counters,
     is_partial,
 )
+from resctrl_hooks.core.inventory.demand import demand_of
+from resctrl_hooks.core.inventory.gather import gather
 from resctrl_hooks.core.node.resctrl.counters import Reading, slot_at
 
 MBM, LOCAL = "mbm_total_bytes", "mbm_local_bytes"
@@ -143,3 +146,8 @@ def test_state_follows_from_the_counters_of_the_first_event(
 ) -> None:
     host.context.settings.monitoring["events"] = [MBM, LOCAL]
     assert counted_state(host.context, counters) == state
+
+
+def test_rmids_of_each_class_are_not_one_number(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, rmids=16, pmg=4)
+    assert demand_of(node.context(), gather(node.context())) == []

@@ -94,3 +94,14 @@ def test_list_prints_groups_of_classes_with_refused_names_that_show_takes(host: 
         assert host.run("list", name, "-o", "name").stdout.splitlines() == [name]
     assert host.json("show", "web-0")["items"][0]["name"] == "shop/web-0"
     assert host.run("show", KEYS[0]).stdout.splitlines()[0] == "shop/web-0"
+
+
+def test_container_in_a_class_with_a_refused_name_is_shown_with_its_text(
+    host: MonitoredHost, monkeypatch: pytest.MonkeyPatch, name: str, text: str
+) -> None:
+    host.pod(1, "db")
+    monkeypatch.setattr("resctrl_hooks.core.inventory.gather.groups_of_process", lambda *_: (name, ""))
+    (shown,) = host.json("show", "db")["items"]
+    assert shown["rdtClasses"] == ["", text]
+    assert [one["rdtClass"] for one in shown["containers"]] == [text]
+    assert f"class {text}\n" in host.run("show", "db").stdout

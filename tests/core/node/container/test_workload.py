@@ -212,3 +212,16 @@ def test_unread_annotations_are_logged_once_per_pod_and_shown(host: Host, pod: d
     assert said not in host.call(pod).log
     shown = CliRunner().invoke(main, ["--config", str(host.config), "show", "web-0"]).output
     assert f"not read annotations {COLD}, {PRIORITY}" in " ".join(shown.split())
+
+
+@pytest.mark.parametrize("resources, request_, limit", [
+    ({}, 0, 0), ({"cpu": {"quota": 1, "period": 0}}, 0, 0), ({"cpu": {"shares": True, "quota": 1 << 60}}, 0, 0),
+    ({"cpu": {"shares": (1 << 53) - 1}}, 8796093022208000, 0), ({"cpu": {"shares": 1 << 53}}, 0, 0),
+    ({"unified": {"cpu.weight": "10000"}}, 100000, 0), ({"unified": {"cpu.weight": "10001", "cpu.max": "1e9 x"}}, 0, 0),
+    ({"unified": {"cpu.max": "999999999999999 1000000"}}, 999999999999, 999999999999),
+    ({"unified": {"cpu.max": "1000000000000000 1000000"}}, 0, 0), ({"unified": {"cpu.max": "150000"}}, 1500, 1500),
+    ({"unified": {"cpu.weight": "250", "cpu.max": "max 100000"}}, 2500, 0), ({"unified": [], "cpu": "x"}, 0, 0),
+    ({"unified": {"cpu.weight": 100, "cpu.max": None}}, 1000, 0),
+])  # fmt: skip
+def test_requests_and_limits_are_in_thousandths_of_a_cpu(resources: dict[str, Any], request_: int, limit: int) -> None:
+    assert cpu_request(resources) == (request_, limit)

@@ -158,3 +158,8 @@ def test_lack_of_descriptors_is_not_fatal(tmp_path: Path) -> None:
     writes.watch([str(tmp_path)])
     assert not writes.works
     assert not writes.happened()
+
+
+def test_write_to_value_leads_to_check_at_once(node: Node) -> None:
+    node.write("0")
+    assert node.checks(PAUSE)
