@@ -12,7 +12,7 @@ from hosts.monitored import KEYS, plain_host
 from resctrl_hooks.core.cli import main
 from resctrl_hooks.core.inventory import podman, selector
 from resctrl_hooks.core.inventory.amounts import scaled, with_margin
-from resctrl_hooks.core.inventory.models import Container, Group, Pod, Rmids
+from resctrl_hooks.core.inventory.models import Container, Group, Inventory, Pod, Rmids
 from resctrl_hooks.core.inventory.podman import PodmanNames, podman_names
 from resctrl_hooks.core.inventory.records import classes_of, members_of, recorded
 from resctrl_hooks.core.inventory.selector import Selector, labels_of
@@ -37,6 +37,10 @@ def test_pod_sums_its_groups_and_running_containers() -> None:
     assert (one.classes, one.tasks, one.outside) == (["", "gold", "silver"], 7, 3)
     assert one.living == containers[:2]
     assert one.model_dump(by_alias=True)["rdtClasses"] == one.classes
+
+
+def test_inventory_for_programs_has_no_second_list_of_pods() -> None:
+    assert not {"pods", "waiting", "impossible"} & Inventory(resctrl="/r", pods=[pod()]).model_dump().keys()
 
 
 def test_free_rmids_are_those_of_all_classes_or_of_each() -> None:
