@@ -41,8 +41,8 @@ def configure(host: Made, *, enabled: bool = True, offline: int = 0, **values: o
     host.configure(sysPath=sys_path, placement=section, runtimeRoots={"crun": str(host.root / "crun")})
 
 
-def stranger(host: Made, name: str, cpus: str) -> None:
-    pid = host.process(4711, f"/elsewhere/{name}", start=99)
+def stranger(host: Made, name: str, cpus: str, below: str = "") -> None:
+    pid = host.process(4711, f"/elsewhere/{name}{below}", start=99)
     (host.cgroup / f"elsewhere/{name}/cpuset.cpus.effective").write_text(cpus)
     crun.record(host.root / "crun", name, pid, "/b", 99)
 
@@ -66,6 +66,7 @@ SITUATIONS: dict[str, Callable[[Made], None]] = {
     "no shared CPUs": lambda made: configure(made, offline=0b11111100),
     "exclusive CPUs offline": lambda made: configure(made, offline=0b1),
     "stranger on exclusive CPUs": lambda made: stranger(made, "near", "1-7"),
+    "stranger of crun with systemd": lambda made: stranger(made, "near", "1-7", "/container"),
     "host on exclusive CPUs": slices_of_the_host,
     "machine unreadable": lambda made: made.configure(sysPath=str(made.root / "nowhere"), placement={"enabled": True}),
 }
