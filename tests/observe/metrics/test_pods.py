@@ -1,6 +1,7 @@
 """Samples of pods and their text: labels, states, seconds of counting, and the outcome of a scrape."""
 
 import io
+import json
 import re
 import shutil
 import time
@@ -156,6 +157,17 @@ def test_energy_of_each_package_has_its_number(tmp_path: Path) -> None:
     found = package_family(Packages(write_packages(tmp_path, 5, 7)))
     assert {one.labels["package"]: one.value for one in found.samples} == {"0": 5, "1": 7}
     assert package_family(Packages(str(tmp_path / "none"))).samples == []
+
+
+def test_energy_after_a_restart_continues_from_its_record(tmp_path: Path) -> None:
+    folder = write_packages(tmp_path, 5, 7)
+    before = Packages(folder)
+    assert [*before.read().values()] == [5, 7]
+    record = json.loads(json.dumps(before.as_record()))
+    write_packages(tmp_path, 6, 9)
+    assert [*Packages(folder, record).read().values()] == [6, 9]
+    other = {"total": {"package-0": 100e6, "package-1": 0}, "last": {"package-0": 5_500_000, "package-1": 9_000_000}}
+    assert [*Packages(folder, other).read().values()] == [100.5, 0]
 
 
 def test_reading_of_a_second_ago_is_used_again_also_a_failed_one(monkeypatch: pytest.MonkeyPatch) -> None:
