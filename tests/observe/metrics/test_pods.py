@@ -166,7 +166,9 @@ def test_energy_after_a_restart_continues_from_its_record(tmp_path: Path) -> Non
     record = json.loads(json.dumps(before.as_record()))
     write_packages(tmp_path, 6, 9)
     assert [*Packages(folder, record).read().values()] == [6, 9]
-    other = {"total": {"package-0": 100e6, "package-1": 0}, "last": {"package-0": 5_500_000, "package-1": 9_000_000}}
+    other: dict[str, dict[str, int | float]] = {
+        "total": {"package-0": 100e6, "package-1": 0}, "last": {"package-0": 5_500_000, "package-1": 9_000_000},
+    }  # fmt: skip
     assert [*Packages(folder, other).read().values()] == [100.5, 0]
 
 
