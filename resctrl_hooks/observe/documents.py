@@ -12,6 +12,8 @@ from resctrl_hooks.observe.inventory.usage_models import DomainUsage, MemoryUsag
 from resctrl_hooks.observe.past.pods import PastPod
 from resctrl_hooks.observe.slowdown.diagnosis import LIST as DIAGNOSES
 from resctrl_hooks.observe.slowdown.diagnosis import Diagnosis
+from resctrl_hooks.observe.slowdown.lost import LIST as LOST
+from resctrl_hooks.observe.slowdown.lost import LostTime
 
 DOCUMENTS: Final = {
     "top": Document(
@@ -28,12 +30,14 @@ DOCUMENTS: Final = {
             "domains": list[DomainUsage],
             "memoryDomains": list[MemoryUsage],
             "power": PowerUsage | None,
+            "lost": list[LostTime],
             "classChanges": list[ClassChange],
         },
     ),
     "guard": Document("GuardStatus", GuardedDomain, head_of(GuardStatus)),
     "history-status": Document("HistoryStatus", HistoryStatus),
     "past": Document(PAST_LIST, PastPod),
+    "lost": Document(LOST, LostTime, {"by": Literal["culprit", "namespace"], "seconds": float}),
     "diagnose": Document(DIAGNOSES, Diagnosis, {"pods": int, "withBaseline": int}),
 }
 """By the name of their schema."""

@@ -32,7 +32,20 @@ ALLOWED_BESIDE = {
 }
 ALLOWED_IN_ROOM = {
     "slowdown": {
-        *("collections", "ctypes", "functools", "hashlib", "heapq", "math", "os", "re", "struct", "types", "typing")
+        *(
+            "bisect",
+            "collections",
+            "ctypes",
+            "functools",
+            "hashlib",
+            "heapq",
+            "math",
+            "os",
+            "re",
+            "struct",
+            "types",
+            "typing",
+        )
     },
     "capacity": {"functools", "re", "typing"},
     **{room: {"typing"} for room in ("guard", "history", "snapshot")},

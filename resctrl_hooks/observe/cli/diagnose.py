@@ -14,10 +14,13 @@ from resctrl_hooks.core.node.container.names import short_id
 from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.reconcile.note import note_running
 from resctrl_hooks.observe.cli.diagnosis_text import print_diagnosis, print_effects, print_need, print_none_slowed
+from resctrl_hooks.observe.cli.lost_text import print_by_culprit, print_by_namespace
 from resctrl_hooks.observe.params import at_option, refuse_with_at
 from resctrl_hooks.observe.slowdown.diagnosis import LIST, Diagnosis
 from resctrl_hooks.observe.slowdown.effects import ClassEffect, effect_of_class
 from resctrl_hooks.observe.slowdown.evidence import UNITS
+from resctrl_hooks.observe.slowdown.lost import LIST as LOST
+from resctrl_hooks.observe.slowdown.lost import by_culprit, by_namespace
 from resctrl_hooks.observe.slowdown.proof import Experiment
 from resctrl_hooks.observe.slowdown.session import Session
 from resctrl_hooks.observe.slowdown.signals import ended_like_ctrl_c, stopped_after_its_end
@@ -29,6 +32,8 @@ _CSV = attributes(
     *("name", "verdict", "ratio", "ratio_low", "ratio_high", "method", "samples", "baseline_samples", "reason")
 )
 
+_LOST_CSV = attributes("culprit", "victim", "cause", "seconds", "cpu_seconds")
+
 
 @click.command()
 @click.argument("pods", nargs=-1, metavar="[POD]...")
@@ -38,11 +43,17 @@ _CSV = attributes(
     is_flag=True,
     help="Prove it for one POD: try each limit that helps and that you permit, 36 s each.",
 )
+@click.option(
+    "--by",
+    type=click.Choice(["pod", "culprit", "namespace"]),
+    default="pod",
+    help="By culprit: the time that pods lost to each. By namespace: a matrix of victims and culprits.",
+)
 @at_option
 @output_option
 @click.pass_obj
 def command(
-    config: str, pods: tuple[str, ...], *, seconds: float, experiment: bool, when: float | None, form: Form
+    config: str, pods: tuple[str, ...], *, seconds: float, experiment: bool, by: str, when: float | None, form: Form
 ) -> None:
     """Tell which pods are slowed, because of whom, and what helps.
 
@@ -56,7 +67,9 @@ def command(
     """
     if experiment and len(pods) != 1:
         raise click.UsageError("--experiment needs one POD.")
-    refuse_with_at(when, experiment=experiment, **{"for": seconds != _DEFAULT})
+    if experiment and by != "pod":
+        raise click.UsageError("--experiment and --by cannot be combined.")
+    refuse_with_at(when, experiment=experiment, by=by != "pod", **{"for": seconds != _DEFAULT})
     context = open_node(config)
     if when is not None:
         from resctrl_hooks.observe.cli.past_text import past_pods, print_slowdowns  # noqa: PLC0415  # SQLite, for the past only
@@ -79,10 +92,24 @@ def command(
             with stopped_after_its_end():
                 effects = _experiment(context, keys[0], normal, planned, verbose=is_table(form))
             shown = [shown[0].model_copy(update={"experiments": effects})]
+    if by != "pod":
+        _print_lost(shown, by, seconds, form)
+        return
     if not is_table(form):
         print_listing(form, LIST, shown, _CSV, pods=len(found), withBaseline=len(known))
         return
     _print(shown, len(known), len(found))
+
+
+def _print_lost(shown: list[Diagnosis], by: str, seconds: float, form: Form) -> None:
+    found = [(one.name, one.lost) for one in shown]
+    rows = by_culprit(found) if by == "culprit" else by_namespace(found)
+    if not is_table(form):
+        print_listing(form, LOST, rows, _LOST_CSV, by=by, seconds=seconds)
+    elif by == "culprit":
+        print_by_culprit(rows)
+    else:
+        print_by_namespace(rows)
 
 
 def _print(shown: list[Diagnosis], known: int, counted: int) -> None:

@@ -16,6 +16,7 @@ from resctrl_hooks.core.cli.node import open_node
 from resctrl_hooks.core.cli.tables import console, print_table
 from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.observe.cli.class_lines import BY_CLASS, changed
+from resctrl_hooks.observe.cli.lost_text import BY_NAMESPACE, lost_lines
 from resctrl_hooks.observe.cli.top_scene import Scene
 from resctrl_hooks.observe.cli.top_table import domain_line, head_line, memory_lines, power_lines, usage_table
 from resctrl_hooks.observe.inventory.columns import BY_KEY, COLUMNS, values_of
@@ -124,6 +125,7 @@ def _print(scene: Scene, options: ListOptions, by: str) -> None:
             domains=[*scene.domains],
             memoryDomains=list(scene.memory),
             power=scene.power,
+            lost=list(scene.lost) if by == BY_NAMESPACE else [],
             classChanges=list(scene.changes()) if by == BY_CLASS else [],
             **({"host": scene.host, "time": scene.when} if scene.past else {}),
         )
@@ -135,7 +137,8 @@ def _print(scene: Scene, options: ListOptions, by: str) -> None:
                 out.print(scene.absent, markup=False, soft_wrap=True)
             if scene.domains:
                 out.print(domain_line(scene, out.width))
-            extra = (*memory_lines(scene, out.width), *power_lines(scene, out.width), *changed(scene, by, out.width))
+            extra = (*memory_lines(scene, out.width), *power_lines(scene, out.width), *lost_lines(scene, by, out.width))
+            extra = (*extra, *changed(scene, by, out.width))
             for text in extra:
                 out.print(text)
         # Bars are for terminals only: a program reads the numbers.

@@ -17,7 +17,7 @@ from resctrl_hooks.observe.inventory.guard import lowered_values
 from resctrl_hooks.observe.inventory.memory_load import memory_usage
 from resctrl_hooks.observe.inventory.package_energy import PackagePower
 from resctrl_hooks.observe.inventory.rates import FOREIGN, Line
-from resctrl_hooks.observe.inventory.slowdown import ratios
+from resctrl_hooks.observe.inventory.slowdown import ratios_and_lost
 from resctrl_hooks.observe.inventory.usage import Users
 from resctrl_hooks.observe.node.capacity.capacity import capacities_of
 from resctrl_hooks.observe.node.guard.snapshots import domains_of
@@ -84,7 +84,7 @@ class LiveSamples:
         scene.waiting = len(waiting_keys(self._context))
         scene.lowered = lowered_values(self._context)
         scene.changes = self._changes.newest
-        slowed = ratios(self._context)
+        slowed, scene.lost = ratios_and_lost(self._context)
         for line in scene.lines:
             for one in (line, *line.shares):
                 one.slowdown = slowed.get(line.key)

@@ -8,6 +8,7 @@ from resctrl_hooks.observe.inventory.class_changes import ClassChange
 from resctrl_hooks.observe.inventory.columns import LLC, MBM
 from resctrl_hooks.observe.inventory.rates import TOTAL, UNGROUPED, Line
 from resctrl_hooks.observe.inventory.usage_models import DomainUsage, MemoryUsage, PowerUsage
+from resctrl_hooks.observe.slowdown.lost import LostTime
 
 
 @dataclass(slots=True)
@@ -28,6 +29,8 @@ class Scene:
     """Resource and id of the selected one; None for all together."""
     memory: Sequence[MemoryUsage] = ()
     """Each memory domain, where a capacity is known."""
+    lost: Sequence[LostTime] = ()
+    """What the pods of namespaces lost to others since the sampling process began."""
     power: PowerUsage | None = None
     """The packages' power, where the kernel has RAPL."""
     lowered: Mapping[str, str] = field(default_factory=dict)

@@ -9,6 +9,7 @@ from rich.console import Group
 from rich.text import Text
 
 from resctrl_hooks.observe.cli.class_lines import changed
+from resctrl_hooks.observe.cli.lost_text import lost_lines
 from resctrl_hooks.observe.cli.top_scene import Scene
 from resctrl_hooks.observe.cli.top_table import (
     absence_lines,
@@ -182,6 +183,7 @@ class Screen:
             *absence_lines(scene, width),
             *memory_lines(scene, width),
             *power_lines(scene, width),
+            *lost_lines(scene, self.by, width),
             *changed(scene, self.by, width),
         ]
         self._page, self._rows = max(height - _FRAME - len(rest) - bool(scene.domains) - len(extra), 1), len(users)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resctrl_hooks.core.inventory.pod_fields import PodField
 from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.observe.node.slowdown.status import read_status
+from resctrl_hooks.observe.slowdown.lost import LostTime, ordered
 
 if TYPE_CHECKING:
     from resctrl_hooks.core.inventory.models import Pod
@@ -18,9 +19,23 @@ MEANING = "how many times as long the pod's work takes as in quiet times (`slowd
 
 def ratios(context: Context) -> dict[str, float]:
     """Return the ratio of each pod with a known one, by key."""
-    status = read_status(context)
-    pods = {} if status is None else status["pods"]
-    return {key: float(pod["ratio"]) for key, pod in pods.items() if pod.get("ratio") is not None}
+    return ratios_and_lost(context)[0]
+
+
+def ratios_and_lost(context: Context) -> tuple[dict[str, float], list[LostTime]]:
+    """Return the ratios, and what namespaces lost since the sampling process began, of one read of its file."""
+    status = read_status(context) or {"pods": {}}
+    found = {key: float(pod["ratio"]) for key, pod in status["pods"].items() if pod.get("ratio") is not None}
+    lost = [
+        LostTime(
+            culprit=one["culpritNamespace"],
+            victim=one["namespace"],
+            seconds=one["seconds"],
+            cpu_seconds=one.get("cpuSeconds", 0.0),
+        )
+        for one in status.get("lost", ())
+    ]
+    return found, ordered(lost)
 
 
 def as_displayed(ratio: float) -> float:

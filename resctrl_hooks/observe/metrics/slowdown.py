@@ -1,6 +1,6 @@
 """Metrics of the pods' speed, which the node's sampling process judges (`slowdown.enabled`)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,11 +20,13 @@ class Judged:
     """The pods of the status file by the values of their labels."""
 
     pods: Mapping[tuple[str, ...], Mapping[str, Any]]
+    lost: Sequence[Mapping[str, Any]] = ()
+    """What the pods of a namespace lost to those of another."""
 
     def sums(self, field: str) -> Iterator[tuple[tuple[str, ...], Any]]:
         """Yield each value of a pod's field that has keys, with the pod's labels and the key."""
         for labels, pod in self.pods.items():
-            for name, value in pod[field].items():
+            for name, value in pod.get(field, {}).items():
                 yield (*labels, name), value
 
 
@@ -56,6 +58,20 @@ ROWS: tuple[Row[Judged], ...] = (
         (*LABELS, "cause"),
         kind=COUNTER,
     ),
+    Row(
+        "resctrl_pod_lost_seconds",
+        "Time that a pod lost while it was slowed, by cause: the causes divide it.",
+        lambda judged: dict(judged.sums("lostSeconds")),
+        (*LABELS, "cause"),
+        kind=COUNTER,
+    ),
+    Row(
+        "resctrl_lost_seconds",
+        "Time that the pods of a namespace lost to pods of another or the same one; (outside pods), (others).",
+        lambda judged: {(one["namespace"], one["culpritNamespace"]): one["seconds"] for one in judged.lost},
+        ("namespace", "culprit_namespace"),
+        kind=COUNTER,
+    ),
 )
 
 
@@ -65,4 +81,5 @@ def slowdown_families(context: Context, names: PodNames, selection: Selection = 
     if status is None:
         return []
     found = {(key, *names.of(key)): pod for key, pod in status["pods"].items()}
-    return families(ROWS, Judged({one: pod for one, pod in found.items() if selection.has_namespace(one[1])}))
+    lost = [one for one in status.get("lost", ()) if selection.has_namespace(one["namespace"])]
+    return families(ROWS, Judged({one: pod for one, pod in found.items() if selection.has_namespace(one[1])}, lost))

@@ -13,6 +13,7 @@ from resctrl_hooks.observe.node.slowdown.verdict import SLOWED_WORD
 
 from .advice import advice
 from .effects import ClassEffect
+from .lost import LostPart
 
 LIST = "DiagnosisList"
 """The kind of a document of diagnoses."""
@@ -80,6 +81,10 @@ class Diagnosis(Record):
     class_changes: list[ClassChange] = Field(
         default=[], description="Newest changes of its class and of those of the named pods."
     )
+    lost: list[LostPart] = Field(
+        default=[],
+        description="What it lost by cause and culprit: in this run, or since the sampling process first saw it.",
+    )
     experiments: list[ClassEffect] | None = Field(description="Results of --experiment; null without it.")
 
 
@@ -107,6 +112,7 @@ def diagnosis(facts: Facts, found: Mapping[str, Any], changes: Sequence[ClassCha
             "name": facts.name,
             "key": key,
             "causes": named,
+            "lost": [{**one, "culprit": names.get(one["culprit"], one["culprit"])} for one in found.get("lost", ())],
             "advice": advice(found["causes"], facts) if found["verdict"] == SLOWED_WORD else [],
             "class_changes": [change for change in changes if change.rdt_class in concerned],
             "experiments": None,

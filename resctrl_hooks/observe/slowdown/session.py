@@ -4,7 +4,7 @@ import posix
 import re
 import time
 from collections.abc import Callable, Sequence
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from resctrl_hooks.core.inventory.pod_names import PodNames
 from resctrl_hooks.core.inventory.records import classes_of
@@ -18,10 +18,13 @@ from resctrl_hooks.observe.inventory.class_changes import ClassChanges
 from resctrl_hooks.observe.node.guard.section import section as guard_section
 from resctrl_hooks.observe.node.slowdown.causes.cause import SUPPORTED
 from resctrl_hooks.observe.node.slowdown.causes.table import CAUSES
-from resctrl_hooks.observe.node.slowdown.live import Live
+from resctrl_hooks.observe.node.slowdown.case import mean
+from resctrl_hooks.observe.node.slowdown.live import Finding, Live
+from resctrl_hooks.observe.node.slowdown.lost import LostTime
 from resctrl_hooks.observe.node.slowdown.section import LOCK, section
 from resctrl_hooks.observe.node.slowdown.status import record_of
 from resctrl_hooks.observe.node.slowdown.store import Store
+from resctrl_hooks.observe.node.slowdown.verdict import SLOWED_WORD
 from resctrl_hooks.observe.node.slowdown.watched import Candidate, chosen
 from resctrl_hooks.observe.node.snapshot.snapshot import open_files
 
@@ -136,7 +139,10 @@ class Session:
         facts = facts_of(self._context, self.names(), classes_of(self._context))
         changes = ClassChanges(self._context).newest()
         findings = {key: self.live.finding(key) for key in keys}
-        records = {key: {**record_of(one), "disturbance": one.disturbance} for key, one in findings.items()}
+        records = {
+            key: {**record_of(one), "disturbance": one.disturbance, "lost": self._lost(key, one)}
+            for key, one in findings.items()
+        }
         found = [diagnosis(facts._replace(key=key), record, changes) for key, record in records.items()]
         return sorted(found, key=lambda one: -(one.ratio or 0.0))
 
@@ -146,6 +152,15 @@ class Session:
         causes = [one for one in self.live.finding(key).causes if one.state == SUPPORTED]
         remedies = [remedy for one in causes for remedy in CAUSES[one.cause].remedies(one, facts)]
         return plans(self._context, remedies, facts, self.live.reader.cgroups.of)
+
+    def _lost(self, key: str, found: Finding) -> list[dict[str, Any]]:
+        """Return what a slowed pod lost in the sampled time."""
+        if found.verdict.verdict != SLOWED_WORD:
+            return []
+        sums, windows = LostTime(lambda key: ("", key, "")), [one for one in self.live.windows if key in one.uses]
+        cpus = mean([one.uses[key].cpu for one in windows])
+        sums.add(key, sum(one.seconds for one in windows), cpus, found.verdict, found.causes)
+        return sums.of(key)
 
     def normal_cost(self, key: str) -> dict[str, float]:
         """Return the pod's cost of a unit of work in quiet times, by method; empty without a baseline."""

@@ -2,6 +2,7 @@
 
 import io
 import itertools
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 import pytest
 from golden import Golden
 from hosts.counter_tree import say_paths
-from hosts.monitored import MonitoredHost, plain_host
+from hosts.guard_and_packages import write_slowdown_state
+from hosts.monitored import KEYS, MonitoredHost, plain_host
 from rich.console import Console
 
 from resctrl_hooks.core.cli import list_options
@@ -25,6 +27,7 @@ from resctrl_hooks.observe.cli.top_table import domain_line, head_line, memory_l
 from resctrl_hooks.observe.inventory.package_energy import power_usage
 from resctrl_hooks.observe.inventory.rates import FOREIGN, POD, TOTAL, UNGROUPED, Line
 from resctrl_hooks.observe.inventory.usage_models import DomainUsage, MemoryShare, MemoryUsage, PowerUsage
+from resctrl_hooks.observe.node.capacity.record import NAME as CAPACITIES
 from resctrl_hooks.observe.node.snapshot.snapshot import ClassCounts, Snapshot
 from resctrl_hooks.observe.params import Bandwidth
 
@@ -280,3 +283,17 @@ def test_memory_domains_are_shown_where_a_capacity_is_configured(host: Monitored
     made = host.json("top", "--interval", "0.1")["memoryDomains"]
     assert {one["capacityBytesPerSecond"] for one in made} == {1e9}
     assert "memory 0 " in host.run("top", "--once", "--interval", "0.1").stdout
+    host.configure(monitoring={})
+    seen = {"tables": {}, "source": "", "seen": {"0": 5e8}}
+    Path(host.context.settings.state_dir, CAPACITIES).write_text(json.dumps(seen))
+    text = host.run("top", "--once", "--interval", "0.1").stdout
+    assert "≤0% of 500 MB/s (largest so far)" in text
+
+
+def test_lost_time_of_namespaces_is_shown_by_namespace(host: MonitoredHost) -> None:
+    write_slowdown_state(host.context, KEYS[0])
+    text = host.run("top", "--once", "--interval", "0.1", "--by", "namespace").stdout
+    assert "(none) lost 3.8 s: to (none) 3.8 s\n" in text
+    (lost,) = host.json("top", "--interval", "0.1", "--by", "namespace")["lost"]
+    assert lost == {"culprit": "", "victim": "", "cause": "", "seconds": 3.75, "cpuSeconds": 3.75}
+    assert "lost" not in host.run("top", "--once", "--interval", "0.1").stdout

@@ -44,7 +44,8 @@ GUARD = GuardStatus(
     domains=[GUARDED],
 )
 POD = {"ratio": 1.6, "counted": {"perf": [3e9, 2e9]}, "slowedSeconds": {"memory-bandwidth": 20.0}}
-JUDGED = slowdown.Judged({("4f0a", "shop", "cart", ""): POD})
+LOST = {"namespace": "shop", "culpritNamespace": "batch", "seconds": 9.5}
+JUDGED = slowdown.Judged({("4f0a", "shop", "cart", ""): {**POD, "lostSeconds": {"memory-bandwidth": 7.5}}}, [LOST])
 
 
 class Node:

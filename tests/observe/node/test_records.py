@@ -23,9 +23,11 @@ VERDICT = {
     "ratioHigh": 2.0,
     "load": None,
     "slowedSeconds": {"memory": 1.5},
+    "lostSeconds": {"memory": 0.5},
     "counted": {"perf": [1.5, 2.5]},
 }
 PRESSED = {"ratio": 1.5, "since": 1.5, "until": 2.5, "classes": ["gold"], "domains": [0]}
+LOST = {"namespace": "shop", "culpritNamespace": "batch", "seconds": 1.5}
 CLASS = {
     "identity": "1",
     "parts": {"2": {"path": 1}},
@@ -40,7 +42,11 @@ CLASS = {
     [
         (VerdictRecord, VERDICT, []),
         (PressedRecord, PRESSED, []),
-        (SlowdownRecord, {"time": 1.5, "uptime": 1.5, "pods": {"key": VERDICT}, "pressed": {"key": PRESSED}}, []),
+        (
+            SlowdownRecord,
+            {"time": 1.5, "uptime": 1.5, "pods": {"key": VERDICT}, "pressed": {"key": PRESSED}, "lost": [LOST]},
+            [],
+        ),
         (
             LeaseRecord,
             {

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from conftest import Host
+from golden import Golden
 from hosts.monitored import run
 from hosts.past import sample
 from jsonschema import validate
@@ -113,6 +114,18 @@ def test_slowed_pod_is_found_with_its_cause_and_what_helps(shop: Shop) -> None:
     (item,) = shop.item("--for", "30s")["items"]
     assert (item["domain"], item["load"]) == (0, pytest.approx(0.85, abs=0.01))
     assert {one["cause"]: one["state"] for one in item["causes"]}["memory-bandwidth"] == "supported"
+
+
+def test_lost_time_is_shown_by_culprit_and_by_namespace(shop: Shop, golden: Golden) -> None:
+    assert "no pod lost time to others" in shop.diagnose("--for", "60s", "--by", "culprit")[1]
+    shop.limit_bronze(100)
+    shop.diagnose("--for", "60s")
+    for by in ("culprit", "namespace"):
+        golden(shop.diagnose("--for", "30s", "--by", by)[1], by)
+        value = json.loads(shop.diagnose("--for", "30s", "--by", by, "-o", "json")[1])
+        validate(value, schemas()["lost"])
+        assert sum(one["seconds"] for one in value["items"]) == pytest.approx(15, rel=0.03)
+    assert shop.diagnose("shop/cart", "--experiment", "--by", "culprit")[0] == 2
 
 
 def test_since_when_the_class_has_its_values_is_printed(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,8 @@ class VerdictRecord(TypedDict):
     load: NotRequired[_Ratio]
     slowedSeconds: NotRequired[dict[Text, Number]]
     """By cause."""
+    lostSeconds: NotRequired[dict[Text, Number]]
+    """As ``slowedSeconds``: what the slowdown cost."""
     counted: NotRequired[dict[Text, Annotated["list[float]", exactly(Number, Number)]]]
     """By grade, cycles and work."""
 
@@ -43,6 +45,14 @@ class PressedRecord(TypedDict):
     domains: list[Count]
 
 
+class LostRecord(TypedDict):
+    """What the pods of a namespace lost to those of another one."""
+
+    namespace: Text
+    culpritNamespace: Text
+    seconds: Number
+
+
 class SlowdownRecord(TypedDict, total=False):
     """The status file of the slowdown part, by key."""
 
@@ -50,6 +60,7 @@ class SlowdownRecord(TypedDict, total=False):
     uptime: Number
     pods: dict[Text, VerdictRecord]
     pressed: dict[Text, PressedRecord]
+    lost: list[LostRecord]
 
 
 class Sufferers:

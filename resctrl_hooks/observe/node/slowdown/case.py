@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .window import Window
 
 _NEARLY = 0.999 * NAMED_SHARE  # sums are rounded
-OUTSIDE = "tasks outside pods"
+OUTSIDE, SMALL = "tasks outside pods", "pods with less than"
 
 
 class Culprit(NamedTuple):
@@ -160,7 +160,7 @@ class Case:
         beside = (whole - pods) / whole if whole else 0.0
         small = 1 - beside - sum(one.share for one in found)
         if whole and small >= MOST_OF_USE:
-            found.append(Culprit(f"pods with less than {NAMED_SHARE:.0%} each", small, None, outside=True))
+            found.append(Culprit(f"{SMALL} {NAMED_SHARE:.0%} each", small, None, outside=True))
         if beside >= NAMED_SHARE:
             found.append(Culprit(OUTSIDE, beside, self._correlation(outside), outside=True))
         return sorted(found, key=lambda one: (-one.share, one.key))

@@ -49,7 +49,7 @@ class SlowdownResident(Resident):
         self._findings: "dict[str, Finding]" = {}
         self._turn = 0
         path = f"{context.settings.state_dir}/{SLOWDOWN_STATUS}"
-        self._file = Status(path, context.log)
+        self._file = Status(path, context.log, self._names.of)
 
     @property
     def unsaved(self) -> "dict[str, str]":

@@ -10,6 +10,7 @@ from ....core.node.retried import StatusFile
 from ..guard.sufferers import SlowdownRecord
 from .causes.cause import SUPPORTED
 from .constants import WINDOW
+from .lost import UNEXPLAINED, LostTime
 from .verdict import SLOWED_WORD
 
 TYPE_CHECKING = False
@@ -21,25 +22,26 @@ if TYPE_CHECKING:
     from ....core.node.log import LogCallable
     from .causes.cause import Cause
     from .live import Finding
+    from .lost import Names
     from .window import Window
 
 _LIMIT = 1 << 24
 _FRESH = 3 * WINDOW  # seconds; a loaded node may be late by two windows
-UNEXPLAINED = "unknown"
-"""Stands for the cause of slowed time without a supported one."""
 
 
 class Status:
     """The file's content. Of ended pods nothing stays, so the file is as large as the node's pods."""
 
-    def __init__(self, path: str, log: "LogCallable" = silent) -> None:
+    def __init__(self, path: str, log: "LogCallable" = silent, names: "Names" = lambda key: ("", key, "")) -> None:
         self._path = path
+        self._lost = LostTime(names)
         self._file = StatusFile(path, "slowdown", log)
         self._seconds: "dict[str, dict[str, float]]" = {}
         self._counted: "dict[str, dict[str, list[float]]]" = {}
 
     def saw(self, window: "Window", findings: "Mapping[str, Finding]") -> None:
-        """Add a window to the pods' sums: cycles and work by grade, and slowed seconds by cause."""
+        """Add a window to the pods' sums: cycles and work by grade, slowed and lost seconds by cause."""
+        self._lost.keep(window.uses)
         self._seconds = {key: found for key, found in self._seconds.items() if key in window.uses}
         self._counted = {key: found for key, found in self._counted.items() if key in window.uses}
         for key, use in window.uses.items():
@@ -52,6 +54,7 @@ class Status:
                 of_pod = self._seconds.setdefault(key, {})
                 for cause in [one.cause for one in supported(found.causes)] or [UNEXPLAINED]:
                     of_pod[cause] = of_pod.get(cause, 0.0) + window.seconds
+                self._lost.add(key, window.seconds, window.uses[key].cpu, found.verdict, found.causes)
 
     def write(self, findings: "Mapping[str, Finding]", pressed: "Mapping[str, Any]") -> None:
         """Write the file; ``pressed`` has the pods that memory bandwidth slows now, as the guard reads it."""
@@ -59,12 +62,14 @@ class Status:
             key: {
                 **record_of(found),
                 "slowedSeconds": self._seconds.get(key, {}),
+                "lostSeconds": self._lost.by_cause(key),
+                "lost": self._lost.of(key),
                 "counted": self._counted.get(key, {}),
             }
             for key, found in findings.items()
         }
         times = {"time": time.time(), "uptime": time.monotonic()}
-        self._file.values = {**times, "pods": pods, "pressed": pressed}
+        self._file.values = {**times, "pods": pods, "pressed": pressed, "lost": self._lost.by_namespace()}
         self._file.write()
 
     def remove(self) -> None:

@@ -70,3 +70,8 @@ def diagnose(windows: list[Window], baseline: Baseline | None) -> tuple[Verdict,
     verdict = judge(windows, VICTIM, baseline)
     causes = causes_of(windows, VICTIM, verdict)
     return confirmed(verdict, causes), {one.cause: one for one in causes}
+
+
+def verdict_of(ratio: float) -> Verdict:
+    """Return the verdict on a pod that is slowed by a ratio, without a basis."""
+    return Verdict("slowed", "", ratio, ratio, ratio, ratio, "perf", 10, 20)
