@@ -80,6 +80,8 @@ class Boot:
     threads: int = 1  # hyperthreads of a core. They are like other processors: none slows its sibling
     aet: int = 0  # whether each socket counts energy by RMID, on the kernel that has that; the counters then count, too
     perf_rmids: int = 128  # for how many RMIDs the processor says that it counts performance events
+    hmat: int = 0  # MB/s of the first NUMA node by the firmware's HMAT, the Nth has N times as much; 0: no HMAT
+    dimms: int = 0  # MT/s of the memory module in the firmware's SMBIOS table; 0: unknown
     arguments: str = ""  # more of the kernel's command line
 
     def __str__(self) -> str:
@@ -108,7 +110,18 @@ class Boot:
             each = self.cpus // self.numa
             words += ["-object", f"memory-backend-ram,id=memory{node},size={MEMORY // self.numa}M"]
             words += ["-numa", f"node,nodeid={node},cpus={node * each}-{node * each + each - 1},memdev=memory{node}"]
+            if self.hmat:
+                bandwidth = "hmat-lb,hierarchy=memory,data-type=access-bandwidth"
+                words += ["-numa", f"{bandwidth},initiator={node},target={node},bandwidth={self.hmat * (node + 1)}M"]
         return words
+
+    @property
+    def firmware(self) -> list[str]:
+        """The machine and its firmware's tables, as the emulator's options."""
+        return [
+            *("-machine", f"q35,hmat={'on' if self.hmat else 'off'}"),
+            *(("-smbios", f"type=17,speed={self.dimms}") if self.dimms else ()),
+        ]
 
     @property
     def plugin_options(self) -> str:
@@ -202,7 +215,7 @@ def _command(machine: Machine, boot: Boot, work: str, *, shell: bool, energy: De
     console = "mon:stdio" if shell else f"file:{work}/console"
     return [
         *emulator.qemu(machine.guest),
-        *("-accel", "tcg,thread=multi", "-machine", "q35", "-cpu", boot.cpu_model, *boot.processors),
+        *("-accel", "tcg,thread=multi", *boot.firmware, "-cpu", boot.cpu_model, *boot.processors),
         *("-plugin", f"{machine.plugin},{boot.plugin_options}{energy.plugin_option}"),
         *energy.options,
         *("-kernel", f"{machine.kernel}/kernel", "-initrd", f"{machine.kernel}/initrd.gz", "-append", " ".join(append)),

@@ -20,6 +20,7 @@ from kernel.groups import Resctrl
 from kernel.installed import Installed
 from kernel.runtimes import CGROUPS, Podman, wait_until
 from resctrl_hooks.observe.inventory.memory_load import memory_usage
+from resctrl_hooks.observe.node.capacity.capacity import Capacities
 from resctrl_hooks.observe.node.guard.snapshots import domains_of
 from resctrl_hooks.observe.node.slowdown.perf import PerfCount, PerfCounters, PerfError
 from resctrl_hooks.observe.node.snapshot.snapshot import open_files, take
@@ -184,7 +185,7 @@ def test_load_of_two_memories_is_the_truth(resctrl: Resctrl, installed: Installe
         now = take(context, files)
     domains = domains_of(context, now)
     assert len(domains) == 2
-    for one in memory_usage(before, now, domains, context.settings.monitoring["capacity"], {}):
+    for one in memory_usage(before, now, domains, Capacities(context.settings.monitoring["capacity"]), {}):
         real = sum(moved[number] for number in one.l3) / (now.when - before.when)
         assert one.memory_bandwidth_bytes_per_second == pytest.approx(real, rel=NEAR)
         assert one.load_percent == pytest.approx(real / int(boot["bandwidth"]) / MEGABYTE * 100, rel=NEAR)
