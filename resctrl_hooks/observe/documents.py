@@ -8,12 +8,12 @@ from resctrl_hooks.observe.cli.history import HistoryStatus
 from resctrl_hooks.observe.cli.past_text import LIST as PAST_LIST
 from resctrl_hooks.observe.inventory.class_changes import ClassChange
 from resctrl_hooks.observe.inventory.guard import GuardedDomain, GuardStatus
+from resctrl_hooks.observe.inventory.lost_time import LIST as LOST
+from resctrl_hooks.observe.inventory.lost_time import LostTime
 from resctrl_hooks.observe.inventory.usage_models import DomainUsage, MemoryUsage, PowerUsage, Usage
 from resctrl_hooks.observe.past.pods import PastPod
 from resctrl_hooks.observe.slowdown.diagnosis import LIST as DIAGNOSES
 from resctrl_hooks.observe.slowdown.diagnosis import Diagnosis
-from resctrl_hooks.observe.slowdown.lost import LIST as LOST
-from resctrl_hooks.observe.slowdown.lost import LostTime
 
 DOCUMENTS: Final = {
     "top": Document(

@@ -15,12 +15,12 @@ from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.reconcile.note import note_running
 from resctrl_hooks.observe.cli.diagnosis_text import print_diagnosis, print_effects, print_need, print_none_slowed
 from resctrl_hooks.observe.cli.lost_text import print_by_culprit, print_by_namespace
+from resctrl_hooks.observe.inventory.lost_time import LIST as LOST
+from resctrl_hooks.observe.inventory.lost_time import by_culprit, by_namespace
 from resctrl_hooks.observe.params import at_option, refuse_with_at
 from resctrl_hooks.observe.slowdown.diagnosis import LIST, Diagnosis
 from resctrl_hooks.observe.slowdown.effects import ClassEffect, effect_of_class
 from resctrl_hooks.observe.slowdown.evidence import UNITS
-from resctrl_hooks.observe.slowdown.lost import LIST as LOST
-from resctrl_hooks.observe.slowdown.lost import by_culprit, by_namespace
 from resctrl_hooks.observe.slowdown.proof import Experiment
 from resctrl_hooks.observe.slowdown.session import Session
 from resctrl_hooks.observe.slowdown.signals import ended_like_ctrl_c, stopped_after_its_end

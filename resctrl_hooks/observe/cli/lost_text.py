@@ -8,7 +8,7 @@ from rich.text import Text
 
 from resctrl_hooks.core.cli.tables import console, print_table, table
 from resctrl_hooks.observe.cli.top_scene import Scene
-from resctrl_hooks.observe.slowdown.lost import LostTime
+from resctrl_hooks.observe.inventory.lost_time import LostTime
 
 _NO_NAMESPACE = "(none)"
 BY_NAMESPACE = "namespace"

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from resctrl_hooks.core.inventory.models import Rmids
 from resctrl_hooks.observe.inventory.class_changes import ClassChange
 from resctrl_hooks.observe.inventory.columns import LLC, MBM
+from resctrl_hooks.observe.inventory.lost_time import LostTime
 from resctrl_hooks.observe.inventory.rates import TOTAL, UNGROUPED, Line
 from resctrl_hooks.observe.inventory.usage_models import DomainUsage, MemoryUsage, PowerUsage
-from resctrl_hooks.observe.slowdown.lost import LostTime
 
 
 @dataclass(slots=True)

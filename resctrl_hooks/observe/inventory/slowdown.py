@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resctrl_hooks.core.inventory.pod_fields import PodField
 from resctrl_hooks.core.node.context import Context
+from resctrl_hooks.observe.inventory.lost_time import LostTime, ordered
 from resctrl_hooks.observe.node.slowdown.status import read_status
-from resctrl_hooks.observe.slowdown.lost import LostTime, ordered
 
 if TYPE_CHECKING:
     from resctrl_hooks.core.inventory.models import Pod

@@ -8,12 +8,12 @@ from pydantic import Field
 from resctrl_hooks.core.inventory.base import Record
 from resctrl_hooks.observe.inventory.class_changes import ClassChange
 from resctrl_hooks.observe.inventory.load_text import DESCRIPTION
+from resctrl_hooks.observe.inventory.lost_time import LostPart
 from resctrl_hooks.observe.node.slowdown.causes.remedy import Facts
 from resctrl_hooks.observe.node.slowdown.verdict import SLOWED_WORD
 
 from .advice import advice
 from .effects import ClassEffect
-from .lost import LostPart
 
 LIST = "DiagnosisList"
 """The kind of a document of diagnoses."""
