@@ -16,9 +16,9 @@ from resctrl_hooks.core.node.resctrl.absence import has_counters
 from resctrl_hooks.observe.inventory.cache_size import l3_sizes
 from resctrl_hooks.observe.inventory.class_changes import ClassChanges
 from resctrl_hooks.observe.node.guard.section import section as guard_section
+from resctrl_hooks.observe.node.slowdown.case import mean
 from resctrl_hooks.observe.node.slowdown.causes.cause import SUPPORTED
 from resctrl_hooks.observe.node.slowdown.causes.table import CAUSES
-from resctrl_hooks.observe.node.slowdown.case import mean
 from resctrl_hooks.observe.node.slowdown.live import Finding, Live
 from resctrl_hooks.observe.node.slowdown.lost import LostTime
 from resctrl_hooks.observe.node.slowdown.section import LOCK, section
