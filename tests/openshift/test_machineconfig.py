@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -22,8 +21,7 @@ from resctrl_hooks.core.install.unit_files import RESIDENT
 from resctrl_hooks.core.node.archive import ARCHIVE
 from resctrl_hooks.openshift import delivery
 from resctrl_hooks.openshift.archive import for_machines
-from resctrl_hooks.openshift.ignition import contents
-from resctrl_hooks.openshift.machineconfig import LARGEST, machine_config_problems
+from resctrl_hooks.openshift.machineconfig import machine_config_problems
 from resctrl_hooks.openshift.release import CODE_ANNOTATION, VERSION_ANNOTATION
 
 HOOK = f"{ADMIN_HOOKS}/{HOOK_NAME}"
@@ -110,9 +108,9 @@ def test_refusals_of_node_are_found(value: dict[str, Any], path: str, new: Any) 
     assert ignition_problems(config)
 
 
-def test_oversized_object_is_found(value: dict[str, Any]) -> None:
-    value["spec"]["config"]["storage"]["files"][0]["contents"] = contents(os.urandom(LARGEST))
-    assert any("bytes" in problem for problem in machine_config_problems(value, json.dumps(value)))
+@pytest.mark.parametrize("size, fits", [((1 << 20) - 1, True), (1 << 20, False)])
+def test_object_of_a_mebibyte_is_too_large(value: dict[str, Any], size: int, *, fits: bool) -> None:
+    assert (machine_config_problems(value, "x" * size) == []) == fits
 
 
 def test_settings_are_compiled_with_owner(tmp_path: Path) -> None:

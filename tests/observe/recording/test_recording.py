@@ -62,6 +62,18 @@ def test_sample_has_pods_foreign_groups_and_remainder(host: MonitoredHost) -> No
     assert rows["group"]["key"] == "theirs"
 
 
+@pytest.mark.parametrize("total", [11_000, "Unavailable"])
+def test_traffic_of_a_memory_is_its_rate_or_said_to_be_unknown(host: MonitoredHost, total: int | str) -> None:
+    host.context.settings.monitoring["capacity"] = {"*": 9e9}
+    sampler = Sampler(host.context)
+    sampler.sample()
+    say(host.resctrl, mbm_total_bytes=total)
+    row: Any = by_kind(sampler.sample())["memory"]
+    assert row["capacity_bytes_per_second"] == 9e9
+    assert (row.get("memory_bytes_per_second", 0) > 0) == (total == 11_000)
+    assert row.get("missing", "").endswith(":Unknown") == (total != 11_000)
+
+
 @pytest.mark.parametrize("name", ["x.csv", "x.parquet"])
 def test_written_recording_reads_back(host: MonitoredHost, tmp_path: Path, name: str) -> None:
     say(host.resctrl / "mon_groups" / KEYS[0], llc_occupancy="Unavailable")

@@ -257,6 +257,12 @@ def causes(cpus: int, ran: float, throttled: float, waited: float, stood: float)
     return diagnose(windows, None)[1]
 
 
+def test_pod_that_did_not_run_used_no_processor() -> None:
+    waits = Waits(CpuTime(7), CpuTime(0), 0, WallTime(0), WallTime(0))
+    assert use_between(Counts(waits=waits), Counts(waits=waits), SECONDS, []).cpu == 0
+    assert use_between(Counts(), Counts(waits=waits), SECONDS, []).cpu is None
+
+
 @pytest.mark.parametrize("cpus", [1, 2, 8, 32, 256])
 @pytest.mark.parametrize(
     "ran, waited, stood",
