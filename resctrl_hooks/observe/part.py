@@ -65,7 +65,7 @@ history:
             "Keep a history, for `top --at`. Default: as configured; a new configuration enables it for Podman.",
         ),
     ),
-    checks=("capacity", "energy", "history"),
+    checks=("capacity", "energy", "history", "evidence"),
     examples={"show": ("show shop/web-0 --rates",)},
     pod_fields=("resctrl_hooks.observe.inventory.slowdown:SLOWDOWN",),
     details=("resctrl_hooks.observe.inventory.show_rates:RATES",),

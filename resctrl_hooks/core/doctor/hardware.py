@@ -11,6 +11,7 @@ from resctrl_hooks.core.inventory.creators import greediest
 from resctrl_hooks.core.inventory.gather import queued_pods
 from resctrl_hooks.core.inventory.models import Inventory
 from resctrl_hooks.core.node.errors import HookError, NoMonitoringError, NoResctrlError
+from resctrl_hooks.core.node.feature_table import AUTO
 from resctrl_hooks.core.node.names import RESCTRL_ROOT
 from resctrl_hooks.core.node.resctrl.absence import how_to_mount, why_no_monitoring
 from resctrl_hooks.core.node.resctrl.counter_files import layout, read_group
@@ -47,6 +48,9 @@ def processor(host: Host) -> Iterator[Finding]:
         yield ok("monitoring and RDT classes are disabled; resctrl is not needed")
         return
     missing = why_no_monitoring(host.context.monitor.resctrl)
+    if isinstance(missing, NoResctrlError) and host.settings.monitoring["enabled"] == AUTO:
+        yield ok(f"{missing.message}; pods have no groups (monitoring.enabled: auto)")
+        return
     if isinstance(missing, NoResctrlError):
         yield warning(f"{missing}", f"use a processor with Intel RDT or AMD QoS to monitor pods{clause('hardware')}")
         return

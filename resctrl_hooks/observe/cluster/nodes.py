@@ -21,8 +21,19 @@ CAPACITY, TRAFFIC = "resctrl_domain_capacity_bytes_per_second", "resctrl_domain_
 RMIDS, WAITING, SCRAPE = "resctrl_rmids", "resctrl_hooks_waiting_pods", "resctrl_scrape_ok"
 VERSION, RECONCILED = "resctrl_hooks_build_info", "resctrl_hooks_last_reconcile_timestamp_seconds"
 VANISHED, SLOWDOWN = "resctrl_hooks_groups_vanished_total", "resctrl_pod_slowdown_ratio"
+KNOWN = {
+    "CPU": "cgroup_cpu_seconds_total",
+    "waits": "cgroup_cpu_waiting_seconds_total",
+    "memory": "cgroup_memory_bytes",
+    "disk": "cgroup_disk_bytes_total",
+    "cycles": "resctrl_pod_cycles_total",
+    "L3": "resctrl_class_l3_llc_occupancy_bytes",
+    "bandwidth": TRAFFIC,
+}
+"""What can be known of a node's pods, and the series that shows it."""
 NAMES = {
     **dict.fromkeys((*COUNTERS, RMIDS, WAITING, SCRAPE, RECONCILED, VANISHED, SLOWDOWN), ""),
+    **dict.fromkeys((name for name in KNOWN.values() if "_class_" not in name), ""),
     **dict.fromkeys((CAPACITY, TRAFFIC), "domain"),
     VERSION: "version",
 }
@@ -30,14 +41,17 @@ NAMES = {
 SLOWED = 1.2
 """A pod at this multiple of its baseline counts as slowed; the node's own `diagnose` decides with its interval."""
 _LATE = 600.0  # seconds without a pass of reconcile, which runs every 30: also a desk's clock may be wrong
-Counting = Literal["yes", "no", "unknown"]
+Counting = Literal["yes", "no-rdt", "no", "unknown"]
 
 
 class Node(Record):
     """A node as `kubectl resctrl nodes` prints it. None: unknown."""
 
     name: str
-    counting: Counting = Field(description="Whether its counters moved between two readings.")
+    counting: Counting = Field(
+        description="Whether its counters moved between two readings; `no-rdt`: it has no RDT, its pods' cgroups count."
+    )
+    known: list[str] = Field(default_factory=list, description="What it can know of its pods.")
     rmids: int | None = Field(default=None, description="RMIDs of the processor.")
     rmids_used: int | None = None
     rmids_free: int | None = None
@@ -62,6 +76,7 @@ def node_of(reading: NodeReading, now: float | None = None) -> Node:
     return Node(
         name=pod.node,
         counting=_counting(reading),
+        known=[word for word, name in KNOWN.items() if any(one.startswith(name) for one in series)],
         rmids=total if free is not None else None,
         rmids_used=total - free if free is not None else None,
         rmids_free=free,
@@ -108,7 +123,7 @@ def _counting(reading: NodeReading) -> Counting:
         if one.startswith(_CLASS) and one.partition("{")[0].endswith(_COUNTED)
     ]
     if not values:
-        return "no"
+        return "no-rdt" if any(one.startswith(KNOWN["CPU"]) for one in reading.now) else "no"
     return "yes" if any(before is not None and before != value for before, value in values) else "no"
 
 

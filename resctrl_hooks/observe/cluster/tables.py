@@ -30,7 +30,7 @@ def print_nodes(nodes: Sequence[Node], *, wide: bool, headers: bool) -> None:
 def nodes_table(nodes: Sequence[Node], *, wide: bool, headers: bool) -> Table:
     """Return the table of nodes."""
     printed = table(
-        *_NODE_HEADS, *(["IMAGE"] if wide else []), "PROBLEM", right=_NUMBERS, names="PROBLEM", headers=headers
+        *_NODE_HEADS, *(["KNOWN", "IMAGE"] if wide else []), "PROBLEM", right=_NUMBERS, names="PROBLEM", headers=headers
     )
     for node in nodes:
         numbers = (
@@ -39,7 +39,7 @@ def nodes_table(nodes: Sequence[Node], *, wide: bool, headers: bool) -> Table:
             _load(node),
             _NONE if node.slowed is None else str(node.slowed),
         )
-        image = [node.image or _NONE] if wide else []
+        image = [",".join(node.known) or _NONE, node.image or _NONE] if wide else []
         printed.add_row(
             node.name, node.counting, *numbers, escape(node.version or _NONE), *image, Name(node.problem or _NONE)
         )

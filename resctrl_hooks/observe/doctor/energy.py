@@ -131,4 +131,4 @@ def _readers(host: Host) -> Iterator[Finding]:
         )
 
 
-CHECKS: Final = {"energy": Check(energy, after="RMID owners")}
+CHECKS: Final = {"energy": Check(energy, after="capacity")}

@@ -46,7 +46,7 @@ def test_node_that_counts_has_its_rmids_load_and_versions(cluster: FakeCluster) 
     cluster.pages = {"worker-0": node_page, "worker-1": lambda count: node_page(count) + lines}
     found = nodes(cluster)
     about = {"counting": "yes", "rmids": 16, "rmidsUsed": 7, "rmidsFree": 9, "waiting": 0, "slowed": None, "load": 0.1}
-    about |= {"capacitySource": "configured"}
+    about |= {"capacitySource": "configured", "known": ["bandwidth"]}
     about |= {"version": "0.3.0", "image": "example.com/resctrl-hooks:1.2", "problem": ""}
     assert found["worker-0"] == {"name": "worker-0", **about}  # 1 GB in a second of a capacity of 10 GB/s
     assert found["worker-1"]["slowed"] == 1
@@ -83,6 +83,14 @@ def test_problem_of_a_node_is_named_and_comes_first_in_the_table(cluster: FakeCl
         "late": lambda count: node_page(count, reconciled=1e9),
         "removes": lambda count: f"{node_page(count)}resctrl_hooks_groups_vanished_total 1\n",
         "garbage": lambda count: "<html>busy</html>",
+        "virtual": lambda count: (
+            "".join(
+                f"{line}\n"
+                for line in node_page(count).splitlines()
+                if "_class_" not in line and "_domain_" not in line
+            )
+            + f"cgroup_cpu_seconds_total{{}} {count}\n"
+        ),
     }
     cluster.extra_nodes = ["bare"]
     problems = {
@@ -92,13 +100,15 @@ def test_problem_of_a_node_is_named_and_comes_first_in_the_table(cluster: FakeCl
         "waits": ("yes", "3 pods wait"),
         "late": ("yes", "reconcile has not run"),
         "removes": ("yes", "removed 1 groups"),
+        "virtual": ("no-rdt", ""),
         "garbage": ("unknown", "no metrics of resctrl-hooks"),
         "bare": ("unknown", "no metrics pod"),
     }
     found = nodes(cluster)
     assert {name: one["counting"] for name, one in found.items()} == {name: how for name, (how, _) in problems.items()}
     assert [name for name, (_, why) in problems.items() if why not in found[name]["problem"]] == []
-    assert found["good"]["problem"] == ""
+    assert found["good"]["problem"] == found["virtual"]["problem"] == ""
+    assert found["virtual"]["known"] == ["CPU"]
     cluster.pages, cluster.extra_nodes = {name: cluster.pages[name] for name in ("good", "waits")}, []
     lines = run(cluster, "nodes").stdout.splitlines()
     assert [line.split()[0] for line in lines] == ["NODE", "waits", "good"]
