@@ -87,7 +87,7 @@ SCENES = {
         _pod("victim", container="web"), (_pod("hog", 2),), (LIMIT,), later=HALF
     ),
     "own limit and a neighbour": Scene(
-        VICTIM, (_pod("hog", weight=300),), (CPU, LIMIT), (), REQUEST, (("cpu.max", "20000 100000"),)
+        VICTIM, (_pod("hog", weight=300),), (CPU, LIMIT), ("pod-hog",), "", (("cpu.max", "20000 100000"),)
     ),
     "cpusets overlap": Scene(
         _pod("victim", 1, 2, pinned=False, files=(("cpuset.cpus", "1-2"),)),
