@@ -20,8 +20,8 @@ BLOCK, CHUNK = 1 << 16, 1 << 20
 PERIOD = 0.4
 """Seconds, of which a worker may rest the half."""
 LOOP, READ, STREAM, KEEP = "loop", "read", "stream", "keep"
-"""What is done in a round: a loop, a direct read of a block beside a short loop, a read of the disk through the page
-cache, reads of the same blocks there."""
+"""What is done in a round beside a loop: nothing, a direct read of a block, a read of many blocks through the page
+cache, a read of one block there."""
 CONTROLLERS = ("cpu", "cpuset", "io", "memory")
 
 
@@ -40,7 +40,7 @@ class Load(NamedTuple):
     pinned: bool = True
     """Whether each process may use its CPU only, not all CPUs of the cgroup."""
     size: int = 0
-    """Bytes that `KEEP` reads."""
+    """Bytes of the disk that `KEEP` and `STREAM` read again and again; 0: all of it."""
     container: str = ""
     """The cgroup of its processes below its own."""
 
@@ -95,9 +95,10 @@ class Worker:
                 _loop(1000)
                 os.preadv(disk, [memoryview(buffer)[:BLOCK]], random.randrange(SIZE // BLOCK) * BLOCK)
             else:
-                _loop(1000)
-                os.preadv(disk, [buffer], place)
-                place = (place + CHUNK) % (self.load.size or SIZE)
+                size = BLOCK if kind == KEEP else CHUNK
+                _loop(3000)
+                os.preadv(disk, [memoryview(buffer)[:size]], place)
+                place = (place + size) % (self.load.size or SIZE)
             rounds.value += 1
             if self.load.rest and time.monotonic() % PERIOD < PERIOD / 2:
                 time.sleep(PERIOD / 8)

@@ -30,7 +30,7 @@ from resctrl_hooks.observe.node.slowdown.store import Store
 QUIET, JUDGED = 4, 10
 """Windows before a scene, and of a verdict."""
 NEAR = 0.15
-SPARE = 100
+SPARE = 80
 """MB of memory that a node with little memory has beside the victim's."""
 WAITS = ("waited", "stood", "blocked", "blocked_fully", "reclaimed", "reclaimed_fully")
 CPU, LIMIT, DISK, RECLAIM, MEMORY = "cpu-contention", "cpu-limit", "disk", "memory-reclaim", "memory-limit"
@@ -63,8 +63,8 @@ BACKUP = Load(f"{SERVICES}/backup.service", (1,))
 ELSEWHERE = _pod("elsewhere", 3)
 HALF, RESTING = (("cpu.max", "50000 100000"),), _pod("victim", rest=True)
 READER, DIRECT = _pod("victim", kind=READ), _pod("hog", 2, 3, kind=READ)
-KEEPER = _pod("victim", kind=KEEP, size=64 << 20)
-STREAMS = _pod("hog", 2, 3, kind=STREAM)
+KEEPER = _pod("victim", kind=KEEP, size=32 << 20)
+STREAMS = _pod("hog", 2, 3, kind=STREAM, size=400 << 20)
 SCENES = {
     "alone": Scene(VICTIM),
     "busy neighbours on other CPUs": Scene(VICTIM, (_pod("hog", 2), ELSEWHERE)),
@@ -106,7 +106,7 @@ SCENES = {
     ),
     "page cache, alone": Scene(KEEPER, scarce=True),
     "page cache, a neighbour streams": Scene(KEEPER, (STREAMS,), (RECLAIM,), ("pod-hog",), scarce=True),
-    "own memory limit": Scene(KEEPER, (_pod("hog", 2),), (MEMORY,), later=(("memory.max", "40000000"),)),
+    "own memory limit": Scene(KEEPER, (_pod("hog", 2),), (MEMORY,), later=(("memory.max", "20000000"),)),
 }  # fmt: skip
 
 
@@ -125,7 +125,7 @@ def play(scene: Scene, window: float) -> dict[str, Any]:
             if scene.scarce:
                 fill(ballast, (scene.victim.size >> 20) + SPARE)
             victim.go()
-            time.sleep(2 * window + (scene.victim.size >> 20) / 8)  # until its pages are in memory
+            time.sleep(2 * window + (scene.victim.size >> 20) / 4)  # until its pages are in memory
             alone = _sample(live, victim, QUIET, window)
             for name, value in scene.later:
                 (victim.inner / name).write_text(value)
@@ -174,8 +174,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=1, help="of each scene")
     parser.add_argument("--window", type=float, default=1.0, help="seconds")
-    parser.add_argument("--only", default="", help="a part of the scenes' names")
-    parser.add_argument("--rate", type=int, default=50, help="MB per second of the disk")
+    parser.add_argument("--only", nargs="*", default=[""], help="parts of the scenes' names")
+    parser.add_argument("--rate", type=int, default=25, help="MB per second of the disk")
     parser.add_argument("--table", help="a file with the lines of earlier runs")
     options = parser.parse_args()
     if options.table:
@@ -185,7 +185,7 @@ def main() -> None:
     make_disk(options.rate)
     for _ in range(options.runs):
         for name, scene in random.sample([*SCENES.items()], len(SCENES)):  # a run may be cut short
-            if options.only in name:
+            if any(part in name for part in options.only):
                 print(json.dumps({"scene": name, **play(scene, options.window)}), flush=True)
 
 

@@ -40,7 +40,8 @@ def lost_cpus(
     still = some if full is None else min(full, some)
     if still <= 0:
         return 0.0, 0.0
-    wanted = max(1.0, used / max(1 - still, 1 / max(cpus, 1))) if delay is None else delay / some
+    # The delay of a task counts once it runs again: where it still waits at the end of a window, one CPU is wanted.
+    wanted = max(1.0, used / max(1 - still, 1 / max(cpus, 1)) if delay is None else delay / some)
     lost = max(0.0, min(still * min(wanted, float(cpus)), cpus - used))
     limited = min(lost, throttled)
     return lost - limited, limited

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     Time = TypeVar("Time", CpuTime, WallTime)
 
 
+_NEARLY = 0.8  # of the CPUs in use: both clocks are read at slightly different times
 _MOST_STOOD = 0.95  # of a window, in an estimate of CPUs
 _NOTHING: "Mapping[int, Any]" = MappingProxyType({})
 
@@ -121,7 +122,7 @@ def use_between(before: Counts, after: Counts, seconds: float, domains: "Domains
     cpu, cpus = waits.get("cpu"), after.cpus
     if after.delays is not None and after.delays.cpus:
         narrow = after.delays.cpus & (cpus or after.delays.cpus)
-        cpus = narrow if count(narrow) >= (cpu or 0.0) else cpus
+        cpus = narrow if count(narrow) >= _NEARLY * (cpu or 0.0) else cpus
     traffic = _traffic(before, after, seconds, domains)
     method, cost, work, clock, cycles, missed = _price(before, after, cpu, traffic, seconds)
     if cpu is not None and cpu < LEAST_CPU:

@@ -44,7 +44,9 @@ def judge(case: "Case", judged: "Judged") -> Cause:
     busy, stolen = mean([one.tasks for one in taken]) or 0.0, mean([one.stolen for one in taken]) or 0.0
     by_host = (busy + stolen) / busy if busy and stolen >= WAITED else 1.0
     host = Cause(NAME, SUPPORTED, f"{STOLEN} for {stolen:.0%} of its CPUs' time", factor=by_host, answer=STOLEN)
-    lost = mean_lost([use.lost for use in case.uses])
+    # Before the tasks of a pod are read, the limits of its containers look like waits for others.
+    read = [use.lost for window, use in zip(case.windows, case.uses) if window.node.groups is not None]
+    lost = mean_lost(read or [use.lost for use in case.uses])
     if lost is None:
         return host if by_host > 1 else Cause(NAME, UNKNOWN, "the kernel counts no CPU pressure of its cgroup")
     part = lost.waited / (lost.used + lost.waited) if lost.waited else 0.0
@@ -83,14 +85,16 @@ def _answered(key: str, contests: "Sequence[Contest]", text: str, pods: "Collect
         uses, share = sum([one.used for one in named]), sum([one.entitled for one in named])
         what = f"it used {own.used:.2f} CPUs of its {own.entitled:.2f} by weight, they used {uses:.2f} of {share:.2f}"
         return Cause(NAME, SUPPORTED, f"{ABOVE}: {text}; {what}", tuple(culprits), answer=ABOVE)
+    parts = tuple(smallest_set([_culprit(one.name, one.used / beside.used, pods) for one in others if one.used > 0]))
+    if missing > unmet:
+        return Cause(NAME, SUPPORTED, f"{text}; others use its CPUs", parts)
     hunger, theirs = [one.wanted / one.entitled if one.entitled > 0 else 1.0 for one in (own, beside)]
     if theirs <= _CONTENT or hunger >= _HUNGRIER * theirs:
         what = f"its weight gives it {own.entitled:.2f} CPUs beside the others, and it wants {own.wanted:.2f}"
         return Cause(NAME, SUPPORTED, f"{REQUEST}: {text}; {what}", answer=REQUEST)
-    parts = [_culprit(one.name, one.used / beside.used, pods) for one in others if one.used > 0]
     capacity = sum([one.capacity for one in contests]) / len(contests)
     what = f"all want {whole.wanted:.1f} CPUs where there are {capacity:.1f}, and nobody takes more than its share"
-    return Cause(NAME, SUPPORTED, f"{FULL}: {text}; {what}", tuple(smallest_set(parts)), answer=FULL)
+    return Cause(NAME, SUPPORTED, f"{FULL}: {text}; {what}", parts, answer=FULL)
 
 
 def _culprit(name: str, share: float, pods: "Collection[str]") -> Culprit:
