@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from resctrl_hooks.observe.node.history.rows import POD, RATIO
 from resctrl_hooks.observe.node.slowdown.constants import SLOWED
+from resctrl_hooks.observe.node.slowdown.lost import lost_seconds
 
 from .analysis import BANDWIDTH, Points, Recording, User, domains, together, user_of
 from .full import memories
@@ -22,6 +23,8 @@ class SlowedPod:
     user: User
     ratios: Points = field(default_factory=dict)
     seconds: float = 0.0
+    lost: float = 0.0
+    """Of these seconds, those that its work took longer than in quiet times."""
     causes: Counter[str] = field(default_factory=Counter)
     domain: str = ""
     culprits: dict[User, Points] = field(default_factory=dict)
@@ -42,7 +45,9 @@ def slowed_pods(recording: Recording, capacity: Mapping[str, float]) -> list[Slo
         one = found.setdefault(user, SlowedPod(user))
         one.ratios[when] = float(ratio)
         if float(ratio) >= SLOWED:
-            one.seconds += when - before[user.host].get(when, when)
+            seconds = when - before[user.host].get(when, when)
+            one.seconds += seconds
+            one.lost += lost_seconds(seconds, float(ratio))
             one.causes.update(filter(None, str(row.get("event") or "").split(", ")))
             places.setdefault(user, Counter()).update([str(row["domain"])])
             blamed.setdefault(user, Counter()).update(str(row.get("culprits") or "").split())

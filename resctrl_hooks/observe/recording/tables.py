@@ -78,13 +78,14 @@ def slowed_table(found: Sequence[SlowedPod], recording: Recording) -> str:
         (
             pod.user.name,
             number(pod.seconds, "s"),
+            number(pod.lost, "s"),
             number(max(pod.ratios.values()), "times"),
             ", ".join(pod.causes) or "unknown",
             ", ".join(user.name for user in pod.culprits) or "-",
         )
         for pod in found
     ]
-    heads = ("Pod", "Slowed for", "At most", "Causes", "Beside")
+    heads = ("Pod", "Slowed for", "Lost", "At most", "Causes", "Beside")
     return f'<h2>Slowed pods</h2><p class="note">{escape(rule)}</p>{_table(heads, rows, "No pod was slowed.")}'
 
 
