@@ -151,9 +151,11 @@ def _make(folder: Path) -> None:
     folder.mkdir()
 
 
-def fill(path: Path, left: int) -> None:
-    """Fill the memory with a file until so many MB are left."""
-    with path.open("wb") as file:
+def fill(folder: Path, left: int) -> None:
+    """Fill the memory with a file in a file system of its own until so many MB are left."""
+    folder.mkdir(exist_ok=True)
+    os.system(f"mount -t tmpfs -o size=100% ballast {folder}")
+    with Path(folder, "ballast").open("wb") as file:
         while True:
             words = Path("/proc/meminfo").read_text(encoding="ascii").split()
             if int(words[words.index("MemAvailable:") + 1]) >> 10 <= left:

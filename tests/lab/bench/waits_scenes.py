@@ -120,7 +120,7 @@ def play(scene: Scene, window: float) -> dict[str, Any]:
         workers = [Worker(context, load) for load in (scene.victim, *scene.others)]
         victim = workers[0]
         live = Live(context, store, lambda _, text: print(text, file=sys.stderr), perf=False)
-        ballast = Path("/dev/shm/ballast")
+        ballast = Path("/run/ballast")
         try:
             if scene.scarce:
                 fill(ballast, (scene.victim.size >> 20) + SPARE)
@@ -151,7 +151,8 @@ def play(scene: Scene, window: float) -> dict[str, Any]:
                 ],
             }
         finally:
-            ballast.unlink(missing_ok=True)
+            if scene.scarce:
+                os.system(f"umount {ballast}")
             live.watched.close()
             for one in workers:
                 one.end()
