@@ -211,8 +211,8 @@ def _lost(before: Counts, after: Counts, waits: "Mapping[str, Any]", cpus: int, 
     """Return the CPU time that a pod lost; None if the kernel counts neither its pressure nor its tasks' delays."""
     used, some, delay = waits.get("cpu"), plain(waits.get("waited")), waited_between(before.delays, after.delays)
     delay = None if delay is None else delay / seconds
-    if some is None and delay is not None:
-        some = min(1.0, delay)  # the kernel counts no pressure: which of the tasks waited for each other is unknown
+    if some is None:  # the kernel counts no pressure: which of the tasks waited for each other is unknown
+        some = plain(waits.get("throttled")) if delay is None else min(1.0, delay)
     if used is None or some is None or before.waits is None or after.waits is None:
         return None
     stopped = _grown(before.waits.throttled, after.waits.throttled) or CpuTime(0.0)
