@@ -148,14 +148,14 @@ class LostTime:
         """Return what a pod lost, the largest part first."""
         found = sorted(self._pods.get(key, {}).items(), key=lambda item: -item[1][0])
         return [
-            {"cause": cause, "culprit": name, "outside": outside, "seconds": seconds, "cpuSeconds": cpu}
+            {"cause": cause, "culprit": name, "outside": outside, **_rounded(seconds, cpu)}
             for (cause, name, outside), (seconds, cpu) in found
         ]
 
     def by_namespace(self) -> "list[dict[str, Any]]":
         """Return what the pods of each namespace lost to culprits of another or the same one."""
         return [
-            {"namespace": victim, "culpritNamespace": culprit, "seconds": seconds, "cpuSeconds": cpu}
+            {"namespace": victim, "culpritNamespace": culprit, **_rounded(seconds, cpu)}
             for (victim, culprit), (seconds, cpu) in self._pairs.items()
         ]
 
@@ -165,6 +165,11 @@ def _place(sums: "dict[tuple[str, str, bool], list[float]]", place: "tuple[str, 
     if place not in sums and place[1] and sum(cause == place[0] for cause, _, _ in sums) >= _MOST_CULPRITS:
         place = place[0], OTHERS, True
     return sums.setdefault(place, [0.0, 0.0])
+
+
+def _rounded(seconds: float, cpu: float) -> "dict[str, float]":
+    """Return sums with milliseconds: the file is written in each window."""
+    return {"seconds": round(seconds, 3), "cpuSeconds": round(cpu, 3)}
 
 
 def _add(sums: "list[float]", more: "tuple[float, float]") -> None:
