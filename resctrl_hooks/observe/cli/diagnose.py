@@ -13,7 +13,13 @@ from resctrl_hooks.core.inventory.gather import pod_of
 from resctrl_hooks.core.node.container.names import short_id
 from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.reconcile.note import note_running
-from resctrl_hooks.observe.cli.diagnosis_text import print_diagnosis, print_effects, print_need, print_none_slowed
+from resctrl_hooks.observe.cli.diagnosis_text import (
+    is_uncounted,
+    print_diagnosis,
+    print_effects,
+    print_need,
+    print_none_slowed,
+)
 from resctrl_hooks.observe.cli.lost_text import print_by_culprit, print_by_namespace
 from resctrl_hooks.observe.inventory.lost_time import LIST as LOST
 from resctrl_hooks.observe.inventory.lost_time import by_culprit, by_namespace
@@ -98,7 +104,7 @@ def command(
     if not is_table(form):
         print_listing(form, LIST, shown, _CSV, pods=len(found), withBaseline=len(known))
         return
-    _print(shown, len(known), len(found))
+    _print(shown, len(known), len(found), uncounted=all(map(is_uncounted, found)))
 
 
 def _print_lost(shown: list[Diagnosis], by: str, seconds: float, form: Form) -> None:
@@ -112,7 +118,7 @@ def _print_lost(shown: list[Diagnosis], by: str, seconds: float, form: Form) -> 
         print_by_namespace(rows)
 
 
-def _print(shown: list[Diagnosis], known: int, counted: int) -> None:
+def _print(shown: list[Diagnosis], known: int, counted: int, *, uncounted: bool) -> None:
     for number, one in enumerate(shown):
         if number:
             click.echo()
@@ -121,7 +127,7 @@ def _print(shown: list[Diagnosis], known: int, counted: int) -> None:
             print_effects(one.name, one.method, one.experiments)
     print_need(shown)
     if not shown:
-        print_none_slowed(known, counted)
+        print_none_slowed(known, counted, uncounted=uncounted)
 
 
 def _experiment(

@@ -9,6 +9,7 @@ from resctrl_hooks.observe.cli.class_lines import since_text
 from resctrl_hooks.observe.inventory.load_text import capacity_text, load_text
 from resctrl_hooks.observe.node.slowdown.causes.remedy import CPU_MAX, CPU_WEIGHT, IO_WEIGHT, L3, MB
 from resctrl_hooks.observe.node.slowdown.constants import ENOUGH
+from resctrl_hooks.observe.node.slowdown.verdict import UNCOUNTED
 from resctrl_hooks.observe.slowdown.diagnosis import CauseState, Diagnosis
 from resctrl_hooks.observe.slowdown.effects import ClassEffect
 from resctrl_hooks.observe.slowdown.groups import grouped
@@ -28,7 +29,9 @@ def print_diagnosis(one: Diagnosis) -> None:
     out = console()
     out.print(f"{escape(one.name)}: [{_STYLES[one.verdict]}]{one.verdict}[/]{escape(_ratio(one))}", soft_wrap=True)
     lines = [f"evidence: {_GRADES[one.method]}, {one.samples} samples; baseline: {one.baseline_samples} samples"]
-    if one.disturbance:
+    if is_uncounted(one):
+        lines = ["evidence: its waits"]
+    elif one.disturbance:
         lines.append(f"no baseline: {one.disturbance}")
     if one.domain is not None:
         lines.append(f"memory domain {one.domain}: {_load(one)}")
@@ -40,14 +43,26 @@ def print_diagnosis(one: Diagnosis) -> None:
         out.print(escape(f"  {line}"), soft_wrap=True)
 
 
+def is_uncounted(one: Diagnosis) -> bool:
+    """Return whether nothing counts a pod's work, so that only its waits can be judged."""
+    return one.reason.startswith(UNCOUNTED)
+
+
 def print_need(shown: Sequence[Diagnosis]) -> None:
-    """Print once how a pod gets a baseline, if one of these has none."""
-    if any(one.baseline_samples < ENOUGH for one in shown):
+    """Print once how a pod gets a baseline, if one of these has none and can have one."""
+    if any(one.baseline_samples < ENOUGH and not is_uncounted(one) for one in shown):
         console().print(f"A baseline needs {_NEED}", soft_wrap=True)
 
 
-def print_none_slowed(known: int, counted: int) -> None:
-    """Print how many pods can be compared, and that none of these is slowed; without any there is no verdict."""
+def print_none_slowed(known: int, counted: int, *, uncounted: bool = False) -> None:
+    """Print how many pods can be compared, and that none of these is slowed; without any there is no verdict.
+
+    ``uncounted``: nothing counts the work of any of them.
+    """
+    if counted and uncounted:
+        text = f"no pod of {counted} is slowed by waits for CPUs, memory or disks, or by its limits"
+        console().print(f"{text}; other causes are unknown: {UNCOUNTED.replace('its', 'their')}", soft_wrap=True)
+        return
     if not counted:
         console().print("no verdict: no pod is counted; `resctrl-hook list` prints all pods")
         return

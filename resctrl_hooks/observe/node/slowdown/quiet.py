@@ -98,7 +98,7 @@ def _disturbances(
     does not need: they disturb it if it lost what it had.
     """
     use = window.uses[key]
-    if use.traffic is None or use.price is None:
+    if use.price is None or (use.traffic is None and window.counted):
         yield "work", "the pod did too little work, or was not counted"
         return
     waited = float(use.reclaimed or 0)

@@ -125,6 +125,7 @@ class NodeReader:
             stolen_of(node.processors),
             {one.domain[0]: one.rate for one in found},
             node,
+            self.counted,
         )
 
 

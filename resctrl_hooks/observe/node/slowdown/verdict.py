@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 _TWO_SIDED = 1.96  # standard errors of 95 %
 SLOWED_WORD, NORMAL, UNKNOWN = "slowed", "normal", "unknown"
 
+UNCOUNTED = "nothing counts its work: this node has neither performance counters nor resctrl"
+
 
 class Verdict(NamedTuple):
     """A verdict on one pod. ``ratio`` is that of the time for its work; 1 is as fast as alone, None unknown."""
@@ -70,7 +72,8 @@ def judge(windows: "Sequence[Window]", key: str, baseline: "Baseline | None") ->
     if baseline is not None and len(priced) >= FEWEST:
         known = expected(baseline, priced, now.stretch, by_phase=not _lost_cache(baseline, found, key))
     if known is None or baseline is None:
-        reason = _unknown(len(uses), len(priced), number)
+        is_counted = any(use.method != TRAFFIC or use.traffic is not None for use, _ in uses)
+        reason = _unknown(len(uses), len(priced), number) if is_counted or not uses else UNCOUNTED
         verdict = Verdict(UNKNOWN, reason, None, None, None, None, method, len(priced), number, waiting=now)
         if now.stretch < SLOWED:
             return verdict

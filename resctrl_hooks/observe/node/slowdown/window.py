@@ -89,6 +89,8 @@ class _Window(NamedTuple):
     """By memory domain: bytes per second of all classes, pods or not."""
     node: NodeUse = NodeUse()
     """Processors, disks, reclaim, and the cgroups that use them."""
+    counted: bool = True
+    """Whether resctrl counts traffic on this node; otherwise no domain and no pod has any."""
 
 
 class Window(_Window):

@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 from observe.node.slowdown.samples import SECONDS, VICTIM, WORK, quiet_baseline, use, window
 from resctrl_hooks.observe.node.slowdown.baseline import Baseline, baseline_of
 from resctrl_hooks.observe.node.slowdown.constants import ENOUGH
+from resctrl_hooks.observe.node.slowdown.quiet import Peaks, is_quiet
 from resctrl_hooks.observe.node.slowdown.use import Use
-from resctrl_hooks.observe.node.slowdown.verdict import Verdict, judge
+from resctrl_hooks.observe.node.slowdown.verdict import UNCOUNTED, Verdict, judge
 from resctrl_hooks.observe.node.slowdown.waiting import waiting_of
+from resctrl_hooks.observe.node.slowdown.window import Window
 
 CYCLES = 3e10
 """Of the victim in a window."""
@@ -121,3 +123,30 @@ def test_cache_that_was_taken_before_the_first_sample_is_forgotten_when_the_pod_
     for _ in range(ENOUGH):
         baseline.learn(use(2.0, missed=1.0, occupancy={0: 9e6}), SECONDS, beside=alone)
     assert judged([use(4.0, missed=4.0, occupancy={0: 1e6})] * 6, baseline).ratio == pytest.approx(2.0, rel=0.01)
+
+
+def without_traffic(number: int, **more: Any) -> Window:
+    """Return a window of a node without resctrl."""
+    uses = {VICTIM: use(**more)._replace(traffic=None)}
+    return Window(number * SECONDS, SECONDS, {}, uses, counted=False)
+
+
+@pytest.mark.parametrize("price", [2.0, 3.2])
+def test_performance_counters_alone_teach_and_judge(price: float) -> None:
+    baseline, peaks = Baseline(), Peaks()
+    for number in range(20):
+        one = without_traffic(number, price=2.0 * (1 + 0.02 * (number % 2)))
+        assert is_quiet(one, VICTIM, peaks, {}, baseline)
+        baseline.learn(one.uses[VICTIM], SECONDS)
+    found = judge([without_traffic(30 + number, price=price) for number in range(10)], VICTIM, baseline)
+    assert found.verdict == ("slowed" if price > 2 else "normal")
+    assert found.ratio == pytest.approx(price / 2, rel=0.03)
+
+
+@pytest.mark.parametrize("stood", [0.0, 0.5])
+def test_waits_are_judged_where_nothing_counts_the_work(stood: float) -> None:
+    values: dict[str, Any] = {"price": None, "method": "traffic", "cpu": 0.5, "waited": stood, "stood": stood}
+    windows = [without_traffic(number, **values) for number in range(10)]
+    found = judge(windows, VICTIM, None)
+    assert found.reason.startswith(UNCOUNTED)
+    assert found.verdict == ("slowed" if stood else "unknown")
