@@ -115,25 +115,38 @@ def capacities_by_domain(context: "Context") -> "dict[int, Capacity | None]":
     """Return the capacity of each memory domain of a node, without reading a counter."""
     bandwidth = bandwidth_of(layout(f"{context.monitor.resctrl.root}/{MON_DATA}"))
     found = capacities_of_bandwidth(context, bandwidth)
-    by = context.settings.monitoring["memoryDomains"]
-    domains = domains_of_bandwidth(bandwidth, find_topology(context.settings.sys_path), by)
-    return {domain[0]: found.of(domain[0]) for domain in domains}
+    return {domain[0]: found.of(domain[0]) for domain in _domains_of(context, bandwidth)[1]}
 
 
 def tables_of(context: "Context", bandwidth: "Bandwidth") -> "tuple[dict[int, float], str]":
     """Return bytes per second of each memory domain by a table of the firmware, and the table; empty without one."""
+    topology, domains = _domains_of(context, bandwidth)
+    return _tables(context.settings.sys_path, bandwidth.resource, topology, domains)
+
+
+def _domains_of(context: "Context", bandwidth: "Bandwidth") -> "tuple[Topology | None, tuple[tuple[int, ...], ...]]":
     by = context.settings.monitoring["memoryDomains"]
-    return _tables(context.settings.sys_path, bandwidth.resource, tuple(bandwidth.numbers), by)
+    return _domains(context.settings.sys_path, bandwidth.resource, tuple(bandwidth.numbers), by)
 
 
 @lru_cache(maxsize=4)
-def _tables(sys_path: str, resource: str, numbers: "tuple[int, ...]", by: str) -> "tuple[dict[int, float], str]":
+def _domains(
+    sys_path: str, resource: str, numbers: "tuple[int, ...]", by: str
+) -> "tuple[Topology | None, tuple[tuple[int, ...], ...]]":
+    """Return the machine and its memory domains, read once: each scrape of the metrics asks for them."""
+    topology = find_topology(sys_path)
+    return topology, tuple(domains_of_bandwidth(Bandwidth(resource, numbers), topology, by))
+
+
+@lru_cache(maxsize=4)
+def _tables(
+    sys_path: str, resource: str, topology: "Topology | None", domains: "tuple[tuple[int, ...], ...]"
+) -> "tuple[dict[int, float], str]":
     """Return what the firmware says of the memory domains, and the table; nothing where no table is usable.
 
     Tables do not change after boot, so a process reads them once.
     """
-    topology, bandwidth = find_topology(sys_path), Bandwidth(resource, numbers)
-    domains = domains_of_bandwidth(bandwidth, topology, by)
+    bandwidth = Bandwidth(resource, [number for domain in domains for number in domain])
     cpus = cpus_of(domains, bandwidth, topology) if topology else {}
     found = by_node(cpus, topology, _read_hmat(sys_path, topology)) if topology else {}
     if found:

@@ -89,7 +89,7 @@ class Live:
             context.settings.sys_path, self.reader.cgroups.of, log, enabled=perf, otherwise=otherwise
         )
         self.windows: "deque[Window]" = deque(maxlen=keep)
-        self._peaks = Peaks()
+        self._peaks = Peaks(self.reader.capacities.seen)
         self._sizes = sizes or {}
         self.workloads = Workloads(context)
         self._last: "Moment | None" = None

@@ -39,10 +39,14 @@ def surroundings(window: "Window", key: str) -> "dict[str, float | None]":
 
 
 class Peaks:
-    """The most that each memory and each L3 was seen to carry: what a share is of, where no capacity is configured."""
+    """The most that each memory and each L3 was seen to carry: what a share is of, where no capacity is known.
 
-    def __init__(self) -> None:
-        self.moved: "dict[int, float]" = {}
+    Args:
+        moved: bytes per second of each memory before the first window.
+    """
+
+    def __init__(self, moved: "Mapping[int, float] | None" = None) -> None:
+        self.moved: "dict[int, float]" = dict(moved or {})
         self.held: "dict[int, float]" = {}
 
     def saw(self, window: "Window") -> None:
