@@ -31,6 +31,7 @@ ALLOWED_BESIDE = {
     "watch/writes.py": {"ctypes", "select"},
 }
 ALLOWED_IN_ROOM = {
+    "temporary": {"contextlib", "typing"},
     "slowdown": {
         *(
             "bisect",
