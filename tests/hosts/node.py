@@ -129,6 +129,7 @@ class Node:
             "cgroupPath": str(self.cgroup),
             "procPath": str(self.proc),
             "log": {"target": "file", "file": str(self.log), "level": "debug"},
+            "slowdown": {"enabled": False},  # its baselines are outside of the tree
         }
         if self.sys:
             values["sysPath"] = self.sys

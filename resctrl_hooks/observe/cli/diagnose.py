@@ -14,7 +14,6 @@ from resctrl_hooks.core.node.container.names import short_id
 from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.reconcile.note import note_running
 from resctrl_hooks.observe.cli.diagnosis_text import (
-    is_uncounted,
     print_diagnosis,
     print_effects,
     print_need,
@@ -104,7 +103,9 @@ def command(
     if not is_table(form):
         print_listing(form, LIST, shown, _CSV, pods=len(found), withBaseline=len(known))
         return
-    _print(shown, len(known), len(found), uncounted=all(map(is_uncounted, found)))
+    _print(shown)
+    if not shown:
+        print_none_slowed(found, len(known))
 
 
 def _print_lost(shown: list[Diagnosis], by: str, seconds: float, form: Form) -> None:
@@ -118,7 +119,7 @@ def _print_lost(shown: list[Diagnosis], by: str, seconds: float, form: Form) -> 
         print_by_namespace(rows)
 
 
-def _print(shown: list[Diagnosis], known: int, counted: int, *, uncounted: bool) -> None:
+def _print(shown: list[Diagnosis]) -> None:
     for number, one in enumerate(shown):
         if number:
             click.echo()
@@ -126,8 +127,6 @@ def _print(shown: list[Diagnosis], known: int, counted: int, *, uncounted: bool)
         if one.experiments is not None:
             print_effects(one.name, one.method, one.experiments)
     print_need(shown)
-    if not shown:
-        print_none_slowed(known, counted, uncounted=uncounted)
 
 
 def _experiment(

@@ -1,6 +1,6 @@
 """Diagnoses in words: one paragraph for each pod, and the table of an experiment."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.markup import escape
 
@@ -19,8 +19,10 @@ _GRADES = {
     "perf": "cycles per instruction (perf)",
     "traffic": "CPU seconds per GB of traffic (traffic: an estimate)",
 }
-_NEED = f"{ENOUGH} quiet samples of 10 s: wait with `slowdown.enabled` set, or use a longer --for"
 _SETS = {MB: "MB", L3: "L3 ways", CPU_WEIGHT: "cpu.weight", CPU_MAX: "cpu.max", IO_WEIGHT: "io.weight"}
+_NEED = f"{ENOUGH} quiet samples of 10 s"
+_HOW = "wait with `slowdown.enabled` or the history on, or use a longer --for"
+_NAMED_WAITS = 1.02
 _STYLES = {"slowed": "red", "normal": "green", "unknown": "yellow"}
 
 
@@ -29,6 +31,8 @@ def print_diagnosis(one: Diagnosis) -> None:
     out = console()
     out.print(f"{escape(one.name)}: [{_STYLES[one.verdict]}]{one.verdict}[/]{escape(_ratio(one))}", soft_wrap=True)
     lines = [f"evidence: {_GRADES[one.method]}, {one.samples} samples; baseline: {one.baseline_samples} samples"]
+    if one.baseline_seconds is not None:
+        lines.append(f"its cost can be compared in about {one.baseline_seconds:.0f} s, at the present rate of samples")
     if is_uncounted(one):
         lines = ["evidence: its waits"]
     elif one.disturbance:
@@ -51,24 +55,37 @@ def is_uncounted(one: Diagnosis) -> bool:
 def print_need(shown: Sequence[Diagnosis]) -> None:
     """Print once how a pod gets a baseline, if one of these has none and can have one."""
     if any(one.baseline_samples < ENOUGH and not is_uncounted(one) for one in shown):
-        console().print(f"A baseline needs {_NEED}", soft_wrap=True)
+        console().print(f"A baseline needs {_NEED}: {_HOW}", soft_wrap=True)
 
 
-def print_none_slowed(known: int, counted: int, *, uncounted: bool = False) -> None:
-    """Print how many pods can be compared, and that none of these is slowed; without any there is no verdict.
-
-    ``uncounted``: nothing counts the work of any of them.
-    """
-    if counted and uncounted:
-        text = f"no pod of {counted} is slowed by waits for CPUs, memory or disks, or by its limits"
-        console().print(f"{text}; other causes are unknown: {UNCOUNTED.replace('its', 'their')}", soft_wrap=True)
+def print_none_slowed(found: Sequence[Diagnosis], known: int) -> None:
+    """Print what is known of pods of which none is slowed: their waits, the loads, and how many can be compared."""
+    out = console()
+    if not found:
+        out.print("no pod is counted: `resctrl-hook list` prints all pods", soft_wrap=True)
         return
-    if not counted:
-        console().print("no verdict: no pod is counted; `resctrl-hook list` prints all pods")
-        return
-    more = "" if known == counted else f"; {'each of the others' if known else 'each'} needs {_NEED}"
-    result = "no pod is slowed; " if known else "no verdict: "
-    console().print(f"{result}{known} of {counted} pods have a baseline{more}")
+    longest = max(found, key=lambda one: one.waits)
+    lines = [f"no pod of {len(found)} is slowed by waits for CPUs, memory or disks, or by its limits"]
+    if longest.waits >= _NAMED_WAITS:
+        lines[0] += f"; the longest waits: {longest.name}, {longest.waits:.2f} times"
+    loads = {one.domain: _load(one) for one in found if one.domain is not None}
+    lines += [f"memory domain {number}: {load}" for number, load in sorted(loads.items())]
+    if all(map(is_uncounted, found)):
+        lines.append(f"other causes are unknown: {UNCOUNTED.replace('its', 'their')}")
+    else:
+        lines += _compared(found, known)
+    for line in lines:
+        out.print(escape(line), soft_wrap=True)
+
+
+def _compared(found: Sequence[Diagnosis], known: int) -> Iterator[str]:
+    """Yield how many pods can be compared with quiet times, and when the others can."""
+    costs = "; their work costs no more than in quiet times" if known else ", so costs of work are not compared yet"
+    yield f"{known} of {len(found)} pods have a baseline{costs}"
+    if known < len(found):
+        times = [one.baseline_seconds for one in found if one.baseline_seconds is not None]
+        soon = f" (about {max(times):.0f} s more at the present rate)" if times else ""
+        yield f"{'each of the others' if known else 'each'} needs {_NEED}{soon}: {_HOW}"
 
 
 def print_effects(name: str, method: str, effects: list[ClassEffect]) -> None:

@@ -55,8 +55,9 @@ def diagnose_command(
             click.echo(f"  node: {one.node}")
         if not found:
             silent = f"; {len(problems)} nodes without an answer or a judging process" if problems else ""
-            result = "no pod is slowed; " if judged else "no verdict: "
-            click.echo(f"{result}{len(judged)} pods of {len(answers)} nodes are judged{silent}")
+            result = f"no pod is slowed; {len(judged)} pods" if judged else "no pod"
+            are = "are" if judged else "is"
+            click.echo(f"{result} of {len(answers)} nodes {are} judged{silent}")
     for problem in problems:
         click.echo(f"{KUBECTL}: {problem}", err=True)
 

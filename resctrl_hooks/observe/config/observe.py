@@ -1,6 +1,6 @@
 """Keys of the top level that configure what observes a node: the ``slowdown`` and ``history`` sections, and Events."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -15,9 +15,9 @@ _DEFAULTS = KEYS["slowdown"]
 class Slowdown(Section):
     """Finds slowed pods, and the neighbours that slow them. See docs/slowdown.md."""
 
-    enabled: bool = _DEFAULTS["enabled"]
-    """Whether the resident process (`resctrl-hooks-guard.service`) samples all the time. `diagnose` also works
-    without it."""
+    enabled: bool | Literal["auto"] = _DEFAULTS["enabled"]
+    """Whether the resident process (`resctrl-hooks-guard.service`) samples all the time. `auto`: if it runs anyway, for
+    the history or the guard. `diagnose` also works without it."""
 
     perf: bool = _DEFAULTS["perf"]
     """Whether performance counters may be used. Pods with the kernel's telemetry counters (AET) need none."""

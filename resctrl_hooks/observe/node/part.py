@@ -11,7 +11,7 @@ PART: "NodePart" = {
             "guard": {"mode": "off", "protect": [], "throttle": {}, "high": 0.85, "low": 0.70, "interval": 1.0},
         },
         "slowdown": {
-            "enabled": False,
+            "enabled": "auto",
             "pods": 32,
             "perf": True,
             "watch": [],

@@ -69,6 +69,15 @@ class Diagnosis(Record):
     method: Method = Field(description="Evidence: aet, perf, or traffic (an estimate).")
     samples: int = Field(description="Windows with a cost.")
     baseline_samples: int = Field(description="Samples of its workload from quiet times.")
+    baseline_seconds: float | None = Field(
+        default=None,
+        description="Seconds until its cost can be compared, at the rate of quiet samples so far; null: it can "
+        "already, or no sample was quiet.",
+    )
+    waits: float = Field(
+        default=1.0,
+        description="How many times as long its work takes because it waits for CPUs, memory, or its own CPU limit.",
+    )
     disturbance: str = Field(
         default="", description="Without a baseline: why samples of this run were not quiet; empty if all were."
     )

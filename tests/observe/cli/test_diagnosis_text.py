@@ -41,6 +41,13 @@ def test_paragraph_has_what_is_known(
         CauseState(cause="memory-bandwidth", state="supported", pods=pods, text="the domain is full"),
     ]
     change = ClassChange(rdt_class="", since=now - 60, change="MB 100 to 30 (L3 0)", source="history")
+    new: dict[str, Any] = {
+        "verdict": "unknown",
+        "ratio": None,
+        "baseline_samples": 4,
+        "baseline_seconds": 61.4,
+        "waits": 1.04,
+    }
     more: list[dict[str, Any]] = [
         {"causes": causes, "advice": ["limit batch", "move it"], "class_changes": [change]},
         {"ratio": None, "verdict": "unknown", "reason": "no baseline"},
@@ -51,12 +58,15 @@ def test_paragraph_has_what_is_known(
         {"domain": None, "disturbance": "it is new"},
         {"load": None},
         {"load": 0},
+        new,
     ]
     for one in more:
         print_diagnosis(diagnosis(**one))
         print()
-    for known, counted in ((3, 3), (2, 3), (0, 3), (0, 0)):
-        print_none_slowed(known, counted)
+    calm: dict[str, Any] = {"verdict": "normal", "ratio": 1.0}
+    for found in ([calm, calm], [calm, new], [new, {**new, "baseline_seconds": None, "domain": None}], []):
+        print_none_slowed([diagnosis(**one) for one in found], found.count(calm))
+        print()
     golden(capsys.readouterr().out)
 
 

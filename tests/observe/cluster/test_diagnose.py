@@ -61,7 +61,7 @@ def test_without_a_pod_all_slowed_pods_are_shown_the_worst_first(two: FakeCluste
     found = json.loads(run(two, "diagnose", "-o", "json").stdout)
     assert [one["name"] for one in found["items"]] == ["team/etl", "shop/cart"]
     assert run(two, "diagnose", "-n", "shop", "-o", "name").stdout.split() == ["shop/cart"]
-    assert run(two, "diagnose", "-n", "none").stdout == "no verdict: 0 pods of 2 nodes are judged\n"
+    assert run(two, "diagnose", "-n", "none").stdout == "no pod of 2 nodes is judged\n"
 
 
 LATE = document(pod("shop/search", class_changes=[CHANGE]))

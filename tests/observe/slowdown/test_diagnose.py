@@ -19,7 +19,6 @@ from observe.slowdown.world import CAPACITY, KEY, World
 from resctrl_hooks.core.cli.schemas import schemas
 from resctrl_hooks.core.node.host.instance import only_instance
 from resctrl_hooks.observe.cli import diagnose
-from resctrl_hooks.observe.cli.diagnosis_text import print_none_slowed
 from resctrl_hooks.observe.node.history.place import claim
 from resctrl_hooks.observe.node.history.sample import Sample
 from resctrl_hooks.observe.node.history.store import Store as FileStore
@@ -68,7 +67,7 @@ def test_new_workload_is_unknown_and_then_normal(shop: Shop) -> None:
     (first,) = shop.item("shop/cart", "--for", "15s")["items"]
     assert (first["verdict"], first["ratio"]) == ("unknown", None)
     assert "no baseline yet" in first["reason"]
-    assert first["disturbance"] == ""
+    assert (first["disturbance"], first["baselineSeconds"], first["waits"]) == ("", 15.0, 1.0)
     (second,) = shop.item("shop/cart", "--for", "60s")["items"]
     assert (second["verdict"], second["method"]) == ("normal", "traffic")
     assert second["ratio"] == pytest.approx(1.0, abs=0.05)
@@ -152,24 +151,20 @@ def test_since_when_the_class_has_its_values_is_printed(host: Host, monkeypatch:
     assert "  class gold since " in shop.diagnose("shop/cart", "--for", "15s")[1]
 
 
-def test_without_a_slowed_pod_the_number_of_baselines_is_printed(shop: Shop) -> None:
-    more = "each needs 10 quiet samples of 10 s: wait with `slowdown.enabled` set, or use a longer --for"
-    assert shop.diagnose("--for", "15s")[:2] == (0, f"no verdict: 0 of 1 pods have a baseline; {more}\n")
+def test_without_a_slowed_pod_the_waits_loads_and_baselines_are_printed(shop: Shop) -> None:
+    code, out, _ = shop.diagnose("--for", "15s")
+    assert code == 0
+    waits, load, known, need = out.splitlines()
+    assert waits == "no pod of 1 is slowed by waits for CPUs, memory or disks, or by its limits"
+    assert load.startswith("memory domain 0: load ")
+    assert known == "0 of 1 pods have a baseline, so costs of work are not compared yet"
+    assert need.startswith("each needs 10 quiet samples of 10 s (about 15 s more at the present rate): wait with")
     shop.diagnose("--for", "60s")
-    assert shop.diagnose("--for", "15s")[:2] == (0, "no pod is slowed; 1 of 1 pods have a baseline\n")
+    assert shop.diagnose("--for", "15s")[1].splitlines()[2:] == [
+        "1 of 1 pods have a baseline; their work costs no more than in quiet times"
+    ]
     value = shop.item("--for", "15s")
     assert (value["items"], value["pods"], value["withBaseline"]) == ([], 1, 1)
-
-
-def test_number_of_pods_without_a_baseline_has_their_need(capsys: pytest.CaptureFixture[str]) -> None:
-    print_none_slowed(2, 6)
-    out = capsys.readouterr().out.replace("\n", " ")
-    assert "no pod is slowed; 2 of 6 pods have a baseline; each of the others needs 10 quiet samples" in out
-
-
-def test_node_without_counted_pods_has_no_verdict(capsys: pytest.CaptureFixture[str]) -> None:
-    print_none_slowed(0, 0)
-    assert capsys.readouterr().out == "no verdict: no pod is counted; `resctrl-hook list` prints all pods\n"
 
 
 def test_loud_time_is_not_learned(shop: Shop) -> None:
@@ -181,7 +176,7 @@ def test_loud_time_is_not_learned(shop: Shop) -> None:
     assert item["disturbance"] == why
     out = shop.diagnose("shop/cart", "--for", "15s")[1]
     assert f"  no baseline: {why}\n" in out
-    need = "10 quiet samples of 10 s: wait with `slowdown.enabled` set, or use a longer --for"
+    need = "A baseline needs 10 quiet samples of 10 s: wait with `slowdown.enabled` or the history on, or use a longer"
     assert out.count(need) == 1
     shop.limit_bronze(10)
     assert need not in shop.diagnose("shop/cart", "--for", "60s")[1]

@@ -61,7 +61,7 @@ class Guard:
             beside=self._beside,
         )
         self._sufferers = Sufferers(context, least)
-        if least and not context.settings.sections["slowdown"].get("enabled"):
+        if least and context.settings.sections["slowdown"].get("enabled") is False:  # `auto` is on beside a guard
             self._log(
                 WARNING, "guard: rdt.guard.protect with a slowdown needs slowdown.enabled; it does not act without"
             )

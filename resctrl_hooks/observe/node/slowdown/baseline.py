@@ -17,10 +17,11 @@ from .constants import (
     MORE_MISSES,
     MOST_CELLS,
     OFTEN_QUIET,
+    OLD_CURVES,
     QUIET_SHARE,
     WAITED,
 )
-from .curve import curve
+from .curve import curve, rare
 from .waiting import NOTHING, Waiting
 
 TYPE_CHECKING = False
@@ -44,12 +45,12 @@ class Baseline:
         waits: by grade, the distribution of the factor of its own CPU limit, and the means of other waits.
     """
 
-    __slots__ = ("_curves", "cells", "waits")
+    __slots__ = ("_curves", "_had", "_news", "_rare", "cells", "waits")
 
     def __init__(self) -> None:
         self.cells: "dict[tuple[str, int, int], Cell]" = {}
         self.waits: "dict[str, Cell]" = {}
-        self._curves: "dict[tuple[str, int], Curve]" = {}
+        self._forget_curves()
 
     def learn(
         self,
@@ -83,15 +84,25 @@ class Baseline:
             "intensity": log2(intensity),
         }
         means = {name: value if value is not None and abs(value) < _LARGEST else None for name, value in values.items()}
-        self._forget_taken(use, occupancy)
+        forgot = self._forget_taken(use, occupancy)
         place = use.method, floor(log2(intensity)), column_of(means["missed"])
-        if place not in self.cells and len(self.cells) >= MOST_CELLS:
+        is_new = place not in self.cells
+        if is_new and len(self.cells) >= MOST_CELLS:
             del self.cells[min(self.cells, key=lambda one: self.cells[one].samples)]
         self.cells.setdefault(place, Cell()).add(price, means)
         waits = self.waits.setdefault(use.method, Cell())
         waits.add(1.0 + waiting.limit, {"cpu": min(waiting.cpu, WAITED), "memory": min(waiting.memory, WAITED)})
-        self._curves = {}
+        self._news += 1
+        if forgot or is_new or self._news * OLD_CURVES > self.samples(use.method):
+            self._forget_curves()
         return True
+
+    def _forget_curves(self) -> None:
+        """Forget what was computed of the samples."""
+        self._curves: "dict[tuple[str, int], Curve]" = {}
+        self._rare: "dict[str, float]" = {}
+        self._had: "dict[str, tuple[float, float]]" = {}  # the most of the L3, and the least traffic by unit of work
+        self._news = 0
 
     def curve(self, method: str, intensity: float) -> "Curve":
         """Return the costs near an intensity: work in a second of running or waiting."""
@@ -100,6 +111,14 @@ class Baseline:
         if found is None:
             cells = [(column, cell) for (grade, _, column), cell in self.cells.items() if grade == method]
             found = self._curves[place] = curve(cells, place[1] / _STEP)
+        return found
+
+    def rare(self, method: str) -> float:
+        """Return the multiple of the expected cost that only a tenth of the quiet samples exceeds; 1 at the least."""
+        found = self._rare.get(method)
+        if found is None:
+            cells = [(column, cell) for (grade, _, column), cell in self.cells.items() if grade == method]
+            found = self._rare[method] = rare(cells, lambda intensity: self.curve(method, intensity))
         return found
 
     def usual_waiting(self, method: str) -> Waiting:
@@ -116,24 +135,32 @@ class Baseline:
 
     def lost_cache(self, use: "Use") -> bool:
         """Return whether the pod holds less of its L3 than it did, and misses it more often, as far as known."""
-        now = sum(use.occupancy.values())
-        known = [cell for (method, _, _), cell in self.cells.items() if method == use.method]
-        most = max([cell.mean("occupancy") or 0.0 for cell in known], default=0.0)
-        if now >= LESS_CACHE * most:
+        had = self._had.get(use.method)
+        if had is None:
+            known = [cell for (method, _, _), cell in self.cells.items() if method == use.method]
+            most = max([cell.mean("occupancy") or 0.0 for cell in known], default=0.0)
+            had = self._had[use.method] = most, min([cell.mean("missed") or 0.0 for cell in known], default=0.0)
+        most, lowest = had
+        if sum(use.occupancy.values()) >= LESS_CACHE * most:
             return False
-        lowest = min([cell.mean("missed") or 0.0 for cell in known], default=0.0)
         return use.missed is None or use.missed >= MORE_MISSES * max(lowest, LEAST_MISSED)
 
-    def _forget_taken(self, use: "Use", occupancy: "float | None") -> None:
-        """Forget cells in which others had taken a part of the cache that the pod has now."""
+    def _forget_taken(self, use: "Use", occupancy: "float | None") -> bool:
+        """Forget cells in which others had taken the cache that the pod has now; return whether there were any."""
         if occupancy is None or use.missed is None:
-            return
-        for place, cell in list(self.cells.items()):
-            missed, held = cell.mean("missed"), cell.mean("occupancy")
-            if place[0] != use.method or missed is None or held is None or held >= LESS_CACHE * occupancy:
-                continue
-            if missed >= MORE_MISSES * max(use.missed, LEAST_MISSED) and (cell.mean("held") or 0.0) > QUIET_SHARE:
-                del self.cells[place]
+            return False
+        most, least = LESS_CACHE * occupancy, MORE_MISSES * max(use.missed, LEAST_MISSED)
+        taken = [
+            place
+            for place, cell in self.cells.items()
+            if place[0] == use.method
+            and (cell.mean("held") or 0.0) > QUIET_SHARE
+            and (cell.mean("occupancy") or most) < most
+            and (cell.mean("missed") or 0.0) >= least
+        ]
+        for place in taken:
+            del self.cells[place]
+        return bool(taken)
 
     def samples(self, method: str) -> int:
         """Return how many samples a grade has."""

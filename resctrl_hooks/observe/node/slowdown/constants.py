@@ -26,6 +26,8 @@ CELLS_PER_OCTAVE = 2
 decides how many samples have one: noise of 3 % reaches two cells at most."""
 MOST_CELLS = 24
 """Cells of one workload: eight octaves of traffic by unit of work at its usual intensity, and some others."""
+OLD_CURVES = 10
+"""A curve of costs is used again until a tenth of the samples is newer: to compute it takes as long as ten verdicts."""
 SLOWER_BY = 1.0
 """Octaves of intensity by which a slowed pod may be below its quiet samples at no distance: a slowdown of 2."""
 NEAR = 0.5

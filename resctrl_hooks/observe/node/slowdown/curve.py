@@ -6,14 +6,15 @@ intensity.
 """
 
 from bisect import bisect_left
-from math import exp
+from math import exp, log2
 from typing import NamedTuple
 
-from .constants import NEAR, SLOWER_BY
+from .cell import quantile
+from .constants import BINS_PER_OCTAVE, NEAR, OFTEN_QUIET, SLOWER_BY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from .cell import Cell
 
@@ -40,6 +41,8 @@ class Curve(NamedTuple):
         """Return the one or two points of the curve beside an amount of traffic by unit of work, with their parts."""
         if missed is None or not self.knots:
             return ((self.whole, 1.0),)
+        if len(self.knots) == 1:
+            return ((self.knots[0], 1.0),)
         place = bisect_left(self.knots, (missed,))
         if place == 0 or place == len(self.knots):
             return ((self.knots[max(0, place - 1)], 1.0),)
@@ -75,3 +78,13 @@ def _knot(cells: "list[tuple[float, Cell]]") -> Knot:
         work += done
         missed += done * (-1.0 if moved is None else moved)
     return Knot(missed / work, cost / work, tuple([(cell, cell.samples * weight) for cell, weight in parts]))
+
+
+def rare(cells: "Sequence[tuple[int, Cell]]", curve_at: "Callable[[float], Curve]") -> float:
+    """Return the multiple of the expected cost that only a tenth of some samples exceeds; 1 at the least."""
+    rest = []
+    for _, cell in cells:
+        point = curve_at(2 ** (cell.mean("intensity") or 0.0)).at(cell.mean("missed"))
+        price = log2(sum([knot.price * part for knot, part in point]))
+        rest += [((bin_ + 0.5) / BINS_PER_OCTAVE - price, weight) for bin_, weight in cell.bins.items()]
+    return max(1.0, quantile(rest, OFTEN_QUIET))

@@ -4,16 +4,16 @@ Phases of a program differ in their memory traffic by unit of work. Contention f
 change that of the same work; only a loss of cache does.
 """
 
-from math import log2
+from functools import cached_property
 
-from .cell import quantile
-from .constants import BINS_PER_OCTAVE, ENOUGH, FARTHEST, OFTEN_QUIET
+from .constants import ENOUGH, FARTHEST
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .baseline import Baseline
+    from .cell import Cell
     from .curve import Curve, Knot
     from .use import Use
 
@@ -29,7 +29,7 @@ class Expected:
 
     Attributes:
         prices: of each window.
-        rare: the multiple of these that only a tenth of the quiet samples exceeds; 1 at the least.
+        distance: the octaves of intensity from half of the windows to the nearest quiet sample.
         samples: the baseline's.
     """
 
@@ -40,19 +40,21 @@ class Expected:
         self._stretch = stretch
         self._by_phase = by_phase
         self._uses = uses
-        self.prices = [self.price(use, seconds) for use, seconds in uses]
-        self.rare = _rare(baseline, uses[0][0].method)
+        self._curves = [self._curve(use, seconds) for use, seconds in uses]
+        self._points = [self._point(use, curve) for (use, _), curve in zip(uses, self._curves)]
+        self.prices = [sum([knot.price * part for knot, part in point]) for point in self._points]
+        self.distance = sorted([curve.distance for curve in self._curves])[len(uses) // 2]
         self.samples = baseline.samples(uses[0][0].method)
 
     def price(self, use: "Use", seconds: float) -> float:
         """Return the cost of a unit of a pod's work that is expected in a window."""
-        return sum([knot.price * part for knot, part in self._knots(use, seconds)])
-
-    def _knots(self, use: "Use", seconds: float) -> "tuple[tuple[Knot, float], ...]":
-        return self._curve(use, seconds).at(use.missed if self._by_phase else None)
+        return sum([knot.price * part for knot, part in self._point(use, self._curve(use, seconds))])
 
     def _curve(self, use: "Use", seconds: float) -> "Curve":
         return self._baseline.curve(use.method, (use.work or 0.0) / seconds * self._stretch)
+
+    def _point(self, use: "Use", curve: "Curve") -> "tuple[tuple[Knot, float], ...]":
+        return curve.at(use.missed if self._by_phase else None)
 
     @property
     def normal(self) -> float:
@@ -61,42 +63,39 @@ class Expected:
         return sum([price * part for price, part in zip(self.prices, work)]) / sum(work)
 
     @property
+    def rare(self) -> float:
+        """The multiple of the expected cost that only a tenth of the quiet samples exceeds; 1 at the least."""
+        return self._baseline.rare(self._uses[0][0].method)
+
+    @property
     def least_missed(self) -> "float | None":
         """The least traffic by unit of work in quiet times; None if it is not counted."""
-        knots = self._curve(*self._uses[0]).knots
+        knots = self._curves[0].knots
         return knots[0].missed if knots else None
 
     def mean(self, name: str) -> "float | None":
         """Return one of the baseline's means for this work; None without a sample that has it."""
-        whole = weights = 0.0
-        for use, seconds in self._uses:
-            for knot, part in self._knots(use, seconds):
+        found = [(value, weight) for cell, weight in self._cells.items() if (value := cell.mean(name)) is not None]
+        return (
+            sum([value * weight for value, weight in found]) / sum([weight for _, weight in found]) if found else None
+        )
+
+    @cached_property
+    def _cells(self) -> "dict[Cell, float]":
+        """The cells of the same work, with their weights."""
+        found: "dict[Cell, float]" = {}
+        for point in self._points:
+            for knot, part in point:
                 for cell, weight in knot.cells:
-                    value = cell.mean(name)
-                    if value is not None:
-                        whole += value * weight * part
-                        weights += weight * part
-        return whole / weights if weights else None
+                    found[cell] = found.get(cell, 0.0) + weight * part
+        return found
 
 
 def expected(
     baseline: "Baseline", uses: "Sequence[tuple[Use, float]]", stretch: float, *, by_phase: bool
 ) -> "Expected | None":
     """Return what to expect; None without enough samples, or without some near the intensity of most windows."""
-    method = uses[0][0].method
-    if baseline.samples(method) < ENOUGH:
+    if baseline.samples(uses[0][0].method) < ENOUGH:
         return None
-    intensities = [(use.work or 0.0) / seconds * stretch for use, seconds in uses]
-    far = [one for one in intensities if baseline.curve(method, one).distance > FARTHEST]
-    return None if 2 * len(far) > len(uses) else Expected(baseline, uses, stretch, by_phase=by_phase)
-
-
-def _rare(baseline: "Baseline", method: str) -> float:
-    """Return the multiple of the expected cost that a tenth of the quiet samples exceeds; 1 at the least."""
-    rest = []
-    for (grade, _, _), cell in baseline.cells.items():
-        if grade == method:
-            curve = baseline.curve(method, 2 ** (cell.mean("intensity") or 0.0))
-            price = log2(sum([knot.price * part for knot, part in curve.at(cell.mean("missed"))]))
-            rest += [((bin_ + 0.5) / BINS_PER_OCTAVE - price, weight) for bin_, weight in cell.bins.items()]
-    return max(1.0, quantile(rest, OFTEN_QUIET))
+    found = Expected(baseline, uses, stretch, by_phase=by_phase)
+    return found if found.distance <= FARTHEST else None

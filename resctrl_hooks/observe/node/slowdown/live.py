@@ -50,6 +50,9 @@ class Finding(NamedTuple):
     """Of a pod without a baseline: how many samples were not quiet, and the most frequent reason."""
     windows: "Sequence[Window]" = ()
     """Its basis."""
+    until: "float | None" = None
+    """Seconds until the pod has a baseline, at the rate of quiet samples so far; None: it has one, or no sample was
+    quiet."""
     capacity: "Capacity | None" = None
     """That of the domain."""
 
@@ -92,6 +95,8 @@ class Live:
         self._peaks = Peaks(self.reader.capacities.seen)
         self._sizes = sizes or {}
         self.workloads = Workloads(context)
+        self._quiet: "dict[str, tuple[float, int]]" = {}
+        """By pod: its seconds so far, and its quiet samples in them."""
         self._last: "Moment | None" = None
         self._saved = time.monotonic()
         self._log = log
@@ -124,13 +129,17 @@ class Live:
 
     def _learn(self, window: "Window") -> None:
         self._peaks.saw(window)
+        self._quiet = {key: found for key, found in self._quiet.items() if key in window.uses}
         for key, use in window.uses.items():
+            seconds, quiet = self._quiet.get(key, (0.0, 0))
+            self._quiet[key] = seconds + window.seconds, quiet
             workload = self.workloads.of(key)
             if workload is None or not self._is_of_present(window, key):
                 continue
             if is_quiet(window, key, self._peaks, self._sizes, self.store.find(workload)):
                 waiting = waiting_of([(use, window.seconds)])
-                self.store.obtain(workload).learn(use, window.seconds, waiting, surroundings(window, key))
+                learned = self.store.obtain(workload).learn(use, window.seconds, waiting, surroundings(window, key))
+                self._quiet[key] = seconds + window.seconds, quiet + learned
 
     def _is_of_present(self, window: "Window", key: str) -> bool:
         """Return whether the pod had its present containers for the whole window."""
@@ -145,14 +154,20 @@ class Live:
         if verdict.baseline_samples < ENOUGH:
             own = [one for one in windows if key in one.uses and self._is_of_present(one, key)]
             disturbed = disturbance(own, key, self._peaks, self._sizes, self._baseline(key))
-        return Finding(confirmed(verdict, causes), causes, disturbance=disturbed, **self._place(windows, key))
+        return self._finding(windows, key, verdict, causes)._replace(disturbance=disturbed)
 
     def present(self, key: str, most: int) -> Finding:
         """Return the verdict on a pod from its last ``most`` samples; causes only if it is slowed."""
         windows = latest(list(self.windows), key, most)
         verdict = self._judged(windows, key)
         causes = causes_of(windows, key, verdict) if verdict.verdict == SLOWED_WORD else []
-        return Finding(confirmed(verdict, causes), causes, windows=windows, **self._place(windows, key))
+        return self._finding(windows, key, verdict, causes)
+
+    def _finding(self, windows: "Sequence[Window]", key: str, verdict: "Verdict", causes: "list[Cause]") -> Finding:
+        seconds, quiet = self._quiet.get(key, (0.0, 0))
+        missing = ENOUGH - verdict.baseline_samples
+        until = missing * seconds / quiet if missing > 0 and quiet else None
+        return Finding(confirmed(verdict, causes), causes, windows=windows, until=until, **self._place(windows, key))
 
     def _place(self, windows: "Sequence[Window]", key: str) -> "dict[str, Any]":
         """Return the memory domain of most of a pod's traffic, its mean load and its capacity, as fields of a finding.

@@ -97,6 +97,8 @@ def record_of(found: "Finding") -> "dict[str, Any]":
         "method": verdict.method,
         "samples": verdict.samples,
         "baselineSamples": verdict.baseline_samples,
+        "baselineSeconds": found.until,
+        "waits": verdict.waiting.stretch,
         "causes": [
             {
                 "cause": one.cause,

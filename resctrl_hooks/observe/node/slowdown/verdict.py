@@ -157,16 +157,17 @@ def _changed(
         is_dearer: whether its work costs more.
     """
     missed, usual = _mean([use.missed for use, _ in priced]), known.least_missed
-    held, had = _mean([sum(use.occupancy.values()) for use, _ in priced]), known.mean("occupancy")
-    has_more = held is not None and had is not None and held * LESS_CACHE >= had
-    if has_more:
-        return ""
+    reason = ""
     if most * rare < 1:
-        return f"its work changed: a unit of it costs {most:.2f} times as much as in quiet times, or less"
+        reason = f"its work changed: a unit of it costs {most:.2f} times as much as in quiet times, or less"
     if is_dearer and missed is not None and usual is not None and missed < OTHER_WORK * usual and usual > LEAST_MISSED:
         less = missed / usual
-        return f"its work changed: it moves {less:.2f} times as much to memory by unit of work as ever in quiet times"
-    return ""
+        reason = f"its work changed: it moves {less:.2f} times as much to memory by unit of work as ever in quiet times"
+    if reason:
+        held, had = _mean([sum(use.occupancy.values()) for use, _ in priced]), known.mean("occupancy")
+        if held is not None and had is not None and held * LESS_CACHE >= had:
+            return ""
+    return reason
 
 
 def _unknown(uses: int, priced: int, baseline: int) -> str:
