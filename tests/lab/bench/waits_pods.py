@@ -92,11 +92,11 @@ class Worker:
             if kind == LOOP:
                 _loop(3000)
             elif kind == READ:
-                _loop(1000)
+                _loop(200)
                 os.preadv(disk, [memoryview(buffer)[:BLOCK]], random.randrange(SIZE // BLOCK) * BLOCK)
             else:
                 size = BLOCK if kind == KEEP else CHUNK
-                _loop(3000)
+                _loop(1000)
                 os.preadv(disk, [memoryview(buffer)[:size]], place)
                 place = (place + size) % (self.load.size or SIZE)
             rounds.value += 1
