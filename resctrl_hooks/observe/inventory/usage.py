@@ -12,7 +12,7 @@ from resctrl_hooks.core.node.resctrl.counters import AVAILABLE, Reading
 from resctrl_hooks.observe.node.snapshot.growth import of_class, total_of
 from resctrl_hooks.observe.node.snapshot.snapshot import Snapshot
 
-from .columns import BY_KEY, COLUMNS, GAUGES, MBM, RATES
+from .columns import BY_KEY, COLUMNS, CPU, GAUGES, MBM, RATES
 from .rates import FOREIGN, POD, TOTAL, UNGROUPED, Line, added, of_foreign, of_pod, of_values
 from .slowdown import SORT as SLOW
 from .slowdown import as_displayed
@@ -86,7 +86,12 @@ def usage(before: Snapshot, now: Snapshot, users: Users | None = None, domain: s
         values = was.ungrouped if was is not None and was.identity == of.identity else None
         ungrouped.append(of_values(values, of.ungrouped, now, seconds, is_new=False, domain=domain))
     lines.append(added(ungrouped, UNGROUPED, "(ungrouped)"))
-    return [*lines, total(lines, now, seconds, domain)]
+    whole = total(lines, now, seconds, domain)
+    pods = [cpus for line in lines if line.kind == POD and (cpus := line[CPU]) is not None]
+    if pods and now.busy is not None and before.busy is not None and not domain:
+        busy = whole.values[CPU.key] = max(now.busy - before.busy, 0.0) / seconds
+        lines[-1].values[CPU.key] = max(busy - sum(pods), 0.0)
+    return [*lines, whole]
 
 
 def _pod(before: Snapshot, now: Snapshot, key: str, users: Users | None, domain: str) -> Line:

@@ -23,6 +23,7 @@ _DOMAIN = Domain(CGROUP, CGROUP, 0)
 _MICRO = 1e-6
 _CPU, _WAITING, _THROTTLED = "cpu_seconds", "cpu_waiting_seconds", "cpu_throttled_seconds"
 _MEMORY, _DISK = "memory_bytes", "disk_bytes"
+_TICKS = 7  # columns of /proc/stat until softirq; steal is not the node's
 CGROUP_COUNTERS = [COUNTERS[name] for name in (_CPU, _WAITING, _THROTTLED, _MEMORY, _DISK)]
 _BY_LARGEST = _WAITING  # cgroups wait at the same time
 _stacked: "dict[str, bool]" = {}  # by folder in sysfs
@@ -66,6 +67,14 @@ def _read(folder: str, sys_path: str) -> "Found":
         if moved is not None:
             found[_DISK] = moved
     return found
+
+
+def read_busy(proc: str) -> "float | None":
+    """Return the seconds for which the node's CPUs were busy, with pods and all else; None if unknown (proc(5))."""
+    words = kernel_text(f"{proc}/stat").partition("\n")[0].split()[1:8]
+    if len(words) < _TICKS or not all(word.isdigit() for word in words):
+        return None
+    return (sum(map(int, words)) - int(words[3]) - int(words[4])) / posix.sysconf("SC_CLK_TCK")  # idle, iowait
 
 
 def _words(text: str) -> "dict[str, int]":

@@ -19,7 +19,7 @@ from ....core.node.resctrl.counters import ERROR, INCOMPLETE, UNAVAILABLE, Raw
 from ....core.node.resctrl.key_counts import class_of, group_of
 from ....core.node.resctrl.layouts import PERF
 from ....core.node.resctrl.open_files import OpenFiles
-from .cgroups import read_used
+from .cgroups import read_busy, read_used
 from .pods import PodCgroups, recorded_pods
 
 TYPE_CHECKING = False
@@ -83,9 +83,11 @@ class Snapshot:
         turns: by key, the seconds and bytes of each of the last turns of time-sharing pods.
         is_whole: whether all groups could be read.
         mount: the times of resctrl's folders (`mounts.witnesses`).
+        busy: the seconds for which the node's CPUs were busy; None if unknown, as in the past.
     """
 
     __slots__ = (
+        "busy",
         *("bandwidth", "classes", "foreign", "held", "is_whole", "mount", "pods", "rmids", "slots", "turns", "when"),
     )
 
@@ -110,6 +112,7 @@ class Snapshot:
         self.rmids = rmids
         self.turns = {} if turns is None else turns
         self.is_whole = True
+        self.busy: "float | None" = None
         self.mount: "list[str]" = []
 
 
@@ -145,6 +148,7 @@ def _with_cgroups(found: Snapshot, cgroups: PodCgroups, context: "Context") -> S
     for key, readings in found.pods.items():
         readings.extend(read_used(cgroups.of(key), found.when, context.settings.sys_path))
     cgroups.keep(found.pods)
+    found.busy = read_busy(context.proc)
     return found
 
 

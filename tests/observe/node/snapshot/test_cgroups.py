@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resctrl_hooks.observe.inventory.columns import COLUMNS
-from resctrl_hooks.observe.inventory.rates import POD, TOTAL
+from resctrl_hooks.observe.inventory.rates import POD, TOTAL, UNGROUPED
 from resctrl_hooks.observe.inventory.usage import usage
 from resctrl_hooks.observe.node.history.rows import Sampler
 from resctrl_hooks.observe.node.history.sample import Sample
@@ -21,6 +21,8 @@ from resctrl_hooks.observe.past.moments import pair_of
 __all__ = ("node",)
 OF_CGROUP = [column for column in COLUMNS if column.of_cgroup]
 SECOND = 1_000_000
+BUSY = 300
+"""Hundredths of seconds for which all CPUs are busy meanwhile."""
 WANTED = {"cpu": 0.5, "wait": 25.0, "throttled": 0.1, "memory": 6 * SECOND, "disk": SECOND}
 """After two seconds in which the cgroup's CPU time grows by one."""
 
@@ -32,6 +34,7 @@ def moments(host: Host) -> list[Snapshot]:
     for seconds in (5, 6):
         (key,) = host.context().ledger.keys()
         write_cgroup(Path(host.pod_record(key)["cgroup"]), seconds * SECOND)
+        (host.proc / "stat").write_text(f"cpu  {seconds * BUSY} 0 0 900 90 0 0 50 0 0\n")
         found.append(take(host.context()))
         found[-1].when = 1000.0 + 2 * len(found)
         for reading in found[-1].pods[key]:
@@ -46,8 +49,9 @@ def values_of(pair: tuple[Snapshot, Snapshot], kind: str) -> dict[str, float | N
 
 def test_pod_and_node_have_the_rates_of_cgroups_without_resctrl(node: Host) -> None:
     before, now = moments(node)
-    for kind in (POD, TOTAL):
-        assert values_of((before, now), kind) == pytest.approx(WANTED)
+    assert values_of((before, now), POD) == pytest.approx(WANTED)
+    assert values_of((before, now), TOTAL) == pytest.approx(WANTED | {"cpu": 1.5})
+    assert values_of((before, now), UNGROUPED)["cpu"] == pytest.approx(1.0)
 
 
 def test_history_has_the_same_rates(tmp_path: Path) -> None:
