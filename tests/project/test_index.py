@@ -4,13 +4,16 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner
+from hosts.monitored import MonitoredHost, monitored_host
 
 from resctrl_hooks.core.cli import main
+from resctrl_hooks.lab.simulation.mount import mounted
 from resctrl_hooks.observe.cluster.command import group as kubectl
 
 HOUSES = ("observe", "placement", "openshift", "lab")
@@ -26,6 +29,21 @@ def _commands() -> list[str]:
 
 
 COMMANDS = _commands()
+SHOWN = {
+    "list": "shop/web-0",
+    "list -o wide": "shop/web-0",
+    "top": "shop/web-0",
+    "top --sort watts": "shop/web-0",
+    "show shop/web-0": "shop/web-0",
+    "explain shop/web-0": "shop/web-0",
+    "config check": "valid",
+    "rdt apply --dry-run": "gold",
+    "rdt apply": "gold",
+    "topology": "CPU",
+    "doctor": "resctrl",
+}
+"""By command that a simulated node can run, a word of its answer. The others are parsed, and their help is printed."""
+ENDS = {"top": ("--once", "--interval", "100ms")}
 
 
 def _parts(command: str) -> tuple[click.Command, list[str], list[str]]:
@@ -57,3 +75,24 @@ def test_command_of_the_index_is_accepted(command: str) -> None:
     program = kubectl if command.startswith("kubectl") else main
     helped = CliRunner().invoke(program, [*named, "--help"])
     assert (helped.exit_code, helped.stderr) == (0, "")
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MonitoredHost]:
+    folder = tmp_path_factory.mktemp("index")
+    classes = {"gold": {"L3": "ff0", "exclusive": True}}
+    with mounted(folder / "sim") as root, monitored_host(folder, root, rdt={"classes": classes}) as host:
+        host.pod(0, "web-0")
+        (folder / "settings.yaml").write_text("namespaces: [shop]\n")
+        yield host
+
+
+@pytest.mark.fuse
+@pytest.mark.parametrize("line", SHOWN)
+def test_command_of_the_index_answers_on_a_simulated_node(node: MonitoredHost, line: str) -> None:
+    assert f"resctrl-hook {line}" in COMMANDS
+    words = [*line.split(), *ENDS.get(line.split(maxsplit=1)[0], ())]
+    config = node.config.with_name("settings.yaml") if line.startswith("config") else node.config
+    done = CliRunner().invoke(main, ["--config", str(config), *words])
+    assert SHOWN[line] in done.stdout, done.output
+    assert done.exit_code == 0 or line == "doctor", done.output
