@@ -302,3 +302,11 @@ def test_type_accepts_its_values_only(kind: Any, good: list[Any], wrong: list[An
         assert fits(kind, value), value
     for value in wrong:
         assert not fits(kind, value), value
+
+
+@pytest.mark.parametrize("value, valid", [
+    ({"groups": {"": "created"}}, True), ({}, False), ({"boot": "b"}, False), ({"groups": 5}, False),
+    ({"groups": {}, "boot": 5}, False),
+])  # fmt: skip
+def test_record_of_a_pod_has_groups_and_fields_of_their_types(value: Any, *, valid: bool) -> None:
+    assert records.RECORDS["pod"](value) == valid
