@@ -10,6 +10,7 @@ from .case import mean
 from .causes import bandwidth
 from .causes.table import causes_of, confirmed, is_supported
 from .constants import ENOUGH, STORED_WINDOWS
+from .learner import Learner, Sample
 from .quiet import Peaks, disturbance, is_quiet, surroundings
 from .reader import NodeReader
 from .store import StoreError
@@ -95,6 +96,7 @@ class Live:
         self._peaks = Peaks(self.reader.capacities.seen)
         self._sizes = sizes or {}
         self.workloads = Workloads(context)
+        self._learner = Learner(store)
         self._quiet: "dict[str, tuple[float, int]]" = {}
         """By pod: its seconds so far, and its quiet samples in them."""
         self._last: "Moment | None" = None
@@ -129,6 +131,7 @@ class Live:
 
     def _learn(self, window: "Window") -> None:
         self._peaks.saw(window)
+        self._learner.keep(window.uses)
         self._quiet = {key: found for key, found in self._quiet.items() if key in window.uses}
         for key, use in window.uses.items():
             seconds, quiet = self._quiet.get(key, (0.0, 0))
@@ -138,8 +141,8 @@ class Live:
                 continue
             if is_quiet(window, key, self._peaks, self._sizes, self.store.find(workload)):
                 waiting = waiting_of([(use, window.seconds)])
-                learned = self.store.obtain(workload).learn(use, window.seconds, waiting, surroundings(window, key))
-                self._quiet[key] = seconds + window.seconds, quiet + learned
+                self._learner.add(key, workload, Sample(use, window.seconds, waiting, surroundings(window, key)))
+                self._quiet[key] = seconds + window.seconds, quiet + 1
 
     def _is_of_present(self, window: "Window", key: str) -> bool:
         """Return whether the pod had its present containers for the whole window."""
@@ -212,6 +215,7 @@ class Live:
     def close(self) -> None:
         """Close the counters and save the baselines; if they cannot be written, log that."""
         self.watched.close()
+        self._learner.keep(())
         try:
             self.store.save()
         except StoreError as error:

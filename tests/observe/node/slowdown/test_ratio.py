@@ -1,6 +1,7 @@
 """The ratio is the time that the same work takes, whatever the pod does when: phases, rests, limits, other work."""
 
 from math import prod
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,12 +10,15 @@ from hypothesis import strategies as st
 
 from observe.node.slowdown.samples import SECONDS, VICTIM, WORK, quiet_baseline, use, window
 from resctrl_hooks.observe.node.slowdown.baseline import Baseline, baseline_of
-from resctrl_hooks.observe.node.slowdown.constants import ENOUGH
+from resctrl_hooks.observe.node.slowdown.constants import ENOUGH, JUDGED
+from resctrl_hooks.observe.node.slowdown.learner import Learner, Sample
 from resctrl_hooks.observe.node.slowdown.quiet import Peaks, is_quiet
+from resctrl_hooks.observe.node.slowdown.store import Store
 from resctrl_hooks.observe.node.slowdown.use import Use
 from resctrl_hooks.observe.node.slowdown.verdict import UNCOUNTED, Verdict, judge
-from resctrl_hooks.observe.node.slowdown.waiting import waiting_of
+from resctrl_hooks.observe.node.slowdown.waiting import NOTHING, waiting_of
 from resctrl_hooks.observe.node.slowdown.window import Window
+from resctrl_hooks.observe.node.slowdown.workload import workload_of
 
 CYCLES = 3e10
 """Of the victim in a window."""
@@ -150,3 +154,17 @@ def test_waits_are_judged_where_nothing_counts_the_work(stood: float) -> None:
     found = judge(windows, VICTIM, None)
     assert found.reason.startswith(UNCOUNTED)
     assert found.verdict == ("slowed" if stood else "unknown")
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_change_of_work_is_judged_by_what_was_usual_before_it(tmp_path: Path, ends: bool) -> None:
+    store, workload = Store(str(tmp_path)), workload_of("shop", "cart", [])
+    learner = Learner(store)
+    for number in range(ENOUGH + 2 * JUDGED):
+        changed = number >= ENOUGH + JUDGED
+        one = use(4.0 if changed else 2.0, missed=3.0 if changed else 1.0)
+        learner.add(VICTIM, workload, Sample(one, SECONDS, NOTHING, {}))
+    learner.keep([] if ends else [VICTIM])
+    found = judged([use(4.0, missed=3.0)] * JUDGED, store.find(workload))
+    assert found.baseline_samples == ENOUGH + (2 if ends else 1) * JUDGED
+    assert found.ratio == pytest.approx(1.0 if ends else 2.0, rel=0.01)
