@@ -38,7 +38,7 @@ from resctrl_hooks.observe.node.slowdown.constants import GRADES
 from resctrl_hooks.observe.node.slowdown.live import Live
 from resctrl_hooks.observe.node.slowdown.store import NAME, Store
 
-LEARNED, QUIET, JUDGED = 12, 4, 10
+LEARNED, QUIET, JUDGED = 10, 4, 10
 """Windows: of a baseline, before a scene, and of a verdict."""
 MOST_TRIES = 5
 BANDWIDTH, CACHE, LIMIT, CONTENTION, OWN = "memory-bandwidth", "l3-cache", "cpu-limit", "cpu-contention", "own-change"
