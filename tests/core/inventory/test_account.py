@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resctrl_hooks.core.inventory.account import NO_CLASS, Account, Facts, account_of
+from resctrl_hooks.core.inventory.container_names import container_names
 from resctrl_hooks.core.inventory.creators import RUNTIME, UNKNOWN, creator_of, greediest
-from resctrl_hooks.core.inventory.gather import gather
+from resctrl_hooks.core.inventory.gather import gather, pod_of
 from resctrl_hooks.core.inventory.owners import account
 from resctrl_hooks.core.node.resctrl.rmids import total_closids, total_rmids
 
@@ -207,3 +208,15 @@ def test_node_names_pods_runtimes_and_foreign_groups(tmp_path: Path) -> None:
     assert found.rmids == expected
     assert [one.name for one in found.of("runtimes")] == ["shop/web-0"]
     assert {group.creator for group in inventory.foreign} == {"pqos", RUNTIME.name}
+
+
+def test_group_of_a_runtime_and_names_of_containers_are_those_of_a_pod(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, rmids=16, limbo=0)
+    pod = node.start("shop", threads=3, own_group=True)
+    node.reconcile()
+    context = node.context()
+    found = not_none(pod_of(context, pod.key))
+    assert [one.origin for one in found.groups] == ["runtime"]
+    record = not_none(context.ledger.read_member(pod.key, pod.id))
+    names = "/".join(record[name] for name in ("namespace", "pod", "container"))
+    assert container_names(context, {pod.id: pod.key}, {}) == {pod.id: names}
