@@ -8,6 +8,7 @@ same work. Run it as a program for the table in docs/dev/slowdown.md.
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import pairwise
+from math import prod
 from random import Random
 from typing import Any
 
@@ -91,6 +92,7 @@ REST = {"cpu": 1.0, "rests": 0.5}
 HOLDER = replace(SMALL, held=12e6)
 """Holds more than a quarter of the cache, which the victim does not need."""
 TWO: tuple[dict[str, Any], ...] = ({}, {"cycles": 0.4, "bytes": 0.01})
+VARIES: tuple[dict[str, Any], ...] = ({}, {"cpu": 1.0}, {"cpu": 0.5})
 SCENES = {
     "nobody": Scene({}, slowed=False),
     "one neighbour": Scene({"a": LOUD}, slowed=True, causes=_one(BANDWIDTH), culprits=_one("a")),
@@ -160,6 +162,14 @@ SCENES = {
         {"a": replace(LOUD, cpu=160.0)}, slowed=True, causes=_one(BANDWIDTH), culprits=_one("a"), phases=TWO, turn=4
     ),
     "three phases, loud in the other domain": Scene({"a": AWAY}, slowed=False, phases=(*TWO, {"cpu": 1.0}), turn=3),
+    "two phases, counters in turns, nobody": Scene({}, slowed=False, phases=TWO, turn=3, start={"method": "turns"}),
+    "load that varies, nobody": Scene({}, slowed=False, phases=VARIES, turn=2),
+    "load that varies, one neighbour": Scene(
+        {"a": LOUD}, slowed=True, causes=_one(BANDWIDTH), culprits=_one("a"), phases=VARIES, turn=2
+    ),
+    "one takes the cache, another the memory": Scene(
+        {"a": HUNGRY, "b": LOUD}, slowed=True, causes=_one(BANDWIDTH, CACHE), culprits=_one("a", "b")
+    ),
     "two phases, own CPU limit": Scene(
         {"a": SMALL}, slowed=True, causes=_one(LIMIT), phases=TWO, turn=2, change={"throttled": 0.4}
     ),
@@ -294,6 +304,8 @@ class Outcome:
     truth: float
     causes: frozenset[str]
     culprits: frozenset[str]
+    parts: dict[str, float]
+    """The factors of the causes."""
     alarms: int
     """How often the verdict became slowed, judged after each window as the resident process does."""
 
@@ -339,6 +351,7 @@ def play(scene: Scene, seed: int) -> Outcome:
         took / alone * wait / changed.clock,
         frozenset(one.cause for one in supported),
         frozenset(pod.key for one in supported for pod in one.pods),
+        {one.cause: one.factor for one in supported if one.factor is not None},
         sum(now and not before for before, now in pairwise(said)),
     )
 
@@ -400,6 +413,13 @@ def test_cause_and_culprits_are_right_in_95_of_100() -> None:
 def test_ratio_is_within_15_per_cent_in_nine_of_ten() -> None:
     runs = [run for _, run in found_slowed(want=True) if run.ratio is not None]
     assert part([abs((run.ratio or 0.0) / run.truth - 1) <= 0.15 for run in runs]) >= 0.9
+
+
+def test_parts_of_causes_multiply_to_the_ratio() -> None:
+    runs = [(scene, run) for scene, run in found_slowed(want=True) if run.ratio is not None and not scene.start]
+    assert part([abs(prod(run.parts.values()) / (run.ratio or 1.0) - 1) <= 0.1 for _, run in runs]) >= 0.95
+    for run in runs_of("own CPU limit and one neighbour"):
+        assert run.parts == pytest.approx({LIMIT: 1 / 0.7, BANDWIDTH: 1.41}, rel=0.1)
 
 
 @pytest.mark.parametrize("name", [name for name, scene in SCENES.items() if not scene.slowed])
