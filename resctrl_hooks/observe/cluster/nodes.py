@@ -8,7 +8,7 @@ from pydantic import Field
 
 from resctrl_hooks.core.inventory.base import Record
 from resctrl_hooks.observe.inventory.load_text import DESCRIPTION
-from resctrl_hooks.observe.node.capacity.capacity import CONFIGURED, SEEN, SOURCES
+from resctrl_hooks.observe.node.capacity.capacity import CONFIGURED, SEEN, SOURCES, Capacity
 
 from .api import MetricsPod
 from .exposition import Series, named
@@ -141,7 +141,8 @@ def _load(reading: NodeReading) -> tuple[float | None, str | None]:
             most, source = capacity.get(domain) or capacity.get("*") or (0.0, None)
             if most:
                 of = source if source in SOURCES else CONFIGURED  # a node of an earlier version does not name it
-                loads.append((of != SEEN, max(value - before, 0.0) / reading.seconds / most, of))
+                load = Capacity(most, of).load(max(value - before, 0.0) / reading.seconds)
+                loads.append((of != SEEN, load, of))
     return max(loads)[1:] if loads else (None, None)
 
 

@@ -51,7 +51,7 @@ def memory_usage(
                 memory_bandwidth_bytes_per_second=one.rate,
                 capacity_bytes_per_second=capacity.rate if capacity else None,
                 capacity_source=capacity.source if capacity else None,
-                load_percent=_percent(one.load(capacity.rate if capacity else 0.0)),
+                load_percent=_percent(capacity.load(one.rate) if capacity else None),
                 estimated=one.estimated,
                 pods=pods,
             )

@@ -49,6 +49,12 @@ class Capacity(NamedTuple):
     rate: float
     source: str
 
+    def load(self, rate: "float | None") -> "float | None":
+        """Return the part of the capacity that a rate needs; by a bound it is 1 at most. None for an unknown rate."""
+        if rate is None:
+            return None
+        return min(1.0, rate / self.rate) if self.is_bound else rate / self.rate
+
     @property
     def is_bound(self) -> bool:
         """Whether the capacity is at least this rate, so that a load by it is an upper bound."""

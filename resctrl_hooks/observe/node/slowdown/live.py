@@ -180,8 +180,7 @@ class Live:
         domain, load = place_of(windows, key)
         capacity = None if domain is None else self.reader.capacities.of(domain)
         if domain is not None and capacity is not None and capacity.is_bound:
-            moved = mean([window.moved.get(domain) for window in windows if key in window.uses])
-            load = None if moved is None else moved / capacity.rate
+            load = capacity.load(mean([window.moved.get(domain) for window in windows if key in window.uses]))
         return {"domain": domain, "load": load, "capacity": capacity}
 
     def pressed(self, key: str, found: Finding, most: int) -> "tuple[Verdict, Sequence[Window]] | None":
