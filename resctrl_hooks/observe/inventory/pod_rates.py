@@ -44,9 +44,11 @@ def lines_of(rates: PodRates) -> Iterator[str]:
         "" if rates.counted_percent in (None, _ALL) else f", {rates.counted_percent:.0f}% of the time counted"
     )
     yield f"\n[bold]Rates[/], over {rates.seconds:.3g} s{counted_part}"
+    known = [column for column in RATES if value_in(rates, column) is not None]
+    only_cgroups = bool(known) and all(column.of_cgroup for column in known)  # a node without resctrl
     for column in RATES:
         value = value_in(rates, column)
-        if value is None and column.of_cgroup:
+        if value is None and (column.of_cgroup or only_cgroups):
             continue
         yield f"  {column.short:<8}{'-' if value is None else scaled(value, column.unit)}"
     for one in rates.memory_domains:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from observe.node.slowdown.samples import SECONDS, VICTIM, WORK, quiet_baseline, use, window
 from resctrl_hooks.observe.node.slowdown.baseline import Baseline, baseline_of
+from resctrl_hooks.observe.node.slowdown.causes.table import confirmed
 from resctrl_hooks.observe.node.slowdown.constants import ENOUGH, JUDGED
 from resctrl_hooks.observe.node.slowdown.learner import Learner, Sample
 from resctrl_hooks.observe.node.slowdown.quiet import Peaks, is_quiet
@@ -154,6 +155,7 @@ def test_waits_are_judged_where_nothing_counts_the_work(stood: float) -> None:
     found = judge(windows, VICTIM, None)
     assert found.reason.startswith(UNCOUNTED)
     assert found.verdict == ("slowed" if stood else "unknown")
+    assert confirmed(found, []).reason.startswith(UNCOUNTED), "also if no cause is supported"
 
 
 @pytest.mark.parametrize("ends", [False, True])

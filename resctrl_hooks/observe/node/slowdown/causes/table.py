@@ -2,7 +2,7 @@
 
 from ..case import Case
 from ..constants import TRAFFIC
-from ..verdict import SLOWED_WORD
+from ..verdict import SLOWED_WORD, UNCOUNTED
 from ..verdict import UNKNOWN as UNKNOWN_WORD
 from . import bandwidth, cache, cpu, cpu_limit, disk, frequency, hyperthread, memory, own_change, reclaim
 from .cause import SUPPORTED, Cause
@@ -62,9 +62,12 @@ def confirmed(verdict: "Verdict", causes: "Sequence[Cause]") -> "Verdict":
     """
     if verdict.method != TRAFFIC or verdict.verdict != SLOWED_WORD or any(one.state == SUPPORTED for one in causes):
         return verdict
+    why = f"its traffic fell to 1/{verdict.ratio:.2f} of that in quiet times, which other work explains, too"
+    if verdict.reason.startswith(UNCOUNTED):
+        why = f"{UNCOUNTED}; it waited, and no cause has evidence of its own"
     return verdict._replace(
         verdict=UNKNOWN_WORD,
-        reason=f"its traffic fell to 1/{verdict.ratio:.2f} of that in quiet times, which other work explains, too",
+        reason=why,
         ratio=None,
         low=None,
         high=None,
