@@ -169,6 +169,6 @@ def test_unsaved_contents_are_metrics_of_enabled_parts_while_that_lasts(tmp_path
         Path(folder, NAME).write_text("{")
         assert read_unsaved(folder) == {}
         Unsaved(folder).note({"history": "disk full", "baselines": "disk full"})
-        assert samples(host, "resctrl_hooks_unsaved") == {("history",): 1, ("totals",): 0}
+        assert samples(host, "resctrl_hooks_unsaved") == {("baselines",): 1, ("history",): 1, ("totals",): 0}
         Unsaved(folder).note({})
         assert not Path(folder, NAME).exists()
