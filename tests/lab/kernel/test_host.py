@@ -242,11 +242,11 @@ def without_code() -> Iterator[None]:
 
 
 def findings() -> list[dict[str, Any]]:
-    """Return doctor's findings that are not OK."""
+    """Return doctor's findings that are not OK, but for groups that tests of this hour have removed."""
     result = resctrl_hook("doctor", "--json")
     said = json.loads(result.stdout)
     assert (result.exit_code == 0) is said["ok"], result.output
-    return [one for one in said["items"] if one["level"] != "ok"]
+    return [one for one in said["items"] if one["level"] != "ok" and one["check"] != "vanished"]
 
 
 @pytest.mark.parametrize(

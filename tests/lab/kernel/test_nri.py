@@ -164,8 +164,11 @@ def test_every_container_of_a_storm_is_in_its_group_after_the_plugin_stood_still
     status = served.status()
     assert groups(resctrl) == {group_of(pod) for pod in pods}
     assert (status["connected"], status["drops"] >= 1) == (True, True), "containerd did not wait for it"
-    seen = served.said().count("StartContainer of ") + served.said().count(" threads of container ")
-    assert seen >= PODS, "each has a line: of its start, or of its adoption"
+
+    def lines() -> int:
+        return served.said().count("StartContainer of ") + served.said().count(" threads of container ")
+
+    wait_until(lambda: lines() >= PODS, "each has a line: of its start, or of its adoption")
 
 
 CPUS = "cpus.placement.resctrl-hooks.io"
