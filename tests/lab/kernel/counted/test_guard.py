@@ -181,14 +181,17 @@ def test_load_of_two_memories_is_the_truth(resctrl: Resctrl, installed: Installe
         time.sleep(10)
         for worker in both:
             worker.stop()
-        moved = truth.by_domain()
+        # The second one moves something itself, before it reads and after.
+        moved = [truth.by_domain()]
         now = take(context, files)
+        moved.append(truth.by_domain())
     domains = domains_of(context, now)
     assert len(domains) == 2
     for one in memory_usage(before, now, domains, Capacities(context.settings.monitoring["capacity"]), {}):
-        real = sum(moved[number] for number in one.l3) / (now.when - before.when)
-        assert one.memory_bandwidth_bytes_per_second == pytest.approx(real, rel=NEAR)
-        assert one.load_percent == pytest.approx(real / int(boot["bandwidth"]) / MEGABYTE * 100, rel=NEAR)
+        least, most = (sum(of[number] for number in one.l3) / (now.when - before.when) for of in moved)
+        assert least * (1 - NEAR) <= (one.memory_bandwidth_bytes_per_second or 0) <= most * (1 + NEAR)
+        whole = int(boot["bandwidth"]) * MEGABYTE / 100
+        assert least * (1 - NEAR) <= (one.load_percent or 0) * whole <= most * (1 + NEAR)
         assert not one.estimated
 
 
