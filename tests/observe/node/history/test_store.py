@@ -177,6 +177,29 @@ TestHistory = pytest.mark.hypothesis(History.TestCase)
 TestHistory.settings = settings(max_examples=20, stateful_step_count=14, deadline=None)
 
 
+def write(store: Store, seconds: range, offset: float = 0.0) -> None:
+    """Write and tidy samples; the wall clock is ``offset`` seconds ahead of the uptime's."""
+    for second in seconds:
+        made = sample(second, {"a": 100})
+        store.add(Sample(made.time + int(offset * 1000), made.uptime, made.boot, made.host, made.rows))
+        store.tidy(DAY, 30 * DAY)
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+@pytest.mark.parametrize("jump", [40 * DAY, 2 * DAY, -40 * DAY, -3600])
+def test_wall_clock_that_jumps_deletes_and_thins_no_sample(path: Path, jump: float, is_restarted: bool) -> None:
+    store = new(path)
+    for seconds, offset in ((range(0, 3000, 10), 0.0), (range(3000, 3600, 10), jump), (range(3600, 4200, 10), 0.0)):
+        if is_restarted:
+            store.close()
+            store = Store(str(path), write=True)
+        write(store, seconds, offset)
+    found = stored(store)
+    assert [one.uptime for one in found] == [1000 + second for second in range(0, 4200, 10)]
+    assert not any(one.span for one in found)
+    assert store.ends() == (T0, T0 + 4190_000)
+
+
 def test_layout_is_stored_once_while_the_pods_stay(path: Path) -> None:
     store = new(path)
     for second, pods in ((1, "ab"), (2, "ab"), (3, "abc"), (4, "ab")):
