@@ -1,4 +1,4 @@
-"""A node whose kernel has no resctrl: containers are recorded without a word, and commands say what can be known."""
+"""A node whose kernel has no resctrl: containers are recorded without a word, and one line gives the reason."""
 
 import json
 from collections.abc import Iterator
@@ -28,13 +28,17 @@ def without_type(tmp_path: Path) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("policy", ["ignore", "fail"])
-def test_pod_is_recorded_and_judged_without_a_word(pod: KubernetesPod, without_type: None, policy: str) -> None:
+def test_pod_is_recorded_and_judged_and_the_reason_is_logged_once(
+    pod: KubernetesPod, without_type: None, policy: str
+) -> None:
     pod.installed.configure(resctrlPath=ABSENT, failurePolicy=policy)
     assert parse_place(pod.run("c0", FIRST_INSTRUCTION)) == Place("", "")
     assert place_of(pod.start("c1")) == Place("", "")
+    assert pod.installed.said() == ""
     for _ in range(2):
         pod.installed.reconcile()
-    assert pod.installed.said() == ""
+    (line,) = pod.installed.said().splitlines()
+    assert "this node has no resctrl" in line
     assert set(pod.installed.states().values()) == {"no-rdt"}
     assert json.loads(pod.installed.prints("diagnose", "--for", "5s", "-o", "json"))["kind"] == "DiagnosisList"
 
