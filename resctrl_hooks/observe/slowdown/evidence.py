@@ -17,8 +17,9 @@ pod does the same kind of work, and not where its cache changes.
 from collections.abc import Sequence
 
 from resctrl_hooks.core.node.context import Context
-from resctrl_hooks.core.node.errors import HookError
+from resctrl_hooks.core.node.errors import HookError, NotTrackedError
 from resctrl_hooks.core.node.resctrl.bandwidth import bandwidth_of
+from resctrl_hooks.core.node.resctrl.counters import Reading
 from resctrl_hooks.observe.node.guard.snapshots import domains_of_slots
 from resctrl_hooks.observe.node.slowdown.constants import AET, PERF, TRAFFIC
 from resctrl_hooks.observe.node.slowdown.perf import PerfCounters, PerfError
@@ -65,7 +66,7 @@ class Evidence:
         self._key = key
         self._folders = [folder for folder in cgroups if folder]
         self._perf: PerfCounters | None = None
-        counted = [one for one in context.monitor.read(key) if one.value is not None]
+        counted = self._counted()
         self.bandwidth = bandwidth_of(counted)
         self.domains = domains_of_slots(context, counted)
         self.skipped: dict[str, str] = {}
@@ -92,14 +93,20 @@ class Evidence:
             return WAITS
         raise EvidenceError(f"nothing tells how fast the pod computes: {'; '.join(self.skipped.values())}")
 
+    def _counted(self) -> list[Reading]:
+        """Return the counters of the pod's groups; none without a group, as on a node without RDT."""
+        try:
+            return [one for one in self._context.monitor.read(self._key) if one.value is not None]
+        except NotTrackedError:
+            return []
+
     def read(self) -> Counts:
         """Return the pod's counters so far.
 
         Raises:
             HookError: they cannot be read.
         """
-        readings = [one for one in self._context.monitor.read(self._key) if one.value is not None]
-        return counts_of(readings, self._folders, self._perf.read() if self._perf else None)
+        return counts_of(self._counted(), self._folders, self._perf.read() if self._perf else None)
 
     def use(self, before: Counts, after: Counts, seconds: float) -> Use:
         """Return what the pod used between two readings."""

@@ -137,7 +137,12 @@ class Experiment:
             yield self._planned_proof(plan, chance)
         if not self._rules:
             return
-        numbers, rates = self._survey()
+        try:
+            numbers, rates = self._survey()
+        except EvidenceError:
+            if self._planned:
+                return  # what they showed stands
+            raise
         for name, rule in self._rules.items():
             if rates.get(name, 0.0) < LEAST_LOAD * sum(rates.values()):
                 yield Proof(name, reason="it has almost no traffic where the pod has its own")
@@ -194,7 +199,13 @@ class Experiment:
         return effect_of(costs[False], costs[True])
 
     def _survey(self) -> tuple[list[tuple[int, ...]], dict[str, float]]:
-        """Return the memory domains of the pod's traffic, and each class's bytes per second in them."""
+        """Return the memory domains of the pod's traffic, and each class's bytes per second in them.
+
+        Raises:
+            EvidenceError: the pod has no memory traffic, or nothing counts it.
+        """
+        if not self.evidence.domains:
+            raise EvidenceError("the pod's memory traffic is not counted, so no class can be tried")
         evidence, classes = self.evidence, ["", *self._resctrl.classes()]
         own, all_ = evidence.read(), read_classes(self._resctrl, classes, evidence.bandwidth, time.monotonic())
         self._sleep(SECONDS)

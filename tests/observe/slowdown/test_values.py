@@ -52,11 +52,11 @@ class Shared(World):
         quota = (self.folder / "cpu.max").read_text().split()[0]
         return 100 / (100 + weight) if quota == "max" else 1 - int(quota) / 100_000
 
-    def proofs(self, *planned: Plan, seed: int = 1) -> list[Proof]:
-        """Return what an experiment shows of limits of the neighbour, without those of classes."""
+    def proofs(self, *planned: Plan, seed: int = 1, key: str = KEY, classes: bool = False) -> list[Proof]:
+        """Return what an experiment shows of limits of the neighbour, and of classes."""
         tried = [plan._replace(places=(str(self.folder),)) for plan in planned]
-        own = ["gold", "bronze", "silver"]
-        with Experiment(self.context, KEY, [self.cgroup], own, self.sleep, tried) as experiment:
+        own = ["gold"] if classes else ["gold", "bronze", "silver"]
+        with Experiment(self.context, key, [self.cgroup], own, self.sleep, tried) as experiment:
             return list(experiment.run(Random(seed)))
 
     def is_restored(self) -> bool:
@@ -76,6 +76,13 @@ def test_limits_that_help_are_proved_and_others_are_not(host: Host) -> None:
     assert io.effect is not None
     assert io.effect.effect == pytest.approx(0)
     assert not io.effect.helps
+
+
+def test_pod_without_a_group_is_compared_by_its_waits(host: Host) -> None:
+    world = Shared(host)
+    (weight,) = world.proofs(WEIGHT, key="5a0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01", classes=True)
+    assert weight.effect is not None
+    assert weight.effect.effect == pytest.approx(0.55 - 1, abs=0.01)
 
 
 def test_interval_contains_the_truth_in_nine_of_ten_experiments(tmp_path: Path) -> None:
