@@ -15,7 +15,7 @@ INTERVAL = 5.0
 
 
 class Watch:
-    """Restores the values of programs that have ended, or whose time is over, whatever else this process does."""
+    """Restores the values of programs that have ended, or whose time is over."""
 
     def __init__(self, context: "Context") -> None:
         self._context = context

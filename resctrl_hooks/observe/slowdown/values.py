@@ -22,7 +22,7 @@ from resctrl_hooks.observe.node.temporary.store import Store
 from .trial import LEASE, TrialError
 
 _LESS = 10
-"""A weight in a limited window is a tenth of the pod's own: beside it the victim has nearly all that both want."""
+"""A weight in a limited window is a tenth of the pod's own: beside it the victim has nearly all CPU time of both."""
 _PERIOD = 100_000  # microseconds, the kernel's default of cpu.max
 _FEWER_WAYS = 4
 """The part of a class's cache ways that it keeps is one in so many."""

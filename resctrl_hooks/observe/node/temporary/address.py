@@ -21,7 +21,7 @@ _UNSET = {
     "io.bfq.weight": DEFAULT,
     "io.max": "rbps=max wbps=max riops=max wiops=max",
 }
-"""What a file says of a device without a line, in the form that removes the line."""
+"""The value of a device without a line, in the form that removes the line."""
 
 
 class Address(NamedTuple):

@@ -1,6 +1,6 @@
 """The changes of a node in a file of the state directory, and the steps that make and restore them.
 
-Each step holds `LOCK`: it reads the file, writes it, and then changes values. So whatever a killed process had begun is
+Each step holds `LOCK`: it reads the file, writes it, and then changes values. So all that a killed process had begun is
 in the file. A process that is stopped within a step keeps the lock; then others restore the values of changes that are
 over without it, and leave the file, and the late process restores its own values when it goes on (`Store.change`).
 """

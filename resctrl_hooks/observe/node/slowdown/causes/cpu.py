@@ -2,7 +2,7 @@
 
 There are different answers, by what the weights of all cgroups give (`cpu_shares`). If the pod gets less than that, a
 neighbour takes more than its share. If it gets that and wants more, either its own weight is too small, or the node
-has too few CPUs for all. What a hypervisor or interrupts take is nobody's.
+has too few CPUs for all. What a hypervisor or interrupts take has no culprit.
 """
 
 from ..case import Culprit, mean
@@ -11,7 +11,7 @@ from ..cpu_shares import Share, mean_share
 from ..cpu_time import mean_lost
 from .cause import EXCLUDED, SUPPORTED, UNKNOWN, Cause
 from .culprits import smallest_set
-from .remedy import CPU_MAX, CPU_WEIGHT, ELSEWHERE, Remedy
+from .remedy import CPU_MAX, CPU_WEIGHT, ELSEWHERE, Remedy, less_for_units
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ _CONTENT = 1.1
 """Others that want at most this many times what their weights give them are content."""
 _HUNGRIER = 2.0
 """The pod has too small a weight if what it wants exceeds its share so many times more than others' wants theirs."""
-_UNIT = (".service", ".scope", ".slice")
 
 
 def judge(case: "Case", judged: "Judged") -> Cause:
@@ -93,7 +92,7 @@ def _answered(key: str, contests: "Sequence[Contest]", text: str, pods: "Collect
         what = f"its weight gives it {own.entitled:.2f} CPUs beside the others, and it wants {own.wanted:.2f}"
         return Cause(NAME, SUPPORTED, f"{REQUEST}: {text}; {what}", answer=REQUEST)
     capacity = sum([one.capacity for one in contests]) / len(contests)
-    what = f"all want {whole.wanted:.1f} CPUs where there are {capacity:.1f}, and nobody takes more than its share"
+    what = f"all want {whole.wanted:.1f} CPUs where there are {capacity:.1f}, and none takes more than its share"
     return Cause(NAME, SUPPORTED, f"{FULL}: {text}; {what}", parts, answer=FULL)
 
 
@@ -128,7 +127,4 @@ def _less(cause: Cause, facts: "Facts") -> "Iterator[Remedy]":
         yield Remedy(
             f"or a smaller CPU request of {pods} (`resources.requests.cpu`: `cpu.weight`)", CPU_WEIGHT, pods=keys
         )
-    for one in cause.pods:
-        unit = one.key.rpartition("/")[2]
-        if one.outside and unit.endswith(_UNIT):
-            yield Remedy(f"less for {one.key}: `systemctl set-property --runtime {unit} CPUQuota=50%`")
+    yield from less_for_units(cause.pods, "CPUQuota=50%")

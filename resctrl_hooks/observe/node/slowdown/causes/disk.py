@@ -8,7 +8,7 @@ from ..case import Culprit, mean
 from ..constants import BESIDE, WAITED
 from .cause import EXCLUDED, SUPPORTED, UNKNOWN, Cause
 from .culprits import smallest_set
-from .remedy import ELSEWHERE, IO_WEIGHT, Remedy
+from .remedy import ELSEWHERE, IO_WEIGHT, Remedy, less_for_units
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,9 +56,6 @@ def remedies(cause: Cause, facts: "Facts") -> "Iterator[Remedy]":
     if keys:
         text = f"less I/O for {facts.called(keys)}: `io.weight` or `io.max` of its cgroup"
         yield Remedy(text, IO_WEIGHT, pods=keys)
-    for one in cause.pods:
-        unit = one.key.rpartition("/")[2]
-        if one.outside and "." in unit:
-            yield Remedy(f"less for {one.key}: `systemctl set-property --runtime {unit} IOReadBandwidthMax=…`")
+    yield from less_for_units(cause.pods, "IOReadBandwidthMax=…")
     yield Remedy(f"or another disk for {facts.name}")
     yield ELSEWHERE

@@ -1,4 +1,4 @@
-"""The pod's own work: it costs more, and nobody else explains that."""
+"""The pod's own work: it costs more, and no other cause explains that."""
 
 from . import bandwidth, cache, frequency, hyperthread
 from .cause import EXCLUDED, NO_BASELINE, SUPPORTED, UNKNOWN, Cause

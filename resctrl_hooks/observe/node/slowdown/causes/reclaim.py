@@ -8,7 +8,7 @@ from ..constants import BESIDE, WAITED
 from . import memory
 from .cause import EXCLUDED, SUPPORTED, UNKNOWN, Cause
 from .culprits import smallest_set
-from .remedy import ELSEWHERE, Remedy
+from .remedy import ELSEWHERE, Remedy, less_for_units
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,9 +59,6 @@ def remedies(cause: Cause, facts: "Facts") -> "Iterator[Remedy]":
     keys = tuple([one.key for one in cause.pods if not one.outside])
     if keys:
         yield Remedy(f"a smaller memory limit for {facts.called(keys)} (`resources.limits.memory`, or `memory.high`)")
-    for one in cause.pods:
-        unit = one.key.rpartition("/")[2]
-        if one.outside and "." in unit:
-            yield Remedy(f"less for {one.key}: `systemctl set-property --runtime {unit} MemoryHigh=…`")
+    yield from less_for_units(cause.pods, "MemoryHigh=…")
     yield Remedy(f"or protected memory for {facts.name}: a memory class with `memory.low` (`classes`)")
     yield ELSEWHERE

@@ -68,6 +68,15 @@ class Facts(NamedTuple):
 
 
 ELSEWHERE = Remedy("or run one of them on another node")
+_UNITS = (".service", ".scope", ".slice")
+
+
+def less_for_units(culprits: "Sequence[Culprit]", setting: str) -> "Iterator[Remedy]":
+    """Yield a systemd command with a setting for each culprit that is a unit and no pod."""
+    for one in culprits:
+        unit = one.key.rpartition("/")[2]
+        if one.outside and unit.endswith(_UNITS):
+            yield Remedy(f"less for {one.key}: `systemctl set-property --runtime {unit} {setting}`")
 
 
 class ClassLimit(NamedTuple):
