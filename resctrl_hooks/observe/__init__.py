@@ -10,7 +10,7 @@ The rooms in the order of reading::
     inventory          rates, use, load; `columns` has a row for each measured column
     cli, params        `top` and the other commands; their options
     metrics            Prometheus and OpenTelemetry
-    slowdown           `diagnose`: evidence, diagnosis, experiment
+    slowdown           `diagnose`: evidence, diagnosis; its `experiment`
     past               the history as snapshots, for ``--at``
     recording          `record` and `report`
     cluster            `kubectl resctrl`: all nodes, from the metrics of each

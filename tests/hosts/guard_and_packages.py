@@ -13,11 +13,11 @@ from resctrl_hooks.observe.node.slowdown.case import Culprit
 from resctrl_hooks.observe.node.slowdown.causes import bandwidth
 from resctrl_hooks.observe.node.slowdown.causes.cause import SUPPORTED, Cause
 from resctrl_hooks.observe.node.slowdown.constants import PERF
+from resctrl_hooks.observe.node.slowdown.evidence.use import Use
+from resctrl_hooks.observe.node.slowdown.evidence.window import Window
 from resctrl_hooks.observe.node.slowdown.live import Finding
 from resctrl_hooks.observe.node.slowdown.status import Status as SlowdownStatus
-from resctrl_hooks.observe.node.slowdown.use import Use
 from resctrl_hooks.observe.node.slowdown.verdict import Verdict
-from resctrl_hooks.observe.node.slowdown.window import Window
 
 
 def write_guard_state(context: Context) -> None:

@@ -24,12 +24,12 @@ from resctrl_hooks.observe.inventory.lost_time import LIST as LOST
 from resctrl_hooks.observe.inventory.lost_time import by_culprit, by_namespace
 from resctrl_hooks.observe.params import at_option, refuse_with_at
 from resctrl_hooks.observe.slowdown.diagnosis import LIST, Diagnosis
-from resctrl_hooks.observe.slowdown.effects import ClassEffect, effect_of_class
 from resctrl_hooks.observe.slowdown.evidence import UNITS
-from resctrl_hooks.observe.slowdown.proof import Experiment
+from resctrl_hooks.observe.slowdown.experiment.effects import ClassEffect, effect_of_class
+from resctrl_hooks.observe.slowdown.experiment.proof import Experiment
+from resctrl_hooks.observe.slowdown.experiment.signals import ended_like_ctrl_c, stopped_after_its_end
+from resctrl_hooks.observe.slowdown.experiment.value_trial import Plan
 from resctrl_hooks.observe.slowdown.session import Session
-from resctrl_hooks.observe.slowdown.signals import ended_like_ctrl_c, stopped_after_its_end
-from resctrl_hooks.observe.slowdown.values import Plan
 
 _LEAST = 5.0  # seconds: five windows of a second
 _DEFAULT = 60.0

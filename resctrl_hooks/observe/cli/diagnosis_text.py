@@ -11,7 +11,7 @@ from resctrl_hooks.observe.node.slowdown.causes.remedy import CPU_MAX, CPU_WEIGH
 from resctrl_hooks.observe.node.slowdown.constants import ENOUGH
 from resctrl_hooks.observe.node.slowdown.verdict import UNCOUNTED
 from resctrl_hooks.observe.slowdown.diagnosis import CauseState, Diagnosis
-from resctrl_hooks.observe.slowdown.effects import ClassEffect
+from resctrl_hooks.observe.slowdown.experiment.effects import ClassEffect
 from resctrl_hooks.observe.slowdown.groups import grouped
 
 _GRADES = {

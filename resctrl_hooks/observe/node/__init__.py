@@ -8,7 +8,7 @@ In the order of reading::
     capacity   what each memory domain carries, and the source of that
     history    the rows of a sample, and the file of past ones
     temporary  values of classes and cgroups that are changed for a time
-    slowdown   windows, baselines and causes: which pods are slowed
+    slowdown   evidence, baselines, verdicts and causes: which pods are slowed, and why
     guard      the bandwidth guard, and the lease of its changed values
     watch      restores values of programs that have ended
 

@@ -13,7 +13,7 @@ from resctrl_hooks.observe.node.slowdown.causes.remedy import Facts
 from resctrl_hooks.observe.node.slowdown.verdict import SLOWED_WORD
 
 from .advice import advice
-from .effects import ClassEffect
+from .experiment.effects import ClassEffect
 
 LIST = "DiagnosisList"
 """The kind of a document of diagnoses."""

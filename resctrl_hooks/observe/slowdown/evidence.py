@@ -22,11 +22,11 @@ from resctrl_hooks.core.node.resctrl.bandwidth import bandwidth_of
 from resctrl_hooks.core.node.resctrl.counters import Reading
 from resctrl_hooks.observe.node.guard.snapshots import domains_of_slots
 from resctrl_hooks.observe.node.slowdown.constants import AET, PERF, TRAFFIC
-from resctrl_hooks.observe.node.slowdown.perf import PerfCounters, PerfError
-from resctrl_hooks.observe.node.slowdown.reader import counts_of
-from resctrl_hooks.observe.node.slowdown.use import Use
-from resctrl_hooks.observe.node.slowdown.waiting import waiting_of
-from resctrl_hooks.observe.node.slowdown.window import Counts, use_between
+from resctrl_hooks.observe.node.slowdown.evidence.perf.counters import PerfCounters, PerfError
+from resctrl_hooks.observe.node.slowdown.evidence.reader import counts_of
+from resctrl_hooks.observe.node.slowdown.evidence.use import Use
+from resctrl_hooks.observe.node.slowdown.evidence.waiting import waiting_of
+from resctrl_hooks.observe.node.slowdown.evidence.window import Counts, use_between
 
 WAITS = "waits"
 UNITS = {

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from resctrl_hooks.observe.node.slowdown.workload import owner_of
+from resctrl_hooks.observe.node.slowdown.baseline.workload import owner_of
 
 from .diagnosis import CausePod
 

@@ -16,21 +16,21 @@ from resctrl_hooks.core.node.resctrl.absence import has_counters
 from resctrl_hooks.observe.inventory.cache_size import l3_sizes
 from resctrl_hooks.observe.inventory.class_changes import ClassChanges
 from resctrl_hooks.observe.node.guard.section import section as guard_section
+from resctrl_hooks.observe.node.slowdown.baseline.store import Store
 from resctrl_hooks.observe.node.slowdown.case import mean
 from resctrl_hooks.observe.node.slowdown.causes.cause import SUPPORTED
 from resctrl_hooks.observe.node.slowdown.causes.table import CAUSES
+from resctrl_hooks.observe.node.slowdown.evidence.perf.watched import Candidate, chosen
 from resctrl_hooks.observe.node.slowdown.live import Finding, Live
 from resctrl_hooks.observe.node.slowdown.lost import LostTime
 from resctrl_hooks.observe.node.slowdown.section import LOCK, section
 from resctrl_hooks.observe.node.slowdown.status import record_of
-from resctrl_hooks.observe.node.slowdown.store import Store
 from resctrl_hooks.observe.node.slowdown.verdict import SLOWED_WORD
-from resctrl_hooks.observe.node.slowdown.watched import Candidate, chosen
 from resctrl_hooks.observe.node.snapshot.snapshot import open_files
 
 from .advice import facts_of
 from .diagnosis import Diagnosis, diagnosis
-from .values import Plan, plans
+from .experiment.value_trial import Plan, plans
 
 SECONDS = 3.0
 """Of a window: at the least, ten of them are compared in the default of one minute."""

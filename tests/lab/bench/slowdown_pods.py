@@ -16,7 +16,7 @@ import traceback
 from pathlib import Path
 
 from resctrl_hooks.core.node.context import Context
-from resctrl_hooks.observe.node.slowdown.perf import PerfCounters, PerfError
+from resctrl_hooks.observe.node.slowdown.evidence.perf.counters import PerfCounters, PerfError
 
 CGROUPS = Path("/sys/fs/cgroup")
 BATCH = bytes(1 << 16)

@@ -34,9 +34,9 @@ from slowdown_table import table
 from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.log import Log
 from resctrl_hooks.core.node.settings import Settings
+from resctrl_hooks.observe.node.slowdown.baseline.store import NAME, Store
 from resctrl_hooks.observe.node.slowdown.constants import GRADES
 from resctrl_hooks.observe.node.slowdown.live import Live
-from resctrl_hooks.observe.node.slowdown.store import NAME, Store
 
 LEARNED, QUIET, JUDGED = 10, 4, 10
 """Windows: of a baseline, before a scene, and of a verdict."""

@@ -23,10 +23,10 @@ from waits_pods import KEEP, LOOP, READ, STREAM, Load, Worker, fill, make_disk
 from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.log import Log
 from resctrl_hooks.core.node.settings import Settings
+from resctrl_hooks.observe.node.slowdown.baseline.store import Store
 from resctrl_hooks.observe.node.slowdown.causes.cpu import ABOVE, FULL, REQUEST
-from resctrl_hooks.observe.node.slowdown.cpu_time import mean_lost
+from resctrl_hooks.observe.node.slowdown.evidence.cpu.lost_time import mean_lost
 from resctrl_hooks.observe.node.slowdown.live import Live
-from resctrl_hooks.observe.node.slowdown.store import Store
 
 QUIET, JUDGED = 4, 10
 """Windows before a scene, and of a verdict."""

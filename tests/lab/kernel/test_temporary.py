@@ -17,8 +17,8 @@ from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.observe.node.slowdown.causes.remedy import CPU_WEIGHT, L3
 from resctrl_hooks.observe.node.temporary.address import CGROUP, CLASS, Address, read
 from resctrl_hooks.observe.node.temporary.store import FILE, Store
-from resctrl_hooks.observe.slowdown.proof import Experiment
-from resctrl_hooks.observe.slowdown.values import Plan, ValueTrial
+from resctrl_hooks.observe.slowdown.experiment.proof import Experiment
+from resctrl_hooks.observe.slowdown.experiment.value_trial import Plan, ValueTrial
 
 KEY = "5a0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
 BURN = [sys.executable, "-c", "while True: pass"]

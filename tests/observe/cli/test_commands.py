@@ -23,7 +23,7 @@ from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.observe.cli import diagnose, metrics, record, view
 from resctrl_hooks.observe.cli import guard as guard_module
 from resctrl_hooks.observe.params import Past, ended_by_signals, refuse_with_at
-from resctrl_hooks.observe.slowdown.signals import ended_like_ctrl_c
+from resctrl_hooks.observe.slowdown.experiment.signals import ended_like_ctrl_c
 from resctrl_hooks.observe.view.contents import Contents
 
 

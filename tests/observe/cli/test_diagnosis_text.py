@@ -10,7 +10,7 @@ from resctrl_hooks.observe.cli.diagnosis_text import print_diagnosis, print_effe
 from resctrl_hooks.observe.inventory.class_changes import ClassChange
 from resctrl_hooks.observe.node.slowdown.constants import ENOUGH
 from resctrl_hooks.observe.slowdown.diagnosis import CausePod, CauseState, Diagnosis
-from resctrl_hooks.observe.slowdown.effects import ClassEffect
+from resctrl_hooks.observe.slowdown.experiment.effects import ClassEffect
 
 
 def diagnosis(**more: Any) -> Diagnosis:

@@ -19,12 +19,12 @@ from resctrl_hooks.observe.cluster.readings import NodeReading
 from resctrl_hooks.observe.cluster.usage import NAMES, pods_of
 from resctrl_hooks.observe.inventory.columns import MBM, value_in
 from resctrl_hooks.observe.node.history.rows import Sampler
-from resctrl_hooks.observe.node.slowdown.reader import NodeReader
+from resctrl_hooks.observe.node.slowdown.evidence.reader import NodeReader
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from resctrl_hooks.observe.node.slowdown.watched import Watched
+    from resctrl_hooks.observe.node.slowdown.evidence.perf.watched import Watched
 
 HOUSES = ("lab",)
 __all__ = ("host",)

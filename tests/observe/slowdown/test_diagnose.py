@@ -22,9 +22,11 @@ from resctrl_hooks.observe.cli import diagnose
 from resctrl_hooks.observe.node.history.place import claim
 from resctrl_hooks.observe.node.history.sample import Sample
 from resctrl_hooks.observe.node.history.store import Store as FileStore
-from resctrl_hooks.observe.node.slowdown import perf, reader, watched
+from resctrl_hooks.observe.node.slowdown.baseline.store import NAME
+from resctrl_hooks.observe.node.slowdown.evidence import reader
+from resctrl_hooks.observe.node.slowdown.evidence.perf import counters as perf
+from resctrl_hooks.observe.node.slowdown.evidence.perf import watched
 from resctrl_hooks.observe.node.slowdown.section import LOCK
-from resctrl_hooks.observe.node.slowdown.store import NAME
 from resctrl_hooks.observe.slowdown.session import Session
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from conftest import Host
 
 from observe.node.guard.node import GB, Node
-from resctrl_hooks.observe.slowdown.proof import Experiment
+from resctrl_hooks.observe.slowdown.experiment.proof import Experiment
 
 if TYPE_CHECKING:
     from collections.abc import Callable

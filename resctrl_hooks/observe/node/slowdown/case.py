@@ -5,17 +5,17 @@ from math import log, sqrt
 from typing import NamedTuple
 
 from .constants import CHANGES, LEAST_MISSED, MOST_OF_USE, NAMED_SHARE, SLOWED, TRAFFIC, VARIES
-from .neighbours import held_by, moved_by, shares_cpus
+from .evidence.neighbours import held_by, moved_by, shares_cpus
 from .units import WallPart, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from .neighbours import Total
-    from .use import Use
+    from .evidence.neighbours import Total
+    from .evidence.use import Use
+    from .evidence.window import Window
     from .verdict import Verdict
-    from .window import Window
 
 _NEARLY = 0.999 * NAMED_SHARE  # sums are rounded
 OUTSIDE, SMALL = "tasks outside pods", "pods with less than"

@@ -6,19 +6,19 @@ from typing import NamedTuple
 
 from ....core.node.log import WARNING
 from ....core.node.retried import Retried
+from .baseline.learner import Learner, Sample
+from .baseline.quiet import Peaks, disturbance, is_quiet, surroundings
+from .baseline.store import StoreError
+from .baseline.workload import Workloads
 from .case import mean
 from .causes import bandwidth
 from .causes.table import causes_of, confirmed, is_supported
 from .constants import ENOUGH, STORED_WINDOWS
-from .learner import Learner, Sample
-from .quiet import Peaks, disturbance, is_quiet, surroundings
-from .reader import NodeReader
-from .store import StoreError
+from .evidence.perf.watched import BY_TRAFFIC, BY_WAITS, Watched
+from .evidence.reader import NodeReader
+from .evidence.waiting import waiting_of
+from .evidence.window import place_of
 from .verdict import SLOWED_WORD, judge, latest
-from .waiting import waiting_of
-from .watched import BY_TRAFFIC, BY_WAITS, Watched
-from .window import place_of
-from .workload import Workloads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from ....core.node.context import Context
     from ....core.node.resctrl.open_files import OpenFiles
     from ..capacity.capacity import Capacity
-    from .baseline import Baseline
+    from .baseline.baseline import Baseline
+    from .baseline.store import Store
     from .causes.cause import Cause
-    from .reader import Moment, Readings
-    from .store import Store
+    from .evidence.reader import Moment, Readings
+    from .evidence.window import Window
     from .verdict import Verdict
-    from .window import Window
 
 _SAVED = 60.0  # seconds between two writes of the store
 

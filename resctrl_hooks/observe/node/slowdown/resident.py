@@ -11,21 +11,21 @@ from ....core.node.resctrl.absence import has_counters
 from ..guard.section import section as guard_section
 from ..guard.section import slowdown_of
 from ..resident import Moment, Resident
+from .baseline.store import Store
 from .constants import FEWEST, JUDGED, WINDOW
+from .evidence.perf.watched import Candidate, chosen, turn_of
 from .live import Live
 from .section import LOCK, section
 from .status import Status
-from .store import Store
 from .verdict import SLOWED_WORD
-from .watched import Candidate, chosen, turn_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from ....core.node.context import Context
+    from .evidence.window import Window
     from .live import Finding
-    from .window import Window
 
 NAME = "slowdown"
 

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from ....core.node.context import Context
     from ....core.node.log import LogCallable
     from .causes.cause import Cause
+    from .evidence.window import Window
     from .live import Finding
     from .lost import Names
-    from .window import Window
 
 _LIMIT = 1 << 24
 _FRESH = 3 * WINDOW  # seconds; a loaded node may be late by two windows

@@ -7,6 +7,8 @@ loses while it waits (`waiting.py`). 1.6 means that the same work takes 1.6 time
 from math import exp, sqrt
 from typing import NamedTuple
 
+from .baseline.expected import expected
+from .baseline.quiet import held_beside
 from .constants import (
     CERTAIN,
     ENOUGH,
@@ -21,18 +23,16 @@ from .constants import (
     SLOWED_ESTIMATE,
     TRAFFIC,
 )
-from .expected import expected
-from .quiet import held_beside
-from .waiting import NOTHING, Waiting, waiting_of
+from .evidence.waiting import NOTHING, Waiting, waiting_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .baseline import Baseline
-    from .expected import Expected
-    from .use import Use
-    from .window import Window
+    from .baseline.baseline import Baseline
+    from .baseline.expected import Expected
+    from .evidence.use import Use
+    from .evidence.window import Window
 
 _TWO_SIDED = 1.96  # standard errors of 95 %
 SLOWED_WORD, NORMAL, UNKNOWN = "slowed", "normal", "unknown"

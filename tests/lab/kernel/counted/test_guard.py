@@ -22,7 +22,7 @@ from kernel.runtimes import CGROUPS, Podman, wait_until
 from resctrl_hooks.observe.inventory.memory_load import memory_usage
 from resctrl_hooks.observe.node.capacity.capacity import Capacities
 from resctrl_hooks.observe.node.guard.snapshots import domains_of
-from resctrl_hooks.observe.node.slowdown.perf import PerfCount, PerfCounters, PerfError
+from resctrl_hooks.observe.node.slowdown.evidence.perf.counters import PerfCount, PerfCounters, PerfError
 from resctrl_hooks.observe.node.snapshot.snapshot import open_files, take
 
 HOUSES = ("observe",)

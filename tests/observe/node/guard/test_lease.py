@@ -23,7 +23,7 @@ from resctrl_hooks.observe.node.guard.lease import EXPERIMENT, GUARD, LOCK, NAME
 from resctrl_hooks.observe.node.guard.recovery import become_owner, restore_ended
 from resctrl_hooks.observe.node.sampler.command import guard_command
 from resctrl_hooks.observe.node.watch import INTERVAL, Watch
-from resctrl_hooks.observe.slowdown.trial import Trial
+from resctrl_hooks.observe.slowdown.experiment.class_trial import Trial
 
 from .node import FULL, Node, Schemata
 

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from resctrl_hooks.observe.node.slowdown.baseline import Baseline
+from resctrl_hooks.observe.node.slowdown.baseline.baseline import Baseline
 from resctrl_hooks.observe.node.slowdown.causes.cause import Cause
 from resctrl_hooks.observe.node.slowdown.causes.table import causes_of, confirmed
-from resctrl_hooks.observe.node.slowdown.cpu_time import Lost
+from resctrl_hooks.observe.node.slowdown.evidence.cpu.lost_time import Lost
+from resctrl_hooks.observe.node.slowdown.evidence.use import Use
+from resctrl_hooks.observe.node.slowdown.evidence.window import Window
 from resctrl_hooks.observe.node.slowdown.units import CpuPart
-from resctrl_hooks.observe.node.slowdown.use import Use
 from resctrl_hooks.observe.node.slowdown.verdict import Verdict, judge
-from resctrl_hooks.observe.node.slowdown.window import Window
 
 VICTIM, NOISY, OTHER = "victim", "noisy", "other"
 SECONDS = 10.0

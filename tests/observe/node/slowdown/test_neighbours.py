@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 
 from observe.node.slowdown.samples import NOISY, SECONDS, VICTIM, diagnose, quiet_baseline, use, window
-from resctrl_hooks.observe.node.slowdown.baseline import Baseline
+from resctrl_hooks.observe.node.slowdown.baseline.baseline import Baseline
+from resctrl_hooks.observe.node.slowdown.baseline.quiet import Peaks, disturbance, is_quiet, others_held, others_moved
 from resctrl_hooks.observe.node.slowdown.case import OUTSIDE, Case
 from resctrl_hooks.observe.node.slowdown.causes.cause import Cause
 from resctrl_hooks.observe.node.slowdown.causes.culprits import smallest_set
 from resctrl_hooks.observe.node.slowdown.causes.table import causes_of
 from resctrl_hooks.observe.node.slowdown.constants import ALIKE, MOST_OF_USE, NAMED_SHARE
-from resctrl_hooks.observe.node.slowdown.neighbours import shares_cpus
-from resctrl_hooks.observe.node.slowdown.quiet import Peaks, disturbance, is_quiet, others_held, others_moved
+from resctrl_hooks.observe.node.slowdown.evidence.neighbours import shares_cpus
+from resctrl_hooks.observe.node.slowdown.evidence.use import Use
+from resctrl_hooks.observe.node.slowdown.evidence.window import Counts, Waits, Window, use_between
 from resctrl_hooks.observe.node.slowdown.units import CpuPart, CpuTime, WallTime
-from resctrl_hooks.observe.node.slowdown.use import Use
 from resctrl_hooks.observe.node.slowdown.verdict import judge
-from resctrl_hooks.observe.node.slowdown.window import Counts, Waits, Window, use_between
 
 DOMAINS = 3
 
@@ -313,7 +313,7 @@ RIGHT = ["CpuTime(1) + CpuTime(1)", "part: WallPart = CpuTime(1) / (CpuTime(1) /
 @pytest.mark.ci
 def test_sum_of_two_units_is_a_mypy_error(tmp_path: Path) -> None:
     units = "from resctrl_hooks.observe.node.slowdown.units import CpuPart, CpuTime, WallPart, WallTime"
-    lines = [units, "from resctrl_hooks.observe.node.slowdown.window import Waits", *RIGHT, *WRONG.values()]
+    lines = [units, "from resctrl_hooks.observe.node.slowdown.evidence.window import Waits", *RIGHT, *WRONG.values()]
     snippet = tmp_path / "snippet.py"
     snippet.write_text("\n".join(lines) + "\n")
     # A separate cache, as results of a run with other modules must not be shared.

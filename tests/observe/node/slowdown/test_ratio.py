@@ -9,17 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from observe.node.slowdown.samples import SECONDS, VICTIM, WORK, quiet_baseline, use, window
-from resctrl_hooks.observe.node.slowdown.baseline import Baseline, baseline_of
+from resctrl_hooks.observe.node.slowdown.baseline.baseline import Baseline, baseline_of
+from resctrl_hooks.observe.node.slowdown.baseline.learner import Learner, Sample
+from resctrl_hooks.observe.node.slowdown.baseline.quiet import Peaks, is_quiet
+from resctrl_hooks.observe.node.slowdown.baseline.store import Store
+from resctrl_hooks.observe.node.slowdown.baseline.workload import workload_of
 from resctrl_hooks.observe.node.slowdown.causes.table import confirmed
 from resctrl_hooks.observe.node.slowdown.constants import ENOUGH, JUDGED
-from resctrl_hooks.observe.node.slowdown.learner import Learner, Sample
-from resctrl_hooks.observe.node.slowdown.quiet import Peaks, is_quiet
-from resctrl_hooks.observe.node.slowdown.store import Store
-from resctrl_hooks.observe.node.slowdown.use import Use
+from resctrl_hooks.observe.node.slowdown.evidence.use import Use
+from resctrl_hooks.observe.node.slowdown.evidence.waiting import NOTHING, waiting_of
+from resctrl_hooks.observe.node.slowdown.evidence.window import Window
 from resctrl_hooks.observe.node.slowdown.verdict import UNCOUNTED, Verdict, judge
-from resctrl_hooks.observe.node.slowdown.waiting import NOTHING, waiting_of
-from resctrl_hooks.observe.node.slowdown.window import Window
-from resctrl_hooks.observe.node.slowdown.workload import workload_of
 
 CYCLES = 3e10
 """Of the victim in a window."""

@@ -15,11 +15,13 @@ from resctrl_hooks.core.node import retried
 from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.core.node.names import SLOWDOWN_STATUS
 from resctrl_hooks.observe.node.resident import Moment
-from resctrl_hooks.observe.node.slowdown import live, reader, store
+from resctrl_hooks.observe.node.slowdown import live
+from resctrl_hooks.observe.node.slowdown.baseline import store
+from resctrl_hooks.observe.node.slowdown.baseline.store import NAME
 from resctrl_hooks.observe.node.slowdown.constants import FEWEST, WINDOW
+from resctrl_hooks.observe.node.slowdown.evidence import reader
 from resctrl_hooks.observe.node.slowdown.resident import SlowdownResident, start
 from resctrl_hooks.observe.node.slowdown.status import read_status
-from resctrl_hooks.observe.node.slowdown.store import NAME
 from resctrl_hooks.observe.node.snapshot.snapshot import take
 
 QUIET, LOUD = 10, 100

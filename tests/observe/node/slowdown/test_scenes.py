@@ -14,16 +14,16 @@ from typing import Any
 
 import pytest
 
-from resctrl_hooks.observe.node.slowdown.baseline import Baseline
+from resctrl_hooks.observe.node.slowdown.baseline.baseline import Baseline
+from resctrl_hooks.observe.node.slowdown.baseline.quiet import Peaks, is_quiet, surroundings
 from resctrl_hooks.observe.node.slowdown.causes.table import causes_of, confirmed
 from resctrl_hooks.observe.node.slowdown.constants import JUDGED, STORED_WINDOWS
-from resctrl_hooks.observe.node.slowdown.cpu_time import Lost
-from resctrl_hooks.observe.node.slowdown.quiet import Peaks, is_quiet, surroundings
+from resctrl_hooks.observe.node.slowdown.evidence.cpu.lost_time import Lost
+from resctrl_hooks.observe.node.slowdown.evidence.use import Use
+from resctrl_hooks.observe.node.slowdown.evidence.waiting import waiting_of
+from resctrl_hooks.observe.node.slowdown.evidence.window import Window
 from resctrl_hooks.observe.node.slowdown.units import CpuPart, WallPart
-from resctrl_hooks.observe.node.slowdown.use import Use
 from resctrl_hooks.observe.node.slowdown.verdict import judge, latest
-from resctrl_hooks.observe.node.slowdown.waiting import waiting_of
-from resctrl_hooks.observe.node.slowdown.window import Window
 
 VICTIM = "victim"
 SECONDS, CAPACITY, CYCLES, L3 = 10.0, 100e9, 3e9, 32e6

@@ -1,14 +1,14 @@
 """The CPU: the pod's tasks wait to run while others use the CPUs that it may use.
 
-There are different answers, by what the weights of all cgroups give (`cpu_shares`). If the pod gets less than that, a
-neighbour takes more than its share. If it gets that and wants more, either its own weight is too small, or the node
-has too few CPUs for all. What a hypervisor or interrupts take has no culprit.
+There are different answers, by what the weights of all cgroups give (`evidence.cpu.shares`). If the pod gets less than
+that, a neighbour takes more than its share. If it gets that and wants more, either its own weight is too small, or the
+node has too few CPUs for all. What a hypervisor or interrupts take has no culprit.
 """
 
 from ..case import Culprit, mean
 from ..constants import LEAST_STILL, WAITED
-from ..cpu_shares import Share, mean_share
-from ..cpu_time import mean_lost
+from ..evidence.cpu.lost_time import mean_lost
+from ..evidence.cpu.shares import Share, mean_share
 from .cause import EXCLUDED, SUPPORTED, UNKNOWN, Cause
 from .culprits import smallest_set
 from .remedy import CPU_MAX, CPU_WEIGHT, ELSEWHERE, Remedy, less_for_units
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from ..case import Case
-    from ..contest import Contest
+    from ..evidence.cpu.contest import Contest
     from .cause import Judged
     from .remedy import Facts
 

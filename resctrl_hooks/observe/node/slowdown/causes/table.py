@@ -12,8 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ..evidence.window import Window
     from ..verdict import Verdict
-    from ..window import Window
     from .cause import Rule
 
 _RULES: "tuple[Rule, ...]" = (

@@ -1,0 +1,141 @@
+"""Bytes and operations of each disk, by cgroup.
+
+Source: kernel, Documentation/admin-guide/cgroup-v2.rst ("IO Interface Files", ``io.stat``), admin-guide/iostats.rst.
+"""
+
+from typing import NamedTuple
+
+from .....core.node.host.files import kernel_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    ByDisk = Mapping[str, "Moved"]
+
+_BYTES, _OPERATIONS = ("rbytes", "wbytes", "dbytes"), ("rios", "wios", "dios")
+_FULL = 0.5  # of the time
+_SECTOR = 512
+_MILLI = 1e-3
+_COLUMNS = 13
+
+
+class Moved(NamedTuple):
+    """Bytes and operations, read and written."""
+
+    bytes: float = 0.0
+    operations: float = 0.0
+
+
+class Disk(NamedTuple):
+    """One disk so far, or in a window by second."""
+
+    name: str
+    moved: Moved
+    busy: float
+    """Seconds with at least one operation; in a window, the part of it."""
+
+
+class DiskUse(NamedTuple):
+    """One disk in a window."""
+
+    name: str
+    busy: float
+    moved: "Mapping[str, Moved]"
+    """By pod's key or cgroup's path, by second."""
+
+    def parts(self) -> "dict[str, float]":
+        """Return each one's part of the disk's work: of its bytes or of its operations, whichever is larger."""
+        whole = together(self.moved.values())
+        found = {
+            name: max(
+                one.bytes / whole.bytes if whole.bytes else 0.0,
+                one.operations / whole.operations if whole.operations else 0.0,
+            )
+            for name, one in self.moved.items()
+        }
+        total = sum(found.values())
+        return {name: part / total for name, part in found.items()} if total else {}
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the disk is busy enough to make one wait for another."""
+        return self.busy >= _FULL
+
+
+def together(parts: "Iterable[Moved]") -> Moved:
+    """Return the sum."""
+    found = [*parts]
+    return Moved(sum([one.bytes for one in found]), sum([one.operations for one in found]))
+
+
+def read_moved(folders: "Sequence[str]") -> "dict[str, Moved] | None":
+    """Return what some cgroups moved so far by disk (``8:0``); None where the ``io`` controller is off."""
+    found: "dict[str, Moved]" = {}
+    is_known = False
+    for folder in folders:
+        text = kernel_text(f"{folder}/io.stat")
+        is_known = is_known or bool(text)
+        for line in text.splitlines():
+            disk, *words = line.split()
+            values = {name: int(value) for name, _, value in [word.partition("=") for word in words] if value.isdigit()}
+            parts = [sum([values.get(name, 0) for name in names]) for names in (_BYTES, _OPERATIONS)]
+            found[disk] = together([found.get(disk, Moved()), Moved(*parts)])
+    return found if is_known else None
+
+
+def read_disks(proc: str) -> "dict[str, Disk]":
+    """Return all disks so far (``/proc/diskstats``)."""
+    found = {}
+    for line in kernel_text(f"{proc}/diskstats").splitlines():
+        words = line.split()
+        if len(words) >= _COLUMNS and all(word.isdigit() for word in words[3:_COLUMNS]):
+            moved = Moved((int(words[5]) + int(words[9])) * _SECTOR, float(int(words[3]) + int(words[7])))
+            found[f"{words[0]}:{words[1]}"] = Disk(words[2], moved, int(words[12]) * _MILLI)
+    return found
+
+
+def moved_between(before: "ByDisk | None", after: "ByDisk | None", seconds: float) -> "dict[str, Moved] | None":
+    """Return bytes and operations by second, by disk."""
+    if before is None or after is None:
+        return None
+    found = {}
+    for disk, new in after.items():
+        old = before.get(disk, Moved())
+        grown = Moved(*[max(0.0, more - less) / seconds for more, less in zip(new, old)])
+        if grown.operations:
+            found[disk] = grown
+    return found
+
+
+def disks_between(
+    before: "Mapping[str, Disk]",
+    after: "Mapping[str, Disk]",
+    moved: "Mapping[str, ByDisk]",
+    rest: str,
+    seconds: float,
+) -> "dict[str, DiskUse]":
+    """Return the use of the disks that some cgroup used.
+
+    Args:
+        before: all disks at the beginning.
+        after: all disks at the end.
+        moved: by cgroup, what it moved by second and disk.
+        rest: names what no cgroup moved.
+        seconds: of the window.
+    """
+    by_disk: "dict[str, dict[str, Moved]]" = {}
+    for name, parts in moved.items():
+        for disk, part in parts.items():
+            by_disk.setdefault(disk, {})[name] = part
+    found = {}
+    for disk, users in by_disk.items():
+        old, new = before.get(disk), after.get(disk)
+        if old is None or new is None:
+            continue
+        known = together(users.values())
+        whole = [max(0.0, more - less) / seconds for more, less in zip(new.moved, old.moved)]
+        left = Moved(*[max(0.0, all_ - part) for all_, part in zip(whole, known)])
+        busy = min(1.0, max(0.0, new.busy - old.busy) / seconds)
+        found[disk] = DiskUse(new.name, busy, {**users, rest: left} if any(left) else users)
+    return found

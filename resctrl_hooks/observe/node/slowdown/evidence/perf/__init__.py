@@ -1,0 +1,1 @@
+"""Performance counters of pods: reading them, and the choice of the pods that have them."""

@@ -1,0 +1,93 @@
+"""The time that a pod loses while it waits, by cause, beside the time that it runs. Pure.
+
+Pressure `full` is the part of wall time for which all of a pod's tasks on a CPU waited, as a mean over the CPUs that it
+demanded (kernel, Documentation/accounting/psi.rst). A pod that rests demands no CPU, so what it loses is related to
+the time that it ran, and not to the window: ``(ran + lost) / ran``.
+"""
+
+from typing import NamedTuple
+
+from ..constants import LEAST_STILL
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from .use import Use
+
+_MOST_STILL = 0.95  # of a window: beyond, the ratio means nothing
+LIMIT, CPU, MEMORY, DISK = "limit", "cpu", "memory", "disk"
+
+
+class Waiting(NamedTuple):
+    """Seconds that a pod lost for each second that its tasks ran, by cause."""
+
+    limit: float = 0.0
+    """Its own CPU limit stopped it."""
+    cpu: float = 0.0
+    """It waited for CPUs that others used."""
+    memory: float = 0.0
+    """It waited for memory, or for a disk with what was reclaimed from it."""
+    disk: float = 0.0
+    """It waited for a disk that others used."""
+
+    @property
+    def stretch(self) -> float:
+        """How many times as long its work takes as without waiting."""
+        return 1.0 + sum(self)
+
+    def beyond(self, usual: "Waiting") -> "Waiting":
+        """Return the factors, less one, by which each cause makes the work longer than it is with usual waiting."""
+        return Waiting(*[max(0.0, (1.0 + now) / (1.0 + then) - 1.0) for now, then in zip(self, usual)])
+
+    def factors(self) -> "dict[str, float]":
+        """Return each cause's factor; their product is `stretch`. What is lost at once is divided by its parts."""
+        whole = sum(self)
+        return {name: self.stretch ** (part / whole) if whole else 1.0 for name, part in zip(self._fields, self)}
+
+
+NOTHING = Waiting()
+
+
+def waiting_of(uses: "Sequence[tuple[Use, float]]") -> Waiting:
+    """Return what a pod lost in some windows, each with its seconds.
+
+    Nothing is lost below `LEAST_STILL`, and where the kernel does not count it.
+    """
+    ran = _mean([(use.cpu, seconds) for use, seconds in uses])
+    if not ran:
+        return NOTHING
+    known = [(use.lost, seconds) for use, seconds in uses if use.lost is not None]
+    limit, cpu = [_mean([(getattr(lost, name), seconds) for lost, seconds in known]) for name in ("limited", "waited")]
+    memory = _mean([(float(use.reclaimed_fully or 0) + use.again * _blocked(use), seconds) for use, seconds in uses])
+    own = _mean([(_own_disk(use), seconds) for use, seconds in uses])
+    disk = _mean([((1 - use.again) * _blocked(use), seconds) for use, seconds in uses]) - own
+    # What stands still stands on as many CPUs as the pod wanted while it did not, and on one at least.
+    still = min(_MOST_STILL, memory + own + disk)
+    cpus = max(1.0, (ran + limit + cpu) / (1.0 - still))
+    parts = [limit, cpu, memory * cpus, disk * cpus]
+    lost, base = sum(parts), ran + own * cpus
+    if lost < LEAST_STILL * cpus:
+        return NOTHING
+    scale = min(1.0, base * _MOST_STILL / (1.0 - _MOST_STILL) / lost)
+    return Waiting(*[part * scale / base for part in parts])
+
+
+def _blocked(use: "Use") -> float:
+    return float(use.blocked_fully or 0)
+
+
+def _own_disk(use: "Use") -> float:
+    """Return the part of its waiting for a disk that the pod would have without others."""
+    waited = (1 - use.again) * _blocked(use)
+    return waited if use.disk_own is None else min(float(use.disk_own), waited)
+
+
+def _mean(parts: "Iterable[tuple[object, float]]") -> float:
+    """Return the mean of known values, weighted by seconds; 0 without one."""
+    total = whole = 0.0
+    for value, seconds in parts:
+        if value is not None:
+            total += float(value) * seconds  # type: ignore[arg-type]  # a number of some unit
+            whole += seconds
+    return total / whole if whole else 0.0

@@ -1,0 +1,247 @@
+"""Verdicts and causes from samples: every kind of scene has one that its rule must tell from the others."""
+
+import math
+from typing import Any
+
+import pytest
+
+from observe.node.slowdown.samples import NOISY, OTHER, SECONDS, VICTIM, WORK, diagnose, quiet_baseline, use, window
+from resctrl_hooks.observe.node.slowdown.baseline.baseline import Baseline
+from resctrl_hooks.observe.node.slowdown.case import OUTSIDE, Culprit
+from resctrl_hooks.observe.node.slowdown.causes.cause import Cause
+from resctrl_hooks.observe.node.slowdown.causes.remedy import Facts
+from resctrl_hooks.observe.node.slowdown.causes.table import CAUSES
+from resctrl_hooks.observe.node.slowdown.evidence.cpu.processors import Processor
+from resctrl_hooks.observe.node.slowdown.evidence.node_use import NodeUse
+from resctrl_hooks.observe.node.slowdown.evidence.use import Use
+from resctrl_hooks.observe.node.slowdown.evidence.window import Window
+from resctrl_hooks.observe.node.slowdown.verdict import latest
+
+BANDWIDTH, CACHE, OWN = "memory-bandwidth", "l3-cache", "own-change"
+LIMIT, CONTENTION = "cpu-limit", "cpu-contention"
+LOUD = {"noisy": use(2.0, 4e9)}
+HELD: dict[str, Any] = {"occupancy": {0: 8e6}}
+STUCK: dict[str, Any] = {"waited": 0.5, "stood": 0.5}
+
+
+def supported(causes: dict[str, Cause]) -> dict[str, list[str]]:
+    """Return the supported causes with the keys of the pods that they name."""
+    return {name: [one.key for one in cause.pods] for name, cause in causes.items() if cause.state == "supported"}
+
+
+def six(load: float | None = 0.1, **uses: Use) -> list[Window]:
+    """Return six equal windows."""
+    return [window(number, load, **uses) for number in range(6)]
+
+
+@pytest.mark.parametrize(
+    "load, victim, others, quiet, verdict, found",
+    [
+        (0.9, use(3.2, 6e8), LOUD, {}, "slowed", {BANDWIDTH: [NOISY]}),
+        (0.9, use(3.2), {"noisy": use(2.0, 6e9), "other": use(2.0, 3e9), "small": use(2.0, 5e8)}, {}, "slowed",
+         {BANDWIDTH: [NOISY, OTHER]}),
+        (0.3, use(5.0, missed=8.0, occupancy={0: 5e6}),
+         {"noisy": use(2.0, occupancy={0: 6e6}), "other": use(2.0, occupancy={1: 9e6})}, HELD, "slowed",
+         {CACHE: [NOISY]}),
+        (0.2, use(2.6, missed=0.5, occupancy={0: 1e6}), {"noisy": use(2.0, 4e8, occupancy={0: 4e6})},
+         {"missed": 0.0, "occupancy": {0: 4e6}}, "slowed", {CACHE: [NOISY]}),
+        (0.3, use(5.0, missed=8.0, **HELD), {}, {"occupancy": {0: 2e6}}, "slowed", {OWN: []}),
+        (0.9, use(5.0, missed=8.0, **HELD), {"noisy": use(2.0, 4e9, occupancy={0: 1e5})}, HELD, "slowed", {OWN: []}),
+        (0.9, use(5.0, missed=8.0, occupancy={0: 4e6}), {"noisy": use(2.0, 4e9, **HELD)}, HELD, "slowed",
+         {BANDWIDTH: [NOISY], CACHE: [NOISY]}),
+        (0.3, use(5.0, missed=8.0, occupancy={}), LOUD, {}, "slowed", {}),
+        (0.9, use(2.0, throttled=0.5, throttles=50, **STUCK), LOUD, {}, "slowed", {LIMIT: []}),
+        (0.1, use(2.0, cpu=0.5, cpus=1, **STUCK),
+         {"noisy": use(2.0, cpu=0.5, cpus=1), "other": use(2.0, cpu=1.0, cpus=2)}, {}, "slowed", {CONTENTION: [NOISY]}),
+        (0.1, use(2.0, reclaimed=0.4, reclaimed_fully=0.4, memory_events=9), {}, {}, "slowed", {"memory-limit": []}),
+        (0.1, use(3.0, clock=0.66), {}, {}, "slowed", {"frequency": []}),
+        (0.95, use(2.1), {"noisy": use(2.0, 9e9)}, {}, "normal", {}),
+        (0.9, use(2.6, 0.0), LOUD, {}, "slowed", {OWN: []}),
+        (0.1, use(3.2, work=WORK / 1000), {}, {}, "unknown", {}),
+        (0.9, use(3.2), LOUD, {"samples": 9}, "unknown", {}),
+        (0.9, use(None), LOUD, {}, "unknown", {}),
+        (0.9, use(3.2, method="traffic"), LOUD, {"method": "traffic"}, "slowed", {BANDWIDTH: [NOISY]}),
+        (0.3, use(3.2, method="traffic"), LOUD, {"method": "traffic"}, "unknown", {}),
+        (None, use(3.2, method="traffic"), LOUD, {"method": "traffic"}, "unknown", {}),
+        (0.9, use(2.4, method="traffic"), LOUD, {"method": "traffic"}, "normal", {BANDWIDTH: [NOISY]}),
+        (0.9, use(2.6, method="traffic"), LOUD, {"method": "traffic"}, "slowed", {BANDWIDTH: [NOISY]}),
+        (0.9, use(2.4), LOUD, {}, "slowed", {BANDWIDTH: [NOISY]}),
+        (0.9, use(2.2, method="traffic", stood=0.2, waited=0.2, throttled=0.2), LOUD, {"method": "traffic"}, "slowed",
+         {LIMIT: []}),
+    ],
+    ids=["full memory", "two culprits", "lost cache", "lived in the cache", "more misses without neighbours",
+         "moves more beside full memory", "cache taken and full memory", "uncounted cache", "own limit", "shared CPU",
+         "memory limit", "slower clock", "harmless neighbour", "no traffic", "other intensity", "too few samples",
+         "not counted", "estimate", "estimate, quiet memory", "estimate, unknown load", "estimate of 1.2",
+         "estimate of 1.3", "counters of 1.2", "estimate and waits"],
+)  # fmt: skip
+def test_scene_has_its_verdict_and_its_causes(
+    load: float | None,
+    victim: Use,
+    others: dict[str, Use],
+    quiet: dict[str, Any],
+    verdict: str,
+    found: dict[str, list[str]],
+) -> None:
+    judged, causes = diagnose(six(load, victim=victim, **others), quiet_baseline(**quiet))
+    assert (judged.verdict, supported(causes)) == (verdict, found)
+    assert all(VICTIM not in [one.key for one in cause.pods] for cause in causes.values())
+    assert all(not cause.pods for cause in causes.values() if cause.state != "supported")
+    assert (judged.ratio is None) is (verdict == "unknown")
+
+
+def test_words_and_parts_of_a_verdict() -> None:
+    others = {"noisy": use(2.0, 6e9), "other": use(2.0, 3e9), "small": use(2.0, 5e8)}
+    verdict, causes = diagnose(six(0.9, victim=use(3.2, 6e8), **others), quiet_baseline())
+    assert verdict.ratio == pytest.approx(1.6, rel=0.05)
+    assert causes[BANDWIDTH].text == "memory domain 0 is loaded to 90%"
+    assert [one.share for one in causes[BANDWIDTH].pods] == pytest.approx([6 / 9.5, 3 / 9.5])
+    assert causes[CACHE].state == causes[OWN].state == "excluded"
+    verdict, causes = diagnose(six(0.9, victim=use(2.0, throttled=0.5, throttles=50, **STUCK)), quiet_baseline())
+    assert verdict.ratio == pytest.approx(2.0, rel=0.05)
+    assert "300 times, for 50%" in causes[LIMIT].text
+    _, causes = diagnose(six(0.9, victim=use(5.0, missed=8.0, **HELD), **LOUD), quiet_baseline(**HELD))
+    assert causes[BANDWIDTH].state == "unknown"
+    _, causes = diagnose(six(0.3, victim=use(5.0, missed=8.0, occupancy={}), **LOUD), quiet_baseline())
+    assert causes[CACHE].state == "unknown"
+    _, causes = diagnose(six(0.9, victim=use(2.6, 0.0), **LOUD), quiet_baseline())
+    assert causes[BANDWIDTH].state == "excluded"
+    for baseline, words in ((None, "no baseline yet"), (quiet_baseline(samples=9), "no baseline yet")):
+        assert words in diagnose(six(0.9, victim=use(3.2), **LOUD), baseline)[0].reason
+    verdict, _ = diagnose(six(victim=use(3.2, work=WORK / 1000)), quiet_baseline())
+    assert verdict.reason == "its baseline has too few samples at this intensity of work"
+
+
+@pytest.mark.parametrize("windows, quiet, state", [(12, 2.0, "supported"), (6, 2.5, "unknown")])
+def test_culprit_that_comes_and_goes_is_found_by_its_correlation_without_a_capacity(
+    windows: int, quiet: float, state: str
+) -> None:
+    seen = [
+        window(i, None, victim=use(3.4 if i % 2 else quiet), noisy=use(2.0, 5e9 if i % 2 else 1e7), other=use(2.0, 1e9))
+        for i in range(windows)
+    ]
+    verdict, causes = diagnose(seen, quiet_baseline())
+    assert causes[BANDWIDTH].state == state
+    if state == "supported":
+        (culprit,) = causes[BANDWIDTH].pods
+        assert (verdict.verdict, culprit.key) == ("slowed", NOISY)
+        assert culprit.correlation == pytest.approx(1.0)
+    else:
+        assert "monitoring.capacity" in causes[BANDWIDTH].text
+
+
+@pytest.mark.parametrize(
+    "load, moved, before, state",
+    [
+        (0.6, 4e9, 1e9, "supported"),
+        (0.6, 4e9, 3e9, "unknown"),
+        (0.6, 1e9, 1e9, "excluded"),
+        (0.9, 1e9, 1e9, "excluded"),
+    ],
+)
+def test_neighbours_traffic_is_compared_with_that_of_quiet_times(
+    load: float, moved: float, before: float, state: str
+) -> None:
+    quiet = quiet_baseline(beside={"load": 0.2, "beside": before, "held": 0.0})
+    _, causes = diagnose(six(load, victim=use(3.0), noisy=use(moved=moved)), quiet)
+    assert causes[BANDWIDTH].state == state
+
+
+def test_loud_neighbour_in_another_memory_domain_is_not_blamed() -> None:
+    windows = [
+        window(i, {0: 0.1, 1: 0.95}, victim=use(3.2, {0: 1e9, 1: 0.0}), noisy=use(2.0, {0: 0.0, 1: 9e9}))
+        for i in range(8)
+    ]
+    verdict, causes = diagnose(windows, quiet_baseline())
+    assert (verdict.verdict, supported(causes)) == ("slowed", {OWN: []})
+
+
+@pytest.mark.parametrize("slowdown", [1.3, 2.0, 3.5])
+def test_slowed_pod_is_compared_although_it_does_less_work(slowdown: float) -> None:
+    verdict, _ = diagnose(six(0.9, victim=use(2.0 * slowdown, work=WORK / slowdown)), quiet_baseline())
+    assert verdict.ratio == pytest.approx(slowdown, rel=0.05)
+
+
+def test_noisy_workload_needs_a_larger_ratio() -> None:
+    baseline = Baseline()
+    for number in range(40):
+        baseline.learn(use(2.0 if number % 3 else 4.0), SECONDS)
+    assert diagnose(six(victim=use(2.6)), baseline)[0].verdict == "normal"
+
+
+def test_pod_with_counters_in_turns_is_judged_by_them_and_not_by_the_estimate_between() -> None:
+    estimate: dict[str, Any] = {"method": "traffic", "work": 10.0, "missed": None}
+    windows = [window(i, 0.9, victim=use(3.2) if i % 3 == 0 else use(1.0, **estimate), **LOUD) for i in range(11)]
+    verdict, causes = diagnose(windows, quiet_baseline())
+    assert (verdict.method, verdict.samples) == ("perf", 4)
+    assert verdict.ratio == pytest.approx(1.6, rel=0.05)
+    assert supported(causes) == {BANDWIDTH: [NOISY]}
+    assert len(latest(windows, VICTIM, 2)) == 5, "two samples of the best grade, and the windows since"
+
+
+def many(*parts: float) -> dict[str, Use]:
+    """Return neighbours that move these parts of 10 GB/s."""
+    return {f"pod{number}": use(2.0, part * 1e10) for number, part in enumerate(parts)}
+
+
+@pytest.mark.parametrize(
+    "others, moved, culprits",
+    [
+        (many(1 / 6, 1 / 6, 1 / 6, 1 / 6, 1 / 6, 1 / 6), None, 6),
+        (many(*[0.1] * 10), None, 10),
+        (many(0.5, 0.3, 0.05, 0.05, 0.05, 0.05), None, 2),
+        (many(*[0.01] * 100), None, ["pods with less than 3% each"]),
+        (many(0.03), 1.1e10, [OUTSIDE]),
+        (many(0.5), 1.1e10, ["pod0", OUTSIDE]),
+    ],
+    ids=["six", "ten", "two make most", "very many", "a service takes it", "a service and a pod"],
+)
+def test_culprits_are_the_fewest_that_make_most_of_all_foreign_traffic(
+    others: dict[str, Use], moved: float | None, culprits: int | list[str]
+) -> None:
+    seen = [one._replace(moved={0: moved}) for one in six(0.9, victim=use(3.2, 1e9), **others)]
+    _, causes = diagnose(seen, quiet_baseline())
+    named = causes[BANDWIDTH].pods
+    assert sorted(one.key for one in named) == (
+        sorted(others)[:culprits] if isinstance(culprits, int) else sorted(culprits)
+    )
+    assert sum(one.share for one in named) <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("victim, more", [(use(3.2), 1.6), (use(5.0, missed=8.0, occupancy={0: 4e6}), 2.5)])
+def test_factors_of_causes_multiply_to_the_cost(victim: Use, more: float) -> None:
+    verdict, causes = diagnose(six(0.9, victim=victim, noisy=use(2.0, 4e9, **HELD)), quiet_baseline(**HELD))
+    factors = [one.factor for one in causes.values() if one.state == "supported"]
+    assert all(factor is not None and factor > 1 for factor in factors)
+    assert (
+        math.prod(factor or 0 for factor in factors) == pytest.approx(verdict.dearer) == pytest.approx(more, rel=0.05)
+    )
+
+
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("has", [True, False])
+def test_limit_is_advised_where_it_can_act(own: bool, has: bool) -> None:
+    cause = Cause(BANDWIDTH, "supported", "", (Culprit(NOISY, 0.9, None),))
+    facts = Facts(VICTIM, {NOISY: "ci/job"}, {NOISY: "batch", VICTIM: "batch" if own else ""}, has_mb=has)
+    limits = [one for one in CAUSES[BANDWIDTH].remedies(cause, facts) if one.sets]
+    assert [one.classes for one in limits] == ([() if own else ("batch",)] if has else [])
+    assert all(("another RDT class" in one.text) is own and "ci/job" in one.text for one in limits)
+
+
+@pytest.mark.parametrize(
+    "cores, beside, hyperthread, own",
+    [
+        ([0b11, 0b1100], 0.9, "unknown", "unknown"),
+        ([0b11, 0b1100], 0.05, "excluded", "supported"),
+        ([1, 2, 4, 8], 0.9, "excluded", "supported"),
+        ([], 0.9, "unknown", "supported"),
+    ],
+    ids=["busy", "idle", "one each", "not known"],
+)
+def test_busy_hyperthread_is_neither_excluded_nor_the_pods_own_change(
+    cores: list[int], beside: float, hyperthread: str, own: str
+) -> None:
+    node = NodeUse({0: Processor(1.0), 1: Processor(beside), 2: Processor(1.0), 3: Processor(1.0)}, cores=cores)
+    windows = [one._replace(node=node) for one in six(0.1, victim=use(3.2, cpus=1, missed=1.0))]
+    _, causes = diagnose(windows, quiet_baseline())
+    assert (causes["hyperthread"].state, causes[OWN].state) == (hyperthread, own)
