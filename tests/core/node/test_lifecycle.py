@@ -1,17 +1,18 @@
 """Detection and release of the dead."""
 
-from __future__ import annotations
-
 import contextlib
 import time
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import POD_CGROUP, Host
 from hosts.shared_node import Pod, SharedNode
 
 from resctrl_hooks.core.node import lifecycle
+from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.errors import DeadlineError, HookError, LockTimeoutError
+from resctrl_hooks.core.node.feature import Step
 from resctrl_hooks.core.node.flags import age
 from resctrl_hooks.core.node.lifecycle import (
     looks_dead,
@@ -21,12 +22,6 @@ from resctrl_hooks.core.node.lifecycle import (
     release_key,
 )
 from resctrl_hooks.core.node.resctrl.totals_file import LOCK
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from resctrl_hooks.core.node.context import Context
-    from resctrl_hooks.core.node.feature import Step
 
 HOUSES = ("lab",)
 

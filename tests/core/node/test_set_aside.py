@@ -1,10 +1,9 @@
 """A container whose plan takes all processor time, among others that a pass of reconcile serves."""
 
-from __future__ import annotations
-
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import Host
@@ -12,20 +11,15 @@ from hosts.placed import CPUS, PlacedHost, id_of
 
 from resctrl_hooks.core.node import set_aside
 from resctrl_hooks.core.node.container.recorded import recorded_workload
-from resctrl_hooks.core.node.container.workload import workload_of
+from resctrl_hooks.core.node.container.workload import Workload, workload_of
 from resctrl_hooks.core.node.features.scheduling import Scheduling
 from resctrl_hooks.core.node.reconcile import discovery
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node.reconcile.report import Report
 from resctrl_hooks.core.node.set_aside import FILE, FIRST_PAUSE, LONGEST_PAUSE
+from resctrl_hooks.core.node.settings import Settings
 from resctrl_hooks.placement.node import placing, request
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from resctrl_hooks.core.node.container.workload import Workload
-    from resctrl_hooks.core.node.reconcile.report import Report
-    from resctrl_hooks.core.node.settings import Settings
-    from resctrl_hooks.placement.node.policy import Request
+from resctrl_hooks.placement.node.policy import Request
 
 HOUSES = ("placement",)
 

@@ -1,7 +1,5 @@
 """Properties of a container's scope in systemd: all features in one program, and separately after a refusal."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Everything that a pod's author writes, with hostile values: the list comes from what the features read."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,11 +1,11 @@
 """What every feature promises: its steps are applied, repaired, left out and refused by the same rules."""
 
-from __future__ import annotations
-
 import json
 import signal
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 from conftest import ID, POD_CGROUP, UID, Host, crio_annotations, state, temporary_host, workload_of
@@ -23,12 +23,7 @@ from resctrl_hooks.core.node.host.procfs import cgroups_of
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.core.node.reconcile.report import Options
 from resctrl_hooks.core.node.registry import feature_named, plan
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
+from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
 
 
 class Case(NamedTuple):

@@ -1,15 +1,14 @@
 """Values of classes: of memory by annotation, of block I/O by device, of scheduling by thread."""
 
-from __future__ import annotations
-
 import json
 import os
 import posix
 import stat
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from conftest import FIXTURES, ID, POD_CGROUP, Host, raising, state, workload_of
@@ -28,10 +27,6 @@ from resctrl_hooks.core.node.feature import Step
 from resctrl_hooks.core.node.features import blockio, scheduling
 from resctrl_hooks.core.node.host.procfs import start_time
 from resctrl_hooks.core.node.settings import load
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 # Memory classes
 

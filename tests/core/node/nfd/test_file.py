@@ -1,7 +1,5 @@
 """The file for node-feature-discovery: only proved facts, fresh while reconcile runs, never half-written."""
 
-from __future__ import annotations
-
 import datetime as dt
 import errno
 import os

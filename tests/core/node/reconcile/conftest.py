@@ -1,15 +1,9 @@
 """A node for each test."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from hosts.cluster import Cluster
+from hosts.cluster import Cluster
 
 
 @pytest.fixture

@@ -1,18 +1,19 @@
 """Running containers are adopted once and logged once; a group changes its class only if no other container moves."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
 import signal
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import ID, POD_CGROUP, UID, Host, crio_annotations
 from hosts import crun
 from hosts.cluster import NOW, POD, Cluster, pod_number
+from hosts.faults import Fail
 from hosts.memtierd import CLASS as MEMORY_CLASS
 from hosts.memtierd import PANIC, MemtierdHost, panics, program
 from hosts.processes import is_alive, wait_until
@@ -25,16 +26,9 @@ from resctrl_hooks.core.node.reconcile.discovery import observe
 from resctrl_hooks.core.node.reconcile.enforce import enforce
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.core.node.reconcile.report import Options, Report
+from resctrl_hooks.core.node.records import MemberRecord
 from resctrl_hooks.core.node.resctrl.group import SHARED
 from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from hosts.faults import Fail
-
-    from resctrl_hooks.core.node.records import MemberRecord
 
 HOUSES = ("lab",)
 

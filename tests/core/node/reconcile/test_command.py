@@ -1,7 +1,5 @@
 """The command `reconcile`: its options, its output, its exit codes, and repetition; and its budget."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,20 +1,14 @@
 """What runs on the node, and what is in use there."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
+from conftest import Host
 from hosts.cluster import POD, Cluster
+from hosts.faults import Fail
 
 from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.core.node.feature import SKIP, Step
 from resctrl_hooks.core.node.reconcile import discovery
 from resctrl_hooks.core.node.reconcile.discovery import Observation, observe
-
-if TYPE_CHECKING:
-    from conftest import Host
-    from hosts.faults import Fail
 
 HOUSES = ("lab",)
 OTHER = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c02"

@@ -1,35 +1,27 @@
 """Groups and classes that other programs made, changed or removed, and foreign tasks in a pod's group."""
 
-from __future__ import annotations
-
 import errno
 import json
 import shutil
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
-from conftest import always
+from conftest import Host, always
 from hosts.cluster import NOW, POD, Cluster, pod_number
-from hosts.shared_node import RULES, SharedNode
+from hosts.shared_node import RULES, Pod, SharedNode
 from hosts.simulated_kernel import ROOT_CALLER
 
+from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.errors import ClassMismatchError, LedgerError
 from resctrl_hooks.core.node.host import procfs
 from resctrl_hooks.core.node.host.files import read_kernel_file
 from resctrl_hooks.core.node.reconcile import tasks, turns
 from resctrl_hooks.core.node.reconcile.discovery import observe
 from resctrl_hooks.core.node.reconcile.report import Options, Report
+from resctrl_hooks.core.node.reconcile.tasks import Gathering
+from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
 from resctrl_hooks.core.node.sharing.claims import holders
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from conftest import Host
-    from hosts.shared_node import Pod
-
-    from resctrl_hooks.core.node.context import Context
-    from resctrl_hooks.core.node.reconcile.tasks import Gathering
-    from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
 
 HOUSES = ("lab",)
 

@@ -1,30 +1,21 @@
 """Groups of this project that another program renames or removes: they stay the pod's, and end with it."""
 
-from __future__ import annotations
-
 import errno
 import json
 import shutil
 import time
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hosts.cluster import POD, Cluster, SimulatedNode, pod_number
-from hosts.shared_node import SharedNode
+from hosts.shared_node import Pod, SharedNode
 
 from resctrl_hooks.core.node.reconcile import bring_in, vanished
-from resctrl_hooks.core.node.reconcile.report import Options
+from resctrl_hooks.core.node.reconcile.report import Options, Report
 from resctrl_hooks.core.node.reconcile.vanished import read_vanished
 from resctrl_hooks.core.node.resctrl import mounts
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from hosts.shared_node import Pod
-
-    from resctrl_hooks.core.node.reconcile.report import Report
 
 HOUSES = ("lab",)
 

@@ -1,7 +1,5 @@
 """The end-to-end behaviour of reconcile, counted in calls of functions too."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import importlib.util
@@ -9,9 +7,10 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from types import FrameType, ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 from conftest import ID, Host, always, crio_annotations
@@ -22,6 +21,7 @@ from hosts.processes import headless_process, is_headless, wait_until
 from hosts.simulated_kernel import Kernel
 
 from core.node.reconcile.test_release import restored_by
+from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.errors import HookError, LedgerError
 from resctrl_hooks.core.node.features import monitoring, rdt_class
 from resctrl_hooks.core.node.reconcile import cleanup
@@ -29,16 +29,8 @@ from resctrl_hooks.core.node.reconcile import reconcile as module
 from resctrl_hooks.core.node.reconcile.cleanup import tidy
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.core.node.reconcile.report import Options, Report
+from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
 from resctrl_hooks.core.node.restored import Restored
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import FrameType, ModuleType
-
-    from hosts.faults import Fail
-
-    from resctrl_hooks.core.node.context import Context
-    from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
 
 HOUSES = ("lab",)
 

@@ -1,17 +1,13 @@
 """A reconcile's report: all events as a line, a table and a document, with the names of pods and containers."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from golden import Golden
 
 from resctrl_hooks.core.node.errors import NoRMIDsError, RMIDsBusyError
 from resctrl_hooks.core.node.reconcile.report import Report
-
-if TYPE_CHECKING:
-    from golden import Golden
 
 KEY = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
 ID = "c" * 64

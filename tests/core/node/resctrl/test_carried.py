@@ -1,14 +1,13 @@
 """The carried counts: any order of events against a simple truth, in memory and on disk, and the files of versions."""
 
-from __future__ import annotations
-
 import json
 import os
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from conftest import always, examples
@@ -18,15 +17,10 @@ from hypothesis import strategies as st
 
 from resctrl_hooks.core.node.resctrl import carried, totals_file
 from resctrl_hooks.core.node.resctrl.carried import Carried
-from resctrl_hooks.core.node.resctrl.counters import ERROR, UNASSIGNED, UNAVAILABLE, slot_at
+from resctrl_hooks.core.node.resctrl.counters import ERROR, UNASSIGNED, UNAVAILABLE, Raw, slot_at
 from resctrl_hooks.core.node.resctrl.total import Source, Total
 from resctrl_hooks.core.node.resctrl.totals_file import share_with_earlier
 from resctrl_hooks.core.node.resctrl.turn_counts import MOST, Turns
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from resctrl_hooks.core.node.resctrl.counters import Raw
 
 KEY, OTHER = "a", "b"
 LOCAL = "mon_L3_00/mbm_local_bytes"

@@ -1,11 +1,10 @@
 """resctrl by its interface: the kernel's answers, and moves of processes, on a plain tree."""
 
-from __future__ import annotations
-
 import errno
 import os
+from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 from conftest import Host, always
@@ -15,11 +14,6 @@ from resctrl_hooks.core.node import errors
 from resctrl_hooks.core.node.resctrl.filesystem import Filesystem, Resctrl
 from resctrl_hooks.core.node.resctrl.renaming import can_rename, rename
 from resctrl_hooks.core.node.resctrl.rmids import rmids_of_each_class
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
 
 LOST = "the kernel takes thread ids and does nothing with them"
 

@@ -1,7 +1,5 @@
 """Groups and members of keys under their locks, in any order of calls, on a plain tree."""
 
-from __future__ import annotations
-
 import errno
 import os
 import tempfile
@@ -9,7 +7,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from conftest import BOOT, Host, examples, raising
@@ -19,10 +17,8 @@ from hypothesis import strategies as st
 from resctrl_hooks.core.node import errors
 from resctrl_hooks.core.node.resctrl.filesystem import Filesystem
 from resctrl_hooks.core.node.resctrl.group import CREATED, SHARED, Group
+from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
 from resctrl_hooks.core.node.resctrl.monitor import Monitor
-
-if TYPE_CHECKING:
-    from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
 
 CLASSES = ["", "gold", "silver"]
 

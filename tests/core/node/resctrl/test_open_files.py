@@ -1,7 +1,5 @@
 """Counter files that stay open: current values with any number of descriptors, and whatever becomes of groups."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import json
@@ -11,8 +9,9 @@ import resource
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from conftest import examples
@@ -24,9 +23,6 @@ from resctrl_hooks.core.node.host.descriptors import Descriptors
 from resctrl_hooks.core.node.resctrl.counter_files import read_group
 from resctrl_hooks.core.node.resctrl.counters import slot_at
 from resctrl_hooks.core.node.resctrl.open_files import OpenFiles
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 SLOTS = [slot_at(f"mon_L3_00/{name}") for name in ("llc_occupancy", "mbm_local_bytes", "mbm_total_bytes")]
 TOTAL = "mon_data/mon_L3_00/mbm_total_bytes"

@@ -1,16 +1,16 @@
 """Reads of groups in a plain tree: whatever fails or changes between or in two reads, totals stay exact."""
 
-from __future__ import annotations
-
 import errno
 import os
 import posix
 import shutil
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hosts.counter_tree import ENERGY, OCCUPANCY, TOTAL, say, say_paths
@@ -19,17 +19,12 @@ from resctrl_hooks.core.node.errors import HookError, NotMountedError, NotTracke
 from resctrl_hooks.core.node.log import WARNING
 from resctrl_hooks.core.node.resctrl import counter_files, totals_file
 from resctrl_hooks.core.node.resctrl.counter_totals import ended, read_counters, summed
+from resctrl_hooks.core.node.resctrl.counters import Raw, Reading, Slot
 from resctrl_hooks.core.node.resctrl.energy_baseline import baseline
 from resctrl_hooks.core.node.resctrl.group_moves import follow, part_with, settle
 from resctrl_hooks.core.node.resctrl.monitor import Monitor
 from resctrl_hooks.core.node.resctrl.sources import Sources, drop_repeats
 from resctrl_hooks.core.node.resctrl.total import GONE, OUT_OF_VIEW, Source
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from resctrl_hooks.core.node.resctrl.counters import Raw, Reading, Slot
 
 KEY = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
 DOMAINS = ("mon_L3_00", "mon_L3_01")

@@ -1,16 +1,14 @@
 """Names, values and units of resctrl's files: each format against what was written, and unknown ones as they are."""
 
-from __future__ import annotations
-
 import ast
 import errno
 import json
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from conftest import examples
+from conftest import Host, examples
 from hosts.counter_tree import say, say_paths
 from hosts.monitored import KEYS, plain_host
 from hypothesis import given, settings
@@ -41,10 +39,6 @@ from resctrl_hooks.core.node.resctrl.counters import (
 from resctrl_hooks.core.node.resctrl.filesystem import ASSIGNED_AT_MEMORY, ENERGY_INFO, Filesystem, Resctrl
 from resctrl_hooks.core.node.resctrl.schemata import parse_schemata, schemata_line
 from resctrl_hooks.core.node.resctrl.turn_counts import counted_in
-
-if TYPE_CHECKING:
-    from conftest import Host
-
 
 TOTAL, LOCAL = EVENTS
 SOME = settings(max_examples=examples(40))

@@ -1,20 +1,22 @@
 """Counted and waiting pods with fewer RMIDs than pods."""
 
-from __future__ import annotations
-
 import errno
 import json
+from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from conftest import ID, POD_CGROUP, Host, workload_of
+from hosts.faults import Fail
 from hosts.shared_node import RULES, Pod, SharedNode
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from resctrl_hooks.core.node.errors import LockTimeoutError
 from resctrl_hooks.core.node.ledger import CHANGING, Ledger
+from resctrl_hooks.core.node.locks import Lock
 from resctrl_hooks.core.node.refusals import RefusedError
 from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
 from resctrl_hooks.core.node.resctrl.monitor import Monitor
@@ -22,14 +24,6 @@ from resctrl_hooks.core.node.sharing import admission
 from resctrl_hooks.core.node.sharing.claims import entry_of, holders
 from resctrl_hooks.core.node.sharing.decision import Claim
 from resctrl_hooks.core.node.sharing.priority import priority_in, priority_of, version_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from hosts.faults import Fail
-
-    from resctrl_hooks.core.node.locks import Lock
 
 HOUSES = ("lab",)
 

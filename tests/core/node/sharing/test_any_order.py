@@ -1,7 +1,5 @@
 """A node with fewer RMIDs than pods, in any order of events and with kills: ranks, groups, records and totals agree."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

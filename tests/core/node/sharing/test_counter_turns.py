@@ -1,8 +1,8 @@
 """Bandwidth counters that change hands in turns, with a reconcile that is killed at each of its effects."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hosts.killed_hook import each_kill_point, mortal
@@ -14,10 +14,6 @@ from resctrl_hooks.core.node.sharing import counter_turns
 from resctrl_hooks.core.node.sharing.bandwidth_counters import balance, ensure_counted
 from resctrl_hooks.core.node.sharing.counter_turns import set_turns, times_of
 from resctrl_hooks.lab.simulation.machine import BYTES_PER_SECOND
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 HOUSES = ("lab",)
 TOTAL = "mbm_total_bytes"

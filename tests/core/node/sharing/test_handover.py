@@ -1,32 +1,25 @@
 """The handover of an RMID: the states of giver and taker, and undoing after a refusal."""
 
-from __future__ import annotations
-
 import errno
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from hosts.faults import Fail
 from hosts.killed_hook import each_kill_point, mortal
-from hosts.shared_node import RULES, SharedNode
+from hosts.shared_node import RULES, Pod, SharedNode
 
+from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.errors import LockTimeoutError, ResctrlError
 from resctrl_hooks.core.node.reconcile.vanished import read_vanished
+from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
 from resctrl_hooks.core.node.resctrl.renaming import can_rename
 from resctrl_hooks.core.node.resctrl.totals_file import LOCK
 from resctrl_hooks.core.node.sharing import handover
 from resctrl_hooks.core.node.sharing.handover import give_back, hand_on
 from resctrl_hooks.lab.simulation.machine import BYTES_PER_SECOND
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from hosts.faults import Fail
-    from hosts.shared_node import Pod
-
-    from resctrl_hooks.core.node.context import Context
-    from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
 
 HOUSES = ("lab",)
 

@@ -1,11 +1,9 @@
 """Groups that container runtimes create are a part of the pod: their tasks stay, and their counts are added."""
 
-from __future__ import annotations
-
 import errno
 import json
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from conftest import examples
@@ -20,9 +18,6 @@ from resctrl_hooks.core.node.resctrl.counter_totals import ended
 from resctrl_hooks.core.node.sharing import runtimes
 from resctrl_hooks.core.node.watch import move
 from resctrl_hooks.core.node.watch.containers import Containers
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HOUSES = ("lab",)
 
