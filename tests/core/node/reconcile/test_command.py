@@ -1,4 +1,4 @@
-"""The command `reconcile`: its options, its output, its exit codes, and repetition; and its budget."""
+"""The commands `reconcile` and `release`: options, output, exit codes, and repetition; the budget and the report."""
 
 import json
 import os
@@ -6,24 +6,26 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
-from conftest import LAUNCH, PYTHON, Host, always, crio_annotations, standard_streams
+from conftest import GROUP, ID, LAUNCH, PYTHON, UID, Host, always, crio_annotations, raising, standard_streams
+from golden import Golden
 from hosts import crun
 from hosts.cluster import POD, Cluster, pod_number
-from hosts.commands import here
+from hosts.faults import failing
 
-from resctrl_hooks.core.cli import main
 from resctrl_hooks.core.install.unit_files import units
 from resctrl_hooks.core.install.units import RECONCILE
-from resctrl_hooks.core.node.errors import InputError, NoRMIDsError
+from resctrl_hooks.core.node import lifecycle, main
+from resctrl_hooks.core.node.errors import InputError, LockTimeoutError, NoRMIDsError, RMIDsBusyError
 from resctrl_hooks.core.node.host.programs import ProgramError
-from resctrl_hooks.core.node.reconcile import command
+from resctrl_hooks.core.node.reconcile import command, release
 from resctrl_hooks.core.node.reconcile.budget import FILE, Budget
 from resctrl_hooks.core.node.reconcile.command import read_live, reconcile_command
 from resctrl_hooks.core.node.reconcile.report import Options, Report
+from resctrl_hooks.core.node.restored import Restored
 
 HOUSES = ("lab",)
 
@@ -38,14 +40,6 @@ def command_of(host: Host, *arguments: str, peoples: bool) -> list[str]:
     return [*ours, "--config", str(host.config), *arguments]
 
 
-def ended(host: Host, stdout: Any, *arguments: str, peoples: bool) -> tuple[int, bytes]:
-    """Run a command whose stdout is buffered as it is without a terminal; return its exit code and stderr."""
-    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
-    command = command_of(host, *arguments, peoples=peoples)
-    done = subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, check=False, timeout=300, env=buffered)
-    return done.returncode, done.stderr
-
-
 def test_unreadable_live_file_is_an_error_and_releases_nothing(cluster: Cluster, tmp_path: Path) -> None:
     with pytest.raises(InputError):
         read_live(str(tmp_path / "missing"))
@@ -54,17 +48,17 @@ def test_unreadable_live_file_is_an_error_and_releases_nothing(cluster: Cluster,
     assert cluster.kernel.groups() == {("", POD)}
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--wrong"],
-        ["--live"],
-        ["extra"],
-        *(["--watch", pause] for pause in ("x", "-1", "0", "0s", "0.999", "999ms", "²", "9" * 20, "86401", "25h")),
-    ],
-)
-def test_wrong_use_exits_with_2(host: Host, arguments: list[str]) -> None:
-    assert reconcile_command(str(host.config), arguments) == 2
+@pytest.mark.parametrize("arguments, code", [
+    *((words, 2) for words in (["--wrong"], ["--live"], ["extra"])),
+    *((["--watch", pause], 2) for pause in ("x", "-1", "0", "0s", "0.999", "999ms", "²", "9" * 20, "86401", "25h")),
+    *((["--watch", pause], 130) for pause in ("86400", "24h", "1", "1000ms")),
+])  # fmt: skip
+def test_pause_is_from_a_second_to_a_day_and_wrong_use_exits_with_2(
+    host: Host, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int
+) -> None:
+    monkeypatch.setattr(command, "once", always(0))
+    monkeypatch.setattr(command.time, "sleep", raising(KeyboardInterrupt()))  # type: ignore[attr-defined]
+    assert reconcile_command(str(host.config), arguments) == code
 
 
 @OURS
@@ -92,30 +86,6 @@ def test_watch_repeats_until_interrupted(tmp_path: Path, peoples: bool) -> None:
             watching.kill()
             container.kill()
             container.wait()
-
-
-def test_people_half_prints_json_with_both_spellings(host: Host) -> None:
-    for words in (["--json"], ["-o", "json"]):
-        result = CliRunner().invoke(main, ["--config", str(host.config), "reconcile", "--dry-run", *words])
-        assert result.exit_code == 0, result.output
-        assert json.loads(result.stdout)["dryRun"] is True
-
-
-@pytest.mark.parametrize(
-    "words, peoples",
-    [
-        (["reconcile"], False),
-        *(
-            pytest.param(words.split(), True, marks=pytest.mark.ci)
-            for words in here("reconcile --json", "topology", "--version", "list --json")
-        ),
-    ],
-)
-def test_full_disk_is_one_line_and_a_failure(tmp_path: Path, words: list[str], peoples: bool) -> None:
-    with open("/dev/full", "wb") as disk:
-        code, stderr = ended(Cluster(tmp_path).host, disk, *words, peoples=peoples)
-    what = b"reconcile: cannot write the report: " if words[0] == "reconcile" else b"cannot write the output: "
-    assert (code, stderr) == (1, b"resctrl-hook: " + what + b"No space left on device\n")
 
 
 def test_watch_survives_full_disk(
@@ -187,60 +157,36 @@ def test_edited_configuration_is_applied_before_a_pass(
     assert written() == (f"resctrl-hook: {said.format(config=config)}\n" if said else "")
 
 
-def test_pass_in_another_user_namespace_fails(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "in_initial_user_namespace", always(value=False))
+@pytest.mark.parametrize("fault, code, said", [
+    ("namespace", 1, "resctrl-hook: reconcile: not in the host's user namespace; run it as root on the host\n"),
+    ("settings", 2, "resctrl-hook: reconcile: invalid settings in "),
+    ("a bug", 1, "resctrl-hook: internal error in resctrl-hook: RuntimeError: a bug"),
+])  # fmt: skip
+def test_failed_pass_is_reported_without_a_traceback(
+    host: Host, monkeypatch: pytest.MonkeyPatch, fault: str, code: int, said: str
+) -> None:
+    if fault == "settings":
+        host.config.write_text("{")
+    else:
+        monkeypatch.setattr(command, "in_initial_user_namespace", always(value=fault != "namespace"))
+        monkeypatch.setattr(command, "reconcile", raising(RuntimeError("a bug")))
     with standard_streams(b"") as written:
-        assert reconcile_command(str(host.config), []) == 1
-    assert written() == "resctrl-hook: reconcile: not in the host's user namespace; run it as root on the host\n"
+        assert reconcile_command(str(host.config), []) == code
+    assert written().startswith(said)
 
 
-def test_pass_with_unusable_settings_is_reported(host: Host) -> None:
-    host.config.write_text("{")
-    with standard_streams(b"") as written:
-        assert reconcile_command(str(host.config), []) == 2
-    assert written().startswith("resctrl-hook: reconcile: invalid settings in ")
-
-
-def test_pass_with_an_internal_error_ends_without_a_traceback(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object) -> Report:
-        raise RuntimeError("a bug")
-
-    monkeypatch.setattr(command, "reconcile", broken)
-    with standard_streams(b"") as written:
-        assert reconcile_command(str(host.config), []) == 1
-    assert "internal error in resctrl-hook: RuntimeError: a bug" in written()
-
-
-@pytest.mark.parametrize("pause", ["86400", "24h", "1", "1000ms"])
-def test_pause_can_be_a_second_or_a_day(host: Host, monkeypatch: pytest.MonkeyPatch, pause: str) -> None:
-    def interrupt(_: float) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(command, "once", always(0))
-    monkeypatch.setattr(command.time, "sleep", interrupt)  # type: ignore[attr-defined]
-    assert reconcile_command(str(host.config), ["--watch", pause]) == 130
-
-
-def test_live_file_can_be_a_link(tmp_path: Path) -> None:
-    (tmp_path / "real").write_text("b\n\n a \n")
+@pytest.mark.parametrize("text, keys", [
+    ("b\n\n a \n", {"a", "b"}), (' ["a",\n"b"]\n', {"a", "b"}), ("/" * 100, f": invalid key '{'/' * 80}'"),
+    ('["a", 1]', "neither a JSON list nor one key per line: invalid key '1'"),
+])  # fmt: skip
+def test_live_file_has_keys_by_line_or_as_json_and_can_be_a_link(tmp_path: Path, text: str, keys: Any) -> None:
+    (tmp_path / "real").write_text(text)
     (tmp_path / "link").symlink_to("real")
-    assert read_live(str(tmp_path / "link")) == {"a", "b"}
-
-
-def test_invalid_key_is_truncated_in_messages(tmp_path: Path) -> None:
-    path = tmp_path / "keys"
-    path.write_text("/" * 100)
-    with pytest.raises(InputError, match=f": invalid key '{'/' * 80}'"):
-        read_live(str(path))
-
-
-def test_live_file_can_be_a_json_list(tmp_path: Path) -> None:
-    path = tmp_path / "keys"
-    path.write_text(' ["a",\n"b"]\n')
-    assert read_live(str(path)) == {"a", "b"}
-    path.write_text('["a", 1]')
-    with pytest.raises(InputError, match="neither a JSON list nor one key per line: invalid key '1'"):
-        read_live(str(path))
+    if isinstance(keys, set):
+        assert read_live(str(tmp_path / "link")) == keys
+        return
+    with pytest.raises(InputError, match=keys):
+        read_live(str(tmp_path / "link"))
 
 
 PODS = 4
@@ -260,14 +206,149 @@ def one_pass(cluster: Cluster, seconds: float) -> Report:
 
 
 def test_passes_without_processor_time_left_adopt_all_containers_one_by_one(cluster: Cluster) -> None:
-    adopted = [[*one_pass(cluster, 0).events["adopted"]] for _ in range(PODS)]
-    assert [len(each) for each in adopted] == [1] * PODS
-    assert len({id_ for each in adopted for id_ in each}) == PODS
+    state = Path(cluster.context().settings.state_dir)
+    adopted: list[str] = []
+    for number in range(PODS):
+        (id_,) = one_pass(cluster, 0).events["adopted"]
+        assert id_ not in adopted
+        adopted.append(id_)
+        assert number == PODS - 1 or ((state / FILE).read_text() not in adopted and (state / "wake").exists())
     assert not one_pass(cluster, 60).changed
 
 
-def test_pass_that_stops_wakes_the_next_and_begins_it_there(cluster: Cluster) -> None:
-    state = Path(cluster.context().settings.state_dir)
-    first = [*one_pass(cluster, 0).events["adopted"]]
-    assert (state / FILE).read_text() not in first
-    assert (state / "wake").exists()
+# Release, which an uninstallation runs from the node's own code
+
+
+@pytest.fixture
+def counted(host: Host, pod: dict[str, Any]) -> Host:
+    """Return a host with one pod in a group of ours, and a foreign group."""
+    host.state = host.root / "run/resctrl-hooks"
+    host.configure()
+    assert host.call(pod).code == 0
+    (host.resctrl / "mon_groups/foreign").mkdir()
+    assert host.groups() == [GROUP, "mon_groups/foreign"]
+    return host
+
+
+def released(host: Host, *words: str) -> int:
+    return main.main(["--config", str(host.config), "release", *words])
+
+
+def test_release_removes_groups_records_and_the_state_directory(
+    counted: Host, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert released(counted) == 0
+    assert counted.groups() == ["mon_groups/foreign"]
+    assert not counted.state.exists()
+    assert capsys.readouterr().out == f"released {UID}\n"
+    assert released(counted) == 0, "nothing is left to do"
+
+
+def test_failed_release_keeps_records(counted: Host, capsys: pytest.CaptureFixture[str]) -> None:
+    with failing(lifecycle, "release_container", LockTimeoutError("the lock is held")):
+        assert released(counted) == 1
+    assert capsys.readouterr().err.startswith(f"cannot release {UID}: the lock is held; ")
+    assert counted.groups() == [GROUP, "mon_groups/foreign"]
+    assert f"containers/{ID}" in counted.records()
+    assert released(counted) == 0
+    assert counted.groups() == ["mon_groups/foreign"]
+
+
+def test_release_with_extra_argument_does_nothing(counted: Host) -> None:
+    assert released(counted, "all") == 2
+    assert counted.groups() == [GROUP, "mon_groups/foreign"]
+
+
+def restored_by(monkeypatch: pytest.MonkeyPatch, module: ModuleType, restore: Any) -> None:
+    """Let a module know one house that changes values of the node, and restores them with this function."""
+    monkeypatch.setattr(module, "changed_values", always([("guard", "the bandwidth guard", "")]))
+    monkeypatch.setattr(module, "load", always(restore))
+
+
+def test_values_that_cannot_be_restored_are_reported(
+    counted: Host, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    restored_by(monkeypatch, release, raising(OSError(5, "I/O error", "/x")))
+    assert released(counted) == 1
+    assert "cannot restore the values changed by the bandwidth guard: " in capsys.readouterr().err
+    assert counted.state.exists()
+
+
+def test_restored_values_are_printed(
+    counted: Host, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = Restored("the guard")
+    found.done.append("class bronze, domain 0: MB 90 -> 100")
+    restored_by(monkeypatch, release, always(found))
+    assert released(counted) == 0
+    assert capsys.readouterr().out == f"restored class bronze, domain 0: MB 90 -> 100\nreleased {UID}\n"
+
+
+# The report: all events as a line, a table and a document, with the names of pods and containers
+
+
+CONTAINER = "c" * 64
+NAMES: Any = {"namespace": "shop", "pod": "web-0", "container": "nginx"}
+DONE = (
+    "adopted", "moved", "released", "cleaned", "claimed", "placed", "applied memory", "applied blockio", "repaired",
+    "orphan", "handover", "tidied", "assigned", "unassigned",
+)  # fmt: skip
+"""Kinds of events that count as a change."""
+STATES: dict[str, tuple[bool, bool]] = {
+    "waiting": (False, True),
+    "queued": (True, True),
+    "failed": (False, False),
+    "problem": (False, False),
+    "left": (False, False),
+    "uncounted": (True, True),
+    "unmet": (True, True),
+    "foreign": (True, True),
+}
+"""The other kinds: whether such a report is ok, and whether it is well."""
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_report_of_all_events(golden: Golden, monkeypatch: pytest.MonkeyPatch, dry_run: bool) -> None:
+    monkeypatch.setattr("time.time", lambda: 1_700_000_000.25)
+    report = Report(dry_run=dry_run)
+    report.learn(UID, NAMES, CONTAINER)
+    nameless: Any = {"namespace": None}
+    report.learn("nameless", nameless, "")
+    for kind in (*DONE, *STATES):
+        report.add(kind, "nameless", UID, why="EIO" if kind in STATES else "")
+    for what in (CONTAINER, CONTAINER[:12], f"{CONTAINER[:12]} memtierd"):
+        report.add("failed", what, why="ENOMEM")
+    report.add("failed", UID, why="EBUSY")
+    report.add("claimed", UID)  # counts for each of its groups
+    report.count("moved", 3)
+    report.count("left", 0)
+    document: dict[str, Any] = {**report.as_document(), "host": "node"}
+    golden(report.as_line(), "line")
+    golden(report.as_text(), "text")
+    items = document.pop("items")
+    golden("\n".join(map(json.dumps, (document, *items))), "document")
+    assert report.applied == {"memory": ["nameless", UID], "blockio": ["nameless", UID]}
+    assert Report().as_line() == ""
+    assert not Report().changed
+
+
+@pytest.mark.parametrize("kind", [*DONE, *STATES])
+def test_only_changes_are_changes_and_only_problems_are_problems(kind: str) -> None:
+    report = Report()
+    report.add(kind, UID)
+    assert report.changed == (kind in DONE)
+    assert (report.ok, report.well) == STATES.get(kind, (True, True))
+
+
+@pytest.mark.parametrize("shared, kind", [(False, "waiting"), (True, "queued")])
+def test_pods_wait_for_limbo_only_if_all_do_and_are_queued_under_sharing_rules(shared: bool, kind: str) -> None:
+    waits = Report(shared=shared)
+    seen = [waits.only_limbo]
+    for key, limbo in (("a", True), ("b", False), ("c", True)):
+        waits.wait(key, RMIDsBusyError("in limbo") if limbo else NoRMIDsError("none left"))
+        seen.append(waits.only_limbo)
+    assert seen == [True, True, False, False]
+    assert [*waits.events[kind]] == ["a", "b", "c"]
+    assert waits.ok is shared
+    waits.forget_waiting()
+    assert (waits.events["waiting"], waits.events["queued"], waits.only_limbo) == ({}, {}, True)

@@ -2,7 +2,6 @@
 
 import errno
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -43,27 +42,6 @@ def test_removed_class_moves_pods_to_root_class_and_keeps_counting(cluster: Clus
     assert cluster.host.log.read_text().count(said) == 1, "it is said once"
 
 
-def test_lost_ledger_is_repaired_by_claim(cluster: Cluster) -> None:
-    _, pid = cluster.start(1)
-    dead, other = cluster.start(2, pod_number(2))
-    cluster.kernel.mkdir(f"{cluster.host.resctrl}/mon_groups/pqos")
-    shutil.rmtree(cluster.host.state)
-    cluster.kernel.end(other)
-    shutil.rmtree(cluster.root / "crun" / dead)
-    cluster.end_pod(pod_number(2))
-    assert cluster.reconcile().ok
-    assert {name for _, name in cluster.kernel.groups()} == {POD, pod_number(2), "pqos"}, "nothing without --claim"
-    dry = cluster.reconcile(Options(claim=True, dry_run=True))
-    assert sorted(dry.events["claimed"]) == sorted([POD, pod_number(2)])
-    report = cluster.reconcile(Options(claim=True, wait=False))
-    assert sorted(report.events["claimed"]) == sorted([POD, pod_number(2)])
-    assert {name for _, name in cluster.kernel.groups()} == {POD, "pqos"}
-    cluster.kernel.end(pid)
-    cluster.end_pod()
-    cluster.reconcile()
-    assert {name for _, name in cluster.kernel.groups()} == {"pqos"}, "a claimed group ends with its pod"
-
-
 def test_claim_leaves_group_made_by_runtime(cluster: Cluster) -> None:
     id_ = f"{7:064x}"
     pid = cluster.kernel.spawn(f"/libpod-{id_}", 1, "")
@@ -86,13 +64,8 @@ def test_claim_leaves_group_made_by_runtime(cluster: Cluster) -> None:
 @pytest.fixture
 def container(cluster: Cluster) -> int:
     """Return the process of a container whose cgroup lists its threads, as the kernel does."""
-    return listed(cluster, 1)
-
-
-def listed(cluster: Cluster, number: int, pod: str = POD) -> int:
-    _, pid = cluster.start(number, pod)
-    folder = cluster.host.cgroup / f"kubepods/pod{pod}/crio-{number:064x}"
-    (folder / "cgroup.threads").write_text(f"{pid}\n")
+    id_, pid = cluster.start(1)
+    (cluster.host.cgroup / f"kubepods/pod{POD}/crio-{id_}/cgroup.threads").write_text(f"{pid}\n")
     return pid
 
 
@@ -105,18 +78,13 @@ def plant(cluster: Cluster, pid: int) -> int:
 
 def test_planted_process_is_gone_after_one_pass(cluster: Cluster, container: int) -> None:
     stranger = plant(cluster, cluster.kernel.spawn("/system.slice/cron.service"))
+    sandbox = plant(cluster, cluster.kernel.spawn(f"/kubepods/pod{POD}/crio-{9:064x}"))
     report = cluster.reconcile()
     assert (report.ok, report.number("repaired")) == (True, 1)
-    assert [cluster.groups_of(pid) for pid in (stranger, container)] == [{("", "")}, {("", POD)}]
+    assert cluster.groups_of(stranger) == {("", "")}
+    assert cluster.groups_of(sandbox) == cluster.groups_of(container) == {("", POD)}
     assert f"moved 1 tasks of other cgroups out of the group of {POD}: {stranger}" in cluster.host.log.read_text()
     assert cluster.reconcile().number("repaired") == 0
-
-
-@pytest.mark.usefixtures("container")
-def test_process_elsewhere_in_the_pods_cgroup_stays(cluster: Cluster) -> None:
-    sandbox = plant(cluster, cluster.kernel.spawn(f"/kubepods/pod{POD}/crio-{9:064x}"))
-    assert cluster.reconcile().number("repaired") == 0
-    assert cluster.groups_of(sandbox) == {("", POD)}
 
 
 @pytest.mark.usefixtures("container")
@@ -262,6 +230,8 @@ def ended_pods(cluster: Cluster) -> None:
 def test_rmid_in_limbo_is_waited_for_if_requested(
     full: Full, monkeypatch: pytest.MonkeyPatch, options: Options
 ) -> None:
+    monkeypatch.setattr("resctrl_hooks.core.node.reconcile.reconcile.time.sleep", pytest.fail)
+    assert list(full.reconcile(options).events["waiting"]) == [SECOND], "the only RMID is in use"
     full.end_first()
     naps: list[float] = []
 
@@ -273,11 +243,6 @@ def test_rmid_in_limbo_is_waited_for_if_requested(
     report = full.reconcile(options)
     assert (report.ok, bool(naps)) == (options.wait, options.wait)
     assert full.groups_of(full.waits) == {("", SECOND if options.wait else "")}
-
-
-def test_reconcile_does_not_wait_for_rmids_in_use(full: Full, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("resctrl_hooks.core.node.reconcile.reconcile.time.sleep", pytest.fail)
-    assert list(full.reconcile(Options()).events["waiting"]) == [SECOND]
 
 
 def test_wait_for_limbo_is_bounded(full: Full, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -298,7 +263,7 @@ def test_dead_keys_beyond_time_limit_are_left_to_next_pass(cluster: Cluster, mon
     assert len(cluster.reconcile().events["released"]) == 3
 
 
-def full_node(root: Path, *, waiting: bool = True) -> tuple[SharedNode, Pod, Pod | None]:
+def full_node(root: Path) -> tuple[SharedNode, Pod, Pod]:
     """Return a node without a free RMID, with a pod whose init container in class silver has ended, and a waiting pod.
 
     The root, gold and silver have an RMID each, as have the pod's two groups.
@@ -310,38 +275,29 @@ def full_node(root: Path, *, waiting: bool = True) -> tuple[SharedNode, Pod, Pod
     node.kernel.now += 10
     node.totals()
     node.end(init, pod_lives=True)
-    other = node.start(rdt_class="gold") if waiting else None
-    return node, pod, other
+    return node, pod, node.start(rdt_class="gold")
 
 
-def test_group_of_a_container_that_is_about_to_start_stays(tmp_path: Path) -> None:
-    node, pod, _ = full_node(tmp_path)
-    context = node.context()
-    with context.monitor.hold(pod.key) as locked:
-        step = {"feature": "monitoring", "action": "join", "needs": {"class": "silver"}}
-        locked.add_member("f" * 64, {"steps": [step]})
-    assert node.reconcile().number("freed") == 0
-    assert ("silver", pod.key) in node.kernel.groups()
+JOINS_SILVER = {"feature": "monitoring", "action": "join", "needs": {"class": "silver"}}
 
 
-@pytest.mark.parametrize("members", [{}, {"steps": []}])
-def test_groups_of_a_programs_own_members_stay(tmp_path: Path, members: dict[str, object]) -> None:
-    node, pod, _ = full_node(tmp_path)
-    with node.context().monitor.hold(pod.key) as locked:
-        locked.add_member("step-1", members)
-    assert node.reconcile().number("freed") == bool(members)
-
-
-@pytest.mark.parametrize("seconds, freed", [(-1, 1), (0, 0), (59, 0), (60, 1)])
-def test_group_reserved_for_a_further_container_stays_for_a_minute(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, freed: int
+@pytest.mark.parametrize("member, seconds, freed", [
+    ("", -1, 1), ("", 0, 0), ("", 59, 0), ("", 60, 1),  # a group is reserved for a further container for a minute
+    ("f" * 64, {"steps": [JOINS_SILVER]}, 0),  # which is about to start
+    ("step-1", {}, 0), ("step-1", {"steps": []}, 1),  # a program's own member
+])  # fmt: skip
+def test_group_that_a_further_container_or_a_programs_member_needs_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, member: str, seconds: Any, freed: int
 ) -> None:
     node, pod, _ = full_node(tmp_path)
     with node.context().monitor.hold(pod.key) as locked:
-        locked.record["reserved"] = {"silver": 1000.0}
-        locked.save()
-    now = "resctrl_hooks.core.node.reconcile.unneeded.time.clock_gettime"
-    monkeypatch.setattr(now, lambda _clock: 1000.0 + seconds)
+        if member:
+            locked.add_member(member, seconds)
+        else:
+            locked.record["reserved"] = {"silver": 1000.0}
+            locked.save()
+            now = "resctrl_hooks.core.node.reconcile.unneeded.time.clock_gettime"
+            monkeypatch.setattr(now, lambda _clock: 1000.0 + seconds)
     assert node.reconcile().number("freed") == freed
 
 

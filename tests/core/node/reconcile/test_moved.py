@@ -4,7 +4,6 @@ import errno
 import json
 import shutil
 import time
-import uuid
 from pathlib import Path
 from typing import Any
 
@@ -121,23 +120,10 @@ def test_renamed_group_whose_name_another_program_uses_is_removed(node: Node) ->
     assert node.end_of_pod() == {("gold", POD)}
 
 
-def remove_like_resctrl_mon(cluster: Cluster) -> list[str]:
-    """Remove every group of the root class with a UUID as its name; resctrl-mon tracks none of ours."""
-    removed = []
-    folder = f"{cluster.host.resctrl}/mon_groups"
-    for name in cluster.kernel.listdir(folder):
-        try:
-            uuid.UUID(name)
-        except ValueError:
-            continue
-        cluster.kernel.rmdir(f"{folder}/{name}")
-        removed.append(name)
-    return removed
-
-
 def removed_once_more(cluster: Cluster) -> Report:
-    """Let the other program remove all groups, and return the report of the next pass."""
-    remove_like_resctrl_mon(cluster)
+    """Remove all groups with a UUID as their name, as resctrl-mon does; return the next report."""
+    for path in cluster.host.resctrl.glob("mon_groups/*-*-*-*-*"):
+        cluster.kernel.rmdir(str(path))
     return cluster.reconcile()
 
 
@@ -296,21 +282,22 @@ def test_claim_finds_groups_of_a_former_prefix_after_a_loss_of_the_ledger(tmp_pa
     node, (pod, dead) = started(tmp_path, groupPrefix="a-")
     held = rmids(node)
     lose_ledger(node, known)
+    node.kernel.mkdir(f"{node.host.resctrl}/mon_groups/pqos")  # no pod's
     node.kernel.end(dead.pid)
     shutil.rmtree(node.root / "crun" / dead.id)
     node.end_pod(dead.key)
     node.configure(groupPrefix="b-", **({"formerPrefixes": ["a-"]} if known == "config" else {}))
     node.reconcile()
-    assert names(node) == sorted([f"a-{pod.key}", f"a-{dead.key}"])
+    assert names(node) == sorted([f"a-{pod.key}", f"a-{dead.key}", "pqos"])
     dry = node.reconcile(Options(claim=True, dry_run=True))
     assert sorted(dry.events["claimed"]) == sorted([pod.key, dead.key])
     report = node.reconcile(Options(claim=True, wait=False))
     assert sorted(report.events["claimed"]) == sorted([pod.key, dead.key])
     node.reconcile()
-    assert names(node) == [f"b-{pod.key}"]
-    assert rmids(node) == {pod.key: held[pod.key]}
+    assert names(node) == [f"b-{pod.key}", "pqos"]
+    assert rmids(node)[pod.key] == held[pod.key]
     node.end(pod)
-    assert names(node) == []
+    assert names(node) == ["pqos"]
 
 
 def test_claim_empties_a_left_group_into_the_recorded_one(tmp_path: Path) -> None:

@@ -7,20 +7,19 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from types import FrameType, ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from conftest import ID, Host, always, crio_annotations
+from conftest import ID, Host, always, crio_annotations, raising
 from hosts import crun
 from hosts.cluster import NOW, POD, Cluster, pod_number
 from hosts.faults import Fail, failing
 from hosts.processes import headless_process, is_headless, wait_until
 from hosts.simulated_kernel import Kernel
 
-from core.node.reconcile.test_release import restored_by
+from core.node.reconcile.test_command import restored_by
 from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.errors import HookError, LedgerError
 from resctrl_hooks.core.node.features import monitoring, rdt_class
@@ -58,6 +57,10 @@ def test_dry_run_reports_what_a_real_run_does(cluster: Cluster) -> None:
     said = cluster.reconcile(Options(dry_run=True))
     assert (cluster.kernel.groups(), cluster.host.records()) == before
     done = cluster.reconcile()
+    log = cluster.host.log.read_text()
+    assert log.count(done.as_line()) == 1
+    assert not cluster.reconcile().changed
+    assert cluster.host.log.read_text() == log
     for name in ("adopted", "moved", "released", "freed", "cleaned"):
         assert (said.events[name], said.number(name)) == (done.events[name], done.number(name)), name
     assert (said.dry_run, dead in said.as_text()) == (True, False)
@@ -100,16 +103,6 @@ def test_unreadable_runtime_folder_is_reported(host: Host, fail: Fail) -> None:
     fail("resctrl_hooks.core.node.container.runtimes", "list_folder", denied)
     with pytest.raises(HookError, match=r"cannot read .*/run/runc, the runtime's state directory: .*\(EACCES\)"):
         reconcile(host.context())
-
-
-def test_pass_with_changes_logs_one_line_and_others_none(cluster: Cluster) -> None:
-    cluster.unseen(1)
-    report = cluster.reconcile()
-    assert report.number("containers") == 1
-    assert cluster.host.log.read_text().count(report.as_line()) == 1
-    before = cluster.host.log.read_text()
-    assert not cluster.reconcile().changed
-    assert cluster.host.log.read_text() == before
 
 
 @pytest.mark.parametrize("jump", [86400.0, -86400.0])
@@ -188,20 +181,15 @@ def test_reconcile_that_changes_nothing_makes_few_system_calls(tmp_path: Path, m
     assert many - few <= SYSTEM_CALLS * (SIZES[1] - SIZES[0])
 
 
-def damage_record(cluster: Cluster, key: str) -> None:
-    """Put a folder in the place of a key's record, which can then not be read."""
-    path = cluster.host.state / "pods" / key / "pod"
-    path.unlink()
-    path.mkdir()
-
-
 @pytest.mark.parametrize("dry_run", [False, True])
 def test_unreadable_key_is_reported_and_others_are_released(cluster: Cluster, *, dry_run: bool) -> None:
     for number in (1, 2):
         _, pid = cluster.start(number, pod_number(number))
         cluster.kernel.end(pid)
         cluster.end_pod(pod_number(number))
-    damage_record(cluster, pod_number(1))
+    path = cluster.host.state / "pods" / pod_number(1) / "pod"
+    path.unlink()
+    path.mkdir()  # it cannot be read
     report = cluster.reconcile(Options(wait=False, dry_run=dry_run))
     assert "Is a directory" in report.events["failed"][pod_number(1)]
     assert [*report.events["released"]] == [pod_number(2)]
@@ -217,21 +205,18 @@ def test_changes_of_counters_are_counted(host: Host, monkeypatch: pytest.MonkeyP
     assert report.events["uncounted"] == {"x": "in L3 domain 0, 2"}
 
 
-def refusing(*_: object, **__: object) -> Any:
-    raise HookError("no")
-
-
-def feature(name: str, adopts: Callable[..., Any], repairs: Callable[..., Any]) -> Any:
-    return SimpleNamespace(name=name, adopt=adopts, repair=repairs, orphans=repairs)
-
-
 @pytest.mark.parametrize("dry_run", [False, True])
 def test_failing_feature_does_not_stop_others(host: Host, monkeypatch: pytest.MonkeyPatch, *, dry_run: bool) -> None:
     left: list[str] | int = ["left"] if dry_run else 3
+    refuses, leaves = raising(HookError("no")), always(left)
+    kinds = {
+        "first": (refuses, leaves),
+        "second": (always((["a"], {"c": HookError("cannot")})), refuses),
+        "third": (always((["b"], {})), leaves),
+    }
     features = [
-        feature("first", refusing, always(left)),
-        feature("second", always((["a"], {"c": HookError("cannot")})), refusing),
-        feature("third", always((["b"], {})), always(left)),
+        SimpleNamespace(name=name, adopt=adopts, repair=repairs, orphans=repairs)
+        for name, (adopts, repairs) in kinds.items()
     ]
     for name in ("features_in_use", "features_to_repair"):
         monkeypatch.setattr(module, name, always(features))
@@ -241,13 +226,9 @@ def test_failing_feature_does_not_stop_others(host: Host, monkeypatch: pytest.Mo
     assert report.events["failed"] == {"first": "no", "second": "no", "c": "cannot"}
 
 
-def raising(*_: object, **__: object) -> Any:
-    raise RuntimeError("a bug")
-
-
 def test_failure_to_join_is_reported(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster.unseen(1)
-    monkeypatch.setattr("resctrl_hooks.core.node.reconcile.bring_in.join", raising)
+    monkeypatch.setattr("resctrl_hooks.core.node.reconcile.bring_in.join", raising(RuntimeError("a bug")))
     report = cluster.reconcile()
     assert "a bug" in report.events["failed"][POD]
     assert report.events["waiting"] == {}
@@ -265,7 +246,7 @@ def test_values_that_an_ended_program_left_are_reported(cluster: Cluster, monkey
     log = cluster.host.log.read_text()
     assert "restored after the guard ended: class a" in log
     assert "left after the guard ended: class b: left" in log
-    restored_by(monkeypatch, cleanup, raising)
+    restored_by(monkeypatch, cleanup, raising(RuntimeError("a bug")))
     cleanup._restore_values(context, report)
     assert list(report.events["failed"]) == ["guard"]
 
