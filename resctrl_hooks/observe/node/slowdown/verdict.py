@@ -57,7 +57,7 @@ class Verdict(NamedTuple):
     known: "Expected | None" = None
     """The baseline's part that was compared."""
     waiting: Waiting = NOTHING
-    """What it lost by waiting for each second that it ran; with a baseline, beyond what is usual."""
+    """What it lost by waiting for each second that it ran."""
 
 
 def judge(windows: "Sequence[Window]", key: str, baseline: "Baseline | None") -> Verdict:
@@ -74,29 +74,25 @@ def judge(windows: "Sequence[Window]", key: str, baseline: "Baseline | None") ->
     if known is None or baseline is None:
         is_counted = any(use.method != TRAFFIC or use.traffic is not None for use, _ in uses)
         reason = _unknown(len(uses), len(priced), number) if is_counted or not uses else UNCOUNTED
-        verdict = Verdict(UNKNOWN, reason, None, None, None, None, method, len(priced), number, waiting=now)
-        if now.stretch < SLOWED:
-            return verdict
-        reason += "; the ratio is that of its waits alone"
-        return verdict._replace(verdict=SLOWED_WORD, reason=reason, ratio=now.stretch, low=now.stretch)
-    waiting = now.beyond(baseline.usual_waiting(method))
+        return _by_waits(Verdict(UNKNOWN, reason, None, None, None, None, method, len(priced), number, waiting=now))
     costs = [use.cost or 0.0 for use, _ in priced]
     quiet = [price * (use.work or 0.0) for price, (use, _) in zip(known.prices, priced)]
     rises = [cost / normal for cost, normal in zip(costs, quiet)]
     dearer = sum(costs) / sum(quiet)
     error = _TWO_SIDED * _standard_error(rises, quiet) / dearer
     spread = sqrt(known.rare)  # the baseline's own mean is uncertain by less than this
-    ratio = dearer * waiting.stretch
-    low, high = ratio * exp(-error), ratio * exp(error)
+    is_waiting = now.stretch >= SLOWED  # a fact, whatever the baseline's samples were
+    least = 1.0 if is_waiting else 0.0
+    ratio, low, high = [max(least, dearer * exp(part)) * now.stretch for part in (0.0, -error, error)]
     # A culprit that comes and goes makes the interval wide: samples of both kinds are far from their mean.
     rare = max(SLOWED, known.rare)
     is_often = 2 * sum([rise >= rare for rise in rises]) >= max(len(priced), OFTEN)
-    is_clear = method != TRAFFIC or dearer >= SLOWED_ESTIMATE or waiting.stretch >= SLOWED
-    is_slowed = ratio >= max(SLOWED, spread) and (low >= CERTAIN or is_often) and is_clear
-    judged = Verdict(NORMAL, "", ratio, low, high, dearer, method, len(priced), number, known, waiting)
+    is_clear = method != TRAFFIC or dearer >= SLOWED_ESTIMATE
+    is_slowed = is_waiting or (ratio >= max(SLOWED, spread) and (low >= CERTAIN or is_often) and is_clear)
+    judged = Verdict(NORMAL, "", ratio, low, high, dearer, method, len(priced), number, known, now)
     changed = _changed(priced, known, dearer * exp(error), max(SLOWED, spread), is_dearer=dearer >= SLOWED)
     if changed:
-        return judged._replace(verdict=UNKNOWN, reason=changed, ratio=None, low=None, high=None)
+        return _by_waits(judged._replace(reason=changed, dearer=None))
     return judged._replace(verdict=SLOWED_WORD) if is_slowed else judged
 
 
@@ -140,6 +136,15 @@ def _lost_cache(baseline: "Baseline", windows: "Sequence[Window]", key: str) -> 
     lost = [window for window in windows if baseline.lost_cache(window.uses[key])]
     held = [window for window in lost if held_beside(window, key) >= NEIGHBOURS_CACHE]
     return 2 * len(held) > len(windows)
+
+
+def _by_waits(verdict: Verdict) -> Verdict:
+    """Return the verdict on a pod whose cost cannot be compared: slowed if its waits are long enough, else unknown."""
+    stretch = verdict.waiting.stretch
+    if stretch < SLOWED:
+        return verdict._replace(verdict=UNKNOWN, ratio=None, low=None, high=None)
+    reason = f"{verdict.reason}; the ratio is that of its waits alone"
+    return verdict._replace(verdict=SLOWED_WORD, reason=reason, ratio=stretch, low=stretch, high=None)
 
 
 def _changed(

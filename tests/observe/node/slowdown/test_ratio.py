@@ -15,7 +15,7 @@ from resctrl_hooks.observe.node.slowdown.baseline.quiet import Peaks, is_quiet
 from resctrl_hooks.observe.node.slowdown.baseline.store import Store
 from resctrl_hooks.observe.node.slowdown.baseline.workload import workload_of
 from resctrl_hooks.observe.node.slowdown.causes.table import confirmed
-from resctrl_hooks.observe.node.slowdown.constants import ENOUGH, JUDGED
+from resctrl_hooks.observe.node.slowdown.constants import ENOUGH, JUDGED, SLOWED
 from resctrl_hooks.observe.node.slowdown.evidence.use import Use
 from resctrl_hooks.observe.node.slowdown.evidence.waiting import NOTHING, waiting_of
 from resctrl_hooks.observe.node.slowdown.evidence.window import Window
@@ -80,29 +80,26 @@ def test_factors_of_waits_multiply_to_their_ratio(cpus: int, throttled: float, o
 
 THROTTLED: dict[str, Any] = {"throttled": 0.5, "stood": 0.5, "waited": 0.5, "cpu": 0.5}
 WAITING: dict[str, Any] = {"stood": 0.5, "waited": 0.5, "cpu": 0.5}
+CHEAPER = 0.9
+"""A cost so far below that of quiet times is one of other work."""
 
 
-@pytest.mark.parametrize(
-    "then, now, more, ratio",
-    [
-        ({}, THROTTLED, 1.0, 2.0),
-        (THROTTLED, THROTTLED, 1.0, 1.0),
-        (THROTTLED, THROTTLED, 1.6, 1.6),
-        (THROTTLED, {}, 1.0, 1.0),
-        ({}, THROTTLED, 1.6, 3.2),
-        (WAITING, WAITING, 1.0, 2.0 / 1.05),
-    ],
-    ids=["new limit", "usual limit", "usual limit, dearer", "limit gone", "both", "neighbours always take its CPU"],
-)
-def test_own_limit_is_usual_where_quiet_times_had_it_and_neighbours_are_not(
-    then: dict[str, Any], now: dict[str, Any], more: float, ratio: float
+@pytest.mark.parametrize("then", [{}, THROTTLED, WAITING], ids=["quiet", "limited", "neighbours"])
+@pytest.mark.parametrize("now, least", [({}, 1.0), (THROTTLED, 2.0), (WAITING, 2.0)])
+@pytest.mark.parametrize("more", [0.5, 0.97, 1.0, 1.6])
+def test_waits_count_whatever_the_baseline_has_learned(
+    then: dict[str, Any], now: dict[str, Any], least: float, more: float
 ) -> None:
     baseline = Baseline()
     for _ in range(2 * ENOUGH):
         one = use(work=WORK * then.get("cpu", 1.0), **then)
         baseline.learn(one, SECONDS, waiting_of([(one, SECONDS)]))
     verdict = judged([use(2.0 * more, work=WORK * now.get("cpu", 1.0), **now)] * 6, baseline)
-    assert verdict.ratio == pytest.approx(ratio, rel=0.05)
+    expected = max(1.0, more) * least if least > 1 else None if more < CHEAPER else more
+    assert verdict.ratio == (expected and pytest.approx(expected, rel=0.03))
+    assert (verdict.verdict == "slowed") is ((expected or 1.0) >= SLOWED)
+    first = judged([use(None, **now)], baseline)
+    assert (first.verdict, first.ratio) == (("slowed", pytest.approx(least)) if least > 1 else ("unknown", None))
 
 
 @pytest.mark.parametrize(

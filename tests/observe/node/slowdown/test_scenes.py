@@ -139,7 +139,10 @@ SCENES = {
     "own CPU limit from the beginning, one neighbour": Scene(
         {"a": LOUD}, slowed=True, causes=_one(BANDWIDTH, LIMIT), culprits=_one("a"), start={"throttled": 0.5}
     ),
-    "own CPU limit from the beginning, nobody": Scene({}, slowed=False, start={"throttled": 0.5}),
+    "own CPU limit from the beginning, nobody": Scene({}, slowed=True, causes=_one(LIMIT), start={"throttled": 0.5}),
+    "CPUs shared with a busy pod from the beginning": Scene(
+        {"a": SMALL}, slowed=True, causes=_one(CONTENTION), culprits=_one("a"), start={"waited": 0.35}
+    ),
     "own CPU limit and one neighbour": Scene(
         {"a": LOUD}, slowed=True, causes=_one(BANDWIDTH, LIMIT), culprits=_one("a"), change={"throttled": 0.3}
     ),
@@ -316,7 +319,6 @@ def play(scene: Scene, seed: int) -> Outcome:
     windows, said, took, alone = [], [False], 0.0, 0.0
     peaks.held[0] = L3
     quiet = dict.fromkeys(scene.beside, scene.quiet)
-    usual = 1 - stood(replace(VICTIM_POD, **scene.start))
     for number in range(QUIET if scene.known else 0):
         found, _ = window(number, {VICTIM: VICTIM_POD, **quiet}, random, phases=phases_of(scene, number, random))
         learn(found, baseline, peaks)
@@ -343,8 +345,6 @@ def play(scene: Scene, seed: int) -> Outcome:
     supported = [one for one in causes if one.state == "supported"]
     changed = replace(VICTIM_POD, **scene.start | scene.change)
     wait = 1 / (1 - stood(changed) / (1 - changed.rests))
-    if scene.start.keys() & {"throttled", "waited"}:
-        wait *= usual
     return Outcome(
         verdict.verdict,
         verdict.ratio,

@@ -15,12 +15,10 @@ from ..constants import (
     LESS_CACHE,
     MORE_MISSES,
     MOST_CELLS,
-    OFTEN_QUIET,
     OLD_CURVES,
     QUIET_SHARE,
-    WAITED,
 )
-from ..evidence.waiting import NOTHING, Waiting
+from ..evidence.waiting import NOTHING
 from .cell import FARTHEST_BIN, Cell, cell_of, column_of, number_of
 from .curve import curve, rare
 
@@ -30,6 +28,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..evidence.use import Use
+    from ..evidence.waiting import Waiting
     from .curve import Curve
 
 _INFINITY = float("inf")
@@ -39,24 +38,19 @@ _STEP = 2  # curves by octave of intensity
 
 
 class Baseline:
-    """A workload's cells, by grade, octave of intensity, and column of memory traffic by unit of work.
+    """A workload's cells, by grade, octave of intensity, and column of memory traffic by unit of work."""
 
-    Attributes:
-        waits: by grade, the distribution of the factor of its own CPU limit, and the means of other waits.
-    """
-
-    __slots__ = ("_curves", "_had", "_news", "_rare", "cells", "waits")
+    __slots__ = ("_curves", "_had", "_news", "_rare", "cells")
 
     def __init__(self) -> None:
         self.cells: "dict[tuple[str, int, int], Cell]" = {}
-        self.waits: "dict[str, Cell]" = {}
         self._forget_curves()
 
     def learn(
         self,
         use: "Use",
         seconds: float,
-        waiting: Waiting = NOTHING,
+        waiting: "Waiting" = NOTHING,
         beside: "Mapping[str, float | None] | None" = None,
     ) -> bool:
         """Add a quiet sample; return whether it was one: without a cost there is nothing to learn.
@@ -90,8 +84,6 @@ class Baseline:
         if is_new and len(self.cells) >= MOST_CELLS:
             del self.cells[min(self.cells, key=lambda one: self.cells[one].samples)]
         self.cells.setdefault(place, Cell()).add(price, means)
-        waits = self.waits.setdefault(use.method, Cell())
-        waits.add(1.0 + waiting.limit, {"cpu": min(waiting.cpu, WAITED), "memory": min(waiting.memory, WAITED)})
         self._news += 1
         if forgot or is_new or self._news * OLD_CURVES > self.samples(use.method):
             self._forget_curves()
@@ -120,18 +112,6 @@ class Baseline:
             cells = [(column, cell) for (grade, _, column), cell in self.cells.items() if grade == method]
             found = self._rare[method] = rare(cells, lambda intensity: self.curve(method, intensity))
         return found
-
-    def usual_waiting(self, method: str) -> Waiting:
-        """Return what the pod loses in quiet times.
-
-        Of its own limit, this is what it lost in nine of ten samples at least, so that a new limit becomes usual late.
-        Other waits are usual up to `WAITED` only.
-        """
-        found = self.waits.get(method)
-        if found is None:
-            return NOTHING
-        limit = max(0.0, found.quantile(1 - OFTEN_QUIET) - 1.0)
-        return Waiting(limit if limit >= WAITED else 0.0, found.mean("cpu") or 0.0, found.mean("memory") or 0.0)
 
     def lost_cache(self, use: "Use") -> bool:
         """Return whether the pod holds less of its L3 than it did, and misses it more often, as far as known."""
@@ -173,10 +153,7 @@ class Baseline:
 
     def as_record(self) -> "dict[str, Any]":
         """Return plain JSON values."""
-        return {
-            "cells": {"/".join(map(str, place)): cell.as_record() for place, cell in self.cells.items()},
-            "waits": {method: cell.as_record() for method, cell in self.waits.items()},
-        }
+        return {"cells": {"/".join(map(str, place)): cell.as_record() for place, cell in self.cells.items()}}
 
 
 def baseline_of(record: "Any") -> Baseline:
@@ -191,7 +168,6 @@ def baseline_of(record: "Any") -> Baseline:
         found.cells[method, int(octave), int(column)] = cell_of(one)
     if len(found.cells) > MOST_CELLS:
         raise ValueError("too many cells")
-    found.waits = {method: cell_of(one) for method, one in record["waits"].items()}
     return found
 
 

@@ -36,10 +36,6 @@ class Waiting(NamedTuple):
         """How many times as long its work takes as without waiting."""
         return 1.0 + sum(self)
 
-    def beyond(self, usual: "Waiting") -> "Waiting":
-        """Return the factors, less one, by which each cause makes the work longer than it is with usual waiting."""
-        return Waiting(*[max(0.0, (1.0 + now) / (1.0 + then) - 1.0) for now, then in zip(self, usual)])
-
     def factors(self) -> "dict[str, float]":
         """Return each cause's factor; their product is `stretch`. What is lost at once is divided by its parts."""
         whole = sum(self)
