@@ -118,6 +118,14 @@ class World:
         there = [one for one in self.groups if one.there]
         return there[number % len(there)] if there else None
 
+    def record(self, key: str) -> dict[str, Any]:
+        return self.scrapes.pods.setdefault(key, {"groups": {}, "since": {}, "baselines": {}})
+
+    def unrecord(self, key: str, place: str) -> None:
+        """Let a record know nothing of a group at a place."""
+        for field in ("groups", "since"):
+            self.record(key)[field].pop(place, None)
+
     def make(self, number: int, place: str, how: int) -> None:
         """Create a group: by this project at a known time, or by another program; energy continues from another's."""
         key = KEY if number % 2 else OTHER
@@ -126,9 +134,9 @@ class World:
         group = Group(len(self.groups), key, place)
         group.count[ENERGY] = 5.0
         group.credited[ENERGY] = 5.0 if how else None
-        record = self.scrapes.pods.setdefault(key, {"groups": {}, "since": {}, "baselines": {}})
-        for of in record.values():
-            of.pop(place, None)
+        record = self.record(key)
+        record["baselines"].pop(place, None)
+        self.unrecord(key, place)
         for one in self.groups:
             if one.key == key and one.origin == place and not one.seen:  # nothing is known of its begin any more
                 one.valid, one.credited[ENERGY] = set(), None
@@ -167,9 +175,7 @@ class World:
         if group and ("/" in group.place) == ("/" in place) and place not in {
             one.place for one in self.groups if one.key == group.key
         }:  # fmt: skip
-            record = self.scrapes.pods[group.key]
-            for of in (record["groups"], record["since"]):
-                of.pop(place, None)
+            self.unrecord(group.key, place)
             group.place = place
 
     def confuse(self, number: int, place: str) -> None:
@@ -177,9 +183,7 @@ class World:
         group = self.pick(number)
         key = KEY if group and group.key == OTHER else OTHER
         if group and group.seen and "/" not in place + group.place and (key, place) not in self.places():
-            record = self.scrapes.pods.setdefault(key, {"groups": {}, "since": {}, "baselines": {}})
-            for of in (record["groups"], record["since"]):
-                of.pop(place, None)
+            self.unrecord(key, place)
             group.former.add(group.key)
             group.key, group.place = key, place
 
@@ -227,9 +231,7 @@ class World:
         carried.inherit(taker, place, group.identity, group.raw(self.scrapes.files))
         carried.save()
         group.key, group.place = taker, place
-        record = self.scrapes.pods.setdefault(taker, {"groups": {}, "since": {}, "baselines": {}})
-        for of in (record["groups"], record["since"]):
-            of.pop(place, None)
+        self.unrecord(taker, place)
         for path in COUNTED:
             if path in self.scrapes.files and path in group.words and group.words[path] != UNASSIGNED:
                 group.credited[path] = None
@@ -478,19 +480,6 @@ def test_totals_continue_under_both_names(
     aside = scrapes.folder / "totals/counters.damaged"
     said = [f"damaged totals are set aside as {aside}; counters continue from an older file"]
     assert scrapes.said == (said if change is _damage else [])
-
-
-def test_newer_file_of_the_earlier_version_is_continued(scrapes: Scrapes, kept: Callable[[], Any]) -> None:
-    content = kept()
-    content["keys"][KEY]["groups"][""] = ["1", [5, 0], [30, 1]]
-    del content["saved"]  # which that version does not write
-    (scrapes.folder / "counters").unlink()
-    (scrapes.folder / "counters").write_text(json.dumps(content))
-    os.utime(scrapes.file, (1e9, 1e9))
-    share_with_earlier(scrapes.ledger, "counters")
-    assert scrapes.load().of(KEY).total("").amounts[TOTAL] == 35
-    assert scrapes.at(110, root=[1, 0, 31, 1])[TOTAL] == 36
-    assert (scrapes.folder / "counters").samefile(scrapes.file)
 
 
 def test_file_of_a_reader_without_permission_is_the_newest_whatever_the_clock_says(

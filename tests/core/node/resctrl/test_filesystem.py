@@ -4,7 +4,6 @@ import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from conftest import Host, always
@@ -13,7 +12,6 @@ from hosts.shared_node import SharedNode
 from resctrl_hooks.core.node import errors
 from resctrl_hooks.core.node.resctrl.filesystem import Filesystem, Resctrl
 from resctrl_hooks.core.node.resctrl.renaming import can_rename, rename
-from resctrl_hooks.core.node.resctrl.rmids import rmids_of_each_class
 
 LOST = "the kernel takes thread ids and does nothing with them"
 
@@ -58,28 +56,7 @@ def on(host: Host, fs: Filesystem | None = None) -> Resctrl:
     return Resctrl(str(host.resctrl), fs, str(host.proc))
 
 
-def test_files_are_closed_after_use(tmp_path: Path) -> None:
-    fs, path = Filesystem(), str(tmp_path / "tasks")
-    before = len(os.listdir("/proc/self/fd"))
-    fs.write(path, b"1")
-    assert fs.read(path) == b"1"
-    assert len(os.listdir("/proc/self/fd")) <= before
-
-
 # The kernel's answers
-
-
-@pytest.mark.parametrize("machine, shares", [("x86_64", True), ("aarch64", False)])
-def test_classes_share_rmids_unless_the_architecture_is_arm(
-    host: Host, monkeypatch: pytest.MonkeyPatch, machine: str, *, shares: bool
-) -> None:
-    uname = SimpleNamespace(machine=machine)
-    monkeypatch.setattr("resctrl_hooks.core.node.resctrl.rmids.posix", SimpleNamespace(uname=lambda: uname))
-    (host.resctrl / "info/L3_MON").mkdir(parents=True, exist_ok=True)
-    (host.resctrl / "info/L3_MON/num_rmids").write_text("64\n")
-    (host.resctrl / "info/L3").mkdir(exist_ok=True)
-    (host.resctrl / "info/L3/num_closids").write_text("16\n")
-    assert rmids_of_each_class(on(host)) == (0 if shares else 4)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -10,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import BOOT, Host, examples, raising
+from conftest import BOOT, Host, examples, raising, temporary_host
+from hosts.faults import Fail
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -119,8 +119,9 @@ AGAIN = ("ensure", "gold")
 @example([AGAIN, ("ensure", ""), ("release_but", ""), ("others_mkdir", "gold"), AGAIN])
 @given(st.lists(st.tuples(st.sampled_from(CALLS), st.sampled_from(CLASSES)), max_size=25))
 def test_groups_members_and_records_agree_after_any_calls(calls: list[tuple[str, str]]) -> None:
-    with tempfile.TemporaryDirectory(dir=os.environ.get("PYTEST_DEBUG_TEMPROOT")) as folder:
-        key = Key(Host(Path(folder)))
+    with temporary_host() as host:
+        before = len(os.listdir("/proc/self/fd"))
+        key = Key(host)
         for name, argument in calls:
             if name in ("add_member", "remove_member") and not key.recorded:
                 continue
@@ -129,6 +130,7 @@ def test_groups_members_and_records_agree_after_any_calls(calls: list[tuple[str,
         key.release("")
         key.locked.unlock()
         assert (key.host.records(), set(key.there.values()) - {SHARED}) == ([], set())
+        assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_groups_compare_by_value() -> None:
@@ -164,17 +166,11 @@ def test_group_created_concurrently_is_shared(host: Host) -> None:
         assert locked.release() == []
 
 
-class Full(Filesystem):
-    """A kernel without a free RMID."""
-
-    def mkdir(self, path: str) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device", path)
-
-
-def test_group_that_could_not_be_created_is_not_recorded(host: Host) -> None:
+def test_group_that_could_not_be_created_is_not_recorded(host: Host, fail: Fail) -> None:
+    fail(Filesystem, "mkdir", OSError(errno.ENOSPC, "No space left on device"))
     host.context().ledger.prepare()
     host.context().ledger.mark("rmids", "5.k")
-    with hold(host, Full()) as locked:
+    with hold(host) as locked:
         locked.record["claim"] = {"entry": "5.k", "priority": 5, "rules": 1, "since": 0}
         with pytest.raises(errors.NoRMIDsError):
             locked.ensure_group()
@@ -347,24 +343,6 @@ def test_key_that_its_thread_holds_fails_at_once_and_others_wait_for_it(host: Ho
     with pytest.raises(errors.LockTimeoutError), host.context().ledger.lock("k", 0):
         monitor(host, patience=0.01).ensure_group("k")
     of.hold("k").unlock()
-
-
-def test_child_forked_while_a_key_is_held_neither_holds_nor_releases_it(host: Host) -> None:
-    of = monitor(host, patience=0.01)
-    with of.hold("k") as held:
-        child = os.fork()
-        if not child:
-            held.unlock()
-            try:
-                of.hold("k")
-            except errors.HeldError:
-                os._exit(1)
-            except errors.LockTimeoutError:
-                os._exit(0)
-            os._exit(2)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        held.ensure_group()
-    of.remove("k")
 
 
 def test_failed_hold_releases_its_locks_but_not_the_first_key(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:

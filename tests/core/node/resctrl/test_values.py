@@ -2,15 +2,12 @@
 
 import ast
 import errno
-import json
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import Host, examples
-from hosts.counter_tree import say, say_paths
-from hosts.monitored import KEYS, plain_host
+from hosts.counter_tree import say_paths
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,17 +19,12 @@ from resctrl_hooks.core.node.resctrl.bandwidth import EVENTS, bandwidth_of, reso
 from resctrl_hooks.core.node.resctrl.bandwidth_unit import AMD, MB_PER_SECOND, PER_CENT, convert, convert_first, unit_of
 from resctrl_hooks.core.node.resctrl.counter_files import layout, read_group, value_of
 from resctrl_hooks.core.node.resctrl.counter_share import FOREIGN, OURS, UNGROUPED, Change, Holder, rearrange, share
-from resctrl_hooks.core.node.resctrl.counter_totals import turns
 from resctrl_hooks.core.node.resctrl.counters import (
     AVAILABLE,
-    COUNTERS,
-    CUMULATIVE,
     ERROR,
-    GAUGE,
     UNASSIGNED,
     UNAVAILABLE,
     Reading,
-    counter_named,
     domain_named,
     slot_at,
 )
@@ -98,12 +90,6 @@ def test_group_is_read_file_by_file(tmp_path: Path) -> None:
     assert read_group(str(group), slots)[0] != identity
     with pytest.raises(FileNotFoundError):
         read_group(str(tmp_path / "gone"), [])
-
-
-def test_units_are_ucum_and_kinds_are_known() -> None:
-    kinds = {"llc_occupancy": (GAUGE, "By"), "core_energy": (CUMULATIVE, "J")}
-    assert {name: (COUNTERS[name].kind, COUNTERS[name].unit) for name in kinds} == kinds
-    assert (counter_named("flits").kind, counter_named("x_occupancy").kind) == (CUMULATIVE, GAUGE)
 
 
 @pytest.mark.parametrize(
@@ -314,22 +300,3 @@ def test_refused_change_is_not_reported_as_done(host: Host) -> None:
     changes = [Change(gone, TOTAL, 0, give=True), Change(here, LOCAL, 1, give=True), Change(here, TOTAL, 0, give=False)]
     assert rearrange(host.context().monitor, changes) == changes[1:]
     assert (here.has(LOCAL, 1), here.has(TOTAL, 0), gone.has(TOTAL, 0)) == (True, False, False)
-
-
-TURNS = 9
-
-
-@pytest.mark.parametrize("values, number", [([1, 2, 3], 0), ([0, 100, "Unassigned"] * TURNS, TURNS)])
-def test_show_has_the_interval_of_a_time_sharing_pod_only(tmp_path: Path, values: list[object], number: int) -> None:
-    with plain_host(tmp_path, "info") as host:
-        group = host.group(0, "web-0")
-        for value in values:
-            say(host.resctrl, llc_occupancy=1, mbm_total_bytes=0)
-            say(group, mbm_total_bytes=value)
-            time.sleep(0.002)  # the clock of totals has milliseconds
-            host.context.monitor.read(KEYS[0])
-        assert [moved for _, moved in turns(host.context.monitor, KEYS[0])] == [100] * number
-        (pod,) = json.loads(host.run("show", "shop/web-0", "-o", "json").stdout)["items"]
-    rate = pod.get("turnRate") or {}
-    assert rate.get("turns", 0) == number
-    assert not number or 0 <= rate["low"] < rate["bytesPerSecond"] < rate["high"]
