@@ -9,7 +9,6 @@ from hosts.placed import CPUS, MACHINE, PlacedHost
 from hosts.record_types import check_fields
 
 from resctrl_hooks.core.node.errors import LedgerError
-from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.core.node.shapes import fits
 from resctrl_hooks.placement.node import specified as module
 from resctrl_hooks.placement.node.allocations import AllocationsRecord, _Places, topology_of
@@ -44,20 +43,6 @@ def test_hook_without_allocations_uses_records(node: PlacedHost, damage: str | N
     assert node.cpus("c") == "1,17"
     assert node.cpus("a") == "2-3,18-19"
     node.assert_sound()
-
-
-@pytest.mark.parametrize("name", ["placement", "placement.writing", "placement.untold", "topology"])
-def test_unusable_placement_file_is_replaced(node: PlacedHost, name: str) -> None:
-    node.start("a", 500)
-    file = node.host.state / name
-    file.unlink(missing_ok=True)
-    file.mkdir()
-    report = reconcile(node.host.context())
-    assert f"cannot use {file}" in report.events["failed"]["placement"]
-    assert report.reasons == ["ledger"]
-    outcome = node.host.call(node.told("a", status="stopped"))
-    assert outcome.code == 0
-    assert "fault" not in outcome.log
 
 
 def test_machine_is_read_again_after_cpu_change(node: PlacedHost) -> None:

@@ -32,37 +32,6 @@ def node(host: Host) -> PlacedHost:
     return node
 
 
-def test_pool_grows_and_shrinks_with_its_containers(node: PlacedHost) -> None:
-    node.start("other", 500, **{POOL: "default"})
-    assert node.cpus("other") == "0-3,6-19,22-31"
-    node.start("a", 500)
-    assert (node.cpus("a"), node.cpus("other")) == ("0,16", "1-3,6-15,17-19,22-31")
-    node.start("ab", 1500)
-    assert node.cpus("a") == "0,16"
-    node.stop("ab")
-    node.start("b", 1501)
-    assert (node.cpus("a"), node.cpus("b"), node.cpus("other")) == ("0-1,16-17", "0-1,16-17", "2-3,6-15,18-19,22-31")
-    node.start("c", 9100)
-    assert (node.cpus("a"), node.cpus("other")) == ("0-3,16-19", "6-15,22-31")
-    node.assert_sound()
-    node.stop("c")
-    node.stop("b")
-    assert (node.cpus("a"), node.cpus("other")) == ("0,16", "1-3,6-15,17-19,22-31")
-    node.stop("a")
-    assert node.cpus("other") == "0-3,6-19,22-31"
-    node.assert_sound()
-
-
-@pytest.mark.parametrize("least", [None, 1])
-def test_declared_default_pool_has_its_own_cpus(node: PlacedHost, least: "int | None") -> None:
-    own = {"name": "default", "cpus": "0-3,16-19", "minCpus": least}
-    node.place(policy="pools", pools=[own, {"name": "grow", "cpus": "4-7,20-23", "minCpus": 1}])
-    node.start("a", 500)
-    node.start("b", 500, **{POOL: "grow"})
-    assert (node.cpus("a"), node.cpus("b")) == ("0-3,16-19" if least is None else "0,16", "4,20")
-    node.assert_sound()
-
-
 @pytest.mark.parametrize(
     "bad", [{"cpus": "1"}, {"name": "a", "maxCpus": "x"}, {"name": "a", "cpus": "x"}, POOLS[1] | {"minCpus": "x"}, 5]
 )
@@ -129,21 +98,6 @@ def test_keys_of_pool_decide_instance_and_cpus(
     host: Host, pool: dict[str, Any], milli: tuple[int, ...], cpus: list[str]
 ) -> None:
     assert starts(placed(host, {"name": "web"} | pool), *milli) == cpus
-
-
-@pytest.mark.parametrize("per", ["namespace", "${namespace}", "${pod/name}", "${pod/uid}-${namespace}"])
-def test_group_with_a_full_instance_gets_another_and_keeps_its_containers_in_place(host: Host, per: str) -> None:
-    node = placed(host, {"name": "web", "maxCpus": 2, "maxInstances": 0, "instancePer": per})
-    found = []
-    for name in "abcd":
-        node.start(name, 2000 if name != "d" else 500)
-        found.append([node.cpus(one) for one in node.pids])
-    places = ["0,16", "1,17", "2,18", "3,19"]
-    assert found == [places[:number] for number in range(1, 5)]
-    node.stop("b")
-    node.start("e", 1500)
-    assert [node.cpus(name) for name in "acde"] == ["0,16", "2,18", "3,19", "3,19"]
-    node.assert_sound()
 
 
 def usage_of(topology: Topology, grants: list[Grant], pools: list[dict[str, Any]]) -> Usage:

@@ -92,16 +92,6 @@ def test_memory_type_annotation_binds_and_is_recorded(node: PlacedHost) -> None:
     assert node.mems("d") == ""
 
 
-@pytest.mark.parametrize(
-    "level, part",
-    [("l3cache", "l3-0"), ("numa", "package0"), ("package", "package0"), ("system", "node"), ("", "l3-0")],
-)
-def test_unlimited_container_gets_a_part_of_the_annotated_level(node: PlacedHost, level: str, part: str) -> None:
-    notes = {"unlimited-burstable.resource-policy.nri.io": level} if level else {}
-    log = node.start("a", 500, **notes)
-    assert f"it shares {part}, " in log
-
-
 @given(
     st.sampled_from([machine(2, 2, 1, 2, memory=8 * GIB), machine(1, 3, 1, 2, memory=4 * GIB)]),
     st.lists(st.tuples(st.integers(0, 3000), st.integers(0, 20)), max_size=30),
