@@ -8,9 +8,8 @@ from rich.text import Text
 
 from resctrl_hooks.core.cli.tables import console, print_table, table
 from resctrl_hooks.observe.cli.top_scene import Scene
-from resctrl_hooks.observe.inventory.lost_time import LostTime
+from resctrl_hooks.observe.inventory.lost_time import NO_NAMESPACE, LostTime, matrix
 
-_NO_NAMESPACE = "(none)"
 BY_NAMESPACE = "namespace"
 _MOST = 3  # lines above the table of `top`
 _NONE = "no pod lost time to others"
@@ -40,12 +39,10 @@ def print_by_namespace(rows: Sequence[LostTime]) -> None:
     if not rows:
         console().print(_NONE)
         return
-    culprits = list(dict.fromkeys(one.culprit for one in rows))
-    found = {(one.victim, one.culprit): one.seconds for one in rows}
-    printed = table("LOST BY", *(f"TO {escape(one or _NO_NAMESPACE)}" for one in culprits))
-    for victim in sorted({one.victim for one in rows}):
-        cells = [found.get((victim, culprit)) for culprit in culprits]
-        printed.add_row(escape(victim or _NO_NAMESPACE), *("-" if one is None else _seconds(one) for one in cells))
+    culprits, lines = matrix(rows)
+    printed = table("LOST BY", *(f"TO {escape(one or NO_NAMESPACE)}" for one in culprits))
+    for victim, cells in lines.items():
+        printed.add_row(escape(victim or NO_NAMESPACE), *("-" if one is None else _seconds(one) for one in cells))
     print_table(console(), printed)
 
 
@@ -57,8 +54,8 @@ def lost_lines(scene: Scene, by: str, width: int) -> list[Text]:
     sums = {victim: sum(one.seconds for one in rows) for victim, rows in found.items()}
     made = []
     for victim in sorted(found, key=lambda victim: -sums[victim])[:_MOST]:
-        to = ", ".join(f"{one.culprit or _NO_NAMESPACE} {_seconds(one.seconds)}" for one in found[victim])
-        made.append(Text(f"{victim or _NO_NAMESPACE} lost {_seconds(sums[victim])}: to {to}", no_wrap=True))
+        to = ", ".join(f"{one.culprit or NO_NAMESPACE} {_seconds(one.seconds)}" for one in found[victim])
+        made.append(Text(f"{victim or NO_NAMESPACE} lost {_seconds(sums[victim])}: to {to}", no_wrap=True))
         made[-1].truncate(width, overflow="ellipsis")
     return made
 

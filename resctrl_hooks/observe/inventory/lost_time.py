@@ -9,6 +9,8 @@ from resctrl_hooks.observe.node.slowdown.lost import outside_namespace
 
 LIST = "LostTimeList"
 """The kind of a document of lost time."""
+NO_NAMESPACE = "(none)"
+"""Stands for the namespace of a pod without one in a table."""
 
 
 class LostPart(Record):
@@ -70,6 +72,15 @@ def _namespace(one: LostPart) -> str:
     if one.outside:
         return outside_namespace(one.culprit)
     return namespace_of(one.culprit)
+
+
+def matrix(rows: Iterable[LostTime]) -> tuple[list[str], dict[str, list[float | None]]]:
+    """Return the culprits, and by victim its lost seconds to each of them; None where it lost nothing."""
+    found = {(one.victim, one.culprit): one.seconds for one in rows}
+    culprits = list(dict.fromkeys(culprit for _, culprit in found))
+    return culprits, {
+        victim: [found.get((victim, culprit)) for culprit in culprits] for victim in sorted({of for of, _ in found})
+    }
 
 
 def ordered(rows: Iterable[LostTime]) -> list[LostTime]:

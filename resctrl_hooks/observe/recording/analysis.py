@@ -17,6 +17,7 @@ from resctrl_hooks.observe.inventory.rates import WHOLE, rate_of
 from resctrl_hooks.observe.node.history.rows import (
     EVENTS,
     GROUP,
+    LOST,
     MEMORY,
     PACKAGE,
     POD,
@@ -105,7 +106,7 @@ class Recording:
     """A recording as read from its file: its rows by user and domain, in order of time.
 
     ``times`` are by host. ``memory`` are the rows of memory domains, ``events`` those of the guard and of changed
-    schemata, ``slowed`` those of judged pods.
+    schemata, ``slowed`` those of judged pods, ``lost`` those of lost time.
     """
 
     times: dict[str, Times]
@@ -113,6 +114,7 @@ class Recording:
     memory: list[tuple[float, Row]] = field(default_factory=list)
     events: list[tuple[float, Row]] = field(default_factory=list)
     slowed: list[tuple[float, Row]] = field(default_factory=list)
+    lost: list[tuple[float, Row]] = field(default_factory=list)
     measured: dict[Measure, dict[str, dict[User, Points]]] = field(default_factory=dict, repr=False, compare=False)
     """The results of `domains`, which are computed once."""
 
@@ -130,10 +132,9 @@ def recording_of(rows: Iterable[Row]) -> Recording:
         times[_host(row)].add(_seconds(row))
     several = len(times) > 1
     found = Recording({host: Times(sorted(times[host])) for host in sorted(times)})
+    others = {MEMORY: found.memory, SLOWED: found.slowed, LOST: found.lost, **dict.fromkeys(EVENTS, found.events)}
     for row in map(_with_host, rows) if several else rows:
-        other = {MEMORY: found.memory, SLOWED: found.slowed, **dict.fromkeys(EVENTS, found.events)}.get(
-            str(row["kind"])
-        )
+        other = others.get(str(row["kind"]))
         if other is not None:
             other.append((_seconds(row), row))
             continue

@@ -25,9 +25,9 @@ from .analysis import (
 )
 from .charts import GREY, HEIGHT, MOST_LINES, Chart, slowdown_chart, stacked
 from .noise import Noisy, answer, noisy
-from .slowdown import slowed_pods
+from .slowdown import lost_time, slowed_pods
 from .style import HEAD, SCRIPT, STYLE
-from .tables import energy_table, events_table, full_table, gaps_table, noisy_table, slowed_table
+from .tables import energy_table, events_table, full_table, gaps_table, lost_table, noisy_table, slowed_table
 from .texts import number, utc
 from .turns import turn_rates
 
@@ -60,6 +60,7 @@ def page_of(
     for pod in slowed[:_MOST_SLOWED]:
         parts.append(f"<h3>{escape(pod.user.name)}</h3>")
         parts.append(slowdown_chart(pod, recording.times[pod.user.host].each, colors))
+    parts.append(lost_table(lost_time(recording)))
     in_turns = turn_rates(recording)
     if in_turns:
         parts += ["<h2>Pods that took turns</h2>", _in_turns(in_turns)]

@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from resctrl_hooks.observe.node.history.rows import POD, RATIO
+from resctrl_hooks.observe.inventory.lost_time import LostTime, ordered
+from resctrl_hooks.observe.node.history.rows import LOST_SECONDS, POD, RATIO
 from resctrl_hooks.observe.node.slowdown.constants import SLOWED
 from resctrl_hooks.observe.node.slowdown.lost import lost_seconds
 
@@ -56,6 +57,31 @@ def slowed_pods(recording: Recording, capacity: Mapping[str, float]) -> list[Slo
         one.domain = places[one.user].most_common()[0][0]
         one.culprits, one.load = _beside(recording, capacity, one.domain, blamed[one.user])
     return sorted(slowed, key=lambda one: (-one.seconds, one.user.name))
+
+
+def lost_time(recording: Recording) -> list[LostTime]:
+    """Return what the pods of namespaces lost during the recording, summed over its nodes.
+
+    A total that is smaller than before is of a new process. One that appears later than the first verdicts began at 0.
+    """
+    first: dict[str, float] = {}
+    for when, row in (*recording.slowed, *recording.lost):
+        host = str(row.get("host") or "")
+        first[host] = min(when, first.get(host, when))
+    before: dict[tuple[str, str, str], float] = {}
+    sums: dict[tuple[str, str], float] = {}
+    for when, row in sorted(recording.lost, key=lambda one: one[0]):
+        host, victim, culprit = (str(row.get(name) or "") for name in ("host", "namespace", "key"))
+        total = float(row.get(LOST_SECONDS) or 0.0)
+        known = before.get((host, victim, culprit), total if when == first[host] else 0.0)
+        grown = total - known if total >= known else total
+        sums[culprit, victim] = sums.get((culprit, victim), 0.0) + grown
+        before[host, victim, culprit] = total
+    return ordered(
+        LostTime(culprit=culprit, victim=victim, seconds=seconds, cpu_seconds=0.0)
+        for (culprit, victim), seconds in sums.items()
+        if seconds
+    )
 
 
 def _beside(

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
+from resctrl_hooks.observe.inventory.lost_time import NO_NAMESPACE, LostTime, matrix
 from resctrl_hooks.observe.node.history.rows import GUARD, SCHEMATA
 from resctrl_hooks.observe.node.slowdown.constants import SLOWED
 
@@ -87,6 +88,23 @@ def slowed_table(found: Sequence[SlowedPod], recording: Recording) -> str:
     ]
     heads = ("Pod", "Slowed for", "Lost", "At most", "Causes", "Beside")
     return f'<h2>Slowed pods</h2><p class="note">{escape(rule)}</p>{_table(heads, rows, "No pod was slowed.")}'
+
+
+def lost_table(found: Sequence[LostTime]) -> str:
+    """Return a matrix of lost seconds, by the namespaces of victims and culprits; empty where none were lost."""
+    if not found:
+        return ""
+    culprits, lines = matrix(found)
+    rule = (
+        "Seconds that slowed pods of one namespace lost to pods of another or the same one: the time that their work "
+        "took longer than in quiet times. What a pod loses to its own limits is left out."
+    )
+    rows = [
+        (victim or NO_NAMESPACE, *("-" if one is None else number(one, "s") for one in cells))
+        for victim, cells in lines.items()
+    ]
+    heads = ("Lost by", *(f"to {culprit or NO_NAMESPACE}" for culprit in culprits))
+    return f'<h2>Lost time</h2><p class="note">{escape(rule)}</p>{_table(heads, rows, "")}'
 
 
 def full_table(recording: Recording, capacity: Mapping[str, float]) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 
-from resctrl_hooks.observe.node.history.rows import MEMORY, POD, RATIO, SLOWED, Row
+from resctrl_hooks.observe.node.history.rows import LOST, LOST_SECONDS, MEMORY, POD, RATIO, SLOWED, Row
 
 START = datetime(2026, 1, 1, 1, tzinfo=UTC)
 L3 = ("mon_L3_00", "mon_L3_01")
@@ -49,6 +49,14 @@ def slowdown(ratios: Sequence[float], domain: str = L3[0], key: str = "web") -> 
     return [
         {**row_of(second, SLOWED, key, domain=domain), RATIO: ratio, **(why if ratio >= 1.15 else {})}
         for second, ratio in enumerate(ratios, 1)
+    ]
+
+
+def lost(victim: str, culprit: str, totals: Sequence[float], start: int = 1, host: str = "n1") -> list[Row]:
+    """Return the rows of a namespace that lost these seconds to another one."""
+    return [
+        {**row_of(second, LOST, culprit, host=host, domain="", namespace=victim), LOST_SECONDS: total}
+        for second, total in enumerate(totals, start)
     ]
 
 

@@ -30,10 +30,10 @@ from resctrl_hooks.observe.recording.analysis import (
 from resctrl_hooks.observe.recording.energy import shares, write_csv
 from resctrl_hooks.observe.recording.full import full_times, memories
 from resctrl_hooks.observe.recording.noise import answer, noisy
-from resctrl_hooks.observe.recording.slowdown import slowed_pods
+from resctrl_hooks.observe.recording.slowdown import lost_time, slowed_pods
 from resctrl_hooks.observe.recording.turns import turn_rates
 
-from .rows import GB, L3, START, memory, row_of, rows_of, slowdown, turns
+from .rows import GB, L3, START, lost, memory, row_of, rows_of, slowdown, turns
 
 Capacity = dict[str, float]
 
@@ -369,3 +369,10 @@ def test_package_that_wraps_counts_on_and_an_unreadable_one_is_left_out(tmp_path
     assert packages.read() == {"package-0": pytest.approx(1.1)}
     (tmp_path / "intel-rapl:0/energy_uj").unlink()
     assert Packages(str(tmp_path)).read() == Packages(str(tmp_path / "none")).read() == {}
+
+
+def test_lost_time_is_the_growth_of_totals_of_all_nodes_and_processes() -> None:
+    again, later = lost("a", "c", [5, 6, 2]), lost("b", "c", [4], start=3)
+    rows = [*rows_of({"web": [1.0] * 3}), *again, *later, *lost("a", "c", [1, 3], host="n2")]
+    found = {(one.victim, one.culprit): one.seconds for one in lost_time(recording_of(rows))}
+    assert found == {("a", "c"): 1 + 2 + 2, ("b", "c"): 4}

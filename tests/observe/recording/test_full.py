@@ -14,7 +14,18 @@ from hosts.past import sample
 
 from resctrl_hooks.core.cli import main
 from resctrl_hooks.observe.node.guard.status import NAME
-from resctrl_hooks.observe.node.history.rows import GUARD, LABELS, MEMORY, POD, RATIO, SLOWED, Row, Sampler
+from resctrl_hooks.observe.node.history.rows import (
+    GUARD,
+    LABELS,
+    LOST,
+    LOST_SECONDS,
+    MEMORY,
+    POD,
+    RATIO,
+    SLOWED,
+    Row,
+    Sampler,
+)
 from resctrl_hooks.observe.node.history.sample import Sample, data_of, layout_of, sample_of
 from resctrl_hooks.observe.node.history.thinning import LARGEST, minute
 from resctrl_hooks.observe.past.moments import snapshot_of
@@ -80,9 +91,10 @@ def test_sample_has_the_ratio_causes_and_culprits_of_judged_pods_if_pods_are_jud
             host.group(number, name, llc_occupancy=1, mbm_total_bytes=1)
         write_slowdown_state(host.context, KEYS[0])
         sampler = Sampler(host.context)
-        found = [row for row in sampler.sample() if row["kind"] == SLOWED]
-        assert (RATIO in sampler.columns) is enabled
-    told = [(row["pod"], row[RATIO], row["event"], row["culprits"]) for row in found]
+        found = sampler.sample()
+        assert (RATIO in sampler.columns) is (LOST_SECONDS in sampler.columns) is enabled
+    assert [row[LOST_SECONDS] for row in found if row["kind"] == LOST] == ([3.75] if enabled else [])
+    told = [(row["pod"], row[RATIO], row["event"], row["culprits"]) for row in found if row["kind"] == SLOWED]
     assert told == ([("cart", 1.6, "memory-bandwidth", "noisy")] if enabled else [])
 
 

@@ -21,7 +21,7 @@ from resctrl_hooks.observe.recording.tables import (
     slowed_table,
 )
 
-from .rows import L3, memory, row_of, rows_of, slowdown, turns
+from .rows import L3, lost, memory, row_of, rows_of, slowdown, turns
 
 
 def words(page: str) -> str:
@@ -38,6 +38,8 @@ def test_page_of_a_night_has_all_answers_and_tables(golden: Golden) -> None:
         *(row for row in rows_of(moved, domains=L3) if str(row["time"])[17:19] not in ("07", "08", "09")),
         *memory([8, 86, 86, 86, 8, 8]),
         *slowdown([1.0, 1.6, 1.7, 1.6, 1.0]),
+        *lost("shop", "batch", [5.0, 5.4, 6.1]),
+        *lost("", "shop", [0.0, 0.4]),
         row_of(2, GUARD, "lower", rdt_class="batch", event="lower <batch> to 50"),
         row_of(3, SCHEMATA, rdt_class="batch", event="class batch: L3 fff to 00f"),
         row_of(4, "rest", "", domain=L3[1], mbm_total_bytes=None, missing="mbm_total_bytes:Unavailable"),

@@ -57,12 +57,16 @@ MEMORY, GUARD, SCHEMATA = "memory", "guard", "schemata"
 """More kinds: a memory domain with its L3 domains as key, the guard's event, a class's changed schemata."""
 SLOWED = "slowdown"
 """Another kind: a pod's ratio by the slowdown part; ``event`` has the causes, ``culprits`` the keys of their pods."""
+LOST = "lost"
+"""Another kind: what pods of ``namespace`` lost to those of the namespace that is the ``key``."""
 EVENTS = (GUARD, SCHEMATA)
 """The kinds of rows that have a text and no counters."""
 TRAFFIC, CAPACITY = "memory_bytes_per_second", "capacity_bytes_per_second"
 """The columns of a memory domain: its traffic since the sample before, and its capacity, whose source is ``event``."""
 RATIO = "slowdown_ratio"
 """The column of a slowed or normal pod: how many times as long its work takes as in quiet times."""
+LOST_SECONDS = "lost_seconds"
+"""The column of a ``lost`` row: seconds since the sampling process began to judge pods."""
 PACKAGE_ENERGY = "package_energy_joules"
 """The column of a package's own energy (RAPL), of which the cores' energy is a part."""
 LABELS = (
@@ -143,7 +147,7 @@ class Sampler:
             UNKNOWN,
             *([PACKAGE_ENERGY] if self._packages.read() else []),
             *((TRAFFIC, CAPACITY) if any(map(self._capacities.reliable, self._bandwidth.numbers)) else ()),
-            *([RATIO] if self._is_judged else []),
+            *([RATIO, LOST_SECONDS] if self._is_judged else []),
         )
         """The columns of a row: `LABELS`, the counters of this machine, and their counting times."""
 
@@ -217,8 +221,9 @@ class Sampler:
                 yield self._row(when, MEMORY, l3[0], {"key": " ".join(l3), **rate, **source})
 
     def _slowed(self, when: str) -> "Iterable[Row]":
-        """Return a row for each pod whose last verdict has a ratio."""
-        for key, found in ((read_status(self._node) or {}).get("pods") or {}).items():
+        """Return a row for each pod whose last verdict has a ratio, and for each pair of namespaces with lost time."""
+        status = read_status(self._node) or {}
+        for key, found in (status.get("pods") or {}).items():
             if found["ratio"] is None:
                 continue
             namespace, pod, container = self._names.of(key)
@@ -229,6 +234,9 @@ class Sampler:
                 labels.update({"event": ", ".join(one["cause"] for one in supported), "culprits": " ".join(culprits)})
             domain = "" if found["domain"] is None else self._bandwidth.folder(found["domain"])
             yield self._row(when, SLOWED, domain, {**labels, RATIO: round(found["ratio"], 3)})
+        for pair in status.get("lost", ()):
+            names = {"namespace": pair["namespace"], "key": pair["culpritNamespace"]}
+            yield self._row(when, LOST, "", {**names, LOST_SECONDS: pair["seconds"]})
 
     def _events(self, when: str) -> "Iterable[Row]":
         """Return a row for each event of the guard since the last sample."""
