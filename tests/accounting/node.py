@@ -103,7 +103,7 @@ class Node(SimulatedNode):
         self.kernel.is_known = self.is_known
         self.running: list[Running] = []
         self.made = 0
-        self.add_classes(*CLASSES[1:])
+        self.add_class(*CLASSES[1:])
 
     def close(self) -> None:
         shutil.rmtree(self.folder)

@@ -79,7 +79,7 @@ class NodeLife(RuleBasedStateMachine):
         self.watcher = Containers(self.node.context().ledger)
         self.made = 0
         self.boots = 1
-        self.node.add_classes(*CLASSES[1:])
+        self.node.add_class(*CLASSES[1:])
 
     def teardown(self) -> None:
         try:
@@ -323,7 +323,7 @@ class NodeLife(RuleBasedStateMachine):
     @rule(name=st.sampled_from(CLASSES[1:]))
     def make_class(self, name: str) -> None:
         try:
-            self.node.add_classes(name)
+            self.node.add_class(name)
         except OSError:
             return
 
@@ -343,7 +343,7 @@ class NodeLife(RuleBasedStateMachine):
         self.kernel.model = type(self.kernel.model)(self.kernel.machine, self.kernel.threads, lambda: self.kernel.now)
         self.kernel.tree = type(self.kernel.tree)(self.kernel.model)
         self.kernel.sync()
-        self.node.add_classes(*classes)
+        self.node.add_class(*classes)
         self.kernel.show_tasks()
         self.foreign = set()
         self.schemata = {}
@@ -367,7 +367,7 @@ class NodeLife(RuleBasedStateMachine):
         self.strangers = set()
         self.schemata = {}
         self.read = {}
-        self.node.add_classes(*CLASSES[1:])
+        self.node.add_class(*CLASSES[1:])
 
     @rule(seconds=st.sampled_from([0.1, 2.0]))
     def time_passes(self, seconds: float) -> None:

@@ -80,7 +80,7 @@ class Node(SimulatedNode):
         self.values = InterruptHost(self.host)
         self.cpufreq = Cpufreq(MACHINE, self.values.sys)
         self.pids: dict[str, int] = {}
-        self.add_classes("gold", "silver")
+        self.add_class("gold", "silver")
         self.use()
         self.kernel.mkdir(f"{self.host.resctrl}/gold/mon_groups/pqos")
         self.kernel.spawn("/system.slice/cron", 1, "gold", "pqos")

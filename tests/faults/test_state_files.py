@@ -78,7 +78,6 @@ class Node:
         host.add_class("gold")
         host.configure(
             sysPath=placed.sys,
-            runtimeRoots={"crun": str(host.root / "crun")},
             **({"placement": {**PLACEMENT, "kubeletPath": str(host.root / "kubelet")}} if PLACED else {}),
             memory={"allowLimits": {"shop": ["memory.high"]}},
             rdt={"enabled": True, "defaults": {"namespaces": {"shop": "gold"}}},

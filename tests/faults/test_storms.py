@@ -58,7 +58,6 @@ def host_on(resctrl: str, folder: Path, deadline: float, **config: Any) -> Host:
         real_proc=True,
         resctrl=Path(resctrl),
         deadlineSeconds=deadline,
-        runtimeRoots={"crun": str(folder / "crun")},
         **config,
     )
 

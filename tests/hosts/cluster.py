@@ -31,13 +31,6 @@ class SimulatedNode(Node):
         root.mkdir(parents=True, exist_ok=True)
         super().__init__(root, kernel=partial(self.KERNEL, **machine), **config)
 
-    def configure(self, **config: Any) -> None:
-        """Apply a configuration with this node's runtime."""
-        super().configure(**{"runtimeRoots": {"crun": str(self.crun)}} | config)
-
-    def add_classes(self, *names: str) -> None:
-        self.add_class(*names)
-
     def appear(self, id_: Any, pid: int = 0, pod: str = POD, linux: Any = None, notes: Notes = None) -> Container:
         """The container is in its runtime's folder, and its bundle on disk."""
         return super().appear(id_ if isinstance(id_, Container) else Container(id_, pod, notes, linux, pid))

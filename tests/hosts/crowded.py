@@ -65,7 +65,6 @@ class Crowd(PlacedHost):
             allow = {"shop": ["*"]}
             config["placement"] = {"enabled": True, "allow": allow, "kubeletPath": str(self.root / "kubelet")}
         self.configure(
-            runtimeRoots={"crun": str(self.crun)},
             classes=[{"name": "track", "allowswap": False, "memtierdconfig": TEMPLATE}],
             **{"memory": {"allowLimits": {"shop": ["memory.high"]}}} | config,
             memtierd={

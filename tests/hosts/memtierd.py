@@ -44,32 +44,36 @@ def program(path: Path, text: str = STAND_IN) -> str:
     return str(path)
 
 
-class MemtierdHost:
+class MemtierdHost(Host):
     """A host whose containers of class `track` get a stand-in for memtierd."""
 
     def __init__(self, host: Host, **section: Any) -> None:
-        self.host = host
+        self.section = {
+            "runDir": str(host.root / "run/memtierd"),
+            "binary": program(host.root / "memtierd"),
+            "startSeconds": 0.1,
+            **section,
+        }
+        super().__init__(host.root)
         self.run_dir = host.root / "run/memtierd"
-        self.section = {"runDir": str(self.run_dir), "binary": program(host.root / "memtierd"), "startSeconds": 0.1}
-        self.configure(**section)
 
     def configure(self, template: str = TEMPLATE, **section: Any) -> None:
-        self.host.configure(
+        super().configure(
             classes=[{"name": "track", "memtierdconfig": template}, {"name": "plain"}],
             memtierd=self.section | section,
         )
 
-    def start(
+    def start(  # type: ignore[override]
         self, id_: str = ID, pid: int = 100, name: str = "track", *, alone: bool = True, pod: str = "web-0"
     ) -> Any:
-        if not (self.host.proc / str(pid)).exists():
-            self.host.process(pid, f"{POD_CGROUP}/crio-{id_}")
-        annotations = crio_annotations() | {CLASS: name, "io.kubernetes.pod.name": pod}
-        return self.host.call(state(id=id_, pid=pid, bundle=self.host.bundle(), annotations=annotations), alone=alone)
+        if not (self.proc / str(pid)).exists():
+            self.process(pid, f"{POD_CGROUP}/crio-{id_}")
+        annotations = crio_annotations(**{CLASS: name, "io.kubernetes.pod.name": pod})
+        return self.call(state(id=id_, pid=pid, bundle=self.bundle(), annotations=annotations), alone=alone)
 
     def stop(self, id_: str = ID, pid: int = 100) -> Any:
-        self.host.end_process(pid)
-        return self.host.call(state(id=id_, status="stopped", pid=0), alone=True)
+        self.end_process(pid)
+        return self.call(state(id=id_, status="stopped", pid=0), alone=True)
 
     def folder(self, id_: str = ID) -> Path:
         return self.run_dir / "shop/web-0/c0" / id_
@@ -83,7 +87,7 @@ class MemtierdHost:
 
     def record(self) -> "MemberRecord":
         """Return the record of the container."""
-        ledger = self.host.context().ledger
+        ledger = self.context().ledger
         record = ledger.read_member(ledger.key_of(ID), ID)
         assert record is not None
         return record
@@ -102,4 +106,4 @@ class MemtierdHost:
 
     def clean(self) -> None:
         for folder in run_folders(str(self.run_dir)):
-            memtierd.end(folder, folder.parts[-1], str(self.host.cgroup), Settings({}), systemd=False)
+            memtierd.end(folder, folder.parts[-1], str(self.cgroup), Settings({}), systemd=False)

@@ -128,6 +128,7 @@ class Node:
             "stateDir": str(self.state),
             "cgroupPath": str(self.cgroup),
             "procPath": str(self.proc),
+            "runtimeRoots": {"crun": str(self.crun)},
             "log": {"target": "file", "file": str(self.log), "level": "debug"},
             "slowdown": {"enabled": False},  # its baselines are outside of the tree
         }

@@ -32,8 +32,7 @@ class PlacedHost(Node):
     def place(self, *, monitoring: bool = False, **section: Any) -> None:
         """Apply a configuration with this section of placement."""
         values = {"enabled": True, "allow": {"shop": ["*"]}, "kubeletPath": str(self.root / "kubelet")}
-        roots = {"crun": str(self.crun)}
-        self.configure(monitoring={"enabled": monitoring}, placement=values | section, runtimeRoots=roots)
+        self.configure(monitoring={"enabled": monitoring}, placement=values | section)
 
     def pod_of(self, name: str) -> str:
         """Return the pod of a container."""

@@ -78,7 +78,7 @@ def test_unwritable_state_directory_is_the_reason(
 def test_file_in_place_of_the_state_directory_is_the_reason(node: Host, tmp_path: Path) -> None:
     path = tmp_path / "state"
     path.touch()
-    node.configure(stateDir=str(path), runtimeRoots={"crun": str(tmp_path / "crun")})
+    node.configure(stateDir=str(path))
     text = f"{path} is not a directory: new containers start without monitoring"
     assert text in call(node, "explain", "web-0").stdout
     assert text in call(node, "list").stdout

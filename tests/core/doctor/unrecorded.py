@@ -27,17 +27,17 @@ class Node:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.host = MadeUpHost(root / "node", runtimeRoots={"crun": str(root / "crun")})
+        self.host = MadeUpHost(root / "node")
         self.host.process(7, f"/kubepods/pod{POD}/crio-{ID}", start=START)
         bundle = self.host.bundle({"annotations": crio_annotations(POD), "linux": {}})
-        crun.record(root / "crun", ID, 7, bundle, START)
+        crun.record(self.host.crun, ID, 7, bundle, START)
         (self.host.resctrl / "schemata").write_text("L3:0=fff\n")
 
     def podman(self, monkeypatch: pytest.MonkeyPatch, names: str) -> None:
         """Run a Podman container, of which ``podman ps`` tells these names: its own, its pod's id and name."""
         self.host.process(8, f"/machine.slice/libpod-{PODMANS}.scope", start=START)
         bundle = self.host.bundle({"annotations": {"io.container.manager": "libpod"}, "linux": {}}, "podmans")
-        crun.record(self.root / "crun", PODMANS, 8, bundle, START)
+        crun.record(self.host.crun, PODMANS, 8, bundle, START)
         replace_podman(self.root, monkeypatch, f"printf '{PODMANS}\\t{names}\\n'\n")
 
     def record(self, id_: str, **values: Any) -> None:
@@ -50,7 +50,7 @@ class Node:
             locked.add_member(id_, details, found.pid)
 
     def configure(self, **config: Any) -> None:
-        self.host.configure(runtimeRoots={"crun": str(self.root / "crun")}, **config)
+        self.host.configure(**config)
 
     def explain(self, what: str = NAME) -> PodExplanation:
         doctor = Host("/config.json", str(self.root / "image"))

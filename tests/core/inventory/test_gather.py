@@ -51,7 +51,7 @@ def test_pod_over_its_namespaces_limit_waits_by_a_rule(tmp_path: Path) -> None:
     pods = ["2f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01", "2f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c02"]
     cluster = Cluster(tmp_path)
     for most, queued in ((1, pods[1:]), (9, [])):
-        cluster.host.configure(runtimeRoots={"crun": str(tmp_path / "crun")}, monitoring={"limits": {"sh*": most}})
+        cluster.host.configure(monitoring={"limits": {"sh*": most}})
         for number, pod in enumerate(pods if most == 1 else (), start=1):
             cluster.start(number, pod)
         context = cluster.context()

@@ -1,6 +1,5 @@
 """The log: its targets in order, bounded lines that cannot be forged, and nothing that can go wrong."""
 
-import json
 import os
 import signal
 import socket
@@ -230,21 +229,18 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_hook_reconcile_and_poststop_hold_no_key_while_programs_run(node: MemtierdHost, kept: list[str]) -> None:
-    crun_state = node.host.root / "crun"
-    values = json.loads(node.host.config.read_text())
-    node.host.config.write_text(json.dumps({**values, "runtimeRoots": {"crun": str(crun_state)}}))
     assert node.start(alone=False).code == 0
     assert node.start(OTHER, 200, alone=False).code == 0
     for id_, pid in ((ID, 100), (OTHER, 200)):
-        crun.record(crun_state, id_, pid, node.host.bundle(), 1000)
+        crun.record(node.crun, id_, pid, node.bundle(), 1000)
     os.kill(node.pid(), signal.SIGKILL)
     wait_until(lambda: not is_alive(node.pid()))
-    assert reconcile(node.host.context()).applied == {"memtierd": [ID]}
+    assert reconcile(node.context()).applied == {"memtierd": [ID]}
     for id_, pid in ((ID, 100), (OTHER, 200)):
-        node.host.end_process(pid)
-        node.host.call(state(id=id_, status="stopped", pid=0))
+        node.end_process(pid)
+        node.call(state(id=id_, status="stopped", pid=0))
     assert {"start", "end", "running", "lost"} <= set(kept)
-    assert (node.left(), node.host.context().ledger.containers()) == ([], [])
+    assert (node.left(), node.context().ledger.containers()) == ([], [])
 
 
 def test_work_for_a_container_waits_for_that_of_another_process(host: Host) -> None:

@@ -38,7 +38,7 @@ def made(host: Made) -> Made:
 def configure(host: Made, *, enabled: bool = True, offline: int = 0, **values: object) -> None:
     sys_path = write_sysfs(machine(cores=8, threads=1, offline=offline), host.root / "sys")
     section = {"enabled": enabled, "kubeletPath": str(host.root / "kubelet"), **values}
-    host.configure(sysPath=sys_path, placement=section, runtimeRoots={"crun": str(host.root / "crun")})
+    host.configure(sysPath=sys_path, placement=section)
 
 
 def stranger(host: Made, name: str, cpus: str, below: str = "") -> None:

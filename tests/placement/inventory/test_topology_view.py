@@ -123,8 +123,7 @@ def container(
 
 def usage(host: Host) -> tuple[list[str], list[dict[str, Any]]]:
     """Return the lines of the picture, and the containers in JSON."""
-    roots = {"crun": str(host.root / "crun")}
-    host.configure(sysPath=write_sysfs(MACHINE, host.root / "sys"), runtimeRoots=roots)
+    host.configure(sysPath=write_sysfs(MACHINE, host.root / "sys"))
     done = run(host, "topology", "--usage")
     assert done.exit_code == 0, done.output
     (item,) = json.loads(run(host, "topology", "--usage", "--json").stdout)["items"]

@@ -21,7 +21,7 @@ from resctrl_hooks.placement.node.allocations import Book
 
 
 def test_container_recorded_before_placement_was_enabled_is_placed(node: PlacedHost) -> None:
-    node.host.configure(sysPath=node.sys, runtimeRoots={"crun": str(node.host.root / "crun")})
+    node.host.configure(sysPath=node.sys)
     told = node.run_unseen("early", 500)
     assert node.host.call(told).code == 0
     node.place(monitoring=True)

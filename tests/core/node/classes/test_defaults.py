@@ -49,8 +49,7 @@ def configure(host: Host, feature: str, allow: list[str], policy: str = "ignore"
     for name in ("bronze", "gold"):
         host.add_class(name)
     section = {**CLASSES[feature], "defaults": defaults, "allow": {"shop": allow}, "failurePolicy": policy}
-    roots = {"runtimeRoots": {"crun": str(host.root / "crun")}}
-    host.configure(**{feature: section, **roots, **(BY_NAME if feature == "memory" else {})})
+    host.configure(**{feature: section, **(BY_NAME if feature == "memory" else {})})
     host.process(100, f"/{FOLDER}", rdt="/")
     for name, value in FILES.items():
         (host.cgroup / FOLDER / name).write_text(value)

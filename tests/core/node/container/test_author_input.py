@@ -122,8 +122,7 @@ class Node(PlacedHost):
             "allow": {"shop": ["exclusive"]},
             "kubeletPath": str(host.root / "kubelet"),
         }
-        roots = {"runtimeRoots": {"crun": str(host.root / "crun")}}
-        host.configure(sysPath=self.sys, placement=placement, **SECTIONS, **roots)
+        host.configure(sysPath=self.sys, placement=placement, **SECTIONS)
 
     def begin(self, name: str) -> None:
         super().begin(name)

@@ -198,7 +198,7 @@ def test_group_of_a_container_that_cannot_join_is_removed_unless_others_are_in_i
 
 def test_namespace_at_limit_waits_until_one_of_its_pods_ends(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path)
-    cluster.host.configure(runtimeRoots={"crun": str(cluster.root / "crun")}, monitoring={"limits": {"sh*": 1, "*": 9}})
+    cluster.host.configure(monitoring={"limits": {"sh*": 1, "*": 9}})
     first, second = UID, UID.replace("6c01", "6c02")
     ended, first_pid = cluster.start(1, first)
     _, pid = cluster.start(2, second)

@@ -220,7 +220,6 @@ def late(host: Host) -> Iterator[MemtierdHost]:
         memtierd={**found.section, "startSeconds": 0.1},
         scheduling=SCHEDULING,
         blockio=BLOCKIO,
-        runtimeRoots={"crun": str(host.root / "crun")},
     )
     host.process(100, CGROUP)
     for name, value in BEFORE.items():
@@ -257,7 +256,7 @@ def record(host: Host) -> MemberRecord:
 
 
 def test_unseen_container_gets_its_features_also_without_monitoring(late: MemtierdHost) -> None:
-    late.host.configure(**json.loads(late.host.config.read_text()) | {"monitoring": {"enabled": False}})
+    late.config.write_text(json.dumps(json.loads(late.config.read_text()) | {"monitoring": {"enabled": False}}))
     assert reconcile(late.host.context(), Options(dry_run=True)).applied == ALL
     assert (values(late.host), late.host.records()) == ({name: BEFORE[name] for name in AFTER}, [])
     assert again(late.host).applied == ALL

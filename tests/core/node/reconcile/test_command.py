@@ -63,7 +63,7 @@ def test_pause_is_from_a_second_to_a_day_and_wrong_use_exits_with_2(
 
 @OURS
 def test_watch_repeats_until_interrupted(tmp_path: Path, peoples: bool) -> None:
-    host = Host(tmp_path, real_proc=True, runtimeRoots={"crun": str(tmp_path / "crun")})
+    host = Host(tmp_path, real_proc=True)
     (tmp_path / "crun").mkdir()
     command = command_of(host, "reconcile", "--json", "--watch", "1", peoples=peoples)
     container = subprocess.Popen(["sleep", "1000"])

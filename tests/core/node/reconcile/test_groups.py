@@ -26,7 +26,7 @@ HOUSES = ("lab",)
 
 
 def test_removed_class_moves_pods_to_root_class_and_keeps_counting(cluster: Cluster) -> None:
-    cluster.add_classes("gold")
+    cluster.add_class("gold")
     id_, pid = cluster.start(1, rdt_class="gold")
     assert cluster.groups_of(pid) == {("gold", POD)}
     cluster.kernel.rmdir(f"{cluster.host.resctrl}/gold")
@@ -269,7 +269,7 @@ def full_node(root: Path) -> tuple[SharedNode, Pod, Pod]:
     The root, gold and silver have an RMID each, as have the pod's two groups.
     """
     node = SharedNode(root, rmids=5)
-    node.add_classes("gold", "silver")
+    node.add_class("gold", "silver")
     pod = node.start(rdt_class="gold")
     init = node.start(rdt_class="silver", beside=pod)
     node.kernel.now += 10

@@ -28,7 +28,7 @@ class Node(Cluster):
     def __init__(self, root: Path, **config: str) -> None:
         super().__init__(root, rmids=8, **config)
         (self.host.resctrl / "mon_data").mkdir()  # a mount is known by its time, too
-        self.add_classes("gold", "silver")
+        self.add_class("gold", "silver")
         self.container, self.pid = self.start(1, POD, "gold")
         self.quiet_pass()
 

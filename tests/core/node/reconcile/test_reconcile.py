@@ -2,13 +2,12 @@
 
 import contextlib
 import errno
-import importlib.util
 import os
 import shutil
 import sys
 import time
 from pathlib import Path
-from types import FrameType, ModuleType, SimpleNamespace
+from types import FrameType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -72,7 +71,7 @@ def test_dry_run_reports_what_a_real_run_does(cluster: Cluster) -> None:
 def test_container_without_main_thread_keeps_its_group_until_its_last_thread_ends(
     tmp_path: Path, key: str, *, hooked: bool
 ) -> None:
-    host = Host(tmp_path, real_proc=True, runtimeRoots={"crun": str(tmp_path / "crun")})
+    host = Host(tmp_path, real_proc=True)
     config = {"annotations": crio_annotations(POD) if key == POD else {}, "linux": {}}
     group = f"mon_groups/{key}"
     with headless_process(1) as process:
@@ -99,9 +98,9 @@ def test_container_without_main_thread_keeps_its_group_until_its_last_thread_end
 
 
 def test_unreadable_runtime_folder_is_reported(host: Host, fail: Fail) -> None:
-    denied = PermissionError(errno.EACCES, "Permission denied", "/run/runc")
+    denied = PermissionError(errno.EACCES, "Permission denied", "/run/crun")
     fail("resctrl_hooks.core.node.container.runtimes", "list_folder", denied)
-    with pytest.raises(HookError, match=r"cannot read .*/run/runc, the runtime's state directory: .*\(EACCES\)"):
+    with pytest.raises(HookError, match=r"cannot read .*/crun, the runtime's state directory: .*\(EACCES\)"):
         reconcile(host.context())
 
 
@@ -123,7 +122,6 @@ def test_clock_jump_of_a_day_loses_nothing(cluster: Cluster, monkeypatch: pytest
     assert [*cluster.reconcile().events["released"]] == [POD]
 
 
-BENCH = Path(__file__).parents[3] / "lab/bench/reconcile.py"
 SIZES = (20, 40, 80)
 ABOUT = 0.02
 """Tolerance of linearity: constant work counts more for few containers."""
@@ -131,20 +129,22 @@ SYSTEM_CALLS = 14
 """For each container, alone in its pod, with one thread."""
 
 
-def bench() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("bench_reconcile", BENCH)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(BENCH.parent)  # for the bench's own imports
-        spec.loader.exec_module(module)
-    return module
+def steady(root: Path, containers: int, per_pod: int = 2) -> Context:
+    """Return a node of plain files whose containers are in their groups, which is what nearly every reconcile finds."""
+    cluster = Cluster(root, rmids=containers + 1, log={"target": "none"})
+    pods: dict[str, list[int]] = {}
+    for number in range(containers):
+        key = pod_number(number // per_pod)
+        pods.setdefault(key, []).append(cluster.start(number, key)[1])
+    for key, pids in pods.items():
+        (cluster.resctrl / "mon_groups" / key / "tasks").write_text("".join(f"{pid}\n" for pid in pids))
+    context = cluster.host.context()
+    assert reconcile(context, NOW).ok
+    return context
 
 
-def calls_of(host: Any, module: str = "") -> int:
+def calls_of(context: Context, module: str = "") -> int:
     """Return how many functions one reconcile calls, those in C included; only those of a C module, if one is named."""
-    context = host.context
     count = 0
 
     def see(_frame: FrameType, event: str, called: object) -> None:
@@ -167,17 +167,14 @@ def calls_of(host: Any, module: str = "") -> int:
 
 @pytest.mark.ci
 def test_doubled_containers_double_system_calls(tmp_path: Path) -> None:
-    hosts = bench().Host
-    few, some, many = (calls_of(hosts(tmp_path / str(size), size)) for size in SIZES)
+    few, some, many = (calls_of(steady(tmp_path / str(size), size)) for size in SIZES)
     assert few > 0
     first, second = some - few, many - some
     assert abs(second / first - 2) < 2 * ABOUT, (few, some, many)
 
 
-def test_reconcile_that_changes_nothing_makes_few_system_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = bench()
-    monkeypatch.setattr(module, "PER_POD", 1)
-    few, many = (calls_of(module.Host(tmp_path / str(size), size), "posix") for size in SIZES[:2])
+def test_reconcile_that_changes_nothing_makes_few_system_calls(tmp_path: Path) -> None:
+    few, many = (calls_of(steady(tmp_path / str(size), size, per_pod=1), "posix") for size in SIZES[:2])
     assert many - few <= SYSTEM_CALLS * (SIZES[1] - SIZES[0])
 
 
@@ -273,7 +270,7 @@ def test_failed_plan_of_a_class_or_a_group_is_planned_again_and_the_group_is_in_
     if not told:
         monkeypatch.setattr(Kernel, "show_tasks", silent)
     cluster = Cluster(tmp_path, rdt=RDT, scheduling=SCHEDULING)
-    cluster.add_classes("gold")
+    cluster.add_class("gold")
     with contextlib.ExitStack() as faults:
         for module, name in (part for feature in failed for part in PARTS[feature]):
             faults.enter_context(failing(module, name, FULL))

@@ -174,7 +174,7 @@ def test_group_is_returned_with_counts_without_rename(pair: Pair) -> None:
 
 def test_pod_counted_in_one_class_continues_without_another(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, rmids=5, priority=RULES)  # the classes have one each
-    node.add_classes("a", "b")
+    node.add_class("a", "b")
     gold, batch = node.start("gold", rdt_class="a"), node.start("batch")
     before = kept(node)
     node.kernel.refuse_rename = errno.EIO

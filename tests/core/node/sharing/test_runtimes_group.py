@@ -121,7 +121,7 @@ def test_pods_counts_are_the_sum_of_its_groups_in_any_order(
     tmp_path_factory: pytest.TempPathFactory, events: list[tuple[str, int]]
 ) -> None:
     node = Node(tmp_path_factory.mktemp("node"), rmids=16, limbo=0)
-    node.add_classes("gold")
+    node.add_class("gold")
     first = node.start("shop")
     running: list[tuple[Pod, str]] = []
     ended = 0

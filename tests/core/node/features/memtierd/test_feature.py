@@ -38,10 +38,10 @@ OUTPUT = panics().partition("<<END\n")[2].partition("END\n")[0]
 def test_memtierd_starts_before_container_outlives_hook_and_inherits_nothing(node: MemtierdHost) -> None:
     reader, writer = os.pipe()
     os.set_inheritable(writer, True)  # noqa: FBT003  # its name says it
-    node.host.process(100, f"{POD_CGROUP}/crio-{ID}")
-    given = state(bundle=node.host.bundle(), annotations=crio_annotations() | {CLASS: "track"})
+    node.process(100, f"{POD_CGROUP}/crio-{ID}")
+    given = state(bundle=node.bundle(), annotations=crio_annotations() | {CLASS: "track"})
     killed_first = ["/bin/sh", "-c", 'echo 500 >/proc/self/oom_score_adj && exec "$@"', "sh"]
-    command = [*killed_first, *node.host.command()]
+    command = [*killed_first, *node.command()]
     done = subprocess.run(
         command, input=json.dumps(given), capture_output=True, text=True, pass_fds=[writer], check=False
     )
@@ -59,10 +59,10 @@ def test_memtierd_starts_before_container_outlives_hook_and_inherits_nothing(nod
         assert os.readlink(f"/proc/{one}/cwd") == "/"
         assert Path(f"/proc/{one}/oom_score_adj").read_text() == "0\n"
     assert Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0] == b"sleep"
-    with node.host.context().monitor.hold(UID):
+    with node.context().monitor.hold(UID):
         pass  # the key's lock is not held either
     config = (node.folder() / "memtierd.config.yaml").read_text()
-    assert f"- {node.host.cgroup}{POD_CGROUP}/crio-{ID}\n" in config
+    assert f"- {node.cgroup}{POD_CGROUP}/crio-{ID}\n" in config
     assert f"stats: {node.folder()}/memtierd.stats\n" in config
     assert (node.folder() / "memtierd.output").read_text() == "started\n"
     for path in [node.run_dir, *node.run_dir.rglob("*")]:
@@ -73,7 +73,7 @@ def test_memtierd_starts_before_container_outlives_hook_and_inherits_nothing(nod
     assert not is_alive(pid)
     assert not is_alive(supervisor)
     assert (memtierd.running(step, ID), node.left()) == ([], [])
-    assert not (node.host.cgroup / "resctrl-hooks").exists()
+    assert not (node.cgroup / "resctrl-hooks").exists()
 
 
 @pytest.mark.ci
@@ -104,12 +104,12 @@ def test_whatever_ends_first_nothing_is_left_of_it_and_the_other_container_keeps
         record["processes"] = [[bystander.pid, 1], [bystander.pid, 1]]
         (node.folder() / "memtierd.keeper").write_text(json.dumps(record))
     if lost == "poststop":
-        node.host.end_process(100)
+        node.end_process(100)
         wait_until(lambda: not is_alive(pid) and not is_alive(supervisor))
-        assert node.host.call(state(id=ID, status="stopped", pid=0)).code == 0
+        assert node.call(state(id=ID, status="stopped", pid=0)).code == 0
     elif lost == "all but the process":  # a restart with the same id
-        node.host.end_process(100)
-        node.host.process(100, f"{POD_CGROUP}/crio-{ID}", start=2000)
+        node.end_process(100)
+        node.process(100, f"{POD_CGROUP}/crio-{ID}", start=2000)
         assert node.start().code == 0
         assert not is_alive(pid)
         assert is_alive(node.pid())
@@ -132,13 +132,13 @@ def test_whatever_ends_first_nothing_is_left_of_it_and_the_other_container_keeps
     ("#!/no/such/interpreter\n", "cannot start"), ("#!/bin/sh\nexit 0\n", "memtierd ended with 0"),
 ])  # fmt: skip
 def test_memtierd_exiting_at_once_is_an_error_with_last_lines(node: MemtierdHost, text: str, words: str) -> None:
-    program(node.host.root / "memtierd", text)
+    program(node.root / "memtierd", text)
     node.configure(startSeconds=5.0)  # a busy machine may need a while even to fail; it ends with the first look
     outcome = node.start()
     assert outcome.code == 79
     assert words in outcome.stderr
     assert node.left() == []
-    assert node.host.records() == []
+    assert node.records() == []
 
 
 @pytest.mark.parametrize("output, said", [
@@ -157,7 +157,7 @@ def test_missing_or_untrusted_program_is_an_error_by_policy(node: MemtierdHost) 
         outcome = node.start(alone=False)
         assert outcome.code == code
         assert "cannot find the program no-such-memtierd in /usr/local/sbin" in outcome.stderr
-    (node.host.root / "memtierd").chmod(0o777)
+    (node.root / "memtierd").chmod(0o777)
     node.configure()
     outcome = node.start(alone=False)
     assert outcome.code == 79
@@ -168,7 +168,7 @@ def orphans(node: MemtierdHost) -> Any:
     """Start two containers whose records are lost, as after a killed hook; return the node's context."""
     node.start(alone=False)
     node.start(OTHER, 200, alone=False)
-    ours = node.host.context()
+    ours = node.context()
     assert memtierd.orphaned(ours) == []
     for container in (ID, OTHER):
         ours.ledger.remove_member(UID, container)
@@ -193,8 +193,8 @@ def test_only_strays_are_stopped(node: MemtierdHost) -> None:
 
 
 def test_plan_names_program_class_and_policy_before_any_effect(node: MemtierdHost) -> None:
-    node.host.process(100, f"{POD_CGROUP}/crio-{ID}")
-    ours = node.host.context()
+    node.process(100, f"{POD_CGROUP}/crio-{ID}")
+    ours = node.context()
     (step,) = registry.plan(memtierd.FEATURE, workload_of(node.host, **{CLASS: "track"}), ours)
     assert step.parameters["supervisor"] == "process"
     assert "memtierd as a separate process: memory class track" in step.why
@@ -203,7 +203,7 @@ def test_plan_names_program_class_and_policy_before_any_effect(node: MemtierdHos
     for name in ({}, {CLASS: "gone"}):  # memory's to refuse
         assert registry.plan(memtierd.FEATURE, workload_of(node.host, **name), ours) == []
     folder = RunFolder(str(node.run_dir), ("shop", "web-0", "c0"), ID)
-    assert memtierd.end(folder, ID, str(node.host.cgroup), ours.settings, systemd=False) is False, "unknown"
+    assert memtierd.end(folder, ID, str(node.cgroup), ours.settings, systemd=False) is False, "unknown"
     container = Running("", Found(ID, 100, 1000, ""), {}, recorded=True)
     for supervisor in (memtierd.SYSTEMD, memtierd.PROCESS):
         needs = {"runDir": str(node.run_dir), "names": ["shop", "web-0", "c0"], "supervisor": supervisor}
@@ -215,8 +215,8 @@ def test_plan_names_program_class_and_policy_before_any_effect(node: MemtierdHos
 @pytest.mark.parametrize("at", ["check_needs", "start"])
 @pytest.mark.parametrize("ends", [True, False])
 def test_failure_leaves_neither_folder_nor_open_file(node: MemtierdHost, fail: Fail, at: str, *, ends: bool) -> None:
-    node.host.process(100, f"{POD_CGROUP}/crio-{ID}")
-    workload, context = workload_of(node.host, **{CLASS: "track"}), node.host.context()
+    node.process(100, f"{POD_CGROUP}/crio-{ID}")
+    workload, context = workload_of(node.host, **{CLASS: "track"}), node.context()
     (step,) = registry.plan(memtierd.FEATURE, workload, context)
     calls: list[Any] = []
 
@@ -233,7 +233,7 @@ def test_failure_leaves_neither_folder_nor_open_file(node: MemtierdHost, fail: F
         assert len(os.listdir("/proc/self/fd")) == opened
     assert len(calls) == (2 if at == "start" else 0)
     assert node.folder().exists() == (at == "start" and not ends)
-    said = node.host.log.read_text() if node.host.log.exists() else ""
+    said = node.log.read_text() if node.log.exists() else ""
     assert (f"memtierd of {workload}: it will not end" in said) == (at == "start" and not ends)
 
 
@@ -251,9 +251,9 @@ def test_service_of_systemd_is_recorded_attended_and_stopped(
     assert memtierd.attended(step, ID)
     assert memtierd.running(step, ID) == [4711] == [node.pid()]
     container = Running("", Found(ID, 100, 1000, ""), {}, recorded=True)
-    assert memtierd.FEATURE.lost(step, container, node.host.context()) == PANIC
-    node.host.end_process(100)
-    node.host.call(state(status="stopped", pid=0))
+    assert memtierd.FEATURE.lost(step, container, node.context()) == PANIC
+    node.end_process(100)
+    node.call(state(status="stopped", pid=0))
     assert (stopped, node.left()) == ([ID], [])
 
 

@@ -35,10 +35,10 @@ def test_hostile_names_reach_no_path(node: MemtierdHost) -> None:
         assert outcome.code == 79
         assert "is not a valid directory name" in outcome.stderr
     assert not node.run_dir.exists()
-    assert {path.name for path in node.host.root.iterdir()} == {
+    assert {path.name for path in node.root.iterdir()} == {
         *("resctrl", "cgroup", "proc", "config.json", "memtierd", "bundle", "log", "run")
     }
-    assert {path.name for path in (node.host.root / "run").rglob("*")} == {"state", "refusals", "calls"}
+    assert {path.name for path in (node.root / "run").rglob("*")} == {"state", "refusals", "calls"}
     for root in ("relative", "/run/../etc", "/.."):
         with pytest.raises(RunFolderError, match="not an absolute path"):
             RunFolder(root, ("shop", "web-0", "c0"), "c" * 64)
@@ -158,7 +158,7 @@ def test_missing_requirements_are_listed(host: Host) -> None:
 
 
 def test_swapping_without_swap_is_a_warning(node: MemtierdHost) -> None:
-    (node.host.proc / "meminfo").write_text("SwapTotal: 0 kB\n")
+    (node.proc / "meminfo").write_text("SwapTotal: 0 kB\n")
     node.configure(TEMPLATE + "swapoutms: 10000\n")
     outcome = node.start(alone=False)
     assert (outcome.code, node.runs()) == (0, True)
