@@ -132,6 +132,12 @@ def _mount(root: str, *options: str) -> None:
 
 
 @pytest.fixture
+def processor(request: pytest.FixtureRequest, root: str) -> str:
+    """Return the name of the test's processor."""
+    return str(request.node.callspec.params["root"])
+
+
+@pytest.fixture
 def resctrl(root: str) -> Iterator[Resctrl]:
     """Return the filesystem, without groups before and after."""
     filesystem = Resctrl(root, described_kernel())

@@ -15,7 +15,7 @@ ON_MKDIR = "info/L3_MON/mbm_assign_on_mkdir"
 AVAILABLE = "info/L3_MON/available_mbm_cntrs"
 FILE = "mbm_L3_assignments"
 TOTAL, LOCAL = "mbm_total_bytes", "mbm_local_bytes"
-NOT_ENABLED = "mbm_event counter assignment mode is not enabled"
+BAD = ("0=x", "0=", "0=ee")
 
 
 @pytest.fixture
@@ -35,15 +35,6 @@ def text(total: str, local: str) -> str:
         f"{event}:{';'.join(f'{domain}={letter}' for domain, letter in enumerate(letters))}\n"
         for event, letters in ((TOTAL, total), (LOCAL, local))
     )
-
-
-def test_active_mode_has_brackets_and_each_domain_its_counters(counters: Resctrl) -> None:
-    assert counters.read("info/L3_MON/num_mbm_cntrs") == counters.read(AVAILABLE) == "0=4;1=4\n"
-    assert counters.read(MODE) == "[mbm_event]\ndefault\n"
-    counters.write(MODE, "default\n")
-    assert counters.read(MODE) == "[default]\nmbm_event\n"
-    with counters.refused(errno.EINVAL, "Unsupported assign mode"):
-        counters.write(MODE, "foo\n")
 
 
 def test_new_group_gets_free_counters_and_the_last_gets_none(counters: Resctrl) -> None:
@@ -103,19 +94,13 @@ def test_domains_with_free_counter_keep_it_when_another_has_none(counters: Resct
     "written, number, words",
     [
         (f"{TOTAL}:0=_", errno.EINVAL, None),
-        ("nonsense:0=e\n", errno.ENOENT, "Invalid event nonsense"),
-        ("llc_occupancy:0=e\n", errno.ENOENT, "Invalid event llc_occupancy"),
+        *((f"{event}:0=e\n", errno.ENOENT, f"Invalid event {event}") for event in ("nonsense", "llc_occupancy")),
         (f" {TOTAL}:0=_\n", errno.ENOENT, f"Invalid event  {TOTAL}"),
-        ("\n", errno.ENOENT, "Invalid event "),
+        *((text, errno.ENOENT, "Invalid event ") for text in ("\n", f"{TOTAL}:0=_\n\n")),
         (f"{TOTAL}:7=e\n", errno.EINVAL, "Invalid domain id 7"),
-        (f"{TOTAL}:x=e\n", errno.EINVAL, "Missing domain id"),
-        (f"{TOTAL}:=e\n", errno.EINVAL, "Missing domain id"),
-        (f"{TOTAL}:0 =_\n", errno.EINVAL, "Missing domain id"),
-        (f"{TOTAL}:0=x\n", errno.EINVAL, f"Assign operation '{TOTAL}:0=x' failed"),
-        (f"{TOTAL}:0=\n", errno.EINVAL, f"Assign operation '{TOTAL}:0=' failed"),
+        *((f"{TOTAL}:{part}\n", errno.EINVAL, "Missing domain id") for part in ("x=e", "=e", "0 =_")),
+        *((f"{TOTAL}:{part}\n", errno.EINVAL, f"Assign operation '{TOTAL}:{part}' failed") for part in BAD),
         (f"{TOTAL}:0\n", errno.EINVAL, f"Assign operation '{TOTAL}:0=(null)' failed"),
-        (f"{TOTAL}:0=ee\n", errno.EINVAL, f"Assign operation '{TOTAL}:0=ee' failed"),
-        (f"{TOTAL}:0=_\n\n", errno.ENOENT, "Invalid event "),
     ],
 )
 def test_invalid_write_is_refused_with_words(counters: Resctrl, written: str, number: int, words: str | None) -> None:
@@ -151,39 +136,38 @@ def test_counters_survive_rename_and_rmdir_frees_them(counters: Resctrl) -> None
     assert counters.read(AVAILABLE) == "0=4;1=4\n"
 
 
-def test_mkdir_assigns_none_if_disabled(counters: Resctrl) -> None:
-    counters.write(ON_MKDIR, "0\n")
-    assert counters.read(ON_MKDIR) == "0\n"
-    counters.make("mon_groups/a")
-    assert counters.read("mon_groups/a", FILE) == text("__", "__")
-    with counters.refused(errno.EINVAL, "ok"):
-        counters.write(ON_MKDIR, "2\n")
-
-
-def test_default_mode_counts_all_and_files_refuse(counters: Resctrl) -> None:
-    counters.make("mon_groups/a", "mon_groups/b", "mon_groups/c")
-    counters.write(MODE, "default\n")
-    assert counters.read("mon_groups/c/mon_data/mon_L3_00", TOTAL).strip().isdigit()
-    for path in (AVAILABLE, ON_MKDIR, f"mon_groups/c/{FILE}"):
-        with counters.refused(errno.EINVAL, NOT_ENABLED):
-            counters.read(path)
-    with counters.refused(errno.EINVAL, "mbm_event mode is not enabled"):
-        counters.write(f"mon_groups/c/{FILE}", f"{TOTAL}:0=e\n")
-
-
-def test_mode_change_releases_all_counters(counters: Resctrl) -> None:
-    counters.make("mon_groups/a")
-    counters.write(MODE, "mbm_event\n")
-    assert counters.read("mon_groups/a", FILE) == text("ee", "ee")
-    counters.write(MODE, "default\n")
-    counters.write(MODE, "mbm_event\n")
-    assert counters.read("mon_groups/a", FILE) == text("__", "__")
-    assert counters.read(ON_MKDIR) == "1\n"
-
-
-def test_class_reads_sum_of_its_groups(counters: Resctrl) -> None:
+def test_mkdir_assigns_none_if_disabled_and_a_class_shows_the_sum_of_its_groups(counters: Resctrl) -> None:
     counters.make("mon_groups/a")
     assert counters.read(FILE) == text("__", "__")
     assert counters.read("mon_data/mon_L3_00", TOTAL).strip().isdigit()
     counters.write(f"mon_groups/a/{FILE}", f"{TOTAL}:0=_\n")
     assert counters.read("mon_data/mon_L3_00", TOTAL) == "Unassigned\n"
+    counters.write(ON_MKDIR, "0\n")
+    assert counters.read(ON_MKDIR) == "0\n"
+    counters.make("mon_groups/b")
+    assert counters.read("mon_groups/b", FILE) == text("__", "__")
+    with counters.refused(errno.EINVAL, "ok"):
+        counters.write(ON_MKDIR, "2\n")
+
+
+def test_default_mode_counts_all_and_refuses_and_a_change_of_mode_releases_all_counters(counters: Resctrl) -> None:
+    assert counters.read("info/L3_MON/num_mbm_cntrs") == counters.read(AVAILABLE) == "0=4;1=4\n"
+    assert counters.read(MODE) == "[mbm_event]\ndefault\n"
+    counters.make("mon_groups/a", "mon_groups/b", "mon_groups/c")
+    counters.write(MODE, "mbm_event\n")
+    assert counters.read("mon_groups/a", FILE) == text("ee", "ee"), "the mode is the same"
+    counters.write(MODE, "default\n")
+    assert counters.read(MODE) == "[default]\nmbm_event\n"
+    assert counters.read("mon_groups/c/mon_data/mon_L3_00", TOTAL).strip().isdigit()
+    for path in (AVAILABLE, ON_MKDIR, f"mon_groups/c/{FILE}"):
+        with counters.refused(errno.EINVAL, "mbm_event counter assignment mode is not enabled"):
+            counters.read(path)
+    for path, written, words in (
+        (f"mon_groups/c/{FILE}", f"{TOTAL}:0=e\n", "mbm_event mode is not enabled"),
+        (MODE, "foo\n", "Unsupported assign mode"),
+    ):
+        with counters.refused(errno.EINVAL, words):
+            counters.write(path, written)
+    counters.write(MODE, "mbm_event\n")
+    assert counters.read("mon_groups/a", FILE) == text("__", "__")
+    assert counters.read(ON_MKDIR) == "1\n"

@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -22,16 +21,12 @@ def domains(resctrl: Resctrl, group: str) -> dict[str, set[str]]:
     return {name: resctrl.names(f"{group}/mon_data/{name}") for name in resctrl.names(f"{group}/mon_data")}
 
 
-def test_every_group_has_the_same_domains(resctrl: Resctrl) -> None:
+def test_every_group_has_the_same_domains_and_each_the_features_of_its_resource(resctrl: Resctrl) -> None:
     resctrl.make("gold", "gold/mon_groups/a", "mon_groups/a")
     everywhere = [domains(resctrl, group) for group in (".", "gold", "gold/mon_groups/a", "mon_groups/a")]
     assert everywhere == everywhere[:1] * 4
     assert "mon_L3_00" in everywhere[0]
-
-
-def test_each_domain_has_the_features_of_its_resource(resctrl: Resctrl) -> None:
-    resctrl.make("mon_groups/a")
-    for name, counters in domains(resctrl, "mon_groups/a").items():
+    for name, counters in everywhere[0].items():
         found = re.fullmatch(r"mon_(\w+)_(\d\d)", name)
         assert found, name
         assert counters == set(resctrl.read(f"info/{found[1]}_MON/mon_features").split())
@@ -40,23 +35,16 @@ def test_each_domain_has_the_features_of_its_resource(resctrl: Resctrl) -> None:
 def test_l3_counter_is_a_number_or_a_word_and_a_newline(resctrl: Resctrl) -> None:
     resctrl.make("mon_groups/a")
     for name in ("llc_occupancy", "mbm_total_bytes", "mbm_local_bytes"):
-        assert re.fullmatch(
-            r"(\d+|Unavailable|Unassigned|Error)\n", resctrl.read("mon_groups/a/mon_data/mon_L3_00", name)
-        )
+        text = resctrl.read("mon_groups/a/mon_data/mon_L3_00", name)
+        assert re.fullmatch(r"(\d+|Unavailable|Unassigned|Error)\n", text)
 
 
-def test_bandwidth_grows_while_a_task_lives(resctrl: Resctrl, task: int) -> None:
+def test_bandwidth_grows_while_a_task_lives_and_local_is_part_of_it(resctrl: Resctrl, task: int) -> None:
     resctrl.make("mon_groups/a")
     resctrl.write("mon_groups/a/tasks", str(task))
     first = int(resctrl.read("mon_groups/a", TOTAL))
-    eventually(lambda: int(resctrl.read("mon_groups/a", TOTAL)) > first)
-
-
-def test_local_bandwidth_is_part_of_the_total(resctrl: Resctrl, task: int) -> None:
-    resctrl.make("mon_groups/a")
-    resctrl.write("mon_groups/a/tasks", str(task))
     local = eventually(lambda: int(resctrl.read("mon_groups/a/mon_data/mon_L3_00/mbm_local_bytes")))
-    assert local <= int(resctrl.read("mon_groups/a", TOTAL))
+    assert local <= eventually(lambda: now if (now := int(resctrl.read("mon_groups/a", TOTAL))) > first else None)
 
 
 @pytest.mark.parametrize("parent", ["", "gold/"])
@@ -83,22 +71,17 @@ def test_new_group_counts_bandwidth_from_zero(resctrl: Resctrl, task: int) -> No
     assert int(resctrl.read(group, TOTAL)) < before
 
 
-def test_group_limit_is_the_smallest_num_rmids(resctrl: Resctrl) -> None:
-    # The root group has one of them.
-    assert len(resctrl.fill()) == resctrl.rmids - 1
+@pytest.mark.parametrize("folder, more, own", [("mon_groups", "mon_groups/more", 1), ("gold/mon_groups", "silver", 2)])
+def test_group_limit_is_the_smallest_num_rmids_of_which_the_root_and_each_class_have_one(
+    resctrl: Resctrl, folder: str, more: str, own: int
+) -> None:
+    if own > 1:
+        resctrl.make("gold")
+    assert len(resctrl.fill(folder)) == resctrl.rmids - own
     resctrl.poison()
     with resctrl.refused(errno.ENOSPC, "Out of RMIDs"):
-        resctrl.mkdir("mon_groups/more")
-    assert "more" not in resctrl.names("mon_groups")
-
-
-def test_class_uses_an_rmid(resctrl: Resctrl) -> None:
-    resctrl.make("gold")
-    assert len(resctrl.fill("gold/mon_groups")) == resctrl.rmids - 2
-    resctrl.poison()
-    with resctrl.refused(errno.ENOSPC, "Out of RMIDs"):
-        resctrl.mkdir("silver")
-    assert "silver" not in resctrl.names()
+        resctrl.mkdir(more)
+    assert not {"more", "silver"} & (resctrl.names("mon_groups") | resctrl.names())
 
 
 def test_class_without_rmid_returns_its_closid(resctrl: Resctrl) -> None:
@@ -144,15 +127,10 @@ def test_exhausted_closids_are_enospc_with_words(resctrl: Resctrl) -> None:
         resctrl.mkdir("class0")
 
 
-def test_each_resource_has_a_folder(resctrl: Resctrl) -> None:
+def test_info_has_a_folder_for_each_resource_with_decimal_numbers_and_hexadecimal_masks(resctrl: Resctrl) -> None:
     assert resctrl.names("info") >= {"L3", "L3_MON", "MB", "last_cmd_status"}
-    assert resctrl.names("info/L3") >= {"bit_usage", "cbm_mask", "min_cbm_bits", "num_closids", "shareable_bits"}
-    assert resctrl.names("info/MB") >= {"bandwidth_gran", "delay_linear", "min_bandwidth", "num_closids"}
-    assert resctrl.names("info/L3_MON") >= {"max_threshold_occupancy", "mon_features", "num_rmids"}
-
-
-def test_numbers_are_decimal_and_masks_hexadecimal(resctrl: Resctrl) -> None:
-    names = ["L3/min_cbm_bits", "L3/num_closids", "L3_MON/num_rmids"]
+    assert "delay_linear" in resctrl.names("info/MB")
+    names = ["L3/min_cbm_bits", "L3/num_closids", "L3_MON/num_rmids", "L3_MON/max_threshold_occupancy"]
     for path in (*names, "MB/bandwidth_gran", "MB/min_bandwidth", "MB/num_closids"):
         text = resctrl.read("info", path)
         assert text == f"{int(text)}\n"
@@ -160,25 +138,18 @@ def test_numbers_are_decimal_and_masks_hexadecimal(resctrl: Resctrl) -> None:
         text = resctrl.read("info/L3", name)
         assert text == f"{int(text, 16):x}\n"
     assert resctrl.read("info/L3_MON/mon_features").splitlines()[0] == "llc_occupancy"
-
-
-def test_command_that_succeeds_is_ok(resctrl: Resctrl) -> None:
-    resctrl.poison()
-    resctrl.write("schemata", resctrl.read("schemata"))
-    assert resctrl.read("info/last_cmd_status") == "ok\n"
-
-
-def test_words_stay_until_next_command(resctrl: Resctrl) -> None:
-    resctrl.poison()
-    resctrl.tasks()
-    assert resctrl.status == resctrl.status == Resctrl.POISON
-
-
-def test_bit_usage_has_a_letter_for_each_way(resctrl: Resctrl) -> None:
     ways = int(resctrl.read("info/L3/cbm_mask"), 16).bit_length()
     hardware = int(resctrl.read("info/L3/shareable_bits"), 16)
     letters = "".join("X" if hardware >> way & 1 else "S" for way in reversed(range(ways)))
     assert {part.partition("=")[2] for part in resctrl.read("info/L3/bit_usage").strip().split(";")} == {letters}
+
+
+def test_words_stay_until_the_next_command_which_is_ok_if_it_succeeds(resctrl: Resctrl) -> None:
+    resctrl.poison()
+    resctrl.tasks()
+    assert resctrl.status == resctrl.status == Resctrl.POISON
+    resctrl.write("schemata", resctrl.read("schemata"))
+    assert resctrl.read("info/last_cmd_status") == "ok\n"
 
 
 def test_limbo_threshold_is_writable(resctrl: Resctrl) -> None:
@@ -232,14 +203,13 @@ def at_least(resctrl: Resctrl, group: str, least: float) -> float:
     return eventually(lambda: value if (value := joules(resctrl, group) or 0.0) > least else None)
 
 
-@COUNTS_ENERGY
-def test_energy_is_a_number_with_six_decimals(resctrl: Resctrl, busy: Busy) -> None:
-    group = resctrl.make("mon_groups/a")
-    busy(group)
-    at_least(resctrl, group, 0)
-    whole, _, decimals = resctrl.read(group, ENERGY[0]).strip().partition(".")
-    assert whole.isdecimal()
-    assert (len(decimals), decimals.isdecimal()) == (6, True)
+def used(resctrl: Resctrl, busy: Busy, group: str, least: float = 0.5) -> list[str]:
+    """Let a process use so much energy in a group and end it; return the group's values."""
+    process = busy(group)
+    at_least(resctrl, group, least)
+    process.kill()
+    process.wait()
+    return [resctrl.read(group, path) for path in ENERGY]
 
 
 @COUNTS_ENERGY
@@ -248,44 +218,26 @@ def test_energy_is_unavailable_in_package_until_task_of_rmid_ran_there(resctrl: 
         group for group in resctrl.fill() if {resctrl.read(group, path) for path in ENERGY} == {UNAVAILABLE}
     ]  # earlier tests have used some of the RMIDs
     assert fresh
-    busy(fresh[0])
-    at_least(resctrl, fresh[0], 0)
-    assert resctrl.read(fresh[0], ENERGY[1]) == UNAVAILABLE
+    here, there = used(resctrl, busy, fresh[0], 0)
+    assert re.fullmatch(r"\d+\.\d{6}\n", here)
+    assert there == UNAVAILABLE
 
 
 @COUNTS_ENERGY
-def test_energy_of_recycled_rmid_continues(resctrl: Resctrl, busy: Busy) -> None:
+def test_energy_of_recycled_rmid_continues_and_survives_rename(resctrl: Resctrl, busy: Busy) -> None:
     made = resctrl.fill()
-    process = busy(made[0])
-    at_least(resctrl, made[0], 0.5)
-    process.kill()
-    process.wait()
-    before = [resctrl.read(made[0], path) for path in ENERGY]
-    resctrl.rmdir(made[0])
+    before = used(resctrl, busy, made[0])
+    resctrl.rename(made[0], "mon_groups/b")
+    assert [resctrl.read("mon_groups/b", path) for path in ENERGY] == before
+    resctrl.rmdir("mon_groups/b")
     group = resctrl.make("mon_groups/again")  # no other RMID is free
     assert [resctrl.read(group, path) for path in ENERGY] == before
 
 
 @COUNTS_ENERGY
-def test_energy_survives_rename(resctrl: Resctrl, busy: Busy) -> None:
-    group = resctrl.make("mon_groups/a")
-    process = busy(group)
-    at_least(resctrl, group, 0.5)
-    process.kill()
-    process.wait()
-    before = [resctrl.read(group, path) for path in ENERGY]
-    resctrl.rename(group, "mon_groups/b")
-    assert [resctrl.read("mon_groups/b", path) for path in ENERGY] == before
-
-
-@COUNTS_ENERGY
 def test_energy_of_root_class_drops_when_a_group_is_removed(resctrl: Resctrl, busy: Busy) -> None:
     group = resctrl.make("mon_groups/a")
-    process = busy(group)
-    at_least(resctrl, group, 0)
-    time.sleep(1)
-    process.kill()
-    process.wait()
+    used(resctrl, busy, group)
     whole, part = joules(resctrl, "") or 0.0, joules(resctrl, group) or 0.0
     resctrl.rmdir(group)
     assert (joules(resctrl, "") or 0.0) < whole - part / 2

@@ -13,13 +13,22 @@ MON_FILES = {"cpus", "cpus_list", "mon_data", "tasks"}
 CTRL_FILES = MON_FILES | {"mode", "mon_groups", "schemata", "size"}
 
 
-def test_mkdir_creates_classes_and_mon_groups_with_their_files(resctrl: Resctrl) -> None:
+def test_mkdir_creates_classes_and_mon_groups_with_their_files_modes_and_nothing_in_them(resctrl: Resctrl) -> None:
     group = resctrl.make("mon_groups/a")
     assert resctrl.names(group) >= MON_FILES
     assert not resctrl.names(group) & {"mon_groups", "schemata"}
     assert resctrl.names(resctrl.make("gold")) >= CTRL_FILES
     assert resctrl.names("gold/mon_groups") == set()
     resctrl.make("gold/mon_groups/a")
+    for path in (group, "gold", "gold/mon_groups/a"):
+        assert (resctrl.tasks(path), *resctrl.lines(path, "cpus_list")) in ((set(),), (set(), ""))
+    modes = {
+        **dict.fromkeys(("gold", "gold/mon_groups", "gold/mon_groups/a"), 0o40755),
+        **dict.fromkeys(("gold/tasks", "gold/schemata", "gold/mon_groups/a/tasks"), 0o100644),
+        "gold/size": 0o100444,
+    }
+    assert {path: os.stat(resctrl.path(path)).st_mode for path in modes} == modes
+    assert os.stat(resctrl.path("gold/tasks")).st_size == 0
     resctrl.rmdir("mon_groups/a")
     assert (resctrl.names("mon_groups"), resctrl.names("gold/mon_groups")) == (set(), {"a"})
 
@@ -46,30 +55,6 @@ def test_mkdir_clears_last_cmd_status(resctrl: Resctrl, path: str) -> None:
     resctrl.poison()
     resctrl.make(path)
     assert resctrl.status == "ok"
-
-
-@pytest.mark.parametrize("path", ["gold", "mon_groups/a", "gold/mon_groups/a"])
-def test_new_group_has_neither_tasks_nor_cpus(resctrl: Resctrl, path: str) -> None:
-    resctrl.make("gold")
-    if path != "gold":
-        resctrl.make(path)
-    assert resctrl.tasks(path) == set()
-    assert resctrl.lines(path, "cpus_list") in ([], [""])
-
-
-def test_files_and_folders_have_usual_modes(resctrl: Resctrl) -> None:
-    resctrl.make("gold", "gold/mon_groups/a")
-    modes = {
-        "gold": 0o40755,
-        "gold/mon_groups": 0o40755,
-        "gold/mon_groups/a": 0o40755,
-        "gold/tasks": 0o100644,
-        "gold/schemata": 0o100644,
-        "gold/size": 0o100444,
-        "gold/mon_groups/a/tasks": 0o100644,
-    }
-    assert {path: os.stat(resctrl.path(path)).st_mode for path in modes} == modes
-    assert os.stat(resctrl.path("gold/tasks")).st_size == 0
 
 
 @pytest.mark.parametrize("path", ["info/a", "info/L3/a", "info/L3_MON/a"])
@@ -138,10 +123,12 @@ def test_open_file_of_removed_group_is_enodev(resctrl: Resctrl, name: str) -> No
         with resctrl.refused(errno.ENODEV):
             os.read(descriptor, 10)
     resctrl.make("gold")
-    with resctrl.opened(os.O_WRONLY, "gold/tasks") as descriptor:
+    with resctrl.opened(os.O_WRONLY, "gold/tasks") as descriptor, resctrl.opened(os.O_RDONLY, "gold") as folder:
         resctrl.rmdir("gold")
         with resctrl.refused(errno.ENODEV):
             os.write(descriptor, b"0")
+        with resctrl.refused(errno.ENOENT):
+            os.mkdir("a", dir_fd=folder)
 
 
 @pytest.mark.kernel_only
@@ -153,25 +140,13 @@ def test_open_folder_of_removed_group_is_empty(resctrl: Resctrl) -> None:
         assert os.listdir(descriptor) == []
 
 
-def test_mkdir_in_open_folder_of_removed_group_fails(resctrl: Resctrl) -> None:
-    resctrl.make("gold")
-    with resctrl.opened(os.O_RDONLY, "gold") as descriptor:
-        resctrl.rmdir("gold")
-        with resctrl.refused(errno.ENOENT):
-            os.mkdir("a", dir_fd=descriptor)
-
-
-def test_writing_may_truncate_and_append(resctrl: Resctrl, task: int) -> None:
+def test_opening_may_truncate_and_append_and_owner_and_mode_can_be_changed(resctrl: Resctrl, task: int) -> None:
     group = resctrl.make("mon_groups/a")
     for flags in (os.O_TRUNC, os.O_APPEND, os.O_CREAT | os.O_TRUNC):
-        descriptor = os.open(resctrl.path(group, "tasks"), os.O_WRONLY | flags, 0o644)
-        os.write(descriptor, str(task).encode())
-        os.close(descriptor)
+        with resctrl.opened(os.O_WRONLY | flags, group, "tasks") as descriptor:
+            os.write(descriptor, str(task).encode())
         assert resctrl.tasks(group) == {task}
-
-
-def test_permissions_and_owners_can_be_changed(resctrl: Resctrl) -> None:
-    tasks = resctrl.path(resctrl.make("mon_groups/a"), "tasks")
+    tasks = resctrl.path(group, "tasks")
     os.chmod(tasks, 0o600)
     os.chown(tasks, 1, 2)
     seen = os.stat(tasks)
@@ -286,27 +261,22 @@ def test_rename_is_refused_and_changes_nothing(
     check_refusal(resctrl, ("rename", *words), why)
 
 
-def test_rename_keeps_the_tasks(resctrl: Resctrl, task: int) -> None:
-    resctrl.make("mon_groups/a")
-    resctrl.write("mon_groups/a/tasks", str(task))
-    resctrl.poison()
-    resctrl.rename("mon_groups/a", "mon_groups/b")
-    assert resctrl.names("mon_groups") == {"b"}
-    assert resctrl.tasks("mon_groups/b") == {task}
-    assert resctrl.status == "ok"
-
-
 def test_rename_into_another_class_removes_tasks_from_old_one(resctrl: Resctrl, task: int) -> None:
     resctrl.make("gold", "mon_groups/a", "mon_groups/b")
     resctrl.write("mon_groups/a/tasks", str(task))
-    resctrl.rename("mon_groups/a", "gold/mon_groups/a")
+    resctrl.poison()
+    resctrl.rename("mon_groups/a", "gold/mon_groups/c")
+    assert resctrl.status == "ok"
+    assert (resctrl.names("mon_groups"), resctrl.names("gold/mon_groups")) == ({"b"}, {"c"})
     with resctrl.refused(errno.EINVAL):
         resctrl.write("mon_groups/b/tasks", str(task))
-    assert resctrl.tasks("gold/mon_groups/a") == resctrl.tasks("gold") == {task}
+    assert resctrl.tasks("gold/mon_groups/c") == resctrl.tasks("gold") == {task}
     assert task not in resctrl.tasks()
-    resctrl.rename("gold/mon_groups/a", "mon_groups/a")
+    resctrl.rename("gold/mon_groups/c", "mon_groups/c")
     assert resctrl.tasks("gold") == set()
     assert task in resctrl.tasks()
+    resctrl.rename("mon_groups/c", "mon_groups/d")
+    assert (resctrl.names("mon_groups"), resctrl.tasks("mon_groups/d")) == ({"b", "d"}, {task})
 
 
 def test_rename_keeps_the_counters(resctrl: Resctrl, task: int) -> None:

@@ -41,14 +41,6 @@ def own_process(resctrl: Resctrl) -> Iterator[int]:
     resctrl.write("tasks", str(os.getpid()))
 
 
-def test_task_joins_mon_group_of_its_own_class(resctrl: Resctrl, task: int) -> None:
-    resctrl.make("mon_groups/a")
-    resctrl.poison()
-    assert resctrl.write("mon_groups/a/tasks", str(task)) == len(str(task))
-    assert resctrl.tasks("mon_groups/a") == {task}
-    assert resctrl.status == "ok"
-
-
 @pytest.mark.parametrize("origin", ["tasks", "mon_groups/a/tasks", "silver/tasks"])
 def test_mon_group_of_another_class_is_einval(resctrl: Resctrl, task: int, origin: str) -> None:
     resctrl.make("gold", "silver", "mon_groups/a", "gold/mon_groups/a")
@@ -84,13 +76,11 @@ def test_task_is_in_one_class_and_at_most_one_mon_group(
 def test_class_lists_the_tasks_of_its_mon_groups_too(resctrl: Resctrl, process: Callable[[], int]) -> None:
     resctrl.make("gold", "gold/mon_groups/a", "mon_groups/a")
     first, second, third = process(), process(), process()
-    for task in (first, second):
-        resctrl.write("gold/tasks", str(task))
-    resctrl.write("gold/mon_groups/a/tasks", str(second))
-    resctrl.write("mon_groups/a/tasks", str(third))
-    assert resctrl.tasks("gold") == {first, second}
-    assert resctrl.tasks("gold/mon_groups/a") == {second}
-    assert {1, third, os.getpid()} <= resctrl.tasks()
+    moves = (("gold", first), ("gold", second), ("gold/mon_groups/a", second), ("mon_groups/a", third))
+    for group, task in moves:
+        resctrl.write(f"{group}/tasks", str(task))
+    assert (resctrl.tasks("gold"), resctrl.tasks("gold/mon_groups/a")) == ({first, second}, {second})
+    assert {1, third, os.getpid()} <= resctrl.tasks() - {first, second}
     assert not {first, second} & resctrl.tasks()
 
 
@@ -145,8 +135,9 @@ def test_negative_id_is_einval(resctrl: Resctrl, text: str) -> None:
 def test_id_is_accepted_in_number_formats_of_the_kernel(resctrl: Resctrl, task: int, form: str) -> None:
     resctrl.make("mon_groups/a")
     text = form.format(task)
+    resctrl.poison()
     assert resctrl.write("mon_groups/a/tasks", text) == len(text)
-    assert resctrl.tasks("mon_groups/a") == {task}
+    assert (resctrl.tasks("mon_groups/a"), resctrl.status) == ({task}, "ok")
 
 
 def test_empty_write_succeeds_without_effect(resctrl: Resctrl) -> None:
@@ -215,23 +206,33 @@ def in_group(tid: int) -> list[str]:
 def test_proc_shows_place_of_task(resctrl: Resctrl, task: int) -> None:
     resctrl.make("gold", "gold/mon_groups/a", "mon_groups/b")
     assert in_group(task) == ["res:/", "mon:"]
-    resctrl.write("mon_groups/b/tasks", str(task))
-    assert in_group(task) == ["res:/", "mon:b"]
-    resctrl.write("gold/tasks", str(task))
-    assert in_group(task) == ["res:gold", "mon:"]
-    resctrl.write("gold/mon_groups/a/tasks", str(task))
-    assert in_group(task) == ["res:gold", "mon:a"]
+    for path, rdt_class, group in (
+        ("mon_groups/b", "/", "b"),
+        ("gold", "gold", ""),
+        ("gold/mon_groups/a", "gold", "a"),
+    ):
+        resctrl.write(f"{path}/tasks", str(task))
+        assert in_group(task) == [f"res:{rdt_class}", f"mon:{group}"]
     resctrl.rmdir("gold")
     assert in_group(task) == ["res:/", "mon:"]
 
 
 @pytest.mark.kernel_only
-def test_child_inherits_group(resctrl: Resctrl, own_process: int, process: Callable[[], int]) -> None:
+def test_children_inherit_the_group_and_orphans_stay(
+    resctrl: Resctrl, own_process: int, process: Callable[[], int]
+) -> None:
     resctrl.make("mon_groups/a")
     resctrl.write("mon_groups/a/tasks", str(own_process))
     child = process()
     assert in_group(child) == ["res:/", "mon:a"]
     assert resctrl.tasks("mon_groups/a") == {own_process, child}
+    # Its parents are gone before the first read: /proc alone no longer shows its origin.
+    script = "(sleep 1000 >/dev/null & echo $!) & wait"
+    orphan = int(subprocess.run(["sh", "-c", script], stdout=subprocess.PIPE, check=True).stdout)
+    try:
+        assert in_group(orphan) == ["res:/", "mon:a"]
+    finally:
+        os.kill(orphan, signal.SIGKILL)
 
 
 @pytest.mark.kernel_only
@@ -247,19 +248,6 @@ def test_new_thread_inherits_group_of_the_starting_thread(resctrl: Resctrl) -> N
     with waiting_thread(start):
         assert places == [["res:/", "mon:a"]]
     assert in_group(os.getpid()) == ["res:/", "mon:"]
-
-
-@pytest.mark.kernel_only
-def test_orphaned_descendant_stays_in_group(resctrl: Resctrl, own_process: int) -> None:
-    resctrl.make("mon_groups/a")
-    resctrl.write("mon_groups/a/tasks", str(own_process))
-    # Its parents are gone before the first read: /proc alone no longer shows its origin.
-    script = "(sleep 1000 >/dev/null & echo $!) & wait"
-    pid = int(subprocess.run(["sh", "-c", script], stdout=subprocess.PIPE, check=True).stdout)
-    try:
-        assert in_group(pid) == ["res:/", "mon:a"]
-    finally:
-        os.kill(pid, signal.SIGKILL)
 
 
 @pytest.fixture
@@ -299,42 +287,32 @@ def test_class_takes_cpus_from_root_which_cannot_drop_them_and_returns_them(resc
     assert (cpus(resctrl, "gold"), cpus(resctrl)) == (0, everything)
 
 
-def test_class_takes_cpus_from_another_class(resctrl: Resctrl) -> None:
-    resctrl.make("gold", "silver")
-    resctrl.write("gold/cpus_list", "0-1\n")
-    resctrl.write("silver/cpus_list", "1\n")
-    assert (cpus(resctrl, "gold"), cpus(resctrl, "silver")) == (1, 2)
+def test_class_takes_cpus_from_another_class_and_mon_group_has_those_of_its_class_only(resctrl: Resctrl) -> None:
+    resctrl.make("gold", "silver", "gold/mon_groups/a", "gold/mon_groups/b")
+    for group, text, shown in (
+        ("gold", "0-1\n", {"gold": 3}),
+        ("silver", "1\n", {"gold": 1, "silver": 2}),
+        ("gold", "1\n", {"gold": 2, "silver": 0}),
+        ("gold/mon_groups/a", "1\n", {"gold/mon_groups/a": 2, "gold": 2}),
+        ("gold/mon_groups/b", "1\n", {"gold/mon_groups/a": 0, "gold/mon_groups/b": 2}),
+        ("gold", "0-1\n", {"gold/mon_groups/b": 0}),  # a write to the class takes them
+    ):
+        resctrl.write(f"{group}/cpus_list", text)
+        assert {name: cpus(resctrl, name) for name in shown} == shown
 
 
-def test_mon_group_has_cpus_of_its_class_only(resctrl: Resctrl) -> None:
-    resctrl.make("gold", "gold/mon_groups/a", "gold/mon_groups/b")
-    resctrl.write("gold/cpus_list", "1\n")
-    resctrl.write("gold/mon_groups/a/cpus_list", "1\n")
-    assert cpus(resctrl, "gold/mon_groups/a") == cpus(resctrl, "gold") == 2
-    resctrl.write("gold/mon_groups/b/cpus_list", "1\n")
-    assert (cpus(resctrl, "gold/mon_groups/a"), cpus(resctrl, "gold/mon_groups/b")) == (0, 2)
-    resctrl.write("gold/cpus_list", "0-1\n")
-    assert cpus(resctrl, "gold/mon_groups/b") == 0, "a write to the class takes them"
-
-
-LISTS = [("0,1\n", 3), ("0-1\n", 3), (" 1 \n", 2), ("1,\n", 2), ("1", 2), ("1\n0\n", 2), ("\n", 0)]
-MASKS = [("1\n", 1), ("3 \n", 3), ("1,\n", 1), ("2", 2)]
+ALL, LAST = -1, -2
+LISTS = {"0,1\n": 3, "0-1\n": 3, " 1 \n": 2, "1,\n": 2, "1": 2, "1\n0\n": 2, "\n": 0, "all\n": ALL, "N\n": LAST}
+MASKS = {"1\n": 1, "3 \n": 3, "1,\n": 1, "2": 2}
 
 
 @pytest.mark.parametrize(
-    "name, text, mask", [*(("cpus_list", *one) for one in LISTS), *(("cpus", *one) for one in MASKS)]
+    "name, text, mask", [*(("cpus_list", *one) for one in LISTS.items()), *(("cpus", *one) for one in MASKS.items())]
 )
-def test_accepted_lists_and_masks_are_those_of_the_kernel(resctrl: Resctrl, name: str, text: str, mask: int) -> None:
+def test_accepted_lists_and_masks_are_those_of_the_kernel(
+    resctrl: Resctrl, last: int, name: str, text: str, mask: int
+) -> None:
     resctrl.make("gold")
     resctrl.write("gold/cpus_list", "0-1\n")
     resctrl.write(f"gold/{name}", text)
-    assert cpus(resctrl, "gold") == mask
-
-
-def test_words_all_and_n_mean_cpus(resctrl: Resctrl, last: int) -> None:
-    everything = cpus(resctrl)
-    resctrl.make("gold")
-    resctrl.write("gold/cpus_list", "all\n")
-    assert cpus(resctrl, "gold") == everything
-    resctrl.write("gold/cpus_list", "N\n")
-    assert cpus(resctrl, "gold") == 1 << last
+    assert cpus(resctrl, "gold") == {ALL: (1 << last + 1) - 1, LAST: 1 << last}.get(mask, mask)

@@ -1,14 +1,16 @@
-"""The simulation's model without FUSE, with a clock and a /proc that tests can turn."""
+"""The simulation's model without FUSE, with a clock and a /proc that tests can turn, by any text and any commands."""
 
 import errno
 import os
 import re
 import subprocess
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from hosts.simulated_kernel import ROOT_CALLER, Processes
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,16 +18,65 @@ from resctrl_hooks.core.node.host.cpulist import format_list
 from resctrl_hooks.lab.cli.simulate import command as simulate
 from resctrl_hooks.lab.simulation import cpus, schemata
 from resctrl_hooks.lab.simulation.errors import RefusedError
+from resctrl_hooks.lab.simulation.group import Group
 from resctrl_hooks.lab.simulation.machine import (
     BYTES_PER_SECOND,
     CACHE_BYTES,
+    FULL_MASK,
     LINES_PER_TASK,
     UNIT_BYTES,
     WATTS_PER_TASK,
     Machine,
 )
+from resctrl_hooks.lab.simulation.model import Resctrl
 from resctrl_hooks.lab.simulation.proc import Proc
-from simulation.bench import Bench
+from resctrl_hooks.lab.simulation.tree import Tree
+
+
+class Bench:
+    """A model with paths, a clock and processes."""
+
+    def __init__(self, **machine: float | bool) -> None:
+        self.now = 1000.0
+        self.proc = Processes()
+        machine.setdefault("cpus", 4)
+        self.sim = Resctrl(Machine(**machine), self.proc, lambda: self.now)  # type: ignore[arg-type]
+        self.tree = Tree(self.sim)
+
+    def group(self, path: str) -> Group:
+        return self.tree.find(path).group
+
+    def make(self, *paths: str) -> None:
+        for path in paths:
+            self.tree.make(path)
+
+    def read(self, path: str) -> str:
+        node = self.tree.find(path)
+        return node.file.read(node.group)
+
+    def write(self, path: str, text: str) -> None:
+        node = self.tree.find(path)
+        assert node.file.write is not None
+        node.file.write(node.group, text, ROOT_CALLER)
+
+    def join(self, group: str, *tasks: int) -> None:
+        """Start processes in a group, which is created if it does not exist."""
+        above, _, name = group.rpartition("/")
+        if name not in self.tree.entries(self.tree.find(above)):
+            self.make(group)
+        for task in tasks:
+            self.write(f"{group}/tasks", str(self.proc.start(task)))
+
+    def tasks(self, group: str) -> set[int]:
+        return {int(line) for line in self.read(f"{group}/tasks").split()}
+
+    def number(self, group: str, counter: str) -> float:
+        return float(self.read(f"{group}/mon_data/{counter}"))
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
 
 
 def test_limbo_lasts_as_configured() -> None:
@@ -43,16 +94,7 @@ def test_limbo_lasts_as_configured() -> None:
     assert caught.value.errno == errno.ENOSPC
 
 
-def test_zombie_adds_nothing(bench: Bench) -> None:
-    bench.join("mon_groups/a", 50)
-    bench.proc.zombies.add(50)
-    before = bench.number("mon_groups/a", "mon_L3_00/mbm_total_bytes")
-    bench.now += 10
-    assert bench.number("mon_groups/a", "mon_L3_00/mbm_total_bytes") == before
-    assert bench.tasks("mon_groups/a") == {50}
-
-
-def test_rate_follows_number_of_tasks(bench: Bench) -> None:
+def test_rate_follows_number_of_living_tasks(bench: Bench) -> None:
     bench.make("mon_groups/a", "mon_groups/b")
     bench.join("mon_groups/a", 50, 51)
     bench.now += 10
@@ -64,9 +106,11 @@ def test_rate_follows_number_of_tasks(bench: Bench) -> None:
     assert bench.number("mon_groups/a", total) == pytest.approx(30 * BYTES_PER_SECOND / 2, abs=UNIT_BYTES)
     assert bench.number("mon_groups/b", total) == pytest.approx(10 * BYTES_PER_SECOND / 2, abs=UNIT_BYTES)
     bench.proc.end(50)
-    stopped = bench.number("mon_groups/a", total)
+    bench.proc.zombies.add(51)
+    stopped = [bench.number(f"mon_groups/{name}", total) for name in "ab"]
     bench.now += 10
-    assert bench.number("mon_groups/a", total) == stopped
+    assert [bench.number(f"mon_groups/{name}", total) for name in "ab"] == stopped
+    assert bench.tasks("mon_groups/b") == {51}
 
 
 def test_class_counts_exactly_its_own_and_mon_group_tasks(bench: Bench) -> None:
@@ -172,51 +216,40 @@ def test_counter_reads_its_fixed_value(bench: Bench) -> None:
     assert bench.number("gold", "mon_L3_00/llc_occupancy") == 4096
 
 
-def test_later_children_join_group(bench: Bench) -> None:
+def test_later_children_join_group_and_earlier_ones_stay(bench: Bench) -> None:
     bench.make("gold", "gold/mon_groups/a")
     bench.proc.start(50)
     bench.proc.start(51, parent=50)
-    bench.write("gold/tasks", "50")
-    bench.write("gold/mon_groups/a/tasks", "50")
+    for path in ("gold", "gold/mon_groups/a"):
+        bench.write(f"{path}/tasks", "50")
     bench.proc.start(52, parent=50)
     bench.proc.start(53, parent=52)
     bench.proc.start(54, leader=50)
     assert bench.tasks("gold/mon_groups/a") == {50, 52, 53, 54}
     assert bench.tasks("") == {51}
+    bench.make("gold/mon_groups/b")
+    bench.write("gold/mon_groups/b/tasks", "50")
+    bench.proc.start(55, parent=50)
+    assert (bench.tasks("gold/mon_groups/a"), bench.tasks("gold/mon_groups/b")) == ({52, 53, 54}, {50, 55})
 
 
-def test_earlier_children_stay_behind(bench: Bench) -> None:
-    bench.make("mon_groups/a", "mon_groups/b")
-    bench.join("mon_groups/a", 50)
-    bench.proc.start(51, parent=50)
-    bench.write("mon_groups/b/tasks", "50")
-    bench.proc.start(52, parent=50)
-    assert (bench.tasks("mon_groups/a"), bench.tasks("mon_groups/b")) == ({51}, {50, 52})
-
-
-def test_unread_child_is_in_class_of_its_parent(bench: Bench) -> None:
+@pytest.mark.parametrize(
+    "path, task, groups",
+    [
+        ("gold/mon_groups/a/tasks", 52, {"gold": {50, 51, 52}, "gold/mon_groups/a": {52}}),
+        ("gold/tasks", 51, {"gold": {50, 51, 52}}),
+        ("tasks", 51, {"gold": {50, 52}, "": {51}}),
+    ],
+)
+def test_unread_child_is_in_class_of_its_parent_until_it_is_written_elsewhere(
+    bench: Bench, path: str, task: int, groups: dict[str, set[int]]
+) -> None:
     bench.make("gold", "gold/mon_groups/a")
     bench.join("gold", 50)
     bench.proc.start(51, parent=50)
     bench.proc.start(52, parent=51)
-    bench.write("gold/mon_groups/a/tasks", "52")
-    assert bench.tasks("gold") == {50, 51, 52}
-
-
-def test_child_written_to_its_own_group_keeps_its_children(bench: Bench) -> None:
-    bench.join("mon_groups/a", 50)
-    bench.proc.start(51, parent=50)
-    bench.proc.start(52, parent=51)
-    bench.write("mon_groups/a/tasks", "51")
-    assert bench.tasks("mon_groups/a") == {50, 51, 52}
-
-
-def test_child_moved_to_root_class_stays_there(bench: Bench) -> None:
-    bench.join("gold", 50)
-    bench.proc.start(51, parent=50)
-    bench.write("tasks", "51")
-    assert bench.tasks("gold") == {50}
-    assert bench.tasks("") == {51}
+    bench.write(path, str(task))
+    assert {name: bench.tasks(name) for name in groups} == groups
 
 
 def test_reused_thread_id_is_another_task(bench: Bench) -> None:
@@ -325,3 +358,88 @@ def test_full_schemata_line_round_trips(bench: Bench) -> None:
     assert [line.strip() for line in text.splitlines()] == ["MB:0=30;1=70", "L3:0=ff0;1=3"]
     bench.write("gold/schemata", text)
     assert schemata.schemata_text(group) == text
+
+
+TEXT = st.text(st.sampled_from("0123456789abcdefxL3MB:=;,-+ \n\t\0N/all") | st.characters(), max_size=60)
+
+
+@given(TEXT)
+def test_any_write_is_done_or_refused(text: str) -> None:
+    bench = Bench()
+    bench.make("gold", "mon_groups/a")
+    numbers: set[int | None] = set()
+    for path in ("gold/tasks", "gold/schemata", "gold/mode", "gold/cpus", "gold/cpus_list", "mon_groups/a/cpus_list"):
+        try:
+            bench.write(path, text)
+        except RefusedError as refused:
+            numbers.add(refused.errno)
+        assert bench.read("info/last_cmd_status").endswith("\n")
+    assert numbers <= {errno.EINVAL, errno.ESRCH, errno.ERANGE, errno.EOVERFLOW}
+    for mask in bench.group("gold").masks["L3"].values():
+        assert 0 < mask <= FULL_MASK
+
+
+PATHS = st.sampled_from(
+    [f"{above}{name}" for above in ("", "mon_groups/", "gold/mon_groups/", "silver/mon_groups/") for name in ("a", "b")]
+    + ["gold", "silver"]
+)
+
+
+COMMANDS = ("make", "remove", "rename", "tasks", "cpus", "wait", "fork", "end")
+
+
+def run(bench: Bench, command: str, number: int, path: str, new: str) -> None:
+    """Run a command on a group, or on one of the four first processes if it lives."""
+    task = 50 + number % 4
+    if command == "make" and path not in groups(bench):  # the VFS refuses existing names
+        bench.make(path)
+    elif command == "remove":
+        bench.tree.remove(path)
+    elif command == "rename":
+        bench.tree.rename(path, new)
+    elif command == "tasks":
+        bench.write(f"{path}/tasks", str(task))
+    elif command == "cpus":
+        bench.write(f"{path}/cpus_list", f"{number % 4}\n")
+    elif command == "wait":
+        bench.now += 0.6
+    elif task in bench.proc.starts and command == "fork":
+        bench.proc.start(1000 + number, parent=task)
+    elif task in bench.proc.starts and command == "end":
+        bench.proc.end(task)
+
+
+def groups(bench: Bench) -> Iterator[str]:
+    """Yield the paths of all groups."""
+    yield ""
+    for above in ("", *bench.sim.classes):
+        if above:
+            yield above
+        for name in (bench.sim.classes[above] if above else bench.sim.root).monitored:
+            yield f"{above}/mon_groups/{name}"
+
+
+@given(st.lists(st.tuples(st.sampled_from(COMMANDS), PATHS, PATHS), max_size=40))
+def test_every_task_cpu_and_id_is_in_one_place_after_any_command(commands: list[tuple[str, str, str]]) -> None:
+    bench = Bench(rmids=6, closids=3)
+    for task in range(50, 54):
+        bench.proc.start(task)
+    numbers: set[int | None] = set()
+    for number, (command, first, second) in enumerate(commands):
+        try:
+            run(bench, command, number, first, second)
+        except OSError as error:
+            numbers.add(error.errno)
+    ids = {errno.EBUSY, errno.ENOSPC}
+    assert numbers <= ids | {errno.EPERM, errno.EINVAL, errno.ENOENT, errno.ESRCH, errno.EEXIST}
+    classes = [bench.tasks(name) for name in ("", *bench.sim.classes)]
+    assert sorted(task for tasks in classes for task in tasks) == sorted(bench.proc.everything())
+    for name in ("", *bench.sim.classes):
+        monitored = (bench.sim.classes[name] if name else bench.sim.root).monitored
+        below = [bench.tasks(f"{name}/mon_groups/{group}") for group in monitored]
+        assert sum(map(len, below)) == len(set().union(*below))
+        assert set().union(*below) <= bench.tasks(name)
+    assert sum(group.cpus for group in bench.sim.all_classes()) == bench.sim.machine.all_cpus
+    everything = [member for group in bench.sim.all_classes() for member in group.family()]
+    assert len({group.rmid for group in everything}) == len(everything)
+    assert len({group.closid for group in bench.sim.all_classes()}) == len(bench.sim.all_classes())

@@ -7,8 +7,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hosts.monitored import MonitoredHost, monitored_host
+from hosts.monitored import monitored_host
 from hosts.shared_node import RULES, SharedNode
+from houses import missing
 
 from resctrl_hooks.core.inventory.gather import rmids_of
 from resctrl_hooks.core.node.resctrl.rmids import free_rmids, rmids_of_each_class
@@ -20,7 +21,6 @@ from resctrl_hooks.lab.simulation.machine import Machine
 from resctrl_hooks.lab.simulation.model import Resctrl
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -47,26 +47,16 @@ def test_occupancy_is_all_that_is_counted_and_num_rmids_counts_all_classes() -> 
     assert {place.events for place in domain_folders(sim.machine).values()} == {("llc_occupancy",)}
 
 
-def test_each_class_runs_out_of_its_own_ids() -> None:
-    sim = model()
+def test_each_class_runs_out_of_its_own_ids_and_each_limbo_is_its_own() -> None:
+    sim = model(limbo=1.0)
     sim.make_class("gold")
     assert [refusal(sim, "", name) for name in "abc"] == [None, None, errno.ENOSPC]
     assert [refusal(sim, "gold", name) for name in "abc"] == [None, None, errno.ENOSPC]
-
-
-def test_id_of_a_class_in_limbo_is_enospc_while_another_class_has_free_ones() -> None:
-    sim = model(limbo=1.0)
-    assert [refusal(sim, "", name) for name in "ab"] == [None, None]
     sim.remove(sim.root.monitored["a"])
-    assert refusal(sim, "", "c") == errno.ENOSPC
-
-
-def test_new_class_has_no_ids_in_limbo() -> None:
-    sim = model(limbo=1.0)
-    sim.make_class("gold")
+    assert refusal(sim, "", "c") == errno.ENOSPC, "the other class has free ids"
     sim.remove(sim.classes["gold"])
     sim.make_class("silver")
-    assert sim.classes["silver"].closid == 2
+    assert sim.classes["silver"].closid == 2, "a new class has no ids in limbo"
 
 
 def test_group_renamed_into_a_class_can_have_the_id_of_another_there() -> None:
@@ -82,7 +72,7 @@ def test_group_renamed_into_a_class_can_have_the_id_of_another_there() -> None:
 def test_free_rmids_are_those_of_the_class(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, pmg=3)
     resctrl = node.context().monitor.resctrl
-    node.kernel.mkdir(f"{resctrl.root}/gold")
+    node.add_class("gold")
     node.start()
     assert rmids_of_each_class(resctrl) == 3
     assert (free_rmids(resctrl, ""), free_rmids(resctrl, "gold")) == (1, 2)
@@ -92,9 +82,9 @@ def test_free_rmids_are_those_of_the_class(tmp_path: Path) -> None:
     assert found.classes_text() == "root class 1, gold 2"
 
 
-@pytest.fixture
-def two_in_the_root_class(tmp_path: Path) -> Iterator[MonitoredHost]:
-    """Return a host with two pods in the root class, and a class `gold` without any."""
+@pytest.mark.fuse
+def test_list_doctor_and_metrics_show_the_free_rmids_of_each_class(tmp_path: Path) -> None:
+    text = "ree by class: root class 0, gold 2"
     with (
         mounted(tmp_path / "resctrl", vendor="arm", pmg=3, partids=4) as path,
         monitored_host(tmp_path, path) as host,
@@ -102,30 +92,19 @@ def two_in_the_root_class(tmp_path: Path) -> Iterator[MonitoredHost]:
         (host.resctrl / "gold").mkdir()
         for number in range(2):
             host.pod(number, f"web-{number}")
-        yield host
-
-
-@pytest.mark.fuse
-def test_list_and_doctor_show_the_free_rmids_of_each_class(two_in_the_root_class: MonitoredHost) -> None:
-    host = two_in_the_root_class
-    assert host.json("list")["rmids"] == {"total": 12, "used": 4, "free": 2, "freeByClass": {"": 0, "gold": 2}}
-    text = "Free by class: root class 0, gold 2."
-    assert text in host.run("list").output
-    (finding,) = [one for one in json.loads(host.run("doctor", "--json").stdout)["items"] if one["check"] == "RMIDs"]
-    assert (finding["level"], "free by class: root class 0, gold 2" in finding["text"]) == ("warning", True)
-
-
-@pytest.mark.fuse
-@pytest.mark.houses("observe")
-def test_metrics_have_the_free_rmids_of_each_class(two_in_the_root_class: MonitoredHost) -> None:
-    lines = two_in_the_root_class.run("metrics").output.splitlines()
-    assert 'resctrl_class_free_rmids{rdt_class=""} 0.0' in lines
-    assert 'resctrl_class_free_rmids{rdt_class="gold"} 2.0' in lines
+        assert host.json("list")["rmids"] == {"total": 12, "used": 4, "free": 2, "freeByClass": {"": 0, "gold": 2}}
+        assert text in host.run("list").output
+        (told,) = [one for one in json.loads(host.run("doctor", "--json").stdout)["items"] if one["check"] == "RMIDs"]
+        assert (told["level"], text in told["text"]) == ("warning", True)
+        if "observe" not in missing():
+            lines = host.run("metrics").output.splitlines()
+            for name, free in (("", 0), ("gold", 2)):
+                assert f'resctrl_class_free_rmids{{rdt_class="{name}"}} {free}.0' in lines
 
 
 def test_group_does_not_follow_its_pod_into_another_class(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, pmg=3)
-    node.kernel.mkdir(f"{node.host.resctrl}/extra")
+    node.add_class("extra")
     pod = node.start()
     node.kernel.model.write_tasks(node.kernel.model.classes["extra"], f"{pod.pid}\n", (1, 0))
     node.kernel.show_tasks()
@@ -133,19 +112,22 @@ def test_group_does_not_follow_its_pod_into_another_class(tmp_path: Path) -> Non
     assert node.kernel.groups() == {("", pod.key), ("extra", pod.key)}
 
 
-def test_id_is_handed_over_within_a_class_only(tmp_path: Path) -> None:
-    node = SharedNode(tmp_path, pmg=2, priority=RULES)
-    node.kernel.mkdir(f"{node.host.resctrl}/extra")
+def test_id_is_handed_over_within_a_class_only_and_a_reserve_is_kept_in_each(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path / "shared", pmg=2, priority=RULES)
+    node.add_class("extra")
     batch, other = node.start("batch"), node.start("batch", rdt_class="extra")
     gold = node.start("gold", rdt_class="extra")
     assert node.counted() == [batch, gold]
     assert node.waiting() == [other.key]
     node.check()
+    node = SharedNode(tmp_path / "reserve", pmg=3, priority=RULES, reserve={"rmids": 1, "above": 50})
+    pods = [node.start("batch"), node.start("batch")]
+    assert node.counted() == pods[:1]
 
 
 def test_holders_in_other_classes_are_not_asked_for_their_rmid(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, pmg=20, priority=RULES)
-    node.kernel.mkdir(f"{node.host.resctrl}/extra")
+    node.add_class("extra")
     mine = [node.start("gold", rdt_class="extra") for _ in range(18)]
     batch = node.start("batch", rdt_class="extra")
     others = [node.start("batch") for _ in range(19)]  # more than a hook asks
@@ -156,19 +138,13 @@ def test_holders_in_other_classes_are_not_asked_for_their_rmid(tmp_path: Path) -
 
 def test_turns_go_round_within_each_class(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, pmg=2, share={"interval": 0.0001, "atLeast": 0.0})
-    node.kernel.mkdir(f"{node.host.resctrl}/extra")
+    node.add_class("extra")
     first, second = node.start(), node.start(rdt_class="extra")
     third = node.start(rdt_class="extra")
     assert node.counted() == [first, second]
     assert [*node.reconcile().events["handover"]] == [third.key]
     assert node.counted() == [first, third]
     node.check()
-
-
-def test_reserve_is_kept_in_each_class(tmp_path: Path) -> None:
-    node = SharedNode(tmp_path, pmg=3, priority=RULES, reserve={"rmids": 1, "above": 50})
-    pods = [node.start("batch"), node.start("batch")]
-    assert node.counted() == pods[:1]
 
 
 def layout_of(**hardware: str) -> Resctrl:
