@@ -136,7 +136,7 @@ def kernel(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """What a hook costs a container's start. Arguments: --count N, --instructions, --write docs/dev/performance.md."""
+    """What a hook costs a container's start. Arguments: --count N, --instructions."""
     if not READY:
         session.install("-q", "-e", ".[dev]")
     session.run(sys.executable if READY else "python", "tests/lab/bench/run.py", *session.posargs, external=READY)

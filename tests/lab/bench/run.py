@@ -1,6 +1,6 @@
 """What a hook costs a container's start: whole processes, interleaved, in one run. Used by `nox -s bench`.
 
-python tests/lab/bench/run.py [--count 60] [--instructions] [--write docs/dev/performance.md]
+python tests/lab/bench/run.py [--count 60] [--instructions]
 """
 
 import argparse
@@ -17,11 +17,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from resctrl_hooks.core.fuse import MountError
 from resctrl_hooks.lab.simulation.mount import mounted
 
 # A process starts with the peak memory of its predecessor before exec. Forked from a bare interpreter, that is less
@@ -144,31 +142,22 @@ class Host:
             f"{self.installed}{word}" if word.startswith(("/usr/local/", "/etc/")) else word for word in self._arguments
         ]
 
-    def hook_without_guard(self) -> list[str]:
-        whole = self.hook()
-        return whole[next(place for place, word in enumerate(whole) if "python" in word) :]
-
     @contextlib.contextmanager
     def container(self, but: str = "") -> Iterator[dict[str, Path]]:
         """A process that waits to be started, and the states that a runtime hands to createRuntime and poststop.
 
         Annotations whose names have ``but`` in them are left out.
         """
-        process = subprocess.Popen(["sleep", "600"])
-        state: dict[str, Any] = json.loads((FIXTURES / _STATE).read_text())
-        state |= {"bundle": str(self.root / "bundle"), "pid": process.pid}
-        if but:
-            state["annotations"] = {name: text for name, text in state["annotations"].items() if but not in name}
-        paths = {status: self.root / f"{status}.json" for status in ("creating", "stopped")}
-        paths["creating"].write_text(json.dumps(state))
-        paths["stopped"].write_text(json.dumps(state | {"status": "stopped", "pid": 0}))
-        try:
+        with subprocess.Popen(["sleep", "600"]) as process:
+            state: dict[str, Any] = json.loads((FIXTURES / _STATE).read_text())
+            notes = {name: text for name, text in state["annotations"].items() if not but or but not in name}
+            state |= {"bundle": str(self.root / "bundle"), "pid": process.pid, "annotations": notes}
+            paths = {status: self.root / f"{status}.json" for status in ("creating", "stopped")}
+            paths["creating"].write_text(json.dumps(state))
+            paths["stopped"].write_text(json.dumps(state | {"status": "stopped", "pid": 0}))
             yield paths
-        finally:
-            if process.poll() is None:
-                process.kill()
-            process.wait()
-            self.read_journal()
+            process.kill()
+        self.read_journal()
 
     def end(self, states: dict[str, Path]) -> None:
         """End the process of `container`: a poststop finds it gone."""
@@ -184,69 +173,13 @@ class Host:
                 lines += 1
         return lines
 
-    def clear(self) -> None:
-        """Remove the groups that a hook which keeps no record has left."""
-        for group in (self.resctrl / "mon_groups").iterdir():
-            shutil.rmtree(group)
-
-
-def bare(python: str, stdin: Path) -> Call:
-    """Return the bare interpreter: the lower bound for every hook in Python."""
-    return Call([python, "-I", "-S", "-c", "pass"], stdin)
-
-
-BEGIN = "<!-- figures: nox -s bench -- --write -->"
-END = "<!-- end of figures -->"
-
-
-class Row(NamedTuple):
-    """One subject: its median in milliseconds, and against the bare interpreter: that, its CPU time, its instructions.
-
-    ``memory`` is its peak above the bare interpreter's, in MiB. ``instructions`` is None where none were counted.
-    """
-
-    name: str
-    milliseconds: float
-    ratio: float
-    used: float
-    instructions: float | None
-    memory: float
-
-
-def table(rows: list[Row], machine: str) -> str:
-    counted = rows[0].instructions is not None
-    head = ["", "ms", "against bare", *(["instructions"] if counted else []), "MiB above bare"]
-    lines = [f"| {' | '.join(head)} |", f"|---|{'--:|' * (len(head) - 1)}"]
-    for row in rows:
-        figures = [f"{row.milliseconds:.1f}", f"**{row.ratio:.2f}**"]
-        if row.instructions is not None:
-            figures.append(f"{row.instructions:.2f}")
-        lines.append(f"| {' | '.join([row.name, *figures, f'{row.memory:+.1f}'])} |")
-    return "\n".join([*lines, "", machine])
-
-
-def write(page: Path, text: str) -> None:
-    """Replace the figures in a page."""
-    old = page.read_text()
-    before, begin, rest = old.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"{page} has no place for figures, between {BEGIN} and {END}")
-    page.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}")
-
 
 BARE = "bare interpreter"
 CREATE = "createRuntime, as the hook's JSON calls it"
 STOP = "poststop, as the hook's JSON calls it"
 UNCONCERNED = "createRuntime with every feature on, none of them for this workload"
 RULED = "createRuntime with rules for RMIDs, one of them free"
-SIMULATION = "a simulation in FUSE"
-ASSIGNED = f"{SIMULATION} of AMD, counters assigned by the kernel"
-MACHINES: dict[str, dict[str, Any]] = {
-    SIMULATION: {},
-    ASSIGNED: {"vendor": "amd", "assignable_counters": 32},
-}
-"""Simulated machines, by name."""
+SIMULATION = "on a simulation in FUSE"
 SMALLEST_SHELL = "sh and one jq"
 OTHERS: dict[str, Any] = {"enabled": True, "allow": {"other": ["*"]}}
 # Every feature is on, for other workloads than the one that starts.
@@ -264,45 +197,45 @@ RULES: dict[str, Any] = {
         {"namespaces": ["team-*"], "value": -10},
     ]
 }
-NOTHING = 1.005  # A ratio within the noise: hashes have another order in each process
 Figure = TypeVar("Figure")
 
 
 class Bench:
     """All subjects on one host; a round calls each of them once."""
 
-    def __init__(self, host: Host, simulations: dict[str, Path]) -> None:
+    def __init__(self, host: Host, simulation: str) -> None:
         self.host = host
-        self.simulations = simulations
-        self.python = host.hook_without_guard()[0]
+        self.simulation = Path(simulation)
+        whole = host.hook()
+        without_guard = whole[next(place for place, word in enumerate(whole) if "python" in word) :]
+        self.python = without_guard[0]
         self.ours = [
-            (CREATE, STOP, host.hook()),
-            ("createRuntime without the guard", "poststop without the guard", host.hook_without_guard()),
+            (CREATE, STOP, whole),
+            ("createRuntime without the guard", "poststop without the guard", without_guard),
         ]
-        resctrl = str(host.resctrl)
-        self.others = [
-            (SMALLEST_SHELL, ["/bin/sh", str(BENCH / "hook-jq.sh"), resctrl]),
-            ("sh and five jq", ["/bin/sh", str(BENCH / "hook-jq-each.sh"), resctrl]),
-        ]
+        self.others = {
+            name: ["/bin/sh", str(BENCH / script), str(host.resctrl)]
+            for name, script in ((SMALLEST_SHELL, "hook-jq.sh"), ("sh and five jq", "hook-jq-each.sh"))
+        }
 
     def round(self, measure: Callable[[Call], Figure]) -> Iterator[tuple[str, Figure]]:
         """Call every subject once."""
         host = self.host
-        with host.container() as states:
-            yield BARE, measure(bare(self.python, states["creating"]))
+        with host.container() as states:  # the bare interpreter is the lower bound for every hook in Python
+            yield BARE, measure(Call([self.python, "-I", "-S", "-c", "pass"], states["creating"]))
         for create, stop, command in self.ours:
             yield from self._container(create, stop, command, measure)
-        for name, command in self.others:
+        for name, command in self.others.items():
             with host.container() as states:
                 yield name, measure(Call(command, states["creating"]))
-            host.clear()
+            for group in (host.resctrl / "mon_groups").iterdir():
+                shutil.rmtree(group)  # these keep no record of it
         host.configure(host.resctrl, **EVERY_FEATURE)
         yield from self._container(UNCONCERNED, "", host.hook(), measure, but="memtierd")
         host.configure(host.resctrl, monitoring=RULES)
         yield from self._container(RULED, "", host.hook(), measure)
-        for name, root in self.simulations.items():
-            host.configure(root)
-            yield from self._container(f"createRuntime on {name}", f"poststop on {name}", host.hook(), measure)
+        host.configure(self.simulation)
+        yield from self._container(f"createRuntime {SIMULATION}", f"poststop {SIMULATION}", host.hook(), measure)
         host.configure(host.resctrl)
 
     def _container(
@@ -320,14 +253,14 @@ class Bench:
 
     def _expect(self, groups: int, name: str) -> None:
         """A hook that did nothing, or did not log it, would be fast."""
-        found = sum(len(os.listdir(f"{root}/mon_groups")) for root in (self.host.resctrl, *self.simulations.values()))
+        found = sum(len(os.listdir(root / "mon_groups")) for root in (self.host.resctrl, self.simulation))
         lines = self.host.read_journal()
         if found != groups or not lines:
             raise SystemExit(f"{name}: {found} groups and {lines} lines in the log, instead of {groups} and some")
 
 
-def measured(bench: Bench, count: int, *, instructions: bool) -> list[Row]:
-    """Run all rounds and make a row for each subject."""
+def measured(bench: Bench, count: int, *, instructions: bool) -> dict[str, dict[str, float]]:
+    """Run all rounds; return each subject's figures: milliseconds, and the others against the bare interpreter."""
     for _ in bench.round(Call.seconds):  # everything is in the page cache from here on
         pass
     times: dict[str, list[tuple[float, float]]] = {}
@@ -338,96 +271,58 @@ def measured(bench: Bench, count: int, *, instructions: bool) -> list[Row]:
     for _ in range(3):
         for name, peak in bench.round(lambda call: call.peak(bench.python)):
             peaks[name] = min(peak, peaks.get(name, peak))
-    executed: dict[str, int] = {}
-    if instructions:
-        executed = dict(bench.round(Call.instructions))
+    executed = dict(bench.round(Call.instructions)) if instructions else {}
     medians = {name: [statistics.median(kind) for kind in zip(*both, strict=True)] for name, both in times.items()}
-    floor, floor_used = medians[BARE]
-    return [
-        Row(
-            name,
-            took * 1e3,
-            took / floor,
-            used / floor_used,
-            executed[name] / executed[BARE] if executed else None,
-            (peaks[name] - peaks[BARE]) / 1024,
-        )
+    return {
+        name: {
+            "ms": took * 1e3,
+            "against bare": took / medians[BARE][0],
+            "processor time": used / medians[BARE][1],
+            **({"instructions": executed[name] / executed[BARE]} if executed else {}),
+            "MiB above bare": (peaks[name] - peaks[BARE]) / 1024,
+        }
         for name, (took, used) in medians.items()
+    }
+
+
+def goals(rows: dict[str, dict[str, float]]) -> str:
+    """Return the goals, each with its figure and whether it is met."""
+    create, name = rows[CREATE], "against bare"
+    found = [
+        ("createRuntime at most 1.45 times a bare interpreter", create[name], create[name] <= 1.45),
+        ("twice as fast as the smallest shell hook", (ratio := rows[SMALLEST_SHELL][name] / create[name]), ratio >= 2),
+        (
+            "features for other workloads cost at most a twentieth of processor time",
+            (more := rows[UNCONCERNED]["processor time"] / create["processor time"]),
+            more <= 1.05,
+        ),
+        ("at most 2 MiB more memory than a bare interpreter", (above := create["MiB above bare"]), above <= 2),
     ]
-
-
-def machine(count: int) -> str:
-    version = subprocess.run(
-        ["/usr/bin/python3", "-c", "import platform; print(platform.python_version())"],
-        capture_output=True, text=True, check=True,
-    ).stdout.strip()  # fmt: skip
-    load = os.getloadavg()[0]
-    return (
-        f"Medians of {count} rounds; Python {version}, Linux {platform.release().partition('-')[0]}, "
-        f"{os.cpu_count()} CPUs, load average {load:.1f}."
-    )
-
-
-@contextmanager
-def simulations(folder: Path) -> Iterator[dict[str, Path]]:
-    """Simulations by name, one of each of `MACHINES`; none where FUSE can't be used."""
-    found = {}
-    with ExitStack() as stack:
-        try:
-            for number, (name, machine) in enumerate(MACHINES.items()):
-                path = folder / f"simulation{number}"
-                found[name] = Path(stack.enter_context(mounted(path, rmids=64, limbo=0.0, **machine)))
-        except MountError as error:
-            print(f"no figures of the simulation: {error}", file=sys.stderr)  # a command's own voice
-        yield found
+    for subject in (CREATE, STOP) if "instructions" in create else ():
+        executed = rows[subject]["instructions"]
+        found.append((f"{subject}: at most 1.30 of a bare interpreter's instructions", executed, executed <= 1.30))
+    return "\n".join(f"- {text}: {value:.2f} ({'met' if is_met else 'NOT MET'})" for text, value, is_met in found)
 
 
 def main() -> None:
-    """Measures, prints the table, and writes it where asked."""
+    """Measure, and print the table and the goals."""
     options = argparse.ArgumentParser(prog="nox -s bench --", description="What a hook costs a container's start.")
     options.add_argument("--count", type=int, default=60, help="rounds; at least 40 make a figure (default: 60)")
     options.add_argument("--instructions", action="store_true", help="count instructions too, in valgrind: no noise")
-    options.add_argument("--write", type=Path, metavar="FILE", help="put the table into this page")
     chosen = options.parse_args()
     missing = [name for name in ("jq", *(["valgrind"] if chosen.instructions else [])) if not shutil.which(name)]
     if missing:
         raise SystemExit(f"not installed: {', '.join(missing)}")
-    before = os.getloadavg()[0]
-    with tempfile.TemporaryDirectory(prefix="resctrl-hooks-bench-", dir=TMPFS) as folder:
-        root = Path(folder)
-        with simulations(root) as simulated:
-            rows = measured(Bench(Host(root), simulated), chosen.count, instructions=chosen.instructions)
-    text = table(rows, machine(chosen.count))
-    print(text)  # its purpose
-    print(f"\nload average before: {before:.1f}; goals: {goals(rows)}")
-    if chosen.write:  # the simulations of other processors differ little
-        write(chosen.write, table([row for row in rows if f"{SIMULATION} " not in row.name], machine(chosen.count)))
-
-
-def goals(rows: list[Row]) -> str:
-    by_name = {row.name: row for row in rows}
-    create, shell, unconcerned = by_name[CREATE], by_name[SMALLEST_SHELL], by_name[UNCONCERNED]
-    met = [
-        (f"createRuntime at most 1.45 times a bare interpreter: {create.ratio:.2f}", create.ratio <= 1.45),
-        (
-            f"twice as fast as the smallest shell hook: {shell.ratio / create.ratio:.2f}",
-            shell.ratio / create.ratio >= 2,
-        ),
-        (
-            f"features for other workloads cost at most a twentieth of CPU time: {unconcerned.used / create.used:.2f}",
-            unconcerned.used / create.used <= 1.05,
-        ),
-        (f"at most 2 MB more memory than a bare interpreter: {create.memory:.1f}", create.memory <= 2),
-    ]
-    for row, most in ((create, 1.30), (by_name[STOP], 1.30)):
-        if row.instructions:
-            text = f"{row.name.partition(',')[0]}: at most {most:.2f} of a bare interpreter's instructions"
-            met.append((f"{text}: {row.instructions:.2f}", row.instructions <= most))
-    intel, amd = (by_name.get(f"createRuntime on {name}") for name in (SIMULATION, ASSIGNED))
-    if intel and amd and intel.instructions and amd.instructions:
-        more = amd.instructions / intel.instructions
-        met.append((f"no more instructions on AMD than on Intel: {more:.3f}", more <= NOTHING))
-    return "; ".join(f"{text} ({'met' if is_met else 'NOT MET'})" for text, is_met in met)
+    with (
+        tempfile.TemporaryDirectory(prefix="resctrl-hooks-bench-", dir=TMPFS) as folder,
+        mounted(Path(folder, "simulation"), rmids=64, limbo=0.0) as simulation,
+    ):
+        rows = measured(Bench(Host(Path(folder)), simulation), chosen.count, instructions=chosen.instructions)
+    heads = list(rows[BARE])
+    lines = [f"|  | {' | '.join(heads)} |", f"|---|{'--:|' * len(heads)}"]
+    lines += [f"| {name} | {' | '.join(f'{value:.2f}' for value in row.values())} |" for name, row in rows.items()]
+    machine = f"Linux {platform.release()}, {os.cpu_count()} CPUs, load average {os.getloadavg()[0]:.1f}"
+    print("\n".join([*lines, "", f"Medians of {chosen.count} rounds; {machine}.", "", goals(rows)]))
 
 
 if __name__ == "__main__":

@@ -43,34 +43,29 @@ def demo(*arguments: str) -> Result:
         signal.signal(signal.SIGTERM, before)
 
 
-def test_plain_process_runs_on_plain_tree(temporary: Path) -> None:
-    result = demo("--with", "process", "--plain")
+PLAIN = (
+    f"mon_groups/{POD_UID[:12]}",
+    "tasks: sh",
+    "mon_groups is empty",
+    "Next: install it (README.md, section Install)",
+)
+CONTAINER = ("waits for its start, already in its group", "tasks: sh, sleep", "no records")
+
+
+@pytest.mark.parametrize(
+    "words, shown",
+    [
+        ("process --plain", PLAIN),
+        pytest.param("process", ("tasks: sh, sleep",), marks=pytest.mark.fuse),
+        *(pytest.param(name, CONTAINER, marks=[pytest.mark.ci, pytest.mark.runtime]) for name in ("podman", "runc")),
+    ],
+)
+def test_subject_is_counted_and_leaves_nothing(temporary: Path, words: str, shown: tuple[str, ...]) -> None:
+    result = demo("--with", *words.split())
     assert result.exit_code == 0, result.output
-    assert f"mon_groups/{POD_UID[:12]}" in result.output
-    assert result.output.splitlines()[-1].startswith("Next: install it (README.md, section Install)")
-    assert "tasks: sh" in result.output
-    assert "mon_groups is empty" in result.output
-    assert os.listdir(temporary) == []
-
-
-@pytest.mark.fuse
-def test_plain_process_on_simulation_is_counted(temporary: Path) -> None:
-    result = demo("--with", "process")
-    assert result.exit_code == 0, result.output
-    assert "tasks: sh, sleep" in result.output
-    assert re.search(r"mbm_total_bytes +[0-9]+ MB \+[1-9]", result.output)
-    assert os.listdir(temporary) == []
-
-
-@pytest.mark.ci
-@pytest.mark.runtime
-@pytest.mark.parametrize("runtime", ["podman", "runc"])
-def test_real_container_runs(temporary: Path, runtime: str) -> None:
-    result = demo("--with", runtime)
-    assert result.exit_code == 0, result.output
-    assert "waits for its start, already in its group" in result.output
-    assert "tasks: sh, sleep" in result.output
-    assert "no records" in result.output
+    assert [text for text in shown if text not in result.output] == []
+    if words == "process":
+        assert re.search(r"mbm_total_bytes +[0-9]+ MB \+[1-9]", result.output)
     assert os.listdir(temporary) == []
 
 
@@ -104,27 +99,20 @@ def test_demo_without_fuse_uses_plain_tree_and_reports_it(temporary: Path, monke
     assert "/dev/fuse is missing" in result.output
 
 
-def test_demo_without_root_names_requirements(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_requirements_are_named(stage: Stage, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert available() == (["process"], "run it as root to see the same with a real container")
     with pytest.raises(DemoError, match="podman requires root"):
         available("podman")
-
-
-def test_demo_without_runtimes_names_requirements(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert available()[0] == ["process"]
     assert "install podman" in available()[1]
     with pytest.raises(DemoError, match="crun is not installed"):
         available("crun")
-
-
-def test_demo_in_user_namespace_reports_the_cause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(story, "in_initial_user_namespace", lambda: False)
     result = demo("--plain")
-    assert result.exit_code == 1
-    assert "run the demo on the host" in result.output
+    assert (result.exit_code, "run the demo on the host" in result.output) == (1, True)
 
 
 class Broken(PlainProcess):
@@ -139,15 +127,6 @@ class Broken(PlainProcess):
         raise RuntimeFailedError("nothing to remove")
 
 
-def test_failing_runtime_is_reported_and_skipped(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(story, "available", lambda _: (["runc", "process"], ""))
-    monkeypatch.setitem(story.SUBJECTS, "runc", Broken)
-    run_demo(stage)
-    assert "broken cannot run a container here; continuing without it: no such luck" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize("versions", ["1 and 2", "2"])
 @pytest.mark.parametrize("runc", [True, False])
 def test_plain_process_after_failing_runtimes_is_explained_as_one(
@@ -160,6 +139,7 @@ def test_plain_process_after_failing_runtimes_is_explained_as_one(
         monkeypatch.setitem(story.SUBJECTS, name, Broken)
     run_demo(stage)
     output = capsys.readouterr().out
+    assert "broken cannot run a container here; continuing without it: no such luck" in output
     explained = output.partition("\n2. ")[2]
     assert explained.startswith("A process starts in place of a container, and waits (a plain process)\n")
     assert not re.search(r"no runtime|runtime calls the hook again|while the runtime|of the container", explained)
@@ -201,12 +181,6 @@ class Deaf(PlainProcess):
         return
 
 
-def test_uncalled_hook_fails_demo(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(story.SUBJECTS, "process", Deaf)
-    with pytest.raises(DemoError, match="expected one group"):
-        run_demo(stage, "process")
-
-
 class Leaving(PlainProcess):
     """A runtime that never says that the container has ended."""
 
@@ -215,9 +189,12 @@ class Leaving(PlainProcess):
             super()._call(status, pid)
 
 
-def test_remaining_group_fails_demo(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(story.SUBJECTS, "process", Leaving)
-    with pytest.raises(DemoError, match="groups are left"):
+@pytest.mark.parametrize("subject, words", [(Deaf, "expected one group"), (Leaving, "groups are left")])
+def test_runtime_that_does_not_call_the_hook_fails_demo(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, subject: type[PlainProcess], words: str
+) -> None:
+    monkeypatch.setitem(story.SUBJECTS, "process", subject)
+    with pytest.raises(DemoError, match=words):
         run_demo(stage, "process")
 
 
