@@ -42,7 +42,7 @@ GOLD, SILVER = ("gold", POD), ("silver", POD)
 @pytest.fixture
 def classes(cluster: Cluster) -> Cluster:
     """With two classes."""
-    cluster.add_classes("gold", "silver")
+    cluster.add_class("gold", "silver")
     return cluster
 
 
