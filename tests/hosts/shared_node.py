@@ -26,7 +26,6 @@ class CountingKernel(Kernel):
 
     UNIT = UNIT_BYTES
     refuse_rename = 0  # the errno
-    born_at_rename: Pod | None = None  # whose process starts another at that moment
 
     def read(self, path: str) -> bytes:
         self.show_counters()
@@ -39,8 +38,6 @@ class CountingKernel(Kernel):
     def rename(self, old: str, new: str) -> None:
         if self.refuse_rename:
             raise OSError(self.refuse_rename, os.strerror(self.refuse_rename), old)
-        if self.born_at_rename is not None:
-            self.spawn(self.born_at_rename.cgroup, group=old.rpartition("/")[2])
         super().rename(old, new)
 
 

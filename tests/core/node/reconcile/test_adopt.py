@@ -178,7 +178,9 @@ def test_record_without_names_gets_those_of_living_member(cluster: Cluster) -> N
     with cluster.context().monitor.hold(POD) as locked:
         locked.record.update({"namespace": "", "pod": ""})
         locked.save()
+    cluster.context().ledger.mark("waiting", POD)
     assert cluster.reconcile().number("repaired") == 1
+    assert cluster.marked() == [], "it has a group"
     assert (cluster.pod_record().get("namespace"), cluster.pod_record().get("pod")) == ("shop", "web-0")
     assert cluster.reconcile().number("repaired") == 0
 

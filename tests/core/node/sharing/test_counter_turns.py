@@ -1,5 +1,6 @@
-"""Bandwidth counters that change hands in turns, with a reconcile that is killed at each of its effects."""
+"""Bandwidth counters that change hands in turns, with kills at each effect, and the decisions about pods and RMIDs."""
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -7,12 +8,15 @@ from typing import Any
 import pytest
 from hosts.killed_hook import each_kill_point, mortal
 from hosts.shared_node import SharedNode
+from hypothesis import given
+from hypothesis import strategies as st
 
 from resctrl_hooks.core.node.resctrl.counter_share import LOCK, OURS, Holder
 from resctrl_hooks.core.node.settings import Settings
 from resctrl_hooks.core.node.sharing import counter_turns
 from resctrl_hooks.core.node.sharing.bandwidth_counters import balance, ensure_counted
 from resctrl_hooks.core.node.sharing.counter_turns import set_turns, times_of
+from resctrl_hooks.core.node.sharing.decision import Claim, gap, may_take, queue, spread, turns, yielding
 from resctrl_hooks.lab.simulation.machine import BYTES_PER_SECOND
 
 HOUSES = ("lab",)
@@ -38,21 +42,6 @@ def pods_on(folder: Path) -> SharedNode:
     node = node_of(folder, PODS, share=SHARE)
     assert len(counted(node)) == COUNTERS
     return node
-
-
-def test_each_pod_has_its_turn_and_exact_totals(tmp_path: Path) -> None:
-    node = pods_on(tmp_path)
-    rounds = 6
-    for _ in range(rounds):
-        node.kernel.now += SECONDS
-        assert node.reconcile().ok
-        assert len(counted(node)) == COUNTERS
-    totals = node.totals()
-    assert len(totals) == PODS
-    whole = COUNTERS * rounds * SECONDS * BYTES_PER_SECOND
-    assert abs(sum(totals.values()) - whole) <= PODS * rounds * node.kernel.UNIT
-    for total in totals.values():
-        assert abs(total - whole / PODS) <= whole / PODS / 2, totals
 
 
 @pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.ci)])
@@ -118,7 +107,6 @@ def turns_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., d
     return turns_at
 
 
-NONE = None
 KEEPS, WAITS, YIELDS = range(3)
 
 
@@ -127,11 +115,11 @@ def test_round_is_due_after_interval_and_longest_holder_yields(
 ) -> None:
     has, lacks = [True], [False]
     assert turns_at(1000, a=has, b=lacks) == {"a": (KEEPS, 1000), "b": (WAITS, 1000)}
-    assert turns_at(1029, a=has, b=lacks) == {"a": NONE, "b": NONE}
+    assert turns_at(1029, a=has, b=lacks) == {"a": None, "b": None}
     assert turns_at(1030, a=has, b=lacks) == {"a": (YIELDS, -1000), "b": (WAITS, 1000)}
-    assert turns_at(1050, a=lacks, b=has) == {"a": NONE, "b": NONE}
+    assert turns_at(1050, a=lacks, b=has) == {"a": None, "b": None}
     assert turns_at(1060, a=lacks, b=has) == {"a": (WAITS, 1050), "b": (YIELDS, -1050)}
-    assert turns_at(1085, a=has, b=lacks, c=lacks) == {"a": NONE, "b": NONE, "c": NONE}
+    assert turns_at(1085, a=has, b=lacks, c=lacks) == {"a": None, "b": None, "c": None}
     assert turns_at(1094, a=has, b=lacks, c=lacks) == {"a": (KEEPS, 1085), "b": (WAITS, 1085), "c": (WAITS, 1085)}
 
 
@@ -180,3 +168,102 @@ def test_turns_happen_in_reconcile_and_on_request_only(
     assert balance(without.context()) is None
     ensure_counted(without.context(), without.start().key)
     assert "counter" not in said(without)
+
+
+# Decisions about counted and waiting pods
+
+
+TIMES = st.integers(0, 1000).map(float)
+
+
+@st.composite
+def claims(draw: st.DrawFn, prefix: str = "pod") -> list[Claim]:
+    numbers = range(draw(st.integers(0, 12)))
+    return [Claim(f"{prefix}{number}", draw(st.integers(-3, 3)), draw(TIMES)) for number in numbers]
+
+
+@given(claims())
+def test_queue_loses_no_pod_and_serves_by_priority_then_age(waiting: list[Claim]) -> None:
+    served = queue(waiting)
+    assert served == queue(reversed(waiting))
+    assert sorted(claim.key for claim in served) == sorted(claim.key for claim in waiting)
+    for first, second in itertools.pairwise(served):
+        assert first.priority >= second.priority
+        assert first.priority > second.priority or first.since <= second.since
+
+
+@given(claims(), st.integers(-4, 4), st.booleans())
+def test_only_lower_priorities_yield_lowest_first(holders: list[Claim], priority: int, in_turns: bool) -> None:
+    found = yielding(holders, priority, in_turns=in_turns)
+    assert {claim.key for claim in found} == {claim.key for claim in holders if claim.priority < priority}
+    for first, second in itertools.pairwise(found):
+        assert first.priority <= second.priority
+        if first.priority == second.priority:  # the latest of equals yields, or in turns the longest holder
+            assert first.since <= second.since if in_turns else first.since >= second.since
+
+
+@given(st.permutations([*range(12)]), st.integers(1, 12))
+def test_pods_in_any_order_leave_highest_priorities_counted(order: list[int], rmids: int) -> None:
+    holders: list[Claim] = []
+    for time, priority in enumerate(order):
+        newcomer = Claim(f"pod{priority}", priority, float(time))
+        if len(holders) < rmids:
+            holders.append(newcomer)
+            continue
+        yields = yielding(holders, priority)
+        if yields:
+            holders[holders.index(yields[0])] = newcomer
+    assert {claim.priority for claim in holders} == set(range(12 - rmids, 12))
+
+
+@given(st.integers(0, 20), st.integers(-5, 5), st.integers(0, 10), st.integers(-5, 5), st.integers(0, 5))
+def test_reserve_is_for_higher_priorities(free: int, priority: int, reserved: int, above: int, runtimes: int) -> None:
+    taken = may_take(free, priority, reserved=reserved, above=above, runtimes=runtimes)
+    assert taken == (free > runtimes if priority > above else free > reserved + runtimes)
+
+
+@given(claims("holder"), claims("waiting"), TIMES, TIMES, st.integers(1, 60), st.integers(0, 60))
+def test_turn_is_once_per_equal_pod_and_never_too_short(
+    holders: list[Claim], waiting: list[Claim], now: float, last: float, interval: int, at_least: int
+) -> None:
+    pairs = turns(holders, waiting, now, last=last, interval=interval, at_least=at_least)
+    assert not pairs or now - last >= interval
+    assert len({giver.key for giver, _ in pairs}) == len({taker.key for _, taker in pairs}) == len(pairs)
+    due = [one for one in holders if now - one.since >= at_least] if now - last >= interval else []
+    for priority in range(-3, 4):
+        numbers = [sum(one.priority == priority for one in of) for of in (due, waiting)]
+        assert sum(giver.priority == priority for giver, _ in pairs) == min(numbers)
+    for giver, taker in pairs:
+        assert giver in holders
+        assert taker in waiting
+        assert giver.priority == taker.priority
+        assert now - giver.since >= at_least
+
+
+@given(st.integers(1, 6), st.integers(0, 12))
+def test_equal_pods_are_counted_equally_over_many_rounds(rmids: int, more: int) -> None:
+    holders = [Claim(f"p{number:02}", 0, 0.0) for number in range(rmids)]
+    waiting = [Claim(f"p{number:02}", 0, 0.0) for number in range(rmids, rmids + more)]
+    had = {claim.key: 0 for claim in (*holders, *waiting)}
+    cycle = -(-more // min(rmids, more)) if more else 0
+    for round_ in range(1, 10 * len(had) + 1):
+        now = round_ * 30.0
+        for place, (giver, taker) in enumerate(turns(holders, waiting, now, last=now - 30, interval=30, at_least=10)):
+            holders.remove(giver)
+            waiting.remove(taker)
+            holders.append(Claim(taker.key, 0, now + place / 1000))  # one handing-on comes after the other
+            waiting.append(Claim(giver.key, 0, now + place / 1000))
+        for claim in holders:
+            had[claim.key] += 1
+        assert all(now - claim.since <= cycle * 30 for claim in waiting)
+    assert max(had.values()) - min(had.values()) <= 4
+
+
+def test_queue_is_shuffled_by_two_cycles_of_turns() -> None:
+    assert [spread(30, counted, waiting) for counted, waiting in ((2, 4), (1, 0), (0, 4))] == [180, 60, 240]
+
+
+def test_round_lasts_a_third_to_three_times_the_interval() -> None:
+    lengths = [gap(30, chance / 100) for chance in range(101)]
+    assert lengths == sorted(set(lengths))
+    assert (lengths[0], 80 < lengths[-1] <= 91) == (10, True)
