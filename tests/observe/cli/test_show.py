@@ -1,24 +1,36 @@
-"""What the house adds to show and list: rates, slowdowns, counters of unknown resources."""
+"""What the house adds to show, list, explain and rdt: rates, slowdowns, foreign groups; with and without its parts."""
 
+import json
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from core.cli.test_list_text import check_order, gathered
-from core.cli.test_show_text import KEY, shown, text_of
+from core.cli.test_show_text import KEY, text_of
+from core.cli.test_show_text import shown as printed
 from golden import Golden
 from hosts.counter_tree import say, say_paths
 from hosts.guard_and_packages import write_slowdown_state
 from hosts.monitored import KEYS, MonitoredHost, plain_host
+from hosts.past import sample
+from jsonschema import validate
 from rich.console import Console
 
+from resctrl_hooks.core.cli.schemas import schemas
 from resctrl_hooks.core.inventory.models import Inventory
 from resctrl_hooks.core.inventory.pod_details import PodDetails
 from resctrl_hooks.core.node.names import SLOWDOWN_STATUS
+from resctrl_hooks.core.parts import parts
 from resctrl_hooks.observe.inventory.columns import RATES
 from resctrl_hooks.observe.inventory.pod_rates import PodMemory, PodRates, lines_of
 from resctrl_hooks.observe.metrics.collector import NodeCollector, registry_of
+from resctrl_hooks.observe.node.history.place import claim
+from resctrl_hooks.observe.node.history.store import Store
 
 __all__ = ("gathered",)
 
@@ -51,17 +63,21 @@ def test_slowdown_and_rates_of_a_pod_are_printed_among_its_facts(
         power_watts=4.5,
         memory_domains=[memory(), memory(estimated=True), memory(**unknown)],
     )
-    parts = [shown(pod, capsys), *(text_of(print_rates, one) for one in (known, rates(seconds=1, counted_percent=100)))]
+    parts = [
+        printed(pod, capsys),
+        *(text_of(print_rates, one) for one in (known, rates(seconds=1, counted_percent=100))),
+    ]
     golden("\n".join(line for part in parts for line in part))
 
 
 @pytest.fixture
-def host(tmp_path: Path) -> Iterator[MonitoredHost]:
-    """Two pods in groups; the first one is slowed."""
-    with plain_host(tmp_path, "info/L3_MON") as found:
+def slowed(tmp_path: Path) -> Iterator[MonitoredHost]:
+    """Two pods, of which the first one is slowed, and a foreign group."""
+    with plain_host(tmp_path, "info/L3_MON", "mon_groups/theirs") as found:
         (found.resctrl / "info/L3_MON/num_rmids").write_text("8\n")
         for number, name in enumerate(("cart", "quiet")):
             say(found.group(number, name), llc_occupancy=1, mbm_total_bytes=1)
+        say(found.resctrl / "mon_groups/theirs", llc_occupancy=700)
         write_slowdown_state(found.context, KEYS[0])
         yield found
 
@@ -73,12 +89,12 @@ def columns(text: str, row: str) -> dict[str, str]:
     return dict(zip(heads.split(), cells.split(), strict=False))
 
 
-def test_list_wide_has_the_ratio_and_a_dash_for_an_unknown_one(host: MonitoredHost) -> None:
-    text = host.run("list", "-o", "wide").output
+def test_list_wide_has_the_ratio_and_a_dash_for_an_unknown_one(slowed: MonitoredHost) -> None:
+    text = slowed.run("list", "-o", "wide").output
     assert columns(text, "shop/cart")["SLOW"] == "1.6×"  # noqa: RUF001  # as printed
     assert columns(text, "shop/quiet")["SLOW"] == "-"
-    assert "SLOW" not in host.run("list").output
-    found: Any = host.json("list", "--sort", "slow")
+    assert "SLOW" not in slowed.run("list").output
+    found: Any = slowed.json("list", "--sort", "slow")
     assert [(one["name"], one["slowdown"]) for one in found["items"]] == [("shop/cart", 1.6), ("shop/quiet", None)]
 
 
@@ -86,34 +102,220 @@ def test_pods_are_in_the_order_of_the_column(gathered: Inventory) -> None:
     check_order(gathered, "slow", "dbac")
 
 
-def test_top_has_the_column_only_where_pods_are_judged(host: MonitoredHost) -> None:
+def test_top_has_the_column_only_where_pods_are_judged(slowed: MonitoredHost) -> None:
     words = ("top", "--once", "--interval", "100ms", "--sort", "slow")
-    text = host.run(*words).output
+    text = slowed.run(*words).output
     assert "1.6×" in text  # noqa: RUF001  # as printed
     assert "SLOW▾" in text
-    found: Any = host.json(*words)
+    found: Any = slowed.json(*words)
     assert [one["slowdown"] for one in found["items"]][:2] == [1.6, None]
-    Path(host.context.settings.state_dir, SLOWDOWN_STATUS).unlink()
-    assert "SLOW" not in host.run(*words).output
-    assert "SLOW" not in host.run("list", "-o", "wide").output
+    Path(slowed.context.settings.state_dir, SLOWDOWN_STATUS).unlink()
+    assert "SLOW" not in slowed.run(*words).output
+    assert "SLOW" not in slowed.run("list", "-o", "wide").output
 
 
-def test_show_has_a_line(host: MonitoredHost) -> None:
-    assert "1.6× the time of the same work" in host.run("show", "shop/cart").output  # noqa: RUF001  # as printed
-    assert "slowdown" not in host.run("show", "shop/quiet").output
+def test_show_has_a_line(slowed: MonitoredHost) -> None:
+    assert "1.6× the time of the same work" in slowed.run("show", "shop/cart").output  # noqa: RUF001  # as printed
+    assert "slowdown" not in slowed.run("show", "shop/quiet").output
 
 
 def test_unknown_resource_is_shown_and_exported_as_it_is(tmp_path: Path) -> None:
-    with plain_host(tmp_path, "info/L3_MON", "info/FABRIC_MON") as host:
+    with plain_host(tmp_path, "info/L3_MON", "info/FABRIC_MON") as slowed:
         for name in ("L3", "FABRIC"):
-            (host.resctrl / f"info/{name}_MON/num_rmids").write_text("8\n")
-        say_paths(host.group(0, "web-0", mbm_total_bytes=1), {"mon_FABRIC_03/flits": 1234})
-        (shown,) = [one for one in host.json("show", KEYS[0])["items"][0]["counters"] if one["counter"] == "flits"]
+            (slowed.resctrl / f"info/{name}_MON/num_rmids").write_text("8\n")
+        say_paths(slowed.group(0, "web-0", mbm_total_bytes=1), {"mon_FABRIC_03/flits": 1234})
+        (shown,) = [one for one in slowed.json("show", KEYS[0])["items"][0]["counters"] if one["counter"] == "flits"]
         expected = {"domain": "mon_FABRIC_03", "resource": "FABRIC", "id": 3, "value": 1234, "kind": "cumulative"}
         assert {name: shown[name] for name in expected} == expected
-        text = host.run("show", KEYS[0]).output
+        text = slowed.run("show", KEYS[0]).output
         assert ["flits", "FABRIC_03", "/", "1,234"] in [line.split()[:4] for line in text.splitlines()]
-        registry = registry_of(NodeCollector(host.context, lambda problem: pytest.fail(str(problem))))
+        registry = registry_of(NodeCollector(slowed.context, lambda problem: pytest.fail(str(problem))))
         labels = {"namespace": "shop", "pod": "web-0", "pod_uid": KEYS[0], "container": "", "rdt_class": ""}
         domain = {"domain_id": "03", "domain_name": "mon_FABRIC_03"}
         assert registry.get_sample_value("fabric_flits_total", {**labels, **domain}) == 1234
+
+
+_ALONE = """
+import sys
+from importlib.abc import MetaPathFinder
+from types import SimpleNamespace
+from resctrl_hooks.core import parts
+
+class Missing(MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name.startswith(%r):
+            raise ModuleNotFoundError(name, name=name)
+
+parts.HOUSES = ("core",)
+sys.modules["resctrl_hooks.core.node.parts"] = SimpleNamespace(PARTS=())
+sys.meta_path.insert(0, Missing())
+from resctrl_hooks.core.cli import main
+main(prog_name="resctrl-hook")
+"""
+_OTHERS = tuple(f"resctrl_hooks.{name}." for name in ("observe", "placement", "nri", "openshift", "lab"))
+
+
+def alone(slowed: MonitoredHost, *words: str) -> str:
+    """Run a command without the parts of the other houses and without their modules."""
+    command = [sys.executable, "-c", _ALONE % (_OTHERS,), "--config", str(slowed.config), *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_fields_of_pods_are_those_of_the_parts(slowed: MonitoredHost) -> None:
+    assert [name for part in parts() for name in (*part.pod_fields, *part.details)]
+    both: list[list[str]] = []
+    for command in (("list",), ("show", "shop/cart")):
+        whole, *_ = slowed.json(*command)["items"]
+        core, *_ = json.loads(alone(slowed, *command, "-o", "json"))["items"]
+        both.append(sorted(whole.keys() - core.keys()))
+        assert [name for name in whole if name in core] == [*core]
+    assert both == [["slowdown"], ["rates", "slowdown"]]
+
+
+@pytest.mark.ci
+def test_options_and_words_of_help_are_those_of_the_parts(slowed: MonitoredHost) -> None:
+    for command, words in {
+        "list": (
+            "--at TIME",
+            "|slow]",
+            "With --at",
+            *(part.clauses["wide"] for part in parts() if "wide" in part.clauses),
+        ),
+        "show": ("--at TIME", "--rates", "--interval", "With --at"),
+    }.items():
+        whole, core = (
+            " ".join(text.split())
+            for text in (
+                slowed.run(command, "--help").stdout,
+                alone(slowed, command, "--help"),
+            )
+        )
+        assert [word in whole for word in words] == [True] * len(words)
+        assert [word in core for word in words] == [False] * len(words)
+
+
+@pytest.mark.ci
+def test_text_without_houses_has_the_other_columns_and_lines(slowed: MonitoredHost) -> None:
+    whole, core = (
+        text.splitlines()[0].split()
+        for text in (
+            slowed.run("list", "-o", "wide").stdout,
+            alone(slowed, "list", "-o", "wide"),
+        )
+    )
+    assert [head for head in whole if head != "SLOW"] == core
+    assert "SLOW" in whole
+    firsts = [line.split()[:1] for line in slowed.run("show", "shop/cart").stdout.splitlines()]
+    assert [line.split()[:1] for line in alone(slowed, "show", "shop/cart").splitlines()] == [
+        first for first in firsts if first != ["slowdown"]
+    ]
+
+
+@pytest.mark.ci
+def test_foreign_group_has_its_counters_without_houses(slowed: MonitoredHost) -> None:
+    text = alone(slowed, "show", "theirs")
+    assert text == slowed.run("show", "theirs").stdout
+    assert "700 B" in text
+
+
+NAMES = {b"theirs": "theirs", b"a b": "a b", b"\xff": r"\xff", b"x\x1b[31my": r"x\x1b[31my", b"c\\d": r"c\\d"}
+"""Names of groups in the kernel, each with its text."""
+
+
+@pytest.fixture
+def named(tmp_path: Path) -> Iterator[MonitoredHost]:
+    """A pod, groups of all names in the root class, and one in class gold."""
+    with plain_host(tmp_path, "info", "gold/mon_groups/job") as found:
+        say(found.resctrl, llc_occupancy=900, mbm_total_bytes=100_000)
+        say(found.resctrl / "gold", llc_occupancy=50, mbm_total_bytes=5_000)
+        say(found.resctrl / "gold/mon_groups/job", llc_occupancy=40, mbm_total_bytes=4_000)
+        (found.resctrl / "gold/mon_groups/job/tasks").write_text("1\n2\n")
+        for number, name in enumerate(NAMES):
+            folder = os.fsdecode(os.fsencode(found.resctrl / "mon_groups") + b"/" + name)
+            os.mkdir(folder)
+            say(Path(folder), llc_occupancy=100 + number, mbm_total_bytes=1_000)
+        found.group(0, "web-0", llc_occupancy=300, mbm_total_bytes=1_000)
+        yield found
+
+
+def shown(named: MonitoredHost, *words: str) -> dict[str, Any]:
+    document = named.json("show", *words)
+    validate(document, schemas()["show"])
+    (found,) = document["items"]
+    return dict(found)
+
+
+def test_each_command_takes_the_names_that_list_prints(named: MonitoredHost) -> None:
+    names = named.run("list", "-o", "name").stdout.splitlines()
+    foreign = [f"mon_groups/{text}" for text in NAMES.values()]
+    assert (names[0], sorted(names[1:])) == ("shop/web-0", sorted([*foreign, "gold/mon_groups/job"]))
+    for name in names:
+        assert shown(named, name)["name"] == name
+        assert named.run("show", name).stdout.splitlines()[0] == name
+        assert [one["name"] for one in named.json("top", name, "--interval", "100ms")["items"]] == [name, "TOTAL"]
+        assert named.run("list", name, "-o", "name").stdout.splitlines() == [name]
+    for what in ("theirs", r"\xff", "\udcff", "c\\d", r"c\\d", "x\x1b[31my", "mon_groups/x\x1b[31my"):
+        name = NAMES.get(os.fsencode(what.removeprefix("mon_groups/")), what)
+        assert shown(named, what)["name"] == f"mon_groups/{name}"
+
+
+def test_outputs(named: MonitoredHost, golden: Golden) -> None:
+    for folder in ("theirs-1", "pqos-1-2", "other"):
+        (named.resctrl / "mon_groups" / folder).mkdir()
+    (named.resctrl / "gold/mon_groups/other").mkdir()
+    texts = []
+    for words in (
+        *("show job", "show job -o csv", "show pqos-1-2", "show other", "show mon_groups/other -o name", "list -o csv"),
+        *(
+            "show theirs -o name",
+            "show mon_groups/their",
+            "top thiers",
+            "list gold/mon_groups/jobs",
+            "show mon_groups/",
+        ),
+        *("list job web-0", "list -o name -n shop", "list -o name -l app=web", "top -o name -n shop --interval 100ms"),
+        "show mon_groups/",
+        "show mon_groups/0f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01 -o name",
+    ):
+        done = named.run(*words.split())
+        texts.append(f"$ {words}\n{done.output}exit code {done.exit_code}")
+    golden(re.sub("  +", "  ", "\n\n".join(texts)), hide="duration time")
+
+
+def test_exact_name_of_a_pod_is_preferred_to_that_of_a_group(named: MonitoredHost) -> None:
+    named.group(2, "job")
+    assert shown(named, "job")["name"] == "shop/job"
+    found = shown(named, "gold/mon_groups/job", "--rates", "--interval", "100ms")
+    assert (found["state"], found["key"], found["rdtClasses"], found["tasks"]) == ("foreign", "", ["gold"], 2)
+    assert found["rates"]["memoryBandwidthBytesPerSecond"] == 0
+    assert [(one["name"], one["origin"]) for one in found["groups"]] == [("job", "foreign")]
+    names = {one["name"] for one in named.json("top", "gold/mon_groups/job", "web-0", "--interval", "100ms")["items"]}
+    assert names == {"gold/mon_groups/job", "shop/web-0", "TOTAL"}
+
+
+def test_foreign_group_of_the_past_is_shown_by_the_same_name(named: MonitoredHost, tmp_path: Path) -> None:
+    file = tmp_path / "var/history.sqlite"
+    named.configure(history={"enabled": True, "file": str(file)})
+    claim(str(file))
+    store = Store(str(file), write=True)
+    for second in (0, 10):
+        one = sample(second, {"web": 1000.0})
+        labels = {"kind": "group", "key": r"\xff", "rdt_class": "gold", "domain": "mon_L3_00"}
+        one.rows = [*one.rows, {**labels, "llc_occupancy_bytes": 7, "mbm_total_bytes": 500 * second}]
+        store.add(one)
+    store.close()
+    at, name = ("--at", "2026-01-05T08:00:11Z"), r"gold/mon_groups/\xff"
+    assert named.run("list", *at, "-o", "name").stdout.splitlines() == [name, "shop/web"]
+    for what in (name, r"\xff"):
+        document = named.json("show", what, *at)
+        validate(document, schemas()["past"])
+        (found,) = document["items"]
+        assert (found["name"], found["key"], found["rdtClass"]) == (name, "", "gold")
+        assert {one["counter"]: one["value"] for one in found["counters"]}["mbm_total_bytes"] == 5_000
+        assert found["rates"]["memoryBandwidthBytesPerSecond"] == 500
+        items = json.loads(named.run("top", what, *at, "--json").stdout)["items"]
+        assert [one["name"] for one in items] == [name, "TOTAL"]
+    done = named.run("top", "shop/wen", *at, "--json")
+    assert (done.exit_code, "did you mean shop/web?" in done.stderr) == (1, True)

@@ -1,29 +1,42 @@
-"""Each row of the metrics' tables: facts with a value for it go in, and its samples are expected."""
+"""Names and samples of the metrics: each row of their tables, former names, and names of groups that are no text."""
 
 import json
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import Host
 from golden import Golden
+from hosts.counter_tree import say
 from hosts.monitored import KEYS, MonitoredHost, plain_host
 from metric_samples import samples_of
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse_classic
+from prometheus_client.registry import Collector
 
-from observe.metrics.conftest import parse
+from observe.metrics.conftest import parse, scraped
 from resctrl_hooks.core.inventory.account import Account
 from resctrl_hooks.core.inventory.models import Pod
+from resctrl_hooks.core.inventory.podman import podman_names
 from resctrl_hooks.core.metric import Row, Table
 from resctrl_hooks.core.node import call_metrics
+from resctrl_hooks.core.node.container.names import stored_names
+from resctrl_hooks.core.node.names import name_text
 from resctrl_hooks.observe.inventory.guard import GuardedClass, GuardedDomain, GuardStatus
 from resctrl_hooks.observe.metrics import guard, self_metrics, slowdown, watch
 from resctrl_hooks.observe.metrics.families import families, families_of
+from resctrl_hooks.observe.metrics.former import with_former_names
 from resctrl_hooks.observe.metrics.self_metrics import REASONS, tables
 from resctrl_hooks.observe.node.capacity.capacity import Capacity
 from resctrl_hooks.observe.node.guard.law import STATES
-from resctrl_hooks.observe.node.sampler.unsaved import NAME, Unsaved, read_unsaved
+from resctrl_hooks.observe.node.sampler.unsaved import NAME as UNSAVED
+from resctrl_hooks.observe.node.sampler.unsaved import Unsaved, read_unsaved
+from resctrl_hooks.observe.recording.files import read
 
 PAGE = Path(__file__).parents[3] / "docs/metrics.md"
 WATCH = {"mode": "events", "events": 1, "moved": 2, "gone": 3, "left": 4, "failed": 5, "overruns": 6, "degraded": 7}
@@ -166,9 +179,106 @@ def test_unsaved_contents_are_metrics_of_enabled_parts_while_that_lasts(tmp_path
     with plain_host(tmp_path, history={"enabled": True}) as host:
         folder = host.context.settings.state_dir
         host.context.ledger.prepare()
-        Path(folder, NAME).write_text("{")
+        Path(folder, UNSAVED).write_text("{")
         assert read_unsaved(folder) == {}
         Unsaved(folder).note({"history": "disk full", "baselines": "disk full"})
         assert samples(host, "resctrl_hooks_unsaved") == {("baselines",): 1, ("history",): 1, ("totals",): 0}
         Unsaved(folder).note({})
-        assert not Path(folder, NAME).exists()
+        assert not Path(folder, UNSAVED).exists()
+
+
+SECONDS, FORMER = "resctrl_counted_seconds", "resctrl_counter_seconds"
+FORMATS = [(generate_latest, parse_classic), (generate_openmetrics, parse)]
+
+
+class Families(Collector):
+    def __init__(self, *families: Metric) -> None:
+        self.families = families
+
+    def collect(self) -> tuple[Metric, ...]:
+        return self.families
+
+
+def registry_of(*families: Metric) -> CollectorRegistry:
+    made = CollectorRegistry()
+    made.register(Families(*families))
+    return made
+
+
+def seconds(*pods: str) -> Metric:
+    family = CounterMetricFamily(SECONDS, "Time that a counter has counted.", labels=["pod"])
+    for number, pod in enumerate(pods):
+        family.add_metric([pod], number + 0.5)
+    return family
+
+
+@pytest.mark.parametrize("write, read", FORMATS)
+@pytest.mark.parametrize("others", [0, 1])
+def test_family_has_equal_samples_under_its_former_name(
+    write: Callable[[CollectorRegistry], bytes], read: Callable[[str], list[Metric]], others: int
+) -> None:
+    pods = ("web", SECONDS, f"\n{SECONDS}_total", f'# HELP {SECONDS} "x"\\', "ä")  # names by people are not changed
+    after = [GaugeMetricFamily("resctrl_scrape_ok", f"1 if {SECONDS} is.", 1)] * others
+    found = {
+        family.name: family for family in read(with_former_names(write(registry_of(seconds(*pods), *after))).decode())
+    }
+    assert [*found] == [SECONDS, FORMER, *(one.name for one in after)]
+    new, former = found[SECONDS], found[FORMER]
+    assert [sample.labels["pod"] for sample in new.samples] == [*pods]
+    assert former.samples == [sample._replace(name=f"{FORMER}_total") for sample in new.samples]
+    assert (former.type, former.documentation) == ("counter", f"Former name of {SECONDS}_total.")
+    unchanged = write(registry_of(*after))
+    assert with_former_names(unchanged) == unchanged
+
+
+TEXTS = {
+    b"\xff": r"\xff",
+    b"\xfe": r"\xfe",
+    rb"\xff": r"\\xff",
+    b"\xed\xa0\x80": r"\xed\xa0\x80",
+    b"a\nb": r"a\x0ab",
+    b"\x1b[2J": r"\x1b[2J",
+    b"half\xc3": r"half\xc3",
+    "café".encode(): "café",
+    "a\u2028b".encode(): r"a\xe2\x80\xa8b",
+}
+
+
+@pytest.fixture
+def host_of_names(tmp_path: Path) -> Iterator[MonitoredHost]:
+    """Return a pod beside groups and classes with all of these names."""
+    with plain_host(tmp_path, "info") as found:
+        say(found.resctrl, llc_occupancy=900, mbm_total_bytes=10_000)
+        found.group(0, "web-0", llc_occupancy=300, mbm_total_bytes=1_000)
+        for name in map(os.fsdecode, TEXTS):
+            for folder in (f"mon_groups/{name}", name, f"{name}/mon_groups/{name}"):
+                say(found.resctrl / folder, llc_occupancy=1, mbm_total_bytes=10)
+                (found.resctrl / folder / "tasks").write_text("")
+        yield found
+
+
+@pytest.mark.parametrize("name, text", TEXTS.items())
+def test_kernel_name_has_a_text_of_its_own(name: bytes, text: str) -> None:
+    assert name_text(os.fsdecode(name)) == text
+
+
+def test_each_output_has_each_group_whose_name_is_no_text(host_of_names: MonitoredHost, tmp_path: Path) -> None:
+    host, wanted = host_of_names, {*TEXTS.values()}
+    found = [one.labels for one in scraped(host) if one.name.startswith("resctrl_foreign_")]
+    assert {one["group"] for one in found if not one["rdt_class"]} == wanted
+    assert host.run("metrics", "--output", str(tmp_path / "node.prom")).exit_code == 0
+    assert 'group="\\\\xff"' in (tmp_path / "node.prom").read_text("utf-8")
+    assert {group["name"] for group in host.json("list")["foreignGroups"] if not group["rdtClass"]} == wanted
+    for name in ("run.csv", "run.parquet"):
+        file = str(tmp_path / name)
+        assert host.run("record", "--for", "0.3s", "--interval", "0.1s", "-o", file).exit_code == 0
+        rows = read(file)
+        assert {row["key"] for row in rows if row["kind"] == "group" and not row["rdt_class"]} == wanted
+        assert host.run("report", file, "-o", str(tmp_path / "page.html")).exit_code == 0
+
+
+def test_names_from_podman_are_text(tmp_path: Path) -> None:
+    id_ = "a" * 64
+    (tmp_path / "containers.json").write_text(json.dumps([{"id": id_, "names": ["web\udcff"]}]))
+    assert stored_names({id_: f"{tmp_path}/{id_}/userdata"}) == {id_: "web?"}
+    assert podman_names(("printf", r"id\tweb\377\t\t\n")).containers == {"id": "web\ufffd"}

@@ -1,27 +1,41 @@
-"""The HTTP server: requested formats, HEAD, gzip, /healthz, and invalid addresses."""
+"""The HTTP server: requested formats, connections, /healthz, /diagnoses, invalid addresses, and few descriptors."""
 
 import gzip
+import json
+import re
 import signal
 import socket
 import subprocess
+import sys
 import threading
+import time
+import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hosts.monitored import MonitoredHost, plain_host
+from hosts.counter_tree import say_paths
+from hosts.faults import failing
+from hosts.guard_and_packages import write_slowdown_state
+from hosts.monitored import KEYS, MonitoredHost, plain_host
 from hosts.processes import wait_until
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families as parse_classic
 
 from observe.metrics.conftest import Served, parse, served
-from resctrl_hooks.observe.metrics import answers
+from resctrl_hooks.core.node.errors import LedgerError
+from resctrl_hooks.core.node.names import SLOWDOWN_STATUS
+from resctrl_hooks.observe.metrics import answers, diagnoses
 from resctrl_hooks.observe.metrics import server as serving
 from resctrl_hooks.observe.metrics.answers import Answer, Scrape
 from resctrl_hooks.observe.metrics.collector import NodeCollector, registry_of
+from resctrl_hooks.observe.metrics.diagnoses import diagnoses as diagnoses_of
+from resctrl_hooks.observe.metrics.selection import EVERYTHING, Selection
 from resctrl_hooks.observe.metrics.server import ListenAddressError, Server, parse_address
+from resctrl_hooks.observe.slowdown.diagnosis import DIAGNOSES, LIST, Diagnosis
 
 
 @pytest.fixture
@@ -339,3 +353,120 @@ def test_connections_without_a_thread_do_not_count(ask: Served, monkeypatch: pyt
         for _ in range(4):
             assert ask.raw(b"GET /healthz HTTP/1.0\r\n\r\n") == b""
     assert ask("/healthz")[0] == 200
+
+
+@pytest.fixture
+def slowed(tmp_path: Path) -> Iterator[MonitoredHost]:
+    """Two pods in groups; the first one is slowed. The process table is not the host's, as in a metrics pod."""
+    with plain_host(tmp_path) as found:
+        for number, name in enumerate(("cart", "quiet")):
+            found.group(number, name, llc_occupancy=1, mbm_total_bytes=1)
+        write_slowdown_state(found.context, KEYS[0])
+        yield found
+
+
+def asked(slowed: MonitoredHost, method: str = "GET", selection: Selection = EVERYTHING) -> tuple[int, str, bytes]:
+    with served(CollectorRegistry(), {DIAGNOSES: diagnoses_of(slowed.context, selection)}) as found:
+        status, headers, body = found(DIAGNOSES, method)
+        return status, headers["Content-Type"], body
+
+
+def test_document_has_the_diagnosis_with_the_names_of_pods(slowed: MonitoredHost) -> None:
+    status, kind, body = asked(slowed)
+    assert (status, kind) == (200, "application/json")
+    found: dict[str, Any] = json.loads(body)
+    assert (found["kind"], found["judged"]) == (LIST, True)
+    (item,) = found["items"]
+    assert (item["name"], item["key"], item["verdict"], item["ratio"]) == ("shop/cart", KEYS[0], "slowed", 1.6)
+    assert [(one["cause"], one["state"]) for one in item["causes"]] == [("memory-bandwidth", "supported")]
+    assert item["causes"][0]["pods"] == [{"name": "noisy", "share": 1.0, "correlation": None, "outside": False}]
+    assert item["advice"]
+    assert Diagnosis.model_validate(item).method == "perf"
+
+
+@pytest.mark.parametrize("causes", [None, {"memory-bandwidth": ["noisy"]}], ids=["no process", "another version's"])
+def test_node_without_a_readable_file_of_a_sampling_process_says_so(slowed: MonitoredHost, causes: Any) -> None:
+    path = Path(slowed.context.settings.state_dir, SLOWDOWN_STATUS)
+    record = json.loads(path.read_text())
+    record["pods"][KEYS[0]]["causes"] = causes
+    path.write_text(json.dumps(record))
+    if causes is None:
+        path.unlink()
+    status, _, body = asked(slowed)
+    found = json.loads(body)
+    assert (status, found["judged"], found["items"]) == (200, False, [])
+
+
+def test_head_has_no_body_other_methods_are_refused_and_unselected_namespaces_not_served(slowed: MonitoredHost) -> None:
+    assert asked(slowed, "HEAD") == (200, "application/json", b"")
+    assert asked(slowed, "POST")[0] == 405
+    assert json.loads(asked(slowed, selection=Selection(namespaces=["other"]))[2])["items"] == []
+
+
+def test_unreadable_records_are_one_line(slowed: MonitoredHost) -> None:
+    with failing(diagnoses, "judged", LedgerError("the records are unreadable")):
+        status, kind, body = asked(slowed)
+    assert (status, kind) == (503, "text/plain; charset=utf-8")
+    (line,) = body.decode().splitlines()
+    assert line.startswith("the records are unreadable; ")
+
+
+_LIMIT = 512
+_DOMAINS = 24
+_START = f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({_LIMIT}, {_LIMIT})); "
+
+
+@pytest.fixture
+def host_of_many_files(tmp_path: Path) -> Iterator[MonitoredHost]:
+    """Return a node whose pods have more counter files than the process has descriptors besides its reserve."""
+    with plain_host(tmp_path) as found:
+        counters = ("llc_occupancy", "mbm_total_bytes")
+        files: dict[str, object] = {f"mon_L3_{one:02}/{name}": one for one in range(_DOMAINS) for name in counters}
+        say_paths(found.resctrl, files)
+        for number in range(len(KEYS)):
+            say_paths(found.group(number, f"web-{number}"), files)
+        yield found
+
+
+def scrape(port: int, source: str = "127.0.0.2") -> str:
+    """Return the metrics as another host_of_many_files of the loopback network reads them."""
+    with socket.create_connection(("127.0.0.1", port), timeout=60, source_address=(source, 0)) as client:
+        client.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+        text = b""
+        while data := client.recv(1 << 16):
+            text += data
+    return text.decode()
+
+
+def counted_pods(text: str) -> set[tuple[str, int]]:
+    """Return each pod with the number of its domains."""
+    pods = re.findall(r'^l3_mbm_total_bytes_total\{.*pod="(web-\d)"', text, re.MULTILINE)
+    return {(pod, pods.count(pod)) for pod in pods}
+
+
+@pytest.mark.ci
+def test_most_connections_leave_every_pod_its_counters(host_of_many_files: MonitoredHost) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    arguments = ["x", "--config", str(host_of_many_files.config), "metrics", "--listen", f"127.0.0.1:{port}"]
+    code = f"{_START}import sys; sys.argv = {arguments!r}; from resctrl_hooks.core.cli import main; main()"
+    process = subprocess.Popen([sys.executable, "-c", code])
+    try:
+        for _ in range(300):
+            with suppress(OSError):
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=5).close()
+                break
+            time.sleep(0.1)
+        whole = {(f"web-{number}", _DOMAINS) for number in range(len(KEYS))}
+        with ExitStack() as idle:
+            for _ in range(140):
+                client = socket.create_connection(("127.0.0.1", port), timeout=60)
+                idle.enter_context(client)
+                client.send(b"GET /metrics HTTP/1.1\r\n")
+            assert counted_pods(scrape(port)) == whole
+        time.sleep(1.2)  # answers are shared for a second
+        assert counted_pods(scrape(port)) == whole
+    finally:
+        process.terminate()
+        process.wait()

@@ -70,3 +70,8 @@ def turns(number: int, *, waits: bool = True) -> list[Row]:
                 total, seconds = total + (10 if turn % 2 else 30), seconds + 1
             rows.append(row_of(len(rows), counted_seconds=seconds, mbm_total_bytes=total if sample < 2 else None))
     return rows
+
+
+def on(host: str, rows: Sequence[Row]) -> list[Row]:
+    """Return the rows as those of another host."""
+    return [{**row, "host": host} for row in rows]

@@ -33,7 +33,7 @@ from resctrl_hooks.observe.recording.noise import answer, noisy
 from resctrl_hooks.observe.recording.slowdown import lost_time, slowed_pods
 from resctrl_hooks.observe.recording.turns import turn_rates
 
-from .rows import GB, L3, START, lost, memory, row_of, rows_of, slowdown, turns
+from .rows import GB, L3, START, lost, memory, on, row_of, rows_of, slowdown, turns
 
 Capacity = dict[str, float]
 
@@ -59,10 +59,6 @@ def facts(rows: Sequence[Row], capacity: Capacity | None = None) -> str:
     lines += [f"missing {one.user.key} {one.column} {one.word}: {one.rows} of {one.of}" for one in missing(found)]
     gaps = {host: [(start - begin, end - begin) for start, end in of.gaps] for host, of in found.times.items()}
     return "\n".join([*lines, *(f"gaps of {host}: {of}" for host, of in gaps.items() if of)])
-
-
-def on(host: str, rows: Sequence[Row]) -> list[Row]:
-    return [{**row, "host": host} for row in rows]
 
 
 def bursts(loud: Sequence[float], other: Sequence[float], step: float = 1) -> list[Row]:
