@@ -89,7 +89,7 @@ def full_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Monit
     """Return a host of Podman's with a value of each metric: two slowed containers, energy, a class, a foreign group, a
     guard, a counter without a number, a hook that failed, a pod that waits.
     """
-    powercap = write_packages(tmp_path / "powercap", 5)
+    powercap = write_packages(tmp_path / "powercap", 5, 7)
     monkeypatch.setattr("resctrl_hooks.observe.node.snapshot.packages.POWERCAP", powercap)
     settings = {"classes": [{"name": "batch"}], "monitoring": {"capacity": {"*": 2e9}}}
     names = ("mon_groups/kepler", "gold/mon_groups", "info/L3_MON", "info/L3")

@@ -1,12 +1,10 @@
 """Samples of pods and their text: labels, states, seconds of counting, and the outcome of a scrape."""
 
-import io
 import json
 import re
 import shutil
 import time
 from collections.abc import Iterator
-from http.client import LineTooLong
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +29,11 @@ from resctrl_hooks.core.node.resctrl.counters import UNAVAILABLE, Reading, slot_
 from resctrl_hooks.core.node.sharing.released_counters import FILE
 from resctrl_hooks.observe.metrics import collector
 from resctrl_hooks.observe.metrics.answers import Fresh
-from resctrl_hooks.observe.metrics.classes import class_totals, package_family
+from resctrl_hooks.observe.metrics.classes import class_totals
 from resctrl_hooks.observe.metrics.collector import NodeCollector, registry_of
 from resctrl_hooks.observe.metrics.pods import pod_families, turn_families
 from resctrl_hooks.observe.metrics.selection import Selection
 from resctrl_hooks.observe.metrics.self_metrics import REASONS
-from resctrl_hooks.observe.metrics.server import _LONGEST_HEAD, _Head
 from resctrl_hooks.observe.node.snapshot.packages import Packages
 from resctrl_hooks.observe.node.snapshot.snapshot import take
 
@@ -136,27 +133,6 @@ def test_scrape_has_its_duration_and_outcome(tmp_path: Path, monkeypatch: pytest
         fail(collector, "take", HookError("resctrl is gone"))
         assert outcome() == (0, 1.5, False)
         assert [str(one) for one in said] == ["resctrl is gone"]
-
-
-@pytest.mark.parametrize("left, limit, read", [(0, -1, 1), (5, 3, 3), (5, 6, 6), (5, 99, 6), (5, -1, 6)])
-def test_head_of_a_request_is_read_up_to_one_byte_beyond_its_limit(left: int, limit: int, read: int) -> None:
-    stream = io.BytesIO(b"x" * 100)
-    head = _Head(stream)
-    head._left = left
-    if read > left:
-        with pytest.raises(LineTooLong):
-            head.readline(limit)
-    else:
-        assert head.readline(limit) == b"x" * read
-        assert head._left == left - read
-    assert stream.tell() == read
-    assert _Head(stream)._left == _LONGEST_HEAD
-
-
-def test_energy_of_each_package_has_its_number(tmp_path: Path) -> None:
-    found = package_family(Packages(write_packages(tmp_path, 5, 7)))
-    assert {one.labels["package"]: one.value for one in found.samples} == {"0": 5, "1": 7}
-    assert package_family(Packages(str(tmp_path / "none"))).samples == []
 
 
 def test_energy_after_a_restart_continues_from_its_record(tmp_path: Path) -> None:

@@ -309,15 +309,10 @@ COUNTED = {
 }
 
 
-def documented() -> dict[str, Any]:
-    """Return the configuration in the documentation."""
-    (block,) = re.findall(r"^```yaml\n(scrape_configs:.+?)^```", METRICS_PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    found: dict[str, Any] = yaml.safe_load(block)
-    return found
-
-
 def test_global_rules_use_series_that_shards_send_or_their_own() -> None:
-    keep, drop = (re.compile(one["regex"]) for one in documented()["remote_write"][0]["write_relabel_configs"])
+    (block,) = re.findall(r"^```yaml\n(scrape_configs:.+?)^```", METRICS_PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    relabelled = yaml.safe_load(block)["remote_write"][0]["write_relabel_configs"]
+    keep, drop = (re.compile(one["regex"]) for one in relabelled)
     shard = {rule["record"] for rule in rules_of() if "record" in rule}
     sent = {name for name in shard if keep.fullmatch(name) and not drop.fullmatch(name)}
     made = {rule["record"] for rule in rules_of(GLOBAL_RULES)}
@@ -336,7 +331,7 @@ def test_global_rules_sum_series_of_shards(tmp_path: Path) -> None:
     run_promtool(tmp_path, SENT, *checks, rules=GLOBAL_RULES)
 
 
-CONTRIB = Path(__file__).parents[3] / "contrib"
+CONTRIB = REPOSITORY / "contrib"
 FLEET, NODE = (CONTRIB / f"grafana/{name}.json" for name in ("resctrl-hooks", "resctrl-hooks-node"))
 VARIABLES = {"$node": "a", "$namespace": ".*", "$pod": ".*", "$__range": "10m"}
 
@@ -467,38 +462,24 @@ def test_dashboard_can_be_drawn_without_grafana(tmp_path: Path, file: Path, dash
     assert any("<p>" in text or "<n>" in text for text in said)
 
 
-PROJECT = Path(__file__).parents[3]
-PODMAN_PAGE = (PROJECT / "docs/prometheus-podman.md").read_text()
-
-
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", PODMAN_PAGE, re.DOTALL)
-
-
-@pytest.fixture
-def prometheus() -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load(blocks("yaml")[0])
-    return found
+PODMAN_PAGE = (REPOSITORY / "docs/prometheus-podman.md").read_text()
+OF_PODMAN, *_ = re.findall(r"```yaml\n(.*?)```", PODMAN_PAGE, re.DOTALL)
+"""The configuration of Prometheus on the page about Podman."""
 
 
 @pytest.mark.promtool
 def test_prometheus_accepts_configuration_and_rules(tmp_path: Path) -> None:
-    (tmp_path / "prometheus.yml").write_text(blocks("yaml")[0])
-    shutil.copy(PROJECT / "contrib/prometheus/resctrl-hooks.rules.yaml", tmp_path)
+    (tmp_path / "prometheus.yml").write_text(OF_PODMAN)
+    shutil.copy(RULES, tmp_path)
     command = ["promtool", "check", "config", "--lint=all", "--lint-fatal", str(tmp_path / "prometheus.yml")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "rules found" in done.stdout
+    assert (done.returncode, "rules found" in done.stdout) == (0, True), done.stdout + done.stderr
 
 
-def test_labels_of_counted_series_stay(prometheus: dict[str, Any]) -> None:
-    (scrape,) = prometheus["scrape_configs"]
+def test_configuration_for_podman_keeps_labels_reads_the_units_port_and_its_files_exist() -> None:
+    (scrape,) = yaml.safe_load(OF_PODMAN)["scrape_configs"]
     assert scrape["honor_labels"] is True
-    unit = (PROJECT / "contrib/systemd/resctrl-hooks-metrics.service").read_text()
+    unit = (REPOSITORY / "contrib/systemd/resctrl-hooks-metrics.service").read_text()
     assert f"--listen {scrape['static_configs'][0]['targets'][0]}" in unit
-
-
-def test_every_copied_file_exists() -> None:
     copied = re.findall(r"sudo cp (\S+) ", PODMAN_PAGE)
-    assert len(copied) == 3
-    assert [name for name in copied if not (PROJECT / name).is_file()] == []
+    assert [(REPOSITORY / name).is_file() for name in copied] == [True] * 3
