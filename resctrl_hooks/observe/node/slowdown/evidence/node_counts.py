@@ -11,7 +11,7 @@ from .....core.node.host.topology_sysfs import find_topology
 from ...guard.load import grown
 from ..constants import WAITED
 from .cgroup_tree import REST, CgroupTree, leaf_places
-from .cpu.processors import processors_between, read_processors
+from .cpu.processors import read_processors
 from .cpu.users import groups_between, read_ran
 from .disks import disks_between, moved_between, read_disks, read_moved
 from .node_use import NodeUse
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from .....core.node.settings import Settings
     from .cgroup_tree import Place
-    from .cpu.processors import Ticks
+    from .cpu.processors import Processor, Ticks
     from .cpu.users import Ran
     from .disks import ByDisk, Disk
     from .reclaim import Memory
@@ -116,9 +116,14 @@ class NodeCounter:
         )
 
 
-def node_between(before: NodeCounts, after: NodeCounts, uses: "Mapping[str, Use]", seconds: float) -> NodeUse:
-    """Return a node's use between two readings, with what its pods used."""
-    processors = processors_between(before.ticks, after.ticks)
+def node_between(
+    before: NodeCounts,
+    after: NodeCounts,
+    uses: "Mapping[str, Use]",
+    processors: "Mapping[int, Processor]",
+    seconds: float,
+) -> NodeUse:
+    """Return a node's use between two readings, with what its pods and its processors did."""
     both = Needs(*[old and new for old, new in zip(before.needs, after.needs)])
     if not any(both):
         return NodeUse(processors)

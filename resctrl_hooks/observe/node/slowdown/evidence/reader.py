@@ -12,7 +12,7 @@ from ...guard.load import traffic
 from ...guard.snapshots import domains_of_slots
 from ...snapshot.pods import PodCgroups, recorded_pods
 from .cgroup_waits import read_cpus, read_waits
-from .cpu.processors import stolen_of
+from .cpu.processors import processors_between, stolen_of
 from .cpu.task_delays import read_delays, sampled
 from .node_counts import Needs, NodeCounter, needs_of, node_between
 from .window import Counts, Window, use_between
@@ -109,12 +109,13 @@ class NodeReader:
         # A lower bound could make a loaded domain look quiet, so that a baseline is learned there.
         found = [one for one in traffic(before.classes, after.classes, self.domains) if not one.partial]
         self.capacities.look(self._context.settings.state_dir)
+        processors = processors_between(before.node.ticks, after.node.ticks)
         uses = {
-            key: use_between(before.pods[key], counts, seconds, self.domains)
+            key: use_between(before.pods[key], counts, seconds, self.domains, processors)
             for key, counts in after.pods.items()
             if key in before.pods
         }
-        node = node_between(before.node, after.node, uses, seconds)._replace(cores=self._node.cores)
+        node = node_between(before.node, after.node, uses, processors, seconds)._replace(cores=self._node.cores)
         uses = {key: node.explained(key, use) for key, use in uses.items()}
         self._uses = uses
         return Window(

@@ -9,7 +9,7 @@ from ...guard.load import grown, rates_between, to_memories
 from ..constants import AET, LEAST_CPU, LEAST_RUNNING, PERF, TRAFFIC
 from ..units import CpuPart, Cpus, CpuTime, WallPart, WallTime, plain
 from .cpu.contest import Contests
-from .cpu.lost_time import Lost, lost_cpus
+from .cpu.lost_time import Lost, crowded_cpus, lost_cpus
 from .cpu.task_delays import waited_between
 from .neighbours import Together
 from .node_use import NodeUse
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any, TypeVar
 
+    from .cpu.processors import Processor
     from .cpu.task_delays import Delays
     from .perf.counters import PerfCount
 
@@ -117,8 +118,14 @@ class Window(_Window):
         return {key: use.method for key, use in self.uses.items() if use.cost and use.work}
 
 
-def use_between(before: Counts, after: Counts, seconds: float, domains: "Domains") -> Use:
-    """Return what a pod used between two readings of its counters."""
+def use_between(
+    before: Counts,
+    after: Counts,
+    seconds: float,
+    domains: "Domains",
+    processors: "Mapping[int, Processor]" = _NOTHING,
+) -> Use:
+    """Return what a pod used between two readings of its counters; ``processors`` as far as they are known."""
     before, after = _with_containers(before, after)
     waits = _between(before.waits, after.waits, seconds)
     cpu, cpus = waits.get("cpu"), after.cpus
@@ -139,7 +146,7 @@ def use_between(before: Counts, after: Counts, seconds: float, domains: "Domains
         clock=clock,
         cpus=cpus,
         cycles=cycles,
-        lost=_lost(before, after, waits, count(cpus), seconds),
+        lost=_lost(before, after, waits, cpus, processors, seconds),
         **{"cpu": None, **waits},
     )
 
@@ -209,7 +216,14 @@ def _between(before: "Waits | None", after: "Waits | None", seconds: float) -> "
     }
 
 
-def _lost(before: Counts, after: Counts, waits: "Mapping[str, Any]", cpus: int, seconds: float) -> "Lost | None":
+def _lost(
+    before: Counts,
+    after: Counts,
+    waits: "Mapping[str, Any]",
+    cpus: int,
+    processors: "Mapping[int, Processor]",
+    seconds: float,
+) -> "Lost | None":
     """Return the CPU time that a pod lost; None if the kernel counts neither its pressure nor its tasks' delays."""
     used, some, delay = waits.get("cpu"), plain(waits.get("waited")), waited_between(before.delays, after.delays)
     delay = None if delay is None else delay / seconds
@@ -219,7 +233,13 @@ def _lost(before: Counts, after: Counts, waits: "Mapping[str, Any]", cpus: int, 
         return None
     stopped = _grown(before.waits.throttled, after.waits.throttled) or CpuTime(0.0)
     throttled = float(stopped / WallTime(seconds))
-    return Lost(used, *lost_cpus(used, some, plain(waits.get("stood")), delay, cpus or MOST_CPUS, throttled))
+    number = count(cpus) or MOST_CPUS
+    lost = Lost(used, *lost_cpus(used, some, plain(waits.get("stood")), delay, number, throttled))
+    if delay is None or after.delays is None or lost.limited:
+        return lost
+    beside = sum([one.tasks for cpu, one in processors.items() if not cpus or cpus >> cpu & 1]) - used
+    crowded = crowded_cpus(used, some, delay, number, after.delays.number, max(0.0, beside))
+    return lost._replace(waited=max(lost.waited, crowded))
 
 
 def _with_containers(before: Counts, after: Counts) -> "tuple[Counts, Counts]":

@@ -9,8 +9,8 @@ import pytest
 
 from resctrl_hooks.observe.node.slowdown.evidence import cgroup_tree
 from resctrl_hooks.observe.node.slowdown.evidence.cgroup_tree import REST
-from resctrl_hooks.observe.node.slowdown.evidence.cpu.lost_time import Lost, lost_cpus
-from resctrl_hooks.observe.node.slowdown.evidence.cpu.processors import Processor, mean_of
+from resctrl_hooks.observe.node.slowdown.evidence.cpu.lost_time import Lost, crowded_cpus, lost_cpus
+from resctrl_hooks.observe.node.slowdown.evidence.cpu.processors import Processor, mean_of, processors_between
 from resctrl_hooks.observe.node.slowdown.evidence.cpu.shares import Group
 from resctrl_hooks.observe.node.slowdown.evidence.cpu.task_delays import Delays, read_delays, sampled, waited_between
 from resctrl_hooks.observe.node.slowdown.evidence.disks import Moved
@@ -77,7 +77,8 @@ class Tree:
         before = self.counter.read(self.pods, needs)
         self.at(12)
         found = use(cpus=1, lost=Lost(0.5, 0.25, 0.0))
-        return node_between(before, self.counter.read(self.pods, needs), {"key": found}, 2.0)
+        after = self.counter.read(self.pods, needs)
+        return node_between(before, after, {"key": found}, processors_between(before.ticks, after.ticks), 2.0)
 
 
 def test_window_has_the_tree_of_cgroups_and_who_uses_processors_disks_and_memory(tmp_path: Path) -> None:
@@ -136,6 +137,22 @@ def test_cgroups_beyond_the_most_are_the_rest(tmp_path: Path, monkeypatch: pytes
 )
 def test_lost_time_is_what_others_used_while_no_own_task_ran(values: Any, lost: tuple[float, float]) -> None:
     assert lost_cpus(*values) == pytest.approx(lost)
+
+
+@pytest.mark.parametrize(
+    "values, lost",
+    [
+        ((1.25, 0.53, 0.55, 2, 2, 0.75), 0.55),  # two tasks on one CPU, while others run on the pod's second one
+        ((1.0, 0.9, 0.9, 1, 2, 0.0), 0.0),  # two tasks share their only CPU
+        ((0.5, 1.0, 2.5, 1, 3, 0.5), 0.5),  # three tasks, and a neighbour
+        ((2.0, 1.0, 6.0, 2, 8, 0.0), 0.0),  # only with each other
+        ((1.0, 0.3, 0.3, 16, 2, 0.01), 0.01),  # each task wakes the other on its own CPU, on an idle node
+        ((1.0, 0.5, 0.5, 16, 64, 8.0), 0.0),  # most of its tasks sleep: how many ran beside is unknown
+        ((1.0, 0.0, 0.0, 2, 2, 1.0), 0.0),
+    ],
+)
+def test_crowded_tasks_lost_at_least_what_others_used_of_the_other_cpus(values: Any, lost: float) -> None:
+    assert crowded_cpus(*values) == pytest.approx(lost)
 
 
 def test_delays_of_tasks(tmp_path: Path) -> None:

@@ -47,6 +47,28 @@ def lost_cpus(
     return lost - limited, limited
 
 
+def crowded_cpus(used: float, some: float, delay: float, cpus: int, tasks: int, beside: float) -> float:
+    """Return the CPUs that a pod lost at least to others while its own tasks waited behind each other.
+
+    The scheduler may leave two tasks of a pod on one CPU while others run on the pod's second one: some task of the pod
+    runs all the time, and still it gets less than alone. Of so many tasks at most ``tasks`` - (those that wait) ran
+    while some waited, so others had the rest of the pod's CPUs.
+
+    Args:
+        used: CPUs in use.
+        some: the part of the time for which some task waited for a CPU.
+        delay: the tasks' seconds of waiting by second, summed over tasks.
+        cpus: the number of CPUs that the pod may use.
+        tasks: the number of the pod's tasks.
+        beside: CPUs that others used of the pod's.
+    """
+    if some <= 0:
+        return 0.0
+    waiting = min(delay / some, float(tasks))
+    taken = cpus - min(float(cpus), tasks - waiting)
+    return max(0.0, min(some * min(waiting, taken), beside, cpus - used))
+
+
 def mean_lost(windows: "Iterable[Lost | None]") -> "Lost | None":
     """Return the mean of what a pod lost in some windows; None if it is unknown."""
     known = [one for one in windows if one is not None]
