@@ -19,9 +19,9 @@ SIZE = 16 << 30
 BLOCK, CHUNK = 1 << 16, 1 << 20
 PERIOD = 0.4
 """Seconds, of which a worker may rest the half."""
-LOOP, READ, STREAM, KEEP = "loop", "read", "stream", "keep"
-"""What is done in a round beside a loop: nothing, a direct read of a block, a read of many blocks through the page
-cache, a read of one block there."""
+LOOP, READ, GROW, KEEP = "loop", "read", "grow", "keep"
+"""What is done in a round beside a loop: nothing, a direct read of a block, memory that is filled and freed, a read of
+a block through the page cache."""
 CONTROLLERS = ("cpu", "cpuset", "io", "memory")
 
 
@@ -40,7 +40,7 @@ class Load(NamedTuple):
     pinned: bool = True
     """Whether each process may use its CPU only, not all CPUs of the cgroup."""
     size: int = 0
-    """Bytes of the disk that `KEEP` and `STREAM` read again and again; 0: all of it."""
+    """Bytes of the disk that `KEEP` reads again and again; 0: all of it. Bytes of memory for `GROW`."""
     container: str = ""
     """The cgroup of its processes below its own."""
 
@@ -87,18 +87,21 @@ class Worker:
     def _work(self, rounds: ctypes.c_uint64) -> None:
         buffer = mmap.mmap(-1, CHUNK)
         kind, place = self.load.kind, 0
-        disk = os.open(DEVICE, os.O_RDONLY | (os.O_DIRECT if kind == READ else 0)) if kind != LOOP else -1
+        disk = -1
+        if kind in (READ, KEEP):
+            disk = os.open(DEVICE, os.O_RDONLY | (os.O_DIRECT if kind == READ else 0))
         while True:
             if kind == LOOP:
                 _loop(3000)
             elif kind == READ:
                 _loop(200)
                 os.preadv(disk, [memoryview(buffer)[:BLOCK]], random.randrange(SIZE // BLOCK) * BLOCK)
+            elif kind == GROW:
+                _grow(self.load.size)
             else:
-                size = BLOCK if kind == KEEP else CHUNK
                 _loop(1000)
-                os.preadv(disk, [memoryview(buffer)[:size]], place)
-                place = (place + size) % (self.load.size or SIZE)
+                os.preadv(disk, [memoryview(buffer)[:BLOCK]], place)
+                place = (place + BLOCK) % (self.load.size or SIZE)
             rounds.value += 1
             if self.load.rest and time.monotonic() % PERIOD < PERIOD / 2:
                 time.sleep(PERIOD / 8)
@@ -140,6 +143,15 @@ class Worker:
 def _loop(number: int) -> None:
     for _ in range(number):
         pass
+
+
+def _grow(size: int) -> None:
+    """Fill memory piece by piece, keep it for a moment, and free it."""
+    pieces = []
+    for _ in range(size // CHUNK):
+        pieces.append(bytearray(os.urandom(1)) * CHUNK)
+        time.sleep(0.01)
+    time.sleep(0.5)
 
 
 def _make(folder: Path) -> None:

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from waits_pods import KEEP, LOOP, READ, STREAM, Load, Worker, fill, make_disk
+from waits_pods import GROW, KEEP, LOOP, READ, Load, Worker, fill, make_disk
 
 from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.log import Log
@@ -65,7 +65,7 @@ ELSEWHERE = _pod("elsewhere", 3)
 HALF, RESTING = (("cpu.max", "50000 100000"),), _pod("victim", rest=True)
 READER, DIRECT = _pod("victim", kind=READ), _pod("hog", 2, 3, kind=READ)
 KEEPER = _pod("victim", kind=KEEP, size=32 << 20)
-STREAMS = _pod("hog", 2, 3, kind=STREAM, size=400 << 20)
+GROWS = _pod("hog", 2, 3, kind=GROW, size=60 << 20)
 SCENES = {
     "alone": Scene(VICTIM),
     "busy neighbours on other CPUs": Scene(VICTIM, (_pod("hog", 2), ELSEWHERE)),
@@ -106,7 +106,7 @@ SCENES = {
         READER, (Load(f"{SERVICES}/backup.service", (2, 3), READ), ELSEWHERE), (DISK,), (f"{SERVICES}/backup.service",)
     ),
     "page cache, alone": Scene(KEEPER, scarce=True),
-    "page cache, a neighbour streams": Scene(KEEPER, (STREAMS,), (RECLAIM,), ("pod-hog",), scarce=True),
+    "page cache, a neighbour grows": Scene(KEEPER, (GROWS,), (RECLAIM,), ("pod-hog",), scarce=True),
     "own memory limit": Scene(KEEPER, (_pod("hog", 2),), (MEMORY,), later=(("memory.max", "20000000"),)),
 }  # fmt: skip
 
