@@ -2,28 +2,39 @@
 
 import json
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import pytest
+from click.testing import CliRunner
 from conftest import ID, POD_CGROUP, UID, Host, crio_annotations, state, temporary_host, workload_of
+from hosts import crun
 from hosts.faults import failing, hanging
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from resctrl_hooks.core.cli import main
+from resctrl_hooks.core.inventory.feature_display.model import Display
+from resctrl_hooks.core.inventory.feature_display.table import DISPLAYS
 from resctrl_hooks.core.node.container.oci import Bundle, parse_state
 from resctrl_hooks.core.node.container.workload import derive
 from resctrl_hooks.core.node.errors import HookError
+from resctrl_hooks.core.node.failure_policies import failure_policy
+from resctrl_hooks.core.node.feature import SKIP, Feature, Step
 from resctrl_hooks.core.node.feature_table import FEATURES
 from resctrl_hooks.core.node.features import blockio, memory, rdt_class, scheduling
 from resctrl_hooks.core.node.host.cgroup import CgroupError
 from resctrl_hooks.core.node.host.procfs import cgroups_of
+from resctrl_hooks.core.node.part import Row
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.core.node.reconcile.report import Options
-from resctrl_hooks.core.node.registry import feature_named, plan
+from resctrl_hooks.core.node.registry import feature_named, features_in_use, plan
 from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
+from resctrl_hooks.core.node.settings import Settings
 
 
 class Case(NamedTuple):
@@ -121,9 +132,12 @@ ACTIONS = st.one_of(
 
 
 @settings(max_examples=40)
-@given(st.sets(st.sampled_from(list(CASES))), st.sets(st.sampled_from(OF_CGROUPS)), st.lists(ACTIONS, max_size=8))
+@given(
+    st.sets(st.sampled_from(list(CASES))), st.sets(st.sampled_from(OF_CGROUPS)), st.lists(ACTIONS, max_size=8),
+    st.booleans(),
+)  # fmt: skip
 def test_values_are_those_of_the_chosen_classes_after_each_reconcile_whatever_happens(
-    chosen: set[str], foreign: set[str], actions: list[tuple[str, str]]
+    chosen: set[str], foreign: set[str], actions: list[tuple[str, str]], hooked: bool
 ) -> None:
     """Other features' files and values that another program set before the start are never written."""
     expected = dict(BEFORE)
@@ -136,8 +150,13 @@ def test_values_are_those_of_the_chosen_classes_after_each_reconcile_whatever_ha
         owned = {file: text for name in chosen for file, text in CASES[name].after.items()
                  if name not in foreign or file not in CASES[name].foreign}  # fmt: skip
         expected |= owned
-        outcome = host.call(pod)
-        assert (outcome.code, outcome.stderr) == (0, "")
+        if hooked:
+            outcome = host.call(pod)
+            assert (outcome.code, outcome.stderr) == (0, "")
+        else:
+            crun.record(host.crun, ID, 100, pod["bundle"], 1000)
+            done = [reconcile(host.context(), Options(dry_run=dry, wait=False)) for dry in (True, False)]
+            assert done[0].applied == done[1].applied
         assert files(host) == expected
         assert steps(host) == sorted([*chosen, "monitoring"])
         assert host.groups() == [f"{'gold/' if 'rdt' in chosen else ''}mon_groups/{UID}"]
@@ -318,3 +337,73 @@ def test_failed_repair_does_not_stop_others(host: Host) -> None:
     assert report.applied == {"scheduling": [good]}
     assert list(report.events["failed"]) == [f"{unwritable[:12]} scheduling"]
     assert (folders[good] / "cpu.weight").read_text() == "20"
+
+
+# The feature that docs/dev/architecture.md adds, with its two rows and nothing else, is done, seen and put back
+
+
+PAGE = Path(__file__).parents[4] / "docs/dev/architecture.md"
+
+
+def written(path: str, value: int) -> None:
+    Path(path).write_text(str(value))
+
+
+@pytest.fixture
+def oom(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Add the page's feature; return its name."""
+    module, row, shown, *_ = (
+        part.split("```")[0] for part in PAGE.read_text().partition("## Adding a")[2].split("```python")[1:]
+    )
+    feature = ModuleType("resctrl_hooks.core.node.features.oom")
+    given = {
+        "Feature": Feature,
+        "Step": Step,
+        "SKIP": SKIP,
+        "write": written,
+        "read": lambda path: int(Path(path).read_text()),
+    }
+    vars(feature).update(given)
+    exec(module, vars(feature))
+    monkeypatch.setitem(sys.modules, feature.__name__, feature)
+    for name, values in eval(f"{{{row}}}", {"Row": Row}).items():
+        monkeypatch.setitem(FEATURES, name, values)
+    for name, display in eval(f"{{{shown}}}", {"Display": Display}).items():
+        monkeypatch.setitem(DISPLAYS, name, display)
+    return str(vars(feature)["FEATURE"].name)
+
+
+def test_feature_rows_are_all_that_hooks_need(host: Host, pod: dict[str, Any], oom: str) -> None:
+    assert oom not in [one.name for one in features_in_use(Settings())]
+    host.configure(oom={"enabled": True})
+    settings = host.context().settings
+    assert (getattr(settings, oom), failure_policy(oom, settings)) == ({"enabled": True}, "ignore")
+    pod["annotations"]["oom.resctrl-hooks.io"] = "500"
+    outcome = host.call(pod)
+    assert (outcome.code, outcome.stderr) == (0, "")
+    score = host.proc / str(pod["pid"]) / "oom_score_adj"
+    assert score.read_text() == "500"
+    key = host.context().ledger.key_of(ID)
+    record = host.context().ledger.read_member(key, ID) or {}
+    assert [step["feature"] for step in record["steps"]] == ["monitoring", oom]
+
+    score.write_text("0")  # another program undoes it
+    host.enforce()
+    assert score.read_text() == "500"
+
+
+def test_feature_rows_are_all_that_people_half_needs(host: Host, pod: dict[str, Any], oom: str) -> None:
+    host.configure(oom={"enabled": True})
+    pod["annotations"]["oom.resctrl-hooks.io"] = "500"
+
+    def said(command: str, *words: str, given: str = "") -> dict[str, Any]:
+        call = ["--config", str(host.config), command, *words, "-o" if command != "explain" else "--json"]
+        done = CliRunner().invoke(main, [*call, *(["json"] if command != "explain" else [])], input=given)
+        assert done.exit_code == 0, done.output
+        found: dict[str, Any] = json.loads(done.output)["items"][0]
+        return found
+
+    steps = said("explain", given=json.dumps(pod))["steps"]
+    assert {"feature": oom, "action": "score", "needs": {"value": 500}}.items() <= steps[-1].items()
+    host.call(pod)
+    assert said("show", ID[:12])["containers"][0]["details"][oom] == {"score": {"value": 500}}

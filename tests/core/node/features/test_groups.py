@@ -167,20 +167,6 @@ def test_excluded_containers_have_reason_and_labels_are_read_only_on_demand(host
         assert why in step.why
 
 
-def test_step_is_applied_with_the_owner_of_its_group(host: Host) -> None:
-    host.add_class("gold")
-    host.process(100, rdt="gold")
-    context, of = host.context(), workload()
-    of.pod_cgroup = str(host.cgroup)  # it exists
-    with context.monitor.hold(of.key) as locked:
-        monitoring.FEATURE.reserve(group(host), of, locked, context)
-        assert host.groups() == [f"gold/mon_groups/{UID}"]
-        monitoring.FEATURE.apply(group(host), of, locked, context)
-        assert locked.record["cgroup"] == str(host.cgroup)
-        assert (locked.record["namespace"], locked.record["pod"]) == ("shop", "web-0")
-    assert host.tasks(f"gold/mon_groups/{UID}") == [100]
-
-
 @pytest.mark.parametrize("others", [0, 1])
 def test_group_of_a_container_that_cannot_join_is_removed_unless_others_are_in_it(
     tmp_path: Path, fail: Fail, others: int

@@ -1,16 +1,14 @@
 """Running containers are found, adopted once and logged once; a group changes its class only if no other one moves."""
 
 import errno
-import json
 import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ID, POD_CGROUP, UID, Host, crio_annotations
+from conftest import ID, POD_CGROUP, Host, crio_annotations
 from hosts import crun
 from hosts.cluster import NOW, POD, Cluster, pod_number
 from hosts.faults import Fail
@@ -28,7 +26,6 @@ from resctrl_hooks.core.node.reconcile.discovery import Observation, observe
 from resctrl_hooks.core.node.reconcile.enforce import enforce
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.core.node.reconcile.report import Options, Report
-from resctrl_hooks.core.node.records import MemberRecord
 from resctrl_hooks.core.node.resctrl.group import SHARED
 from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
 
@@ -201,69 +198,17 @@ def test_container_with_too_many_cgroups_is_reported_in_each_pass(
 
 
 MOST_STARTS = FEATURES["memtierd"].most_starts
-CGROUP = f"{POD_CGROUP}/crio-{ID}"
-SCHEDULING = {"enabled": True, "allow": {"shop": ["small"]}, "classes": {"small": {"cpuWeight": 20}}}
-BLOCKIO = {"enabled": True, "allow": {"shop": ["fast"]}, "classes": {"fast": [{"weight": 300}]}}
-SCHEDULED, IO = "class.scheduling.resctrl-hooks.io", "class.blockio.resctrl-hooks.io"
-HIGH = "memory.high.memtierd.nri.io"
-ASKED = {MEMORY_CLASS: "track", SCHEDULED: "small", IO: "fast", HIGH: "64M"}
-BEFORE = {"cpu.weight": "100", "io.weight": "default 100", "memory.high": "max", "memory.current": "4096"}
-AFTER = {"cpu.weight": "20", "io.weight": "default 300", "memory.high": str(64 << 20)}
-ALL = {name: [ID] for name in ("blockio", "memory", "memtierd", "scheduling")}
 
 
 @pytest.fixture
 def late(host: Host) -> Iterator[MemtierdHost]:
-    """Return a host on which a container with classes runs that no hook has seen."""
-    found = MemtierdHost(host)
-    host.configure(
-        classes=[{"name": "track", "memtierdconfig": "policy:\n  name: age\n"}],
-        memory={"allowLimits": {"shop": ["memory.high"]}},
-        memtierd={**found.section, "startSeconds": 0.1},
-        scheduling=SCHEDULING,
-        blockio=BLOCKIO,
-    )
-    host.process(100, CGROUP)
-    for name, value in BEFORE.items():
-        (folder(host) / name).write_text(value)
-    runs(host, ASKED)
-    yield found
-    found.clean()
-
-
-def folder(host: Host) -> Path:
-    return host.cgroup / CGROUP.lstrip("/")
-
-
-def runs(host: Host, annotations: dict[str, str]) -> None:
-    """Add the container to its runtime's state folder, with a bundle that has its requests."""
-    bundle = host.root / "bundles" / "late"
-    bundle.mkdir(parents=True, exist_ok=True)
-    (bundle / "config.json").write_text(json.dumps({"annotations": crio_annotations() | annotations}))
-    crun.record(host.root / "crun", ID, 100, bundle, 1000)
-
-
-def again(host: Host) -> Report:
-    return reconcile(host.context())
-
-
-def values(host: Host) -> dict[str, str]:
-    return {name: (folder(host) / name).read_text() for name in AFTER}
-
-
-def record(host: Host) -> MemberRecord:
-    found = host.context().ledger.read_member(UID, ID)
-    assert found is not None
-    return found
-
-
-def test_unseen_container_gets_its_features_also_without_monitoring(late: MemtierdHost) -> None:
-    late.config.write_text(json.dumps(json.loads(late.config.read_text()) | {"monitoring": {"enabled": False}}))
-    assert reconcile(late.host.context(), Options(dry_run=True)).applied == ALL
-    assert (values(late.host), late.host.records()) == ({name: BEFORE[name] for name in AFTER}, [])
-    assert again(late.host).applied == ALL
-    assert (values(late.host), late.host.groups()) == (AFTER, [])
-    assert not again(late.host).changed
+    """Return a host on which a container with a memtierd runs that no hook has seen."""
+    made = MemtierdHost(host)
+    made.process(100, f"{POD_CGROUP}/crio-{ID}")
+    bundle = made.bundle({"annotations": crio_annotations(**{MEMORY_CLASS: "track"})})
+    crun.record(made.crun, ID, 100, bundle, 1000)
+    yield made
+    made.clean()
 
 
 CLOCK = time.time
@@ -273,31 +218,30 @@ UNTIL_USR1 = "going=1; trap going= USR1; while test $going; do sleep 0.02; done"
 def test_memtierd_that_keeps_ending_is_restarted_a_limited_number_of_times(
     late: MemtierdHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    host = late.host
-    program(host.root / "memtierd", panics(UNTIL_USR1))
-    again(host)
+    program(late.root / "memtierd", panics(UNTIL_USR1))
+    reconcile(late.context())
     for number in range(MOST_STARTS):
         ahead = 31 * 86400 * (-1) ** number  # the clock jumps by a month
         monkeypatch.setattr("time.time", lambda ahead=ahead: CLOCK() + ahead)
         os.kill(late.pid(), signal.SIGUSR1)
         wait_until(lambda: not is_alive(late.supervisor()))
-        report = again(host)
+        report = reconcile(late.context())
         assert late.runs() == (report.applied == {"memtierd": [ID]}) == (number + 1 < MOST_STARTS)
-        lines = [one for one in host.log.read_text().splitlines() if "memtierd" in one and "was restarted" in one]
+        lines = [one for one in late.log.read_text().splitlines() if "memtierd" in one and "was restarted" in one]
         assert len(lines) == min(number + 1, MOST_STARTS - 1)
         assert f"exited and was restarted; {PANIC}" in lines[0]
         assert "step.go" not in lines[0]
     assert report.events["unmet"][f"{ID[:12]} memtierd"].endswith(f"exits within an hour; {PANIC}")
     assert report.reasons == ["memtierd"]
     monkeypatch.setattr(feature.FEATURE, "lost", lambda *_: "must not be asked again")
-    later = again(host)
+    later = reconcile(late.context())
     assert (later.events["unmet"], later.applied) == (report.events["unmet"], {})
-    assert host.log.read_text().count("not restarted") == 1
+    assert late.log.read_text().count("not restarted") == 1
 
 
 def test_container_being_started_by_hook_is_left_alone(late: MemtierdHost, monkeypatch: pytest.MonkeyPatch) -> None:
-    again(late.host)
-    pid, before, real = late.pid(), record(late.host), feature.FEATURE.holds
+    reconcile(late.context())
+    pid, before, real = late.pid(), late.record(), feature.FEATURE.holds
 
     def not_yet(*_: Any) -> bool:
         monkeypatch.setattr(feature.FEATURE, "holds", real)
@@ -307,10 +251,10 @@ def test_container_being_started_by_hook_is_left_alone(late: MemtierdHost, monke
     monkeypatch.setattr(
         feature.FEATURE, "lost", lambda *_: "its last lines: (none)"
     )  # as systemd's says of one that runs
-    assert again(late.host).applied == {}
+    assert reconcile(late.context()).applied == {}
     assert (late.pid(), is_alive(pid)) == (pid, True)
-    assert "was restarted" not in late.host.log.read_text()
-    assert record(late.host) == before
+    assert "was restarted" not in late.log.read_text()
+    assert late.record() == before
 
 
 # What runs on the node, and what is in use there
