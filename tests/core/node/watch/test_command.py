@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Host, always, standard_streams
+from conftest import Host, always, raising, standard_streams
 from hosts.faults import Fail
 
 from resctrl_hooks.core.node.errors import SettingsError
@@ -62,40 +62,27 @@ def test_watcher_is_the_only_one_and_ends_after_an_upgrade(
     os.close(only_instance(f"{host.state}/{LOCK}"))
 
 
-def test_interrupt_has_its_own_exit_code(host: Host, program: Path, fail: Fail) -> None:
-    fail(Watcher, "run", KeyboardInterrupt())
-    assert run(host) == (INTERRUPTED, "")
-    assert INTERRUPTED == 130
-
-
-def test_second_watcher_of_a_node_fails(host: Host, program: Path) -> None:
-    host.state.mkdir(parents=True)
-    lock = only_instance(f"{host.state}/{LOCK}")
-    assert run(host) == (1, f"resctrl-hook: watch: another instance is running, process {os.getpid()}\n")
-    os.close(lock)
-
-
-def test_unusable_state_directory_is_reported(host: Host, program: Path) -> None:
+@pytest.mark.parametrize("case, code, said", [
+    ("interrupt", INTERRUPTED, ""), ("arguments", 2, "usage: watch\n"),
+    ("another", 1, "resctrl-hook: watch: another instance is running, process "),
+    ("state", 1, "resctrl-hook: watch: "), ("settings", 1, "resctrl-hook: watch: no settings; run "),
+    ("namespace", 1, "resctrl-hook: watch: not in the host's user namespace; run it as root on the host"),
+])  # fmt: skip
+def test_watcher_that_does_not_run_has_a_reason(
+    host: Host, program: Path, monkeypatch: pytest.MonkeyPatch, fail: Fail, case: str, code: int, said: str
+) -> None:
+    if case == "namespace":
+        monkeypatch.setattr(command, "in_initial_user_namespace", always(value=False))
     host.state.parent.mkdir(parents=True)
-    host.state.write_text("")
-    code, stderr = run(host)
-    assert (code, stderr.startswith("resctrl-hook: watch: "), str(host.state) in stderr) == (1, True, True)
-
-
-def test_unusable_settings_are_reported(host: Host, program: Path) -> None:
-    def refuse(_: str) -> Any:
-        raise SettingsError("no settings")
-
-    code, stderr = run(host, find=refuse)
-    assert (code, stderr.startswith("resctrl-hook: watch: no settings; run ")) == (1, True)
-
-
-def test_user_namespace_is_reported(host: Host, program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "in_initial_user_namespace", always(value=False))
-    code, stderr = run(host)
-    assert (code, "not in the host's user namespace; run it as root on the host" in stderr) == (1, True)
-    assert not host.state.exists()
-
-
-def test_arguments_are_wrong_use(host: Host) -> None:
-    assert run(host, "x") == (2, "usage: watch\n")
+    if case == "state":
+        host.state.touch()
+        said += f"cannot use {host.state}"
+    elif case == "another":
+        host.state.mkdir()
+        only_instance(f"{host.state}/{LOCK}")
+        said += f"{os.getpid()}\n"
+    fail(Watcher, "run", KeyboardInterrupt())
+    find = raising(SettingsError("no settings")) if case == "settings" else load
+    found, stderr = run(host, *(["x"] if case == "arguments" else []), find=find)
+    assert (found, stderr.startswith(said), bool(stderr)) == (code, True, bool(said))
+    assert INTERRUPTED == 130

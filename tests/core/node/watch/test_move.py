@@ -1,7 +1,6 @@
 """Processes that call exec, and samples, come into their pods' groups, in their own class."""
 
 import contextlib
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -54,34 +53,10 @@ def test_pod_without_an_rmid_stays_without(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("busy", [False, True])
-def test_other_process_with_the_id_of_the_moved_one_is_moved_back(
+def test_descendants_of_a_process_with_a_used_id_are_moved_back_too(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, *, busy: bool
 ) -> None:
-    id_, _ = cluster.start(1)
-    pid = execed(cluster, id_)
-    real = Resctrl.add_tasks
-    reused: list[int] = []
-
-    def add(self: Resctrl, rdt_class: str, name: str, tids: list[int], process: int = 0) -> None:
-        if name and not reused:  # it ends between the look and the write, and sshd gets its id
-            reused.append(pid)
-            path = cluster.host.proc / str(pid) / "cgroup"
-            path.write_text("0::/system.slice/sshd.service\n")
-        real(self, rdt_class, name, tids, process)
-
-    monkeypatch.setattr(Resctrl, "add_tasks", add)
-    context = cluster.context()
-    with contextlib.ExitStack() as held:
-        if busy:
-            held.enter_context(cluster.context().monitor.hold(POD))
-        assert move.serve(context, Containers(context.ledger), pid).what == GONE
-    assert reused
-    assert cluster.groups_of(pid) == {("", "")}
-
-
-def test_descendants_of_a_process_with_a_used_id_are_moved_back_too(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    """The process ends between the look and the write, and sshd gets its id."""
     id_, init = cluster.start(1)
     pid, child = execed(cluster, id_), cluster.kernel.spawn("/system.slice/sshd.service")
     monkeypatch.setattr(move, "threads_of_container", lambda *_: [pid, child, init])
@@ -92,7 +67,8 @@ def test_descendants_of_a_process_with_a_used_id_are_moved_back_too(
         real(self, rdt_class, name, [*tids, child] if name else tids, process)
 
     monkeypatch.setattr(Resctrl, "add_tasks", add)
-    assert serve(cluster, pid).what == GONE
+    with cluster.context().monitor.hold(POD) if busy else contextlib.nullcontext():
+        assert serve(cluster, pid).what == GONE
     assert cluster.groups_of(pid) == cluster.groups_of(child) == {("", "")}
     assert cluster.groups_of(init) == {("", POD)}, "a process of the pod stays"
 
@@ -103,21 +79,6 @@ def test_process_that_ends_meanwhile_is_gone(cluster: Cluster) -> None:
     context = cluster.context()
     cluster.kernel.threads.end(pid)  # the kernel knows it no longer, /proc was read a moment before
     assert move.serve(context, Containers(context.ledger), pid).what == GONE
-
-
-def test_containers_are_read_again_after_a_change(cluster: Cluster) -> None:
-    context = cluster.context()
-    containers = Containers(context.ledger)
-    containers.refresh()
-    assert containers.of_cgroup(str(cluster.host.cgroup)) is None
-    id_, _ = cluster.start(1)
-    assert move.serve(context, containers, execed(cluster, id_)).what == MOVED
-    second, _ = cluster.start(2)
-    assert move.serve(context, containers, execed(cluster, second)).what == MOVED
-    cluster.poststop(id_)
-    assert move.serve(context, containers, execed(cluster, id_)).what == NEW
-    shutil.rmtree(cluster.host.state)
-    assert move.serve(context, containers, execed(cluster, second)).what == NEW
 
 
 def test_link_without_record_is_examined_again(cluster: Cluster) -> None:

@@ -12,12 +12,18 @@ from hosts.faults import failing
 from resctrl_hooks.core.node.watch.status import EVENTS, NAME, OFTEN, Status, read_status
 
 
-def test_status_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_status_is_read_as_it_was_written_and_written_only_after_a_change(tmp_path: Path) -> None:
     assert read_status(str(tmp_path)) is None
     status = Status(str(tmp_path))
     status.become(EVENTS, "because")
     assert read_status(str(tmp_path)) == status.values
     assert (status.values["mode"], status.values["why"]) == (EVENTS, "because")
+    (tmp_path / NAME).unlink()
+    status.write()
+    assert read_status(str(tmp_path)) is None
+    status.values["events"] += 1
+    status.write()
+    assert read_status(str(tmp_path)) == status.values
 
 
 def check_each_field(path: Path, good: dict[str, Any], read: Callable[[str], object]) -> None:
@@ -41,17 +47,6 @@ def fits(good: dict[str, Any], field: str, value: Any) -> bool:
     sound = value not in ("\ud800", {"a": 1}, 1 << 70, -1)
     number = type(good[field]) is float and type(value) is int and value == -1
     return number or (type(value) is type(good[field]) and sound)
-
-
-def test_unchanged_status_is_not_written_again(tmp_path: Path) -> None:
-    status = Status(str(tmp_path))
-    status.write()
-    (tmp_path / NAME).unlink()
-    status.write()
-    assert read_status(str(tmp_path)) is None
-    status.values["events"] += 1
-    status.write()
-    assert read_status(str(tmp_path)) == status.values
 
 
 def test_figures_are_written_only_after_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
