@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import BOTH_POLICIES, ID, UID, Host, standard_streams, state
-from hosts.faults import Fail, failing
+from conftest import ID, UID, Host, standard_streams
+from hosts.faults import failing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import resctrl_hooks.errors
 from resctrl_hooks.core.node import call_metrics, error_types, errors, refusals
-from resctrl_hooks.core.node.call_metrics import read
 from resctrl_hooks.core.node.errors import (
     BY_ERRNO,
     BadClassError,
@@ -129,39 +128,6 @@ def test_fault_is_one_line_with_its_place_and_follows_the_policy(
     assert not reported(host, ValueError("second"), None)[0], "there is no container to reject"
     if broken is None:
         assert "reason=fault" in host.log.read_text()
-
-
-@BOTH_POLICIES
-@pytest.mark.parametrize("case", ["class", "uid", "bundle", "a bug", "without names"])
-def test_refused_container_is_recorded_and_an_accepted_one_is_not(
-    host: Host, pod: dict[str, Any], fail: Fail, case: str, policy: str, code: int
-) -> None:
-    host.configure(failurePolicy=policy)
-    names: dict[str, Any] = dict(NAMES)
-    words = "RDT class 'platinum' does not exist"
-    host.bundle({"linux": {"intelRdt": {"closID": "platinum"}}})
-    if case == "uid":
-        pod["annotations"]["io.kubernetes.pod.uid"] = "../../../etc"
-        names, words = {"id": ID}, "has no pod UID"
-    elif case == "bundle":
-        pod, names, words = state(bundle="/nonexistent"), {"id": ID}, "No such file"
-    elif case == "a bug":
-        fail("resctrl_hooks.core.node.hook.create_runtime", "create_runtime", ZeroDivisionError("a bug"))
-        words = "internal error in resctrl-hook: ZeroDivisionError: a bug"
-    elif case == "without names":
-        host.process(100, "/podman")
-        pod = state(bundle=pod["bundle"])
-        names = {"id": ID, "key": ID, "namespace": "", "pod": "", "container": ""}
-    assert host.call(pod).code == code
-    found = recent_refusals(str(host.state))
-    assert len(found) == bool(code)
-    for one in found:
-        assert one.items() >= names.items()
-        assert words in one["why"]
-        assert ("pod" in one) == ("pod" in names)
-    if code:
-        assert host.state.stat().st_mode & 0o777 == 0o700
-        assert read(host.context().ledger).stage("createRuntime").failures["refused"] == 1
 
 
 @pytest.mark.usefixtures("open_umask")

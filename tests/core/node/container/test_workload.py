@@ -133,16 +133,6 @@ def test_uid_in_crios_name_is_key_of_crictls_container_without_kubelets_labels(u
             workload(annotations, f"/system.slice/crio-{ID}.scope")
 
 
-@pytest.mark.parametrize(
-    "form", ["/libpod_parent/{pod}/libpod-{id}", "/machine.slice/machine-libpod_pod_{pod}.slice/libpod-{id}.scope"]
-)
-def test_podman_pod_members_have_one_key(form: str) -> None:
-    """Its infra container, a member with one, a member of a pod without: annotations differ, the cgroup does not."""
-    for id_, infra in (("1" * 64, ""), ("2" * 64, "1" * 64), ("3" * 64, POD)):
-        notes = {"io.kubernetes.cri-o.SandboxID": infra} if infra else {}
-        assert workload(LIBPOD | notes, form.format(pod=POD, id=id_), id_=id_).key == POD
-
-
 @pytest.mark.parametrize("hierarchies", [
     {"unified": "/", "memory": f"/kubepods/pod{UID}/crio-{ID}", "cpu": "/other"},
     # Of version 1, a controller's cgroup shows the pod's end.

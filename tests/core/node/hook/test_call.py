@@ -34,7 +34,7 @@ from resctrl_hooks.core.node.errors import DeadlineError, NotArrivedError, Setti
 from resctrl_hooks.core.node.feature import Step
 from resctrl_hooks.core.node.hook import call, create_runtime
 from resctrl_hooks.core.node.ledger import CALLS
-from resctrl_hooks.core.node.refusals import FILE
+from resctrl_hooks.core.node.refusals import FILE, recent_refusals
 from resctrl_hooks.core.node.registry import feature_named
 from resctrl_hooks.core.node.resctrl.filesystem import Filesystem, Resctrl
 
@@ -159,11 +159,7 @@ def test_container_of_pod_joins_its_group_and_is_recorded(host: Host, pod: dict[
     for (_, _, counted, _, _), log in zip(lines, logs, strict=True):
         assert 0 < int(counted) <= longest
         assert re.findall(r"duration_usec=(\d+)", log) == [counted]
-
-
-def test_poststop_ends_container_even_if_process_is_visible(host: Host, pod: dict[str, Any]) -> None:
-    host.call(pod)
-    assert host.call(stopped()).log.count(f"left {UID}") == 1
+    assert host.call(stopped()).log.count(f"left {UID}") == 1, "although its process is visible"
     assert host.records() == [f"idle/{UID}", f"pods/{UID}/pod"]
 
 
@@ -275,8 +271,15 @@ def test_impossible_request_is_refused_with_one_line_and_leaves_nothing_but_that
     assert sorted(path.name for path in host.resctrl.iterdir()) == before
     assert host.groups() == []
     kept = {path.name for path in host.state.iterdir()} if host.state.exists() else set()
+    refusals = recent_refusals(str(host.state))
+    assert len(refusals) == bool(code)
     if code:
+        names = {"namespace": "shop", "pod": "web-0", "container": "c0", "key": UID} if "class" in change else {}
+        assert refusals[0].items() >= {"id": ID, **names}.items()
+        assert words in refusals[0]["why"]
+        assert read(host.context().ledger).stage("createRuntime").failures["refused"] == 1
         assert {CALLS, FILE} <= kept
+        assert host.state.stat().st_mode & 0o777 == 0o700
         assert not any(ID in record for record in host.records())
         assert "container rejected" in outcome.stderr
     assert code or "class" in change or "resctrl" in change or not kept
