@@ -3,14 +3,14 @@
 import contextlib
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from conftest import POD_CGROUP, Host
-from hosts.shared_node import Pod, SharedNode
+from conftest import POD_CGROUP, Host, always
+from hosts.shared_node import SharedNode
 
 from resctrl_hooks.core.node import lifecycle
-from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.errors import DeadlineError, HookError, LockTimeoutError
 from resctrl_hooks.core.node.feature import Step
 from resctrl_hooks.core.node.flags import age
@@ -95,59 +95,35 @@ def test_hook_without_rmid_releases_dead_keys_and_goes_on_after_one_without_grou
     assert age(context.ledger, "searched") > 1000, "more may be dead"
 
 
-class Failing:
-    """A feature whose steps can't be taken back."""
+@pytest.mark.parametrize("error, released", [
+    (LockTimeoutError("another process places"), 0), (HookError("lost"), 2), (DeadlineError("no time"), None),
+    # After a downgrade a known step may need a parameter that its record has under another name.
+    *((error, 2) for error in (KeyError("unit"), OSError(5, "Input/output error"), TypeError("no"))),
+])  # fmt: skip
+def test_key_whose_step_cannot_be_undone_is_kept_only_if_it_can_be_later(
+    host: Host, monkeypatch: pytest.MonkeyPatch, error: Exception, released: int | None
+) -> None:
+    tried: list[str] = []
 
-    def __init__(self, error: Exception) -> None:
-        self.error = error
-        self.tried = 0
+    def revert(step: Step, *_: Any) -> None:
+        tried.append(step.action)
+        raise error
 
-    def revert(self, *_: Any) -> None:
-        self.tried += 1
-        raise self.error
-
-
-def dead_of(feature: Failing, host: Host, monkeypatch: pytest.MonkeyPatch) -> Context:
-    """Return a node with two dead keys, each with a member that the feature has served."""
-    monkeypatch.setattr(lifecycle, "feature_named", lambda name: feature)
+    monkeypatch.setattr(lifecycle, "feature_named", always(SimpleNamespace(revert=revert)))
     context = host.context()
     for key in ("a", "b"):
         tracked(host, key=key)
         with context.monitor.hold(key) as locked:
-            locked.add_member("m" + key, {"steps": [{"feature": "x", "action": "", "needs": {}}], "boot": "earlier"})
-    return context
-
-
-def test_key_that_cannot_be_released_is_kept(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    feature = Failing(LockTimeoutError("another process places"))
-    context = dead_of(feature, host, monkeypatch)
-    assert reap(context, ["a", "b"]) == 0
-    assert context.ledger.members("a") == ["ma"]
-    assert len(host.groups()) == 2
-    monkeypatch.setattr(feature, "error", HookError("lost"))
-    assert reap(context, ["a", "b"]) == 2
-    assert host.records() == []
-
-
-@pytest.mark.parametrize("error", [KeyError("unit"), OSError(5, "Input/output error"), TypeError("no")])
-def test_unknown_step_of_another_version_keeps_no_group(
-    host: Host, monkeypatch: pytest.MonkeyPatch, error: Exception
-) -> None:
-    """After a downgrade a known step may need a parameter that its record has under another name."""
-    feature = Failing(error)
-    context = dead_of(feature, host, monkeypatch)
-    assert reap(context, ["a", "b"]) == 2
-    assert host.records() == []
-    assert host.groups() == []
-
-
-def test_deadline_ends_reaping(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    feature = Failing(DeadlineError("deadline of the hook exceeded"))
-    context = dead_of(feature, host, monkeypatch)
-    with pytest.raises(DeadlineError):
-        reap(context, ["a", "b"])
-    assert feature.tried == 1
-    assert context.ledger.members("a") == ["ma"]
+            locked.add_member("m" + key, {"steps": [{"feature": "x", "action": key, "needs": {}}], "boot": "earlier"})
+    if released is None:
+        with pytest.raises(DeadlineError):
+            reap(context, ["a", "b"])
+        assert tried == ["a"]
+    else:
+        assert reap(context, ["a", "b"]) == released
+    assert len(host.groups()) == 2 - (released or 0)
+    assert context.ledger.members("a") == ([] if released else ["ma"])
+    assert not released or host.records() == []
 
 
 def test_release_undoes_steps_in_reverse_order(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,30 +152,14 @@ def test_release_undoes_steps_in_reverse_order(host: Host, monkeypatch: pytest.M
     assert "later" not in host.log.read_text(), "a step of another version is nothing that failed"
 
 
-def last_container(root: Path) -> tuple[SharedNode, Pod]:
-    """Return a node that releases a pod with its last container, and a pod that has just been read."""
-    node = SharedNode(root, rmids=8, release="last-container")
+def test_pod_whose_counters_are_being_read_is_released(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, rmids=8, release="last-container")
     pod = node.start("shop")
     node.kernel.now += 1
     node.totals()
-    return node, pod
-
-
-def test_pod_whose_counters_are_being_read_is_released(tmp_path: Path) -> None:
-    node, pod = last_container(tmp_path)
     context = node.context()
     context.monitor.patience = 0.05
     node.kernel.end(pod.pid)
     with context.ledger.lock_totals(LOCK, 0), context.monitor.hold(pod.key) as locked:
         assert lifecycle.release_key(locked, context)
-    assert not node.kernel.groups()
-
-
-def test_pod_with_a_cgroup_of_its_own_never_returns_and_is_not_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    node = SharedNode(tmp_path, rmids=8)
-    pod = node.start("shop")
-    monkeypatch.setattr(lifecycle, "_read_late", None)
-    node.end(pod)
     assert not node.kernel.groups()

@@ -185,12 +185,9 @@ def test_deadline_is_later_by_the_time_without_a_processor(machine: Machine, sta
             machine.alarm()
 
 
-def test_lock_wait_is_most_of_deadline_but_not_all(host: Host) -> None:
+def test_log_and_patience_follow_the_settings_unless_given(host: Host) -> None:
     host.configure(deadlineSeconds=5)
     assert host.context().monitor.patience == 4.0
-
-
-def test_log_follows_settings_unless_given(host: Host) -> None:
     host.context().log(ERROR, "by the settings")
     assert "by the settings" in host.log.read_text()
     silent = Log({"target": "file", "file": f"{host.root}/another"})

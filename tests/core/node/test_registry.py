@@ -1,11 +1,12 @@
-"""Engines follow the feature table: none of them has a feature's name, module or settings."""
+"""Engines follow the feature table: none of them has a feature's name, module or settings; a feature can be missing."""
 
 import ast
+import sys
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from conftest import ID, crio_annotations
+from conftest import ID, POD_CGROUP, UID, Host, crio_annotations, state
 from houses import missing
 
 from resctrl_hooks.core.node.container.oci import Bundle, State
@@ -14,6 +15,8 @@ from resctrl_hooks.core.node.failure_policies import failure_policy
 from resctrl_hooks.core.node.feature import SKIP, Feature, Step
 from resctrl_hooks.core.node.feature_table import FEATURES
 from resctrl_hooks.core.node.features import monitoring
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node.reconcile.report import Options
 from resctrl_hooks.core.node.registry import feature_named, features_in_use, serves
 from resctrl_hooks.core.node.settings import Settings
 
@@ -28,6 +31,7 @@ def test_features_are_found_by_name() -> None:
         assert feature.name == name
         for function in ("plan", "apply", "holds"):
             assert getattr(type(feature), function) is not getattr(Feature, function), f"{name} has no {function}"
+        assert FEATURES[name].reverts == (type(feature).revert is not Feature.revert), name
 
 
 PLACEMENT = pytest.mark.houses("placement")
@@ -91,13 +95,6 @@ def test_feature_serves_the_selected_or_listed_namespaces(name: str, section: An
     assert [one for one in ("shop-1", "other", "shop") if serves(name, one, Settings(section))] == served
 
 
-def test_features_that_leave_things_behind_are_the_ones_that_revert_steps() -> None:
-    for name, row in FEATURES.items():
-        feature = feature_named(name)
-        assert feature is not None
-        assert row.reverts == (type(feature).revert is not Feature.revert), name
-
-
 def test_feature_without_more_has_nothing_to_adopt_repair_or_show() -> None:
     feature, nothing = Feature(), cast("Any", None)
     step = Step("x", SKIP, {}, "")
@@ -136,14 +133,44 @@ def test_engine_names_no_feature(path: Path) -> None:
     assert features_in(ast.parse(path.read_text())) == set()
 
 
-@pytest.mark.parametrize(
-    "code, found",
-    [
-        ('x = "scheduling"', {"scheduling"}),
-        ('settings.rdt["enabled"]', {"rdt"}),
-        ("from ..features.memory import NAME", {"features.memory"}),
-        ('x = "memory.high"', set()),
-    ],
+# Settings enable a feature whose modules are not on the node: it fails by its policy, and the rest works
+
+
+SLOW = {"enabled": True, "classes": {"slow": [{"weight": 20}]}, "defaults": {"namespaces": {"shop": "slow"}}}
+WORDS = (
+    "the modules of blockio are not installed here; "
+    "run `resctrl-hook install`, or render the MachineConfig, with these settings"
 )
-def test_feature_name_is_found(code: str, found: set[str]) -> None:
-    assert features_in(ast.parse(code)) == found
+
+
+def with_blockio(host: Host, **section: Any) -> dict[str, Any]:
+    host.configure(blockio={**SLOW, **section})
+    pid = host.process(100, f"{POD_CGROUP}/crio-{ID}", rdt="/")
+    notes = crio_annotations()
+    return state(pid=pid, bundle=host.bundle({"annotations": notes, "linux": {}}), annotations=notes)
+
+
+@pytest.fixture
+def _without_blockio(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "resctrl_hooks.core.node.features.blockio", None)
+
+
+@pytest.mark.usefixtures("_without_blockio")
+def test_hook_follows_the_features_policy_and_reconcile_continues(host: Host) -> None:
+    outcome = host.call(with_blockio(host))
+    assert (outcome.code, host.groups()) == (0, [f"mon_groups/{UID}"])
+    assert WORDS in outcome.log
+    report = reconcile(host.context())
+    assert report.ok
+    assert report.events["unmet"] == {f"{ID[:12]} blockio": WORDS}
+    assert host.call(with_blockio(host, failurePolicy="fail")).code == 79
+
+
+@pytest.mark.usefixtures("_without_blockio")
+def test_reconcile_reports_a_missing_feature_that_adopts_containers(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FEATURES["blockio"], "adopts", True)
+    host.call(with_blockio(host))
+    for dry_run in (True, False):
+        assert reconcile(host.context(), Options(dry_run=dry_run)).events["failed"] == {"blockio": WORDS}
