@@ -1,26 +1,19 @@
-"""Scripts: events on a node with placement, one a line, and all that each of them changes and says.
-
-An event has words, and values in braces, as `start a 2000 {cpus: exclusive}`; `Stage` has a method for each. Events
-on one line are separated by `&&`.
-"""
+"""Scripts of events on a node with placement."""
 
 import errno
 import json
 import re
 from collections import defaultdict
-from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hosts.cpufreq import FAST, POOLS, SLOW, Cpufreq
-from hosts.faults import failing
 from hosts.interrupts import Balancer, InterruptHost
 from hosts.machines import machine, write_sysfs
-from hosts.node import UID, Node, Outcome
+from hosts.node import UID, Node
 from hosts.placed import MACHINE, id_of
+from hosts.script import Failing, Script, said
 
 from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.core.node.host.cpulist import format_list, parse_list
@@ -53,20 +46,12 @@ BASES: dict[str, dict[str, Any]] = {
     "tiers": {"policy": "pools", "pools": [*TIERS, {"name": "shop", "cpus": "4-7,20-23", "namespaces": ["shop"]}]},
 }
 CLAIM = "5d2f8f6e-5a7c-4a1e-9a55-1d9d3b7e6c01"
-FULL = OSError(errno.ENOSPC, "No space left on device", "/run/x")
-FAULTS: dict[str, tuple[Any, str, Exception]] = {
+FAILING: Failing = {
     **{name: (repairs, name, PlacementError("broken")) for name in ("follow", "check_kubelet", "_forget_dead", "Book")},
-    "disk": (node_values, "write_file", FULL),
+    "disk": (node_values, "write_file", OSError(errno.ENOSPC, "No space left on device", "/run/x")),
     "irqbalance": (irqbalance, "_ask", TimeoutError("timed out")),
 }
 TRUE_WRITE = node_values.write_value
-Write = Callable[[str, str, str], str]
-
-
-def said(outcome: Outcome) -> list[str]:
-    """Return the log's lines without their heads and fields."""
-    lines = [line.partition(": ")[2].partition(" container=")[0] for line in outcome.log.splitlines()]
-    return [re.sub(" (key|duration_usec)=.*", "", line) for line in lines]
 
 
 def name_of(id_: re.Match[str]) -> str:
@@ -117,33 +102,22 @@ class Kernel:
         return why
 
 
-class Stage(InterruptHost):
+class Stage(Script, InterruptHost):
     """A node with cpufreq, C-states, uncore, interrupts, labels, and claims of another program."""
 
     def __init__(self, host: Node, *, shared: bool) -> None:
+        Script.__init__(self, FAILING)
         self.cdi = host.root / "cdi"
-        super().__init__(host)
+        InterruptHost.__init__(self, host)
         self.cdi.mkdir()
         (host.root / "kubelet").mkdir()
         self.cpufreq = Cpufreq(MACHINE, self.sys, shared=shared)
         self.sandbox = Path(self.bundle({"annotations": {}}, "sandbox"))
         self.balancer: Balancer | None = None
-        self.faults, self.programs = ExitStack(), ExitStack()
 
     def play(self, script: str) -> str:
-        """Return each line of a script with what it says and changes."""
-        lines: list[str] = []
-        before = self.found()
-        with self.programs, self.faults:
-            for line in filter(None, map(str.strip, re.split("\n| && ", script))):
-                words, brace, values = (line, "", "") if line.startswith("write ") else line.partition(" {")
-                name, *arguments = words.split()
-                told = getattr(self, f"do_{name}")(*arguments, **yaml.safe_load(f"{{{values}" if brace else "{}"))
-                now = self.found()
-                changes = [f"{key}: {now.get(key, '-')}" for key in before | now if now.get(key) != before.get(key)]
-                lines += [line, *(f"  {one}" for one in (*(told or ()), *changes))]
-                before = now
-        text = re.sub(rf" \(cri-o, {UID}\)| stage=createRuntime", "", "\n".join(lines))
+        """Return each event with what it says and changes, with names in the place of ids."""
+        text = re.sub(rf" \(cri-o, {UID}\)| stage=createRuntime", "", super().play(script))
         return re.sub(r"\b([0-9a-f]{64}|[0-9a-f]{12})\b", name_of, text.replace(UID, "<pod>"))
 
     def found(self) -> dict[str, str]:
@@ -200,7 +174,7 @@ class Stage(InterruptHost):
         outcome = self.call(self.told(name, int(milli), **self.expanded(notes)))
         if outcome.code:
             self.die(name)
-        return [*([f"exit code {outcome.code}"] if outcome.code else []), *said(outcome)]
+        return [*([f"exit code {outcome.code}"] if outcome.code else []), *said(outcome.log)]
 
     def do_unseen(self, name: str, milli: str = "0", **notes: str) -> None:
         """Start a container that no hook sees."""
@@ -212,13 +186,13 @@ class Stage(InterruptHost):
         container = self.container(name, int(milli))
         container.linux["resources"]["cpu"]["cpus"] = cpus
         (self.folder(name) / "cpuset.cpus").write_text(cpus)
-        return said(self.call(self.oci(container)))
+        return said(self.call(self.oci(container)).log)
 
     def do_stop(self, *names: str) -> list[str]:
         lines = []
         for name in names:
             self.die(name)
-            lines += said(self.poststop(id_of(name)))
+            lines += said(self.poststop(id_of(name)).log)
         return lines
 
     def do_die(self, name: str) -> None:
@@ -291,10 +265,3 @@ class Stage(InterruptHost):
         write = getattr(Kernel(), answer)
         patch = self.faults.enter_context(pytest.MonkeyPatch.context())
         patch.setattr(node_values, "write_value", lambda *words: write(*words, **more))
-
-    def do_fail(self, name: str) -> None:
-        """Let an operation fail until `well`."""
-        self.faults.enter_context(failing(*FAULTS[name]))
-
-    def do_well(self) -> None:
-        self.faults.close()

@@ -3,7 +3,6 @@
 The rules are those of nri-plugins' documentation (docs/resource-policy/policy: topology-aware.md, balloons.md).
 """
 
-import re
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from golden import Golden
 from hosts.machines import MACHINES, machine
 from hosts.node import Outcome
 from hosts.placed import CPUS, MACHINE, PlacedHost
+from hosts.script import said
 
 from placement.node.policies import POLICIES
 from placement.node.test_any_order import KINDS, POOL, SECTIONS, WISHES, sections
@@ -101,19 +101,19 @@ def test_hooks_tell_each_decision_and_its_reason(host: Host, golden: Golden) -> 
         for number, notes in enumerate(wishes):
             name = f"c{number}"
             outcome = node.attempt(name, 1500 + 1000 * (number % 3), **notes)
-            lines.append(f"{notes}: {outcome.code}, CPUs {node.cpus(name)}, mems {node.mems(name)}\n{said(outcome)}")
+            lines.append(
+                f"{notes}: {outcome.code}, CPUs {node.cpus(name)}, mems {node.mems(name)}\n{indented(outcome)}"
+            )
             if number > 4:
                 node.stop(name)
         node.begin("own")
         specified = node.container("own", 1000)
         specified.linux["resources"]["cpu"]["cpus"] = "3"
-        lines.append(said(node.call(node.oci(specified))))
+        lines.append(indented(node.call(node.oci(specified))))
         golden("\n".join(lines), section)
         for name in sorted(node.pids):
             node.stop(name)
 
 
-def said(outcome: Outcome) -> str:
-    """Return the log's lines without their heads and fields."""
-    lines = [line.partition(": ")[2].partition(" container=")[0] for line in outcome.log.splitlines()]
-    return "".join(f"  {re.sub(' (key|duration_usec)=.*', '', line)}\n" for line in lines)
+def indented(outcome: Outcome) -> str:
+    return "".join(f"  {line}\n" for line in said(outcome.log))
