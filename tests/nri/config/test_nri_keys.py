@@ -6,13 +6,7 @@ from typing import Any
 
 import pytest
 from conftest import FIXTURES
-from core.config.judged import (
-    assert_accepted_also_as_compiled,
-    assert_refused,
-    cases,
-    check,
-    compiled,
-)
+from core.config.judged import assert_accepted_also_as_compiled, assert_refused, cases, check, compiled
 
 from resctrl_hooks.core.config.check import check_file
 

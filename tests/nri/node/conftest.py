@@ -39,10 +39,7 @@ SCHEDULING = {
     "classes": {"quick": {"policy": "fifo", "priority": 7, "ioClass": "best-effort", "cpuWeight": 200}},
 }
 QUICK: dict[str, Any] = {**POD, "annotations": {"class.scheduling.resctrl-hooks.io": "quick"}}
-LIMITS: dict[str, Any] = {
-    "memory": {"allowLimits": {"*": ["*"]}},
-    "classes": [{"name": "batch", "allowswap": True}],
-}
+LIMITS: dict[str, Any] = {"memory": {"allowLimits": {"*": ["*"]}}, "classes": [{"name": "batch", "allowswap": True}]}
 MEMORY: dict[str, Any] = {**POD, "annotations": {CLASS: "batch", "memory.high.memtierd.nri.io": "64M"}}
 IN_BATCH = {**POD, "annotations": {CLASS: "batch"}}
 TIMEOUT = 1000
@@ -131,8 +128,8 @@ def host(tmp_path: Path) -> Host:
     return Host(tmp_path, runtimeRoots={"runc": str(tmp_path / "none")})
 
 
-@pytest.fixture
-def alarm() -> Iterator[None]:
+@pytest.fixture(autouse=True)
+def _alarm() -> Iterator[None]:
     """Restore the handler of the alarm, which a deadline sets."""
     before = signal.getsignal(signal.SIGALRM)
     yield

@@ -4,6 +4,7 @@ import fcntl
 import gc
 import os
 import posix
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +20,14 @@ from resctrl_hooks.core.node.host.instance import RunningError
 from resctrl_hooks.core.node.ledger import Ledger
 from resctrl_hooks.core.node.settings import Settings, load
 from resctrl_hooks.nri.node import command
+from resctrl_hooks.nri.node import gap as module
+from resctrl_hooks.nri.node import resident as resident_module
 from resctrl_hooks.nri.node.command import nri_command, parse
+from resctrl_hooks.nri.node.connection import ClosedError
+from resctrl_hooks.nri.node.gap import FIRST, LONGEST_WITHOUT_CONNECTION, Gap
+from resctrl_hooks.nri.node.protobuf import WireError
+from resctrl_hooks.nri.node.resident import Resident
+from resctrl_hooks.nri.node.service import RegistrationError, ResubscribeError
 from resctrl_hooks.nri.node.status import NAME, EventRecord, NriRecord, Status, read_status
 
 
@@ -171,24 +179,191 @@ def test_exec_watcher_follows_the_settings(host: Host, monkeypatch: pytest.Monke
 # The status
 
 
-def served(folder: str) -> Status:
-    status = Status(folder, "/run/nri.sock")
+def test_status_matches_its_type_whose_fields_are_checked(tmp_path: Path) -> None:
+    status = Status(str(tmp_path), "/run/nri.sock")
     status.connected("containerd", "2.1.9")
     status.served("StartContainer", 0.1, failed=True)
     status.dropped("it hung up")
-    return status
-
-
-def test_status_matches_its_type(tmp_path: Path) -> None:
-    served(str(tmp_path))
     check(NriRecord, (tmp_path / NAME).read_bytes())
+    check_fields(NriRecord, dict(status.values))
+    check_fields(EventRecord, status.values["events"]["StartContainer"])
+    check_each_field(tmp_path / NAME, dict(status.values), read_status)
 
 
-def test_record_checks_each_of_its_fields(tmp_path: Path) -> None:
-    values = served(str(tmp_path)).values
-    check_fields(NriRecord, dict(values))
-    check_fields(EventRecord, values["events"]["StartContainer"])
+# Between connections: pauses, reasons, and the passes that the plugin makes by itself
 
 
-def test_status_with_a_wrong_field_is_none(tmp_path: Path) -> None:
-    check_each_field(tmp_path / NAME, dict(served(str(tmp_path)).values), read_status)
+class Passes:
+    """Workers that count passes, and a clock."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.started = 0
+        self._done: Callable[[int | None, bytes], None] | None = None
+
+    def start(self, _: Any, __: float, done: Callable[[int | None, bytes], None]) -> None:
+        self.started += 1
+        self._done = done
+
+    def end(self) -> None:
+        assert self._done is not None
+        self._done(0, b"")
+
+    def after(self, seconds: float, gap: Gap) -> int:
+        """Return how many passes have been started after so many seconds."""
+        self.now += seconds
+        gap.serve(self)  # type: ignore[arg-type]  # the part of Workers that it uses
+        return self.started
+
+
+@pytest.fixture
+def passes(monkeypatch: pytest.MonkeyPatch) -> Passes:
+    made = Passes()
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: made.now))
+    return made
+
+
+@pytest.fixture
+def gap() -> Gap:
+    return Gap(lambda _: None)
+
+
+OPEN, LOST, CLOSED, END = "open", "lost", "closed", "end"
+LONG = LONGEST_WITHOUT_CONNECTION
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        [(1000, 0), OPEN, CLOSED, (1000, 0)],
+        [OPEN, (FIRST / 2, 0), CLOSED, (FIRST, 0)],  # a runtime that synchronizes soon
+        [OPEN, (FIRST, 1), (10, 1), END, (29, 1), (1, 2)],  # no overlap, and a quarter of the time at most
+        [LOST, (FIRST / 2, 0), OPEN, (FIRST / 2, 1)],  # a new connection delays no pass
+        [LOST, (LONG + 1, 0), OPEN, (LONG + 1, 1)],  # without a connection it ends by itself
+        [LOST, (LONG, 1)],
+        [LOST, (LONG + 0.1, 0)],
+        [LOST, (0, 0), LONG - FIRST / 2, LOST, (FIRST / 4, 1), END, (LONG - 1, 2)],  # the first is due since the first
+        [LOST, (0, 0), LONG + 1, LOST, (FIRST / 2, 0), (FIRST / 2, 1)],
+        [OPEN, (FIRST, 1), END, (FIRST - 0.1, 1), (0.1, 2)],  # short passes are a second apart
+    ],
+)
+def test_passes_are_made_in_a_gap_and_only_there(passes: Passes, gap: Gap, script: list[Any]) -> None:
+    """Numbers let time pass; pairs let it pass, and say how many passes have been started then."""
+    for step in script:
+        if step in (OPEN, LOST):
+            gap.open(connected=step == OPEN)
+        elif step == CLOSED:
+            gap.close()
+        elif step == END:
+            passes.end()
+        elif isinstance(step, tuple):
+            assert passes.after(step[0], gap) == step[1]
+        else:
+            passes.now += step
+
+
+def test_pass_gets_a_minute_and_is_tried_again_without_a_process(
+    passes: Passes, gap: Gap, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: list[float] = []
+
+    def start(_: Any, limit: float, __: Any) -> None:
+        limits.append(limit)
+        raise OSError
+
+    monkeypatch.setattr(passes, "start", start)
+    gap.open(connected=True)
+    for seconds in (FIRST, 0, FIRST):
+        passes.after(seconds, gap)
+    assert limits == [60.0, 60.0]
+
+
+# Between connections
+
+
+def test_pauses_double_up_to_a_second_and_reset_after_a_long_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection that ends without a reason, since another one is to follow at once, is no drop."""
+    said: list[Any] = []
+    now = [0.0]
+    plugin: Any = SimpleNamespace(dropped=said.append, adopt=None)
+    notify: Any = lambda **fields: said.append(fields)  # noqa: E731  # it has a method too
+    resident = Resident("/x", plugin, notify)
+    lasting = [0, 0, -1, 0, 0, 0, 10, 11, 0]
+    pauses: list[float] = []
+
+    def serve(_: Any) -> str:
+        seconds = lasting.pop(0)
+        now[0] += abs(seconds)
+        return "" if seconds < 0 else "ended"
+
+    def wait(pause: float, _: Any) -> None:
+        pauses.append(pause)
+        if not lasting:
+            resident._end()
+
+    monkeypatch.setattr(resident_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(resident_module, "signal", lambda *_: None)
+    monkeypatch.setattr(resident, "_serve", serve)
+    monkeypatch.setattr(resident, "_wait", wait)
+    resident.run(plugin)
+    assert pauses == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 0.1, 0.2]
+    assert said[:3] == ["ended", {"READY": "1"}, "ended"]
+    assert (said.count({"READY": "1"}), said.count("ended")) == (1, 8)
+    assert said[-1] == {"STOPPING": "1"}
+
+
+@pytest.mark.parametrize(
+    "error, why",
+    [
+        (ClosedError("closed"), "closed"),
+        (WireError("no protocol"), "no protocol"),
+        (RegistrationError("no"), "the runtime rejected this plugin: no"),
+        (ResubscribeError("other events"), ""),
+        (FileNotFoundError(2, "No such file or directory"), "/x: No such file or directory"),
+        (None, "shutting down"),
+    ],
+)
+def test_end_of_a_connection_has_its_reason(monkeypatch: pytest.MonkeyPatch, error: Exception | None, why: str) -> None:
+    closed: list[bool] = []
+    plugin: Any = SimpleNamespace(adopt=None)
+    resident = Resident("/x", plugin, plugin)
+
+    def run(until: Callable[[], bool]) -> None:
+        assert until() is False
+        if error is not None:
+            raise error
+
+    def connect(_: str) -> Any:
+        if isinstance(error, OSError):
+            raise error
+        return SimpleNamespace(close=lambda: closed.append(True))
+
+    monkeypatch.setattr(resident_module, "Connection", connect)
+    monkeypatch.setattr(resident_module, "Service", lambda *_: SimpleNamespace(run=run))
+    assert resident._serve(plugin) == why
+    resident.close()
+    assert closed == [True] * (not isinstance(error, OSError)), "there is no connection to close twice"
+
+
+def test_children_are_looked_after_between_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A child's answer ends the wait for it, and the watchdog is served."""
+    now = [0]
+    waits: list[float] = []
+    passes: list[bool] = []
+    plugin: Any = SimpleNamespace(adopt=None)
+    notify: Any = SimpleNamespace(alive=lambda: 10)
+    resident = Resident("/x", plugin, notify)
+
+    def wait(seconds: int) -> None:
+        now[0] += seconds if waits else 4
+        waits.append(seconds)
+
+    workers: Any = SimpleNamespace(wait=wait)
+    monkeypatch.setattr(resident_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(resident, "_gap", SimpleNamespace(serve=lambda _: passes.append(True)))
+    resident._wait(25, workers)
+    assert waits == [10, 10, 10, 1]
+    assert len(passes) == len(waits)
+    resident._end()
+    resident._wait(60, workers)
+    assert len(waits) == 4

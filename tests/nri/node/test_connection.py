@@ -334,23 +334,6 @@ def registered(service: Service, runtime: Runtime) -> None:
     runtime.told.clear()
 
 
-@pytest.mark.parametrize(
-    "event, code, answer, sent",
-    [
-        ("StartContainer", 2, pack(b"a reason", b""), FAILED),
-        ("StartContainer", NOT_YET, pack(b"", b""), OK),
-        ("StartContainer", None, b"", OK),
-        ("CreateContainer", None, b"", REFUSED),
-    ],
-)
-def test_failure_is_answered_as_the_plugin_decides(
-    service: Service, runtime: Runtime, event: str, code: int | None, answer: bytes, sent: Any
-) -> None:
-    service._take(asked(event, b"x"))
-    runtime.done[0](code, answer)
-    assert runtime.answers == [(7, sent)]
-
-
 def test_service_registers_with_its_name_and_version(service: Service, runtime: Runtime) -> None:
     service.run(lambda: True)
     fields = {"plugin_name": "stub", "plugin_idx": "90", "NRI_version": "v0.12.0"}
@@ -474,16 +457,11 @@ def test_end_and_silence_of_the_runtime_close_the_connection(pair: Any, tmp_path
     with pytest.raises(ClosedError, match="writing failed: timed out"):
         ours.call("A", b"x" * 10_000_000)
     theirs.close()
+    with pytest.raises(ClosedError, match=r"the runtime closed the connection|Connection reset"):
+        list(ours.read())
     with pytest.raises(ClosedError, match="writing failed: Broken pipe"):
         ours.call("A", b"")
     before = len(os.listdir("/proc/self/fd"))
     with pytest.raises(FileNotFoundError):
         Connection(str(tmp_path / "none"))
     assert len(os.listdir("/proc/self/fd")) == before
-
-
-def test_connection_that_was_closed_is_named(pair: Any) -> None:
-    ours, theirs = pair
-    theirs.close()
-    with pytest.raises(ClosedError, match="the runtime closed the connection"):
-        list(ours.read())

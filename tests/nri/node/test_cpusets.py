@@ -31,7 +31,6 @@ from resctrl_hooks.placement.node import specified as specified_module
 from resctrl_hooks.placement.node.specified import specified
 
 HOUSES = ("placement",)
-pytestmark = pytest.mark.usefixtures("alarm")
 Place = Callable[..., NodePlugin]
 CPUS = "cpus.placement.resctrl-hooks.io"
 FIRST, SECOND = "a" * 64, "b" * 64

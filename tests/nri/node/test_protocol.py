@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from nri.node.conftest import Answer
 
-pytestmark = [pytest.mark.hypothesis, pytest.mark.usefixtures("alarm")]
+pytestmark = pytest.mark.hypothesis
 PODS = [
     {**POD, "id": f"{n}" * 64, "uid": f"{UID[:-1]}{n}", "linux": {"cgroup_parent": f"{POD_CGROUP[:-1]}{n}"}}
     for n in (1, 2)

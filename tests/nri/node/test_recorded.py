@@ -33,8 +33,6 @@ from resctrl_hooks.core.node.reconcile.report import Options
 from resctrl_hooks.core.node.sharing.priority import priority_in
 from resctrl_hooks.nri.node.protobuf import decode, encode
 
-pytestmark = pytest.mark.usefixtures("alarm")
-
 
 def test_labels_select_pods_and_rank_them_by_changed_rules(host: Host) -> None:
     plugin = plugin_of(host, monitoring={"priority": [{"namespaces": ["none"], "value": 1}]})
@@ -224,19 +222,3 @@ def test_captured_adjustments_of_earlier_plugin_stay(host: Host) -> None:
     assert recorded(host, pod["uid"], started["id"])["kept"]["memory"] == [why]
     assert f"kept: placement cpuset is cpus 1, memory {why}" in shown(host, pod["name"])
     assert f"left unchanged: placement: cpuset is cpus 1; memory: {why}" in log(host)
-
-
-@pytest.mark.parametrize("event", ["StartContainer", "Synchronize"])
-def test_class_of_earlier_plugin_stays_and_is_shown(host: Host, event: str) -> None:
-    for name in ("gold", "silver"):
-        host.add_class(name)
-    plugin = plugin_of(host, rdt={**RDT, **FAIL})
-    host.process(41, f"{POD_CGROUP}/{ID}", rdt="silver")
-    if event == "Synchronize":
-        assert synchronized(plugin, container(41), pod=asking("gold")) == NOTHING
-    else:
-        assert served(plugin, event, message(41, asking("gold"))) == NOTHING
-    host.enforce()
-    assert host.groups() == [f"silver/mon_groups/{UID}"]
-    assert not (host.resctrl / "gold/tasks").read_text()
-    assert "kept: rdt class is silver instead of gold" in shown(host, "web-0")

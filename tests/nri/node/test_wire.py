@@ -17,33 +17,6 @@ from resctrl_hooks.nri.node.protobuf import MOST_DEPTH, MOST_FIELDS, WireError, 
 HEAD = 10  # of a ttrpc message
 NOTHING = "SynchronizeResponse"
 """A type for messages without fields."""
-SCALARS = {
-    "string": st.text(max_size=20),
-    "bytes": st.binary(max_size=20),
-    "bool": st.booleans(),
-    "int32": st.integers(-(2**31), 2**31 - 1),
-    "int64": st.integers(-(2**63), 2**63 - 1),
-    "uint32": st.integers(0, 2**32 - 1),
-    "uint64": st.integers(0, 2**64 - 1),
-}
-
-
-def values_of(name: str, depth: int = 3) -> st.SearchStrategy[dict[str, Any]]:
-    """Any message of a type, a few levels deep."""
-    fields: dict[str, st.SearchStrategy[Any]] = {}
-    for declared in messages.MESSAGES[name].values():
-        *shape, kind, field = declared.split()
-        if kind not in SCALARS and not depth:
-            continue
-        one = SCALARS[kind] if kind in SCALARS else values_of(kind, depth - 1)
-        if shape == ["map"]:
-            one = st.dictionaries(one, one, min_size=1, max_size=3)
-        elif shape == ["lazy"]:
-            one = SCALARS["bytes"]
-        elif shape:
-            one = st.lists(one, min_size=1, max_size=3)
-        fields[field] = one
-    return st.fixed_dictionaries({}, optional=fields)
 
 
 NAMES = st.sampled_from(sorted(messages.MESSAGES))
@@ -67,18 +40,6 @@ def table_name(sent: Sent) -> str:
     if sent.said["ttrpc"] == "response":
         return NOTHING
     return "PodEvent" if "PodSandbox" in name else "ContainerEvent"
-
-
-@settings(max_examples=examples(200), deadline=None)
-@given(st.sampled_from(MESSAGES), st.data())
-def test_damaged_message_is_a_message_or_refused(sent: Sent, data: st.DataObject) -> None:
-    damaged = bytearray(sent.data[HEAD:])
-    for _ in range(data.draw(st.integers(1, 4))):
-        if damaged:
-            damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
-    with contextlib.suppress(WireError):
-        outer = decode("Request", bytes(damaged))
-        decode(table_name(sent), outer.get("payload", b""))
 
 
 def entry_of(key: str | None, value: str | None) -> bytes:

@@ -12,20 +12,7 @@ from conftest import ID, POD_CGROUP, UID, Host, crio_annotations, state
 from hosts import crun
 from hosts.machines import machine, write_sysfs
 
-from nri.node.conftest import (
-    FAIL,
-    IN_BATCH,
-    NOTHING,
-    POD,
-    QUICK,
-    SCHEDULING,
-    container,
-    log,
-    message,
-    plugin_of,
-    served,
-    synchronized,
-)
+from nri.node.conftest import FAIL, NOTHING, POD, QUICK, SCHEDULING, container, message, plugin_of, served, synchronized
 from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.core.node.host.cpulist import format_list, parse_list
 from resctrl_hooks.core.node.host.topology_sysfs import read_topology
@@ -35,8 +22,6 @@ from resctrl_hooks.nri.node.adjustments import AdjustmentError, check_owner, res
 from resctrl_hooks.nri.node.memory_policy import MemoryPolicyError, memory_policy, nodes_of
 from resctrl_hooks.nri.node.protobuf import decode, encode
 from resctrl_hooks.nri.node.workload import cgroup_of, workload_of
-
-pytestmark = pytest.mark.usefixtures("alarm")
 
 
 @pytest.mark.parametrize(
@@ -299,24 +284,6 @@ def test_values_that_a_container_has_are_left(
 
 
 @pytest.mark.parametrize(
-    "version, names",
-    [
-        ("", set()),
-        ("0.9.9", set()),
-        ("0.10.0", {"io_priority"}),
-        ("v0.11.0", {"io_priority", "scheduler"}),
-        ("v1.0", {"io_priority", "scheduler"}),
-        ("v0.x", set()),
-        ("0.11", {"io_priority", "scheduler"}),
-    ],
-)
-def test_fields_are_those_of_the_runtimes_version(host: Host, version: str, names: set[str]) -> None:
-    linux = adjusted(host, QUICK, version, {"scheduling": SCHEDULING, "nri": {"adjust": ["scheduling"]}})["linux"]
-    assert linux.keys() - {"resources"} == names
-    assert linux["resources"] == {"unified": {"cpu.weight": "200"}}
-
-
-@pytest.mark.parametrize(
     "spec, found",
     [
         ({"policy": "fifo", "priority": 7}, {"scheduler": {"policy": 2, "priority": 7}}),
@@ -335,48 +302,8 @@ def test_scheduling_class_has_nris_numbers(host: Host, spec: dict[str, Any], fou
     assert adjusted(host, QUICK, "0.12", {"scheduling": section, "nri": {"adjust": ["scheduling"]}})["linux"] == found
 
 
-def test_scheduler_of_earlier_plugin_stays(host: Host) -> None:
-    settings = {"scheduling": SCHEDULING, "nri": {"adjust": ["scheduling"]}}
-    found = adjusted(host, QUICK, "v0.12.0", settings, linux={"scheduler": {"policy": 4}})["linux"]
-    assert found == {"resources": {"unified": {"cpu.weight": "200"}}, "io_priority": {"class": 2, "priority": 4}}
-    assert "left unchanged: policy batch instead of policy fifo priority 7" in log(host)
-
-
-@pytest.mark.parametrize("options, mounted", [(None, ["rbind", "ro", "nosuid", "nodev"]), (["bind"], ["bind"])])
-def test_class_brings_mounts_variables_and_devices(host: Host, options: list[str] | None, mounted: list[str]) -> None:
-    mount = {"source": "/usr", "destination": "/x", **({"options": options} if options else {})}
-    brings = {"name": "batch", "env": {"A": "1"}, "mounts": [mount], "devices": [{"path": "/dev/null"}]}
-    settings = {"classes": [brings], "nri": {"allow": {"shop": ["batch"]}}}
-    found = adjusted(host, IN_BATCH, settings=settings)
-    assert found["mounts"] == [{"destination": "/x", "type": "bind", "source": "/usr", "options": mounted}]
-    assert found["env"] == [{"key": "A", "value": "1"}]
-    (device,) = found["linux"]["devices"]
-    null = {"path": "/dev/null", "type": "c", "major": 1, "minor": 3}
-    assert device == {**null, "file_mode": {"value": 0o666}, "uid": {"value": 0}, "gid": {"value": 0}}
-    assert adjusted(host, POD, settings=settings) == {}, "a container without the class"
-
-
-@pytest.mark.parametrize("policy, code, reason", [("ignore", 0, "adjustment"), ("fail", 2, "refused")])
-def test_adjustments_apply_to_allowed_containers_only(host: Host, policy: str, code: int, reason: str) -> None:
-    classes = [{"name": "batch", "env": {"TIER": "batch"}}]
-    plugin = plugin_of(host, classes=classes, nri={"allow": {"elsewhere": ["*"]}}, failurePolicy=policy)
-    host.context().ledger.prepare()
-    found, why, _ = served(plugin, "CreateContainer", message(pod=IN_BATCH))
-    said = "namespace shop is not allowed to use the devices, mounts, variables or policy of class 'batch'"
-    assert (found, said in log(host), said in why.decode()) == (code, True, bool(code))
-    assert (host.state / "calls").read_text().split()[3] == reason
-
-
-def test_file_is_no_device(host: Host) -> None:
-    brings = {"name": "batch", "devices": [{"path": "/etc/passwd"}]}
-    assert adjusted(host, IN_BATCH, settings={"classes": [brings], "nri": {"allow": {"shop": ["batch"]}}}) == {}
-    assert "/etc/passwd is not a device; container not changed" in log(host)
-
-
 NRI = (0, 12)
 SPREAD: dict[str, Any] = {"mode": "MPOL_INTERLEAVE", "nodes": "allowed-mems", "flags": ["MPOL_F_STATIC_NODES"]}
-ASKS = {**POD, "annotations": {"class.memory-policy.nri.io": "spread"}}
-CLASSES: dict[str, Any] = {"classes": [{"name": "spread", "policy": SPREAD}]}
 
 
 @pytest.fixture
@@ -409,24 +336,3 @@ def test_policy_is_that_of_the_class_within_the_containers_nodes(sysfs: str) -> 
 def test_nodes_that_the_container_may_not_use_are_named(sysfs: str) -> None:
     with pytest.raises(MemoryPolicyError, match="MPOL_INTERLEAVE of nodes 3: the container may only use 0-1"):
         memory_policy({**SPREAD, "nodes": "3"}, NRI, {"mems": "0-1"}, sysfs)
-
-
-def test_policy_of_an_annotated_class_is_in_the_specification(host: Host, sysfs: str) -> None:
-    settings = {**CLASSES, "sysPath": sysfs, "nri": {"allow": {"shop": ["spread"]}}}
-    found = adjusted(host, ASKS, "v0.12.1", settings)
-    assert found == {"linux": {"memory_policy": {"mode": 3, "nodes": "0-3", "flags": [0]}}}
-    assert adjusted(host, POD, "v0.12.1", settings) == {}, "a container without the annotation"
-
-
-@pytest.mark.parametrize(
-    "allow, version, why",
-    [
-        ({}, "v0.12.1", "not allowed to use the devices, mounts, variables or policy of class 'spread'"),
-        ({"shop": ["spread"]}, "v0.11.0", "the runtime's NRI has no memory policies"),
-    ],
-)
-def test_policy_needs_permission_and_a_runtime_that_has_it(
-    host: Host, sysfs: str, allow: dict[str, list[str]], version: str, why: str
-) -> None:
-    assert adjusted(host, ASKS, version, {**CLASSES, "sysPath": sysfs, "nri": {"allow": allow}}) == {}
-    assert why in log(host)

@@ -7,14 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from core.config.judged import (
-    assert_accepted_also_as_compiled,
-    assert_refused,
-    assert_remarked,
-    cases,
-    check,
-    problems,
-)
+from core.config.judged import assert_accepted_also_as_compiled, assert_refused, assert_remarked, cases, check, problems
 
 from resctrl_hooks.core.config.check import check_file
 from resctrl_hooks.core.node.permissions import allows

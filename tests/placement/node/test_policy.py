@@ -11,15 +11,7 @@ from hypothesis import strategies as st
 from placement.node.policies import POLICIES
 from resctrl_hooks.core.node.host.cpulist import count, format_list
 from resctrl_hooks.core.node.host.topology import Topology
-from resctrl_hooks.placement.node.policy import (
-    EXCLUSIVE,
-    MIXED,
-    RESERVED,
-    SHARED,
-    Decision,
-    PlacementError,
-    Request,
-)
+from resctrl_hooks.placement.node.policy import EXCLUSIVE, MIXED, RESERVED, SHARED, Decision, PlacementError, Request
 from resctrl_hooks.placement.node.policy_file import load_policy
 from resctrl_hooks.placement.node.usage import Grant, Usage, check, effective
 

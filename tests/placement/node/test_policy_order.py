@@ -17,15 +17,7 @@ from hypothesis import strategies as st
 
 from placement.node.policies import POLICIES
 from resctrl_hooks.core.node.host.cpulist import count, format_list
-from resctrl_hooks.placement.node.policy import (
-    EXCLUSIVE,
-    MILLI,
-    MIXED,
-    RESERVED,
-    SHARED,
-    Decision,
-    Request,
-)
+from resctrl_hooks.placement.node.policy import EXCLUSIVE, MILLI, MIXED, RESERVED, SHARED, Decision, Request
 from resctrl_hooks.placement.node.usage import Grant, Usage, check, effective
 
 pytestmark = pytest.mark.no_cover
