@@ -121,73 +121,37 @@ def container(
     return id_
 
 
-def usage(host: Host) -> tuple[list[str], list[dict[str, Any]]]:
-    """Return the lines of the picture, and the containers in JSON."""
+def usage(host: Host) -> tuple[str, list[dict[str, Any]]]:
+    """Return the picture, and the containers in JSON."""
     host.configure(sysPath=write_sysfs(MACHINE, host.root / "sys"))
     done = run(host, "topology", "--usage")
     assert done.exit_code == 0, done.output
     (item,) = json.loads(run(host, "topology", "--usage", "--json").stdout)["items"]
-    return done.stdout.splitlines(), item["usage"]
+    return done.stdout, item["usage"]
 
 
-def shared_by(lines: list[str]) -> dict[str, str]:
-    """Return the counted containers and requests of each part."""
-    rows = [line.split() for line in lines if " shared by " in line]
-    return {row[0]: " ".join(row[row.index("by") + 1 :]).partition("m")[0] for row in rows}
-
-
-@pytest.mark.parametrize(
-    "cpus, part",
-    [("0-1,8-9", "l3-0"), ("8", "l3-0"), ("0-3", "package0"), ("0,15", "node"), ("0-255", "node"), (None, "node")],
-)
-def test_container_with_a_cpuset_is_at_the_smallest_part_with_all_its_cpus(
-    host: Host, cpus: str | None, part: str
-) -> None:
-    id_ = container(host, 1, cpus)
-    lines, _ = usage(host)
-    at = next(number for number, line in enumerate(lines) if f"- {id_[:12]}" in line)
-    assert lines[at - 1].split()[0] == part
-    counted = shared_by(lines)
-    assert counted[part].startswith("1 container ")
-    assert counted["node"].startswith("1 container ")
-    assert counted["l3-3"].startswith("0 containers")
-
-
-def test_recorded_container_and_its_state_at_the_runtime_are_one(host: Host) -> None:
-    id_ = container(host, 1, "0-15", shares=1024)
-    other = container(host, 2, "0-15")
-    usage(host)
-    bundle = str(host.root / "bundle1")
-    with host.context().monitor.hold("pod-a") as held:
-        held.add_member(id_, {"runtime": "crun", "bundle": bundle}, 101)
-    lines, found = usage(host)
-    assert shared_by(lines)["node"] == "2 containers requesting 1000"
-    assert f"- {id_[:12]} of pod-a: unplaced, CPUs 0-15" in [line.strip() for line in lines]
-    assert {(one["container"], one["key"]) for one in found} == {(id_, "pod-a"), (other, other)}
-
-
-def test_placed_containers_ended_ones_and_sandboxes_are_not_unplaced(host: Host) -> None:
-    placed, ended, paused = container(host, 1, "0,8"), container(host, 2, "0-15"), "io.kubernetes.cri.container-type"
-    container(host, 3, "0-15", annotations={paused: "sandbox", "io.kubernetes.cri.sandbox-uid": "u" * 36})
-    left = container(host, 4, "1-7,9-15")
-    host.end_process(102)
+def test_containers_without_a_place_are_at_the_smallest_part_with_their_cpus(host: Host, golden: Golden) -> None:
+    """Those recorded, too; but no sandboxes, and none that has ended or is placed."""
+    for number, cpus in enumerate(("0-1,8-9", "8", "0-3", "0,15", "0-255", None), 1):
+        container(host, number, cpus, shares=1024 if number < 3 else 0)
+    (host.root / "bundle2/config.json").unlink()  # counted without a request
+    sandbox = {"io.kubernetes.cri.container-type": "sandbox", "io.kubernetes.cri.sandbox-uid": "u" * 36}
+    container(host, 7, "0-15", annotations=sandbox)
+    container(host, 8, "0-15")
+    host.end_process(108)
+    placed, recorded = container(host, 9, "4,12"), container(host, 10, "0-15", shares=1024)
     usage(host)
     context = host.context()
     context.ledger.prepare()
     book = Book(context)
-    book.add(Entry(placed, "pod-a", 101, START, "/c1", Decision(EXCLUSIVE, "l3-0", owned=0x101)))
+    book.add(Entry(placed, "pod-b", 109, START, "/c9", Decision(EXCLUSIVE, "l3-2", owned=0x1010)))
     book.save()
     book.written()
-    lines, found = usage(host)
-    assert shared_by(lines)["node"].startswith("1 container ")
-    assert {(one["container"], one["kind"]) for one in found} == {(placed, "exclusive"), (left, "unplaced")}
-    assert ended[:12] not in "".join(lines)
-
-
-def test_container_with_an_unreadable_bundle_is_counted_without_a_request(host: Host) -> None:
-    container(host, 1, "0-15", shares=1024)
-    (host.root / "bundle1/config.json").unlink()
-    assert shared_by(usage(host)[0])["node"] == "1 container requesting 0"
+    with host.context().monitor.hold("pod-a") as held:
+        held.add_member(recorded, {"runtime": "crun", "bundle": str(host.root / "bundle10")}, 110)
+    shown, found = usage(host)
+    golden(shown, "picture")
+    golden("\n".join(sorted(json.dumps(one) for one in found)), "JSON")
 
 
 def test_runtime_whose_state_is_unreadable_is_one_line(host: Host) -> None:

@@ -1,23 +1,39 @@
 """Placement in reconcile: unplaced containers, undone values, offline CPUs."""
 
 import contextlib
+import errno
+import json
 from typing import Any
 
 import pytest
-from conftest import UID, Host
+from conftest import BOOT, UID, Host
 from hosts.cpufreq import FAST_VALUES, ClassHost, on
 from hosts.faults import Fail, failing
 from hosts.no_answer import no_answer
-from hosts.placed import CPUS, PlacedHost, id_of
+from hosts.placed import CPUS, MACHINE, PlacedHost, id_of
+from hosts.record_types import check_fields
 
-from resctrl_hooks.core.node.container.workload import Workload
-from resctrl_hooks.core.node.errors import HookError
+from resctrl_hooks.core.node.container.workload import Workload, workload_of
+from resctrl_hooks.core.node.errors import HookError, LedgerError
 from resctrl_hooks.core.node.host import procfs
 from resctrl_hooks.core.node.host.cpulist import parse_list
 from resctrl_hooks.core.node.ledger import Ledger
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node.shapes import fits
 from resctrl_hooks.placement.node import allocations, kubelet, node_values, others
-from resctrl_hooks.placement.node.allocations import Book
+from resctrl_hooks.placement.node import specified as specified_module
+from resctrl_hooks.placement.node.allocations import AllocationsRecord, Book, _Places, topology_of
+from resctrl_hooks.placement.node.feature import FEATURE
+from resctrl_hooks.placement.node.node_values import NodeValuesRecord
+from resctrl_hooks.placement.node.policy import (
+    EXCLUSIVE,
+    Decision,
+    DecisionRecord,
+    PlacementNeeds,
+    Request,
+    RequestRecord,
+)
+from resctrl_hooks.placement.node.specified import note, specified
 
 
 def test_container_recorded_before_placement_was_enabled_is_placed(node: PlacedHost) -> None:
@@ -47,8 +63,8 @@ def test_request_of_one_container_does_not_stop_reconcile(node: PlacedHost, fail
     def broken(workload: Workload, *_rest: Any, **_named: Any) -> bool:
         return workload.id == id_of("broken")
 
-    for module in ("reconcile", "placing"):
-        fail(f"resctrl_hooks.placement.node.{module}", "steps_for", KeyError("nothing"), when=broken)
+    for name in ("reconcile", "placing"):
+        fail(f"resctrl_hooks.placement.node.{name}", "steps_for", KeyError("nothing"), when=broken)
     report = reconcile(node.host.context())
     ((which, why),) = report.events["failed"].items()
     assert which == id_of("broken")
@@ -138,3 +154,146 @@ def test_exclusive_cpus_stay_while_placement_cannot_read(
     assert {name: node.cpus(name) for name in before} == before
     node.start("new", 4000, **{CPUS: "exclusive"})
     assert not parse_list(node.cpus("new")) & parse_list(before["gold"])
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [None, "", "1\n", f"2\t{BOOT}\t0\t\t\n\tshared\tx\t1\t0\t0\t0\t5\t1\n", "format", "pid", "set", "fields", "line"],
+)
+def test_hook_without_allocations_uses_records(node: PlacedHost, damage: str | None) -> None:
+    node.start("a", 500)
+    node.start("b", 2000, **{CPUS: "exclusive"})
+    node.start("gone", 2000, **{CPUS: "exclusive"})
+    node.die("gone")
+    book = node.host.state / "placement"
+    if damage is None:
+        book.unlink()
+    elif damage in ("format", "pid", "set", "fields", "line"):
+        node_line, *lines = map(json.loads, book.read_text().splitlines())
+        node_line["format"] += damage == "format"
+        lines[1][2] = "x" if damage == "pid" else lines[1][2]
+        lines[1][-1] = {"set": lines[1][-1].replace("\t", "\t-", 2), "fields": "shared\tx"}.get(damage, lines[1][-1])
+        del lines[len(lines) - (damage == "line") :]
+        book.write_text("".join(f"{json.dumps(line)}\n" for line in (node_line, *lines)))
+    else:
+        book.write_text(damage)
+    node.start("c", 2000, **{CPUS: "exclusive"})
+    assert node.cpus("b") == "0,16"
+    assert node.cpus("c") == "1,17"
+    assert node.cpus("a") == "2-3,18-19"
+    node.assert_sound()
+
+
+def test_machine_is_read_again_after_cpu_change(node: PlacedHost) -> None:
+    node.start("a", 500)
+    context = node.host.context()
+    core = node.host.root / "sys/devices/system/cpu/cpu0/topology/core_cpus_list"
+    core.write_text("0\n")  # not read while the same CPUs are online
+    assert topology_of(context).as_record() == MACHINE.as_record()
+    (node.host.root / "sys/devices/system/cpu/online").write_text("0-30\n")
+    assert topology_of(context).online == MACHINE.online & ~(1 << 31)
+    assert topology_of(context).cores[0] == 1
+
+
+# Which cpusets of specifications are this project's own
+
+
+def test_recorded_specification_is_read_and_damage_ignored(host: Host) -> None:
+    context = host.context()
+    host.state.mkdir(parents=True, exist_ok=True)
+    context.ledger.prepare()
+    assert specified(context) == {}
+    note("a", {"cpus": "0-3"}, context)
+    note("b", {"cpus": "5"}, context)
+    assert specified(context) == {"a": "0-3", "b": "5"}
+    (file,) = host.state.glob("placement.specified")
+    for rubbish in ("[]", "{", ""):
+        file.write_text(rubbish)
+        assert specified(context) == {}
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EMFILE, errno.EACCES])
+def test_specifications_that_cannot_be_read_are_not_replaced(host: Host, number: int) -> None:
+    context = host.context()
+    context.ledger.prepare()
+    note("a", {"cpus": "0-3"}, context)
+    with failing(specified_module, "read_file", OSError(number, "no answer", "/file")), pytest.raises(LedgerError):
+        note("b", {"cpus": "5"}, context)
+    (file,) = host.state.glob("placement.specified")
+    assert json.loads(file.read_text()) == {"a": "0-3"}
+
+
+# Each record of placement checks each of its fields
+
+REQUEST = Request(
+    "id", "key", namespace="shop", pod="web", container="app", qos="Guaranteed", kind=EXCLUSIVE, exclusive=1,
+    milli=1000, limit=1000, memory=1, isolated=True, one_thread=True, any_memory=True, only_isolated=True, pool="a",
+    matched="a", group="a", pulls=[["id", -1]], hints=[["gpu", "0-3"]], strict_hints=True, by_hints=True, quiet=True,
+    housekeeping=True, cpu_class="turbo", memory_kinds=["dram"], wide="die",
+).as_record()  # fmt: skip
+PLACE = Decision(EXCLUSIVE, "a", milli=1000, cpus=0b1111, owned=0b11, hidden=4, mems=1, quiet=1, cpu_class="turbo")
+DECISION = {**PLACE.as_record(), "why": "full"}
+ROW = ["id", "key", 1, 1, "/cgroup", 1000, "", "/scope", 1, "{}"]
+
+
+@pytest.mark.parametrize(
+    "kind, value",
+    [
+        (RequestRecord, REQUEST),
+        (DecisionRecord, DECISION),
+        (PlacementNeeds, {"request": REQUEST, "decision": DECISION}),
+        (
+            NodeValuesRecord,
+            {"boot": "boot", "values": {"a": {"found": "1", "wanted": "2", "now": "2", "refused": ""}}, "facts": "f"},
+        ),
+        (
+            AllocationsRecord,
+            {"format": 4, "boot": "boot", "machine": ["0-3"], "containers": 1, "others": {"claim": "0"}},
+        ),
+    ],
+)
+def test_record_checks_each_of_its_fields(kind: Any, value: dict[str, Any]) -> None:
+    check_fields(kind, value)
+
+
+def test_row_of_a_container_checks_each_column() -> None:
+    assert fits(_Places, [])
+    assert fits(_Places, [ROW, ROW])
+    for place, value in enumerate(ROW):
+        for other in (None, True, 1 if isinstance(value, str) else "1", "\0", -1, 1 << 62, 1.0, "/a/../b"):
+            if place not in {0, 1, 6, 9} or other != "/a/../b":  # a text may be any
+                assert not fits(_Places, [ROW, [*ROW[:place], other, *ROW[place + 1 :]]]), (place, other)
+    damaged: list[Any] = [{}, [{}], [ROW[1:]], [ROW, [*ROW, 1]]]
+    for wrong in damaged:
+        assert not fits(_Places, wrong)
+
+
+# Placement by hooks on a made-up host: assigned CPUs, displaced containers, refusals
+
+
+def test_external_policy_is_used(node: PlacedHost) -> None:
+    file = node.host.root / "mine.py"
+    file.write_text(
+        "from .policy import Decision\n"
+        "def choose(topology, usage, request):\n"
+        "    return Decision('shared', 'mine', cpus=0b1000, why='I say so')\n"
+    )
+    node.place(policy=str(file))
+    node.start("a")
+    assert node.cpus("a") == "3"
+
+
+def test_preview_shows_the_cpus_that_the_container_would_get(node: PlacedHost) -> None:
+    node.start("a", 500)
+    told = node.run_unseen("late", 2000, **{CPUS: "exclusive"})
+    context = node.host.context()
+    for cpus, shared in (("0,16", "0-3,16-19"), ("0,16", "1-3,17-19")):
+        workload = workload_of(id_of("late"), node.pids["late"], told["bundle"], context.proc, str(node.host.cgroup))
+        (step,) = FEATURE.plan(workload, context)
+        shown = FEATURE.preview(step, workload, context).parameters
+        assert (shown["cpus"], shown["mems"], node.cpus("a")) == (cpus, "0", shared)
+        assert node.host.call(told).code == 0  # a second preview is of a container that has its place
+    assert node.cpus("late") == "0,16"
+    node.place(namespaces=["none"])
+    (skipped,) = FEATURE.plan(workload, node.host.context())
+    assert FEATURE.preview(skipped, workload, node.host.context()) is skipped
