@@ -14,6 +14,7 @@ from .case import mean
 from .causes import bandwidth
 from .causes.table import causes_of, confirmed, is_supported
 from .constants import ENOUGH, STORED_WINDOWS
+from .evidence.alone import teaches
 from .evidence.perf.watched import BY_TRAFFIC, BY_WAITS, Watched
 from .evidence.reader import NodeReader
 from .evidence.waiting import waiting_of
@@ -139,6 +140,8 @@ class Live:
             workload = self.workloads.of(key)
             if workload is None or not self._is_of_present(window, key):
                 continue
+            if teaches(use):
+                self.store.obtain(workload).alone.learn(use, window.seconds)
             if is_quiet(window, key, self._peaks, self._sizes, self.store.find(workload)):
                 waiting = waiting_of([(use, window.seconds)])
                 self._learner.add(key, workload, Sample(use, window.seconds, waiting, surroundings(window, key)))

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from .baseline.baseline import Baseline
     from .baseline.expected import Expected
+    from .evidence.alone import Alone
     from .evidence.use import Use
     from .evidence.window import Window
 
@@ -58,6 +59,8 @@ class Verdict(NamedTuple):
     """The baseline's part that was compared."""
     waiting: Waiting = NOTHING
     """What it lost by waiting for each second that it ran."""
+    alone: "Alone | None" = None
+    """What its work takes without a shared disk or a lack of memory; None: nothing is known."""
 
 
 def judge(windows: "Sequence[Window]", key: str, baseline: "Baseline | None") -> Verdict:
@@ -67,14 +70,16 @@ def judge(windows: "Sequence[Window]", key: str, baseline: "Baseline | None") ->
     uses = [(window.uses[key], window.seconds) for window in found]
     priced = [(use, seconds) for use, seconds in uses if use.price is not None]
     number = baseline.samples(method) if baseline else 0
-    now = waiting_of(uses)
+    alone = baseline.alone if baseline else None
+    now = waiting_of(uses, alone)
     known = None
     if baseline is not None and len(priced) >= FEWEST:
         known = expected(baseline, priced, now.stretch, by_phase=not _lost_cache(baseline, found, key))
     if known is None or baseline is None:
         is_counted = any(use.method != TRAFFIC or use.traffic is not None for use, _ in uses)
         reason = _unknown(len(uses), len(priced), number) if is_counted or not uses else UNCOUNTED
-        return _by_waits(Verdict(UNKNOWN, reason, None, None, None, None, method, len(priced), number, waiting=now))
+        uncompared = Verdict(UNKNOWN, reason, None, None, None, None, method, len(priced), number, None, now, alone)
+        return _by_waits(uncompared)
     costs = [use.cost or 0.0 for use, _ in priced]
     quiet = [price * (use.work or 0.0) for price, (use, _) in zip(known.prices, priced)]
     rises = [cost / normal for cost, normal in zip(costs, quiet)]
@@ -89,7 +94,7 @@ def judge(windows: "Sequence[Window]", key: str, baseline: "Baseline | None") ->
     is_often = 2 * sum([rise >= rare for rise in rises]) >= max(len(priced), OFTEN)
     is_clear = method != TRAFFIC or dearer >= SLOWED_ESTIMATE
     is_slowed = is_waiting or (ratio >= max(SLOWED, spread) and (low >= CERTAIN or is_often) and is_clear)
-    judged = Verdict(NORMAL, "", ratio, low, high, dearer, method, len(priced), number, known, now)
+    judged = Verdict(NORMAL, "", ratio, low, high, dearer, method, len(priced), number, known, now, alone)
     changed = _changed(priced, known, dearer * exp(error), max(SLOWED, spread), is_dearer=dearer >= SLOWED)
     if changed:
         return _by_waits(judged._replace(reason=changed, dearer=None))

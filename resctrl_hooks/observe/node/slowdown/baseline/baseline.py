@@ -18,6 +18,7 @@ from ..constants import (
     OLD_CURVES,
     QUIET_SHARE,
 )
+from ..evidence.alone import Alone, alone_of
 from ..evidence.waiting import NOTHING
 from .cell import FARTHEST_BIN, Cell, cell_of, column_of, number_of
 from .curve import curve, rare
@@ -38,12 +39,17 @@ _STEP = 2  # curves by octave of intensity
 
 
 class Baseline:
-    """A workload's cells, by grade, octave of intensity, and column of memory traffic by unit of work."""
+    """A workload's cells, by grade, octave of intensity, and column of memory traffic by unit of work.
 
-    __slots__ = ("_curves", "_had", "_news", "_rare", "cells")
+    Attributes:
+        alone: what its work takes without a shared disk or a lack of memory.
+    """
+
+    __slots__ = ("_curves", "_had", "_news", "_rare", "alone", "cells")
 
     def __init__(self) -> None:
         self.cells: "dict[tuple[str, int, int], Cell]" = {}
+        self.alone = Alone()
         self._forget_curves()
 
     def learn(
@@ -153,7 +159,8 @@ class Baseline:
 
     def as_record(self) -> "dict[str, Any]":
         """Return plain JSON values."""
-        return {"cells": {"/".join(map(str, place)): cell.as_record() for place, cell in self.cells.items()}}
+        cells = {"/".join(map(str, place)): cell.as_record() for place, cell in self.cells.items()}
+        return {"cells": cells, "alone": self.alone.as_record()}
 
 
 def baseline_of(record: "Any") -> Baseline:
@@ -168,6 +175,7 @@ def baseline_of(record: "Any") -> Baseline:
         found.cells[method, int(octave), int(column)] = cell_of(one)
     if len(found.cells) > MOST_CELLS:
         raise ValueError("too many cells")
+    found.alone = alone_of(record.get("alone", {}))
     return found
 
 

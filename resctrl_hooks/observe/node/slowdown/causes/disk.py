@@ -1,11 +1,12 @@
 """The disk: the pod's tasks wait for a disk that others use.
 
-Who moves the bytes or the operations on the pod's disk is counted by cgroup (``io.stat``). Without others, the pod
-would wait as long as its own part keeps the disk busy: the rest of its waiting is theirs.
+Who moves the bytes or the operations on the pod's disk is counted by cgroup (``io.stat``). What its operations would
+take without others is in `evidence.disk_delay`.
 """
 
 from ..case import Culprit, mean
-from ..constants import BESIDE, WAITED
+from ..constants import BESIDE, CERTAIN, WAITED
+from ..evidence.disk_delay import disk_delay
 from .cause import EXCLUDED, SUPPORTED, UNKNOWN, Cause
 from .culprits import smallest_set
 from .remedy import ELSEWHERE, IO_WEIGHT, Remedy, less_for_units
@@ -43,8 +44,14 @@ def judge(case: "Case", judged: "Judged") -> Cause:
     text = f"{text}; {name} is busy for {busy:.0%} of it, {own:.0%} by its own work"
     if own >= 1 - BESIDE:
         return Cause(NAME, EXCLUDED, text)
-    if not any(one.is_full for one in found):
+    delay = disk_delay([(use, window.seconds) for use, window in zip(case.uses, case.windows)], case.verdict.alone)
+    if delay is None:
         return Cause(NAME, UNKNOWN, text)
+    if not delay.is_known:
+        what = f"what its operations take alone is not known: it is slowed {delay.most:.1f} times at most"
+        return Cause(NAME, UNKNOWN, f"{text}; {what}")
+    if delay.factor < CERTAIN:
+        return Cause(NAME, EXCLUDED, f"{text}; its operations take about as long as alone")
     pods = {key for window in case.windows for key in window.uses}
     culprits = [Culprit(user, share / (1 - own), None, outside=user not in pods) for user, share in parts.items()]
     return Cause(NAME, SUPPORTED, text, tuple(smallest_set(culprits)))

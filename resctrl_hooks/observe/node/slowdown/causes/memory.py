@@ -26,7 +26,7 @@ def judge(case: "Case", judged: "Judged") -> Cause:
     if part < WAITED:
         return Cause(NAME, EXCLUDED, text)
     if events:
-        return Cause(NAME, SUPPORTED, f"{text}, and reached its own limit {events} times")
+        return Cause(NAME, SUPPORTED, f"{text}, and reached its own limit {events} times{bound(case)}")
     if all(use.memory_events is None for use in case.uses):
         return Cause(NAME, UNKNOWN, f"{text}; the kernel does not count how often it reached its limit")
     return Cause(NAME, EXCLUDED, f"{text}, without reaching its limit")
@@ -39,6 +39,13 @@ def waited(case: "Case") -> "float | None":
     """
     part = plain(case.part(lambda use: use.reclaimed))
     return None if part is None else part + (case.mean(lambda use: use.again * float(use.blocked or 0)) or 0.0)
+
+
+def bound(case: "Case") -> str:
+    """Return in words that the factor of a lack of memory is a lower bound, if it is."""
+    alone = case.verdict.alone
+    is_known = alone is not None and alone.by_user is not None
+    return "" if is_known else "; what its work takes with enough memory is not known, so its factor is a lower bound"
 
 
 def remedies(cause: Cause, facts: "Facts") -> "Iterator[Remedy]":

@@ -51,7 +51,7 @@ def judge(case: "Case", judged: "Judged") -> Cause:
         return Cause(NAME, EXCLUDED, f"{text}; what the pod takes in is its own")
     pods = {key for window in case.windows for key in window.uses}
     culprits = [Culprit(name, part / beside, None, outside=name not in pods) for name, part in taken.items() if part]
-    return Cause(NAME, SUPPORTED, text, tuple(smallest_set(culprits)))
+    return Cause(NAME, SUPPORTED, f"{text}{memory.bound(case)}", tuple(smallest_set(culprits)))
 
 
 def remedies(cause: Cause, facts: "Facts") -> "Iterator[Remedy]":

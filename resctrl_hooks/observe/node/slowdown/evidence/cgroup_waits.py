@@ -46,7 +46,7 @@ def _read(folder: str) -> "Waits | None":
     if used is None:
         return None
     cpu, memory, disk = [numbers(f"{folder}/{name}.pressure") for name in ("cpu", "memory", "io")]
-    throttled = stat.get("throttled_usec")
+    throttled, user = stat.get("throttled_usec"), stat.get("user_usec")
     return Waits(
         CpuTime(used * _MICRO),
         None if throttled is None else CpuTime(throttled * _MICRO),
@@ -58,6 +58,7 @@ def _read(folder: str) -> "Waits | None":
         events.get("high", 0) + events.get("max", 0) if events else None,
         _pressure(disk.get("some")),
         _pressure(disk.get("full")),
+        None if user is None else CpuTime(user * _MICRO),
     )
 
 

@@ -17,7 +17,9 @@ _BYTES, _OPERATIONS = ("rbytes", "wbytes", "dbytes"), ("rios", "wios", "dios")
 _FULL = 0.5  # of the time
 _SECTOR = 512
 _MILLI = 1e-3
-_COLUMNS = 13
+_COLUMNS = 14
+_SLOW, _SLOW_RATE = 5e-3, 200e6
+"""Seconds of an operation, and bytes by second: a disk that needs longer is full, whatever it is made of."""
 
 
 class Moved(NamedTuple):
@@ -34,6 +36,34 @@ class Disk(NamedTuple):
     moved: Moved
     busy: float
     """Seconds with at least one operation; in a window, the part of it."""
+    queued: float = 0.0
+    """Seconds of all operations; in a window, the operations at a time."""
+
+
+class Kind(NamedTuple):
+    """What the kernel tells of a disk."""
+
+    rotates: bool = False
+    weight: str = ""
+    """The file of a cgroup by which its operations are weighed; empty: there is none (`disk_kinds`)."""
+
+
+class DiskWork(NamedTuple):
+    """What a pod does on the disk on which it has most operations, in a window."""
+
+    name: str
+    operations: float
+    """By second."""
+    size: float
+    """Bytes of an operation."""
+    queued: float
+    """Its operations at a time, by its part of all."""
+    part: float
+    """Of the disk's work."""
+    busy: float
+    """Of the disk, as a part of the window."""
+    is_full: bool
+    """Whether its operations wait for each other, so that work of others takes time from the pod's."""
 
 
 class DiskUse(NamedTuple):
@@ -43,6 +73,9 @@ class DiskUse(NamedTuple):
     busy: float
     moved: "Mapping[str, Moved]"
     """By pod's key or cgroup's path, by second."""
+    queued: float = 0.0
+    """Operations at a time."""
+    kind: Kind = Kind()
 
     def parts(self) -> "dict[str, float]":
         """Return each one's part of the disk's work: of its bytes or of its operations, whichever is larger."""
@@ -58,9 +91,29 @@ class DiskUse(NamedTuple):
         return {name: part / total for name, part in found.items()} if total else {}
 
     @property
-    def is_full(self) -> bool:
+    def is_busy(self) -> bool:
         """Whether the disk is busy enough to make one wait for another."""
         return self.busy >= _FULL
+
+    @property
+    def is_full(self) -> bool:
+        """Whether operations wait for each other: one head, or such long times as no idle disk has.
+
+        A busy disk without heads may serve many at a time, as fast as one.
+        """
+        whole = together(self.moved.values())
+        if not self.is_busy or not whole.operations:
+            return False
+        time, size = self.queued / whole.operations, whole.bytes / whole.operations
+        return self.kind.rotates or time >= _SLOW + size / _SLOW_RATE
+
+    def work_of(self, key: str) -> DiskWork:
+        """Return what a pod does there."""
+        own, whole = self.moved[key], together(self.moved.values())
+        queued = self.queued * own.operations / whole.operations if whole.operations else 0.0
+        size = own.bytes / own.operations if own.operations else 0.0
+        part = self.parts().get(key, 0.0)
+        return DiskWork(self.name, own.operations, size, queued, part, self.busy, self.is_full)
 
 
 def together(parts: "Iterable[Moved]") -> Moved:
@@ -91,7 +144,7 @@ def read_disks(proc: str) -> "dict[str, Disk]":
         words = line.split()
         if len(words) >= _COLUMNS and all(word.isdigit() for word in words[3:_COLUMNS]):
             moved = Moved((int(words[5]) + int(words[9])) * _SECTOR, float(int(words[3]) + int(words[7])))
-            found[f"{words[0]}:{words[1]}"] = Disk(words[2], moved, int(words[12]) * _MILLI)
+            found[f"{words[0]}:{words[1]}"] = Disk(words[2], moved, int(words[12]) * _MILLI, int(words[13]) * _MILLI)
     return found
 
 
@@ -137,5 +190,6 @@ def disks_between(
         whole = [max(0.0, more - less) / seconds for more, less in zip(new.moved, old.moved)]
         left = Moved(*[max(0.0, all_ - part) for all_, part in zip(whole, known)])
         busy = min(1.0, max(0.0, new.busy - old.busy) / seconds)
-        found[disk] = DiskUse(new.name, busy, {**users, rest: left} if any(left) else users)
+        queued = max(0.0, new.queued - old.queued) / seconds
+        found[disk] = DiskUse(new.name, busy, {**users, rest: left} if any(left) else users, queued)
     return found

@@ -13,6 +13,7 @@ from ..constants import WAITED
 from .cgroup_tree import REST, CgroupTree, leaf_places
 from .cpu.processors import read_processors
 from .cpu.users import groups_between, read_ran
+from .disk_kinds import read_kind
 from .disks import disks_between, moved_between, read_disks, read_moved
 from .node_use import NodeUse
 from .reclaim import memory_between, read_limit_events, read_memory, read_scanned
@@ -86,9 +87,10 @@ class NodeCounter:
     def __init__(self, settings: "Settings") -> None:
         self._proc = settings.proc_path
         self._root = settings.cgroup_path
+        self._sys = settings.sys_path
         self._tree = CgroupTree(self._root)
         topology = find_topology(settings.sys_path)
-        self.cores: "Sequence[int]" = topology.cores if topology else ()
+        self._cores: "Sequence[int]" = topology.cores if topology else ()
 
     def read(self, pods: "Mapping[str, Sequence[str]]", needs: Needs) -> NodeCounts:
         """Return the counters now; ``pods`` are the folders of each pod's cgroups, by key."""
@@ -107,6 +109,13 @@ class NodeCounter:
             read_scanned(self._proc) if needs.memory else None,
             {path: read_limit_events(f"{self._root}/{path}") for path in _above(places)} if needs.memory else _NOTHING,
         )
+
+    def complete(self, use: NodeUse) -> NodeUse:
+        """Return a node's use with what does not change in a window: its cores, and the kinds of its disks in use."""
+        disks = use.disks and {
+            number: one._replace(kind=read_kind(self._sys, self._root, number)) for number, one in use.disks.items()
+        }
+        return use._replace(cores=self._cores, disks=disks)
 
     def _evidence(self, folders: "Sequence[str]", needs: Needs) -> Evidence:
         return Evidence(

@@ -3,9 +3,6 @@
 from types import MappingProxyType
 from typing import NamedTuple
 
-from ..constants import BESIDE
-from ..units import WallPart
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,6 +49,4 @@ class NodeUse(NamedTuple):
         disk = self.disk_of(key) if use.blocked else None
         if disk is None:
             return use
-        own = disk.parts().get(key, 0.0)
-        is_shared = disk.is_full and own < 1 - BESIDE
-        return use._replace(again=self.refaulted(key), disk_own=WallPart(own * disk.busy) if is_shared else None)
+        return use._replace(again=self.refaulted(key), disk=disk.work_of(key))

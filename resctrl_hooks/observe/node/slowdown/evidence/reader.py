@@ -115,7 +115,7 @@ class NodeReader:
             for key, counts in after.pods.items()
             if key in before.pods
         }
-        node = node_between(before.node, after.node, uses, processors, seconds)._replace(cores=self._node.cores)
+        node = self._node.complete(node_between(before.node, after.node, uses, processors, seconds))
         uses = {key: node.explained(key, use) for key, use in uses.items()}
         self._uses = uses
         return Window(

@@ -6,6 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..units import WallPart
     from .cpu.lost_time import Lost
+    from .disks import DiskWork
 
 
 class Use(NamedTuple):
@@ -44,8 +45,10 @@ class Use(NamedTuple):
     """The CPUs that it used and lost."""
     again: float = 0.0
     """The part of its disk traffic that it reads again because it was reclaimed."""
-    disk_own: "WallPart | None" = None
-    """The part of the window for which its own work keeps its disk busy; None: others hardly use it, or unknown."""
+    disk: "DiskWork | None" = None
+    """What it does on its disk; None: not read, because no pod waits for a disk."""
+    user: "float | None" = None
+    """CPUs that its own code used, without the kernel's work for it."""
 
     @property
     def price(self) -> "float | None":

@@ -7,12 +7,14 @@ the time that it ran, and not to the window: ``(ran + lost) / ran``.
 
 from typing import NamedTuple
 
-from ..constants import LEAST_STILL
+from ..constants import LEAST_STILL, WAITED
+from .disk_delay import disk_delay
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from .alone import Alone
     from .use import Use
 
 _MOST_STILL = 0.95  # of a window: beyond, the ratio means nothing
@@ -45,38 +47,43 @@ class Waiting(NamedTuple):
 NOTHING = Waiting()
 
 
-def waiting_of(uses: "Sequence[tuple[Use, float]]") -> Waiting:
+def waiting_of(uses: "Sequence[tuple[Use, float]]", alone: "Alone | None" = None) -> Waiting:
     """Return what a pod lost in some windows, each with its seconds.
 
-    Nothing is lost below `LEAST_STILL`, and where the kernel does not count it.
+    Nothing is lost below `LEAST_STILL`, and where the kernel does not count it. Reclaim also runs on the pod's CPUs,
+    and the kernel reads again what it took: with ``alone`` all of that is counted, without it the least of it.
     """
     ran = _mean([(use.cpu, seconds) for use, seconds in uses])
     if not ran:
         return NOTHING
     known = [(use.lost, seconds) for use, seconds in uses if use.lost is not None]
     limit, cpu = [_mean([(getattr(lost, name), seconds) for lost, seconds in known]) for name in ("limited", "waited")]
-    memory = _mean([(float(use.reclaimed_fully or 0) + use.again * _blocked(use), seconds) for use, seconds in uses])
-    own = _mean([(_own_disk(use), seconds) for use, seconds in uses])
-    disk = _mean([((1 - use.again) * _blocked(use), seconds) for use, seconds in uses]) - own
+    memory = _mean([(use.reclaimed_fully, seconds) for use, seconds in uses])
+    reread = _mean([(use.again * float(use.blocked_fully or 0), seconds) for use, seconds in uses])
+    blocked = _mean([(use.blocked_fully, seconds) for use, seconds in uses])
+    # What its work takes with enough memory. The rest of what it ran was reclaim, and is in the pressure as well.
+    needed = None
+    if alone is not None and alone.by_user is not None and memory + reread >= WAITED:
+        own_code = [(use.user, seconds) for use, seconds in uses if use.user is not None]
+        needed = _mean(own_code) * alone.by_user if own_code else None
+    reclaiming = 0.0 if needed is None else min(memory, max(0.0, ran - needed))
+    stalled = max(reread, memory - reclaiming)
     # What stands still stands on as many CPUs as the pod wanted while it did not, and on one at least.
-    still = min(_MOST_STILL, memory + own + disk)
+    still = min(_MOST_STILL, blocked - reread + stalled)
     cpus = max(1.0, (ran + limit + cpu) / (1.0 - still))
-    parts = [limit, cpu, memory * cpus, disk * cpus]
-    lost, base = sum(parts), ran + own * cpus
+    active = ran + still * cpus
+    delay = disk_delay(uses, alone)
+    disk = delay.lost if delay else 0.0
+    lacking = stalled * cpus
+    if needed is not None:
+        lacking = max(lacking, active - disk - needed)
+    base = max(active - lacking - disk, (1.0 - _MOST_STILL) * active)
+    parts = [limit, cpu, lacking, disk]
+    lost = sum(parts)
     if lost < LEAST_STILL * cpus:
         return NOTHING
     scale = min(1.0, base * _MOST_STILL / (1.0 - _MOST_STILL) / lost)
     return Waiting(*[part * scale / base for part in parts])
-
-
-def _blocked(use: "Use") -> float:
-    return float(use.blocked_fully or 0)
-
-
-def _own_disk(use: "Use") -> float:
-    """Return the part of its waiting for a disk that the pod would have without others."""
-    waited = (1 - use.again) * _blocked(use)
-    return waited if use.disk_own is None else min(float(use.disk_own), waited)
 
 
 def _mean(parts: "Iterable[tuple[object, float]]") -> float:

@@ -53,6 +53,8 @@ class Waits(NamedTuple):
     blocked: "WallTime | None" = None
     """As ``waited``, for disks."""
     blocked_fully: "WallTime | None" = None
+    user: "CpuTime | None" = None
+    """CPU time of its own code, without the kernel's."""
 
 
 class Counts(NamedTuple):
@@ -204,6 +206,7 @@ def _between(before: "Waits | None", after: "Waits | None", seconds: float) -> "
     throttled = _grown(before.throttled, after.throttled)
     return {
         "cpu": float(ran / window),
+        "user": None if (own := _grown(before.user, after.user)) is None else float(own / window),
         "throttled": None if throttled is None else _stopped(ran, throttled, stood, waited, window),
         "throttles": grown(before.throttles, after.throttles),
         "waited": waited,

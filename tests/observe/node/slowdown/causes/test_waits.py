@@ -12,7 +12,7 @@ from resctrl_hooks.observe.node.slowdown.causes.table import CAUSES, causes_of
 from resctrl_hooks.observe.node.slowdown.evidence.cpu.lost_time import Lost
 from resctrl_hooks.observe.node.slowdown.evidence.cpu.processors import Processor
 from resctrl_hooks.observe.node.slowdown.evidence.cpu.shares import Group
-from resctrl_hooks.observe.node.slowdown.evidence.disks import DiskUse, Moved
+from resctrl_hooks.observe.node.slowdown.evidence.disks import DiskUse, Kind, Moved
 from resctrl_hooks.observe.node.slowdown.evidence.node_use import NodeUse
 from resctrl_hooks.observe.node.slowdown.evidence.reclaim import Memory
 from resctrl_hooks.observe.node.slowdown.verdict import judge
@@ -108,7 +108,11 @@ def test_own_limit_is_nobodys_and_its_factor_multiplies_with_that_of_a_neighbour
 def test_wait_for_a_disk(
     busy: float, moved: dict[str, Moved], state: str, culprits: list[str], factor: float | None
 ) -> None:
-    node = NodeUse(disks={"8:0": DiskUse("sda", busy, moved), "8:16": DiskUse("sdb", 1.0, {OTHER: Moved(1e9, 1e9)})})
+    disks = {
+        "8:0": DiskUse("sda", busy, moved, 3.4, Kind(rotates=True)),
+        "8:16": DiskUse("sdb", 1.0, {OTHER: Moved(9, 9)}),
+    }
+    node = NodeUse(disks=disks)
     cause = causes(node, waited=0.0, stood=0.0, blocked=0.85, blocked_fully=0.85, cpu=0.15)["disk"]
     assert (cause.state, [one.key for one in cause.pods]) == (state, culprits)
     assert factor is None or cause.factor == pytest.approx(factor)
