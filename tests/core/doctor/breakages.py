@@ -39,8 +39,16 @@ def _watcher(**values: Any) -> Mapping[str, Change]:
     return {f"{_STATE}/exec.json": _with(**values)}
 
 
+def _edit(text: str, *, instead: bool = False) -> Mapping[str, Change]:
+    return {"etc/resctrl-hooks/config.yaml": lambda before: text if instead else before + text}
+
+
 CONDITIONS: dict[str, tuple[Any, ...]] = {
     "healthy": ("", {}),
+    "simulation": (
+        "", {**_NO_RESCTRL, "proc/self/mounts": lambda text: text.replace("resctrl /", "simulation /", 1).replace(
+            " resctrl rw", " fuse rw")},
+    ),
     "kubelet": ("", {"var/lib/kubelet/cpu_manager_state": '{"policyName": "none"}'}),
     "no monitoring": ("processor", _NO_MONITORING),
     "no resctrl": ("kernel", _NO_RESCTRL),
@@ -97,6 +105,13 @@ CONDITIONS: dict[str, tuple[Any, ...]] = {
     "YAML edited, with a remark": (
         "configuration", {"etc/resctrl-hooks/config.yaml": lambda text: text + "log: {target: file}\n"},
     ),
+    "YAML has other paths": ("", _edit("resctrlPath: {root}/none\nstateDir: {root}/none\n", instead=True)),
+    "YAML has an unknown key": ("", _edit("zzz: 1\n")),
+    "YAML is damaged": ("", _edit("namespaces: [\n", instead=True)),
+    "YAML has two errors": ("", _edit("namespaces: 5\nmonitoring: 7\n", instead=True)),
+    "YAML is no text": ("", _edit("\udcff\udcfe", instead=True)),
+    "folder in place of YAML": ("", {"etc/resctrl-hooks/config.yaml": None, "etc/resctrl-hooks/config.yaml/x": ""}),
+    "YAML of another owner": ("", _edit("namespaces: [shop]\n"), {"managedBy": "machineconfig"}),
     "never applied": ("configuration", {"etc/resctrl-hooks/*.json": None}),
     "YAML deleted": ("", {"etc/resctrl-hooks/config.yaml": None}),
     "leaked": ("groups", _groups(1, UID)),

@@ -58,7 +58,7 @@ class Patient:
     def write(self, name: str, text: str) -> Path:
         path = self.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        path.write_bytes(os.fsencode(text.replace("{root}", str(self.root))))
         return path
 
     def change(self, files: Mapping[str, Change], **settings: object) -> None:

@@ -5,7 +5,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -89,26 +89,18 @@ def test_installed_code_of_another_build_is_named_with_what_differs(
     assert [one for one in words if one not in found.text] == []
 
 
-def test_registered_interpreter_is_used(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
-    record = patient.code / "manifest.json"
-    record.write_text(json.dumps(json.loads(record.read_text()) | {"python": "/opt/python"}))
-    asked: list[str] = []
-    monkeypatch.setattr(Host, "run", lambda self, *command: asked.append(command[0]))
-    patient.findings("code")
-    assert {"/opt/python", "/usr/bin/python3"} & {*asked} == {"/opt/python"}
-
-
 @pytest.mark.parametrize("there", [False, True])
-def test_code_without_bytecode_of_the_hosts_python_is_named(
+def test_code_without_bytecode_of_the_registered_python_is_named(
     patient: Patient, monkeypatch: pytest.MonkeyPatch, *, there: bool
 ) -> None:
-    monkeypatch.setattr(Host, "run", lambda *_: "cpython-399")
+    record = patient.code / "manifest.json"
+    record.write_text(json.dumps(json.loads(record.read_text()) | {"python": "/opt/python"}))
+    monkeypatch.setattr(Host, "run", lambda self, *words: "cpython-399" if words[0] == "/opt/python" else None)
     (node,) = patient.code.glob("node-*")
     if there:
         (node / "compiled.cpython-399").touch()
-    assert [*patient.bad("code").values()] == (
-        [] if there else ["no bytecode for this host's Python; hooks start slower"]
-    )
+    said = [] if there else ["no bytecode for this host's Python; hooks start slower"]
+    assert [*patient.bad("code").values()] == said
 
 
 def test_self_test_calls_the_hook_that_is_registered_with_the_configuration(patient: Patient) -> None:
@@ -123,15 +115,6 @@ def test_hooks_with_another_configuration_than_the_named_one_are_reported(patien
     (found,) = state.other_configuration(other)
     assert found.remedy == f"resctrl-hook --config {other.manifest and other.manifest.config} doctor"
     assert [*state.other_configuration(Host(CONFIG, str(patient.root)))] == []
-
-
-def test_simulation_is_reported_as_such(patient: Patient) -> None:
-    patient.change({**CONDITIONS["no resctrl"][1], "proc/cpuinfo": "flags\t: fpu\n"})
-    patient.write("proc/self/mounts", f"simulation {patient.resctrl} fuse rw,nosuid 0 0\n")
-    assert {(name, one.level) for name, one in patient.findings() if one.level != "ok"} == {
-        ("processor", "warning"), ("kernel", "warning"),
-    }  # fmt: skip
-    assert patient.said("mount", "ok") == [f"{patient.resctrl} is mounted (a simulation)"]
 
 
 def run(patient: Patient, *words: str) -> Result:
@@ -190,18 +173,6 @@ def here(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> Host:
     return Host(CONFIG, str(patient.root))
 
 
-@pytest.fixture
-def tried(here: Host, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Finding]:
-    """Return the result of the self-test with a shell script in place of the hook."""
-
-    def tried(script: str) -> Finding:
-        monkeypatch.setattr(self_test, "_registered_command", lambda host: ["/bin/sh", "-c", script])
-        (found,) = self_test.self_test(here)
-        return found
-
-    return tried
-
-
 def test_host_without_systemd_needs_another_scheduler_and_watcher(patient: Patient, here: Host, golden: Golden) -> None:
     golden(text_of(("units", one) for one in system.units(here)), "never")
     for seconds in (7, 7000):
@@ -233,89 +204,78 @@ def test_waiting_podman_container_is_named(patient: Patient, monkeypatch: pytest
     assert "1 waiting: late2" in patient.bad("RMIDs")["RMIDs"]
 
 
-def test_self_test_is_skipped_without_free_rmid(patient: Patient, tried: Callable[[str], Finding]) -> None:
-    for number in range(15):
-        patient.group(patient.resctrl / f"mon_groups/other{number}")
-    found = tried(f"touch {patient.root}/called")
-    assert (found.level, "no RMID is free" in found.text) == ("ok", True)
-    assert not (patient.root / "called").exists()
+GROUP = f"$GROUPS_/{self_test._TEST_UID}"
+CREATES = f"mkdir {GROUP}; echo 'mbm_total_bytes:0=_;1=e' >{GROUP}/mbm_L3_assignments; echo 'not counted' >&2"
+
+
+def fails(reasons: str, created: int, stopped: int) -> str:
+    """Return a hook that ends with these codes, after it has recorded why it failed."""
+    call = f"$(date +%s) createRuntime 1000 {reasons} {self_test._TEST_UID}"
+    said = f"echo {call} >>$STATE/calls; echo 'no free one' >&2" if reasons else ":"
+    return f"if grep -q created; then {said}; exit {created}; fi; exit {stopped}"
+
+
+def creates(more: str = "") -> str:
+    """Return a hook that creates a group, and reports that it is not counted: all bandwidth counters are in use."""
+    return f"if grep -q created; then {CREATES}{more}; else rm -r {GROUP}; fi"
 
 
 @pytest.mark.parametrize(
-    "reasons, created, stopped, level, text",
+    "groups, script, level, text",
     [
-        ("", 0, 0, "warning", "the hook created no group for a test process"),
-        ("rmids-busy", 0, 0, "warning", "no RMID was free for a test process"),
-        ("rmids-busy,refused", 79, 0, "warning", "no RMID was free for a test process"),
-        ("rmids-busy,refused", 79, 1, "problem", "failed with status 1"),
-        ("rmids-busy,refused", 1, 0, "problem", "failed with status 1"),
-        ("ledger,rmids-busy,refused", 79, 0, "problem", "failed with status 79"),
-        ("refused", 79, 0, "problem", "failed with status 79"),
+        (15, "touch $STATE/called", "ok", "no RMID is free"),
+        (0, fails("", 0, 0), "warning", "the hook created no group for a test process"),
+        (0, fails("rmids-busy", 0, 0), "warning", "no RMID was free for a test process"),
+        (0, fails("rmids-busy,refused", 79, 0), "warning", "no RMID was free for a test process"),
+        (0, fails("rmids-busy,refused", 79, 1), "problem", "failed with status 1"),
+        (0, fails("rmids-busy,refused", 1, 0), "problem", "failed with status 1"),
+        (0, fails("ledger,rmids-busy,refused", 79, 0), "problem", "failed with status 79"),
+        (0, fails("refused", 79, 0), "problem", "failed with status 79"),
+        (0, creates(), "ok", "no bandwidth counter was free"),
+        (0, creates("; echo 'resctrl-hook: damaged' >&2"), "problem", ""),
     ],
 )
-def test_rmid_in_limbo_is_not_a_hook_problem(
-    patient: Patient, tried: Callable[[str], Finding], reasons: str, created: int, stopped: int, level: str, text: str
+def test_rmid_in_limbo_and_used_counters_are_not_problems_of_the_hook(
+    patient: Patient, here: Host, monkeypatch: pytest.MonkeyPatch, groups: int, script: str, level: str, text: str
 ) -> None:
-    call = f"$(date +%s) createRuntime 1000 {reasons} {self_test._TEST_UID}"
-    said = f"echo {call} >>{patient.state}/calls; echo 'no free one' >&2" if reasons else ":"
-    found = tried(f"if grep -q created; then {said}; exit {created}; fi; exit {stopped}")
-    assert (found.level, text in found.text) == (level, True)
-
-
-@pytest.mark.parametrize("more, level", [("", "ok"), ("; echo 'resctrl-hook: damaged' >&2", "problem")])
-def test_self_test_is_ok_where_all_bandwidth_counters_are_in_use(
-    patient: Patient, tried: Callable[[str], Finding], more: str, level: str
-) -> None:
-    """AMD: a healthy node whose counters are all in use.
-
-    The hook creates the group, and reports that it is not counted.
-    """
-    group = f"{patient.resctrl}/mon_groups/{self_test._TEST_UID}"
+    for number in range(groups):
+        patient.group(patient.resctrl / f"mon_groups/other{number}")
     patient.write("sys/fs/resctrl/info/L3_MON/mbm_assign_mode", "[mbm_event]\ndefault\n")
-    said = f"echo 'mbm_total_bytes:0=_;1=e' >{group}/mbm_L3_assignments; echo 'not counted' >&2"
-    found = tried(f"if grep -q created; then mkdir {group}; {said}{more}; else rm -r {group}; fi")
-    assert found.level == level
-    assert level == "problem" or "no bandwidth counter was free" in found.text
+    script = script.replace("$STATE", str(patient.state)).replace("$GROUPS_", f"{patient.resctrl}/mon_groups")
+    monkeypatch.setattr(self_test, "_registered_command", lambda host: ["/bin/sh", "-c", script])
+    (found,) = self_test.self_test(here)
+    assert (found.level, text in found.text) == (level, True)
+    assert not (patient.state / "called").exists()
 
 
 IO_CLASS = {"blockio": {"enabled": True, "classes": {"a": {"weight": 9}}, "defaults": {"namespaces": {"": "a"}}}}
 NO_ROOM = {"monitoring": {"limits": {"": 0}}}
 REACHED = '`monitoring.limits` of the namespace "" is reached'
-CI = pytest.mark.ci
+FAIL = {"failurePolicy": "fail"}
 
 
 @pytest.mark.parametrize(
-    "settings, edited, excluded",
+    "settings, excluded",
     [
-        ({"rdt": {"enabled": True, "defaults": {"namespaces": {"": "gold"}}}}, "namespaces: [shop]\n", ""),
-        pytest.param({}, "", "", marks=CI),
-        pytest.param({}, "zzz: 1\n", "", marks=CI),
-        pytest.param({}, "namespaces: [\n", "", marks=CI),
-        pytest.param(IO_CLASS, "", "", marks=CI),
-        pytest.param(
-            {**IO_CLASS, "failurePolicy": "fail"}, "",
-            "the hook rejects the test process (failurePolicy), which has no cgroup ", marks=CI,
-        ),
-        pytest.param(
-            {"namespaces": ["shop"]}, "", "`namespaces` excludes the test process, which has no namespace", marks=CI
-        ),
-        pytest.param(
-            {"labelSelector": {"app": "web"}}, "", "`labelSelector` excludes the test process, which has no labels",
-            marks=CI,
-        ),
-        pytest.param(NO_ROOM, "", REACHED, marks=CI),
-        ({**NO_ROOM, "failurePolicy": "fail"}, "", REACHED),
+        ({"rdt": {"enabled": True, "defaults": {"namespaces": {"": "gold"}}}}, ""),
+        ({**NO_ROOM, **FAIL}, REACHED),
+        *(pytest.param(*row, marks=pytest.mark.ci) for row in (
+            (IO_CLASS, ""),
+            ({**IO_CLASS, **FAIL}, "the hook rejects the test process (failurePolicy), which has no cgroup "),
+            ({"namespaces": ["shop"]}, "`namespaces` excludes the test process, which has no namespace"),
+            ({"labelSelector": {"app": "web"}}, "`labelSelector` excludes the test process, which has no labels"),
+            (NO_ROOM, REACHED),
+        )),
     ],
 )  # fmt: skip
 def test_self_test_of_a_working_hook_is_ok_by_the_active_settings(
-    patient: Patient, monkeypatch: pytest.MonkeyPatch, settings: dict[str, object], edited: str, excluded: str
+    patient: Patient, monkeypatch: pytest.MonkeyPatch, settings: dict[str, object], excluded: str
 ) -> None:
     patient.group(patient.resctrl / "gold")
     patient.write("sys/fs/resctrl/gold/tasks", "")
     (patient.resctrl / "gold/mon_groups").mkdir()
     patient.setting(procPath="/proc", **settings)
-    if edited:
-        edit(patient, edited)
+    patient.yaml.write_text("namespaces: [\n")
     monkeypatch.setattr(Host, "live", True)
     monkeypatch.setattr(self_test, "_registered_command", lambda host: command(patient.root))
     (found,) = self_test.self_test(Host(CONFIG, str(patient.root)))
@@ -380,58 +340,14 @@ def test_service_that_runs_older_code_is_named(staged: Host, monkeypatch: pytest
     assert lines(versions(staged)) == "\n".join((older("one"), older("two")))
 
 
-# A configuration file that hooks do not use yet: one warning, and all other checks use the active settings
-
-FUTURE = 4e9
-
-
-def edit(patient: Patient, text: str | bytes, *, late: bool = True) -> None:
-    patient.yaml.write_bytes(text.encode() if isinstance(text, str) else text)
-    if late:
-        os.utime(patient.yaml, (FUTURE, FUTURE))
-
-
-def folder(patient: Patient) -> None:
-    patient.yaml.unlink()
-    patient.yaml.mkdir()
-    os.utime(patient.yaml, (FUTURE, FUTURE))
-
-
-def dangling_link(patient: Patient) -> None:
-    patient.yaml.unlink()
-    patient.yaml.symlink_to("none.yaml")
-
-
-def of_another_owner(patient: Patient) -> None:
-    patient.setting(managedBy="machineconfig")
-    edit(patient, patient.yaml.read_text() + "namespaces: [shop]\n")
-
-
-EDITS: dict[str, Callable[[Patient], None]] = {
-    "other paths": lambda one: edit(one, f"resctrlPath: {one.root}/none\nstateDir: {one.root}/none\n"),
-    "unknown key": lambda one: edit(one, "zzz: 1\n"),
-    "invalid YAML": lambda one: edit(one, "namespaces: [\n"),
-    "two errors, at once": lambda one: edit(one, "namespaces: 5\nmonitoring: 7\n", late=False),
-    "no text": lambda one: edit(one, b"\xff\xfe"),
-    "folder": folder,
-    "dangling link": dangling_link,
-    "of another owner": of_another_owner,
-}
-
-
-@pytest.mark.parametrize("change", EDITS)
-def test_unapplied_file_is_one_warning(patient: Patient, golden: Golden, change: str) -> None:
-    EDITS[change](patient)
-    ((name, found),) = [(name, found) for name, found in patient.findings() if found.level != "ok"]
-    assert (name, found.level) == ("configuration", "warning")
-    golden(text_of([(name, found)]))
+def test_fix_applies_the_edited_file_and_no_warning_fails(patient: Patient) -> None:
+    patient.yaml.write_text(patient.yaml.read_text() + "namespaces: [shop]\n")
     assert run(patient).exit_code == 0
-
-
-def test_fix_applies_the_edited_file(patient: Patient) -> None:
-    edit(patient, patient.yaml.read_text() + "namespaces: [shop]\n")
     assert run(patient, "--fix", "--json").exit_code == 0
     assert json.loads(patient.compiled.read_text())["namespaces"] == ["shop"]
+    patient.yaml.unlink()
+    patient.yaml.symlink_to("none.yaml")
+    assert patient.bad().keys() == {"configuration"}
 
 
 def test_settings_of_version_0_2_are_one_warning(patient: Patient) -> None:

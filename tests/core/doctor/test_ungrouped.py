@@ -12,7 +12,7 @@ from golden import Golden
 from hosts.monitored import MonitoredHost, monitored_host, run
 from schema_checks import refusal
 
-from core.doctor.unrecorded import HOOK, ID, NAME, POD, PODMANS, Node
+from core.doctor.unrecorded import HOOK, ID, POD, PODMANS, Node
 from resctrl_hooks.core.cli.schemas import schemas
 from resctrl_hooks.core.doctor import ungrouped
 from resctrl_hooks.core.doctor.finding import Finding
@@ -94,12 +94,6 @@ def test_refused_container_is_explained(node: Node) -> None:
     )  # fmt: skip
 
 
-def test_excluding_key_of_a_podman_container_is_named(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    node.podman(monkeypatch, r"excl\t\t")
-    node.configure(namespaces=["shop"])
-    assert node.explain("excl").text == '`namespaces: ["shop"]` excludes a container without a namespace (`""`)'
-
-
 @pytest.mark.parametrize("runtimes", [["podman"], ["podman", "crio"], []])
 def test_name_of_no_pod_or_of_several_is_refused(
     node: Node, monkeypatch: pytest.MonkeyPatch, golden: Golden, runtimes: list[str]
@@ -121,13 +115,26 @@ def test_name_of_no_pod_or_of_several_is_refused(
     assert node.explain("shop/web-1").key == PODMANS
 
 
-def test_pod_that_is_selected_only_since_its_start_needs_a_restart(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    node.podman(monkeypatch, r"excl\t\t")
-    text = "excluded when it started; the present configuration selects it: restart the pod to monitor it"
-    for id_, what, after in ((ID, NAME, ""), (PODMANS, "excl", "podman restart excl")):
-        node.record(id_, steps=STEPS)
-        found = node.explain(what)
-        assert (found.reason, found.text, found.next_command) == ("not-selected", text, after)
+def test_podman_container_is_explained_by_its_name_also_if_that_is_the_start_of_another_id(
+    node: Node, monkeypatch: pytest.MonkeyPatch, golden: Golden
+) -> None:
+    name = ID[:5]
+    node.podman(monkeypatch, rf"{name}\t\t")
+
+    def explained(label: str) -> None:
+        found = node.explain(PODMANS[:5])
+        assert node.explain(name) == found
+        assert (found.name, found.namespace, found.pod, found.key) == (name, "", name, PODMANS)
+        golden(text_of(found), label)
+
+    explained("running")
+    node.configure(namespaces=["shop"])
+    explained("excluded")
+    node.configure()
+    node.record(PODMANS)
+    explained("recorded")
+    node.record(PODMANS, steps=STEPS)
+    explained("selected since its start")
 
 
 @pytest.mark.parametrize("has_run", [True, False])
@@ -141,19 +148,6 @@ def test_service_in_place_of_hooks_is_the_registration_where_it_has_run(
     assert found.text.startswith(f"{UNITS}/served.service exists, but no record") is has_run
 
 
-@pytest.mark.parametrize("recorded", [False, True])
-@pytest.mark.parametrize("what", ["late", PODMANS[:5]])
-def test_podman_container_has_its_name(
-    node: Node, monkeypatch: pytest.MonkeyPatch, what: str, *, recorded: bool
-) -> None:
-    node.podman(monkeypatch, r"late\t\t")
-    if recorded:
-        node.record(PODMANS)
-    found = node.explain(what)
-    assert (found.name, found.namespace, found.pod, found.key) == ("late", "", "late", PODMANS)
-    assert found.reason == ("incomplete" if recorded else "hook-not-called")
-
-
 def test_runtime_that_ignores_the_folder_of_hooks_is_restarted(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     node.install(boot=3600)
     monkeypatch.setattr(ungrouped, "looks_past", lambda runtime, tree, folder: folder == f"/{os.path.dirname(HOOK)}")
@@ -162,18 +156,13 @@ def test_runtime_that_ignores_the_folder_of_hooks_is_restarted(node: Node, monke
     assert f"{found.runtime} started before" in found.text
 
 
-def test_whole_name_of_a_running_pod_wins_over_the_start_of_an_id(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    node.podman(monkeypatch, rf"{ID[:5]}\t\t")
-    assert node.explain(ID[:5]).key == PODMANS
-
-
 @pytest.mark.fuse
 def test_recorded_pods_are_explained_by_the_command(tmp_path: Path) -> None:
     with mounted(tmp_path / "sim") as root, monitored_host(tmp_path, root) as monitored:
-        _check_recorded(monitored)
+        check_recorded(monitored)
 
 
-def _check_recorded(monitored: MonitoredHost) -> None:
+def check_recorded(monitored: MonitoredHost) -> None:
     monitored.pod(0, "web-0")
     monitored.pod(1, "web-1", outside=1)
     for pod, reason in {"web-0": "grouped", "web-1": "incomplete"}.items():
@@ -189,10 +178,6 @@ def _check_recorded(monitored: MonitoredHost) -> None:
         foreign = run(monitored, "explain", name)
         assert (foreign.exit_code, foreign.stdout) == (1, "")
         assert f"{name!r} is a foreign group without a record" in foreign.stderr
-    unknown = run(monitored, "explain", "shop/none")
-    assert (unknown.exit_code, unknown.stdout) == (1, "")
-    misused = run(monitored, "explain", "shop/web-0", "--stage", "poststop")
-    assert (misused.exit_code, misused.stdout) == (2, "")
 
 
 # doctor on declared RDT classes that the node does not have as declared
