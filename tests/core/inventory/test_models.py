@@ -1,18 +1,22 @@
-"""Values of the report models, amounts, names from Podman, and reads of the ledger."""
+"""Values of the report models, amounts, names in metrics and from Podman, selectors, and reads of the ledger."""
 
+import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 from conftest import Host, fixture, state
-from hosts.monitored import KEYS, plain_host
+from hosts.counter_tree import say
+from hosts.monitored import KEYS, MonitoredHost, plain_host
 
 from resctrl_hooks.core.cli import main
-from resctrl_hooks.core.inventory import podman, selector
+from resctrl_hooks.core.inventory import pod_names, podman, selector
 from resctrl_hooks.core.inventory.amounts import scaled, with_margin
 from resctrl_hooks.core.inventory.models import Container, Group, Inventory, Pod, Rmids
+from resctrl_hooks.core.inventory.pod_names import PodName, PodNames
 from resctrl_hooks.core.inventory.podman import PodmanNames, podman_names
 from resctrl_hooks.core.inventory.records import classes_of, members_of, recorded
 from resctrl_hooks.core.inventory.selector import Selector, labels_of
@@ -209,3 +213,92 @@ def test_list_finds_crio_pod_by_labels(host: Host) -> None:
 )
 def test_name_of_a_pod_is_its_own_or_its_containers_or_the_start_of_its_key(values: dict[str, Any], name: str) -> None:
     assert pod(**values).name == name
+
+
+# Names in metrics: Kubernetes' as recorded, Podman's as Podman has them, and never an empty one for a pod
+
+
+WEB, DB, GONE = "a" * 64, "b" * 64, "c" * 64
+POD = "d" * 64
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Iterator[MonitoredHost]:
+    with plain_host(tmp_path) as found:
+        yield found
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return how often Podman itself was asked; it knows a pod, and a container of a plain root folder."""
+    asked: list[str] = []
+
+    def podman_names() -> PodmanNames:
+        asked.append("podman ps")
+        return PodmanNames({DB: "db"}, {POD: "shop"})
+
+    monkeypatch.setattr(pod_names, "podman_names", podman_names)
+    return asked
+
+
+def podman_container(plain: MonitoredHost, key: str, id_: str, storage: Path) -> None:
+    """A container of Podman's, recorded as a hook does."""
+    bundle = storage / "overlay-containers" / id_ / "userdata"
+    with plain.context.monitor.hold(key) as locked:
+        say(Path(locked.ensure_group().path), llc_occupancy=1)
+        locked.add_member(id_, {"runtime": "podman", "bundle": str(bundle)})
+
+
+def stored(storage: Path, *names: tuple[str, str]) -> None:
+    (storage / "overlay-containers").mkdir(parents=True, exist_ok=True)
+    entries = [{"id": id_, "names": [name], "metadata": "{}"} for id_, name in names]
+    (storage / "overlay-containers/containers.json").write_text(json.dumps(entries))
+
+
+def names_of(plain: MonitoredHost, *keys: str) -> list[PodName]:
+    names = PodNames(plain.context)
+    names.learn(keys)
+    return [names.of(key) for key in keys]
+
+
+def test_podman_is_not_asked_for_names_of_records_storage_and_programs(
+    plain: MonitoredHost, tmp_path: Path, asked: list[str]
+) -> None:
+    plain.pod(0, "web-0")
+    podman_container(plain, WEB, WEB, tmp_path)
+    stored(tmp_path, (WEB, "web"))
+    job = "job-17-of-the-batch"
+    plain.context.monitor.ensure_group(job)
+    named = [PodName("shop", "web-0", ""), PodName("", "web", "web"), PodName("", job, "")]
+    assert names_of(plain, KEYS[0], WEB, job) == named
+    assert asked == []
+
+
+def test_podman_is_asked_for_missing_names_but_not_at_each_scrape(
+    plain: MonitoredHost, tmp_path: Path, asked: list[str]
+) -> None:
+    podman_container(plain, DB, DB, tmp_path)
+    podman_container(plain, POD, WEB, tmp_path)
+    podman_container(plain, GONE, GONE, tmp_path)
+    names = PodNames(plain.context)
+    for _ in range(3):
+        names.learn([DB, POD, GONE])
+    assert [names.of(key) for key in (DB, POD, GONE)] == [
+        PodName("", "db", "db"),
+        PodName("", "shop", ""),
+        PodName("", "c" * 12, ""),  # an unknown container_of_pod_names: its short id
+    ]
+    assert len(asked) == 1
+
+
+def test_names_of_removed_keys_are_forgotten_and_known_ones_kept(plain: MonitoredHost, asked: list[str]) -> None:
+    plain.pod(0, "web-0")
+    plain.pod(1, "db-0")
+    names = PodNames(plain.context)
+    names.learn(KEYS[:2])
+    plain.context.ledger.remove_pod(KEYS[1])
+    names.learn(KEYS[:2])
+    assert [names.of(key).whole for key in KEYS[:2]] == ["shop/web-0", "shop/db-0"]
+    names.learn(KEYS[:1])
+    assert [names.of(key).whole for key in KEYS[:2]] == ["shop/web-0", KEYS[1][:12]]
+    assert asked == []
