@@ -1,4 +1,4 @@
-"""Every key of every house, taken from the schema, so that a new key is covered by itself.
+"""Every key of every house, taken from the schema, so that a new key is covered by itself; keys of missing houses.
 
 A document survives the way YAML, compiled, shown, YAML; a wrong one is refused with line and key; each key's kind,
 default, bounds and messages are one golden table.
@@ -6,6 +6,8 @@ default, bounds and messages are one golden table.
 
 import copy
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,8 +22,11 @@ from schema_checks import refusal
 from core.config.judged import check
 from resctrl_hooks.core.config.applied import compiled, effective, explicit_values_of
 from resctrl_hooks.core.config.check import check_text
+from resctrl_hooks.core.config.root import Configuration
 from resctrl_hooks.core.config.schema import json_schema
+from resctrl_hooks.core.config.section import by_key
 from resctrl_hooks.core.node.settings import Settings
+from resctrl_hooks.core.parts import load, parts
 
 SCHEMA = json_schema()
 Node = dict[str, Any]
@@ -196,19 +201,51 @@ def test_message_for_a_wrong_kind_of_each_key(golden: Golden) -> None:
     golden("\n".join(lines))
 
 
-BOUNDS = [
-    (path, bound, node[bound], step)
-    for path, node in KEYS.items()
-    for bound, step in (("minimum", -1), ("maximum", 1), ("exclusiveMinimum", 0), ("exclusiveMaximum", 0))
-    if bound in node
-]
+# Keys and commands of the configuration that houses add, with their house and without it
 
 
-@pytest.mark.parametrize("path, bound, value, step", BOUNDS, ids=[f"{shown(one[0])} {one[1]}" for one in BOUNDS])
-def test_number_beyond_its_bound_is_refused_with_the_bound(path: Path, bound: str, value: Any, step: int) -> None:
-    def refusals(number: Any) -> list[str]:
-        text = yaml.safe_dump(document(path, number))
-        return [one.what for one in check(text).errors if "should be " in one.what and str(number) in one.what]
+# The same in a process without a house, because the models are created when they are imported.
+WITHOUT = """
+import sys
+import click
+from resctrl_hooks.core import parts
+parts.HOUSES = [house for house in parts.HOUSES if house not in sys.argv[1].split()]
+from resctrl_hooks.core.cli import main
+from resctrl_hooks.core.config.check import check_text
+from resctrl_hooks.core.config.root import Configuration
+from resctrl_hooks.core.config.section import by_key
+print(*by_key(Configuration))
+print(*main.get_command(click.Context(main), "config").commands)
+print(*check_text(sys.argv[2].encode(), "c.yaml").problems, sep="\\n")
+"""
 
-    assert refusals(value + step), bound
-    assert not step or not refusals(value)
+
+def without(houses: str, text: str = "") -> list[str]:
+    command = [sys.executable, "-c", WITHOUT, houses, text]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+
+
+KEYS_OF = {
+    part.name: {f"{keys.section}.{key}".lstrip(".") for keys in part.keys for key in by_key(load(keys.model))}
+    for part in parts()
+    if part.keys
+}
+
+
+@pytest.mark.parametrize(
+    "house", [pytest.param(name, marks=pytest.mark.ci if place else ()) for place, name in enumerate(KEYS_OF)]
+)
+def test_configuration_without_a_house_has_the_other_keys_in_the_same_order(house: str) -> None:
+    keys = by_key(Configuration)
+    assert without(house)[0].split() == [key for key in keys if key not in KEYS_OF[house]] != [*keys]
+
+
+def test_keys_and_conversion_of_missing_houses_are_unknown() -> None:
+    text = "log: {}\nplacement: {}\nrdt:\n  guard: {}\nevents: true\nnri:\n  adjust: []\nclasses:\n- name: a\n  env: {}"
+    commands, *problems = without(" ".join(KEYS_OF), text)[1:]
+    assert commands.split() == ["check", "apply", "show", "schema"]
+    unknown = [(2, "placement"), (4, "rdt.guard"), (5, "events"), (6, "nri"), (10, "classes[0].env")]
+    assert [one.partition("; ")[0] for one in problems] == [
+        f"c.yaml:{line}: {key}: unknown key" for line, key in unknown
+    ]
+    assert "placement," not in problems[0].partition("known here")[2]

@@ -61,6 +61,9 @@ def test_value_is_refused(text: str) -> None:
     assert check_text(text.encode(), "c.yaml").errors != []
 
 
+L3, THROTTLE = ("rdt", "classes", "a", "l3"), ("blockio", "classes", "a", 0, "throttle_read_bps")
+
+
 @pytest.mark.parametrize(
     "text, path, value",
     [
@@ -69,12 +72,15 @@ def test_value_is_refused(text: str) -> None:
         ("monitoring: {capacity: 180GB/s}", ("monitoring", "capacity"), {"*": 180e9}),
         ("monitoring: {capacity: 1G}", ("monitoring", "capacity"), {"*": 1e9}),
         ("monitoring: {capacity: {'0': 5 MBps, '*': 1.5GB/s}}", ("monitoring", "capacity"), {"0": 5e6, "*": 1.5e9}),
-        ("rdt: {classes: {a: {L3: '0xff'}}}", ("rdt", "classes", "a", "l3"), "ff"),
         ("runtimeRoots: /run/runc", ("runtime_roots",), {"all": ["/run/runc"]}),
         ("runtimeRoots: ''", ("runtime_roots",), {}),
-        *((f"rdt: {{classes: {{a: {{L3: '{one}'}}}}}}", ("rdt", "classes", "a", "l3"), "ff") for one in ("FF", "0Xff")),
+        *((f"rdt: {{classes: {{a: {{L3: '{one}'}}}}}}", L3, "ff") for one in ("0xff", "FF", "0Xff")),
+        *((BLOCKIO % f"devices: [/dev/sda], throttleReadBps: {text}", THROTTLE, value) for text, value in (
+            ("1.5M", 1_500_000), ("0.5Gi", 1 << 29), ("1e6", 1_000_000), (".5k", 500), ("1.0001k", 1001),
+            ("50Mi", "50Mi"),  # the form of earlier versions
+        )),
     ],
-)
+)  # fmt: skip
 def test_value_is_compiled(text: str, path: tuple[str | int, ...], value: Any) -> None:
     assert compiled(text, path) == value
 
@@ -82,14 +88,3 @@ def test_value_is_compiled(text: str, path: tuple[str | int, ...], value: Any) -
 def test_class_that_this_machine_does_not_support_has_a_remark(host: Host) -> None:
     text = "rdt: {classes: {a: {L2: ff}, b: {MB: 50}}}"
     assert_remarked_here(host, text, "rdt.classes.a", "not supported on this machine: ")
-
-
-@pytest.mark.parametrize(
-    "written, compiled",
-    [("1.5M", 1_500_000), ("0.5Gi", 1 << 29), ("1e6", 1_000_000), (".5k", 500), ("1.0001k", 1001), ("50Mi", "50Mi")],
-)
-def test_amount_is_compiled_to_the_form_of_earlier_versions(written: str, compiled: int | str) -> None:
-    text = BLOCKIO % f"devices: [/dev/sda], throttleReadBps: {written}"
-    found = check_text(text.encode(), "c.yaml").valid().given()
-    (part,) = next(iter(found["blockio"]["classes"].values()))
-    assert part["throttleReadBps"] == compiled
