@@ -10,18 +10,16 @@ from typing import Any
 import pytest
 from hosts.cluster import POD, Cluster
 from hosts.faults import failing
-from hosts.no_answer import ANSWERS, ERRORS, no_answer
+from hosts.no_answer import ANSWERS, ERRORS
 
-from resctrl_hooks.core.node.errors import HookError, LedgerError
+from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.core.node.host import cgroup_tasks, procfs
 from resctrl_hooks.core.node.ledger import Ledger
 from resctrl_hooks.core.node.resctrl.filesystem import Filesystem
-from resctrl_hooks.core.node.sharing import runtimes
 from resctrl_hooks.core.node.watch.containers import Containers
 from resctrl_hooks.core.node.watch.move import MOVED, serve
 
 HOUSES = ("lab",)
-__all__ = ("no_answer",)
 NODE: dict[str, tuple[Any, str]] = {
     "/proc": (procfs, "read_kernel_file"),
     "tasks of a cgroup": (cgroup_tasks, "read_kernel_file"),
@@ -89,21 +87,3 @@ def test_watcher_forgets_no_container_while_it_cannot_tell(tmp_path: Path, troub
         assert serve(context, containers, pid).what == MOVED
     assert cluster.groups_of(pid) == {("", POD)}
     assert containers.of_id(id_) is not None
-
-
-def test_watcher_keeps_its_containers_if_the_ledger_does_not_answer(tmp_path: Path, no_answer: OSError) -> None:
-    cluster = Cluster(tmp_path)
-    id_, _ = cluster.start(1)
-    containers = Containers(cluster.context().ledger)
-    containers.refresh()
-    with failing("posix", "stat", no_answer), contextlib.suppress(HookError):
-        containers.refresh()
-    assert containers.of_id(id_) is not None
-
-
-def test_reserve_for_runtimes_survives_a_record_that_cannot_be_read(tmp_path: Path, no_answer: OSError) -> None:
-    ledger = Cluster(tmp_path).context().ledger
-    runtimes.note(ledger, 7)
-    with failing(runtimes, "read_file", no_answer), contextlib.suppress(LedgerError):
-        runtimes.note(ledger, 3)
-    assert max(runtimes.read_peaks(ledger).values()) == 7

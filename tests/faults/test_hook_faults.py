@@ -1,4 +1,7 @@
-"""Internal errors, deadlines, broken hosts: the container continues or is refused with one line, by the policy."""
+"""Internal errors, deadlines, broken hosts: the container continues or is refused with one line, by the policy.
+
+Faults of other features than monitoring: `core/node/features/test_contract`.
+"""
 
 import errno
 import itertools
@@ -27,51 +30,51 @@ from resctrl_hooks.core.node.hook import poststop
 from resctrl_hooks.core.node.host import cgroup
 from resctrl_hooks.core.node.ledger import Ledger
 from resctrl_hooks.core.node.resctrl.filesystem import Filesystem
-from resctrl_hooks.core.rdt.classes import Classes
+
+__all__ = ("after_writes",)
+BUG = ZeroDivisionError("a bug")
+FAULTS: list[tuple[Any, str, BaseException, str]] = [
+    *((monitoring.FEATURE, "plan", fault, type(fault).__name__) for fault in (BUG, RecursionError(), MemoryError())),
+    (monitoring.FEATURE, "plan", KeyboardInterrupt(), "KeyboardInterrupt"),
+    (Ledger, "write_member", LedgerError("cannot use", errno=errno.ENOSPC), "cannot use"),
+]
+
+
+@BOTH_POLICIES
+@pytest.mark.parametrize("owner, name, fault, words", FAULTS)
+def test_fault_follows_the_policy(
+    host: Host, pod: dict[str, Any], fail: Fail, owner: Any, name: str, fault: BaseException, words: str, policy: str,
+    code: int,
+) -> None:  # fmt: skip
+    host.configure(failurePolicy=policy)
+    fail(owner, name, fault)
+    outcome = host.call(pod)
+    assert (outcome.code, outcome.stderr.count("\n"), words in outcome.stderr) == (code, 1, True)
+    assert host.groups() == []
+    assert policy == "ignore" or ID not in host.context().ledger.containers()
 
 
 def test_internal_error_in_poststop_is_not_a_failure(host: Host, pod: dict[str, Any], fail: Fail) -> None:
     host.configure(failurePolicy="fail")
     host.call(pod)
     host.end_process(100)
-    fail(poststop, "release_container", ZeroDivisionError("a bug"))
+    fail(poststop, "release_container", BUG)
     outcome = host.call(stopped())
-    assert outcome.code == 0
+    assert (outcome.code, outcome.stderr.count("\n")) == (0, 1)
     assert "internal error in resctrl-hook: ZeroDivisionError: a bug in faults.py" in outcome.stderr
-    assert outcome.stderr.count("\n") == 1
 
 
 @BOTH_POLICIES
-@pytest.mark.parametrize("fault", [ZeroDivisionError("a bug"), MemoryError(), RecursionError(), KeyboardInterrupt()])
-def test_internal_error_follows_the_policy(
-    host: Host, pod: dict[str, Any], fail: Fail, fault: BaseException, policy: str, code: int
-) -> None:
-    host.configure(failurePolicy=policy)
-    fail(monitoring.FEATURE, "plan", fault)
-    outcome = host.call(pod)
-    assert outcome.code == code
-    assert type(fault).__name__ in outcome.stderr
-    assert outcome.stderr.count("\n") == 1
-
-
-@BOTH_POLICIES
-def test_full_disk_under_ledger_follows_the_policy(
+def test_deadline_ends_the_hook_with_all_signals_blocked(
     host: Host, pod: dict[str, Any], fail: Fail, policy: str, code: int
 ) -> None:
-    host.configure(failurePolicy=policy)
-    fail(Ledger, "write_member", LedgerError("cannot use", errno=errno.ENOSPC))
-    outcome = host.call(pod)
-    assert (outcome.code, outcome.stderr.count("\n")) == (code, 1)
-    assert host.groups() == []
-    if policy == "fail":
-        assert host.context().ledger.key_of(ID) == ""
-
-
-@BOTH_POLICIES
-def test_deadline_ends_the_hook(host: Host, pod: dict[str, Any], fail: Fail, policy: str, code: int) -> None:
     host.configure(failurePolicy=policy, deadlineSeconds=0.05)
     fail(Filesystem, "mkdir", hanging(60))
-    outcome = host.call(pod)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        outcome = host.call(pod)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     assert outcome.code == code
     assert "longer than the deadline of the hook" in outcome.stderr
     if policy == "ignore":
@@ -93,17 +96,6 @@ def test_hanging_hook_ends_on_starved_node(
     assert "longer than the deadline of the hook" in host.call(pod).stderr
 
 
-def test_deadline_works_with_all_signals_blocked(host: Host, pod: dict[str, Any], fail: Fail) -> None:
-    host.configure(deadlineSeconds=0.05)
-    fail(Filesystem, "mkdir", hanging(5))
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-    try:
-        outcome = host.call(pod)
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    assert "longer than the deadline of the hook" in outcome.stderr
-
-
 def test_lock_held_by_another_process_follows_the_policy(
     host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,105 +104,76 @@ def test_lock_held_by_another_process_follows_the_policy(
     context.monitor.patience = 0.01
     with ThreadPoolExecutor(1) as another, another.submit(host.context().monitor.hold, UID).result():
         outcome = host.call(pod)
-    assert outcome.code == 0
-    assert "reason=lock-timeout" in outcome.log
+    assert (outcome.code, "reason=lock-timeout" in outcome.log) == (0, True)
     assert (host.state / "wake").exists()
     assert f"waiting/{UID}" not in host.records()  # no RMID was refused
 
 
 def called(host: Host, told: dict[str, Any], *wrapper: str) -> Outcome:
     """Return a whole process, as a runtime starts it."""
-    done = subprocess.run(
-        [*wrapper, *host.command()], input=json.dumps(told).encode(), capture_output=True,
-        env={"PATH": "/usr/bin:/bin"}, cwd="/", check=False,
-    )  # fmt: skip
+    words, data = [*wrapper, *host.command()], json.dumps(told).encode()
+    path = {"PATH": "/usr/bin:/bin"}
+    done = subprocess.run(words, input=data, capture_output=True, env=path, cwd="/", check=False)
     assert done.stdout == b""
     return Outcome(done.returncode, done.stderr.decode(), "")
 
 
+def mounting(command: str) -> list[str]:
+    """Return a command prefix under which something is mounted."""
+    return ["unshare", "--mount", "/bin/sh", "-ec", f'{command} && exec "$@"', "sh"]
+
+
 def read_only(folder: Path) -> list[str]:
-    """Return a command prefix under which ``folder`` is read-only."""
-    made = f"mount --bind '{folder}' '{folder}' && mount -o remount,bind,ro '{folder}'"
-    return ["unshare", "--mount", "/bin/sh", "-ec", f'{made} && exec "$@"', "sh"]
+    folder.mkdir(parents=True, exist_ok=True)
+    return mounting(f"mount --bind '{folder}' '{folder}' && mount -o remount,bind,ro '{folder}'")
 
 
-def state_below_a_file(host: Host) -> list[str]:
-    host.state.parent.touch()
-    return []
+def full(folder: Path) -> list[str]:
+    folder.mkdir()
+    return mounting(f"mount -t tmpfs -o nr_inodes=3 none '{folder}'")
 
 
-def state_read_only(host: Host) -> list[str]:
-    host.context().ledger.prepare()
-    return read_only(host.state)
-
-
-def state_that_can_not_be_made(host: Host) -> list[str]:
-    host.state.parent.mkdir()
-    return read_only(host.state.parent)
-
-
-def state_full(host: Host) -> list[str]:
-    host.state.parent.mkdir()
-    made = f"mount -t tmpfs -o nr_inodes=3 none '{host.state.parent}'"
-    return ["unshare", "--mount", "/bin/sh", "-ec", f'{made} && exec "$@"', "sh"]
-
-
-def resctrl_not_mounted(host: Host) -> list[str]:
+def without_resctrl(host: Host, *, gone: bool = False) -> list[str]:
     for name in ("info", "mon_groups", "mon_data"):
         (host.resctrl / name).rmdir()
+    if gone:
+        (host.resctrl / "tasks").unlink()
+        host.resctrl.rmdir()
     return []
 
 
-def resctrl_gone(host: Host) -> list[str]:
-    (host.resctrl / "tasks").unlink()
-    resctrl_not_mounted(host)
-    host.resctrl.rmdir()
-    return []
+BROKEN: dict[str, tuple[Callable[[Host], list[str] | None], str]] = {
+    "state below a file": (lambda host: host.state.parent.touch(), "the state directory must be"),
+    "state read-only": (lambda host: host.context().ledger.prepare() or read_only(host.state), "EROFS"),  # type: ignore[func-returns-value]
+    "state cannot be created": (lambda host: read_only(host.state.parent), "the state directory must be"),
+    "state full": (lambda host: full(host.state.parent), "ENOSPC"),
+    "resctrl not mounted": (without_resctrl, "resctrl is not mounted at"),
+    "resctrl gone": (lambda host: without_resctrl(host, gone=True), "resctrl is not mounted at"),
+    "resctrl read-only": (lambda host: read_only(host.resctrl), "EROFS"),
+    "no bundle": (lambda host: (host.root / "bundle/config.json").unlink(), "/config.json: No such file or directory"),
+}
 
 
-def resctrl_read_only(host: Host) -> list[str]:
-    return read_only(host.resctrl)
-
-
-def no_bundle(host: Host) -> list[str]:
-    (host.root / "bundle/config.json").unlink()
-    return []
-
-
-BROKEN: list[tuple[Callable[[Host], list[str]], str]] = [
-    (state_below_a_file, "the state directory must be"),
-    (state_read_only, "EROFS"),
-    (state_that_can_not_be_made, "the state directory must be"),
-    (state_full, "ENOSPC"),
-    (resctrl_not_mounted, "resctrl is not mounted at"),
-    (resctrl_gone, "resctrl is not mounted at"),
-    (resctrl_read_only, "EROFS"),
-    (no_bundle, "/config.json: No such file or directory"),
-]
-
-
-@pytest.mark.parametrize("policy, code", [("ignore", 0), ("fail", 79)])
-@pytest.mark.parametrize("breaks, words", BROKEN, ids=lambda value: getattr(value, "__name__", ""))
-def test_broken_host_lets_containers_start(
-    host: Host, pod: dict[str, Any], breaks: Callable[[Host], list[str]], words: str, policy: str, code: int
-) -> None:
+@BOTH_POLICIES
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_host_lets_containers_start(host: Host, pod: dict[str, Any], name: str, policy: str, code: int) -> None:
     host.configure(failurePolicy=policy, log={"target": "none"})
-    wrapper = breaks(host)
+    breaks, words = BROKEN[name]
+    wrapper = breaks(host) or []
     outcome = called(host, pod, *wrapper)
-    assert outcome.code == code
-    assert outcome.stderr.count("\n") == 1
-    assert words in outcome.stderr
-    if policy == "fail":
-        assert "container rejected" in outcome.stderr
+    assert (outcome.code, outcome.stderr.count("\n"), words in outcome.stderr) == (code, 1, True)
+    assert ("container rejected" in outcome.stderr) is (policy == "fail")
     assert host.groups() == []
     stop = called(host, state(status="stopped", pid=0, annotations={}), *wrapper)
     assert stop.code == 0
     assert stop.stderr.count("\n") <= 1
 
 
-@pytest.mark.parametrize("policy", ["ignore", "fail"])
+@BOTH_POLICIES
 @pytest.mark.parametrize("garbage", [b"{", b'{"format":1,"stateDir":"x"}'])
-def test_damaged_settings_let_containers_start(host: Host, pod: dict[str, Any], garbage: bytes, policy: str) -> None:
+def test_damaged_settings_let_containers_start(
+    host: Host, pod: dict[str, Any], garbage: bytes, policy: str, code: int
+) -> None:
     """Only the last valid settings could refuse containers; without them, none is refused."""
     host.configure(failurePolicy=policy)
     last = host.root / "config.last.json"
@@ -220,57 +183,26 @@ def test_damaged_settings_let_containers_start(host: Host, pod: dict[str, Any], 
     assert (outcome.code, outcome.stderr.count("\n")) == (0, 1)
     assert "the last valid settings stay active" in outcome.stderr
     assert host.groups() == [f"mon_groups/{UID}"]
-    assert called(host, pod | {"annotations": {"io.kubernetes.cri-o.ContainerType": "x"}}).code == (
-        79 if policy == "fail" else 0
-    )
+    assert called(host, pod | {"annotations": {"io.kubernetes.cri-o.ContainerType": "x"}}).code == code
     last.unlink()
     outcome = called(host, pod)
-    assert (outcome.code, outcome.stderr.count("\n")) == (0, 1)
-    assert "container skipped" in outcome.stderr
+    assert (outcome.code, outcome.stderr.count("\n"), "container skipped" in outcome.stderr) == (0, 1, True)
     assert called(host, state(status="stopped")).code == 0
 
 
-__all__ = ("after_writes",)
+WRITTEN = {"memory.high": "8192", "memory.swap.max": "0", "cpu.weight": "100", "io.max": ""}
 
 
-def classes(host: Host) -> str:
-    host.add_class("bronze")
-    info = host.resctrl / "info/MB"
-    info.mkdir()
-    for name, value in (("min_bandwidth", 10), ("bandwidth_gran", 10), ("num_closids", 8)):
-        (info / name).write_text(f"{value}\n")
-    for folder in (host.resctrl, host.resctrl / "bronze"):
-        (folder / "schemata").write_text("MB:0=100\n")
-    context = host.context()
-    context.ledger.prepare()
-    found = Classes(context.monitor.resctrl, {"bronze": {"MB": 40}}, context.ledger, context.proc)
-    (report,) = found.apply()
-    return f"{report.state} {report.problems}"
-
-
-def of_cgroup(name: str) -> Callable[[Host], str]:
-    """Return a writer of a cgroup's value."""
-
+@pytest.mark.parametrize("name", WRITTEN)
+def test_value_of_a_cgroup_that_the_kernel_refuses_is_reported(
+    host: Host, after_writes: AfterWrites, name: str
+) -> None:
     def write(host: Host) -> str:
         (host.cgroup / name).write_text("max")
         cgroup.write_value(str(host.cgroup), name, "20480")
         return ""
 
-    return write
-
-
-WRITERS = {
-    "bandwidth by rdt apply": Writer(classes, "bronze/schemata", "MB:0=70\n", "differs ['MB"),
-    "memory.high": Writer(of_cgroup("memory.high"), "memory.high", "8192", "set memory.high to '8192'"),
-    "memory.swap.max": Writer(of_cgroup("memory.swap.max"), "memory.swap.max", "0", "set memory.swap.max to '0'"),
-    "cpu.weight": Writer(of_cgroup("cpu.weight"), "cpu.weight", "100", "set cpu.weight to '100'"),
-    "io.max": Writer(of_cgroup("io.max"), "io.max", "", "set io.max to ''"),
-}
-
-
-@pytest.mark.parametrize("writer", WRITERS.values(), ids=WRITERS)
-def test_refused_value_is_reported(host: Host, after_writes: AfterWrites, writer: Writer) -> None:
-    check_refused(host, after_writes, writer)
+    check_refused(host, after_writes, Writer(write, name, WRITTEN[name], f"set {name} to '{WRITTEN[name]}'"))
 
 
 @pytest.mark.parametrize(

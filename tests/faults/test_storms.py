@@ -12,7 +12,6 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +23,9 @@ from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.core.node.settings import DEFAULTS
 from resctrl_hooks.core.node.sharing.admission import _SHARE_OF_DEADLINE
 from resctrl_hooks.lab.simulation.mount import mounted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 HOUSES = ("lab",)
 pytestmark = [pytest.mark.fuse, pytest.mark.no_cover]
@@ -158,9 +160,6 @@ def test_hooks_run_during_turns(tmp_path: Path, sleepers: list[subprocess.Popen[
             places = [group for group in host.groups() if told["pid"] in host.tasks(group)]
             assert places == ([f"mon_groups/{key}"] if key in groups else [])
 
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 KILLS = int(os.environ.get("STORM_KILLS", "10"))
 """How many hooks and reconciles are killed at least; `nox -s deep` kills 500."""

@@ -21,6 +21,15 @@ def pod_number(number: int) -> str:
     return f"3f0ac7f2-8a3b-4f0e-9a55-{number:012d}"
 
 
+class Running(Container):
+    """A container, and all processes in it."""
+
+    def __init__(self, number: int, pod: str, notes: Notes = None, linux: Any = None) -> None:
+        super().__init__(f"{number:064x}", pod, notes, linux)
+        self.pids: list[int] = []
+        self.rdt_class = ""
+
+
 class SimulatedNode(Node):
     """The node; its folders are below `root`."""
 
@@ -30,6 +39,12 @@ class SimulatedNode(Node):
     def __init__(self, root: Path, config: dict[str, Any], **machine: Any) -> None:
         root.mkdir(parents=True, exist_ok=True)
         super().__init__(root, kernel=partial(self.KERNEL, **machine), **config)
+
+    def crash(self, container: Running) -> None:
+        """End a container's processes; no hook notices."""
+        for pid in container.pids:
+            self.kernel.end(pid)
+        container.pids = []
 
     def appear(self, id_: Any, pid: int = 0, pod: str = POD, linux: Any = None, notes: Notes = None) -> Container:
         """The container is in its runtime's folder, and its bundle on disk."""
