@@ -51,9 +51,9 @@ def by_name(texts: dict[str, str]) -> dict[str, dict[str, Any]]:
 
 def charted(**values: Any) -> dict[str, dict[str, Any]]:
     """Return the objects of Helm's chart."""
-    from core.install.test_chart import render  # noqa: PLC0415  # not every machine has Helm
+    from core.install.test_manifests import templated  # noqa: PLC0415  # not every machine has Helm
 
-    return {" ".join(name): one for name, one in render(**values).items()}
+    return {" ".join(name): one for name, one in templated(**values).items()}
 
 
 def charted_otherwise() -> dict[str, dict[str, Any]]:

@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from resctrl_hooks.core.install.paths import CODE
+from resctrl_hooks.core.install.paths import CODE, LAUNCH
 
 Breakage = Callable[[Path], None]
 
@@ -30,10 +30,6 @@ def code_gone(host: Path) -> None:
     shutil.rmtree(host / CODE.lstrip("/"))
 
 
-def modules_gone(host: Path) -> None:
-    shutil.rmtree(modules(host))
-
-
 def half_of_it(host: Path) -> None:
     for path in sorted(without_bytecode(host).rglob("*.py"))[::2]:
         path.unlink()
@@ -45,35 +41,26 @@ def bytecode_cut(host: Path) -> None:
     (modules(host) / "core/node/hook/call.py").unlink()
 
 
-def bytecode_rubbish(host: Path) -> None:
-    for path in modules(host).glob("*.cpython-*"):
-        path.write_bytes(os.urandom(5000))
-    (modules(host) / "core/node/hook/call.py").unlink()
-
-
-def script_rubbish(host: Path) -> None:
-    (host / CODE.lstrip("/") / "launch.py").write_bytes(b"this is ( no Python\n\0")
-
-
 def script_folder(host: Path) -> None:
-    (host / CODE.lstrip("/") / "launch.py").unlink()
-    (host / CODE.lstrip("/") / "launch.py").mkdir()
+    (host / LAUNCH.lstrip("/")).unlink()
+    (host / LAUNCH.lstrip("/")).mkdir()
 
 
-def script_empty(host: Path) -> None:
-    (host / CODE.lstrip("/") / "launch.py").write_bytes(b"")
+def script(data: bytes) -> Breakage:
+    def broken(host: Path) -> None:
+        (host / LAUNCH.lstrip("/")).write_bytes(data)
+
+    return broken
 
 
-def module_wrong(host: Path) -> None:
-    (without_bytecode(host) / "core/node/settings.py").write_text("raise SystemExit(3)\n")
+def module(name: str, text: str) -> Breakage:
+    """Return the breakage that a module has another text; without one it is a FIFO."""
 
+    def broken(host: Path) -> None:
+        path = without_bytecode(host) / name
+        path.write_text(text) if text else fifo(path)
 
-def module_fifo(host: Path) -> None:
-    fifo(without_bytecode(host) / "core/node/host/files.py")
-
-
-def script_fifo(host: Path) -> None:
-    fifo(host / CODE.lstrip("/") / "launch.py")
+    return broken
 
 
 def bytecode_fifo(host: Path) -> None:
@@ -81,25 +68,31 @@ def bytecode_fifo(host: Path) -> None:
         fifo(path)
 
 
-def module_loop(host: Path) -> None:
-    (without_bytecode(host) / "core/node/settings.py").write_text("while True: pass\n")
-
-
-def dead_loop(host: Path) -> None:
-    (host / CODE.lstrip("/") / "launch.py").write_text("while True: pass\n")
-
-
-def sleeper(host: Path) -> None:
-    (without_bytecode(host) / "core/node/main.py").write_text("import time\ntime.sleep(1000)\n")
-
-
 def settings_garbage(host: Path) -> None:
     for path in (host / "etc/resctrl-hooks").glob("*.json"):
         path.write_bytes(b"\xff{")
 
 
-BROKEN: list[Breakage] = [
-    *(code_gone, modules_gone, half_of_it, bytecode_cut, bytecode_rubbish, module_wrong, module_fifo),
-    *(script_rubbish, script_folder, script_empty),
-]
-HANGING: list[Breakage] = [script_fifo, bytecode_fifo, dead_loop, module_loop, sleeper]
+def dead_loop(host: Path) -> None:
+    script(b"while True: pass\n")(host)
+
+
+module_loop = module("core/node/settings.py", "while True: pass\n")
+BROKEN: dict[str, Breakage] = {
+    "code gone": code_gone,
+    "modules gone": lambda host: shutil.rmtree(modules(host)),
+    "half of it": half_of_it,
+    "bytecode cut": bytecode_cut,
+    "module wrong": module("core/node/settings.py", "raise SystemExit(3)\n"),
+    "module a FIFO": module("core/node/host/files.py", ""),
+    "script rubbish": script(b"this is ( no Python\n\0"),
+    "script empty": script(b""),
+    "script a folder": script_folder,
+}
+HANGING: dict[str, Breakage] = {
+    "script a FIFO": lambda host: fifo(host / LAUNCH.lstrip("/")),
+    "bytecode a FIFO": bytecode_fifo,
+    "loop": dead_loop,
+    "module loop": module_loop,
+    "sleep": module("core/node/main.py", "import time\ntime.sleep(1000)\n"),
+}

@@ -201,7 +201,7 @@ def test_manifests_of_another_version_are_reported_on_a_running_host(
 
 
 @pytest.mark.parametrize("name", ["resctrl-hooks.yaml", "remove.yaml"])
-def test_only_the_installer_is_privileged(name: str) -> None:
+def test_only_the_installer_is_privileged_and_the_deleted_pod_ends_with_0(name: str) -> None:
     spec = daemonset(name)["spec"]
     assert spec["hostPID"] is True
     assert [container["securityContext"].get("privileged") for container in spec["initContainers"]] == [True]
@@ -209,11 +209,6 @@ def test_only_the_installer_is_privileged(name: str) -> None:
     context = container["securityContext"]
     assert (context["capabilities"], context["seccompProfile"]) == ({"drop": ["ALL"]}, {"type": "RuntimeDefault"})
     assert not {"privileged", "volumeMounts"} & {*context, *container}
-
-
-@pytest.mark.parametrize("name", ["resctrl-hooks.yaml", "remove.yaml"])
-def test_deleted_pod_ends_with_0(name: str) -> None:
-    (container,) = daemonset(name)["spec"]["containers"]
     with subprocess.Popen(container["command"], start_new_session=True) as process:
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
         try:
@@ -239,10 +234,11 @@ def test_pod_monitor_selects_metrics_pods_which_wait_for_resctrl() -> None:
     (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
     assert endpoint["honorLabels"] is True
     assert [(port["name"], port["containerPort"]) for port in container["ports"]] == [(endpoint["port"], 9777)]
-    assert sorted(paths.values()) == [
+    folders = [
         os.path.dirname(DEFAULT_CONFIG),
         STATE_DIR,
         f"{STATE_DIR}/{TOTALS}",
         RESCTRL_ROOT,
         f"{RESCTRL_ROOT}/info",
     ]
+    assert sorted(paths.values()) == folders

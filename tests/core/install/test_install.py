@@ -1,27 +1,34 @@
-"""The command `install` below a root: its files, its refusals, and an upgrade. `test_sequences` has all orders.
+"""The command `install` below a root, and the changes of an installation without it: files, upgrades, units.
 
-`test_plan` and `test_present` have the cases without a command; the options are in `cli/test_setup_commands`.
-"""
+`test_sequences` has all orders; the options are in `cli/test_setup_commands`."""
 
 import json
 import os
 import shlex
+import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from hosts.node_half import payload_once
 
-from core.install.staged import CONFIG, HOOKS, call, command, files, given, install, put, run, uninstall
+from core.install.staged import CONFIG, call, command, files, given, install, put, run, uninstall
+from resctrl_hooks.core.cli import install as install_command
 from resctrl_hooks.core.install import payload as payload_module
-from resctrl_hooks.core.install.paths import CODE, LAUNCH, MANIFEST, UNITS
+from resctrl_hooks.core.install import systemd, watching
+from resctrl_hooks.core.install.directories import RUNTIMES
+from resctrl_hooks.core.install.installation import remove_hooks, unregister
+from resctrl_hooks.core.install.paths import CODE, HOOK_NAME, VENDOR_HOOKS
 from resctrl_hooks.core.install.payload import Payload
+from resctrl_hooks.core.install.tree import Tree
+from resctrl_hooks.core.install.watching import looks_past
 from resctrl_hooks.core.node.names import NODE_FEATURES
 from resctrl_hooks.core.node.nfd.features import FIRST as FIRST_FEATURES
 
 COMPILED = CONFIG.replace(".yaml", ".json")
-SMALL = Payload("9", "node-000000000001", {"core/node/launch.py": b"\n"})
 
 
 def contents(root: Path) -> dict[str, tuple[int, bytes | str]]:
@@ -55,44 +62,12 @@ def test_staged_files_do_not_depend_on_root(tmp_path: Path) -> None:
     assert {path.name.partition(".")[0] for path in folder.glob("*.cpython-*")} == {"compiled", "launch"}
 
 
-def test_modules_are_one_line_with_number_and_size_unless_each_is_asked_for(
-    tmp_path: Path, ship: Callable[[Payload], None]
-) -> None:
-    ship(SMALL._replace(modules={"a.py": b"12", "core/node/launch.py": b"345"}))
-    planned, detailed = (install(tmp_path, "--dry-run", *words).splitlines() for words in ([], ["-v"]))
-    modules = [line for line in detailed if " module " in line]
-    (line,) = set(planned) - set(detailed)
-    assert line.split() == ["0644", "5", "module", f"{CODE}/{SMALL.folder}/", "(2", "files)"]
-    assert (len(planned), planned.index(line)) == (len(detailed) - 1, detailed.index(modules[0]))
-    assert f"\n{CODE}/{SMALL.folder}/ (2 files)\n" in install(tmp_path)
-    (tmp_path / f"{CODE}/{SMALL.folder}/a.py".lstrip("/")).write_text("damaged")
-    assert install(tmp_path, "-v").splitlines()[0] == f"{CODE}/{SMALL.folder}/a.py"
-
-
-def test_install_without_interpreter_succeeds_and_reports_it(tmp_path: Path) -> None:
-    result = run("install", "--runtime", "crio", "--root", str(tmp_path), "--python", "/nonexistent/python3")
-    assert result.exit_code == 0
-    assert "no bytecode" in result.stderr
-
-
-def test_uninstall_without_record_finds_everything(tmp_path: Path, ship: Callable[[Payload], None]) -> None:
-    ship(SMALL)
-    install(tmp_path)
-    (tmp_path / MANIFEST.lstrip("/")).unlink()
-    uninstall(tmp_path)
-    left = {name for name in files(tmp_path) if "resctrl-hooks" in name and not name.startswith("/etc/resctrl-hooks")}
-    assert left == set()
-
-
 def test_unreadable_runtime_configuration_is_named(tmp_path: Path) -> None:
     broken = given(tmp_path, "etc/crio/crio.conf.d/10-mine.conf", "[crio\n")
     result = run("install", "--runtime", "crio", "--root", str(tmp_path))
-    assert result.exit_code == 1
-    assert f"{broken}: " in result.output
-    assert "not installed" in result.output
+    assert (result.exit_code, f"{broken}: " in result.output, "not installed" in result.output) == (1, True, True)
     removed = run("uninstall", "--root", str(tmp_path))  # which is also searched without a record
-    assert removed.exit_code == 1
-    assert removed.output.startswith(f"resctrl-hook: {broken}: ")
+    assert (removed.exit_code, removed.output.startswith(f"resctrl-hook: {broken}: ")) == (1, True)
 
 
 @pytest.mark.parametrize("path, text", [(CONFIG, "namespaces: 5\n"), (COMPILED, "garbage")])
@@ -102,17 +77,6 @@ def test_invalid_configuration_stops_installation(tmp_path: Path, path: str, tex
     assert result.exit_code != 0
     assert os.path.basename(path) in result.stderr
     assert files(tmp_path) == {path}
-
-
-def test_absolute_link_in_image_does_not_reach_this_machine(tmp_path: Path) -> None:
-    root, outside = tmp_path / "root", tmp_path / "outside"
-    outside.mkdir()
-    (root / "usr").mkdir(parents=True)
-    (root / "usr/local").symlink_to(outside)
-    result = run("install", "--runtime", "crio", "--root", str(root))
-    assert result.exit_code == 1
-    assert "a link leads out of" in result.output
-    assert list(outside.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -139,60 +103,21 @@ def test_root_that_is_no_folder_is_refused_and_nothing_is_created(
     assert sorted(os.listdir(tmp_path)) == before
 
 
-@pytest.mark.parametrize("history", [[], pytest.param(["--history"], marks=pytest.mark.houses("observe"))])
-def test_upgrade_keeps_settings_facts_and_command(
-    tmp_path: Path, ship: Callable[[Payload], None], history: list[str]
-) -> None:
+@pytest.mark.houses("observe")
+def test_upgrade_keeps_settings_and_facts_and_its_code_runs(tmp_path: Path, ship: Callable[[Payload], None]) -> None:
     install(tmp_path, "--nfd")
-    hook = (tmp_path / HOOKS.lstrip("/")).read_bytes()
     features, yaml = tmp_path / NODE_FEATURES.lstrip("/"), tmp_path / CONFIG.lstrip("/")
     assert (features.read_text(), features.stat().st_mode & 0o777) == (FIRST_FEATURES, 0o644)
     features.write_text("facts\n")
     yaml.write_text("# mine\ngroupPrefix: mine-\n")
     assert run("--config", str(yaml), "config", "apply").exit_code == 0
-    new = Payload("9", "node-000000000001", payload_once().modules | {"extra.py": b"\n"})
-    ship(new)
-    install(tmp_path, *history)
-    assert (tmp_path / HOOKS.lstrip("/")).read_bytes() == hook
+    ship(Payload("9", "node-000000000001", payload_once().modules | {"extra.py": b"\n"}))
+    install(tmp_path, "--history")
     assert features.read_text() == "facts\n"
     assert yaml.read_text().startswith("# mine\ngroupPrefix: mine-\n")
     settings = json.loads(yaml.with_name("config.json").read_text())
-    assert (settings["groupPrefix"], "history" in settings) == ("mine-", bool(history))
-    assert new.folder in (tmp_path / LAUNCH.lstrip("/")).read_text()
+    assert (settings["groupPrefix"], "history" in settings) == ("mine-", True)
     assert b"the container state" in call(command(tmp_path), state=b"x").stderr  # said by our code
-    install(tmp_path, "--no-nfd")
-    assert not features.exists()
-    assert "kept" in uninstall(tmp_path)
-    assert yaml.exists()
-
-
-@pytest.mark.parametrize("remove", [install, uninstall])
-def test_unit_of_later_version_is_stopped_and_removed_with_its_link(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ship: Callable[[Payload], None], remove: Callable[[Path], str]
-) -> None:
-    """It has a role and a field that this version does not know."""
-    ship(SMALL)
-    install(tmp_path)
-    name, unknown = "resctrl-hooks-later.service", "/etc/later/thing.conf"
-    unit, link = f"{UNITS}/{name}", f"{UNITS}/multi-user.target.wants/{name}"
-    given(tmp_path, unit)
-    given(tmp_path, unknown)
-    (tmp_path / link.lstrip("/")).symlink_to(unit)
-    manifest = tmp_path / MANIFEST.lstrip("/")
-    record = json.loads(manifest.read_text())
-    record["files"] |= {unit: "unit", unknown: "role of a later version"}
-    record["folders"] += ["/etc/later"]
-    manifest.write_text(json.dumps(record | {"version": "9.0", "field": "of a later version"}))
-    told: list[str] = []
-    monkeypatch.setattr("resctrl_hooks.core.install.systemd.runs", lambda tree: True)
-    monkeypatch.setattr(
-        "resctrl_hooks.core.install.systemd.failure", lambda *words, seconds: told.append(" ".join(words))
-    )
-    remove(tmp_path)
-    assert not {unit, link, unknown} & files(tmp_path)
-    assert {f"systemctl stop {name}", f"systemctl reset-failed {name}"} <= set(told)
-    assert told[-1] == "systemctl daemon-reload"
-    assert remove is install or files(tmp_path) == set()
 
 
 @pytest.mark.ci
@@ -211,3 +136,155 @@ def test_output_that_takes_no_more_lines_leaves_nothing_half_done(tmp_path: Path
     assert target != "| true" or stderr("uninstall", "--dry-run") == ""
     assert "fix it" not in stderr("uninstall")
     assert not os.path.lexists(f"{cut}{CODE}")
+
+
+# An installation found and changed without the command: paths by role, the order of changes, calls of systemd
+
+
+Lines = list[str]
+
+
+def test_nothing_is_unregistered_without_a_record(tmp_path: Path) -> None:
+    tree, hook = Tree(str(tmp_path)), f"{VENDOR_HOOKS}/{HOOK_NAME}"
+    given(tmp_path, hook)
+    unregister(tree, ("crio",), output=pytest.fail, warn=pytest.fail)
+    assert tree.exists(hook)
+    said: Lines = []
+    remove_hooks(tree, output=said.append, warn=said.append)
+    assert said == [f"removed {hook}"]
+
+
+SYSTEMCTL = """#!/bin/sh
+# As systemd 262: a unit that is not loaded fails the whole call, which then does nothing.
+verb=$1
+shift
+for unit; do
+  case $unit in
+  gone.*) echo "Failed to $verb $unit: Unit $unit not loaded." >&2; exit 5 ;;
+  stuck.*) echo "Job for $unit failed." >&2; exit 1 ;;
+  esac
+done
+for unit; do echo "$verb $unit" >>"$TOLD"; done
+"""
+
+
+@pytest.mark.parametrize(
+    "first, problems", [("gone", []), ("stuck", ["systemctl stop stuck.service: Job for stuck.service failed."])]
+)
+def test_units_are_stopped_although_one_cannot_be_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str, problems: Lines
+) -> None:
+    (tmp_path / "systemctl").write_text(SYSTEMCTL)
+    (tmp_path / "systemctl").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("TOLD", str(tmp_path / "told"))
+    said: Lines = []
+    systemd.stop((f"{first}.service", "a.timer", "b.path"), said.append)
+    assert said[:1] == problems
+    done = (tmp_path / "told").read_text().splitlines()
+    assert done == ["stop a.timer", "reset-failed a.timer", "stop b.path", "reset-failed b.path"]
+
+
+# Whether a CRI-O that runs looks into its hooks' folder, told by a stand-in that watches as containers/common does
+
+
+WATCH = """
+import ctypes, os, sys
+libc = ctypes.CDLL(None)
+fd = libc.inotify_init1(0)
+for folder in sys.argv[1:]:
+    if os.path.isdir(folder):  # CRI-O skips the others when it starts
+        assert libc.inotify_add_watch(fd, folder.encode(), 0x3C6) > 0
+print("ready", flush=True)
+sys.stdin.read()
+"""
+CRIO, PODMAN = RUNTIMES["crio"], RUNTIMES["podman"]
+
+
+@pytest.fixture(autouse=True)
+def own_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask only this test's stand-in: a CRI-O of this machine, or another test's, watches other folders."""
+    found = watching._processes
+    here = os.getpid()
+    monkeypatch.setattr(watching, "_processes", lambda name: (one for one in found(name) if one.ppid() == here))
+
+
+@contextmanager
+def running(folder: Path, *watched: Path) -> Iterator[None]:
+    """A process of CRI-O's name, which looks into the folders that are there when it starts."""
+    program = folder / "crio"
+    program.symlink_to(os.path.realpath(sys.executable))
+    words = [str(program), "-I", "-S", "-c", WATCH, *map(str, watched)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin
+        assert process.stdout
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(0.05)  # of the clock by which the kernel says when a process began, several ticks
+        try:
+            yield
+        finally:
+            process.stdin.close()
+
+
+def past(folder: Path) -> bool:
+    return looks_past(CRIO, Tree(""), str(folder))
+
+
+def test_folder_is_watched_if_it_existed_at_the_start_and_was_not_created_again(tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.mkdir()
+    with running(tmp_path, old, new):
+        assert not past(old)
+        assert not past(new)
+        new.mkdir()
+        assert past(new)
+        assert not looks_past(PODMAN, Tree(""), str(new))
+        image = tmp_path / "image"
+        (image / str(new).lstrip("/")).mkdir(parents=True)
+        assert not looks_past(CRIO, Tree(str(image)), str(new)), "an image's folder belongs to no process"
+        old.rmdir()
+        old.mkdir()
+        assert past(old)
+    assert not past(old)
+
+
+@pytest.mark.parametrize("first", [["--runtime", "crio"], []])
+def test_reinstalled_hook_is_seen_by_running_runtime(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: list[str]
+) -> None:
+    root = tmp_path / "host"
+    folder = root / VENDOR_HOOKS.lstrip("/")
+    install(root, "--runtime", "podman")
+    with running(tmp_path, folder):
+        uninstall(root, *first)
+        uninstall(root)
+        assert list(folder.iterdir()) == []
+        assert "systemctl restart crio" not in install(root)
+        assert not past(folder)
+    monkeypatch.setattr(install_command, "looks_past", lambda runtime, tree, folder: runtime.name == "crio")
+    said = install(root)
+    assert f"note: crio started before {VENDOR_HOOKS} was created and does not read it: systemctl restart" in said
+    assert (folder / HOOK_NAME).exists()
+
+
+@pytest.mark.parametrize(
+    "text, inodes",
+    [
+        ("pos:\t0\ninotify wd:2 ino:1f sdev:800013 mask:3c6\ninotify wd:1 ino:a0 sdev:1\n", {0x1F, 0xA0}),
+        ("pos:\t0\nino:\t77\n", set()),
+        ("inotify wd:2 ino:zz\n", set()),
+    ],
+)
+def test_inodes_are_those_of_the_kernels_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, inodes: set[int]
+) -> None:
+    place = given(tmp_path, "fdinfo/5", text)
+    monkeypatch.setattr(os, "listdir", lambda _: ["5"])
+    monkeypatch.setattr(watching, "open", lambda _, **how: place.open(**how), raising=False)
+    assert watching._watched(1) == inodes
+
+
+@pytest.mark.parametrize("said, made", [("1700000000.123456789\n", 1700000000.123456789), ("", 0.0), ("-\n", 0.0)])
+def test_creation_time_is_unknown_to_some_file_systems(monkeypatch: pytest.MonkeyPatch, said: str, made: float) -> None:
+    monkeypatch.setattr(watching, "output", lambda *_, seconds: said)
+    assert watching._made("/x") == made
