@@ -1,26 +1,29 @@
-"""Failing commands print one line, for every user and every error."""
+"""Failing commands print one line, for every user and every error; commands in messages have the call's `--config`."""
 
 import errno
 import os
+import re
 import shlex
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import click
 import pytest
-from click.testing import CliRunner
-from conftest import ID, Host
+from click.testing import CliRunner, Result
+from conftest import Host
 from golden import Golden
 from hosts.commands import here
 from hosts.faults import Fail
 from hosts.monitored import run
 
-from resctrl_hooks.core.cli import main
-from resctrl_hooks.core.cli.errors import TRACEBACK, FailedError, in_one_line
+from resctrl_hooks.core.cli import main, tasks
+from resctrl_hooks.core.cli.errors import TRACEBACK, FailedError, in_one_line, remarks
+from resctrl_hooks.core.cli.same_config import with_config
 
 NOBODY = 65534
 
@@ -49,8 +52,7 @@ def readable() -> Iterator[Host]:
 @pytest.mark.parametrize(
     "words",
     here(
-        "list", "list --json", "show web", "top --once --interval 0.1", "metrics", "reconcile", "reconcile --dry-run",
-        "topology --usage",
+        "list", "list --json", "show web", "top --once --interval 0.1", "reconcile", "topology --usage",
     ),
 )  # fmt: skip
 def test_missing_root_is_one_line(readable: Host, words: str, capfd: pytest.CaptureFixture[str]) -> None:
@@ -103,15 +105,6 @@ def test_install_needs_root(readable: Host, command: tuple[str, ...]) -> None:
     assert done.stderr.endswith(f"; try sudo resctrl-hook {' '.join(arguments)}\n")
 
 
-def test_unreadable_ledger_is_not_shown_as_empty(readable: Host) -> None:
-    ledger = readable.context().ledger
-    with as_nobody():
-        for ask in (ledger.keys, ledger.containers, lambda: ledger.marked("waiting"), lambda: ledger.key_of(ID)):
-            with pytest.raises(Exception, match=f"cannot use {readable.state}/") as refused:
-                ask()
-            assert getattr(refused.value, "errno", 0) == errno.EACCES
-
-
 def test_internal_error_is_one_line_with_its_place(monkeypatch: pytest.MonkeyPatch, fail: Fail, host: Host) -> None:
     fail("resctrl_hooks.core.cli.list", "gather", KeyError("nothing"))
     monkeypatch.delenv(TRACEBACK, raising=False)
@@ -124,62 +117,48 @@ def test_internal_error_is_one_line_with_its_place(monkeypatch: pytest.MonkeyPat
     assert "Traceback" in run(host, "list").stderr
 
 
-def test_system_error_is_not_reported_as_bug(fail: Fail, host: Host) -> None:
+def test_other_errors_are_one_line_without_a_bug_report(fail: Fail, host: Host) -> None:
     fail("resctrl_hooks.core.cli.list", "gather", OSError(errno.ENOSPC, "No space left on device", "/run/x"))
     assert run(host, "list").stderr == "resctrl-hook: /run/x: No space left on device\n"
-
-
-def test_closed_output_pipe_is_not_a_failure() -> None:
     with pytest.raises(BrokenPipeError), in_one_line():
         raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+    with pytest.raises(FailedError) as failed, in_one_line():
+        raise click.ClickException("this didn't work")
+    assert (str(failed.value), failed.value.exit_code) == ("this didn't work", 1)
+
+
+def called(host: Host, words: str, redirection: str) -> subprocess.CompletedProcess[str]:
+    """Return a whole process, called by a shell."""
+    command = shlex.join([sys.executable, "-m", "resctrl_hooks", "--config", str(host.config), *words.split()])
+    shell = ["bash", "-c", f"{command} {redirection}"]
+    return subprocess.run(shell, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
 
 
 @pytest.mark.parametrize(
     "words",
-    here(
-        "list", "list --json", "top --once --interval 0.1s", "topology", "metrics", "doctor --json", "config show",
-        "install --dry-run", "list --help", "--version",
-    ),
+    [
+        *("config schema", "reconcile --dry-run"),
+        *(pytest.param(words, marks=pytest.mark.ci) for words in here(
+            "list", "list --json", "top --once --interval 0.1s", "topology", "metrics", "doctor --json", "config show",
+            "install --dry-run", "list --help", "--version",
+        )),
+    ],
 )  # fmt: skip
-@pytest.mark.ci
-def test_output_of_each_command_that_cannot_be_written_is_named(host: Host, words: str) -> None:
-    test_output_that_cannot_be_written_is_named(host, words)
-
-
-@pytest.mark.parametrize("words", ["config schema", "reconcile --dry-run"])
 def test_output_that_cannot_be_written_is_named(host: Host, words: str) -> None:
-    _, done = _with_output(host, words, "/dev/full")
+    done = called(host, words, "> /dev/full")
     assert done.returncode == 1
     what = "reconcile: cannot write the report" if words.startswith("reconcile") else "cannot write the output"
     assert done.stderr.splitlines()[-1] == f"resctrl-hook: {what}: No space left on device"
-    assert "Traceback" not in done.stderr
-    assert "Exception ignored" not in done.stderr
-
-
-@pytest.mark.ci
-@pytest.mark.parametrize("words", ["config schema", "--help"])
-def test_output_into_a_pipe_without_a_reader_is_silent(host: Host, words: str) -> None:
-    command = shlex.join([sys.executable, "-m", "resctrl_hooks", "--config", str(host.config), *words.split()])
-    done = subprocess.run(["bash", "-c", f"{command} | true"], capture_output=True, text=True, check=False)
-    assert done.stderr == ""
-
-
-def _with_output(host: Host, words: str, file: str) -> tuple[str, subprocess.CompletedProcess[str]]:
-    command = shlex.join([sys.executable, "-m", "resctrl_hooks", "--config", str(host.config), *words.split()])
-    shell = f"{command} > {file}" if file else command
-    done = subprocess.run(["sh", "-c", shell], capture_output=True, text=True, check=False)
-    return Path(file).read_text() if file and file != "/dev/full" else "", done
+    assert not [one for one in ("Traceback", "Exception ignored") if one in done.stderr]
 
 
 @pytest.mark.ci
 @pytest.mark.parametrize("words", here("list -o csv", "top --once --interval 0.1s", "config show", "doctor", "explain"))
-@pytest.mark.parametrize("closed", [(1,), (0,), (2,), (0, 1, 2)])
-def test_closed_standard_stream_is_no_internal_error(host: Host, words: str, closed: tuple[int, ...]) -> None:
-    command = [sys.executable, "-m", "resctrl_hooks", "--config", str(host.config), *words.split()]
-    shell = f"{shlex.join(command)} {' '.join(f'{number}>&-' for number in closed)}"
-    done = subprocess.run(["sh", "-c", shell], capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
-    assert "internal error" not in done.stderr
-    assert "Traceback" not in done.stderr
+@pytest.mark.parametrize("to", ["1>&-", "0>&-", "2>&-", "0>&- 1>&- 2>&-", "| true"])
+def test_closed_standard_stream_is_no_internal_error(host: Host, words: str, to: str) -> None:
+    done = called(host, words, to)
+    assert not [one for one in ("internal error", "Traceback") if one in done.stderr]
+    assert to != "| true" or "Broken pipe" not in done.stderr
 
 
 def refused(words: str, said: str) -> None:
@@ -211,12 +190,6 @@ def test_wrong_use_is_explained(golden: Golden) -> None:
         golden(done.stderr, words)
 
 
-def test_click_errors_have_the_common_prefix() -> None:
-    with pytest.raises(FailedError) as failed, in_one_line():
-        raise click.ClickException("this didn't work")
-    assert (str(failed.value), failed.value.exit_code) == ("this didn't work", 1)
-
-
 def test_doctor_without_root_reports_no_bug(readable: Host) -> None:
     (readable.state / "totals").mkdir(mode=0o700, exist_ok=True)
     run(readable, "doctor")
@@ -224,3 +197,69 @@ def test_doctor_without_root_reports_no_bug(readable: Host) -> None:
         text = run(readable, "doctor").stdout
     assert "-> run doctor as root" in text
     assert "please report it" not in text
+
+
+# Commands in messages have the option `--config` of the call, so that they concern the same file
+
+
+WITHOUT_FILE = ("demo", "machineconfig", "report", "simulate")
+COMMAND = re.compile(r"resctrl-hook ([\w-]+)")
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """Return a configuration of a node without resctrl."""
+    path = tmp_path / "node" / "b.yaml"
+    path.parent.mkdir()
+    path.write_text(f"resctrlPath: {tmp_path}/none\nstateDir: {tmp_path}/state\n")
+    return path
+
+
+def _run(config: Path, *words: str) -> Result:
+    return CliRunner().invoke(main, ["--config", str(config), *words])
+
+
+def _commands(text: str) -> list[str]:
+    return COMMAND.findall(text.replace("resctrl-hook:", ""))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *here("show nosuch", "top nosuch --once", "show", "list", "list -o yaml", "metrics --counter mbm_*"),
+        *here("top --once", "rdt apply", "rdt show", "config show", "doctor"),
+        pytest.param("list --at '5m ago'", marks=pytest.mark.houses("observe")),
+    ],
+)
+@pytest.mark.parametrize("content", ["", "namespaces: [shop]\n", "nonsense: true\n", "a: [\n"])
+def test_command_in_a_message_has_the_callers_configuration(config: Path, words: str, content: str) -> None:
+    if content:
+        _run(config, "config", "apply")
+        config.write_text(config.read_text() + content)
+        os.utime(config, (4e9, 4e9))
+    said = " ".join(_run(config, *shlex.split(words)).output.split())  # YAML breaks lines
+    named = _commands(said)
+    assert set(named) <= {"--config", *WITHOUT_FILE}
+    assert named.count("--config") == said.count(f"--config {config} ")
+
+
+@pytest.mark.parametrize("command", [name for entries in tasks().values() for name in entries])
+@pytest.mark.parametrize("given, shown", [("b.yaml", "--config b.yaml "), ("/etc/resctrl-hooks/config.yaml", "")])
+def test_each_command_that_reads_a_configuration_gets_the_option(command: str, given: str, shown: str) -> None:
+    context = click.Context(click.Command("resctrl-hook"))
+    context.params["config"] = given
+    option = "" if command in WITHOUT_FILE else shown
+    if command == "install" and shown:
+        option = f"--config {os.path.abspath(given)} "  # a unit needs a whole path
+    text = f"run `resctrl-hook {command}`; journalctl -t resctrl-hook; resctrl-hook --config x {command}"
+    assert with_config(text, context) == text.replace("`resctrl-hook ", f"`resctrl-hook {option}")
+
+
+def test_remark_of_a_thread_has_the_configuration_of_the_call(capsys: pytest.CaptureFixture[str]) -> None:
+    context = click.Context(click.Command("resctrl-hook"))
+    context.params["config"] = "b.yaml"
+    with context:
+        thread = threading.Thread(target=remarks(), args=("run `resctrl-hook doctor`",))
+    thread.start()
+    thread.join()
+    assert capsys.readouterr().err == "resctrl-hook: run `resctrl-hook --config b.yaml doctor`\n"

@@ -1,6 +1,11 @@
-"""`install`, `uninstall`, `explain` and `rdt` with stand-ins for the called parts."""
+"""`install` and `uninstall` through the life of an installation, `explain` and `rdt`: their output as golden texts.
+
+`core/install` has the files; stand-ins are in place of what belongs to the running host.
+"""
 
 import json
+import re
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,8 +15,11 @@ import pytest
 from click.testing import CliRunner
 from conftest import Host, always, raising
 from golden import Golden
+from hosts.faults import failing
+from hosts.installations import ship
 from hosts.monitored import run
 
+from core.install.staged import CONFIG, files, given
 from resctrl_hooks.core.cli import explain as explain_module
 from resctrl_hooks.core.cli import install, main, rdt, uninstall
 from resctrl_hooks.core.config.problems import InvalidConfigError, Problem
@@ -19,9 +27,9 @@ from resctrl_hooks.core.explanation.model import Explanation, StepModel
 from resctrl_hooks.core.install import systemd
 from resctrl_hooks.core.install.directories import RuntimeConfigError
 from resctrl_hooks.core.install.manifest import Manifest
-from resctrl_hooks.core.install.paths import HOOK_NAME, UNITS
-from resctrl_hooks.core.install.plan import Plan, PlannedFile
-from resctrl_hooks.core.install.roles import FEATURES, HOOK, LAUNCHER, LINK, UNIT
+from resctrl_hooks.core.install.paths import CODE, HOOK_NAME, MANIFEST, UNITS
+from resctrl_hooks.core.install.payload import Payload
+from resctrl_hooks.core.install.plan import Plan
 from resctrl_hooks.core.install.tree import Tree
 from resctrl_hooks.core.install.unit_files import KEEP_RUNNING
 from resctrl_hooks.core.install.units import EXEC, MOUNT
@@ -29,144 +37,88 @@ from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.core.node.reconcile.release import Released
 from resctrl_hooks.core.rdt.report import ClassReport
 
-NRI = "resctrl-hooks-nri.service"
-
-# install
-
-
-def manifest(*paths: str, roles: tuple[str, ...] = (), **more: Any) -> Manifest:
-    made = Manifest(**more)
-    made.files.update(dict(zip(paths, roles or ("module",) * len(paths), strict=True)))
-    return made
-
-
-@pytest.fixture
-def planned(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Return the options with which an installation is planned; it installs nothing."""
-    given: dict[str, Any] = {}
-
-    def plan(runtimes: tuple[str, ...], config: str, **options: Any) -> Any:
-        given.update(options, runtimes=runtimes, config=config)
-        payload = SimpleNamespace(version="1.2", folder="f")
-        return Plan(payload, [], {name: [] for name in runtimes}, config, options["python"], ["planned"])  # type: ignore[arg-type]
-
-    monkeypatch.setattr(install, "plan", plan)
-    monkeypatch.setattr(install, "install", lambda *_, **__: None)
-    monkeypatch.setattr(install, "read_manifest", always(None))
-    return given
+__all__ = ("ship",)
+SMALL = Payload("9", "node-000000000001", {"core/node/launch.py": b"\n", "a.py": b"12"})
+LIFE = (
+    "uninstall", "install", "install --runtime crio --python a", "--config a install --runtime crio",
+    "install --runtime podman --python /opt/python --nfd", "install", "install --dry-run --no-nfd --no-units",
+    "install --runtime crio --no-units --no-nfd", "install --dry-run -v", "install --units --python /usr/bin/true",
+    "record", "upgrade", "install -v", "install", "uninstall --dry-run --runtime podman",
+    "uninstall --runtime podman --runtime containerd", "install --dry-run", "uninstall --dry-run --hooks-only",
+    "uninstall --dry-run", "uninstall --hooks-only", "uninstall", "uninstall --dry-run",
+    "install --runtime crio", "edit", "install", "lose", "uninstall --runtime crio --dry-run", "uninstall",
+    "install --runtime crio --nfd", "damage", "install", "uninstall", "uninstall --dry-run",
+)  # fmt: skip
+"""Calls, and events between them."""
+OF_HOUSES = (
+    "install --runtime podman --nri", "install --dry-run", "install --no-nri --dry-run", "uninstall",
+    "install --runtime crio --history", "record", "uninstall", "install --runtime crio", "install --history", "record",
+    "install --history", "uninstall",
+)  # fmt: skip
+ON_SYSTEMD = (
+    "install --runtime crio", "later", "install", "install --no-units", "install --units", "later", "uninstall",
+)  # fmt: skip
 
 
-def installed(*words: str) -> Any:
-    return CliRunner().invoke(main, ["install", *words])
+def unit_of_a_later_version(root: Path) -> None:
+    """Add a unit and a file, with a role and a field that this version does not know."""
+    given(root, unit := f"{UNITS}/resctrl-hooks-later.service")
+    given(root, "/etc/later/thing.conf")
+    (root / f"{UNITS}/multi-user.target.wants/resctrl-hooks-later.service"[1:]).symlink_to(unit)
+    record = json.loads((root / MANIFEST[1:]).read_text())
+    record["files"] |= {unit: "unit", "/etc/later/thing.conf": "role of a later version"}
+    record["folders"] += ["/etc/later"]
+    given(root, MANIFEST, json.dumps(record | {"version": "99.0", "field": "of a later version"}))
 
 
 @pytest.mark.parametrize(
-    "files, roles, expected",
-    [
-        ((), (), (False, False, [], False)),
-        ((f"{UNITS}/x",), (UNIT,), (True, False, [], False)),
-        ((f"{UNITS}/{MOUNT}",), (UNIT,), (True, True, [], False)),
-        pytest.param((f"{UNITS}/{NRI}",), (UNIT,), (True, False, ["nri"], False), marks=pytest.mark.houses("nri")),
-        (("/features",), (FEATURES,), (False, False, [], True)),
-    ],
+    "calls",
+    [LIFE, pytest.param(OF_HOUSES, marks=pytest.mark.houses("nri", "observe")), ON_SYSTEMD],
+    ids=["core", "houses", "systemd"],
 )
-def test_next_installation_is_as_before(
-    planned: dict[str, Any],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    files: tuple[str, ...],
-    roles: tuple[str, ...],
-    expected: tuple[object, ...],
+def test_each_installation_is_as_before_but_for_its_options(
+    tmp_path: Path, ship: Callable[[Payload], None], golden: Golden, monkeypatch: pytest.MonkeyPatch, calls: tuple[str]
 ) -> None:
-    before = manifest(*files, roles=roles)
-    before.runtimes[:] = ["podman"]
-    before.python, before.config = "/opt/python", "/earlier.yaml"
-    monkeypatch.setattr(install, "read_manifest", always(before))
-    names = ("with_units", "earlier_units", "chosen", "nfd")
-    assert installed("--root", str(tmp_path), "--runtime", "crio").exit_code == 0
-    assert tuple(planned[name] for name in names) == expected
-    assert (planned["runtimes"], planned["python"], planned["config"]) == (
-        ("crio", "podman"),
-        "/opt/python",
-        "/earlier.yaml",
-    )
-    words = ("--python", "/p", "--no-units", "--nfd")
-    assert installed("--root", str(tmp_path), *words).exit_code == 0
-    assert tuple(planned[name] for name in names) == (False, expected[1], expected[2], True)
-    assert planned["python"] == "/p"
-    assert installed("--root", str(tmp_path), "--units", "--no-nfd").exit_code == 0
-    assert tuple(planned[name] for name in names) == (True, expected[1], expected[2], False)
+    def failure(*words: str, seconds: float) -> str:
+        click.echo(f"{' '.join(words)} in {seconds} s")
+        return "no bus"
+
+    if calls is ON_SYSTEMD:
+        monkeypatch.setattr(systemd, "runs", always(value=True))
+        monkeypatch.setattr(systemd, "failure", failure)
+    ship(SMALL)
+    given(tmp_path, "etc/containers/containers.conf", '[engine]\nhooks_dir = ["/opt/hooks"]\n')
+    events: dict[str, Callable[[], object]] = {
+        "upgrade": lambda: ship(SMALL._replace(version="10", folder="node-000000000002")),
+        "edit": lambda: given(tmp_path, CONFIG, "namespaces: [shop]\n"),
+        "lose": (tmp_path / MANIFEST[1:]).unlink,
+        "damage": lambda: given(tmp_path, f"{CODE}/node-000000000002/a.py", "damaged"),
+        "later": lambda: unit_of_a_later_version(tmp_path),
+        "record": lambda: golden((tmp_path / MANIFEST[1:]).read_text(), f"{number:02} record"),
+    }
+    for number, words in enumerate(calls):
+        if words in events:
+            events[words]()
+            continue
+        done = CliRunner().invoke(main, [*words.split(), "--root", str(tmp_path)])
+        text = re.sub(r"\d+ (?=(launcher|features|unit|hook) )", "<size> ", done.output)
+        golden(f"{text}exit {done.exit_code}", f"{number:02} {words}")
+    golden("\n".join(sorted(files(tmp_path))), "files in the end")
 
 
-def test_installation_needs_a_runtime_and_absolute_paths(planned: dict[str, Any], tmp_path: Path) -> None:
-    assert "no container runtime found" in installed("--root", str(tmp_path)).stderr
-    for folder in ("usr/bin", "usr/local/bin"):
-        (tmp_path / folder).mkdir(parents=True)
-    (tmp_path / "usr/bin/crio").touch()
-    (tmp_path / "usr/local/bin/podman").touch()
-    assert installed("--root", str(tmp_path)).exit_code == 0
-    assert set(planned["runtimes"]) == {"crio", "podman"}
-    done = installed("--root", str(tmp_path), "--python", "python3")
-    assert (done.exit_code, "--python must be an absolute path on the host: python3" in done.stderr) == (2, True)
-    done = CliRunner().invoke(main, ["--config", "a.yaml", "install", "--root", str(tmp_path)])
-    assert (done.exit_code, "--config must be an absolute path on the host: a.yaml" in done.stderr) == (2, True)
-
-
-@pytest.mark.parametrize("more", [pytest.param(["containerd"], marks=pytest.mark.houses("nri"))])
-def test_other_runtimes_that_read_the_folder_are_named(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, more: list[str]
+def test_runtimes_are_found_and_others_that_read_the_folder_are_named(
+    tmp_path: Path, ship: Callable[[Payload], None], golden: Golden, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(install, "_found", always(["crio", "podman", *more]))
-    monkeypatch.setattr(install, "directories", lambda runtime, root: ["/b", "/a"])
-    files = [PlannedFile(f"/{folder}/{HOOK_NAME}", b"", HOOK) for folder in ("b", "a", "c")]
-    todo = Plan(None, files, {"crio": []}, "/c.yaml", "/p", [])  # type: ignore[arg-type]
-    found = list(install._notes(todo, Tree(str(tmp_path)), with_units=True))
-    assert [one.partition(",")[0] for one in found] == ["podman also reads /a", "podman also reads /b"]
-
-
-def test_runtime_that_has_not_looked_there_needs_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
+    ship(SMALL)
+    for name in ("bin/crio", "local/bin/podman"):
+        (tmp_path / "usr" / name).parent.mkdir(parents=True)
+        (tmp_path / "usr" / name).touch()
+    monkeypatch.setattr(systemd, "runs", always(value=True))
+    for words in ("--dry-run", "--runtime podman --dry-run"):
+        golden(CliRunner().invoke(main, ["install", *words.split(), "--root", str(tmp_path)]).output, words)
     monkeypatch.setattr(install, "looks_past", lambda runtime, tree, folder: folder == "/b")
     paths = {"crio": [f"/a/{HOOK_NAME}", f"/b/{HOOK_NAME}", "/b/other"], "podman": ["/b/other"]}
-    todo = Plan(None, [], paths, "", "", [])  # type: ignore[arg-type]
-    (line,) = install._restarts(todo, Tree("/"))
-    assert "/b" in line
-    assert "crio" in line
-
-
-FULL = OSError(28, "No space left on device", "/f")
-INVALID = InvalidConfigError([Problem("wrong", file="/c")])
-TOML = RuntimeConfigError("bad toml")
-
-
-def test_failure_names_what_to_do_next(
-    planned: dict[str, Any], removed: list[str], monkeypatch: pytest.MonkeyPatch, golden: Golden
-) -> None:
-    monkeypatch.setattr("os.geteuid", always(0))
-    for module, name, words, errors in (
-        (install, "plan", ["install", "--runtime", "crio"], (INVALID, TOML, FULL)),
-        (install, "install", ["install", "--runtime", "crio"], (FULL,)),
-        (uninstall, "uninstall", ["uninstall"], (HookError("busy"), FULL)),
-    ):
-        for error in errors:
-            with pytest.MonkeyPatch.context() as patched:
-                patched.setattr(module, name, raising(error))
-                done = CliRunner().invoke(main, words)
-            assert done.stdout == ""
-            golden(f"{done.stderr}exit {done.exit_code}", f"{name}, {type(error).__name__}")
-
-
-def test_plan_is_printed_in_the_order_of_writing(capsys: pytest.CaptureFixture[str], golden: Golden) -> None:
-    files = [
-        PlannedFile("/link", b"/target", LINK),
-        PlannedFile("/launch", b"12345", LAUNCHER, 0o755),
-        PlannedFile("/unit", b"123", UNIT),
-        PlannedFile("/hook", b"1", HOOK),
-    ]
-    todo = Plan(SimpleNamespace(folder="f"), files, {}, "/c", "/p", ["remark"])  # type: ignore[arg-type]
-    for label, plan, live in (("here", todo, True), ("image", todo, False),
-                              ("without units", todo._replace(files=files[:2]), True)):  # fmt: skip
-        install._print(plan, live=live)
-        golden(capsys.readouterr().out, label)
+    golden("\n".join(install._restarts(Plan(None, [], paths, "", "", []), Tree("/"))), "restarts")  # type: ignore[arg-type]
 
 
 def test_host_without_units_has_to_be_reconciled(monkeypatch: pytest.MonkeyPatch, golden: Golden) -> None:
@@ -180,50 +132,27 @@ def test_host_without_units_has_to_be_reconciled(monkeypatch: pytest.MonkeyPatch
         golden("\n".join(found), f"units {with_units}, systemd {runs}, {' '.join(services)}")
 
 
-# uninstall
+FULL = OSError(28, "No space left on device", "/f")
+INVALID = InvalidConfigError([Problem("wrong", file="/c")])
 
 
-@pytest.fixture
-def removed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    calls: list[str] = []
-
-    def note(name: str) -> Any:
-        def called(*_: Any, release: Any = None, **__: Any) -> None:
-            calls.append(name)
-            if release:
-                release()
-
-        return called
-
-    for name in ("unregister", "remove_hooks", "uninstall"):
-        monkeypatch.setattr(uninstall, name, note(name))
-    monkeypatch.setattr(uninstall, "_end_records", lambda _, release: calls.append(f"records {release}"))
-    monkeypatch.setattr(uninstall, "find_effective", always(SimpleNamespace(settings="settings")))
-    monkeypatch.setattr(uninstall, "leave_to_machine_config", always(None))
-    monkeypatch.setattr(uninstall, "is_installed", always(value=True))
-    before = manifest()
-    before.runtimes[:] = ["crio", "podman"]
-    monkeypatch.setattr(uninstall, "read_manifest", always(before))
-    return calls
-
-
-def test_dry_run_says_whether_records_stay(
-    removed: list[str], host: Host, monkeypatch: pytest.MonkeyPatch, golden: Golden
-) -> None:
-    (host.state / "pods/key").mkdir(parents=True)
-    monkeypatch.setattr(uninstall, "find_effective", always(SimpleNamespace(settings=host.context().settings)))
-    monkeypatch.setattr(uninstall, "removed_paths", always([("/hook", "hook")]))
-    for words in ("", "--release-groups", "--hooks-only"):
-        done = CliRunner().invoke(main, ["uninstall", "--dry-run", *words.split()])
-        assert (done.exit_code, removed) == (0, [])
-        golden(done.output, words)
+def test_failure_names_what_to_do_next(tmp_path: Path, ship: Callable[[Payload], None], golden: Golden) -> None:
+    ship(SMALL)
+    for module, name, words, errors in (
+        (install, "plan", ["install", "--runtime", "crio"], (INVALID, RuntimeConfigError("bad toml"), FULL)),
+        (install, "install", ["install", "--runtime", "crio"], (FULL,)),
+        (uninstall, "removed_paths", ["uninstall", "--dry-run"], (HookError("busy"), FULL)),
+    ):
+        for error in errors:
+            with failing(module, name, error):
+                done = CliRunner().invoke(main, [*words, "--root", str(tmp_path)])
+            assert done.stdout == ""
+            golden(f"{done.stderr}exit {done.exit_code}", f"{name}, {type(error).__name__}")
 
 
 @pytest.mark.parametrize("named", ["", "/etc/resctrl-hooks/test.yaml", "/etc/other/config.yaml"])
 @pytest.mark.parametrize("word", ["install --runtime crio", "uninstall"])
-def test_installation_of_a_machine_config_is_left_to_it(
-    planned: dict[str, Any], tmp_path: Path, word: str, named: str
-) -> None:
+def test_installation_of_a_machine_config_is_left_to_it(tmp_path: Path, word: str, named: str) -> None:
     config = tmp_path / "etc/resctrl-hooks/config.json"
     config.parent.mkdir(parents=True)
     config.write_text('{"format": 1, "managedBy": "machineconfig"}')
@@ -232,55 +161,58 @@ def test_installation_of_a_machine_config_is_left_to_it(
     assert "cannot change this installation: /etc/resctrl-hooks/config.json belongs to a MachineConfig" in done.stderr
 
 
-@pytest.mark.parametrize(
-    "words, calls, said",
-    [
-        ([], ["uninstall", "records False"], "uninstalled\n"),
-        (["--release-groups"], ["uninstall", "records True"], "uninstalled\n"),
-        (["--root", "/image"], ["uninstall"], "uninstalled\n"),
-        (["--runtime", "crio"], ["unregister"], ""),
-        (["--runtime", "crio", "--runtime", "podman"], ["uninstall", "records False"], "uninstalled\n"),
-        (["--hooks-only"], ["remove_hooks"], ""),
-    ],
-)
-def test_uninstall_removes_what_is_asked(removed: list[str], words: list[str], calls: list[str], said: str) -> None:
-    done = CliRunner().invoke(main, ["uninstall", *words])
-    assert (done.exit_code, removed, done.stdout) == (0, calls, said), done.output
+def outcome(**lists: list[str]) -> Released:
+    made = Released()
+    vars(made).update(lists)
+    return made
 
 
-def test_uninstall_without_installation_ends_the_records(removed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(uninstall, "is_installed", always(value=False))
-    done = CliRunner().invoke(main, ["uninstall"])
-    assert (removed, done.stdout) == (["records False"], "resctrl-hooks is not installed below /\n")
-    removed.clear()
+@pytest.fixture
+def live(host: Host, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the changes of the running host, which are only noted; it has an installation, and groups to release."""
+    calls: list[str] = []
 
-    monkeypatch.setattr(uninstall, "find_effective", raising(HookError("no settings")))
-    done = CliRunner().invoke(main, ["uninstall"])
-    assert removed == []
-    assert done.stderr == "warning: no settings; groups and records are kept\n"
-    done = CliRunner().invoke(main, ["uninstall", "--root", "/image", "--release-groups"])
-    assert done.exit_code == 2
+    def note(name: str) -> Any:
+        def called(*_: Any, release: Any = lambda: None, **__: Any) -> None:
+            calls.append(name)
+            release()
+
+        return called
+
+    for name in ("unregister", "remove_hooks", "uninstall"):
+        monkeypatch.setattr(uninstall, name, note(name))
+    for name, answer in {
+        "find_effective": SimpleNamespace(settings=host.context().settings), "leave_to_machine_config": None,
+        "is_installed": True, "read_manifest": Manifest(runtimes=["crio", "podman"]),
+        "release_everything": outcome(keys=["key"]),
+        "removed_paths": [("/hook", "hook")],
+    }.items():  # fmt: skip
+        monkeypatch.setattr(uninstall, name, always(answer))
+    monkeypatch.setattr(uninstall, "restore_values", lambda _, found: found.restored.append("MB of gold"))
+    return calls
 
 
-@pytest.mark.parametrize("release, pods, stays", [(False, True, True), (False, False, False), (True, True, False)])
-def test_records_of_running_containers_stay(
-    host: Host, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *, release: bool, pods: bool,
-    stays: bool,
-) -> None:  # fmt: skip
-    context = host.context()
+@pytest.mark.parametrize("pods", [False, True], ids=["without records", "with records"])
+def test_records_of_running_containers_stay_unless_they_are_to_be_released(
+    live: list[str], host: Host, monkeypatch: pytest.MonkeyPatch, golden: Golden, *, pods: bool
+) -> None:
+    def check(words: str, label: str = "") -> None:
+        live.clear()
+        done = CliRunner().invoke(main, ["uninstall", *words.split()])
+        golden(f"{live}\n{done.output}exit {done.exit_code}", f"{words} {label}")
+
     if pods:
         (host.state / "pods/key").mkdir(parents=True)
-    done = Released()
-    done.keys[:], done.restored[:] = (["key"], []) if not stays else ([], ["MB of gold"])
-    monkeypatch.setattr(uninstall, "release_everything", always(done))
-    monkeypatch.setattr(uninstall, "restore_values", lambda _, found: found.restored.append("MB of gold"))
-    uninstall._end_records(context.settings, release=release)
-    kept = f"restored MB of gold\nthe groups of running containers and {context.settings.state_dir} are kept\n"
-    assert capsys.readouterr().out == (kept if stays else "released key\n")
-    done.problems[:] = ["one", "two"]
-    if not stays:
-        with pytest.raises(click.ClickException, match="one; two; fix it and uninstall again"):
-            uninstall._end_records(context.settings, release=release)
+    for words in ("", "--release-groups", "--runtime crio", "--runtime crio --runtime podman", "--hooks-only"):
+        check(words)
+        check(f"--dry-run {words}")
+    monkeypatch.setattr(uninstall, "release_everything", always(outcome(problems=["one", "two"])))
+    check("--release-groups", "with problems")
+    check("--root /image --release-groups")
+    monkeypatch.setattr(uninstall, "is_installed", always(value=False))
+    check("", "without installation")
+    monkeypatch.setattr(uninstall, "find_effective", raising(HookError("no settings")))
+    check("", "without settings")
 
 
 # explain

@@ -1,17 +1,30 @@
-"""The text of `show`: all facts of a pod, and its counters."""
+"""The text of `show` without a node, and tables at a terminal: names give way to the numbers, nothing else does."""
 
 import io
 import re
 import time
+from operator import itemgetter
 from typing import Any
 
 import pytest
+import yaml
 from golden import Golden
 from rich.console import Console
+from rich.markup import escape
+from rich.text import Text
 
-from resctrl_hooks.core.cli import tables
 from resctrl_hooks.core.cli.counters_text import print_counters, turns_text
+from resctrl_hooks.core.cli.document import Form, print_listing
 from resctrl_hooks.core.cli.show_text import print_pod
+from resctrl_hooks.core.cli.tables import (
+    NO_BREAK,
+    Name,
+    SafeConsole,
+    console,
+    print_table,
+    print_wrapped,
+    table,
+)
 from resctrl_hooks.core.inventory.counters import Counter, TurnRate
 from resctrl_hooks.core.inventory.models import Container, Group, Outside
 from resctrl_hooks.core.inventory.pod_details import Failure, PodDetails
@@ -96,15 +109,6 @@ def test_long_lists_are_cut(capsys: pytest.CaptureFixture[str]) -> None:
     assert "  class /: created, no tasks" in lines
 
 
-def test_name_and_path_stay_whole_in_a_narrow_terminal(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tables, "_WIDTH_OF_NO_TERMINAL", 20)
-    group = Group(rdt_class="", name="g", path=f"/sys/fs/resctrl/mon_groups/{KEY}", origin="created", tasks=0)
-    lines = shown(PodDetails(key=KEY, namespace="shop", pod="a name" * 5, state="idle", groups=[group]), capsys)
-    assert (lines[0], f"    {group.path}" in lines) == (f"shop/{'a name' * 5}", True)
-
-
 def test_counters_of_several_classes_have_their_sums(golden: Golden) -> None:
     counters = [
         counter(value=1, rdt_class="", partial=True),
@@ -135,3 +139,104 @@ def test_counters_of_several_classes_have_their_sums(golden: Golden) -> None:
 )
 def test_rate_from_turns_has_its_margin(low: float | None, high: float | None, text: str) -> None:
     assert turns_text(TurnRate(bytes_per_second=37e6, low=low, high=high, turns=8, counted_seconds=60.0)) == text
+
+
+# Tables at a terminal: names give way to the numbers, nothing else does
+
+
+POD = "openshift-cluster-node-tuning-operator/checkout-7d9f8c6b54-x2x9z"
+COLUMNS = ("POD", "KEY", "CONTAINERS", "TASKS", "STATE")
+
+
+def printed(width: int, pod: str = POD) -> list[str]:
+    rows = table(*COLUMNS, names="POD")
+    rows.add_row(Name(pod), "0f0ac7f2-8a3b", "2/2", "2", "assigned")
+    out = io.StringIO()
+    print_table(Console(file=out, width=width), rows)
+    return out.getvalue().splitlines()
+
+
+PATH = "/sys/fs/resctrl/mon_groups/5f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
+LEAST = 12 + len("  0f0ac7f2-8a3b  CONTAINERS  TASKS  assigned")
+
+
+@pytest.mark.parametrize("width", [30, 60, 80, 200])
+def test_narrow_terminal_loses_no_column(width: int) -> None:
+    head, row = printed(width)
+    assert head.split() == list(COLUMNS)
+    assert row.split()[1:] == ["0f0ac7f2-8a3b", "2/2", "2", "assigned"]
+    assert LEAST <= len(row) <= max(width, LEAST)
+    name = row.split()[0]
+    assert (name[:4], name[-4:]) == (POD[:4], POD[-4:])
+    assert (name == POD) == (width == 200)
+
+
+@pytest.mark.parametrize(
+    "text, width, lines",
+    [
+        ("ok  threads are outside: `resctrl-hook reconcile` brings them in", 36,
+         ["ok  threads are outside:", "    `resctrl-hook reconcile` brings", "    them in"]),
+        ("ok  threads are outside: `resctrl-hook reconcile` brings", 1,
+         ["ok  threads are outside:", "    `resctrl-hook reconcile`", "    brings"]),
+        ("ok  threads are outside", 200, ["ok  threads are outside"]),
+        (f"in  {PATH} there", 40, [f"in  {PATH}", "    there"]),
+        ("a\u200bb  c [red]", 40, ["a\u200bb  c [red]"]),
+        ("ab", 40, ["ab"]),
+        (f"in  {'a' * 28} class{NO_BREAK}gold", 38, [f"in  {'a' * 28}", "    class gold"]),
+        (f"class{NO_BREAK}gold", 38, ["class gold"]),
+    ],
+)  # fmt: skip
+def test_wrapped_line_is_indented_and_keeps_commands_and_long_words_whole(
+    text: str, width: int, lines: list[str]
+) -> None:
+    out = io.StringIO()
+    print_wrapped(Console(file=out, width=width), Text(text), 4)
+    assert out.getvalue().splitlines() == lines
+
+
+HOSTILE = "a\x1b[2Jb\x9b31mc\u202ed\ud800"
+SAFE = "a?[2Jb?31mc?d?"
+
+
+def test_printed_text_has_no_foreign_control_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.StringIO()
+    monkeypatch.setattr("sys.stdout", written)
+    out = console()
+    rows = table(*COLUMNS, names="POD")
+    rows.add_row(Name(HOSTILE), escape(HOSTILE), escape(HOSTILE), "2", "assigned")
+    print_table(out, rows)
+    out.print(escape(HOSTILE), soft_wrap=True)
+    print_wrapped(out, Text(f"in  {HOSTILE}"), 4)
+    print_listing("name", "", [HOSTILE], [("pod", str)])
+    print_listing("csv", "", [HOSTILE], [("pod", str), ("all", lambda name: [name])], headers=False)
+    text = written.getvalue()
+    assert text.replace("\r\n", "").replace("\n", "").isprintable()
+    assert text.count(SAFE) == 5
+
+
+def test_cells_of_csv_are_plain_and_without_rounding_errors(capsys: pytest.CaptureFixture[str]) -> None:
+    numbers = [301599999.99999976, 0.1 + 0.2, -1e-9, 1 / 3, 7]
+    values = {"bool": True, "list": ["a", 1], "none": None, "text": "a\x1b", **{str(one): one for one in numbers}}
+    print_listing("csv", "", [values], [(name, itemgetter(name)) for name in values], headers=False)
+    cells = "true,a 1,,a?,301600000.0,0.3,-1e-09,0.333333333333333,7"
+    assert capsys.readouterr().out.splitlines() == [cells]
+
+
+@pytest.mark.parametrize("form, starts", [("json", ("{\n", '{"')), ("yaml", ("apiVersion: ", "---\napiVersion: "))])
+def test_compact_documents_follow_each_other(
+    capsys: pytest.CaptureFixture[str], form: Form, starts: tuple[str, str]
+) -> None:
+    for compact, start in zip((False, True), starts, strict=True):
+        print_listing(form, "PodList", ["a"], [], compact=compact)
+        text = capsys.readouterr().out
+        assert text.startswith(start)
+        assert yaml.safe_load(text)["items"] == ["a"]
+        assert not text.endswith("\n\n")
+
+
+def test_console_keeps_its_own_colours_and_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    out = SafeConsole(force_terminal=True, color_system="standard", highlight=False, file=io.StringIO())
+    out.print(Text("a\x1b[2J", "red"), "b", sep="\n")
+    assert isinstance(out.file, io.StringIO)
+    assert out.file.getvalue() == "\x1b[31ma?[2J\x1b[0m\nb\n"

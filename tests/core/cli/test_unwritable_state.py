@@ -1,14 +1,12 @@
 """Commands while the state directory cannot be written: the reason is told, and what can be read is shown."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from conftest import Host
+from conftest import Host, always
 
 from core.doctor.unrecorded import ID, POD, Node
 from resctrl_hooks.core.cli import main
@@ -24,12 +22,6 @@ def node(tmp_path: Path) -> Host:
     host = Node(tmp_path).host
     host.context().ledger.prepare()
     return host
-
-
-def room(**values: int) -> Callable[[str], Any]:
-    """Return a statvfs of a file system with these values."""
-    usual = {"f_files": 100, "f_ffree": 10, "f_bfree": 1000, "f_bavail": 1000, "f_frsize": 4096}
-    return lambda _path: SimpleNamespace(**{**usual, **values})
 
 
 def leftover(host: Host, name: str, content: str) -> None:
@@ -62,7 +54,8 @@ def test_unwritable_state_directory_is_the_reason(
 ) -> None:
     values, text = CONDITIONS[condition]
     leftover(node, name, content)
-    monkeypatch.setattr(os, "statvfs", room(**values))
+    usual = {"f_files": 100, "f_ffree": 10, "f_bfree": 1000, "f_bavail": 1000, "f_frsize": 4096}
+    monkeypatch.setattr(os, "statvfs", always(SimpleNamespace(**{**usual, **values})))
     if text == READ_ONLY:
         monkeypatch.setattr(os, "access", lambda path, _mode: str(path) != str(node.state))
     explained = call(node, "explain", "web-0")

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 from core.cli.test_commands import invoke
-from core.cli.test_setup_commands import planned
 
 from resctrl_hooks.core.node.errors import SettingsError
 from resctrl_hooks.nri.cli import nri as nri_module
@@ -44,6 +43,3 @@ def test_yaml_from_the_runtime_is_compiled() -> None:
     with pytest.raises(SettingsError) as caught:
         nri_module._compiled(wrong)
     assert [f"wrong{number}" in str(caught.value) for number in range(5)] == [True] * 3 + [False] * 2
-
-
-__all__ = ("planned",)

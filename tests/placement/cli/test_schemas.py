@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from core.cli.test_list_options import check_items, host
+from core.cli.test_list_show import check_items, host
 from hosts.monitored import MonitoredHost
 
 HOUSES = ("lab",)
