@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 from accounting.accounts import PREFIXES
-from accounting.events import AT, CLASS, OTHERS, PICK, SPAN, Events
-from accounting.node import ERRORS, PODS, RMIDS, STRAY, NodeProgram
-from accounting.trouble import Trouble, error, troubled
+from accounting.events import CLASS, POD, TROUBLE, Events
+from accounting.node import PODS, RMIDS, STRAY, NodeProgram
+from accounting.trouble import troubled
 from resctrl_hooks.core.node.host.descriptors import Descriptors
 from resctrl_hooks.core.node.resctrl.open_files import OpenFiles
 from resctrl_hooks.errors import NotMountedError
@@ -30,7 +30,7 @@ class Counts(Events):
             self.patch.undo()
             self.node.close()
 
-    @rule(pod=st.sampled_from(PODS), rdt_class=CLASS, shared=st.booleans(), which=st.integers(0, 1))
+    @rule(pod=POD, rdt_class=CLASS, shared=st.booleans(), which=st.integers(0, 1))
     def finish_and_return(self, pod: str, rdt_class: str, shared: bool, which: int) -> None:
         """A pod ends, is released, and starts again; it may share its group with another program."""
         if shared:
@@ -62,31 +62,17 @@ class Counts(Events):
         except NotMountedError:
             assert not self.kernel.mounted
 
-    @rule(which=st.integers(0, 1), at=AT, span=SPAN, number=st.sampled_from(ERRORS))
-    def read_with_errors(self, which: int, at: tuple[str, int], span: int, number: int) -> None:
-        self.read_in_trouble(which, Trouble(*at, span, error(number)))
-
-    @rule(which=st.integers(0, 1), at=AT, what=OTHERS, number=PICK, rdt_class=CLASS, pod=st.sampled_from(PODS))
-    def read_beside(self, which: int, at: tuple[str, int], what: str, number: int, rdt_class: str, pod: str) -> None:
-        """Another program acts in the middle of a read."""
-        self.read_in_trouble(which, Trouble(*at, 1, lambda _: self.act(what, number, rdt_class, pod)))
-
-    def read_in_trouble(self, which: int, trouble: Trouble) -> None:
-        with troubled(self.kernel, trouble) as seam:
+    @rule(which=st.integers(0, 1), trouble=TROUBLE)
+    def read_in_trouble(self, which: int, trouble: Any) -> None:
+        with troubled(self.kernel, self.trouble(*trouble)) as seam:
             found = self.tolerate(lambda: self.node.totals(self.programs[which], seam))
         self.node.accounts.check_any(found or {})
         self.work()
         self.read(which)
 
-    @rule(at=AT, span=SPAN, number=st.sampled_from(ERRORS))
-    def reconcile_with_errors(self, at: tuple[str, int], span: int, number: int) -> None:
-        with troubled(self.kernel, Trouble(*at, span, error(number))) as seam:
-            self.tolerate(lambda: self.node.pass_over(NodeProgram(self.node), seam))
-
-    @rule(at=AT, what=OTHERS, number=PICK, rdt_class=CLASS, pod=st.sampled_from(PODS))
-    def reconcile_beside(self, at: tuple[str, int], what: str, number: int, rdt_class: str, pod: str) -> None:
-        trouble = Trouble(*at, 1, lambda _: self.act(what, number, rdt_class, pod))
-        with troubled(self.kernel, trouble) as seam:
+    @rule(trouble=TROUBLE)
+    def reconcile_in_trouble(self, trouble: Any) -> None:
+        with troubled(self.kernel, self.trouble(*trouble)) as seam:
             self.tolerate(lambda: self.node.pass_over(NodeProgram(self.node), seam))
 
     @rule()
@@ -129,22 +115,16 @@ class Counts(Events):
         for container in self.node.living():
             groups = {self.kernel.where(tid) for pid in container.pids for tid in self.kernel.threads.threads(pid)}
             for rdt_class, group in groups:
-                own = self.node.accounts.prefix + container.pod
+                own = self.node.accounts.prefix + container.key
                 taken = (rdt_class, own) in self.kernel.groups()  # by another program: the group keeps its former name
                 theirs = group and not self.kernel.meters[self.kernel.of(rdt_class, group)].is_ours
-                known = group == own or taken or theirs or container.pod in waiting
-                assert known, f"a task of {container.pod} is in {rdt_class}/{group}"
+                known = group == own or taken or theirs or container.key in waiting
+                assert known, f"a task of {container.key} is in {rdt_class}/{group}"
 
     def classes_of(self, pod: str) -> set[str]:
         """Return the classes in which a pod has tasks."""
-        tids = [
-            tid
-            for one in self.node.living()
-            if one.pod == pod
-            for pid in one.pids
-            for tid in self.kernel.threads.threads(pid)
-        ]
-        return {self.kernel.where(tid)[0] for tid in tids}
+        pids = [pid for one in self.node.living() if one.key == pod for pid in one.pids]
+        return {self.kernel.where(tid)[0] for pid in pids for tid in self.kernel.threads.threads(pid)}
 
     def end_all(self) -> None:
         """End all pods; nothing of this project is left then."""

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from accounting.kernel import DOMAINS
-from accounting.node import CLASSES, ERRORS, PODS, STRAY, Node, NodeProgram, Running
+from accounting.node import CLASSES, ERRORS, PODS, STRAY, Node, NodeProgram
 from accounting.trouble import KernelFiles, Trouble, error, install_clock, troubled
 from resctrl_hooks.core.node.host.descriptors import Descriptors
 from resctrl_hooks.core.node.resctrl import open_files
@@ -18,6 +18,8 @@ from resctrl_hooks.errors import HookError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from hosts.cluster import Running
 
 
 PICK = st.integers(0, 5)
@@ -36,6 +38,10 @@ CLASS = st.sampled_from(CLASSES)
 OTHERS = st.sampled_from(
     ["move", "move", "away", "back", "confuse", "remove", "create", "work", "reconcile", "read", "change", "plug"]
 )
+POD = st.sampled_from(PODS)
+ERROR = st.tuples(AT, SPAN, st.sampled_from(ERRORS))
+TROUBLE = ERROR | st.tuples(AT, st.just(1), st.tuples(OTHERS, PICK, CLASS, POD))
+"""Errors of the kernel, or another program's action, at a system call; the arguments of `Events.trouble`."""
 
 
 class Events(RuleBasedStateMachine):
@@ -53,63 +59,48 @@ class Events(RuleBasedStateMachine):
         self.busy = True
         self.programs = [NodeProgram(self.node), NodeProgram(self.node, OpenFiles(Descriptors()))]
 
-    @initialize(first=st.lists(st.tuples(st.sampled_from(PODS), CLASS, st.integers(1, 2), st.booleans()), max_size=3))
+    @initialize(first=st.lists(st.tuples(POD, CLASS, st.integers(1, 2), st.booleans()), max_size=3))
     def populate(self, first: list[tuple[str, str, int, bool]]) -> None:
         """Start some containers."""
         for pod, rdt_class, threads, hooked in first:
             self.node.begin(pod, rdt_class, threads, hooked=hooked)
 
-    def container(self, number: int) -> Running | None:
+    def container(self, number: int) -> Running:
         living = self.node.living()
-        return living[number % len(living)] if living else None
+        return living[number % len(living)]
 
     def alive(self) -> bool:
         return bool(self.node.living())
 
     # Runtimes
 
-    @rule(pod=st.sampled_from(PODS), rdt_class=CLASS, threads=st.integers(1, 2), hooked=st.booleans())
+    @rule(pod=POD, rdt_class=CLASS, threads=st.integers(1, 2), hooked=st.booleans())
     def begin(self, pod: str, rdt_class: str, threads: int, hooked: bool) -> None:
         self.node.begin(pod, rdt_class, threads, hooked=hooked)
 
-    @rule(pod=st.sampled_from(PODS), rdt_class=CLASS, at=AT, span=SPAN, number=st.sampled_from(ERRORS))
-    def begin_with_errors(self, pod: str, rdt_class: str, at: tuple[str, int], span: int, number: int) -> None:
-        with troubled(self.kernel, Trouble(*at, span, error(number))) as seam:
+    def trouble(self, at: tuple[str, int], span: int, what: Any) -> Trouble:
+        """Return errors of the kernel, or another program's action, at a system call."""
+        return Trouble(*at, span, error(what) if isinstance(what, int) else lambda _: self.act(*what))
+
+    @rule(pod=POD, rdt_class=CLASS, trouble=ERROR)
+    def begin_with_errors(self, pod: str, rdt_class: str, trouble: Any) -> None:
+        with troubled(self.kernel, self.trouble(*trouble)) as seam:
             self.node.begin(pod, rdt_class, 1, hooked=True, seam=seam)
 
     @precondition(alive)
-    @rule(number=PICK, into=st.booleans())
-    def add_process(self, number: int, into: bool) -> None:
-        container = self.container(number)
-        assert container
-        if into:
-            self.node.exec_(container)
-        else:
-            self.node.fork(container)
-
-    @precondition(alive)
-    @rule(number=PICK)
-    def crash(self, number: int) -> None:
-        container = self.container(number)
-        assert container
-        self.node.crash(container)
-
-    @precondition(alive)
-    @rule(number=PICK)
-    def stop(self, number: int) -> None:
-        container = self.container(number)
-        assert container
-        self.node.stop(container)
+    @rule(number=PICK, what=st.sampled_from(["fork", "exec_", "crash", "stop"]))
+    def happen(self, number: int, what: str) -> None:
+        """A process of a container starts another, one enters from outside, or the container ends."""
+        getattr(self.node, what)(self.container(number))
 
     @precondition(alive)
     @rule(number=PICK, rdt_class=CLASS)
     def restart_with_same_id(self, number: int, rdt_class: str) -> None:
         container = self.container(number)
-        assert container
         self.node.crash(container)
         self.node.launch(container, rdt_class, 1, hooked=True)
 
-    @rule(pod=st.sampled_from(PODS))
+    @rule(pod=POD)
     def finish(self, pod: str) -> None:
         self.node.finish(pod)
 
@@ -130,7 +121,7 @@ class Events(RuleBasedStateMachine):
 
     # Other programs
 
-    @rule(what=OTHERS, number=PICK, rdt_class=CLASS, pod=st.sampled_from(PODS))
+    @rule(what=OTHERS, number=PICK, rdt_class=CLASS, pod=POD)
     def interfere(self, what: str, number: int, rdt_class: str, pod: str) -> None:
         self.act(what, number, rdt_class, pod)
 
@@ -180,9 +171,8 @@ class Events(RuleBasedStateMachine):
 
     @rule(number=PICK, rdt_class=CLASS, most=st.sampled_from([1, 99]))
     def change_class(self, number: int, rdt_class: str, most: int) -> None:
-        container = self.container(number)
-        if container:
-            self.node.change_class(container, rdt_class, most)
+        if self.alive():
+            self.node.change_class(self.container(number), rdt_class, most)
 
     @rule(name=st.sampled_from(CLASSES[1:]), remove=st.booleans())
     def change_classes(self, name: str, remove: bool) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from accounting.accounts import PREFIXES, Accounts, sums
-from accounting.events import AT, CLASS, PICK, SPAN
+from accounting.events import AT, CLASS, ERROR
 from accounting.kernel import CountedKernel
 from accounting.node import CLASSES, ERRORS, Program
 from accounting.trouble import Trouble, error, install_clock, troubled
@@ -31,6 +31,8 @@ KEY = st.sampled_from(KEYS)
 WHICH = st.integers(0, 2)
 """The number of a program: the first takes keys as they are, the others make them lower case."""
 RMIDS = 12
+CHANGE = st.sampled_from(["mkdir", "rmdir", "rename"])
+TROUBLE = ERROR | st.tuples(AT, st.just(1), st.tuples(CHANGE | st.just("start"), KEY, CLASS, WHICH))
 
 
 class Jobs(RuleBasedStateMachine):
@@ -90,12 +92,14 @@ class Jobs(RuleBasedStateMachine):
             monitor.ensure_group(key, rdt_class)
             monitor.assign_pid(key, pid)
 
-    @rule(which=WHICH, key=KEY, rdt_class=CLASS, at=AT, span=SPAN, number=st.sampled_from(ERRORS))
-    def ensure_with_errors(
-        self, which: int, key: str, rdt_class: str, at: tuple[str, int], span: int, number: int
-    ) -> None:
+    def trouble(self, at: tuple[str, int], span: int, what: Any) -> Trouble:
+        """Return errors of the kernel, or another program's action, at a system call."""
+        return Trouble(*at, span, error(what) if isinstance(what, int) else lambda _: self.act(*what))
+
+    @rule(which=WHICH, key=KEY, rdt_class=CLASS, trouble=ERROR)
+    def ensure_with_errors(self, which: int, key: str, rdt_class: str, trouble: Any) -> None:
         with (
-            troubled(self.kernel, Trouble(*at, span, error(number))) as seam,
+            troubled(self.kernel, self.trouble(*trouble)) as seam,
             self.programs[which].running(seam) as monitor,
             suppress(HookError),
         ):
@@ -110,6 +114,7 @@ class Jobs(RuleBasedStateMachine):
     @rule(which=WHICH, key=KEY)
     def end_main_thread(self, which: int, key: str) -> None:
         """The main thread of a member ends, which lives on if it has another one."""
+        self.start(0, key, "", 2)
         self.add_member(0, key, "m")
         for pid in self.pids[key]:
             self.kernel.end_main_thread(pid)
@@ -180,7 +185,7 @@ class Jobs(RuleBasedStateMachine):
 
     # Other programs
 
-    @rule(key=KEY, rdt_class=CLASS, name=st.sampled_from(["mkdir", "rmdir", "rename"]))
+    @rule(key=KEY, rdt_class=CLASS, name=CHANGE)
     def interfere(self, key: str, rdt_class: str, name: str) -> None:
         groups = [(kind, one) for owner, kind, one, _ in self.accounts.groups() if owner == key]
         with self.kernel.foreign(), suppress(OSError):
@@ -220,28 +225,19 @@ class Jobs(RuleBasedStateMachine):
             return
         self.accounts.check(found, lambda key: ended(self.programs[which].monitor, key))
 
-    @rule(which=WHICH, at=AT, span=SPAN, number=st.sampled_from(ERRORS))
-    def read_with_errors(self, which: int, at: tuple[str, int], span: int, number: int) -> None:
-        with troubled(self.kernel, Trouble(*at, span, error(number))) as seam, suppress(HookError):
+    @rule(which=WHICH, trouble=TROUBLE)
+    def read_in_trouble(self, which: int, trouble: Any) -> None:
+        with troubled(self.kernel, self.trouble(*trouble)) as seam, suppress(HookError):
             self.accounts.check_any(self.totals(which, seam))
         self.work()
         self.read(which)
 
-    @rule(which=WHICH, number=PICK, at=AT, key=KEY, rdt_class=CLASS, other=WHICH)
-    def read_beside(self, which: int, number: int, at: tuple[str, int], key: str, rdt_class: str, other: int) -> None:
-        """Another program acts in the middle of a read."""
-
-        def act(_: str) -> None:
-            names = ["mkdir", "rmdir", "rename", "rename"]
-            if number < len(names):
-                self.interfere(key, rdt_class, names[number])
-            else:
-                self.start(other, key, rdt_class)
-
-        with troubled(self.kernel, Trouble(*at, 1, act)) as seam, suppress(HookError):
-            self.accounts.check_any(self.totals(which, seam))
-        self.work()
-        self.read(which)
+    def act(self, what: str, key: str, rdt_class: str, which: int) -> None:
+        """Another program acts."""
+        if what == "start":
+            self.start(which, key, rdt_class)
+        else:
+            self.interfere(key, rdt_class, what)
 
     def end_all(self) -> None:
         """Remove all keys; nothing of this project is left then."""

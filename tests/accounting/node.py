@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from hosts.cluster import SimulatedNode, pod_number
+from hosts.cluster import Running, SimulatedNode, pod_number
 
 from accounting.accounts import Accounts, sums
 from accounting.kernel import CountedKernel
@@ -79,16 +79,6 @@ class NodeProgram(Program[Monitor]):
         super().__init__(self.context.monitor)
 
 
-class Running:
-    """The test's knowledge of one container."""
-
-    def __init__(self, number: int, pod: str) -> None:
-        self.id = f"{number:064x}"
-        self.pod = pod
-        self.cgroup = f"/kubepods/pod{pod}/crio-{self.id}"
-        self.pids: list[int] = []
-
-
 class Node(SimulatedNode):
     """The node."""
 
@@ -123,11 +113,12 @@ class Node(SimulatedNode):
     def launch(self, container: Running, rdt_class: str, threads: int, *, hooked: bool, seam: Any = None) -> None:
         if not self.kernel.mounted or rdt_class not in self.kernel.model.classes:
             rdt_class = ""
-        container.pids = [self.kernel.spawn(container.cgroup, threads, rdt_class)]
+        container.pid = self.kernel.spawn(container.cgroup, threads, rdt_class)
+        container.pids = [container.pid]
         if hooked:
             with suppress(HookError):  # the container runs; reconcile completes it
-                self.hook(container.id, container.pids[0], container.pod, seam=seam)
-        self.appear(container.id, container.pids[0], container.pod)
+                self.serve(container, seam)
+        self.appear(container)
 
     def fork(self, container: Running) -> None:
         rdt_class, group = self.kernel.where(container.pids[-1])
@@ -137,11 +128,6 @@ class Node(SimulatedNode):
         """A process enters from outside, in the container's class but in no group."""
         container.pids.append(self.kernel.spawn(container.cgroup, 1, self.kernel.where(container.pids[0])[0]))
 
-    def crash(self, container: Running) -> None:
-        for pid in container.pids:
-            self.kernel.end(pid)
-        container.pids = []
-
     def stop(self, container: Running, seam: Any = None) -> None:
         self.crash(container)
         self.running.remove(container)
@@ -150,9 +136,9 @@ class Node(SimulatedNode):
 
     def finish(self, pod: str) -> None:
         """The pod ends."""
-        for container in [one for one in self.running if one.pod == pod]:
+        for container in [one for one in self.running if one.key == pod]:
             self.crash(container)
-            shutil.rmtree(self.root / "crun" / container.id, ignore_errors=True)
+            shutil.rmtree(self.crun / container.id, ignore_errors=True)
             self.running.remove(container)
         shutil.rmtree(self.host.cgroup / f"kubepods/pod{pod}", ignore_errors=True)
 
@@ -167,16 +153,12 @@ class Node(SimulatedNode):
 
     def path_of(self, rdt_class: str, name: str = "") -> str:
         """Return the folder of a class or of a group in it."""
-        parts = [str(self.host.resctrl), rdt_class, *(["mon_groups", name] if name else [])]
-        return "/".join(part for part in parts if part)
+        return str(self.host.resctrl.joinpath(rdt_class, *(["mon_groups", name] if name else [])))
 
     def attempt(self, name: str, *given: str) -> None:
         """Let another program change resctrl; the kernel may refuse."""
-        with self.kernel.foreign():
-            try:
-                getattr(self.kernel, name)(*given)
-            except OSError:
-                return
+        with self.kernel.foreign(), suppress(OSError):
+            getattr(self.kernel, name)(*given)
 
     def change_class(self, container: Running, rdt_class: str, most: int) -> None:
         """Another program moves at most so many of a container's threads into a class."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from conftest import examples
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from accounting.counts import Counts
 from accounting.jobs import Jobs
@@ -19,9 +19,10 @@ HOUSES = ("lab",)
 pytestmark = pytest.mark.no_cover
 POD = PODS[0]
 FEW = settings(
-    max_examples=examples(60), stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
-)
-"""10 000 steps and more are for CI."""
+    max_examples=examples(60), stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck),
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+)  # fmt: skip
+"""10 000 steps and more are for CI, which also looks for the shortest sequence that fails: that takes minutes."""
 
 
 class LongCounts(Counts):
@@ -35,8 +36,8 @@ class LongJobs(Jobs):
 TestCounts, TestJobs = Counts.TestCase, Jobs.TestCase
 TestLongCounts, TestLongJobs = pytest.mark.ci(LongCounts.TestCase), pytest.mark.ci(LongJobs.TestCase)
 TestCounts.settings = TestJobs.settings = FEW
-TestLongCounts.settings = settings(FEW, max_examples=examples(250))
-TestLongJobs.settings = settings(FEW, max_examples=examples(150))
+TestLongCounts.settings = settings(FEW, max_examples=examples(250), phases=Phase)
+TestLongJobs.settings = settings(FEW, max_examples=examples(150), phases=Phase)
 
 
 @pytest.fixture
