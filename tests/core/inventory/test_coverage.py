@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from golden import Golden
 from hosts.counter_tree import OCCUPANCY, TOTAL
 from hosts.faults import Fail
 from hosts.monitored import MonitoredHost, plain_host
@@ -46,61 +47,43 @@ def of_class(name: str | None, seconds: float | None = 50, path: str = TOTAL) ->
 ONE, TWO = {"born": 40, "since": {"": 40}}, {"born": 40, "since": {"": 42, "gold": 70}}
 
 
-@pytest.mark.parametrize(
-    "found, record, partial",
-    [
-        (of_class("", 58), ONE, False),  # the pod is 60 s old, and 2 s are ignored
-        (of_class("", 57.9), ONE, True),
-        (of_class(None, 57.9), ONE, True),
-        (of_class(None, 58), ONE, False),
-        (of_class("", 10, OCCUPANCY), ONE, False),
-        (of_class("", None), ONE, False),
-        (of_class("", 10), {"since": {"": 40}}, False),
-        (of_class("gone", 10), ONE, False),
-        (of_class("gone", 10), {"born": 40}, False),
-        (of_class(None, 10), {"born": 40}, True),
-        (of_class("", 57.9), TWO, True),  # the first class counts from the pod's start
-        (of_class("gold", 28), TWO, False),
-        (of_class("gold", 27.9), TWO, True),
-    ],
-)
 def test_counter_is_partial_if_it_misses_a_part_of_the_pods_life(
-    monkeypatch: pytest.MonkeyPatch, found: Reading, record: dict[str, Any], *, partial: bool
+    monkeypatch: pytest.MonkeyPatch, golden: Golden
 ) -> None:
+    """The pod of ONE is 60 s old, and 2 s are ignored; the first class of TWO counts from the pod's start."""
     monkeypatch.setattr(time, "clock_gettime", lambda _: 100.0)
-    assert is_partial(found, record) is partial
-    assert counter_of(found, partial=partial).partial is partial
+    since: dict[str, Any] = {"since": {"": 40}}
+    lines = []
+    for found, record in (
+        *((of_class(name, seconds), ONE) for name in ("", None) for seconds in (57.9, 58)),
+        *((of_class("", 10, OCCUPANCY), ONE), (of_class("", None), ONE), (of_class("", 10), since)),
+        *((of_class("gone", 10), record) for record in (ONE, {"born": 40})),
+        *((of_class(None, 10), {"born": 40}), (of_class("", 57.9), TWO)),
+        *((of_class("gold", seconds), TWO) for seconds in (28, 27.9)),
+    ):
+        partial = is_partial(found, record)
+        assert counter_of(found, partial=partial).partial is partial
+        lines.append(f"{found.counter.name} of {found.rdt_class} for {found.seconds} s, {record}: {partial}")
+    golden("\n".join(lines))
 
 
-@pytest.mark.parametrize(
-    "found, record, seconds, partial",
-    [
-        ([("", 58), ("gold", 28)], TWO, 58, False),  # the first class counts from the pod's start
-        ([("", 58), ("gold", 20)], TWO, 58, True),  # a part of gold's traffic is missing
-        ([("", 58.5), ("gone", 20)], TWO, 58.5, False),
-        ([("gone", 30), ("gold", 30)], TWO, None, False),  # one after the other, or at the same time
-        ([("gone", 30), ("other", 20)], ONE, None, False),
-        ([("gone", 30), ("gold", 30)], {"since": {"gold": 70}}, None, False),
-        ([("", 20), ("gold", 20)], {"since": {"": 80, "gold": 80}}, 20, False),  # both until now
-        ([("", 30), ("gold", 20)], {"since": {"": 80, "gold": 80}}, None, False),  # with an earlier group
-        ([("", 0), ("gold", 20)], {"born": 79, "since": {"": 79, "gold": 80}}, 20, True),
-        ([("", 0), ("gold", 0)], {}, 0, False),
-        ([("", None), ("gold", 20)], {}, None, False),
-        ([("", 57)], ONE, 57, True),
-    ],
-)
-def test_time_over_all_classes_is_known_or_unknown(
-    monkeypatch: pytest.MonkeyPatch,
-    found: list[tuple[str, float | None]],
-    record: dict[str, Any],
-    seconds: float | None,
-    *,
-    partial: bool,
-) -> None:
+def test_time_over_all_classes_is_known_or_unknown(monkeypatch: pytest.MonkeyPatch, golden: Golden) -> None:
     monkeypatch.setattr(time, "clock_gettime", lambda _: 100.0)
-    counters, (total,) = counters_of([of_class(*one) for one in found], record)
-    assert [one.seconds for one in counters] == [one for _, one in found]
-    assert (total.value, total.seconds, total.partial) == (len(found), seconds, partial)
+    at_once: dict[str, Any] = {"since": {"": 80, "gold": 80}}
+    cases: list[tuple[dict[str, float | None], dict[str, Any]]] = [
+        ({"": 58, "gold": 28}, TWO), ({"": 58, "gold": 20}, TWO), ({"": 58.5, "gone": 20}, TWO), ({"": 57}, ONE),
+        ({"gone": 30, "gold": 30}, TWO), ({"gone": 30, "other": 20}, ONE), ({"gone": 30, "gold": 30}, at_once),
+        ({"": 20, "gold": 20}, at_once), ({"": 30, "gold": 20}, at_once),
+        ({"": 0, "gold": 20}, {"born": 79, "since": {"": 79, "gold": 80}}), ({"": 0, "gold": 0}, {}),
+        ({"": None, "gold": 20}, {}), ({"gone": 30, "gold": 30}, {"since": {"gold": 70}}),
+    ]  # fmt: skip
+    lines = []
+    for found, record in cases:
+        counters, (total,) = counters_of([of_class(*one) for one in found.items()], record)
+        assert [one.seconds for one in counters] == [*found.values()]
+        assert total.value == len(found)
+        lines.append(f"{found}, {record}: {total.seconds} s, partial {total.partial}")
+    golden("\n".join(lines))
 
 
 @pytest.fixture
@@ -133,31 +116,22 @@ def test_missing_state_directory_needs_no_attention(host: MonitoredHost) -> None
     assert warnings_of(host.context) == []
 
 
-def test_pod_has_a_counter_where_all_of_its_groups_have_one(host: MonitoredHost, tmp_path: Path) -> None:
+def test_pod_has_a_counter_where_all_of_its_groups_have_one_and_its_state_follows(
+    host: MonitoredHost, tmp_path: Path
+) -> None:
     one = group(tmp_path / "one", f"{MBM}:0=e;1=e", f"{LOCAL}:0=e;1=_")
     two = group(tmp_path / "two", f"{MBM}:0=e;1=_;2=e")
-    found = bandwidth_counters(host.context, [one])
-    assert found == {MBM: {0: True, 1: True}, LOCAL: {0: True, 1: False}}
-    found = bandwidth_counters(host.context, [one, two])
-    assert found == {MBM: {0: True, 1: False, 2: True}, LOCAL: {0: True, 1: False}}
-    assert bandwidth_counters(host.context, [two, one])[MBM] == found[MBM]
-    assert bandwidth_counters(host.context, [str(tmp_path)]) == {}
-
-
-@pytest.mark.parametrize(
-    "counters, state",
-    [
-        ({}, "assigned"),
-        ({MBM: {0: True, 1: True}, LOCAL: {0: False}}, "assigned"),
-        ({MBM: {0: True, 1: False}}, "part-counted"),
-        ({MBM: {0: False}, LOCAL: {0: True}}, "uncounted"),
-    ],
-)
-def test_state_follows_from_the_counters_of_the_first_event(
-    host: MonitoredHost, counters: dict[str, dict[int, bool]], state: str
-) -> None:
     host.context.settings.monitoring["events"] = [MBM, LOCAL]
-    assert counted_state(host.context, counters) == state
+    expected: dict[tuple[str, ...], Any] = {
+        (one,): ({MBM: {0: True, 1: True}, LOCAL: {0: True, 1: False}}, "assigned"),
+        (one, two): ({MBM: {0: True, 1: False, 2: True}, LOCAL: {0: True, 1: False}}, "part-counted"),
+        (str(tmp_path),): ({}, "assigned"),
+    }
+    for groups, (counters, state) in expected.items():
+        assert bandwidth_counters(host.context, groups) == counters
+        assert counted_state(host.context, counters) == state
+    assert bandwidth_counters(host.context, [two, one])[MBM] == {0: True, 1: False, 2: True}
+    assert counted_state(host.context, {MBM: {0: False}, LOCAL: {0: True}}) == "uncounted"
 
 
 def test_rmids_of_each_class_are_not_one_number(tmp_path: Path) -> None:

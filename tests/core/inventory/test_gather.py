@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from conftest import not_none
+from golden import Golden
 from hosts.cluster import Cluster
 from hosts.monitored import KEYS, plain_host
 from hosts.shared_node import SharedNode
@@ -162,26 +163,24 @@ def test_account_without_the_kernels_numbers_has_only_owners(tmp_path: Path) -> 
         assert [one.owner for one in found.owners] == ["classes", "pods"]
 
 
-@pytest.mark.parametrize(
-    "values, waiting, state",
-    [
-        ({}, False, "partly"),
-        ({}, True, "waiting"),
-        ({"groups": [GROUP], "cgroup": "/sys/fs/cgroup/pod"}, False, "idle"),
-        ({"groups": [GROUP]}, True, "assigned"),
-        ({"groups": [GROUP, GROUP.model_copy(update={"origin": "missing"})]}, False, "partly"),
-        ({"groups": [GROUP, GROUP.model_copy(update={"origin": "missing"})]}, True, "waiting"),
-        ({"containers": [container(monitored=False)]}, False, "unmonitored"),
-        ({"containers": [container(monitored=False), container()]}, False, "partly"),
-        ({"containers": [container(monitored=False)]}, True, "waiting"),
-        ({"groups": [GROUP], "containers": [container(monitored=False)]}, False, "assigned"),
-        ({"groups": [GROUP], "containers": [container(alive=False)]}, False, "idle"),
-        ({"groups": [GROUP], "containers": [container(alive=False, outside=1), container()]}, False, "assigned"),
-        ({"groups": [GROUP], "containers": [container(), container(outside=1)]}, False, "partly"),
-    ],
-)
-def test_state_of_a_pod(values: dict[str, Any], state: str, *, waiting: bool) -> None:
-    assert state_of(Pod(key="k", state="assigned", **values), waiting=waiting) == state
+def test_state_of_a_pod(golden: Golden) -> None:
+    missing = GROUP.model_copy(update={"origin": "missing"})
+    unmonitored, ended, astray = container(monitored=False), container(alive=False), container(outside=1)
+    cases: dict[str, dict[str, Any]] = {
+        "nothing": {},
+        "group": {"groups": [GROUP]},
+        "group and cgroup": {"groups": [GROUP], "cgroup": "/sys/fs/cgroup/pod"},
+        "missing group": {"groups": [GROUP, missing]},
+        "unmonitored": {"containers": [unmonitored]},
+        "one unmonitored": {"containers": [unmonitored, container()]},
+        "group, unmonitored": {"groups": [GROUP], "containers": [unmonitored]},
+        "group, ended": {"groups": [GROUP], "containers": [ended]},
+        "group, one ended outside": {"groups": [GROUP], "containers": [container(alive=False, outside=1), container()]},
+        "group, one astray": {"groups": [GROUP], "containers": [container(), astray]},
+    }
+    pods = {label: Pod(key="k", state="assigned", **values) for label, values in cases.items()}
+    states = {label: [state_of(one, waiting=waiting) for waiting in (False, True)] for label, one in pods.items()}
+    golden("\n".join(f"{label}: {state}, or if it waits {other}" for label, (state, other) in states.items()))
 
 
 def test_pod_known_only_by_refusals_is_refused_since_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

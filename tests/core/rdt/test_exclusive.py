@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from golden import Golden
 
 from core.rdt.conftest import RdtHost
 from resctrl_hooks.core.node.errors import ResctrlError
@@ -26,68 +27,38 @@ def cache(width: int, least: int = 1, shareable: int = 0, *names: str) -> Capabi
     return Capabilities(dict.fromkeys(resources, limits), {}, {name: [0] for name in resources}, 8)
 
 
-def masks(specs: dict[str, Any], can: Capabilities, resource: str = "L3") -> dict[str, str]:
-    layout = lay_out(specs, can)
-    assert not any(layout.problems.values()), layout.problems
-    return {name: schemata[resource][0] for name, schemata in layout.desired.items() if resource in schemata}
-
-
 def own(value: str) -> dict[str, Any]:
     return {"L3": value, "exclusive": True}
 
 
-@pytest.mark.parametrize(
-    "specs, can, expected",
-    [
-        ({"a": own("60%"), "b": own("30%")}, cache(12), {"a": "7f", "b": "380", "/": "c00"}),
-        ({"a": own("60%"), "b": own("30%")}, cache(11), {"a": "3f", "b": "1c0", "/": "600"}),
-        ({"a": own("60%"), "b": own("f00")}, cache(12), {"a": "7f", "b": "f00", "/": "80"}),
-        ({"a": own("25%"), "b": own("f")}, cache(12), {"a": "70", "b": "f", "/": "f80"}),
-        # the hardware's ways are the last choice
-        ({"a": own("25%")}, cache(12, 1, 0x3), {"a": "1c", "/": "fe0"}),
-        # a class that is not exclusive takes its share of the rest; one without a value gets the rest
-        ({"a": own("50%"), "b": {"L3": "25%"}, "c": {"MB": None}}, cache(12),
-         {"a": "3f", "b": "1c0", "c": "fc0", "/": "fc0"}),
-        # the rest is the larger part on one side, since masks have no gaps
-        ({"a": own("1c")}, cache(8), {"a": "1c", "/": "e0"}),
-        # the root class keeps its own mask if it has one
-        ({"a": own("50%"), "/": {"L3": "c00"}}, cache(12), {"a": "3f", "/": "c00"}),
-        ({"a": {"L3": "60%"}}, cache(12), {"a": "ff"}),
-    ],
-)  # fmt: skip
-def test_exclusive_ways_are_taken_from_all_others(
-    specs: dict[str, Any], can: Capabilities, expected: dict[str, str]
-) -> None:
-    assert masks(specs, can) == expected
+LAYOUTS: list[tuple[Capabilities, dict[str, Any]]] = [
+    (cache(12), {"a": own("60%"), "b": own("30%")}),
+    (cache(11), {"a": own("60%"), "b": own("30%")}),
+    (cache(12), {"a": own("60%"), "b": own("f00")}),
+    (cache(12), {"a": own("25%"), "b": own("f")}),
+    (cache(12, 1, 0x3), {"a": own("25%")}),  # the hardware's ways are the last choice
+    # a class that is not exclusive takes its share of the rest; one without a value gets the rest
+    (cache(12), {"a": own("50%"), "b": {"L3": "25%"}, "c": {"MB": None}}),
+    (cache(8), {"a": own("1c")}),  # the rest is the larger part on one side, since masks have no gaps
+    (cache(12), {"a": own("50%"), "/": {"L3": "c00"}}),  # the root class keeps its own mask if it has one
+    (cache(12), {"a": {"L3": "60%"}}),
+    (cache(12, 1, 0, "L3CODE", "L3DATA"), {"a": {"L3DATA": "25%", "exclusive": True}}),  # the same ways
+    *((cache(12, 2), specs) for specs in (
+        {"a": own("60%"), "b": own("f80")}, {"a": own("70%"), "b": {"L3": "50%"}},
+        {"a": own("ff0"), "b": {"L3": "03f"}, "c": {"L3": "00f"}}, {"a": own("03f"), "b": own("ff0")},
+        {"a": own("ffe")}, {"a": own("30-70%"), "b": own("40%")},
+    )),
+]  # fmt: skip
 
 
-def test_code_and_data_are_the_same_ways() -> None:
-    can = cache(12, 1, 0, "L3CODE", "L3DATA")
-    specs = {"a": {"L3DATA": "25%", "exclusive": True}}
-    assert masks(specs, can, "L3DATA") == {"a": "7", "/": "ff8"}
-    assert masks(specs, can, "L3CODE") == {"a": "7", "/": "ff8"}
-
-
-@pytest.mark.parametrize(
-    "specs, problem",
-    [
-        (
-            {"a": own("60%"), "b": own("f80")},
-            "b: L3 of domain 0: exclusive classes leave 0 ways to class /; the minimum is 2",
-        ),
-        ({"a": own("70%"), "b": {"L3": "50%"}}, "b: L3: 50% needs 6 adjacent ways; exclusive classes leave f00"),
-        (
-            {"a": own("ff0"), "b": {"L3": "03f"}, "c": {"L3": "00f"}},
-            "a: L3 of domain 0: mask ff0 overlaps with 3f of class b",
-        ),
-        ({"a": own("03f"), "b": own("ff0")}, "a: L3 of domain 0: mask 3f overlaps with ff0 of class b (exclusive)"),
-        ({"a": own("ffe")}, "a: L3 of domain 0: exclusive classes leave 1 ways to class /; the minimum is 2"),
-        ({"a": own("30-70%"), "b": own("40%")}, "b: L3: 40% needs 4 adjacent ways; exclusive classes leave e07"),
-    ],
-)
-def test_impossible_layout_is_reported(specs: dict[str, Any], problem: str) -> None:
-    found = [f"{name}: {text}" for name, texts in lay_out(specs, cache(12, 2)).problems.items() for text in texts]
-    assert problem in found
+def test_exclusive_ways_are_taken_from_all_others_or_the_layout_is_impossible(golden: Golden) -> None:
+    found = []
+    for can, specs in LAYOUTS:
+        layout = lay_out(specs, can)
+        masks = {name: {one: of[0] for one, of in schemata.items()} for name, schemata in layout.desired.items()}
+        problems = [f"    {name}: {text}" for name, texts in layout.problems.items() for text in texts]
+        found += [json.dumps(specs), *(problems or [f"    {json.dumps(masks)}"])]
+    golden("\n".join(found))
 
 
 @pytest.mark.fuse

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from golden import Golden
 from hosts.monitored import plain_host
 
 from core.rdt.conftest import RdtHost
@@ -29,63 +30,35 @@ AMD_MB = Capabilities({}, {"MB": BandwidthCapability(0, 1, 0, AMD)}, {"MB": [0]}
 SPARSE = Capabilities({"L3": CacheCapability(0xFFF, 1, gaps=True)}, {}, {"L3": [0]}, 8)
 
 
-@pytest.mark.parametrize(
-    "can, spec, written",
-    [
-        (CAN, {"L3": "ff"}, "L3:0=ff;1=ff"),
-        (CAN, {"L3": {"1": "f0"}}, "L3:1=f0"),
-        (CAN, {"MB": 41}, "MB:0=50;1=50"),
-        (CAN, {"MB": {0: 100}, "L3": "0ff"}, "MB:0=100 L3:0=ff;1=ff"),
-        (SPARSE, {"L3": "505"}, "L3:0=505"),
-        (CAN, {"L3": "100%"}, "L3:0=fff;1=fff"),
-        (CAN, {"L3": "50%"}, "L3:0=3f;1=3f"),
-        (CAN, {"L3": "60%"}, "L3:0=ff;1=ff"),
-        (CAN, {"L3": "1%"}, "L3:0=3;1=3"),
-        (CAN, {"L3": "50-99%"}, "L3:0=fe0;1=fe0"),
-        (CAN, {"L3": "51-100%"}, "L3:0=fc0;1=fc0"),
-        (CAN, {"L3": "0-49%"}, "L3:0=3f;1=3f"),
-        (CAN, {"MB": "41%"}, "MB:0=50;1=50"),
-        (CAN, {"MB": ["2000MBps", "50%"]}, "MB:0=50;1=50"),
-        (MBPS, {"MB": ["50%", "2000MBps"]}, "MB:0=2000"),
-        (MBPS, {"MB": "2GBps"}, "MB:0=2000"),
-        (MBPS, {"MB": 4294967295}, "MB:0=4294967295"),
-        (MBPS, {"MB": 2005}, "MB:0=2005"),
-        (MBPS, {"MB": 7}, "MB:0=7"),
-        (MBPS, {"MB": 1}, "MB:0=1"),
-        (MBPS, {"MB": "2005MBps"}, "MB:0=2005"),
-        (MBPS, {"MB": {"0": ["7%", "1234MBps"]}}, "MB:0=1234"),
-        (CAN, {"L3": "9%"}, "L3:0=3;1=3"),
-        (AMD_MB, {"MB": "2000MBps"}, "MB:0=16"),
-        (AMD_MB, {"MB": "2010MBps"}, "MB:0=17"),
-        (AMD_MB, {"MB": 2048}, "MB:0=2048"),
+MACHINES = {"per cent": CAN, "MBps": MBPS, "AMD": AMD_MB, "sparse": SPARSE}
+DECLARED: dict[str, list[dict[str, Any]]] = {
+    "per cent": [
+        *({"L3": mask} for mask in ("ff", "100%", "50%", "60%", "1%", "9%", "50-99%", "51-100%", "0-49%")),
+        *({"L3": mask} for mask in ("1fff", "1", "505", {"1": "f0"}, {"1": "505"}, {"2": "ff"})),
+        *({"MB": value} for value in (41, 5, 101, "41%", "2000MBps", ["2000MBps", "50%"], {"0": 50, "2": 50})),
+        {"MB": {0: 100}, "L3": "0ff"}, {"L2": "ff"}, {"L3": "505", "L2": "f"}, {"L3": "ff", "L2": "f"},
+        {"SMBA": 5, "MB": 50}, {"L3CODE": "f", "L3DATA": "f0"},
     ],
-)
-def test_declaration_gives_schemata(can: Capabilities, spec: dict[str, Any], written: str) -> None:
-    desired, problems = desired_schemata(spec, can)
-    assert (" ".join(lines(desired)), problems) == (written, [])
+    "MBps": [
+        *({"MB": value} for value in (["50%", "2000MBps"], "2GBps", 4294967295, 4294967296, "4294968GBps", 2005, 7, 1)),
+        *({"MB": value} for value in ("2005MBps", {"0": ["7%", "1234MBps"]})), {"L3": "60%", "MB": 50},
+    ],
+    "AMD": [{"MB": value} for value in ("2000MBps", "2010MBps", 2048, "50%")],
+    "sparse": [{"L3": "505"}, {"L3": "f", "MB": 10, "exclusive": True}],
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "can, spec, problem",
-    [
-        (AMD_MB, {"MB": "50%"}, "MB: 50% needs monitoring.capacity"),
-        (CAN, {"MB": "2000MBps"}, "MB: 2000MBps cannot be converted: this processor limits per cent"),
-        (CAN, {"L3": "1fff"}, "L3: mask 1fff is wider than this cache's fff"),
-        (CAN, {"L3": "1"}, "L3: mask 1 has 1 bits; the minimum is 2"),
-        (CAN, {"L3": "505"}, "L3: mask 505 has gaps"),
-        (CAN, {"L3": {"1": "505"}}, "L3 of domain 1: mask 505 has gaps"),
-        (CAN, {"L3": {"2": "ff"}}, "L3: unknown domain 2; this machine has 0, 1"),
-        (CAN, {"L2": "ff"}, "L2: not supported; this resctrl supports L3, MB"),
-        (MBPS, {"MB": 4294967296}, "MB: 4294967296 is not between 1 and 4294967295"),
-        (MBPS, {"MB": "4294968GBps"}, "MB: 4294968000 is not between"),
-        (CAN, {"MB": 5}, "MB: 5 is not between 10 and 100"),
-        (CAN, {"MB": 101}, "MB: 101 is not between"),
-    ],
-)
-def test_impossible_value_is_one_problem(can: Capabilities, spec: dict[str, Any], problem: str) -> None:
-    desired, (found,) = desired_schemata(spec, can)
-    assert desired == {}
-    assert found.startswith(problem)
+def test_declaration_gives_schemata_or_problems_and_an_optional_one_what_the_node_has(golden: Golden) -> None:
+    for name, specs in DECLARED.items():
+        found = []
+        for spec in specs:
+            (desired, problems), (least, left) = (
+                desired_schemata(one, MACHINES[name]) for one in (spec, spec | {"optional": True})
+            )
+            found.append(f"{json.dumps(spec)} => {'; '.join([*lines(desired), *problems])}")
+            if problems:
+                found.append(f"    optional: {'; '.join([*lines(least), *left])}")
+        golden("\n".join(found), name)
 
 
 @pytest.mark.parametrize(
@@ -137,39 +110,11 @@ def documented(first: int, last: int, ways: int, minimum: int) -> int:
     return sum(1 << way for way in having)
 
 
-@pytest.mark.parametrize(
-    "can, spec, written",
-    [
-        (CAN, {"L3": "ff", "L2": "f"}, "L3:0=ff;1=ff"),
-        (MBPS, {"L3": "60%", "MB": 50}, "MB:0=50"),
-        (CAN, {"SMBA": 5, "MB": {"0": 50, "2": 50}}, "MB:0=50"),
-        (CAN, {"L3CODE": "f", "L3DATA": "f0"}, ""),
-        (SPARSE, {"L3": "f", "MB": 10, "exclusive": True}, "L3:0=f"),
-    ],
-)
-def test_optional_class_leaves_out_what_the_node_does_not_have(
-    can: Capabilities, spec: dict[str, Any], written: str
-) -> None:
-    desired, problems = desired_schemata(spec | {"optional": True}, can)
-    assert (" ".join(lines(desired)), problems) == (written, [])
-    assert desired_schemata(spec, can)[1], "without the key, the class is impossible"
-    assert desired_schemata({"L3": "505", "L2": "f", "optional": True}, CAN)[1] == [
-        "L3: mask 505 has gaps, which this processor does not support"
-    ]
-
-
 def write_info(root: Path, resource: str, **files: str) -> None:
     """Write files of the kernel's info folder."""
     (root / "info" / resource).mkdir(parents=True)
     for name, text in files.items():
         (root / "info" / resource / name).write_text(f"{text}\n")
-
-
-@pytest.mark.parametrize("io_alloc, classes", [("enabled", 7), ("disabled", 8), ("not supported", 8)])
-def test_class_of_io_alloc_is_counted(tmp_path: Path, io_alloc: str, classes: int) -> None:
-    (tmp_path / "schemata").write_text("L3:0=fff\n")
-    write_info(tmp_path, "L3", num_closids="8", cbm_mask="fff", min_cbm_bits="1", io_alloc=io_alloc)
-    assert read_abilities(str(tmp_path)).classes == classes
 
 
 def test_capabilities_are_those_of_the_info_folder(tmp_path: Path) -> None:
@@ -185,15 +130,16 @@ def test_capabilities_are_those_of_the_info_folder(tmp_path: Path) -> None:
         8,
     )
     assert Capabilities() == Capabilities({}, {}, {}, 0)
+    for io_alloc, number in (("enabled", 7), ("disabled", 8), ("not supported", 8)):  # it uses a class
+        (tmp_path / "info/L3/num_closids").write_text("8\n")
+        (tmp_path / "info/L3/io_alloc").write_text(f"{io_alloc}\n")
+        assert read_abilities(str(tmp_path)).classes == number
+    (tmp_path / "schemata").write_text("MB:0=4294967295;1=2005\n")
+    (tmp_path / "info/MB/bandwidth_gran").write_text("10\n")
+    found = read_abilities(str(tmp_path)).bandwidths["MB"]
+    assert found == BandwidthCapability(1, 1, 4294967295, MB_PER_SECOND, rounding=10), "not those of per cents"
     (tmp_path / "schemata").write_text("\n")
     assert read_abilities(str(tmp_path)).classes == 0
-
-
-def test_minimum_and_step_of_per_cents_are_not_those_of_mbps(tmp_path: Path) -> None:
-    (tmp_path / "schemata").write_text("MB:0=4294967295;1=2005\n")
-    write_info(tmp_path, "MB", min_bandwidth="10", bandwidth_gran="10")
-    found = read_abilities(str(tmp_path)).bandwidths["MB"]
-    assert found == BandwidthCapability(1, 1, 4294967295, MB_PER_SECOND, rounding=10)
 
 
 @pytest.mark.fuse
