@@ -36,8 +36,8 @@ class LongJobs(Jobs):
 TestCounts, TestJobs = Counts.TestCase, Jobs.TestCase
 TestLongCounts, TestLongJobs = pytest.mark.ci(LongCounts.TestCase), pytest.mark.ci(LongJobs.TestCase)
 TestCounts.settings = TestJobs.settings = FEW
-TestLongCounts.settings = settings(FEW, max_examples=examples(250), phases=Phase)
-TestLongJobs.settings = settings(FEW, max_examples=examples(150), phases=Phase)
+TestLongCounts.settings = settings(FEW, max_examples=examples(250), phases=tuple(Phase))
+TestLongJobs.settings = settings(FEW, max_examples=examples(150), phases=tuple(Phase))
 
 
 @pytest.fixture

@@ -128,6 +128,11 @@ def read_only(folder: Path) -> list[str]:
     return mounting(f"mount --bind '{folder}' '{folder}' && mount -o remount,bind,ro '{folder}'")
 
 
+def state_read_only(host: Host) -> list[str]:
+    host.context().ledger.prepare()
+    return read_only(host.state)
+
+
 def full(folder: Path) -> list[str]:
     folder.mkdir()
     return mounting(f"mount -t tmpfs -o nr_inodes=3 none '{folder}'")
@@ -144,7 +149,7 @@ def without_resctrl(host: Host, *, gone: bool = False) -> list[str]:
 
 BROKEN: dict[str, tuple[Callable[[Host], list[str] | None], str]] = {
     "state below a file": (lambda host: host.state.parent.touch(), "the state directory must be"),
-    "state read-only": (lambda host: host.context().ledger.prepare() or read_only(host.state), "EROFS"),  # type: ignore[func-returns-value]
+    "state read-only": (state_read_only, "EROFS"),
     "state cannot be created": (lambda host: read_only(host.state.parent), "the state directory must be"),
     "state full": (lambda host: full(host.state.parent), "ENOSPC"),
     "resctrl not mounted": (without_resctrl, "resctrl is not mounted at"),

@@ -77,7 +77,7 @@ def unit_of_a_later_version(root: Path) -> None:
     ids=["core", "houses", "systemd"],
 )
 def test_each_installation_is_as_before_but_for_its_options(
-    tmp_path: Path, ship: Callable[[Payload], None], golden: Golden, monkeypatch: pytest.MonkeyPatch, calls: tuple[str]
+    tmp_path: Path, ship: Callable[[Payload], None], golden: Golden, monkeypatch: pytest.MonkeyPatch, calls: Any
 ) -> None:
     def failure(*words: str, seconds: float) -> str:
         click.echo(f"{' '.join(words)} in {seconds} s")

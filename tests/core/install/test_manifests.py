@@ -319,7 +319,8 @@ def test_chart_passes_helms_lint_and_refuses_values_that_mean_nothing(tmp_path: 
     report = lint(PACKAGED(tmp_path), {"monitoring": {"enabled": True}}, strict=True)
     assert report["errors"] == []
     assert {message["error"] for message in report["messages"]} <= {"icon is recommended"}
-    for values in ({"runtime": "docker"}, {"image": {"repository": "a", "digest": "latest"}}, {"nodeselector": {}}):
+    wrong: list[Any] = [{"runtime": "docker"}, {"image": {"repository": "a", "digest": "latest"}}, {"nodeselector": {}}]
+    for values in wrong:
         with pytest.raises(HelmError):
             templated(**values)
     chart = Chart.load(CONTRIB / "helm/resctrl-hooks")

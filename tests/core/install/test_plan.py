@@ -183,44 +183,34 @@ def test_modules_without_sampling_have_all_their_imports(tmp_path: Path, host: H
 
 
 @ALL_HOUSES
-@pytest.mark.parametrize(
-    "settings, house",
-    [
-        ({"history": {"enabled": True}}, "observe"),
-        ({"slowdown": {"enabled": True}}, "observe"),
-        ({"rdt": {"guard": {"mode": "observe"}}}, "observe"),
+def test_houses_that_settings_changed_values_and_records_need_are_installed(tmp_path: Path, fail: Fail) -> None:
+    memtierd = [{"name": "swap", "memtierdconfig": "policy: {}"}]
+    wanted: list[tuple[dict[str, Any], str]] = [
+        *(({name: {"enabled": True}}, "observe") for name in ("history", "slowdown")),
+        ({"rdt": {"guard": {"mode": "act"}}}, "observe"),
         ({"placement": {"enabled": True}}, "placement"),
-        ({"classes": [{"name": "swap", "memtierdconfig": "policy: {}"}]}, "memtierd"),
-    ],
-)
-def test_house_that_settings_need_is_installed(settings: dict[str, Any], house: str) -> None:
-    assert needed(Settings(settings)) == [house]
-    assert needed(Settings(settings), ["nri"]) == sorted(["nri", house])
-
-
-@ALL_HOUSES
-@pytest.mark.parametrize(
-    "path, house",
-    [("state/placement.cpus", "placement"), ("state/guard-lease.json", "observe"), ("features", "nfd")],
-)
-def test_house_with_changed_values_on_the_node_stays_installed(tmp_path: Path, path: str, house: str) -> None:
-    settings = Settings({"stateDir": "/state", "nodeFeaturesPath": "/features"})
-    (tmp_path / "state").mkdir()
-    assert needed(settings, root=str(tmp_path)) == []
-    (tmp_path / path).touch()
-    assert needed(settings, root=str(tmp_path)) == [house]
-
-
-@pytest.mark.houses("placement")
-def test_house_with_steps_in_a_record_stays_installed(tmp_path: Path, fail: Fail) -> None:
-    settings = Settings({"stateDir": "/state"})
+        ({"classes": memtierd}, "memtierd"),
+    ]
+    for settings, house in wanted:
+        assert needed(Settings(settings)) == [house]
+        assert needed(Settings(settings), ["nri"]) == sorted(["nri", house])
+    paths = Settings({"stateDir": "/state", "nodeFeaturesPath": "/features"})
     ledger = Ledger(str(tmp_path / "state"))
     ledger.prepare()
+    for path, house in (
+        ("state/placement.cpus", "placement"),
+        ("state/guard-lease.json", "observe"),
+        ("features", "nfd"),
+    ):
+        assert needed(paths, root=str(tmp_path)) == []
+        (tmp_path / path).touch()
+        assert needed(paths, root=str(tmp_path)) == [house]
+        (tmp_path / path).unlink()
     steps: list[StepRecord] = [{"feature": "placement", "action": "set", "needs": {"request": {}}}]
     ledger.write_member("pod", "c1", {"id": "c1", "key": "pod", "boot": "", "steps": steps})
-    assert needed(settings, root=str(tmp_path)) == ["placement"]
+    assert needed(paths, root=str(tmp_path)) == ["placement"]
     fail(Ledger, "keys", LedgerError("unreadable"))
-    assert needed(settings, root=str(tmp_path)) == ["memtierd", "placement"]
+    assert needed(paths, root=str(tmp_path)) == ["memtierd", "placement"]
 
 
 @pytest.mark.houses("observe", "placement")
@@ -232,27 +222,21 @@ def test_missing_code_is_named_by_what_needs_it() -> None:
     assert missing(Manifest(), settings) == [], "an earlier version installed all"
 
 
-@pytest.mark.parametrize(
-    "text, houses",
-    [
-        pytest.param("placement: {enabled: true}", ["placement"], marks=pytest.mark.houses("placement")),
-        ("history: {enabled: true}", []),  # it has a service, which only an installation with active settings installs
-        ("placement: {enabled: 3}", []),
-        ("placement: [", []),
-    ],
-)
-def test_feature_of_an_edited_configuration_is_installed_before_it_is_applied(
-    tmp_path: Path, text: str, houses: list[str]
-) -> None:
-    config = tmp_path / "etc/resctrl-hooks/config.yaml"
-    config.parent.mkdir(parents=True)
-    config.write_text("failurePolicy: fail\n")
+@pytest.mark.houses("placement")
+def test_feature_of_an_edited_configuration_is_installed_before_it_is_applied(tmp_path: Path) -> None:
+    config = given(tmp_path, CONFIG, "failurePolicy: fail\n")
+    config.parent.chmod(0o755)
     apply_file(str(config))
-    assert json.loads(config.with_name("config.json").read_text())["failurePolicy"] == "fail"
-    assert plan(("crio",), "/etc/resctrl-hooks/config.yaml", root=str(tmp_path)).payload.rooms == []
-    config.write_text(f"failurePolicy: fail\n{text}\n")
-    os.utime(config, ns=(1, 1))
-    assert plan(("crio",), "/etc/resctrl-hooks/config.yaml", root=str(tmp_path)).payload.rooms == houses
+    for text, houses in {
+        "": [],
+        "placement: {enabled: true}": ["placement"],
+        "history: {enabled: true}": [],  # it has a service, which only an installation with active settings installs
+        "placement: {enabled: 3}": [],
+        "placement: [": [],
+    }.items():
+        given(tmp_path, CONFIG, f"failurePolicy: fail\n{text}\n")
+        os.utime(config, ns=(1, 1))
+        assert plan(("crio",), CONFIG, root=str(tmp_path)).payload.rooms == houses
 
 
 def test_parts_of_all_houses_are_in_one_module() -> None:
@@ -314,39 +298,26 @@ def test_existing_configuration_is_compiled_and_not_written_and_a_compiled_one_s
     assert compiled_files(JSON, str(tmp_path)) == {}, "the first format had no number"
 
 
-@pytest.mark.parametrize("config, compiled", [(CONFIG, COMPILED), (JSON, JSON)])
-@pytest.mark.parametrize(
-    "text, why",
-    [
-        ("[]", " is not a compiled configuration"),
-        ('{"format": 2}', " is not a compiled configuration"),
-        ("{", " is not a compiled configuration: "),
-        ('{"namespaces": 3}', "namespaces"),
-    ],
-)
-def test_compiled_file_that_hooks_cannot_read_is_refused(
-    tmp_path: Path, config: str, compiled: str, text: str, why: str
-) -> None:
-    given(tmp_path, compiled, text)
-    with pytest.raises(SettingsError, match=f"{tmp_path}{compiled}.*{why}"):
-        compiled_files(config, str(tmp_path))
+def test_compiled_file_that_hooks_cannot_read_is_refused(tmp_path: Path, golden: Golden) -> None:
+    for config, compiled in ((CONFIG, COMPILED), (JSON, JSON)):
+        for text in ("[]", '{"format": 2}', "{", '{"namespaces": 3}'):
+            given(tmp_path, compiled, text)
+            with pytest.raises(SettingsError) as refused:
+                compiled_files(config, str(tmp_path))
+            golden(str(refused.value), f"{compiled} {text}")
 
 
-@pytest.mark.parametrize(
-    "yaml, settings, found",
-    [
+def test_section_is_left_to_the_operator_if_its_section_exists(tmp_path: Path) -> None:
+    on: dict[str, Any] = {"scheduling": {"enabled": True}}
+    for yaml, settings, added in (
         ("", {}, True),  # an empty file is a mapping too
-        ("a: 1\n", {"scheduling": {"enabled": True}}, False),
+        ("a: 1\n", on, False),
         ("scheduling: {}\n", {"scheduling": {}}, None),
         ("scheduling: {enabled: false}\n", {"scheduling": {"enabled": False}}, None),
-    ],
-)
-def test_section_is_left_to_the_operator_if_its_section_exists(
-    tmp_path: Path, yaml: str, settings: dict[str, Any], found: bool | None
-) -> None:
-    applied(tmp_path, yaml, **settings)
-    files = with_sections(CONFIG, [SECTION], str(tmp_path))
-    assert (files if files is None else bool(files)) == found
+    ):
+        applied(tmp_path, yaml, **settings)
+        files = with_sections(CONFIG, [SECTION], str(tmp_path))
+        assert (files if files is None else bool(files)) == added
 
 
 def test_section_is_left_to_the_operator_without_an_applied_yaml_file(tmp_path: Path) -> None:
@@ -360,46 +331,29 @@ def test_section_is_left_to_the_operator_without_an_applied_yaml_file(tmp_path: 
     assert with_sections(CONFIG, [SECTION], str(tmp_path)) is None, "it was edited since"
 
 
-@pytest.mark.parametrize(
-    "yaml, compiled, number",
-    [
-        ("namespaces: 5\n", "{}", 2),
-        ("namespaces: 5\ngroupPrefix: 3\n", "{}", 3),
-        ("namespaces: []\n", "{}", 0),
-        ("namespaces: 5\n", None, 0),
-        (None, "{}", 0),
-    ],
-)
-def test_invalid_configuration_beside_an_active_one_is_reported(
-    tmp_path: Path, yaml: str | None, compiled: str | None, number: int
-) -> None:
-    for path, text in ((CONFIG, yaml), (COMPILED, compiled)):
-        if text is not None:
-            given(tmp_path, path, text)
-    found = unapplied(CONFIG, str(tmp_path))
-    assert len(found) == number
-    if found:
-        assert found[0].startswith("error: ")
-        assert found[-1] == f"{COMPILED} stays active until {CONFIG} is fixed and applied"
+def test_invalid_configuration_beside_an_active_one_is_reported(tmp_path: Path, golden: Golden) -> None:
+    assert unapplied(CONFIG, str(tmp_path)) == []
+    given(tmp_path, CONFIG, "namespaces: 5\ngroupPrefix: 3\n")
+    assert unapplied(CONFIG, str(tmp_path)) == []
+    given(tmp_path, COMPILED, "{}")
+    golden("\n".join(unapplied(CONFIG, str(tmp_path))))
+    given(tmp_path, CONFIG, "namespaces: []\n")
     given(tmp_path, JSON, "{")
-    assert unapplied(JSON, str(tmp_path)) == []
+    assert unapplied(CONFIG, str(tmp_path)) == unapplied(JSON, str(tmp_path)) == []
 
 
-@pytest.mark.parametrize(
-    "line, is_mounted",
-    [
-        ("resctrl /sys/fs/resctrl resctrl cdp 0 0", True),
-        ("none /sys/fs/resctrl resctrl", True),
-        ("# resctrl /sys/fs/resctrl resctrl cdp 0 0", False),
-        ("resctrl /sys/fs/resctrl tmpfs resctrl", False),
-        ("resctrl /x", False),
-        ("", False),
-    ],
-)
-def test_fstab_mounts_resctrl_by_a_line_of_its_type(tmp_path: Path, line: str, is_mounted: bool) -> None:
-    assert mounted_otherwise(str(tmp_path), ours=False) is False
-    given(tmp_path, "etc/fstab", f"/dev/sda1 / ext4 defaults 0 1\n\xff\n{line}\n")
-    assert mounted_otherwise(str(tmp_path), ours=True) is is_mounted
+def test_fstab_mounts_resctrl_by_a_line_of_its_type(tmp_path: Path) -> None:
+    assert not mounted_otherwise(str(tmp_path), ours=False)
+    for line, mounts in {
+        "resctrl /sys/fs/resctrl resctrl cdp 0 0": True,
+        "none /sys/fs/resctrl resctrl": True,
+        "# resctrl /sys/fs/resctrl resctrl cdp 0 0": False,
+        "resctrl /sys/fs/resctrl tmpfs resctrl": False,
+        "resctrl /x": False,
+        "": False,
+    }.items():
+        given(tmp_path, "etc/fstab", f"/dev/sda1 / ext4 defaults 0 1\n\xff\n{line}\n")
+        assert mounted_otherwise(str(tmp_path), ours=True) is mounts
     given(tmp_path, f"etc/systemd/system/{MOUNT}")
     assert mounted_otherwise(str(tmp_path), ours=False), "a foreign unit mounts it"
 
@@ -410,56 +364,29 @@ def test_fstab_mounts_resctrl_by_a_line_of_its_type(tmp_path: Path, line: str, i
 REPOSITORY = Path(__file__).parents[3]
 
 
-def changed(**changes: Any) -> bytes:
-    value = json.loads(hook_json(DEFAULT_CONFIG)) | changes
-    return json.dumps({key: item for key, item in value.items() if item is not None}).encode()
+HOOK: dict[str, Any] = {"path": "/bin/sh"}
+HOOKS: list[Any] = [None, [], {"args": []}, {"path": "bin/sh"}, HOOK]
+WHEN: list[Any] = [None, {}, {"always": "yes"}, {"commands": "sh"}, {"sometimes": True}]
+JSON_CHANGES: list[dict[str, Any]] = [
+    *({"version": one} for one in ("0.1.0", None)), {"extra": 1},
+    *({"stages": one} for one in (["createRuntime", "createruntime"], [], None, "poststop")),
+    {"stages": ["prestart", "createContainer", "startContainer", "poststart", "precreate"]},
+    *({"when": one} for one in WHEN),
+    {"when": {"always": False, "annotations": {"^a": "b"}, "commands": ["sh"], "hasBindMounts": True}},
+    *({"hook": one} for one in HOOKS),
+    *({"hook": HOOK | {"timeout": one}} for one in (0, True, "10")), {"hook": HOOK | {"args": "sh"}},
+    {"hook": HOOK | {"env": ["A=1", 2]}}, {"hook": HOOK | {"argv": []}},
+    {"hook": HOOK | {"args": ["sh"], "env": ["A=1"], "timeout": 1}},
+    {"extra": 1, "hook": {}, "when": None, "stages": ["a", "b"]},
+]  # fmt: skip
 
 
-def test_own_json_is_valid_and_in_the_repository() -> None:
-    assert (REPOSITORY / "hooks.d/resctrl-hooks.json").read_bytes() == hook_json(DEFAULT_CONFIG)
-    assert len(hook_problems(changed(extra=1, hook={}, when=None, stages=["a", "b"]))) == 5
-
-
-@pytest.mark.parametrize(
-    "text, problem",
-    [
-        (b"", "invalid JSON: Expecting value: line 1 column 1 (char 0)"),
-        (b"[]", "version is not 1.0.0"),
-        (changed(version="0.1.0"), "version is not 1.0.0"),
-        (changed(stages=["createRuntime", "createruntime"]), "unknown stage 'createruntime'"),
-        (changed(stages=[]), "stages is empty"),
-        (changed(stages=None), "stages is empty"),
-        (changed(stages="poststop"), "stages is empty"),
-        (changed(when=None), "the condition (when) is missing"),
-        (changed(when={}), "the condition (when) is missing"),
-        (changed(when={"always": "yes"}), "when.always has the wrong type"),
-        (changed(when={"commands": "sh"}), "when.commands has the wrong type"),
-        (changed(when={"sometimes": True}), "unknown key when.sometimes"),
-        (changed(hook=None), "hook is missing"),
-        (changed(hook=[]), "hook is missing"),
-        (changed(hook={"args": []}), "hook.path is not an absolute path"),
-        (changed(hook={"path": "bin/sh"}), "hook.path is not an absolute path"),
-        (changed(hook={"path": "/bin/sh", "timeout": 0}), "hook.timeout is not a positive number of seconds"),
-        (changed(hook={"path": "/bin/sh", "timeout": True}), "hook.timeout is not a positive number of seconds"),
-        (changed(hook={"path": "/bin/sh", "args": "sh"}), "hook.args is not a list of strings"),
-        (changed(hook={"path": "/bin/sh", "env": ["A=1", 2]}), "hook.env is not a list of strings"),
-        (changed(hook={"path": "/bin/sh", "argv": []}), "unknown key hook.argv"),
-        (changed(extra=1), "unknown key extra"),
-    ],
-)
-def test_invalid_json_is_found(text: bytes, problem: str) -> None:
-    assert hook_problems(text) == [problem]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        hook_json(DEFAULT_CONFIG),
-        changed(hook={"path": "/bin/sh"}),
-        changed(hook={"path": "/bin/sh", "args": ["sh"], "env": ["A=1"], "timeout": 1}),
-        changed(when={"always": False, "annotations": {"^a": "b"}, "commands": ["sh"], "hasBindMounts": True}),
-        changed(stages=["prestart", "createContainer", "startContainer", "poststart", "precreate"]),
-    ],
-)
-def test_other_valid_json_has_no_problem(text: bytes) -> None:
-    assert hook_problems(text) == []
+def test_own_json_is_valid_and_problems_of_another_are_found(golden: Golden) -> None:
+    own = hook_json(DEFAULT_CONFIG)
+    assert (REPOSITORY / "hooks.d/resctrl-hooks.json").read_bytes() == own
+    assert hook_problems(own) == []
+    found = [f"{text.decode()!r} => {hook_problems(text)}" for text in (b"", b"[]")]
+    for changes in JSON_CHANGES:
+        value = {key: item for key, item in (json.loads(own) | changes).items() if item is not None}
+        found.append(f"{changes} => {hook_problems(json.dumps(value).encode())}")
+    golden("\n".join(found))

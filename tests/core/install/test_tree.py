@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from golden import Golden
 
 from core.install.staged import given
 from resctrl_hooks.core.install import directories as module
@@ -85,22 +86,14 @@ def test_link_that_leads_out_of_the_root_is_refused(tmp_path: Path, act: Callabl
 # The record of an installation
 
 
-@pytest.mark.parametrize(
-    "text, is_known",
-    [
-        ("", False),
-        ("{", False),
-        ("[]", False),
-        ("{}", False),
-        ('{"format": 2}', False),
-        ('{"format": 1}', True),
-        ('{"format": 1, "of a later version": 3}', True),
-    ],
-)
-def test_record_of_another_format_is_none(tree: Tree, tmp_path: Path, text: str, is_known: bool) -> None:
+def test_record_of_another_format_is_none(tree: Tree, tmp_path: Path) -> None:
     assert read_manifest(tree) is None
-    given(tmp_path, MANIFEST, text)
-    assert read_manifest(tree) == (Manifest() if is_known else None)
+    for text in ("", "{", "[]", "{}", '{"format": 2}'):
+        given(tmp_path, MANIFEST, text)
+        assert read_manifest(tree) is None
+    for text in ('{"format": 1}', '{"format": 1, "of a later version": 3}'):
+        given(tmp_path, MANIFEST, text)
+        assert read_manifest(tree) == Manifest()
 
 
 # Programs
@@ -141,23 +134,16 @@ def podman(root: Path, **texts: str) -> tuple[str, ...]:
     return directories(PODMAN, str(root))
 
 
-@pytest.mark.parametrize(
-    "texts, found",
-    [
-        ({}, (VENDOR_HOOKS,)),
-        ({"main": '["/a", "/b"]'}, ("/a", "/b")),
-        ({"main": '["/a"]', "b_conf": '["/c"]', "a_conf": '["/b"]'}, ("/c",)),
-        ({"main": '["/a"]', "b_conf": '["/c", {append = true}]'}, ("/a", "/c")),
-        ({"main": '["/a"]', "b_conf": '["/c", {append = false}]'}, ("/c",)),
-        ({"b_conf": '["/c", {append = true}]'}, (VENDOR_HOOKS, "/c")),
-        ({"main": '["/a"]', "b_conf": "[]"}, ("/a",)),
-        ({"main": '["", 3, "/a"]'}, ("/a",)),
-        ({"main": '"/a"'}, (VENDOR_HOOKS,)),
-        ({"main": '["/a"]', "b_conf_old": '["/c"]'}, ("/a",)),
-    ],
-)
-def test_later_file_replaces_or_extends_the_list(tmp_path: Path, texts: dict[str, str], found: tuple[str, ...]) -> None:
-    assert podman(tmp_path, **texts) == found
+def test_later_file_replaces_or_extends_the_list(tmp_path: Path, golden: Golden) -> None:
+    cases: tuple[dict[str, str], ...] = (
+        {}, {"main": '["/a", "/b"]'}, {"main": '["/a"]', "b_conf": '["/c"]', "a_conf": '["/b"]'},
+        {"main": '["/a"]', "b_conf": '["/c", {append = true}]'},
+        {"main": '["/a"]', "b_conf": '["/c", {append = false}]'},
+        {"b_conf": '["/c", {append = true}]'}, {"main": '["/a"]', "b_conf": "[]"}, {"main": '["", 3, "/a"]'},
+        {"main": '"/a"'}, {"main": '["/a"]', "b_conf_old": '["/c"]'},
+    )  # fmt: skip
+    found = {str(texts): podman(tmp_path / str(number), **texts) for number, texts in enumerate(cases)}
+    golden("\n".join(f"{texts} => {paths}" for texts, paths in found.items()))
 
 
 def test_invalid_file_is_named_and_the_own_drop_in_counts_only_for_the_present_state(tmp_path: Path) -> None:
