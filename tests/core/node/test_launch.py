@@ -5,15 +5,13 @@ import gc
 import importlib.util
 import marshal
 import os
-import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import LAUNCH, PYTHON, Host, standard_streams
+from conftest import Host, standard_streams
 from hosts.faults import Fail
 from hosts.node_half import put_node_half
 
@@ -46,37 +44,6 @@ def half(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("half") / "half"
     put_node_half(folder)
     return folder
-
-
-def test_modules_come_from_compiled_file_first(tmp_path: Path) -> None:
-    target = tmp_path / "n"
-    room = target / "core/node"
-    room.mkdir(parents=True)
-    (target / "core/__init__.py").touch()
-    shutil.copy(LAUNCH, room)
-    (room / "__init__.py").touch()
-    (room / "main.py").write_text(
-        "def start(): print('compiled', __name__, __file__ if '__file__' in globals() else '')"
-    )
-    script = [
-        *PYTHON[:1],
-        "-c",
-        (
-            "import sys; sys.path.insert(0, sys.argv[1]); from resctrl_hooks.core.node import bytecode as compiled; "
-            "compiled.compile_folder(sys.argv[2])"
-        ),
-    ]
-    subprocess.run([*script, str(LAUNCH.parents[3]), str(target)], check=True)
-    (room / "main.py").write_text("def start(): print('plain')")
-    done = subprocess.run([*PYTHON, str(room / "launch.py")], capture_output=True, check=True, env={}, text=True)
-    assert done.stdout.split()[:2] == ["compiled", "resctrl_hooks.core.node.main"]
-    (target / f"compiled.{sys.implementation.cache_tag}").unlink(missing_ok=True)
-    for compiled in target.glob("compiled.*"):
-        compiled.unlink()
-    assert (
-        subprocess.run([*PYTHON, str(room / "launch.py")], capture_output=True, check=True, text=True).stdout
-        == "plain\n"
-    )
 
 
 def test_finder_is_an_importer(tried: Path) -> None:

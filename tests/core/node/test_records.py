@@ -1,23 +1,16 @@
 """The types of records match the written files, and names of pods, containers and classes are valid."""
 
 import fnmatch
-import json
 import uuid
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Host
-from hosts.crowded import MAIN, POD, Crowd
-from hosts.placed import id_of
-from hosts.record_types import check, check_fields
+from hosts.record_types import check_fields
 from hypothesis import given
 from hypothesis import strategies as st
 
 from resctrl_hooks.core.node import records, shapes
 from resctrl_hooks.core.node.call_metrics import CallMetricsRecord, StageRecord
-from resctrl_hooks.core.node.feature_table import FEATURES
 from resctrl_hooks.core.node.features.memtierd.processes import SupervisorRecord
 from resctrl_hooks.core.node.host.topology import MemoryNodeRecord, TopologyRecord
 from resctrl_hooks.core.node.names import (
@@ -29,66 +22,13 @@ from resctrl_hooks.core.node.names import (
     valid_container_id,
     workload_key_validator,
 )
-from resctrl_hooks.core.node.part import load
 from resctrl_hooks.core.node.reconcile.vanished import VanishedRecord
-from resctrl_hooks.core.node.records import MemberRecord, PodRecord
 from resctrl_hooks.core.node.resctrl.counters_record import CountersRecord, CountsRecord
 from resctrl_hooks.core.node.shapes import LARGEST, Annotated, NotRequired, TypedDict, exactly, fits
-from resctrl_hooks.core.node.sharing.claims import begin_to_wait
 from resctrl_hooks.core.node.sharing.counter_turns import TurnsRecord
 from resctrl_hooks.core.node.sharing.released_counters import ReleasedRecord
 from resctrl_hooks.core.node.sharing.runtimes import PeaksRecord
 from resctrl_hooks.core.node.watch.status import Status, WatchRecord
-
-NEEDS = {name: load(row.needs) for name, row in FEATURES.items()}
-
-
-@pytest.fixture
-def crowd(tmp_path: Path) -> Iterator[Crowd]:
-    crowd = Crowd(Host(tmp_path))
-    yield crowd
-    crowd.clean()
-
-
-@pytest.mark.ci
-def test_records_of_hooks_and_reconcile_match_types(crowd: Crowd) -> None:
-    host = crowd.host
-    host.add_class("gold")
-    host.configure(
-        **{name: value for name, value in json.loads(host.config.read_text()).items() if name != "format"},
-        rdt={"enabled": True, "defaults": {"namespaces": {"shop": "gold"}}},
-        blockio={"enabled": True, "defaults": {"namespaces": {"shop": "slow"}}, "classes": {"slow": [{"weight": 50}]}},
-        scheduling={
-            "enabled": True,
-            "defaults": {"namespaces": {"shop": "batch"}},
-            "classes": {"batch": {"policy": "batch", "nice": 5, "cpuWeight": 20, "memoryLow": "16M"}},
-        },
-        failurePolicy="ignore",
-    )
-    state = crowd.created()
-    for file, value in {"io.weight": "default 100", "cpu.weight": "100", "memory.low": "0"}.items():
-        (crowd.folder(MAIN) / file).write_text(value)
-    host.call(state)
-    crowd.runs(state)
-    with host.context().monitor.hold(POD) as locked:
-        begin_to_wait(locked, host.context().ledger, (7, 1))
-    host.context().monitor.read_all()
-
-    seen: set[str] = set()
-    for path in host.state.glob("pods/*/*"):
-        record = check(PodRecord if path.name == "pod" else MemberRecord, path.read_bytes())
-        for step in record.get("steps", []):
-            check(NEEDS[step["feature"]], json.dumps(step["needs"]))
-            seen.add(step["feature"])
-    assert seen == NEEDS.keys()
-    assert "claim" in check(PodRecord, (host.state / f"pods/{POD}/pod").read_bytes())
-    assert POD in check(CountersRecord, (host.state / "totals/counters").read_bytes())["keys"]
-    check(TopologyRecord, json.dumps(json.loads((host.state / "topology").read_bytes())["topology"]))
-    supervisors = list((host.root / "memtierds").rglob("memtierd.keeper"))
-    assert any(id_of(MAIN) in str(path) for path in supervisors)
-    for path in supervisors:
-        check(SupervisorRecord, path.read_bytes())
-
 
 UID = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
 ANY_TEXT = st.text(st.characters(codec=None), max_size=300)

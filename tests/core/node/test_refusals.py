@@ -30,7 +30,6 @@ from resctrl_hooks.core.node.errors import (
 )
 from resctrl_hooks.core.node.fault_report import as_hook_error, lacks_root, report
 from resctrl_hooks.core.node.ledger import Ledger
-from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.core.node.refusals import FILE, OLD, recent_refusals, record_refusal
 from resctrl_hooks.core.node.settings import DEFAULTS
 
@@ -211,24 +210,6 @@ def test_each_call_counts_once_in_any_order_of_calls_and_folds(events: list[Any]
             assert one.failures.get(reason, 0) == sum(reason in reasons for _, reasons in calls)
         for bound, bucket in zip(call_metrics.BOUNDS, range(len(one.buckets)), strict=False):
             assert sum(one.buckets[: bucket + 1]) == sum(usec <= bound * 1e6 for usec, _ in calls)
-
-
-def test_each_call_of_a_hook_leaves_a_line_which_reconcile_folds(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(call_metrics, "_FOLD_FROM", 1)
-    state = {"ociVersion": "1.2.1", "id": ID, "status": "created", "pid": host.process(100), "bundle": host.bundle()}
-    host.call(state)
-    host.call({**state, "bundle": "/nowhere"})
-    host.call(b"nonsense")
-    host.bundle({"ociVersion": "1.2.1", "linux": {"intelRdt": {"closID": "missing"}}})
-    assert host.call(state).code == 0
-    ledger = host.context().ledger
-    for _ in range(2):
-        found = call_metrics.read(ledger)
-        assert found.stage("createRuntime").runs == 3
-        assert found.stage("createRuntime").failures == {"bad-input": 1, "bad-class": 1}
-        assert found.stage("hook").failures == {"bad-input": 1}
-        reconcile(host.context())
-    assert not Path(ledger.folder, "calls").exists()
 
 
 def test_last_200_failures_are_kept_and_unfinished_lines_ignored(ledger: Ledger) -> None:

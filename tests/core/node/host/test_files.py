@@ -210,23 +210,6 @@ def test_link_in_place_of_temporary_file_is_not_followed(tmp_path: Path, monkeyp
     assert len(seen) == 1
 
 
-def test_file_growing_during_read_is_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "file"
-    path.write_bytes(b"before")
-    fstat = posix.fstat
-
-    def growing(fd: int) -> os.stat_result:
-        found = fstat(fd)
-        with path.open("ab") as file:
-            file.write(b" and after")
-        return found
-
-    monkeypatch.setattr(posix, "fstat", growing)
-    assert read_file(str(path), 100) == b"before and after"
-    with pytest.raises(OSError, match="larger than"):
-        read_file(str(path), 20)
-
-
 # Other programs: their execution, systemd, a second instance of this one, and unfinished files of killed ones
 
 

@@ -178,19 +178,6 @@ def test_repeatedly_vanishing_group_is_paused_whatever_the_clock_says(
     assert total(cluster) == 3
 
 
-def test_each_pause_is_longer(cluster: Cluster, clocks: Clocks) -> None:
-    cluster.start(1)
-    waits = []
-    for _ in range(5):
-        removed_once_more(cluster)
-        _, last, until = read_vanished(str(cluster.host.state))["pods"][POD]
-        waits.append(round(max(until - last, 0)))
-        clocks.uptime += waits[-1] + 1
-        clocks.jump += MONTH
-        cluster.reconcile()
-    assert waits == [0, 60, 120, 240, 480]
-
-
 def test_pause_of_version_0_2_lasts(cluster: Cluster, clocks: Clocks) -> None:
     cluster.start(1)
     removed_once_more(cluster)
@@ -222,26 +209,6 @@ def started(root: Path, number: int = 2, **config: Any) -> tuple[SharedNode, lis
     node.reconcile()
     node.totals()
     return node, pods
-
-
-@pytest.mark.parametrize("before, after", [("", "rh-"), ("rh-", ""), ("a-", "b-")])
-def test_changed_prefix_renames_running_groups_with_rmid_and_counts(tmp_path: Path, before: str, after: str) -> None:
-    node, pods = started(tmp_path, groupPrefix=before)
-    held, totals = rmids(node), node.totals()
-    node.configure(groupPrefix=after)
-    report = node.reconcile()
-    assert report.ok
-    assert not report.number("freed")
-    assert names(node) == sorted(after + pod.key for pod in pods)
-    assert (rmids(node), node.totals()) == (held, totals)
-    second = node.start(beside=pods[0])
-    assert node.groups_of(second.pid) == {("", after + pods[0].key)}
-    assert not node.reconcile().changed
-    node.end(second, pod_lives=True)
-    for pod in pods:
-        node.end(pod)
-    node.reconcile()
-    assert (names(node), node.context().ledger.keys()) == ([], [])
 
 
 def test_group_keeps_its_name_if_the_kernel_cannot_rename(tmp_path: Path) -> None:

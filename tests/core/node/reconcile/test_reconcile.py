@@ -11,11 +11,9 @@ from types import FrameType, SimpleNamespace
 from typing import Any
 
 import pytest
-from conftest import ID, Host, always, crio_annotations, raising
-from hosts import crun
+from conftest import Host, always, raising
 from hosts.cluster import NOW, POD, Cluster, pod_number
 from hosts.faults import Fail, failing
-from hosts.processes import headless_process, is_headless, wait_until
 from hosts.simulated_kernel import Kernel
 
 from core.node.reconcile.test_command import restored_by
@@ -65,61 +63,11 @@ def test_dry_run_reports_what_a_real_run_does(cluster: Cluster) -> None:
     assert (said.dry_run, dead in said.as_text()) == (True, False)
 
 
-@pytest.mark.parametrize(
-    "key, hooked", [(ID, False), pytest.param(POD, True, marks=pytest.mark.ci)], ids=["without a pod", "pod"]
-)
-def test_container_without_main_thread_keeps_its_group_until_its_last_thread_ends(
-    tmp_path: Path, key: str, *, hooked: bool
-) -> None:
-    host = Host(tmp_path, real_proc=True)
-    config = {"annotations": crio_annotations(POD) if key == POD else {}, "linux": {}}
-    group = f"mon_groups/{key}"
-    with headless_process(1) as process:
-        bundle = host.bundle(config)
-        crun.record(tmp_path / "crun", ID, process.pid, bundle)
-        if hooked:
-            assert host.call({"id": ID, "status": "created", "pid": process.pid, "bundle": bundle, **config}).code == 0
-        wait_until(lambda: is_headless(process.pid), "its main thread has ended")
-        for _ in range(3):
-            report = reconcile(host.context(), NOW)
-            assert (report.ok, report.number("containers"), [*report.events["released"]], report.number("cleaned")) == (
-                True,
-                1,
-                [],
-                0,
-            )
-            assert host.groups() == [group]
-            assert host.tasks(group)
-            with host.context().monitor.hold(key) as locked:
-                assert not locked.member_is_dead(ID)
-        assert not report.changed
-    report = reconcile(host.context(), NOW)
-    assert (report.ok, [*report.events["released"]], host.groups(), host.records()) == (True, [key], [], [])
-
-
 def test_unreadable_runtime_folder_is_reported(host: Host, fail: Fail) -> None:
     denied = PermissionError(errno.EACCES, "Permission denied", "/run/crun")
     fail("resctrl_hooks.core.node.container.runtimes", "list_folder", denied)
     with pytest.raises(HookError, match=r"cannot read .*/crun, the runtime's state directory: .*\(EACCES\)"):
         reconcile(host.context())
-
-
-@pytest.mark.parametrize("jump", [86400.0, -86400.0])
-def test_clock_jump_of_a_day_loses_nothing(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, jump: float) -> None:
-    """CLOCK_REALTIME is only shown as the time of a record; no decision depends on it."""
-    _, first = cluster.start(1)
-    clock = time.time
-    monkeypatch.setattr(time, "time", lambda: clock() + jump)
-    assert [*cluster.reconcile().events["released"]] == []
-    _, second = cluster.start(2, pod_number(2))
-    for pid, pod in ((first, POD), (second, pod_number(2))):
-        assert cluster.groups_of(pid) == {("", pod)}
-    monkeypatch.setattr(time, "time", clock)
-    report = cluster.reconcile()
-    assert (report.ok, [*report.events["released"]], report.number("moved")) == (True, [], 0)
-    cluster.kernel.end(first)
-    cluster.end_pod()
-    assert [*cluster.reconcile().events["released"]] == [POD]
 
 
 SIZES = (20, 40, 80)

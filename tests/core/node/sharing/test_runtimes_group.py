@@ -43,28 +43,6 @@ def node(tmp_path: Path) -> Node:
     return Node(tmp_path, rmids=16, limbo=0)
 
 
-def test_runtimes_group_is_a_part_of_its_pod_and_keeps_its_tasks(node: Node) -> None:
-    pod = node.start("shop", threads=3, own_group=True)
-    for _ in range(2):
-        assert node.groups_of(pod.pid) == {("", pod.id)}
-        assert len(node.kernel.groups()) == 1, "the pod takes no second RMID"
-        report = node.reconcile()
-        assert (report.ok, report.number("moved"), report.events["waiting"], report.number("repaired")) == (
-            True,
-            0,
-            {},
-            0,
-        )
-    found = pod_of(node.context(), pod.key)
-    assert found is not None
-    assert (found.state, found.outside) == ("assigned", 0)
-    assert [(group.origin, group.name, group.tasks) for group in found.groups] == [("runtime", pod.id, 3)]
-    node.kernel.now += 3
-    node.kernel.show_counters()
-    whole = sum(one.value or 0 for one in node.context().monitor.read(pod.key) if one.counter.name == "mbm_total_bytes")
-    assert whole == node.counter(pod.id) > 0
-
-
 def test_container_that_no_hook_has_seen_is_recorded_and_stays(node: Node) -> None:
     pod = node.start("shop", own_group=True, effects=0)
     assert node.context().ledger.key_of(pod.id) == ""
