@@ -50,16 +50,6 @@ def test_process_identity_and_class_are_checked(
     assert not found.revalidate(str(host.proc)), "it ends during the read"
 
 
-def test_reason_of_a_missing_feature_is_new_once() -> None:
-    found = running()
-    assert [found.lacks("memory", why) for why in ("no such class", "no such class", "not allowed")] == [
-        *(True, False, True),
-    ]
-    assert found.record["unmet"] == {"memory": "not allowed"}
-    assert not found.lacks("memory", "")
-    assert "unmet" not in found.record
-
-
 # The runtimes' states
 
 RUNC: dict[str, Any] = {"init_process_pid": 7, "init_process_start": 50, "config": {"labels": ["a=b", "bundle=/b"]}}

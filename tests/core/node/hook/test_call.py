@@ -22,7 +22,7 @@ from conftest import (
     stopped,
     temporary_host,
 )
-from hosts.faults import Fail, failing
+from hosts.faults import Fail
 from hosts.hostile_inputs import Inputs
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -290,50 +290,6 @@ def refusal(number: int) -> Any:
     return lambda _self, path, *_: OSError(number, os.strerror(number), path)
 
 
-# The call, its errno, the message, and whether the pod waits for an RMID
-REFUSALS = [
-    ("mkdir", errno.ENOSPC, "reason=no-rmids", True), ("mkdir", errno.EBUSY, "reason=rmids-busy", True),
-    ("mkdir", errno.EACCES, "reason=not-permitted", False), ("mkdir", errno.EPERM, "reason=not-permitted", False),
-    ("mkdir", errno.EROFS, "reason=read-only", False), ("mkdir", errno.ENODEV, "reason=not-mounted", False),
-    ("mkdir", errno.EIO, "reason=resctrl", False), ("write", errno.EINVAL, "reason=class-mismatch", False),
-    ("write", errno.ESRCH, "reason=task-gone", False), ("write", errno.EACCES, "reason=not-permitted", False),
-    ("write", errno.EROFS, "reason=read-only", False),
-]  # fmt: skip
-
-
-@BOTH_POLICIES
-@pytest.mark.parametrize("name, number, reason, waits", REFUSALS)
-def test_kernel_refusal_follows_policy(
-    host: Host, pod: dict[str, Any], name: str, number: int, reason: str, waits: bool, policy: str, code: int
-) -> None:
-    (host.resctrl / "info/last_cmd_status").write_text("the kernel's own words\n")
-    host.configure(failurePolicy=policy)
-    with failing(Filesystem, name, refusal(number)):
-        outcome = host.call(pod)
-    lines = outcome.log.splitlines()
-    assert all("stage=createRuntime" in line for line in lines)
-    assert "duration_usec=" in lines[-1]
-    if number != errno.ESRCH:
-        assert "kernel: the kernel's own words" in outcome.stderr
-    assert outcome.stderr.count("\n") == 1
-    assert errno.errorcode[number] in outcome.stderr
-    assert outcome.code == code
-    if code:
-        assert "reason=refused" in outcome.log
-        # Earlier steps are undone: crun calls no poststop for this container.
-        assert (host.groups(), host.records()) == ([], [])
-        return
-    assert reason in outcome.log
-    assert f"errno={number}" in outcome.log
-    assert (f"waiting/{UID}" in host.records()) is waits
-    assert (host.state / "wake").exists() is waits
-    # The record stays, so that poststop or reconcile find their way; then nothing is left.
-    host.end_process(100)
-    host.end_cgroup(POD_CGROUP)
-    host.call(stopped())
-    assert (host.groups(), host.records()) == ([], [])
-
-
 @pytest.mark.parametrize("rdt_class", [None, "gold"])
 def test_refusal_keeps_what_other_containers_use(
     host: Host, pod: dict[str, Any], fail: Fail, rdt_class: str | None
@@ -385,6 +341,7 @@ def test_error_that_ends_the_call_refuses_only_before_the_last_refusing_step(
     failures = read(host.context().ledger).stage("createRuntime").failures
     assert failures == ({} if late is None else {reason: 1, **({"refused": 1} if code else {})})
     assert (host.context().ledger.containers() == []) == bool(code), "a refusal leaves nothing"
+    assert [one["pod"] for one in recent_refusals(str(host.state))] == ["web-0"] * bool(code)
 
 
 @pytest.mark.parametrize("error", [DeadlineError("deadline of the hook exceeded"), NotArrivedError("it is elsewhere")])

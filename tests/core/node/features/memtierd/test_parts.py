@@ -11,8 +11,6 @@ import pytest
 from conftest import ID, Host, always
 from hosts.faults import Fail
 from hosts.memtierd import TEMPLATE, MemtierdHost, program
-from hypothesis import given
-from hypothesis import strategies as st
 
 from resctrl_hooks.core.node.features.memtierd import preflight, processes, service
 from resctrl_hooks.core.node.features.memtierd.ended import why_process_ended
@@ -110,16 +108,6 @@ def test_parent_removed_meanwhile_is_created_again(
 
 
 # The template
-
-
-@given(st.text(alphabet="$CGROUP2_ABTHMEISWX{}a1 \n", max_size=60))
-def test_filled_template_has_no_variable_left(text: str) -> None:
-    try:
-        filled = fill(text, "/sys/fs/cgroup/a", "/run/a/memtierd.stats")
-    except TemplateError:
-        return
-    assert "$CGROUP2_ABS_PATH" not in filled
-    assert fill(filled, "/sys/fs/cgroup/a", "/run/a") == filled
 
 
 def test_unknown_variables_are_named_and_shell_text_is_unchanged() -> None:
