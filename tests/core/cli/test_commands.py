@@ -11,7 +11,7 @@ from typing import Any
 import click
 import pytest
 from click.testing import CliRunner, Result
-from conftest import Host, always, noted
+from conftest import Host, always, noted, raising
 from golden import Golden
 from hosts.monitored import KEYS, MonitoredHost, host_of_counted_pod, run
 
@@ -24,7 +24,6 @@ from resctrl_hooks.core.config.problems import InvalidConfigError, Problem
 from resctrl_hooks.core.doctor import Finding
 from resctrl_hooks.core.install.manifest import Manifest
 from resctrl_hooks.core.inventory.models import Refusal
-from resctrl_hooks.core.inventory.pod_details import Failure
 from resctrl_hooks.core.node import call_metrics
 from resctrl_hooks.core.node.settings import Settings
 
@@ -63,115 +62,63 @@ def test_command_of_the_node_half_gets_its_options_and_its_status_is_returned(
     assert [one for one in given if not callable(one)][:2] == ["/a.yaml", arguments]
 
 
-@pytest.mark.parametrize(
-    "error, said",
-    [
-        (None, "resctrl-hook: applied the changed configuration /a.yaml\n"),
-        (
-            OSError(28, FULL),
-            f"resctrl-hook: cannot apply /a.yaml: [Errno 28] {FULL}; the previous configuration stays active\n",
-        ),
-        (
-            InvalidConfigError([Problem("unknown", key="a"), Problem("unknown", key="b")]),
-            "resctrl-hook: cannot apply /a.yaml: a: unknown; b: unknown; the previous configuration stays active\n",
-        ),
-        (PermissionError(13, "Permission denied", "/a.json"), ""),
-    ],
-)
 def test_reconcile_applies_an_edited_configuration(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], error: Exception | None, said: str
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], golden: Golden
 ) -> None:
-    def apply(_: str) -> Applied:
-        if error:
-            raise error
-        return Applied("/a.yaml.compiled.json", Settings(), [], [])
+    def applied(**settings: Any) -> Any:
+        return always(Applied("/a.yaml.compiled.json", Settings(settings), [], []))
 
-    monkeypatch.setattr(reconcile_module, "apply_if_newer", apply)
-    monkeypatch.setattr("os.geteuid", always(1000))
-    monkeypatch.setattr("posix.geteuid", always(1000))
-    reconcile_module._apply_edited("/a.yaml")
-    assert capfd.readouterr().err == said
-    monkeypatch.setattr(reconcile_module, "apply_if_newer", always(None))
-    reconcile_module._apply_edited("/a.yaml")
-    assert capfd.readouterr().err == ""
-
-
-@pytest.mark.houses("placement")
-def test_reconcile_names_the_command_that_installs_missing_code(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    applied = Applied("/a.yaml.compiled.json", Settings({"placement": {"enabled": True}}), [], [])
-    monkeypatch.setattr(reconcile_module, "apply_if_newer", always(applied))
+    answers: dict[str, Any] = {
+        "changed": applied(),
+        "code is missing": applied(placement={"enabled": True}),
+        "disk full": raising(OSError(28, "No space left on device")),
+        "invalid": raising(InvalidConfigError([Problem("unknown", key="a"), Problem("unknown", key="b")])),
+        "as another user": raising(PermissionError(13, "Permission denied", "/a.json")),
+        "not newer": always(None),
+    }
     monkeypatch.setattr(installed, "read_manifest", always(Manifest(config="/a.yaml", houses=[])))
-    reconcile_module._apply_edited("/a.yaml")
-    _, warning = capfd.readouterr().err.splitlines()
-    assert warning.endswith("modules that are not installed: placement; install again: `resctrl-hook install`")
+    for name in ("os", "posix"):
+        monkeypatch.setattr(f"{name}.geteuid", always(1000))
+    for label, apply in answers.items():
+        monkeypatch.setattr(reconcile_module, "apply_if_newer", apply)
+        reconcile_module._apply_edited("/a.yaml")
+        golden(capfd.readouterr().err, label)
 
 
-# Durations and times
-
-
-@pytest.mark.parametrize("text, seconds", [("500ms", 0.5), (" 2s ", 2.0), ("1m", 60.0), ("1d", None), ("24h", 86400.0)])
-def test_duration_is_at_most_a_day(text: str, seconds: float | None) -> None:
-    if seconds is None:
-        with pytest.raises(click.BadParameter, match="is not a duration"):
-            Duration(0.5).convert(text, None, None)
-    else:
-        assert Duration(0.5).convert(text, None, None) == seconds
-    for wrong in ("400ms", "24.1h"):
-        with pytest.raises(click.BadParameter, match="range"):
-            Duration(0.5).convert(wrong, None, None)
+def test_duration_is_at_most_a_day(golden: Golden) -> None:
+    found = []
+    for text in ("500ms", " 2s ", "1m", "24h", "1d", "400ms", "24.1h"):
+        try:
+            found.append(f"{text!r}: {Duration(0.5).convert(text, None, None)}")
+        except click.BadParameter as error:
+            found.append(f"{text!r}: {error.message}")
+    golden("\n".join(found))
 
 
 # show
 
 
-def test_failures_are_those_of_the_pod_from_metrics_and_refusals(
-    node: MonitoredHost, monkeypatch: pytest.MonkeyPatch
+def test_failures_of_a_pod_are_in_the_journal_or_in_metrics_and_refusals(
+    node: MonitoredHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden
 ) -> None:
-    failures = [
-        (30, "poststop", "b,c", "key"),
-        (20, "createRuntime", "refused", "key"),
-        (10, "createRuntime", "a", "key"),
-        (5, "createRuntime", "a", "other"),
-    ]
+    def check(label: str) -> None:
+        golden("\n".join(map(repr, show._failures(node.context, "key"))), label)
+
+    failures = [(30, "poststop", "b,c", "key"), (20, "createRuntime", "refused", "key")]
+    failures += [(10, "createRuntime", "a", "key"), (5, "createRuntime", "a", "other")]
     monkeypatch.setattr(call_metrics, "read", always(SimpleNamespace(failures=failures)))
-    refused = [
-        Refusal(time=20, key="key", namespace="shop", pod="web", why="no RMID"),
-        Refusal(time=21, key="other", why="x"),
-    ]
-    monkeypatch.setattr(show, "refusals", always(refused))
-    monkeypatch.setattr(show, "_journal", always([]))
-    found = [(one.time, one.stage, one.reasons, one.message) for one in show._failures(node.context, "key")]
-    assert found == [
-        (10, "createRuntime", ["a"], ""),
-        (20, "createRuntime", ["refused"], "shop/web was rejected: no RMID"),
-        (30, "poststop", ["b", "c"], ""),
-    ]
-    entry = Failure(time=1, stage="s", reasons=[], message="of the journal")
-    monkeypatch.setattr(show, "_journal", always([entry]))
-    assert show._failures(node.context, "key") == [entry]
-
-
-def test_journal_has_the_last_warnings_of_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = Refusal(time=20, key="key", namespace="shop", pod="web", why="no RMID")
+    monkeypatch.setattr(show, "refusals", always([refused, Refusal(time=21, key="other", why="x")]))
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert show._journal("key") == []
-    entries = [
-        {"__REALTIME_TIMESTAMP": "1999999", "RESCTRL_REASON": "busy", "RESCTRL_STAGE": "createRuntime", "MESSAGE": "m"},
-        {"__REALTIME_TIMESTAMP": "2000000"},
-        {"MESSAGE": "without a time"},
-        {"__REALTIME_TIMESTAMP": "x"},
-        [],
-    ]
+    check("without a journal")
+    entry = {"__REALTIME_TIMESTAMP": "1999999", "RESCTRL_REASON": "busy", "RESCTRL_STAGE": "poststop", "MESSAGE": "m"}
+    entries = [entry, {"__REALTIME_TIMESTAMP": "2000000"}, {"MESSAGE": "timeless"}, {"__REALTIME_TIMESTAMP": "x"}, []]
     lines = "\n".join(["{damaged", *map(json.dumps, entries)])
     program = tmp_path / "journalctl"
     program.write_text(f"#!/bin/sh\necho \"$@\" >{tmp_path}/words\n/bin/cat <<'END'\n{lines}\nEND\nexit 1\n")
     program.chmod(0o755)
-    assert show._journal("key") == [
-        Failure(time=1, stage="createRuntime", reasons=["busy"], message="m"),
-        Failure(time=2, stage="", reasons=[], message=""),
-    ]
-    assert (tmp_path / "words").read_text().startswith("RESCTRL_KEY=key -p warning -o json -n 10 ")
+    check("of the journal")
+    golden((tmp_path / "words").read_text(), "command")
 
 
 def test_rate_from_turns_is_all_bytes_by_all_seconds() -> None:

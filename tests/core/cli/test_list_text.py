@@ -117,20 +117,10 @@ def gathered(monkeypatch: pytest.MonkeyPatch) -> Inventory:
     return found
 
 
-@pytest.mark.parametrize(
-    "sort, order",
-    [
-        ("state", "dcab"),
-        ("name", "dabc"),
-        ("class", "dacb"),
-        ("running", "cadb"),
-        ("tasks", "cbda"),
-        ("outside", "cdab"),
-        ("age", "adbc"),
-    ],
-)
-def test_pods_are_in_the_order_of_the_column(gathered: Inventory, sort: str, order: str) -> None:
-    check_order(gathered, sort, order)
+def test_pods_are_in_the_order_of_the_column(gathered: Inventory) -> None:
+    orders = {"state": "dcab", "name": "dabc", "class": "dacb", "running": "cadb", "tasks": "cbda", "outside": "cdab"}
+    for sort, order in {**orders, "age": "adbc"}.items():
+        check_order(gathered, sort, order)
 
 
 def check_order(gathered: Inventory, sort: str, order: str) -> None:
@@ -142,23 +132,19 @@ def check_order(gathered: Inventory, sort: str, order: str) -> None:
     assert (len(found.foreign), len(found.refusals)) == (1, 3)
 
 
-@pytest.mark.parametrize(
-    "options, pods, refusals",
-    [
+def test_selection_leaves_foreign_groups_and_other_refusals_out(gathered: Inventory) -> None:
+    cases: tuple[tuple[dict[str, Any], str, list[str]], ...] = (
         ({"pods": ("a", "shop/c")}, "ac", ["1"]),
         ({"namespace": "shop"}, "abc", ["1", "2"]),
         ({"namespace": "shop", "pods": ("a", "other/d")}, "a", ["1", "2"]),
         ({"selector": Selector("app in (a, d)")}, "ad", ["1"]),
         ({"selector": Selector("app"), "namespace": "other"}, "d", ["3"]),
-    ],
-)
-def test_selection_leaves_foreign_groups_and_other_refusals_out(
-    gathered: Inventory, options: dict[str, Any], pods: str, refusals: list[str]
-) -> None:
-    found = command._gathered(NO_ONE, ListOptions(sort="name", **options))
-    assert sorted(pod.pod for pod in found.pods) == [*pods]
-    assert ([one.why for one in found.refusals], found.foreign) == (refusals, [])
-    assert ListOptions(**options).filtered
+    )
+    for options, pods, refusals in cases:
+        found = command._gathered(NO_ONE, ListOptions(sort="name", **options))
+        assert sorted(pod.pod for pod in found.pods) == [*pods]
+        assert ([one.why for one in found.refusals], found.foreign) == (refusals, [])
+        assert ListOptions(**options).filtered
 
 
 @pytest.mark.parametrize("form", ["table", "name"])
@@ -192,7 +178,7 @@ def test_watch_prints_new_changed_and_removed_pods(
     golden("\n".join(squeezed(capsys.readouterr().out.splitlines())))
 
 
-class _Names:
+class Names:
     """The names of three pods, whatever the node."""
 
     def __init__(self, _: Any) -> None:
@@ -206,23 +192,17 @@ class _Names:
         return PodName("shop" if key != "3" else "other", {"1": "web-0", "2": "db-0", "3": "web-1"}[key], "")
 
 
-@pytest.mark.parametrize(
-    "namespace, typed, offered",
-    [
-        ("", "shop/", ["shop/db-0", "shop/web-0"]),
-        ("", "web", ["web-0", "web-1"]),
-        ("shop", "w", ["web-0"]),
-        ("none", "w", []),
-        ("", "x", []),
-    ],
-)
-def test_names_are_completed(monkeypatch: pytest.MonkeyPatch, namespace: str, typed: str, offered: list[str]) -> None:
+def test_names_are_completed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("resctrl_hooks.core.cli.node.find_settings", lambda config: (config, ""))
     monkeypatch.setattr(list_options, "Context", lambda config, _: {"/my.yaml": 1}[config])
-    monkeypatch.setattr("resctrl_hooks.core.inventory.pod_names.PodNames", _Names)
-    monkeypatch.setattr(list_options, "recorded", always({"1", "2", "3"}))
-
-    given: Any = SimpleNamespace(params={"namespace": namespace, "config": "/my.yaml"}, find_root=lambda: given)
-    assert complete(given, NO_ONE, typed) == offered
-    monkeypatch.setattr(list_options, "recorded", always(None))  # cannot be read
-    assert complete(given, NO_ONE, typed) == []
+    monkeypatch.setattr("resctrl_hooks.core.inventory.pod_names.PodNames", Names)
+    offered = {
+        ("", "shop/"): ["shop/db-0", "shop/web-0"], ("", "web"): ["web-0", "web-1"], ("shop", "w"): ["web-0"],
+        ("none", "w"): [], ("", "x"): [],
+    }  # fmt: skip
+    for (namespace, typed), names in offered.items():
+        params = {"namespace": namespace, "config": "/my.yaml"}
+        given: Any = SimpleNamespace(params=params, find_root=lambda params=params: SimpleNamespace(params=params))
+        for known, expected in (({"1", "2", "3"}, names), (None, [])):  # the latter cannot be read
+            monkeypatch.setattr(list_options, "recorded", always(known))
+            assert complete(given, NO_ONE, typed) == expected
