@@ -1,13 +1,15 @@
 """A node that cannot have resctrl, or monitoring in it: one line after a boot, and everything else works."""
 
-import json
+import re
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ID, POD_CGROUP, Host, crio_annotations, state, stopped
+from conftest import ID, POD_CGROUP, Host, Outcome, crio_annotations, state, stopped
+from golden import Golden
 from hosts import crun
-from hosts.commands import here
 from hosts.monitored import run
 
 from resctrl_hooks.core.node.errors import NoResctrlError, NotMountedError
@@ -19,8 +21,6 @@ FILESYSTEMS = "nodev\tproc\nnodev\tcgroup2\n\text4\n"
 RDT = "processor\t: 0\nflags\t\t: fpu cqm rdt_a cat_l3\nbugs\t: none\n"
 VIRTUAL = "processor\t: 0\nflags\t\t: fpu hypervisor\n"
 ARM = "processor\t: 0\nFeatures\t: fp asimd\n"
-WARNING = 28  # as its number is written in the log: facility daemon
-LINE = "this node has no resctrl: the processor has no RDT, or the virtual machine hides it; everything that needs"
 
 
 def make(root: Path, cpu: str = VIRTUAL, filesystems: str = FILESYSTEMS, **config: Any) -> Host:
@@ -52,15 +52,12 @@ def node(request: pytest.FixtureRequest, tmp_path: Path) -> Host:
 
 def start(host: Host, **annotations: str) -> Any:
     host.process(100, f"{POD_CGROUP}/crio-{ID}.scope")
-    return host.call(state(bundle=host.bundle(), annotations=crio_annotations() | annotations))
+    notes = crio_annotations() | annotations
+    return host.call(state(bundle=host.bundle({"linux": {}, "annotations": notes}), annotations=notes))
 
 
 def above_debug(log: str) -> list[str]:
     return [line for line in log.splitlines() if line and not line.startswith("<31>")]
-
-
-def warnings(log: str) -> list[str]:
-    return [line for line in log.splitlines() if line and int(line[1:3]) <= WARNING]
 
 
 @pytest.mark.parametrize(
@@ -95,18 +92,88 @@ def test_resctrl_that_should_be_mounted_has_the_remedy(tmp_path: Path, case: str
     assert why_no_monitoring(Resctrl(path, proc=str(host.proc))) is None
 
 
-@pytest.mark.parametrize("policy", ["ignore", "fail"])
-def test_hook_starts_container_quietly_without_monitoring(node: Host, policy: str) -> None:
-    node.configure(failurePolicy=policy)
-    for _ in range(2):
-        outcome = start(node)
-        assert (outcome.code, outcome.stderr, above_debug(outcome.log)) == (0, "", [])
-    (pod,) = json.loads(run(node, "list", "--json").stdout)["items"]
-    assert (pod["state"], pod["groups"], len(pod["containers"])) == ("no-rdt", [], 1)
-    node.end_process(100)
-    node.end_cgroup(POD_CGROUP)
-    ended = node.call(stopped(annotations=crio_annotations()))
-    assert (ended.code, above_debug(ended.log), node.records()) == (0, [], [])
+def mount_of_a_kernel_with_resctrl(root: Path) -> Host:
+    """Return a host whose resctrl is not mounted yet, though its mount point exists."""
+    host = make(root, RDT, FILESYSTEMS + "nodev\tresctrl\n")
+    host.resctrl.mkdir(parents=True)
+    return host
+
+
+def boot(host: Host) -> None:
+    (host.proc / "sys/kernel/random/boot_id").write_text("0c6ab5a2-0000-4000-8000-000000000000\n")
+
+
+def mount(host: Host) -> None:
+    for folder in ("info", "mon_groups"):
+        (host.resctrl / folder).mkdir(parents=True, exist_ok=True)
+
+
+def umount(host: Host) -> None:
+    shutil.rmtree(host.resctrl)
+    host.resctrl.mkdir()
+
+
+def run_already(host: Host) -> None:
+    """Containers run that no hook has seen; one has a group of its runtime's."""
+    for number in range(3):
+        host.process(200 + number, start=1000)
+        bundle = host.bundle({"linux": {"intelRdt": {"enableMonitoring": True}}} if number else None, f"b{number}")
+        crun.record(host.root / "runtime", f"{number:064x}", 200 + number, bundle, 1000)
+
+
+def end(host: Host) -> None:
+    host.end_process(100)
+    host.end_cgroup(POD_CGROUP)
+
+
+def configure(**config: Any) -> Callable[[Host], None]:
+    return lambda host: host.configure(runtimeRoots={"all": str(host.root / "runtime")}, **config)
+
+
+CLASSES: dict[str, Any] = {"rdt": {"enabled": True, "allow": {"*": ["*"]}}}
+EVENTS: dict[str, Callable[[Host], object]] = {
+    "boot": boot, "mount": mount, "umount": umount, "already": run_already, "end": end, "hook": start,
+    "hook with a class": lambda host: start(host, **{"class.rdt.resctrl-hooks.io": "gold"}),
+    "poststop": lambda host: host.call(stopped(annotations=crio_annotations())),
+    "fail": configure(**CLASSES, failurePolicy="fail"),
+    "ignore": configure(**CLASSES),
+    "shared": configure(monitoring={"priority": [{"namespaces": ["*"], "value": 1}], "share": {}}),
+    "required": configure(monitoring={"enabled": True}),
+    "off": configure(monitoring={"enabled": False}),
+}  # fmt: skip
+LIFE = (
+    "hook", "hook", "fail", "hook", "hook with a class", "ignore", "hook with a class", "hook with a class",
+    "list", "list -o wide", "list --demand", "show -n shop", "rdt show", "explain shop/web-0", "already",
+    "reconcile --dry-run", "reconcile", "reconcile", "reconcile --claim", "list", "boot", "reconcile", "shared",
+    "reconcile", "required", "hook", "reconcile", "off", "hook", "reconcile", "ignore", "end", "poststop", "reconcile",
+)  # fmt: skip
+MOUNTED_LATE = (
+    "already", *LIFE[:14], "reconcile --dry-run", "reconcile", "mount", "reconcile", "umount",
+    "reconcile", "reconcile", "hook",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "make_node, calls",
+    [(make, LIFE), (without_monitoring, LIFE), (mount_of_a_kernel_with_resctrl, MOUNTED_LATE)],
+    ids=["no RDT", "no monitoring", "not mounted"],
+)
+def test_node_says_once_a_boot_what_it_lacks(
+    tmp_path: Path, golden: Golden, make_node: Callable[[Path], Host], calls: tuple[str, ...]
+) -> None:
+    """Nothing is refused but what asks for a class, and a node that cannot have resctrl is not told to mount it."""
+    host = make_node(tmp_path)
+    host.log.touch()
+    for number, words in enumerate(calls):
+        before = len(host.log.read_text())
+        done: Any = EVENTS[words](host) if words in EVENTS else run(host, *words.split())
+        if isinstance(done, Outcome):
+            said = f"{done.stderr}exit {done.code}"
+        else:
+            said = f"{done.output}exit {done.exit_code}" if done is not None else ""
+        logged = re.sub(r"\[\d+\]|duration_usec=\d+ ", "", "\n".join(above_debug(host.log.read_text()[before:])))
+        golden(f"{said}\n{logged}", f"{number:02} {words}", hide="pid duration time")
+        assert make_node is mount_of_a_kernel_with_resctrl or not re.search("mount -t|not mounted", said + logged)
 
 
 @pytest.mark.parametrize("enabled, recorded", [("auto", 1), (True, 0), (False, 0)])
@@ -115,79 +182,15 @@ def test_containers_are_recorded_without_monitoring_only_if_it_is_optional(
     node: Host, enabled: Any, recorded: int, by: str
 ) -> None:
     """By the hook, and those that run already by a pass or a command."""
-
-    def record() -> None:
-        run_log(node, code=0) if by == "reconcile" else note_running(node.context())
-
     node.configure(monitoring={"enabled": enabled}, runtimeRoots={"all": str(node.root / "runtime")})
     start(node)
-    node.process(200, start=1000)
-    crun.record(node.root / "runtime", "a" * 64, 200, node.bundle(name="b"), 1000)
-    assert len(json.loads(run(node, "list", "--json").stdout)["items"]) == recorded
-    record()
-    assert len(json.loads(run(node, "list", "--json").stdout)["items"]) == 2 * recorded
-    assert len(node.context().ledger.containers()) == 2 * recorded
-
-
-@pytest.mark.parametrize("policy, code", [("ignore", 0), ("fail", 79)])
-def test_requested_class_on_node_without_resctrl_fails_by_its_policy(tmp_path: Path, policy: str, code: int) -> None:
-    host = make(tmp_path)
-    host.configure(rdt={"enabled": True, "allow": {"*": ["*"]}, "failurePolicy": policy})
-    outcome = start(host, **{"class.rdt.resctrl-hooks.io": "gold"})
-    assert outcome.code == code
-    assert LINE in outcome.stderr + outcome.log
-    assert "mount" not in outcome.stderr + outcome.log
-    if not code:
-        assert warnings(start(host, **{"class.rdt.resctrl-hooks.io": "gold"}).log) == [], "logged once"
-
-
-def run_log(host: Host, *arguments: str, code: int | None = None) -> str:
-    """Run reconcile, and return what it logged."""
-    before = host.log.read_text() if host.log.exists() else ""
-    done = run(host, "reconcile", *arguments)
-    assert code is None or done.exit_code == code, done.output
-    return host.log.read_text()[len(before) :] if host.log.exists() else ""
-
-
-@pytest.mark.parametrize("sharing", [{}, {"priority": [{"namespaces": ["*"], "value": 1}], "share": {}}], ids=str)
-def test_reconcile_succeeds_and_logs_one_line_after_a_boot(node: Host, sharing: dict[str, Any]) -> None:
-    node.configure(runtimeRoots={"all": str(node.root / "runtime")}, monitoring=sharing)
-    for number in range(3):
-        node.process(200 + number, start=1000)
-        bundle = node.bundle({"linux": {"intelRdt": {"enableMonitoring": True}}} if number else None, f"b{number}")
-        crun.record(node.root / "runtime", f"{number:064x}", 200 + number, bundle, 1000)
-    logs = [above_debug(run_log(node, code=0)) for _ in range(3)]
-    assert logs[1:] == [[], []]
-    assert len(logs[0]) == 1
-    assert ("this node has no resctrl" in logs[0][0]) or ("has no monitoring" in logs[0][0])
-    assert json.loads(run(node, "reconcile", "--json").stdout)["problems"] == []
-    assert above_debug(run_log(node, "--claim", code=0)) == []
-    (node.proc / "sys/kernel/random/boot_id").write_text("0c6ab5a2-0000-4000-8000-000000000000\n")
-    assert len(above_debug(run_log(node, code=0))) == 1, "a new boot"
-
-
-def test_missing_mount_is_logged_once_by_all_and_again_after_resctrl_was_mounted(tmp_path: Path) -> None:
-    host = make(tmp_path, filesystems=FILESYSTEMS + "nodev\tresctrl\n")
-    first, second = start(host), start(host)
-    assert [len(warnings(one.log)) for one in (first, second)] == [1, 0]
-    assert f"mount -t resctrl resctrl {host.resctrl}" in first.log
-    assert above_debug(run_log(host)) == []
-    host = make(tmp_path / "other", filesystems=FILESYSTEMS + "nodev\tresctrl\n")
-    assert len(above_debug(run_log(host))) == 1
-    for folder in ("info", "mon_groups"):
-        (host.resctrl / folder).mkdir(parents=True)
-    assert above_debug(run_log(host, code=0)) == []
-    for folder in ("info", "mon_groups"):
-        (host.resctrl / folder).rmdir()
-    assert len(above_debug(run_log(host))) == 1
-
-
-@pytest.mark.parametrize(
-    "arguments", ["list", "list -o wide", "list --json", "list --demand", "show -n shop", "reconcile --dry-run"]
-)
-def test_command_succeeds_without_remark_about_mounts(node: Host, arguments: str) -> None:
-    start(node)
-    succeeds_without_remark(node, *arguments.split())
+    run_already(node)
+    assert len(node.context().ledger.containers()) == recorded
+    if by == "reconcile":
+        run(node, "reconcile")
+    else:
+        note_running(node.context())
+    assert len(node.context().ledger.containers()) == 4 * recorded
 
 
 def succeeds_without_remark(node: Host, *arguments: str) -> None:
@@ -195,51 +198,3 @@ def succeeds_without_remark(node: Host, *arguments: str) -> None:
     done = run(node, *arguments)
     assert done.exit_code == 0, done.output
     assert "mount" not in done.output
-
-
-@pytest.mark.parametrize("recorded", [False, True])
-def test_explain_has_the_reason_and_doctor_as_next_command(node: Host, recorded: bool) -> None:
-    node.configure(classes=[{"name": "swapless", "allowswap": False}], runtimeRoots={"all": f"{node.root}/runtime"})
-    cgroup = f"{POD_CGROUP}/crio-{ID}.scope"
-    notes = crio_annotations() | ({"class.memtierd.nri.io": "swapless"} if recorded else {})
-    bundle = node.bundle({"ociVersion": "1.2.1", "linux": {}, "annotations": notes})
-    node.process(100, cgroup)
-    (node.cgroup / cgroup.lstrip("/") / "memory.swap.max").write_text("max\n")
-    crun.record(node.root / "runtime", ID, 100, bundle, 1000)
-    assert node.call(state(bundle=bundle, annotations=notes)).code == 0
-    (found,) = json.loads(run(node, "explain", "shop/web-0", "--json").stdout)["items"]
-    assert (found["reason"], found["next"]) == ("no-resctrl", f"resctrl-hook --config {node.config} doctor")
-    assert "mount" not in found["text"]
-
-
-WORDS = (
-    "resctrl is not mounted at {path}; mount it: mount -t resctrl resctrl {path}; run `resctrl-hook doctor` for details"
-)
-
-
-@pytest.fixture
-def unmounted(tmp_path: Path) -> Host:
-    """Return a host without a mount, on which containers run."""
-    (tmp_path / "mnt").mkdir()
-    host = Host(tmp_path, resctrl=tmp_path / "mnt", runtimeRoots={"all": str(tmp_path / "runtime")})
-    for number in range(3):
-        host.process(100 + number, start=1000)
-        crun.record(tmp_path / "runtime", f"{number:064x}", 100 + number, host.bundle(name=f"bundle{number}"), 1000)
-    return host
-
-
-@pytest.mark.parametrize("words", here("list", "list --json", "top --once --interval 0.1", "metrics", "rdt show"))
-def test_missing_mount_is_reported_with_configured_path(unmounted: Host, words: str) -> None:
-    done = run(unmounted, *words.split())
-    assert done.exit_code == 1
-    text = done.stderr if "--json" not in words else json.loads(done.stdout)["problem"]
-    said = text.removeprefix("resctrl-hook: ").replace(" (ENOENT)", "").rstrip("\n")
-    assert said.replace(f"--config {unmounted.config} ", "") == WORDS.format(path=unmounted.resctrl)
-
-
-@pytest.mark.parametrize("dry", [["--dry-run"], []], ids=["dry", "real"])
-def test_reconcile_adopts_nothing(unmounted: Host, dry: list[str]) -> None:
-    done = run(unmounted, "reconcile", "--json", *dry)
-    report = json.loads(done.stdout)
-    assert (done.exit_code, report["containers"], report["threadsMoved"], report["items"]) == (1, 3, 0, [])
-    assert report["problems"] == [WORDS.format(path=unmounted.resctrl)]
