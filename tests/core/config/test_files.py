@@ -3,18 +3,18 @@
 import json
 import os
 import posix
-import stat
+import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 from click.testing import CliRunner, Result
 from conftest import Host, examples
-from hosts.commands import here
+from golden import Golden
 from hosts.faults import failing
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -22,15 +22,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from resctrl_hooks.core.cli import installed, main
 from resctrl_hooks.core.cli import node as cli_node
-from resctrl_hooks.core.config import effective, effective_settings, find_effective
-from resctrl_hooks.core.config.applied import Change, apply_file, apply_if_newer, changes_between, compile_file
-from resctrl_hooks.core.config.check import check_file
+from resctrl_hooks.core.config import effective, find_effective
+from resctrl_hooks.core.config.applied import apply_file, apply_if_newer, changes_between, compile_file
 from resctrl_hooks.core.config.problems import InvalidConfigError
 from resctrl_hooks.core.config.show import show_settings
 from resctrl_hooks.core.install.manifest import Manifest
 from resctrl_hooks.core.node import settings as node_settings
 from resctrl_hooks.core.node.errors import SettingsError
-from resctrl_hooks.core.node.host.files import stamp
 from resctrl_hooks.core.node.settings import DEFAULTS, active_path, is_unapplied, load
 
 NAMES = ("config.yaml", "b.yaml", "config.yml", "config", ".config.yaml", "my x.yaml")
@@ -190,119 +188,95 @@ def call(config: Path | str, *arguments: str) -> Result:
     return CliRunner().invoke(main, ["--config", str(config), *arguments])
 
 
-def test_applied_files_are_readable_by_all_and_have_the_settings_alone(config: Path) -> None:
-    os.umask(0)
-    try:
-        apply_file(str(config))
-    finally:
-        os.umask(0o022)
-    assert sorted(os.listdir(config.parent)) == ["config.json", "config.last.json", "config.yaml"]
-    for name in ("config.json", "config.last.json"):
-        path = config.parent / name
-        assert stat.S_IMODE(path.stat().st_mode) == 0o644
-        assert json.loads(path.read_text()) == {
-            "format": 1, "appliedFrom": str(stamp(str(config))),
-            "namespaces": ["shop"], "monitoring": {"release": "last-container"},
-        }  # fmt: skip
-    shown = show_settings(str(config))
-    assert shown.set == ["monitoring.release", "namespaces"]
-    assert (shown.settings["resctrlPath"], shown.settings["monitoring"]["failurePolicy"]) == (
-        "/sys/fs/resctrl", "ignore",
-    )  # fmt: skip
-    config.write_text("namespaces: [shop, lab]\n")
-    assert apply_file(str(config), dry_run=True).changes == [
-        Change("namespaces", ["shop"], ["shop", "lab"]),
-        Change("monitoring.release", "last-container", "pod"),
-    ]
+def of_a_machine_config(config: Path) -> None:
+    compiled = config.with_name("config.json")
+    compiled.write_bytes(compile_file(str(config), managed_by="a MachineConfig"))
+    os.utime(compiled, (1, 1))
+    assert apply_if_newer(str(config)) is apply_if_newer(str(compiled)) is None, "reconcile leaves it, too"
 
 
-def test_failing_disk_or_foreign_owner_keeps_previous_settings(config: Path) -> None:
-    apply_file(str(config))
-    target = config.parent / "config.json"
-    before = target.read_bytes()
-    config.write_text("namespaces: [other]\n")
-    with failing(posix, "fsync", OSError(28, "No space left on device")):
-        result = call(config, "config", "apply")
-    assert (result.exit_code, target.read_bytes()) == (1, before)
-    assert "No space left on device; the previous configuration stays active" in result.stderr
-    assert sorted(os.listdir(config.parent)) == ["config.json", "config.last.json", "config.yaml"]
-    written(config, "shop")
-    target.write_bytes(compile_file(str(config), managed_by="a MachineConfig"))
-    written(config, "other")
-    os.utime(target, (1, 1))
-    before = target.read_bytes()
-    result = call(config, "config", "apply")
-    assert (result.exit_code, "belongs to a MachineConfig" in result.stderr) == (1, True)
-    assert (apply_if_newer(str(config)), target.read_bytes()) == (None, before)
-    result = call(target, "config", "apply")
-    assert (result.exit_code, "apply the YAML file next to it" in result.stderr) == (2, True)
-    assert apply_if_newer(str(target)) is None
+def of_another_version(config: Path) -> None:
+    config.with_name("config.json").write_text(json.dumps({"format": 1, "monitoring": {"future": 1}, "newer": 2}))
 
 
-def test_untrusted_missing_or_invalid_file_is_refused(config: Path) -> None:
-    config.chmod(0o666)
-    result = call(config, "config", "apply")
-    assert result.exit_code == 2
-    assert "is writable by users other than its owner" in result.stderr
-    assert not (config.parent / "config.json").exists()
-    with pytest.raises(SettingsError, match="is writable by users other than its owner"):
-        find_effective(str(config))
-    with pytest.raises(click.ClickException, match=r"no\.yaml does not exist; name another file with --c") as caught:
-        effective_settings(str(config.parent / "no.yaml"))
-    assert caught.value.exit_code == 2
-    config.chmod(0o644)
-    for text, more in (("a: 1", 0), ("a: 1\nb: 1\nc: 1", 2)):
-        config.write_text(text)
-        with pytest.raises(SettingsError) as refused:
-            find_effective(str(config))
-        assert refused.value.message.startswith(f"{config}:1: a: unknown key; known here: ")
-        assert refused.value.message.endswith(f" (and {more} more)") == bool(more)
-    assert "No such file or directory; create it, or" in str(check_file(f"{config}.no").errors[0])
-    assert str(check_file(str(config.parent)).errors[0]).endswith("not a regular file")
+def of_version_0_2(config: Path) -> None:
+    path = Path(written(config.with_name("config.json"), "shop", format=1, groupPrefix="old-"))
+    os.utime(path, (1e9, 1e9))
 
 
-@pytest.mark.parametrize("missing", [False, True])
-def test_default_file_that_is_missing_or_never_applied_leaves_defaults(
-    config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *, missing: bool
-) -> None:
-    for module in (effective, node_settings):
-        monkeypatch.setattr(module, "DEFAULT_CONFIG", str(config))
-    if missing:
-        config.unlink()
-    else:
-        assert "has never been applied; the defaults apply" in load(str(config))[1]
-    assert load(str(config))[0].namespaces == []
-    found = find_effective(str(config))
-    assert found.source == ("defaults" if missing else "yaml")
-    assert ("installed hooks use the built-in defaults" in found.problem) is not missing
-    assert effective_settings(str(config)).namespaces == found.settings.namespaces == ([] if missing else ["shop"])
-    assert bool(capsys.readouterr().err) is not missing
-    effective_settings(str(config), has_hooks=False)
-    assert capsys.readouterr().err == ""
+def lose(config: Path) -> None:
+    for path in config.parent.glob("*.json"):
+        path.unlink()
 
 
-@pytest.mark.parametrize("words", here("list", "rdt show", "show -n shop", "top --once"))
-def test_unapplied_file_is_reported(config: Path, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    config.write_text(f"resctrlPath: {config.parent}/none\nstateDir: {config.parent}/state\n")
-    for installed_ in ("", "none"):
-        monkeypatch.setattr(cli_node, "CODE", str(config.parent / installed_))
-        assert ("has never been applied" in call(config, *words.split()).stderr) is (not installed_)
-    apply_file(str(config))
-    config.write_text(config.read_text() + "namespaces: [shop]\n")
+def newer(config: Path) -> None:
+    config.write_text(config.read_text() + " ")
     os.utime(config, (4e9, 4e9))
-    assert "newer than the active settings; run `resctrl-hook" in call(config, *words.split()).stderr
 
 
-def test_show_prints_settings_compiled_by_another_version_and_fails_without_usable_ones(config: Path) -> None:
-    compiled = config.parent / "config.json"
-    compiled.write_text(json.dumps({"format": 1, "monitoring": {"future": 1}, "newer": 2}))
-    shown = show_settings(str(config))
-    assert shown.settings["monitoring"] == {"future": 1}
-    assert "was written by another version: monitoring.future: unknown key" in shown.warnings[0]
-    assert show_settings(str(compiled)).yaml.state == "applied"
-    compiled.write_text("{")
-    result = call(config, "config", "show")
-    assert (result.exit_code, "invalid settings in" in result.stderr) == (2, True)
+EVENTS: dict[str, Callable[[Path], object]] = {
+    "write": lambda path: written(path, "other"),
+    "wrong": lambda path: path.write_text("a: 1"),
+    "three wrong": lambda path: path.write_text("a: 1\nb: 1\nc: 1"),
+    "delete": lambda path: path.unlink(missing_ok=True),
+    "open to others": lambda path: path.chmod(0o666),
+    "close": lambda path: path.chmod(0o644),
+    "damage": lambda path: path.with_name("config.json").write_text("{"),
+    "lose": lose,
+    "MachineConfig": of_a_machine_config,
+    "another version": of_another_version,
+    "version 0.2": of_version_0_2,
+    "newer": newer,
+}
+LIFE = (
+    "check", "show", "apply --dry-run", "apply", "show", "apply", "write", "apply --dry-run", "show", "apply",
+    "full: apply", "open to others", "check", "apply", "lose", "show", "apply", "close", "apply", "three wrong",
+    "apply", "show", "check", "lose", "show", "write", "apply", "damage", "show", "lose", "show",
+    "MachineConfig", "apply", "show", "json apply", "json check", "write", "another version", "show", "json show",
+    "delete", "show", "check", "lose", "show", "check", "version 0.2", "show", "write", "show", "prod show",
+    "prod apply", "lose",
+)  # fmt: skip
+LOOKS = ("list", "rdt show", "reconcile --dry-run")
+
+
+def files_of(folder: Path) -> str:
+    found = (f"{path.name} {path.stat().st_mode & 0o777:o} {path.read_text()}" for path in sorted(folder.glob("*.*")))
+    return re.sub(r'"appliedFrom": "[^"]*"', "<stamp>", "\n".join(found))
+
+
+@pytest.mark.parametrize("default", [False, True], ids=["of a path", "default"])
+def test_commands_through_the_life_of_a_configuration(
+    config: Path, golden: Golden, monkeypatch: pytest.MonkeyPatch, *, default: bool
+) -> None:
+    """A failure leaves the active settings, and each command says which settings apply."""
+    if default:
+        for module in (effective, node_settings):
+            monkeypatch.setattr(module, "DEFAULT_CONFIG", str(config))
+    monkeypatch.setattr(cli_node, "CODE", str(config.parent))
+    monkeypatch.setitem(DEFAULTS, "stateDir", str(config.parent / "state"))
+    monkeypatch.setitem(DEFAULTS, "resctrlPath", str(config.parent / "none"))
+    for number, words in enumerate(LIFE):
+        if words in EVENTS:
+            EVENTS[words](config)
+            continue
+        name, _, command = words.rpartition(" ") if words.split()[0] in ("json", "prod") else ("", "", words)
+        path = config.with_name({"json": "config.json", "prod": "prod.yaml"}.get(name, config.name))
+        if name == "prod":
+            written(path, "shop", groupPrefix="new-")
+        full = words.startswith("full")
+        with failing(posix, "fsync", OSError(28, "No space left on device"), when=lambda *_, full=full: full):
+            before = os.umask(0)
+            done = call(path, "config", *command.removeprefix("full: ").split(), *(["-o", "json"] * ("show" in words)))
+            os.umask(before)
+        said = done.output
+        if "show" in words and not done.exit_code:
+            (item,) = json.loads(done.stdout)["items"]
+            chosen = {name: item["settings"].get(name) for name in ("namespaces", "groupPrefix")}
+            said = "".join(f"{name}: {value}\n" for name, value in (item | {"settings": chosen}).items())
+        after = files_of(config.parent) if "apply" in words else ""
+        golden(f"{said}exit {done.exit_code}\n{after}", f"{number:02} {words}", hide="pid time")
+        for look in LOOKS if words == "show" else ():
+            golden(call(config, *look.split()).stderr, f"{number:02} {look}", hide="pid time")
 
 
 def test_changes_in_lists_of_mappings_are_found() -> None:
@@ -331,22 +305,6 @@ def test_manual_hook_uses_unapplied_file(host: Host, pod: Any, *, applied: bool)
     assert (host.root / "config.json").exists() is applied
 
 
-def test_dry_reconcile_uses_settings_that_a_real_one_would_apply(host: Host, config: Path) -> None:
-    values = json.loads(host.config.read_text())
-    host.config.unlink()
-    config.write_text(json.dumps({name: value for name, value in values.items() if name != "format"}))
-    done = call(config, "reconcile", "--dry-run", "--json")
-    assert done.exit_code == 0, done.stderr
-    assert f"{config} is not applied and would be applied first" in done.stderr
-    assert json.loads(done.stdout)["dryRun"] is True
-    assert os.listdir(config.parent).count("config.json") == 0
-    config.write_text("namespaces: 5\n")
-    done = call(config, "reconcile", "--dry-run")
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert "config.yaml:1: namespaces" in done.stderr
-    assert "is invalid; correct it" in done.stderr
-
-
 def test_former_prefixes_stay_known_for_claims(config: Path) -> None:
     def apply(prefix: str) -> tuple[str, ...]:
         config.write_text(f'groupPrefix: "{prefix}"\n')
@@ -365,38 +323,26 @@ def test_former_prefixes_stay_known_for_claims(config: Path) -> None:
 # Several files in one folder
 
 
-def of_version_0_2(folder: Path, namespace: str, **more: object) -> Path:
-    path = Path(written(folder / "config.json", namespace, **{"format": 1, **more}))
-    os.utime(path, (1e9, 1e9))
-    return path
-
-
-def test_settings_of_version_0_2_stay_active_until_applied(folder: Path) -> None:
-    former = of_version_0_2(folder, "shop", groupPrefix="old-")
-    config = str(folder / "prod.yaml")
-    assert find_effective(config).path == str(former)
-    Path(config).write_text("zzz: 1")
-    assert find_effective(config).path == str(former)
-    written(Path(config), "shop", groupPrefix="new-")
-    assert find_effective(config).problem.endswith(f"installed hooks use {former} of version 0.2")
+def test_hooks_use_settings_of_version_0_2_until_others_are_applied(folder: Path) -> None:
+    of_version_0_2(folder / "config.yaml")
+    config = written(folder / "prod.yaml", "shop", groupPrefix="new-")
     hooks, problem = load(config)
-    assert (hooks.namespaces, hooks.path) == (["shop"], str(former))
-    assert problem == (
-        f"{config} has never been applied; {former} of version 0.2 stays active; "
-        f"run `resctrl-hook --config {config} config apply`"
-    )
+    assert (hooks.path, hooks.group_prefix) == (str(folder / "config.json"), "old-")
+    assert problem.startswith(f"{config} has never been applied; {hooks.path} of version 0.2 stays active; run ")
     assert is_unapplied(config), "reconcile applies it"
     applied = apply_if_newer(config)
     assert applied is not None
     assert [change.key for change in applied.changes] == ["groupPrefix"]
     hooks, problem = load(config)
     assert (hooks.group_prefix, hooks.former_prefixes, problem) == ("new-", ("old-",), "")
-    assert former.exists(), "version 0.2 uses it after a downgrade"
+    assert (folder / "config.json").exists(), "version 0.2 uses it after a downgrade"
 
 
 @pytest.mark.parametrize("content", [None, {"managedBy": "machineconfig"}, {"format": 2}])
 def test_settings_of_another_file_or_owner_are_not_used(folder: Path, content: dict[str, object] | None) -> None:
-    of_version_0_2(folder, "shop", **(content or {}))
+    of_version_0_2(folder / "config.yaml")
+    former = folder / "config.json"
+    former.write_text(json.dumps(json.loads(former.read_text()) | (content or {})))
     if content is None:
         production = written(folder / "config.yaml", "shop")
         os.utime(production, (1, 1))
