@@ -1,7 +1,10 @@
-"""Commands that pass their options on: what the called part gets, and what is printed of its answer."""
+"""The commands of the house with stand-ins for what they call; without resctrl, and with an unwritable state."""
 
 import contextlib
+import errno
 import json
+import os
+import posix
 import signal
 import sys
 import threading
@@ -14,17 +17,29 @@ import click
 import pytest
 from click.testing import CliRunner
 from conftest import Host, always, noted, raising
+from core.cli.test_unwritable_state import call
+from core.cli.test_unwritable_state import node as unwritable
+from faults.test_no_resctrl import node as bare
+from faults.test_no_resctrl import start, succeeds_without_remark
 from golden import Golden
+from hosts.faults import Fail
 from hosts.monitored import MonitoredHost, run
 
 from observe.cli.test_diagnosis_text import diagnosis, effect
 from resctrl_hooks.core.cli import main
 from resctrl_hooks.core.node.errors import HookError
+from resctrl_hooks.core.node.feature_table import KEYS
 from resctrl_hooks.observe.cli import diagnose, metrics, record, view
 from resctrl_hooks.observe.cli import guard as guard_module
-from resctrl_hooks.observe.params import Past, ended_by_signals, refuse_with_at
+from resctrl_hooks.observe.node.resident import Moment
+from resctrl_hooks.observe.node.sampler.command import guard_command
+from resctrl_hooks.observe.node.sampler.process import Hosted, starters
+from resctrl_hooks.observe.node.snapshot.snapshot import take
+from resctrl_hooks.observe.params import Past, ended_by_signals
 from resctrl_hooks.observe.slowdown.experiment.signals import ended_like_ctrl_c
 from resctrl_hooks.observe.view.contents import Contents
+
+__all__ = ("bare", "unwritable")
 
 
 @pytest.mark.parametrize("word", ["run", "restore"])
@@ -40,13 +55,6 @@ def test_time_of_the_past_is_in_seconds_since_1970() -> None:
     assert Past().convert(5.0, None, None) == 5.0
     with pytest.raises(click.BadParameter, match="is not a time"):
         Past().convert("soon", None, None)
-
-
-def test_options_of_the_present_are_refused_beside_a_time() -> None:
-    refuse_with_at(None, watch=True)
-    refuse_with_at(1.0, watch=False, selector=None)
-    with pytest.raises(click.UsageError, match=r"--at cannot be combined with --watch, --for\.$"):
-        refuse_with_at(1.0, watch=True, all=False, **{"for": True})
 
 
 class _Sampler:
@@ -110,18 +118,6 @@ def test_failing_sample_is_reported_once_and_left_out(
     assert record._record(sampler, first, written.append, 1.0, None, ended) == 3
     assert written == [["first"], [{"a": 1}], [{"a": 2}]]
     assert [line.split()[1] for line in capsys.readouterr().err.splitlines()] == ["gone", "gone", "other"]
-
-
-def test_recording_is_written_and_described(node: MonitoredHost, tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    done = node.run("record", "--for", "200ms", "--interval", "100ms", "-o", str(path))
-    assert done.exit_code == 0, done.output
-    first, *_, last = done.stderr.splitlines()
-    assert first == f"resctrl-hook: recording every 0.1 s into {path}; Ctrl-C stops it"
-    assert last.endswith(f"samples; draw them: resctrl-hook report {path}")
-    assert int(last.split()[1]) >= 1
-    assert "web" in path.read_text()
-    assert node.run("record", "--for", "100ms", "--force", "-o", str(path)).exit_code == 0
 
 
 def test_show_measures_rates_for_the_interval(node: MonitoredHost) -> None:
@@ -190,7 +186,10 @@ WRONG = [
     *("metrics --otlp u --format prometheus", "metrics --interval 5s", "metrics --listen nowhere:x"),
     *("metrics --counter none*", "metrics --counter mbm_* --counter x", "metrics --otlp localhost:4318"),
     *("record --for 100ms", "record -o x.txt", "record -o x.csv --interval 1d", "record -o x.csv --for -1s"),
-    *("record -o /nonexistent/x.csv", "diagnose --experiment", "diagnose --experiment web db"),
+    *("record -o /nonexistent/x.csv", "diagnose --experiment", "diagnose --experiment web db", "diagnose --for 1s"),
+    *("record -o x.csv --for 30h", "report --capacity 0G", "top --onec", "top --at 1969-12-31T23:00:00Z"),
+    *(f"top --interval {one}" for one in ("10ms", "nan", "inf", "1e20", "0", "-1")),
+    *("reconcile --watch nan", "reconcile --watch 0"),
 ]
 
 
@@ -290,13 +289,6 @@ def test_diagnose_prints_named_or_slowed_pods(
     assert ("\n\n" in text) == (len(names) > 1)
 
 
-def test_diagnose_without_slowed_pods_counts_them(
-    host: Host, sampled: list[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_Session, "diagnoses", lambda _, keys: [diagnosis(verdict="normal") for _ in keys])
-    assert "\n2 of 3 pods have a baseline; " in run(host, "diagnose").stdout
-
-
 def test_experiment_is_part_of_the_diagnosis(host: Host, sampled: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[Any] = []
 
@@ -359,3 +351,74 @@ def test_signals_end_diagnose_with_their_number() -> None:
     thread.start()
     thread.join()
     assert seen == [before]
+
+
+def test_top_succeeds_without_remark_about_mounts(bare: Host) -> None:
+    start(bare)
+    succeeds_without_remark(bare, "top", "--once", "--interval", "0.1")
+
+
+@pytest.mark.parametrize("words", [(), ("--by", "class"), ("-o", "wide")], ids=" ".join)
+def test_top_has_one_line_with_the_reason(bare: Host, words: tuple[str, ...]) -> None:
+    done = run(bare, "top", "--once", "--interval", "0.1", *words)
+    reasons = [
+        line for line in done.stdout.splitlines() if "node has no resctrl" in line or "has no monitoring" in line
+    ]
+    assert (done.exit_code, len(reasons)) == (0, 1), done.output
+
+
+def test_scrape_is_ok_without_series_of_resctrl(bare: Host) -> None:
+    done = run(bare, "metrics")
+    text = done.stdout
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert "resctrl_scrape_ok 1" in text
+    assert "resctrl_rmids{" not in text
+
+
+def test_guard_alone_ends_successfully_without_monitoring(bare: Host) -> None:
+    bare.configure(rdt={"guard": {"mode": "observe"}})
+    assert guard_command(str(bare.config), ["run"]) == 0
+    assert guard_command(str(bare.config), ["restore"]) == 0
+    assert bare.log.read_text().count("guard: off: ") == 1
+
+
+def test_other_residents_sample_without_monitoring(bare: Host) -> None:
+    start(bare)
+    slowdown: dict[str, Any] = {"enabled": True, "directory": str(bare.root), "perf": False}
+    history = {"enabled": True, "file": str(bare.root / "h.sqlite")}
+    bare.configure(rdt={"guard": {"mode": "observe"}}, slowdown=slowdown, history=history)
+    context = bare.context()
+    before = bare.log.read_text()
+    hosted = [Hosted(name, begin, context) for name, begin in starters().items()]
+    for when in (0.0, 10.0, 20.0):
+        for one in hosted if not when else hosted[1:]:
+            one.step(Moment(when, lambda: take(context)))
+    assert [one.resident is not None for one in hosted] == [False, True, True]
+    assert all(one.close() for one in hosted)
+    assert bare.log.read_text()[len(before) :].count("\n") == 1, "the guard's line"
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EDQUOT])
+@pytest.mark.parametrize(
+    "command", ["top --once --interval 100ms", "metrics", pytest.param("diagnose --for 5s", marks=pytest.mark.ci)]
+)
+def test_counters_are_read_without_space_for_a_lock(
+    unwritable: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fail: Fail, command: str, number: int
+) -> None:
+    monkeypatch.setitem(KEYS["slowdown"], "directory", str(tmp_path))
+    error = OSError(number, os.strerror(number))
+
+    def creates(path: Any, flags: int, *_mode: int) -> bool:
+        return bool(flags & posix.O_CREAT) and str(path).startswith(str(unwritable.state))
+
+    fail(posix, "open", error, when=creates)
+    done = call(unwritable, *command.split())
+    assert done.exit_code == 0, done.stderr
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO, errno.ENOTDIR])
+def test_unreadable_state_of_the_guard_is_an_error(unwritable: Host, fail: Fail, number: int) -> None:
+    path = f"{unwritable.state}/guard.json"
+    fail(os, "stat", OSError(number, os.strerror(number)), when=lambda given, **_: str(given) == path)
+    done = call(unwritable, "guard", "status")
+    assert (done.exit_code, os.strerror(number) in done.stderr, "no guard has run" in done.stderr) == (1, True, False)

@@ -1,34 +1,37 @@
-"""What the house adds to show, list, explain and rdt: rates, slowdowns, foreign groups; with and without its parts."""
+"""What the house adds to show, list, explain, rdt and guard: rates, slowdowns, foreign groups, the guard."""
 
 import json
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import Host
 from core.cli.test_list_text import check_order, gathered
 from core.cli.test_show_text import KEY, text_of
 from core.cli.test_show_text import shown as printed
 from golden import Golden
 from hosts.counter_tree import say, say_paths
 from hosts.guard_and_packages import write_slowdown_state
-from hosts.monitored import KEYS, MonitoredHost, plain_host
+from hosts.monitored import KEYS, MonitoredHost, plain_host, run
 from hosts.past import sample
 from jsonschema import validate
 from rich.console import Console
 
+from observe.node.guard.node import FULL, Node, lowered_once
 from resctrl_hooks.core.cli.schemas import schemas
+from resctrl_hooks.core.config.schema import json_schema
 from resctrl_hooks.core.inventory.models import Inventory
 from resctrl_hooks.core.inventory.pod_details import PodDetails
 from resctrl_hooks.core.node.names import SLOWDOWN_STATUS
-from resctrl_hooks.core.parts import parts
 from resctrl_hooks.observe.inventory.columns import RATES
 from resctrl_hooks.observe.inventory.pod_rates import PodMemory, PodRates, lines_of
 from resctrl_hooks.observe.metrics.collector import NodeCollector, registry_of
+from resctrl_hooks.observe.metrics.families import families_of
+from resctrl_hooks.observe.metrics.guard import TABLES
 from resctrl_hooks.observe.node.history.place import claim
 from resctrl_hooks.observe.node.history.store import Store
 
@@ -135,91 +138,6 @@ def test_unknown_resource_is_shown_and_exported_as_it_is(tmp_path: Path) -> None
         assert registry.get_sample_value("fabric_flits_total", {**labels, **domain}) == 1234
 
 
-_ALONE = """
-import sys
-from importlib.abc import MetaPathFinder
-from types import SimpleNamespace
-from resctrl_hooks.core import parts
-
-class Missing(MetaPathFinder):
-    def find_spec(self, name, path, target=None):
-        if name.startswith(%r):
-            raise ModuleNotFoundError(name, name=name)
-
-parts.HOUSES = ("core",)
-sys.modules["resctrl_hooks.core.node.parts"] = SimpleNamespace(PARTS=())
-sys.meta_path.insert(0, Missing())
-from resctrl_hooks.core.cli import main
-main(prog_name="resctrl-hook")
-"""
-_OTHERS = tuple(f"resctrl_hooks.{name}." for name in ("observe", "placement", "nri", "openshift", "lab"))
-
-
-def alone(slowed: MonitoredHost, *words: str) -> str:
-    """Run a command without the parts of the other houses and without their modules."""
-    command = [sys.executable, "-c", _ALONE % (_OTHERS,), "--config", str(slowed.config), *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_fields_of_pods_are_those_of_the_parts(slowed: MonitoredHost) -> None:
-    assert [name for part in parts() for name in (*part.pod_fields, *part.details)]
-    both: list[list[str]] = []
-    for command in (("list",), ("show", "shop/cart")):
-        whole, *_ = slowed.json(*command)["items"]
-        core, *_ = json.loads(alone(slowed, *command, "-o", "json"))["items"]
-        both.append(sorted(whole.keys() - core.keys()))
-        assert [name for name in whole if name in core] == [*core]
-    assert both == [["slowdown"], ["rates", "slowdown"]]
-
-
-@pytest.mark.ci
-def test_options_and_words_of_help_are_those_of_the_parts(slowed: MonitoredHost) -> None:
-    for command, words in {
-        "list": (
-            "--at TIME",
-            "|slow]",
-            "With --at",
-            *(part.clauses["wide"] for part in parts() if "wide" in part.clauses),
-        ),
-        "show": ("--at TIME", "--rates", "--interval", "With --at"),
-    }.items():
-        whole, core = (
-            " ".join(text.split())
-            for text in (
-                slowed.run(command, "--help").stdout,
-                alone(slowed, command, "--help"),
-            )
-        )
-        assert [word in whole for word in words] == [True] * len(words)
-        assert [word in core for word in words] == [False] * len(words)
-
-
-@pytest.mark.ci
-def test_text_without_houses_has_the_other_columns_and_lines(slowed: MonitoredHost) -> None:
-    whole, core = (
-        text.splitlines()[0].split()
-        for text in (
-            slowed.run("list", "-o", "wide").stdout,
-            alone(slowed, "list", "-o", "wide"),
-        )
-    )
-    assert [head for head in whole if head != "SLOW"] == core
-    assert "SLOW" in whole
-    firsts = [line.split()[:1] for line in slowed.run("show", "shop/cart").stdout.splitlines()]
-    assert [line.split()[:1] for line in alone(slowed, "show", "shop/cart").splitlines()] == [
-        first for first in firsts if first != ["slowdown"]
-    ]
-
-
-@pytest.mark.ci
-def test_foreign_group_has_its_counters_without_houses(slowed: MonitoredHost) -> None:
-    text = alone(slowed, "show", "theirs")
-    assert text == slowed.run("show", "theirs").stdout
-    assert "700 B" in text
-
-
 NAMES = {b"theirs": "theirs", b"a b": "a b", b"\xff": r"\xff", b"x\x1b[31my": r"x\x1b[31my", b"c\\d": r"c\\d"}
 """Names of groups in the kernel, each with its text."""
 
@@ -319,3 +237,89 @@ def test_foreign_group_of_the_past_is_shown_by_the_same_name(named: MonitoredHos
         assert [one["name"] for one in items] == [name, "TOTAL"]
     done = named.run("top", "shop/wen", *at, "--json")
     assert (done.exit_code, "did you mean shop/web?" in done.stderr) == (1, True)
+
+
+PAGES = ("index.md", "recording.md", "dev/architecture.md")
+
+
+@pytest.fixture
+def guarded(host: Host) -> Node:
+    return lowered_once(host)
+
+
+def told(guarded: Node) -> str:
+    """Return the status, and the samples of the metrics."""
+    text = [" ".join(line.split()) for line in run(guarded.host, "guard", "status").output.splitlines()]
+    samples = [one for family in families_of(TABLES, guarded.context()) for one in family.samples]
+    lines = [f"{one.name} {' '.join(one.labels.values())} {one.value:g}" for one in samples]
+    return re.sub(r"\d\d:\d\d:\d\d", "<clock>", "\n".join([*text, *lines]))
+
+
+def test_status_and_metrics_of_each_state(guarded: Node, tmp_path: Path, golden: Golden) -> None:
+    golden(told(guarded), "lowered", hide="time duration")
+    path = guarded.host.state / "guard.json"
+    status = json.loads(path.read_text())
+    status["domains"]["0"]["classes"]["bronze"]["kept"] = "a cut slowed class gold"
+    path.write_text(json.dumps(status))
+    golden(told(guarded), "kept", hide="time duration")
+    guarded.host.end_process(100)
+    golden(told(guarded), "ended", hide="time duration")
+    path.unlink()
+    assert run(guarded.host, "guard", "status").exit_code == 1
+    golden(told(guarded), "none")
+    observer = Node(Host(tmp_path / "observer"), mode="observe")
+    observer.host.process(100)
+    observer.pass_time(observer.guard(pid=100), FULL, 30)
+    golden(told(observer), "observed", hide="time duration")
+
+
+def test_status_as_json_follows_its_schema(guarded: Node) -> None:
+    value = json.loads(run(guarded.host, "guard", "status", "-o", "json").output)
+    validate(value, schemas()["guard"])
+    assert value.keys() == schemas()["guard"]["properties"].keys()
+    assert value["actions"] == {"lower": 1}
+    assert value["items"][0]["classes"]["bronze"]["now"] == 90
+
+
+@pytest.mark.parametrize("manifest", [False, True], ids=["guard by hand", "installed"])
+def test_package_removal_restores_the_declared_values(tmp_path: Path, *, manifest: bool) -> None:
+    script = (Path(__file__).parents[3] / "contrib/packages/prerm").read_text()
+    for name in ("resctrl-hook", "py3clean"):
+        (tmp_path / name).write_text(f'#!/bin/sh\necho "{name} $*" >>{tmp_path}/calls\n')
+        (tmp_path / name).chmod(0o755)
+    for path in ("guard-lease.json", *(["manifest.json"] if manifest else [])):
+        (tmp_path / path).touch()
+    for folder in ("/run/resctrl-hooks/", "/usr/local/libexec/resctrl-hooks/", "/usr/bin/"):
+        script = script.replace(folder, f"{tmp_path}/")
+    script = script.replace("/run/systemd/system", f"{tmp_path}/none")
+    subprocess.run(["sh", "-c", script, "prerm", "remove"], env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, check=True)
+    first, *_ = (tmp_path / "calls").read_text().splitlines()
+    assert first == ("resctrl-hook uninstall" if manifest else "resctrl-hook guard restore")
+
+
+def test_lowered_class_is_as_declared_for_rdt_show(guarded: Node) -> None:
+    section = {"mode": "act", "protect": ["gold"], "throttle": {"bronze": {"floor": 20}, "silver": {"floor": 50}}}
+    guarded.host.configure(rdt={"classes": {"bronze": {"MB": 100}}, "guard": section})
+    done = run(guarded.host, "rdt", "show")
+    assert done.exit_code == 0, done.output
+    assert "the guard holds MB of domain 0 below the declared 100" in done.output
+    assert run(guarded.host, "rdt", "apply").exit_code == 0
+    assert guarded.limit("bronze") == "MB:0=90"
+    path = guarded.host.state / "guard-lease.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"owner": "an experiment"}))
+    assert (
+        "bronze: an experiment holds MB of domain 0 below the declared 100" in run(guarded.host, "rdt", "show").output
+    )
+
+
+def test_act_is_called_experimental_in_help_schema_unit_metrics_and_docs(guarded: Node) -> None:
+    docs = Path(__file__).parents[3] / "docs"
+    texts = [
+        *(run(guarded.host, *words, "--help").output for words in (["guard"], ["guard", "run"])),
+        json.dumps(json_schema()["$defs"]["Guard"]["properties"]["mode"]),
+        (docs.parent / "contrib/systemd/resctrl-hooks-guard.service").read_text(),
+        " ".join(family.documentation for family in families_of(TABLES, guarded.context())),
+        *(line for name in PAGES for line in (docs / name).read_text().splitlines() if "guard.md)" in line),
+        (docs / "guard.md").read_text(),
+    ]
+    assert [text for text in texts if "experimental" not in text] == []

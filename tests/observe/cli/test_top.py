@@ -1,9 +1,7 @@
 """`top`: rates per pod, ungrouped tasks, and the total; and its keys on a real terminal."""
 
-import csv
 import fcntl
 import gc
-import io
 import json
 import os
 import pty
@@ -19,12 +17,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from core.cli.test_assignable_counters import TOTAL, moved, reading
+from core.cli.test_assignable_counters import host as assigned
 from hosts.monitored import KEYS, MonitoredHost, monitored_host, plain_host
 
 from resctrl_hooks.lab.simulation import mounted
 from resctrl_hooks.lab.simulation.machine import BYTES_PER_SECOND, LOCAL_SHARE, WATTS_PER_TASK
 
 HOUSES = ("lab",)
+__all__ = ("assigned",)
+
+
 TOLERANCE = 0.25  # a busy machine samples a little late
 
 
@@ -105,24 +108,6 @@ class Terminal:
             self.seen += data.decode("utf-8", "replace")
         os.close(self.fd)
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-
-
-@pytest.mark.fuse
-def test_json_keys_have_units_and_csv_has_same_columns(host: MonitoredHost) -> None:
-    host.pod(0, "web-0", processes=2)
-    host.pod(1, "db-0", namespace="data")
-    made = host.json("top", "--interval", "0.5", "-n", "shop")
-    assert (made["kind"], made["by"], made["rmids"]["used"]) == ("UsageList", "pod", 3)
-    pod, total = made["items"]
-    assert (pod["kind"], pod["namespace"], pod["pod"], pod["rdtClass"]) == ("pod", "shop", "web-0", "")
-    assert pod["llcSharePercent"] == pytest.approx(100 * pod["llcOccupancyBytes"] / made["llcBytes"], abs=0.01)
-    assert pod["llcSharePercent"] > 0
-    assert made["seconds"] >= 0.5
-    assert (total["kind"], total["powerWatts"]) == ("total", pod["powerWatts"])
-    rows = list(csv.DictReader(io.StringIO(host.run("top", "-o", "csv", "--interval", "0.2").stdout)))
-    assert rows[0].keys() == pod.keys()
-    assert [(row["rdtClass"], row["partial"]) for row in rows if row["kind"] == "pod"] == [("/", "false")] * 2
-    assert {row["name"] for row in rows} == {"shop/web-0", "data/db-0", "(ungrouped)", "TOTAL"}
 
 
 @pytest.mark.fuse
@@ -207,15 +192,6 @@ def test_top_without_resctrl_reports_the_cause(tmp_path: Path) -> None:
     assert "resctrl is not mounted at" in result.stderr
 
 
-@pytest.mark.parametrize("interval", ["nan", "inf", "1e20", "0", "-1"])
-def test_excessive_interval_is_wrong_use(tmp_path: Path, interval: str) -> None:
-    with monitored_host(tmp_path, str(tmp_path / "nothing")) as host:
-        for arguments in (["top", "--interval", interval], ["reconcile", "--watch", interval]):
-            result = host.run(*arguments)
-            assert result.exit_code == 2
-            assert "Invalid value" in result.stderr
-
-
 @pytest.mark.ci
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_terminal_without_a_character_shows_the_rest(tmp_path: Path, encoding: str) -> None:
@@ -225,3 +201,19 @@ def test_terminal_without_a_character_shows_the_rest(tmp_path: Path, encoding: s
         done = subprocess.run(words, capture_output=True, check=True, env=environment)
     assert b"TOTAL" in done.stdout
     assert b"MBM?" in done.stdout
+
+
+@pytest.mark.fuse
+def test_counter_that_a_pod_lost_keeps_its_total_in_metrics_and_has_no_rate(assigned: MonitoredHost) -> None:
+    key = assigned.pod(0, "web-0")
+    while not reading(assigned, key).value:
+        pass
+    moved(assigned, key, give=False)
+    kept = reading(assigned, key)
+    samples = [line for line in assigned.run("metrics").stdout.splitlines() if f'pod_uid="{key}"' in line]
+    here = [line for line in samples if 'domain_name="mon_L3_00"' in line]
+    (total,) = [line for line in here if line.startswith("l3_mbm_total_bytes_total{")]
+    assert float(total.split()[-1]) == kept.value
+    assert [line for line in here if line.startswith("resctrl_unavailable{") and f'counter="{TOTAL}"' in line]
+    (item,) = [item for item in assigned.json("top", "--interval", "0.1")["items"] if item["key"] == key]
+    assert item["memoryBandwidthBytesPerSecond"] is None

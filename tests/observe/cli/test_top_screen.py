@@ -1,8 +1,18 @@
-"""The screen of `top`: its picture at several widths, and the effect of each key."""
+"""The screen of `top`: its picture at several widths, the effect of each key, and when it samples."""
 
+import contextlib
 import io
+import os
+import pty
 import re
+import signal
+import sys
+import termios
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Self
 
+import click
 import pytest
 from conftest import examples
 from golden import Golden
@@ -10,9 +20,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
+from resctrl_hooks.core.cli.list_options import ListOptions
 from resctrl_hooks.core.inventory.models import Rmids
+from resctrl_hooks.core.node.errors import HookError
+from resctrl_hooks.observe.cli import top_live
 from resctrl_hooks.observe.cli.bars import bar, sparkline
-from resctrl_hooks.observe.cli.keyboard import first_key
+from resctrl_hooks.observe.cli.keyboard import Keys, first_key
 from resctrl_hooks.observe.cli.top_scene import Scene
 from resctrl_hooks.observe.cli.top_screen import Screen
 from resctrl_hooks.observe.inventory.rates import Line, added
@@ -175,10 +188,6 @@ def test_long_table_scrolls() -> None:
     assert names(made) == whole, "a larger terminal shows all"
 
 
-def test_help_is_closed_by_any_key() -> None:
-    assert "qtz7k" in "\n".join(picture(screen("?", "x"), 60))
-
-
 @pytest.mark.parametrize(
     "typed, keys",
     [
@@ -235,3 +244,195 @@ def test_entered_time_is_asked_for_once_and_a_message_stays_until_the_next_key()
     assert "no sample at 14:00" in picture(made)[1]
     made.press("down")
     assert "no sample at 14:00" not in picture(made)[1]
+
+
+class _Samples:
+    """Scenes of the present; `scenes` notes that another L3 cache was selected."""
+
+    def __init__(self, log: list[str]) -> None:
+        self._log = log
+        self.scenes = self
+
+    def first(self) -> Scene:
+        return Scene("node", "first", [])
+
+    def next(self) -> Scene:
+        self._log.append("sample")
+        return scene()
+
+    def turn_domain(self) -> None:
+        self._log.append("turn present")
+
+
+class _Past:
+    """Scenes of the past, which note where a key leads; `x` is refused."""
+
+    def __init__(self, log: list[str]) -> None:
+        self._log = log
+        self.scenes = self
+
+    def at(self, when: float) -> Scene:
+        self._log.append(f"at {when:.0f}")
+        if when == 0:
+            raise HookError("no sample there")
+        return scene()
+
+    def pressed(self, key: str) -> Scene | None:
+        self._log.append(f"key {key}")
+        if key == "{":
+            raise click.BadParameter("no labels")
+        return None if key == "right" else scene()
+
+    def scene(self) -> Scene:
+        self._log.append("again")
+        return scene()
+
+    def turn_domain(self) -> None:
+        self._log.append("turn past")
+
+    def leave(self) -> None:
+        self._log.append("leave")
+
+
+class Live:
+    """A screen that gets keys from a list, one each tenth of a second, and notes what happens."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.log: list[str] = []
+        self.opened = 0
+        self.now = 100.0
+        self.waits: list[float] = []
+        self._keys: Iterator[str] = iter(())
+        self._step = 0.1
+        monkeypatch.setattr(top_live, "Keys", lambda: self)
+        monkeypatch.setattr(time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(signal, "signal", lambda *_: None)
+        monkeypatch.setattr(Screen, "show_message", lambda _, text: self.log.append(f"say {text}"))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.log.append("restored")
+
+    def pressed(self, seconds: float) -> str:
+        self.waits.append(round(seconds, 3))
+        self.now += self._step
+        return next(self._keys)
+
+    def past(self) -> Any:
+        self.opened += 1
+        return _Past(self.log)
+
+    def run(self, *keys: str, step: float = 0.0, when: float | None = None, interval: float = 2.0) -> list[str]:
+        self.log.clear()
+        self._keys, self._step = iter(keys), step
+        samples: Any = _Samples(self.log)
+        top_live.show_live(samples, interval, ListOptions(sort="mbm"), "pod", self.past, when)
+        return self.log[:-1]
+
+
+@pytest.fixture
+def live(monkeypatch: pytest.MonkeyPatch) -> Live:
+    return Live(monkeypatch)
+
+
+@pytest.mark.parametrize(
+    "keys, log",
+    [
+        (["d"], ["turn present"]),
+        (["left", "d"], ["key left", "turn past", "again"]),
+        (["left", "end", "d"], ["key left", "leave", "turn present"]),
+        (["left", "right", "d"], ["key left", "key right", "turn present"]),
+        (["end"], []),
+        (["{"], ["key {", "say Invalid value: no labels"]),
+        (["/", "d", "left", "end", "enter"], []),
+        (["?", "d", "left"], ["key left"]),
+        (["g", "d", "enter"], ["say "]),
+    ],
+)
+def test_key_leads_to_the_present_or_the_past(live: Live, keys: list[str], log: list[str]) -> None:
+    found = live.run(*keys, "q")
+    assert [one.partition("'")[0] if one.startswith("say 'd'") else one for one in found] == log
+    assert live.opened == any("key" in one for one in found)
+
+
+def test_history_is_opened_once_and_a_time_without_a_sample_is_reported(live: Live) -> None:
+    assert live.run("left", "[", "q", when=50.0) == ["at 50", "key left", "key ["]
+    assert live.opened == 1
+    assert live.run("q", when=0.0) == ["at 0", "say no sample there"]
+
+
+def test_entered_time_is_shown(live: Live) -> None:
+    found = live.run("g", *"2001-09-09T01:46:40Z", "enter", "q")
+    assert found == ["at 1000000000"]
+    (said,) = live.run("g", "x", "enter", "q")
+    assert said.startswith("say 'x' is not a time")
+
+
+def test_first_sample_comes_soon_and_others_at_the_interval(live: Live) -> None:
+    keys = [""] * 7 + ["q"]
+    assert live.run(*keys, step=0.25, interval=1.0) == ["sample"] * 2
+    assert live.waits == [0.5, 0.25, 1.0, 0.75, 0.5, 0.25, 1.0, 0.75]
+    live.waits.clear()
+    assert live.run("", "q", step=0.25, interval=0.25) == ["sample"] * 2
+    assert live.waits == [0.25, 0.25]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, EOFError])
+def test_interrupt_and_end_of_the_terminal_restore_it(
+    live: Live, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+) -> None:
+    def pressed(_: float) -> str:
+        raise error
+
+    monkeypatch.setattr(live, "pressed", pressed)
+    live.run()
+    assert live.log == ["restored"]
+
+
+def test_signal_ends_the_screen(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    handlers: dict[int, Callable[..., Any]] = {}
+    monkeypatch.setattr(signal, "signal", handlers.__setitem__)
+    live.run("q")
+    assert handlers.keys() == {signal.SIGTERM, signal.SIGHUP}
+    for handler in handlers.values():
+        with pytest.raises(KeyboardInterrupt):
+            handler(0, None)
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, int]]:
+    """Return both ends of a terminal that is stdin."""
+    theirs, ours = pty.openpty()
+    with os.fdopen(ours, "r", closefd=True) as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        yield theirs, ours
+    with contextlib.suppress(OSError):
+        os.close(theirs)  # unless the test has closed it
+
+
+def test_keys_are_read_one_at_a_time_and_the_mode_is_restored(terminal: tuple[int, int]) -> None:
+    theirs, ours = terminal
+    before = termios.tcgetattr(ours)
+    with Keys() as keys:
+        assert not termios.tcgetattr(ours)[3] & termios.ICANON
+        assert keys.pressed(0) == keys.pressed(-1) == ""
+        os.write(theirs, b"a\x1b[A\x1b[99~")
+        assert [keys.pressed(5) for _ in range(3)] == ["a", "up", ""]
+        assert keys.pressed(0) == ""
+    assert termios.tcgetattr(ours) == before
+
+
+def test_end_of_the_terminal_ends_the_keys(terminal: tuple[int, int]) -> None:
+    with Keys() as keys:
+        os.close(terminal[0])
+        with pytest.raises(EOFError):
+            keys.pressed(5)
+
+
+def test_keyboard_without_a_terminal_has_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    with open(os.devnull, encoding="utf-8") as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        with Keys() as keys:
+            assert keys.pressed(0) == ""

@@ -20,7 +20,6 @@ from resctrl_hooks.core.inventory.models import Pod, Rmids
 from resctrl_hooks.core.inventory.selector import Selector
 from resctrl_hooks.core.node.resctrl.counters import slot_at
 from resctrl_hooks.observe.cli import top_samples
-from resctrl_hooks.observe.cli.top import _item
 from resctrl_hooks.observe.cli.top_scene import Scene
 from resctrl_hooks.observe.cli.top_scenes import Scenes
 from resctrl_hooks.observe.cli.top_table import domain_line, head_line, memory_lines, power_lines, usage_table
@@ -96,9 +95,6 @@ def memory(**more: Any) -> MemoryUsage:
     return MemoryUsage.model_validate({**values, "load_percent": 50.4, "estimated": False, "pods": pods, **more})
 
 
-RATES = {"loud": 60.0, "middle": 25.0, "quiet": 15.0}
-
-
 def test_lines_above_the_table_have_what_is_known(golden: Golden) -> None:
     scenes = [
         Scene("node-1", "12:00:00", PODS, 1000, Rmids(total=8, used=3), waiting=2),
@@ -145,13 +141,6 @@ def test_line_of_caches_leaves_details_out_before_caches() -> None:
     for width, selected in ((len(texts[3]), "L3 1 900 MB/s"), (200, f"{peaks[1]}, 50% full")):
         found = domain_line(scene, width)
         assert [found.plain[span.start : span.end] for span in found.spans if span.style] == [selected]
-
-
-def test_item_for_programs_has_percentages() -> None:
-    made: Any = _item(PODS[0], Scene("n", "t", PODS, llc_bytes=3000))
-    assert (made.counted_percent, made.llc_share_percent, made.slowdown) == (75.0, 16.667, 1.5)
-    made = _item(PODS[2], Scene("n", "t", PODS))
-    assert (made.counted_percent, made.llc_share_percent, made.uncounted, made.partial) == (None, None, 1, False)
 
 
 def snapshot(when: float, *values: float) -> Snapshot:

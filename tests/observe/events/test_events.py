@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from conftest import Host, examples
+from golden import Golden
 from hosts.guard_and_packages import write_slowdown_state
 from hosts.monitored import KEYS, MonitoredHost, plain_host, run
 from hypothesis import HealthCheck, given, settings
@@ -165,78 +166,68 @@ def test_condition_is_reported_once_in_ten_minutes_whatever_the_clock_says(
     assert reports == 1 or event["series"]["lastObservedTime"][:19] == written(written_at)[:19]
 
 
-def test_event_has_its_pod_and_the_node(api: FakeApi) -> None:
+def test_event_has_its_pod_and_the_node(api: FakeApi, golden: Golden) -> None:
     Node(api.api).at(0)
-    (event,) = api.stored.values()
-    assert event["eventTime"] == "2023-11-14T22:13:20.000000Z"
-    assert event["regarding"] == {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "namespace": "shop",
-        "name": "cart",
-        "uid": UID,
-    }
-    assert (event["reportingController"], event["reportingInstance"]) == ("resctrl-hooks", "worker-0")
+    ((path, event),) = api.stored.items()
+    golden(f"{path}\n{json.dumps(event, indent=1)}")
 
 
-def test_each_cause_and_pod_has_its_own_event(api: FakeApi) -> None:
-    Node(api.api).at(0, condition(), condition(cause="l3-cache"), condition("web"), condition(namespace="other"))
-    assert len(api.stored) == 4
-    assert sorted({path.rpartition("/")[0] for path in api.stored}) == [
-        "/apis/events.k8s.io/v1/namespaces/other/events",
-        "/apis/events.k8s.io/v1/namespaces/shop/events",
-    ]
+class Story:
+    """Passes of senders, each with its requests, the Events by pod and reason, and the new lines."""
+
+    def __init__(self, api: FakeApi) -> None:
+        self.api, self.texts = api, list[str]()
+
+    def begin(self, name: str, api: Api | None = None, *forbidden: str) -> None:
+        """Begin with an empty server, whose account may not use some methods."""
+        self.api.stored.clear()
+        self.api.forbidden = {*forbidden}
+        self.node = Node(api or self.api.api)
+        self.texts.append(f"{name}:")
+
+    def at(self, seconds: float, *conditions: Condition) -> None:
+        asked, lines = len(self.api.asked), len(self.node.lines)
+        self.node.at(seconds, *conditions)
+        requests = [f"{method} {path.rpartition('/events')[0][-5:]}" for method, path in self.api.asked[asked:]]
+        if requests or self.node.lines[lines:]:
+            self.texts.append(f"  {seconds:g} s: {', '.join(requests)}; {len(self.api.stored)} {self.api.counts()}")
+            self.texts += [f"    {line}" for line in self.node.lines[lines:]]
 
 
-def test_event_that_the_server_has_deleted_is_created_again(api: FakeApi) -> None:
-    node = Node(api.api)
-    node.at(0)
-    api.stored.clear()
-    node.at(EVERY)
-    assert api.counts() == {"cart SlowedByNeighbour": 1}
-    node.at(2 * EVERY)
-    assert api.counts() == {"cart SlowedByNeighbour": 2}
-
-
-def test_missing_right_is_named_once(api: FakeApi) -> None:
-    api.forbidden = {"POST"}
-    node = Node(api.api)
+def test_what_the_server_answers_decides_when_an_event_is_reported_again(
+    api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden
+) -> None:
+    story, web = Story(api), condition("web")
+    story.begin("each cause, pod and namespace has its Event")
+    story.at(0, condition(), condition(cause="l3-cache"), web, condition(namespace="other"))
+    story.begin("an Event that the server has deleted")
+    for seconds in (0, EVERY, 2 * EVERY):
+        story.at(seconds)
+        if not seconds:
+            api.stored.clear()
+    story.begin("no right to create", None, "POST")
     for seconds in range(0, 1300, 10):
-        node.at(seconds, condition(), condition("web"))
-    (line,) = node.lines
-    assert line.startswith("not permitted: create events.k8s.io events in namespace shop; bind ClusterRole ")
-    assert len(api.asked) == 6, "each pod is tried once in ten minutes"
+        story.at(seconds, condition(), web)
     api.forbidden = set()
-    node.at(2000)
-    assert api.counts() == {"cart SlowedByNeighbour": 1}
-
-
-def test_missing_right_to_patch_is_named(api: FakeApi) -> None:
-    node = Node(api.api)
-    node.at(0)
-    api.forbidden = {"PATCH"}
-    node.at(EVERY)
-    assert [line.partition(" in ")[0] for line in node.lines] == ["not permitted: patch events.k8s.io events"]
-
-
-def test_refused_event_is_reported_once_with_the_servers_words(api: FakeApi) -> None:
-    node = Node(api.api)
-    bad = condition()._replace(note="")
+    story.at(2000)
+    story.begin("no right to patch", None, "PATCH")
+    for seconds in (0, EVERY):
+        story.at(seconds)
+    story.begin("a refused Event")
     for seconds in (0, 10, EVERY):
-        node.at(seconds, bad)
-    assert node.lines == ["cannot create an Event in namespace shop: HTTP status 422: invalid: ['note']"]
-
-
-def test_unreachable_server_is_reported_once_and_tried_again(api: FakeApi, tmp_path: Path) -> None:
-    node = Node(Api("127.0.0.1", 1, str(tmp_path), encrypted=False))
+        story.at(seconds, condition()._replace(note=""))
+    story.begin("an unreachable server", Api("127.0.0.1", 1, str(tmp_path), encrypted=False))
     for seconds in (0, 10):
-        node.at(seconds)
-    (line,) = node.lines
-    assert line.startswith("cannot reach the API server 127.0.0.1:1: Connection refused; ")
-
-
-def test_event_without_an_answer_does_not_keep_out_the_others(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
-    node, create = Node(api.api), api.api.create
+        story.at(seconds)
+    story.begin("no token", Api("127.0.0.1", 1, str(tmp_path / "none"), encrypted=False))
+    story.at(0)
+    story.begin("a renewed token")
+    story.at(0)
+    (tmp_path / "token").write_text("second\n")
+    story.at(EVERY)
+    assert api.tokens == {"first", "second"}
+    story.begin("no answer for one of two Events")
+    create = api.api.create
 
     def answered(path: str, value: Mapping[str, Any]) -> Answer:
         if value["regarding"]["name"] == "cart":
@@ -245,35 +236,18 @@ def test_event_without_an_answer_does_not_keep_out_the_others(api: FakeApi, monk
 
     monkeypatch.setattr(api.api, "create", answered)
     for seconds in (0, 10):
-        node.at(seconds, condition(), condition("web"))
-    assert [event["regarding"]["name"] for event in api.stored.values()] == ["web"]
+        story.at(seconds, condition(), web)
     monkeypatch.undo()
-    node.at(20, condition(), condition("web"))
-    assert len(api.stored) == 2
-
-
-def test_missing_token_is_one_line(tmp_path: Path) -> None:
-    node = Node(Api("127.0.0.1", 1, str(tmp_path / "none"), encrypted=False))
-    node.at(0)
-    assert "none/token: No such file or directory" in node.lines[0]
-
-
-def test_renewed_token_is_used(api: FakeApi, tmp_path: Path) -> None:
-    node = Node(api.api)
-    node.at(0)
-    (tmp_path / "token").write_text("second\n")
-    node.at(EVERY)
-    assert api.tokens == {"first", "second"}
+    story.at(20, condition(), web)
+    golden("\n".join(story.texts).replace(str(tmp_path), "<folder>"))
 
 
 def test_many_conditions_are_reported_in_turn(api: FakeApi) -> None:
-    node = Node(api.api)
-    many = [condition(f"pod-{number}") for number in range(50)]
-    node.at(0, *many)
-    assert len(api.stored) == 20
-    node.at(10, *many)
-    node.at(20, *many)
-    assert len(api.stored) == 50
+    node, stored = Node(api.api), list[int]()
+    for seconds in (0, 10, 20):
+        node.at(seconds, *(condition(f"pod-{number}") for number in range(50)))
+        stored.append(len(api.stored))
+    assert stored == [20, 40, 50]
 
 
 def test_lines_about_refused_events_are_bounded(api: FakeApi) -> None:

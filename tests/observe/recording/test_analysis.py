@@ -17,11 +17,9 @@ from resctrl_hooks.observe.node.history.rows import GROUP, GUARD, PACKAGE, POD, 
 from resctrl_hooks.observe.node.snapshot.packages import Packages
 from resctrl_hooks.observe.recording.analysis import (
     BANDWIDTH,
-    OTHERS,
     Times,
     User,
     by_namespace,
-    largest,
     missing,
     recording_of,
     series,
@@ -331,12 +329,6 @@ def test_gap_is_longer_than_twice_the_usual_interval(
 ) -> None:
     found = Times(times)
     assert (found.usual, found.gaps) == (usual, gaps)
-
-
-def test_smallest_lines_are_drawn_as_one_of_others_if_there_are_more() -> None:
-    lines = {f"p{number}": {0.0: float(number), 1.0: float(number)} for number in range(5)}
-    assert largest(lines, 2) == {"p4": {0.0: 4, 1.0: 4}, "p3": {0.0: 3, 1.0: 3}, OTHERS: {0.0: 3, 1.0: 3}}
-    assert [*largest(lines, 5)] == ["p4", "p3", "p2", "p1", "p0"]
 
 
 @pytest.mark.parametrize(

@@ -1,25 +1,25 @@
-"""The guard on a made-up node: what it writes and reports, where it only observes, and what a failed read means."""
+"""The guard on a made-up node: what it writes and reports, where it only observes, also on shared cores."""
 
 import json
-from typing import Any
+import posix
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 from conftest import Host
+from golden import Golden
 from hosts.faults import failing
 from hosts.no_answer import answer, no_answer
 
 from resctrl_hooks.core.node.host.topology import UNKNOWN, MemoryNode, Topology
 from resctrl_hooks.core.node.names import SLOWDOWN_STATUS
 from resctrl_hooks.core.node.resctrl.filesystem import Filesystem
-from resctrl_hooks.observe.config.guard import Guard as GuardSection
-from resctrl_hooks.observe.inventory.guard import guard_status
 from resctrl_hooks.observe.node.guard import lease
-from resctrl_hooks.observe.node.guard.actuator import Mount
+from resctrl_hooks.observe.node.guard.actuator import Mount, classes_beside
 from resctrl_hooks.observe.node.guard.guard import Guard
-from resctrl_hooks.observe.node.guard.law import EVIDENCE, REPORT
+from resctrl_hooks.observe.node.guard.harm import PAUSE
+from resctrl_hooks.observe.node.guard.law import EVIDENCE
 from resctrl_hooks.observe.node.guard.lease import NAME as LEASE
-from resctrl_hooks.observe.node.guard.limit import Limit
-from resctrl_hooks.observe.node.guard.section import OBSERVE
 from resctrl_hooks.observe.node.guard.status import NAME, event_text
 from resctrl_hooks.observe.node.guard.sufferers import FRESH
 
@@ -29,36 +29,98 @@ __all__ = ("answer", "no_answer")
 NODES = (0, 2, 10)
 
 
-def declared(node: Node) -> bool:
-    return all(node.limit(name) == f"MB:0={node.most}" for name in ("", "gold", "silver", "bronze"))
+NOTHING: Any = {}
 
 
-def test_status_and_log_have_every_action(host: Host) -> None:
-    node = Node(host)
-    node.pass_time(node.guard(), FULL, 8)
-    assert "guard lowered MB of class bronze on memory domain 0 from 100 to 90 (per cent): load 95%" in node.lines
-    found = node.status()
-    assert (host.state / NAME).stat().st_mode & 0o777 == 0o600
-    assert found["actions"] == {"lower": 2}
-    first, second = found["events"]
-    assert (first["domain"], first["action"], first["class"]) == ("0", "lower", "bronze")
-    assert [(event["old"], event["new"]) for event in (first, second)] == [(100, 90), (90, 70)]
-    domain = found["domains"]["0"]
-    assert domain["last"] == {name: value for name, value in second.items() if name != "domain"}
-    assert domain["classes"]["bronze"]["now"] == 70
-    assert found["throttledSeconds"]["bronze"] > 1
+class Scene(NamedTuple):
+    """A node, files in its resctrl (None: removed), and what its classes move for how long."""
+
+    node: dict[str, Any] = NOTHING
+    files: dict[str, str | None] = NOTHING
+    topology: Topology | None = None
+    rates: dict[str, float] = FULL
+    seconds: int = 6
+    step: int = 10
+    """To whose multiples the kernel rounds per cent; bandwidth_gran says 10."""
 
 
-def test_observe_writes_nothing_and_says_what_it_would_do(host: Host) -> None:
-    node = Node(host, mode="observe")
-    node.pass_time(node.guard(), FULL, 60)
-    assert node.fs.writes == []
-    assert not (host.state / LEASE).exists()
-    assert "guard would lower MB of class bronze on memory domain 0 from 100 to 90 (per cent): load 95%" in node.lines
-    events = node.status()["events"]
-    (report,) = [event_text(event, OBSERVE, "per cent") for event in events if event["action"] == REPORT]
-    assert "memory domain 0 would be exhausted if lowering had no effect: load 95%" in report
-    assert f"guard: {report}" in node.lines
+def memory_nodes(*cpus: int) -> list[MemoryNode]:
+    return [MemoryNode(number, of, {}, 1, UNKNOWN) for number, of in enumerate(cpus)]
+
+
+APART = Topology(0b111, [1, 2, 4], l3={0: 1, 2: 2, 10: 4})
+SHARED = Topology(0b1111, [1, 2, 4, 8], l3={0: 0b11, 1: 0b1100}, nodes=memory_nodes(0b1111))
+OTHER_MB = "MB_MIN:0=5\nMB_MAX:0=7\nGMB:0=8\nMB:1=100;2=100\n"
+SLOW = {"gold": 39.0, "silver": 1.0, "bronze": 55.0}
+SCENES = {
+    "full": Scene(seconds=8),
+    "observing": Scene({"mode": "observe"}, seconds=60),
+    **{
+        f"floor of {floor}, rounded to {step}": Scene({"floor": floor}, rates=SLOW, seconds=50, step=step)
+        for floor, step in ((25, 10), (15, 10), (20, 20))
+    },
+    "two caches of one memory": Scene({"l3": (0, 1)}, topology=SHARED),
+    "AMD": Scene({"amd": True}, step=1),
+    "unknown granularity": Scene(files={"info/MB/bandwidth_gran": None}, step=1),
+    "mba_MBps": Scene(files={"schemata": "MB:0=4294967295\n"}, seconds=20),
+    "no MB": Scene(files={"schemata": "L3:0=fff\n"}, seconds=20),
+    "other limits of bandwidth": Scene(files={"schemata": "MB_MIN:0=5\nGMB:0=8\n"}, seconds=20),
+    "damaged info": Scene(files={"info/MB/min_bandwidth": "x"}, seconds=20),
+    "unreadable topology": Scene({"l3": (0, 1)}, {"schemata": "MB:0=100;1=100\n"}, seconds=20),
+    "no capacity": Scene({"capacity": "0"}, seconds=30),
+    **{
+        f"counted in {counted_in}, limited in {limited or 'unnamed'} domains": Scene(
+            {"l3": NODES, "counted_in": counted_in},
+            {"info/MB/resource_schemata/MB/scope": f"{limited}\n"} if limited else {},
+            APART if counted_in == "L3" else None,
+        )
+        for counted_in, limited in (
+            *(("L3", ""), ("L3", "L3"), ("MB", ""), ("MB", "NODE"), ("NODE", "NODE")),
+            *(("MB", "L3"), ("NODE", ""), ("NODE", "L3"), ("L3", "NODE"), ("X", "")),
+        )
+    },
+    "other domains": Scene(
+        {"l3": NODES, "counted_in": "MB"}, dict.fromkeys(("schemata", "gold/schemata", "bronze/schemata"), OTHER_MB)
+    ),
+}
+
+
+def limits(node: Node) -> list[list[str]]:
+    return [sorted(node.limit(name).removeprefix("MB:").split(";")) for name in ("", *FULL)]
+
+
+def told(node: Node, guard: Guard) -> str:
+    """Return the mode and the writes of a guard, its lines, and its status."""
+    status, writes = node.status(), ", ".join(" ".join(write) for write in node.fs.writes)
+    lines = [f"{guard.mode} {status['why']}: {writes}".replace(" :", ":"), *node.lines]
+    for name, one in status["domains"].items():
+        about = " ~" if one["estimated"] else ""
+        last = {key: value for key, value in (one.get("last") or {}).items() if key != "time"}
+        lines.append(f"domain {name} {one['l3']}: {one['state']}{about} {one['load']}, last {last}")
+        lines += [f"  {name} {of['now']}, at least {of['floor']}" for name, of in one["classes"].items()]
+    lines += [
+        f"last of {len(status['events'])} events: {event_text(event, guard.mode, '%')}"
+        for event in status["events"][-1:]
+    ]
+    return "\n".join([*lines, f"{status['actions']} {status['throttledSeconds']} {status['invalidSamples']}"])
+
+
+def test_scenes(tmp_path: Path, golden: Golden) -> None:
+    texts = []
+    for number, (name, scene) in enumerate(SCENES.items()):
+        node = Node(Host(tmp_path / str(number)), **scene.node)
+        for path, text in scene.files.items():
+            (node.root / path).parent.mkdir(parents=True, exist_ok=True)
+            (node.root / path).unlink() if text is None else (node.root / path).write_text(text)
+        node.fs.step = scene.step
+        before, guard = limits(node), node.guard(topology=scene.topology)
+        node.pass_time(guard, scene.rates, scene.seconds)
+        texts.append(f"{name}:\n{told(node, guard)}")
+        assert (node.host.state / NAME).stat().st_mode & 0o777 == 0o600
+        assert (node.host.state / LEASE).exists() is bool(node.fs.writes)
+        assert guard.end()
+        assert limits(node) == before
+    golden("\n\n".join(texts))
 
 
 def test_turn_of_an_rmid_costs_one_sample_and_no_write(host: Host) -> None:
@@ -91,40 +153,13 @@ def test_load_is_a_lower_bound_beside_a_group_without_an_assigned_counter(host: 
     assert node.status()["domains"]["0"]["estimated"] is True
 
 
-@pytest.mark.parametrize("floor, step, least", [(25, 10, 30), (15, 10, 20), (20, 20, 20)])
-def test_floor_is_rounded_as_the_kernel_rounds_and_what_is_read_back_counts(
-    host: Host, floor: int, step: int, least: int
-) -> None:
-    node = Node(host, floor=floor)
-    node.fs.step = step  # bandwidth_gran says 10
-    guard = node.guard()
-    for _ in range(50):
-        node.pass_time(guard, {"gold": 39.0, "silver": 1.0, "bronze": 55.0})
-        assert node.now < 2 or node.status()["domains"]["0"]["classes"]["bronze"]["now"] == node.mb("bronze")
-    assert node.mb("bronze") == least
-    assert not any("another program" in line for line in node.lines)
-    assert guard.end()
-    assert declared(node)
-
-
-def test_guard_of_two_memories_and_of_caches_that_share_one(host: Host) -> None:
-    node = Node(host, l3=(0, 1))
-    topology = Topology(0b1111, [1, 2, 4, 8], l3={0: 0b11, 1: 0b1100}, nodes=[MemoryNode(0, 0b1111, {}, 1, UNKNOWN)])
-    guard = node.guard(topology=topology)
-    node.pass_time(guard, FULL, 6)
-    assert node.fs.writes == [("bronze", "MB:0=90;1=90")], "per cent are the same on all caches of one memory"
-    guard.end()
-    assert node.limit("bronze") == "MB:0=100;1=100"
-
-
 def test_spread_load_of_caches_declared_as_numa_nodes_is_one_load(host: Host) -> None:
-    node = Node(host, l3=tuple(range(8)), amd=True)
-    nodes = [MemoryNode(number, 1 << number, {}, 1, UNKNOWN) for number in range(8)]
-    guard = node.guard(topology=Topology(0xFF, [], l3={number: 1 << number for number in range(8)}, nodes=nodes))
+    node, each = Node(host, l3=tuple(range(8)), amd=True), [1 << number for number in range(8)]
+    guard = node.guard(topology=Topology(0xFF, [], l3=dict(enumerate(each)), nodes=memory_nodes(*each)))
     for second in range(1, 8):
         for number in range(8):
-            for name, each in (("gold", 2), ("bronze", 10)):
-                node.count(name, number, second * each * GB)
+            for name, rate in (("gold", 2), ("bronze", 10)):
+                node.count(name, number, second * rate * GB)
         guard.sample(float(second))
     (domain,) = node.status()["domains"].values()
     assert domain["load"] == pytest.approx(0.96)
@@ -133,105 +168,12 @@ def test_spread_load_of_caches_declared_as_numa_nodes_is_one_load(host: Host) ->
     assert min(parts) >= domain["classes"]["bronze"]["floor"] // 8 > 1
 
 
-def test_amd_limit_starts_at_the_measured_rate(host: Host) -> None:
-    node = Node(host, amd=True)
-    node.pass_time(node.guard(), FULL, 6)
-    assert node.fs.writes == [("bronze", f"MB:0={int(55e9 / 125e6 * 0.8)}")]
-    mount = Mount(node.context().monitor.resctrl)
-    assert mount.floor_of(20, 100e9) == 160, "20 GB/s in 1/8 GB/s"
-    assert mount.floor_of("2GBps", 100e9) == 16
-    assert mount.floor_of(20, 0) == 1, "without a capacity per cent cannot be converted"
-
-
-def test_unknown_granularity_is_one_per_cent(host: Host) -> None:
-    node = Node(host)
-    (node.root / "info/MB/bandwidth_gran").unlink()
-    assert Mount(node.context().monitor.resctrl).scale.down(Limit(100, 20), 0.0, 1) == 99
-
-
-# Where it only observes
-
-
-def write(node: Node, path: str, text: str) -> None:
-    (node.root / path).parent.mkdir(parents=True, exist_ok=True)
-    (node.root / path).write_text(text)
-
-
-@pytest.mark.parametrize(
-    "path, text, l3, why",
-    [
-        ("schemata", "MB:0=4294967295\n", (0,), "resctrl is mounted with mba_MBps"),
-        ("schemata", "L3:0=fff\n", (0,), "resctrl limits no memory bandwidth here (no MB in schemata)"),
-        ("schemata", "MB_MIN:0=5\nGMB:0=8\n", (0,), "no MB in schemata"),
-        ("info/MB/min_bandwidth", "x", (0,), "resctrl limits no memory bandwidth here"),
-        ("schemata", "MB:0=100;1=100\n", (0, 1), "the topology is unreadable"),
-    ],
-)
-def test_guard_that_must_not_write_observes_and_says_why(
-    host: Host, path: str, text: str, l3: tuple[int, ...], why: str
-) -> None:
-    node = Node(host, l3=l3)
-    write(node, path, text)
-    guard = node.guard()
-    node.pass_time(guard, FULL, 20)
-    assert (guard.mode, node.fs.writes) == ("observe", [])
-    assert any(f"guard only observes: {why}" in line or why in line for line in node.lines)
-    assert why in node.status()["why"]
-
-
-def test_arm_mount_is_only_observed_and_a_domain_without_a_capacity_never_limited(host: Host) -> None:
-    node = Node(host, capacity="0")
-    resctrl = node.context().monitor.resctrl
+def test_mount_has_its_floors_and_is_only_observed_on_arm(host: Host) -> None:
+    resctrl = Node(host, amd=True).context().monitor.resctrl
+    floors = [Mount(resctrl).floor_of(*of) for of in ((20, 100e9), ("2GBps", 100e9), (20, 0))]
+    assert floors == [160, 16, 1], "in 1/8 GB/s; without a capacity per cent cannot be converted"
     assert Mount(resctrl, "aarch64").observe_only == "the effect of MB values is unknown on Arm (MPAM)"
     assert Mount(resctrl, "x86_64").observe_only == ""
-    node.pass_time(node.guard(), FULL, 30)
-    assert node.fs.writes == []
-    assert any("no capacity for memory domain 0" in line for line in node.lines)
-
-
-@pytest.mark.parametrize(
-    "counted_in, limited, acts",
-    [
-        *(("L3", "", True), ("L3", "L3", True), ("MB", "", True), ("MB", "NODE", True), ("NODE", "NODE", True)),
-        *(("MB", "L3", False), ("NODE", "", False), ("NODE", "L3", False), ("L3", "NODE", False), ("X", "", False)),
-    ],
-)
-def test_guard_acts_where_mb_limits_in_the_domains_that_count(
-    host: Host, counted_in: str, limited: str, *, acts: bool
-) -> None:
-    node = Node(host, l3=NODES, counted_in=counted_in)
-    if limited:
-        write(node, "info/MB/resource_schemata/MB/scope", f"{limited}\n")
-    guard = node.guard(topology=Topology(0b111, [1, 2, 4], l3={0: 1, 2: 2, 10: 4}) if counted_in == "L3" else None)
-    node.pass_time(guard, FULL, 6)
-    assert (guard.mode, node.mb("bronze")) == (("act", 90) if acts else ("observe", 100)), node.lines
-    if not acts:
-        why = f"bandwidth is counted in {counted_in} domains 0, 2, 10, and MB limits {limited or 'L3'} domains"
-        assert why in node.lines[0]
-    assert guard.end()
-    assert node.mb("bronze") == 100
-
-
-def test_guard_observes_where_the_ids_differ_and_never_takes_other_resources_for_mb(host: Host) -> None:
-    node = Node(host, l3=NODES, counted_in="MB")
-    for file in (node.root / "schemata", *node.root.glob("*/schemata")):
-        file.write_text("MB_MIN:0=5\nMB_MAX:0=7\nGMB:0=8\nMB:1=100;2=100\n")
-    guard = node.guard()
-    node.pass_time(guard, FULL, 8)
-    assert (guard.mode, node.fs.writes) == ("observe", [])
-    assert "MB domains 0, 2, 10, and MB limits MB domains 1, 2" in node.lines[0]
-
-
-def test_load_at_the_memory_is_exact_and_ignores_local_bytes(host: Host) -> None:
-    node = Node(host, l3=NODES, counted_in="MB")
-    node.pass_time(node.guard(), {"gold": 30.0}, 3)
-    found = guard_status(node.context())
-    assert found is not None
-    assert [(one.domain, one.l3, one.load, one.estimated) for one in found.domains] == [
-        ("0", [0], pytest.approx(0.3), False),
-        ("2", [2], 0.0, False),
-        ("10", [10], 0.0, False),
-    ]
 
 
 # Reads that fail
@@ -389,13 +331,128 @@ def test_step_up_waits_until_its_need_could_show_and_longer_after_each_relapse(p
     assert waits[2] > waits[0], "pressure soon after a step up doubles the wait"
 
 
-def test_protect_is_a_list_or_a_mapping() -> None:
-    assert GuardSection.model_validate({"protect": ["gold"]}).protect == ["gold"]
-    found = GuardSection.model_validate({"protect": {"gold": {"slowdown": 1.2}, "/": {}}})
-    assert found.model_dump(mode="json")["protect"]["gold"]["slowdown"] == 1.2
-    cases: list[dict[str, Any]] = [{"gold": {"slowdown": 1.0}}, {"gold": {"speed": 2}}, {"a/b": {}}]
-    for wrong in cases:
-        with pytest.raises(ValueError, match=r"protect"):
-            GuardSection.model_validate({"protect": wrong})
-    with pytest.raises(ValueError, match="protected and throttled"):
-        GuardSection.model_validate({"protect": {"gold": {}}, "throttle": {"gold": {"floor": 20}}})
+THREADS = {1: [0b0001, 0b0010, 0b0100, 0b1000], 2: [0b0011, 0b1100]}
+PLACES = {"pinned": {"bronze": 0b1100, "gold": 0b0011}, "shared": {"bronze": 0b1111, "gold": 0b1111}}
+TAKEN_BACK = ("max", 2, "shared", True)
+
+
+def topology(threads: int) -> Topology:
+    return Topology(0b1111, THREADS[threads], l3={0: 0b1111}, nodes=[MemoryNode(0, 0b1111, {}, 1, UNKNOWN)])
+
+
+def run_on(node: Node, monkeypatch: pytest.MonkeyPatch, **cpus: int | None) -> None:
+    """Give each class one task that may run on these CPUs; None: it has ended."""
+    of_task: dict[int, int | None] = {}
+    for number, (name, mask) in enumerate(cpus.items()):
+        of_task[100 + number] = mask
+        (node.root / name / "tasks").write_text(f"{99 - number}\n{100 + number}\n")
+
+    def affinity(task: int) -> set[int]:
+        mask = of_task.get(task)
+        if mask is None:
+            raise ProcessLookupError
+        return {cpu for cpu in range(4) if mask >> cpu & 1}
+
+    monkeypatch.setattr(posix, "sched_getaffinity", affinity)
+
+
+def pass_time(node: Node, guard: Guard, seconds: int, *, falls: bool) -> None:
+    """Let gold move a fifth less while bronze is limited, if it falls."""
+    for _ in range(seconds):
+        limited = node.limit("bronze") != "MB:0=100"
+        node.pass_time(guard, {**FULL, "gold": 16.0 if falls and limited else 20.0})
+
+
+@pytest.mark.parametrize(
+    "mode, threads, place, falls",
+    [TAKEN_BACK, ("max", 2, "shared", False), ("max", 2, "pinned", True), ("max", 1, "shared", True),
+     ("per-thread", 2, "shared", True), ("", 2, "shared", True)],
+)  # fmt: skip
+def test_class_is_lowered_unless_a_cut_harms_a_protected_one_on_the_same_cores(
+    host: Host, monkeypatch: pytest.MonkeyPatch, mode: str, threads: int, place: str, *, falls: bool
+) -> None:
+    node = Node(host)
+    file = node.root / "info/MB/thread_throttle_mode"
+    file.write_text(f"{mode}\n") if mode else file.unlink()
+    run_on(node, monkeypatch, **PLACES[place])
+    pass_time(node, node.guard(topology=topology(threads)), 60, falls=falls)
+    kept = (mode, threads, place, falls) == TAKEN_BACK
+    assert node.limit("bronze") == ("MB:0=100" if kept else "MB:0=20")
+    assert bool(node.status()["domains"]["0"]["classes"]["bronze"]["kept"]) is kept
+    assert any("a cut slowed class gold, which moves 20% less" in line for line in node.lines) is kept
+
+
+def on_shared_cores(host: Host, monkeypatch: pytest.MonkeyPatch, mode: str = "act") -> tuple[Node, Guard]:
+    node = Node(host, mode=mode)
+    (node.root / "info/MB/thread_throttle_mode").write_text("max\n")
+    run_on(node, monkeypatch, **PLACES["shared"])
+    return node, node.guard(topology=topology(2))
+
+
+def test_reason_of_an_exhausted_domain_is_measured_and_the_cut_is_tried_again_after_a_pause(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node, guard = on_shared_cores(host, monkeypatch)
+    pass_time(node, guard, 100, falls=True)
+    assert [value for name, value in node.fs.writes if name == "bronze"] == ["MB:0=90", "MB:0=100"]
+    assert node.limit("silver") == "MB:0=50"
+    (line,) = [line for line in node.lines if "is exhausted" in line]
+    assert (
+        "load 95%: class bronze is not lowered: a cut slowed class gold, which moves 20% less, on the same processor "
+        "cores (thread_throttle_mode is max); all other limitable classes are at their floors" in line
+    )
+    (domain,) = node.status()["domains"].values()
+    assert (domain["state"], "not lowered" in domain["last"]["reason"]) == ("exhausted", True)
+    pass_time(node, guard, int(PAUSE), falls=False)
+    assert node.limit("bronze") == "MB:0=20"
+
+
+def test_taking_back_that_failed_is_tried_again(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    node, guard = on_shared_cores(host, monkeypatch)
+    failures = [OSError(24, "Too many open files", "/x")]
+
+    def fail_once(_: str) -> None:
+        if failures and len(node.fs.writes) == 1:
+            raise failures.pop()
+
+    node.fs.before = fail_once
+    pass_time(node, guard, 20, falls=True)
+    assert (failures, node.limit("bronze")) == ([], "MB:0=100")
+
+
+def test_observing_guard_measures_no_effect_of_cuts_that_it_did_not_make(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node, guard = on_shared_cores(host, monkeypatch, mode="observe")
+    node.pass_time(guard, FULL, 5)
+    node.pass_time(guard, {**FULL, "gold": 16.0}, 60)
+    assert not node.status()["domains"]["0"]["classes"]["bronze"]["kept"]
+
+
+EVERY = Topology(0b1111, THREADS[2])
+HYBRID = Topology(0b1111, [0b0011, 4, 8])
+"""Two of its cores have one thread each."""
+
+
+@pytest.mark.parametrize(
+    "bronze, gold, of, shared",
+    [
+        (0b0010, 0b0001, EVERY, True),
+        (0b0010, 0b1100, EVERY, False),
+        (0b1111, 0b0001, EVERY, True),
+        (None, 0b1111, EVERY, False),
+        (1, None, EVERY, False),
+        (0b1111, 0b1111, Topology(0b1111, THREADS[1]), False),
+        (0b1111, 0b1111, HYBRID, True),
+        (0b1100, 0b1100, HYBRID, False),
+        (0b1100, 0b1100, None, True),
+    ],
+)
+def test_classes_meet_on_a_core_if_their_tasks_may(
+    host: Host, monkeypatch: pytest.MonkeyPatch, bronze: int, gold: int, of: Topology | None, *, shared: bool
+) -> None:
+    node = Node(host)
+    run_on(node, monkeypatch, bronze=bronze, gold=gold)
+    resctrl = node.context().monitor.resctrl
+    assert classes_beside(resctrl, "bronze", ["silver", "gold"], of)[-1:] == (["gold"] if shared else [])
+    assert not of or classes_beside(resctrl, "bronze", ["silver"], of) == []

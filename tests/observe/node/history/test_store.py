@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from conftest import not_none
+from golden import Golden
 from hosts.past import BOOT, T0, sample
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -20,7 +21,7 @@ from resctrl_hooks.observe.node.history.rows import Row, written_time
 from resctrl_hooks.observe.node.history.sample import Sample
 from resctrl_hooks.observe.node.history.store import Store
 from resctrl_hooks.observe.node.history.tables import VERSION, DamagedError, HistoryError
-from resctrl_hooks.observe.node.history.thinning import LARGEST, MINUTE, minute
+from resctrl_hooks.observe.node.history.thinning import MINUTE, minute
 
 DAY = 86_400.0
 
@@ -69,17 +70,6 @@ def pods(one: Sample) -> dict[Any, Any]:
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "history.sqlite"
-
-
-def test_stored_sample_is_the_same_to_the_last_digit(path: Path) -> None:
-    store = new(path)
-    made = sample(10, {"a": 1e9 + 0.1, "b": 3}, domains=2, core_energy_joules=0.1 + 0.2, missing="x:Unavailable")
-    event = {"kind": "guard", "domain": "mon_L3_00", "key": "lower", "rdt_class": "bronze", "event": "lowered"}
-    common = {name: made.rows[0][name] for name in ("time", "host")}
-    made = with_rows(made, [*made.rows, {**common, **event}])
-    store.add(made)
-    assert same(stored(store)[0], made)
-    assert same(stored(Store(str(path)))[0], made)
 
 
 class History(RuleBasedStateMachine):
@@ -225,29 +215,6 @@ def test_time_finds_the_last_sample_before_it_and_steps_go_both_ways(path: Path)
     assert store.ends() == (T0, T0 + 90_000)
 
 
-def test_old_samples_become_minutes_and_old_minutes_are_deleted(path: Path) -> None:
-    store = new(path)
-    samples = [sample(second, {"a": 100}) for second in range(0, 600, 10)]
-    for one in samples:
-        store.add(one)
-    store.tidy(120, DAY)
-    found = stored(store)
-    assert [one.span for one in found] == [MINUTE] * 7 + [0] * 18
-    assert [one.uptime for one in found[:7]] == [1000 + 60 * number + 50 for number in range(7)]
-    assert [row["mbm_total_bytes"] for one in found for row in one.rows if row["kind"] == "pod"][6:8] == [41000, 42000]
-    store.tidy(120, 300)
-    assert [one.span for one in stored(store)] == [MINUTE] * 3 + [0] * 18
-    assert (store.ends() or (0, 0))[0] == T0 + 290_000
-
-
-def test_minute_of_a_reboot_is_two(path: Path) -> None:
-    store = new(path)
-    for second, boot in ((0, "x"), (10, "x"), (20, "y"), (30, "y"), (120, "y"), (180, "y")):
-        store.add(sample(second, {"a": 100}, boot=boot))
-    store.tidy(60, DAY)
-    assert [(one.boot, one.span) for one in stored(store)] == [("x", MINUTE), ("y", MINUTE), ("y", 0), ("y", 0)]
-
-
 def test_deletions_of_one_step_are_few(path: Path) -> None:
     store = new(path)
     for second in range(0, 6000, 10):
@@ -352,94 +319,63 @@ def test_damaged_samples_are_skipped_and_counted(path: Path) -> None:
     assert f"invalid sample at {T0 + 2000}" in str(store.skipped[2])
 
 
-def row_of(made: Sample, pod: str) -> Row:
-    return next(row for row in made.rows if row.get("pod") == pod)
+def counted(second: float, a: float | None, *others: Row, **more: Any) -> Sample:
+    """Return a sample of pod a with such a counter, and of other rows."""
+    one = sample(second, {"a": 1}, **more)
+    rows = [{**row, "mbm_total_bytes": a} if row["kind"] == "pod" else row for row in one.rows]
+    return with_rows(one, [*({key: of for key, of in row.items() if of is not None} for row in rows), *others])
+
+
+WORD: Row = {**counted(20, None).rows[0], "pod": "w", "key": "key-w", "missing": "mbm_total_bytes:Unassigned"}
+LOWERED: Row = {"kind": "guard", "domain": "mon_L3_00", "key": "lower", "rdt_class": "bronze", "event": "lowered"}
+MINUTES: dict[str, tuple[list[Sample], Sample | None]] = {
+    "constant rate": ([sample(10 * number, {"a": 1000}) for number in range(1, 7)], sample(0, {"a": 1000})),
+    "gauge": ([sample(10 * number, {"a": 1}, occupancy={"a": 100 * number}) for number in (1, 2, 3)], None),
+    "largest rate": ([counted(10, 5000), counted(20, 5200)], None),
+    "largest rate since the sample before": ([counted(10, 5000), counted(20, 5200)], counted(0, 0)),
+    "counter that fell": ([counted(10, 500), counted(20, 20)], None),
+    "pod that ended": ([sample(10, {"a": 5, "b": 5}), sample(20, {"b": 5})], None),
+    "value that became unknown": (
+        [sample(10, {"w": 1}), with_rows(sample(20, {}), [WORD])], None,
+    ),
+    "event": ([with_rows(sample(10, {"a": 1}), [*sample(10, {"a": 1}).rows, LOWERED]), sample(20, {"a": 1})], None),
+}  # fmt: skip
+"""By name, the samples of a minute, and the one before them."""
+SAME = ("host", "key", "namespace", "container", "rdt_class", "domain")
+
+
+def test_minute_has_the_last_counters_and_the_means_and_largest_values_of_its_samples(golden: Golden) -> None:
+    texts = []
+    for name, (samples, before) in MINUTES.items():
+        made = minute(samples, before)
+        texts.append(f"{name}: {made.span} s until {made.uptime}, {made.boot}")
+        texts += [f"  { ({key: of for key, of in row.items() if key not in SAME}) }" for row in made.rows]
+    golden("\n".join(texts))
 
 
 def test_increases_of_minutes_are_the_sums_of_their_samples() -> None:
     samples = [sample(10 * number, {"a": 1000 + number}) for number in range(19)]
-    minutes = [
-        minute([one for one in samples if start < one.uptime - 1000 <= start + 60], samples[start // 10])
-        for start in (0, 60, 120)
+    fine = [pods(one)["a"] for one in samples]
+    minutes = [minute(samples[start + 1 : start + 7], samples[start]) for start in (0, 6, 12)]
+    values = [fine[0], *(pods(one)["a"] for one in minutes)]
+    assert [new - old for old, new in itertools.pairwise(values)] == [
+        sum(fine[at + 1] - fine[at] for at in range(start, start + 6)) for start in (0, 6, 12)
     ]
-    values = [row_of(samples[0], "a")["mbm_total_bytes"], *(row_of(one, "a")["mbm_total_bytes"] for one in minutes)]
-    fine = [row_of(one, "a")["mbm_total_bytes"] for one in samples]
-    increases = [float(new or 0) - float(old or 0) for old, new in itertools.pairwise(values)]
-    sums = [sum(float(fine[i + 1] or 0) - float(fine[i] or 0) for i in range(start, start + 6)) for start in (0, 6, 12)]
-    assert increases == sums
-    assert {one.span for one in minutes} == {MINUTE}
-
-
-def test_gauge_has_its_mean_and_its_largest_value() -> None:
-    made = minute([sample(10 * n, {"a": 1}, occupancy={"a": 100 * n}) for n in range(1, 4)], None)
-    row = row_of(made, "a")
-    assert (row["llc_occupancy_bytes"], row[f"llc_occupancy_bytes{LARGEST}"]) == (200, 300)
-
-
-def test_counter_has_its_largest_rate_also_against_the_sample_before() -> None:
-    before = sample(0, {"a": 0})
-    samples = [sample(10, {"a": 500}), sample(20, {"a": 260})]  # 0, 5000, 5200 bytes
-    assert row_of(minute(samples, before), "a")[f"mbm_total_bytes{LARGEST}"] == 500
-    assert row_of(minute(samples, None), "a")[f"mbm_total_bytes{LARGEST}"] == 20
-
-
-def test_pod_that_ended_in_the_minute_keeps_its_last_values() -> None:
-    made = minute([sample(10, {"a": 5, "b": 5}), sample(20, {"b": 5})], None)
-    assert row_of(made, "a")["mbm_total_bytes"] == 50
-    assert row_of(made, "b")["mbm_total_bytes"] == 100
-
-
-def test_counter_that_fell_has_no_rate() -> None:
-    row = row_of(minute([sample(10, {"a": 50}), sample(20, {"a": 1})], None), "a")
-    assert (row["mbm_total_bytes"], f"mbm_total_bytes{LARGEST}" in row) == (20, False)
-
-
-@pytest.mark.parametrize("word", ["Unavailable", "Unassigned"])
-def test_missing_value_of_the_last_sample_stays_missing(word: str) -> None:
-    last = sample(20, {"a": 5})
-    rows = [{**row, "missing": f"mbm_total_bytes:{word}"} for row in last.rows if row["kind"] == "pod"]
-    rows = [{name: value for name, value in row.items() if name != "mbm_total_bytes"} for row in rows]
-    made = minute([sample(10, {"a": 5}), Sample(last.time, last.uptime, last.boot, last.host, rows)], None)
-    row = row_of(made, "a")
-    assert ("mbm_total_bytes" in row, row["missing"]) == (False, f"mbm_total_bytes:{word}")
-
-
-def test_events_of_the_guard_stay() -> None:
-    one = sample(10, {"a": 1})
-    event: Row = {"kind": "guard", "domain": "mon_L3_00", "key": "lower", "rdt_class": "bronze", "event": "lowered"}
-    made = minute([Sample(one.time, one.uptime, one.boot, one.host, [*one.rows, event]), sample(20, {"a": 1})], None)
-    assert [row for row in made.rows if row["kind"] == "guard"] == [event]
 
 
 FULL = "MB:0=100;1=100\nL3:0=fff;1=fff\nL2:4=ff"
+CHANGES = {
+    "nothing": ({"": FULL}, {"": FULL}, "L3"),
+    "root class": ({"": FULL}, {"": FULL.replace("1=fff", "1=00f")}, "L3"),
+    "two resources": ({"b": FULL}, {"b": "MB:0=30;1=100\nL3:0=00f;1=fff\nL2:4=ff"}, "L3"),
+    "created": ({}, {"b": "MB:0=30"}, "L3"),
+    "removed": ({"b": "MB:0=30"}, {}, "L3"),
+    "not an L3 domain": ({"b": "L2:4=ff"}, {"b": "L2:4=0f"}, "L3"),
+    "not managed": ({"b": "MB_MIN:1=0\nGMB:0=8"}, {"b": "MB_MIN:1=5\nGMB:0=4"}, "L3"),
+    "limit of a memory": ({"b": "MB:10=100"}, {"b": "MB:10=30"}, "MB"),
+}
+"""By name, the schemata of classes before and now, and the resource whose domains count."""
 
 
-@pytest.mark.parametrize(
-    "before, now, found",
-    [
-        ({"": FULL}, {"": FULL}, []),
-        ({"": FULL}, {"": FULL.replace("1=fff", "1=00f")}, [("", "mon_L3_01", "class /: L3 fff to 00f")]),
-        (
-            {"b": FULL},
-            {"b": "MB:0=30;1=100\nL3:0=00f;1=fff\nL2:4=ff"},
-            [("b", "mon_L3_00", "class b: L3 fff to 00f, MB 100 to 30")],
-        ),
-        ({}, {"b": "MB:0=30"}, [("b", "mon_L3_00", "class b: MB none to 30")]),
-        ({"b": "MB:0=30"}, {}, [("b", "mon_L3_00", "class b: MB 30 to none")]),
-        ({"b": "L2:4=ff"}, {"b": "L2:4=0f"}, []),
-        (
-            {"b": "MB_MIN:1=0\nGMB:0=8"},
-            {"b": "MB_MIN:1=5\nGMB:0=4"},
-            [("b", "mon_GMB_00", "class b: GMB 8 to 4"), ("b", "mon_MB_MIN_01", "class b: MB_MIN 0 to 5")],
-        ),
-    ],
-    ids=["nothing", "root class", "two resources", "created", "removed", "not an L3 domain", "not managed"],
-)
-def test_changes_have_class_domain_and_both_values(
-    before: dict[str, str], now: dict[str, str], found: list[tuple[str, str, str]]
-) -> None:
-    assert list(changes(before, now)) == found
-
-
-def test_limit_of_a_memory_is_in_the_domain_that_counts() -> None:
-    assert list(changes({"b": "MB:10=100"}, {"b": "MB:10=30"}, "MB")) == [("b", "mon_MB_10", "class b: MB 100 to 30")]
+def test_changes_have_class_domain_and_both_values(golden: Golden) -> None:
+    golden("\n".join(f"{name}: {[*changes(*given)]}" for name, given in CHANGES.items()))
