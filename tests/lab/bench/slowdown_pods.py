@@ -24,6 +24,9 @@ LOOP, HASH, WALK = range(3)
 """Kinds of work: a loop of the interpreter, which moves much for its instructions; one that moves little; reads of a
 buffer, whose cost depends on the cache."""
 SAMPLER, VICTIM, ELSEWHERE = 0, 1, 6
+SERVICE, SERVICES = "backup.service", "services"
+"""A neighbour that is no pod, and the class of its tasks: in some boots those of the root class do not count."""
+RESCTRL = Path("/sys/fs/resctrl")
 PERIOD = 0.4
 """Seconds, of which a pod may sleep the half."""
 _ENABLE, _DISABLE, _WHOLE_GROUP = 0x2400, 0x2401, 1  # linux/perf_event.h
@@ -34,7 +37,7 @@ class Pod:
 
     Args:
         context: the node.
-        name: its name; without the number behind the last hyphen, it is the workload's.
+        name: its name; without the number behind the last hyphen, it is the workload's. `SERVICE` is no pod.
         rdt_class: its class; empty for the root class.
         cpus: the CPUs of its processes, as the kernel numbers them.
         kind: what it does.
@@ -46,11 +49,15 @@ class Pod:
     ) -> None:
         self.key = f"{random.getrandbits(32):08x}-8a3b-4f0e-9a55-1d9d3b7e6c01"
         self.name = name
-        self.folder = CGROUPS / f"pod{self.key}"
-        self.folder.mkdir()
-        with context.monitor.hold(self.key) as locked:
-            locked.record.update({"namespace": "scene", "pod": name, "cgroup": str(self.folder)})
-            self._tasks = Path(locked.ensure_group(rdt_class).path, "tasks")
+        self._is_pod = name != SERVICE
+        self.folder = CGROUPS / (f"pod{self.key}" if self._is_pod else f"system.slice/{name}")
+        self.folder.mkdir(parents=True)
+        self._groups = [RESCTRL / SERVICES]
+        if self._is_pod:
+            with context.monitor.hold(self.key) as locked:
+                locked.record.update({"namespace": "scene", "pod": name, "cgroup": str(self.folder)})
+                group = Path(locked.ensure_group(rdt_class).path)
+            self._groups = [group.parents[1], group]  # a class before its group
         self._context = context
         self._size = size
         self._shared = mmap.mmap(-1, mmap.PAGESIZE)
@@ -70,8 +77,8 @@ class Pod:
             os.sched_setaffinity(0, {cpu})
             buffer = bytearray(b"\2") * self._size  # written: untouched memory is one page for all
             (self.folder / "cgroup.procs").write_text("0")
-            for tasks in (self._tasks.parents[2] / "tasks", self._tasks):  # a class before its group
-                tasks.write_text(str(os.getpid()))
+            for group in self._groups:
+                (group / "tasks").write_text(str(os.getpid()))
             os.kill(os.getpid(), signal.SIGSTOP)
             while True:
                 self._work(buffer)
@@ -128,8 +135,9 @@ class Pod:
         for pid in self.pids:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
-        with self._context.monitor.hold(self.key) as locked:
-            locked.release()
+        if self._is_pod:
+            with self._context.monitor.hold(self.key) as locked:
+                locked.release()
         for _ in range(100):
             try:
                 self.folder.rmdir()

@@ -28,7 +28,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from slowdown_pods import ELSEWHERE, HASH, LOOP, SAMPLER, VICTIM, WALK, Stage
+from slowdown_pods import ELSEWHERE, HASH, LOOP, SAMPLER, SERVICE, SERVICES, VICTIM, WALK, Stage
 from slowdown_table import table
 
 from resctrl_hooks.core.node.context import Context
@@ -54,6 +54,8 @@ class Scene(NamedTuple):
     cause: str = ""
     """Empty: nothing slows the victim."""
     culprits: tuple[str, ...] = ()
+    also: str = ""
+    """The cause that acts with it: it makes the victim wait, while `cause` makes its work cost more."""
     verdict: str = ""
     """Other than `slowed` with a cause, and `normal` without one."""
     each: Callable[[Stage, int], None] | None = None
@@ -100,6 +102,14 @@ SCENES = {
     "one neighbour of two processes": Scene({"a-0": [2, 3]}, (_go,), BANDWIDTH, A),
     "three neighbours": Scene(THREE, (_go,), BANDWIDTH, NAMES, boots=BOTH),
     "two culprits, 2 to 1": Scene({"a-0": [2, 3], "b-0": [4]}, (_go,), BANDWIDTH, ("a-0", "b-0"), boots=BOTH),
+    "four equal neighbours": Scene({**THREE, "d-0": [5]}, (_go,), BANDWIDTH, (*NAMES, "d-0"), boots=BOTH),
+    "a service, and pods in the other domain": Scene(
+        {SERVICE: [2, 3, 4], **AWAY}, (_go,), BANDWIDTH, (SERVICE,), boots=BOTH
+    ),
+    "own CPU limit, three neighbours": Scene(THREE, (_go, Stage.limit), BANDWIDTH, NAMES, LIMIT, boots=BOTH),
+    "CPU shared with one of three neighbours": Scene(
+        {**THREE, "a-0": [VICTIM, 2]}, (_go,), BANDWIDTH, NAMES, CONTENTION
+    ),
     "comes and goes, no capacity": Scene({"a-0": [2, 3, 4]}, (), BANDWIDTH, A, each=Stage.toggle, capacity=False),
     "own CPU limit, one neighbour": Scene({"a-0": [2]}, (_go, Stage.limit), LIMIT, boots=BOTH),
     "CPU shared with a busy pod": Scene({"a-0": [VICTIM]}, (_go,), CONTENTION, A, boots=BOTH),
@@ -227,7 +237,10 @@ class Player:
                 "prices": [use.price for window in live.windows if (use := window.uses.get(stage.victim.key))],
                 "texts": {one.cause: f"{one.state}: {one.text}" for one in causes},
                 "causes": sorted(one.cause for one in supported) if verdict.verdict == "slowed" else [],
-                "culprits": sorted({names[pod.key] for one in supported for pod in one.pods}),
+                "factors": {one.cause: one.factor for one in supported},
+                "culprits": sorted(
+                    {names.get(pod.key, pod.key.rpartition("/")[2]) for one in supported for pod in one.pods}
+                ),
             }
 
 
@@ -250,6 +263,7 @@ def main() -> None:
     boot = "cache" if options.cache else "no pmu" if options.without_pmu else "pmu"
     os.sched_setaffinity(0, {options.first_cpu + SAMPLER})
     Path("/sys/devices/virtual/workqueue/cpumask").write_text(KERNELS_CPUS, encoding="ascii")
+    Path("/sys/fs/resctrl", SERVICES).mkdir(exist_ok=True)
     if options.cache:
         Path("/sys/fs/resctrl", SMALL).mkdir(exist_ok=True)
         Path("/sys/fs/resctrl", SMALL, "schemata").write_text(f"L3:0={WAYS};1={WAYS}\n", encoding="ascii")

@@ -6,7 +6,7 @@ from typing import Any
 
 TRUE = 1.25
 """The true slowdown from which a verdict is missed."""
-NEAR = 0.15
+NEAR, NEAR_PART = 0.15, 0.2
 ROUNDS, CYCLES = "truth", "by_cycles"
 HEADS = (
     "scene",
@@ -22,7 +22,8 @@ HEADS = (
 
 FIGURES = (
     *("evidence", "runs, kinds", "precision", f"recall from {TRUE}", "cause right", "culprits right"),
-    *(f"ratio within {NEAR:.0%} by cycles", "by seconds", "false alarms, pod-minutes of harmless scenes"),
+    *(f"ratio within {NEAR:.0%} by cycles", "by seconds", f"parts within {NEAR_PART:.0%}"),
+    "false alarms, pod-minutes of harmless scenes",
 )
 
 
@@ -61,6 +62,7 @@ def _figures(runs: list[dict[str, Any]], scenes: Mapping[str, Any]) -> list[str]
         [abs(run["ratio"] / run[field] - 1) <= NEAR for run, _ in right if run[field] and run["ratio"]]
         for field in (ROUNDS, CYCLES)
     )
+    both = [(run, scene) for run, scene in right if scene.also]
     harmless = sum(run["seconds"] for run, scene in found if scene.right == "normal") / 60
     return [
         f"{len(runs)}, {len({run['scene'] for run in runs})}",
@@ -70,12 +72,19 @@ def _figures(runs: list[dict[str, Any]], scenes: Mapping[str, Any]) -> list[str]
         _of(sum(_culprits(*one) for one in right), len(right)),
         _of(sum(by_cycles), len(by_cycles)),
         _of(sum(near), len(near)),
+        _of(sum(_parts(*one) for one in both), len(both)),
         f"{len(slowed) - len(right)} in {harmless:.1f}",
     ]
 
 
 def _cause(run: dict[str, Any], scene: Any) -> bool:
-    return bool(run["causes"] == [scene.cause])
+    return bool(run["causes"] == sorted(filter(None, (scene.cause, scene.also))))
+
+
+def _parts(run: dict[str, Any], scene: Any) -> bool:
+    """Return whether both of two causes have their part: that of each unit's cost, and that of waiting."""
+    true = {scene.cause: run["truths"]["cpu"], scene.also: run["truths"]["rounds"] / run["truths"]["cpu"]}
+    return all(abs((run["factors"].get(cause) or 0) / part - 1) <= NEAR_PART for cause, part in true.items())
 
 
 def _culprits(run: dict[str, Any], scene: Any) -> bool:
