@@ -14,13 +14,7 @@ from resctrl_hooks.core.node import lifecycle
 from resctrl_hooks.core.node.errors import DeadlineError, HookError, LockTimeoutError
 from resctrl_hooks.core.node.feature import Step
 from resctrl_hooks.core.node.flags import age
-from resctrl_hooks.core.node.lifecycle import (
-    looks_dead,
-    make_room,
-    reap,
-    release_container,
-    release_key,
-)
+from resctrl_hooks.core.node.lifecycle import looks_dead, make_room, reap, release_container, release_key
 from resctrl_hooks.core.node.resctrl.totals_file import LOCK
 
 HOUSES = ("lab",)

@@ -28,12 +28,7 @@ from resctrl_hooks.core.node.permissions import allows, check_allowed
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.core.node.reconcile.report import Options
 from resctrl_hooks.core.node.registry import feature_named, features_in_use, serves
-from resctrl_hooks.core.node.settings import (
-    DEFAULTS,
-    Settings,
-    is_unapplied,
-    load,
-)
+from resctrl_hooks.core.node.settings import DEFAULTS, Settings, is_unapplied, load
 
 
 def write(folder: Path, name: str = "config.json", **values: Any) -> str:

@@ -19,7 +19,7 @@ from resctrl_hooks.core.node.container import runtimes
 from resctrl_hooks.core.node.container.annotation_yaml import parse_yaml
 from resctrl_hooks.core.node.container.labels import pod_labels
 from resctrl_hooks.core.node.container.names import RecordedNames, stored_names
-from resctrl_hooks.core.node.container.oci import LARGEST, STATE_LIMIT, Bundle, State, parse_state, read_bundle
+from resctrl_hooks.core.node.container.oci import Bundle, State, parse_state, read_bundle
 from resctrl_hooks.core.node.container.running import Running
 from resctrl_hooks.core.node.container.runtimes import Found
 from resctrl_hooks.core.node.container.workload import Workload, derive
@@ -303,17 +303,6 @@ def test_unreadable_bundle_is_refused(host: Host) -> None:
         file.unlink(missing_ok=True)
     with pytest.raises(InputError, match="has no bundle"):
         read_bundle("")
-
-
-@pytest.mark.ci
-def test_input_of_maximum_size_is_read(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text("{}".ljust(LARGEST))
-    assert read_bundle(str(tmp_path)).annotations == {}
-    (tmp_path / "config.json").write_text("{}".ljust(LARGEST + 1))
-    with pytest.raises(InputError, match="larger than"):
-        read_bundle(str(tmp_path))
-    pod, variables = 3 << 19, 6 << 20
-    assert 16 * pod + 6 * variables < LARGEST == STATE_LIMIT, "with `<` for each character, as Go's JSON escapes it"
 
 
 @pytest.mark.parametrize("process, found", [

@@ -1,6 +1,7 @@
 """Running containers are found, adopted once and logged once; a group changes its class only if no other one moves."""
 
 import errno
+import json
 import os
 import signal
 import time
@@ -193,6 +194,12 @@ def late(host: Host) -> Iterator[MemtierdHost]:
     crun.record(made.crun, ID, 100, bundle, 1000)
     yield made
     made.clean()
+
+
+def test_unmonitored_container_is_recorded_without_a_group(late: MemtierdHost) -> None:
+    late.config.write_text(json.dumps(json.loads(late.config.read_text()) | {"monitoring": {"enabled": False}}))
+    assert list(reconcile(late.context()).applied) == ["memtierd"]
+    assert (late.groups(), late.pod_record()["pod"]) == ([], "web-0")
 
 
 CLOCK = time.time
