@@ -197,13 +197,6 @@ def test_log_and_patience_follow_the_settings_unless_given(host: Host) -> None:
 
 
 @pytest.fixture
-def node(host: Host) -> Iterator[MemtierdHost]:
-    made = MemtierdHost(host)
-    yield made
-    made.clean()
-
-
-@pytest.fixture
 def kept(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the names of calls that start, watch or end a memtierd in this process; none of them holds a key."""
     calls: list[str] = []

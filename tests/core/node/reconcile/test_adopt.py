@@ -5,7 +5,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -186,14 +186,12 @@ MOST_STARTS = FEATURES["memtierd"].most_starts
 
 
 @pytest.fixture
-def late(host: Host) -> Iterator[MemtierdHost]:
+def late(node: MemtierdHost) -> MemtierdHost:
     """Return a host on which a container with a memtierd runs that no hook has seen."""
-    made = MemtierdHost(host)
-    made.process(100, f"{POD_CGROUP}/crio-{ID}")
-    bundle = made.bundle({"annotations": crio_annotations(**{MEMORY_CLASS: "track"})})
-    crun.record(made.crun, ID, 100, bundle, 1000)
-    yield made
-    made.clean()
+    node.process(100, f"{POD_CGROUP}/crio-{ID}")
+    bundle = node.bundle({"annotations": crio_annotations(**{MEMORY_CLASS: "track"})})
+    crun.record(node.crun, ID, 100, bundle, 1000)
+    return node
 
 
 def test_unmonitored_container_is_recorded_without_a_group(late: MemtierdHost) -> None:

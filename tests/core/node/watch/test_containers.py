@@ -236,8 +236,7 @@ def test_link_without_record_is_examined_again(cluster: Cluster) -> None:
     assert move.serve(context, containers, execed(cluster, id_)).what == MOVED
 
 
-def test_sample_of_some_containers_leaves_others_and_busy_ones(tmp_path: Path) -> None:
-    cluster = Cluster(tmp_path)
+def test_sample_of_some_containers_leaves_others_and_busy_ones(cluster: Cluster) -> None:
     context = cluster.context()
     containers = Containers(context.ledger)
     (id_, _), (other, _) = cluster.start(1), cluster.start(2, pod_number(2))
