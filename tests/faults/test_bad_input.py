@@ -42,13 +42,12 @@ class Watch:
 
     def __init__(self) -> None:
         self.allowed: tuple[str, ...] = ()
-        self.calls = 0
         sys.addaudithook(self._see)
 
     @contextmanager
-    def over(self, host: Host, cgroup: str = "") -> Iterator[None]:
+    def over(self, host: Host, cgroup: str) -> Iterator[None]:
         """Fail where anything outside the resctrl root, the state directory, the log and ``cgroup`` is changed."""
-        self.allowed = (f"{host.resctrl}/", f"{host.state}/", str(host.log), *([f"{cgroup}/"] if cgroup else []))
+        self.allowed = (f"{host.resctrl}/", f"{host.state}/", str(host.log), f"{cgroup}/")
         self.parents = {str(path) for path in (host.state, *host.state.parents)}
         self.orphans: list[object] = []
         try:
@@ -60,16 +59,9 @@ class Watch:
     def _see(self, event: str, arguments: tuple[Any, ...]) -> None:
         if not self.allowed:
             return
-        if event == "open" and isinstance(arguments[0], str) and arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
-            paths = [arguments[0]]
-        elif event in self.CHANGES:
-            paths = [path for path in arguments[: 2 if event == "os.rename" else 1] if isinstance(path, str)]
-            if event == "os.symlink":
-                paths = [arguments[1]]
-        else:
-            return
-        self.calls += 1
-        for path in paths:
+        writes = event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+        given = {"os.rename": arguments[:2], "os.symlink": arguments[1:2]}.get(event, arguments[:1])
+        for path in (one for one in given if (writes or event in self.CHANGES) and isinstance(one, str)):
             inside = path.startswith(self.allowed) and "/../" not in f"{path}/"
             made_on_the_way = event in ("os.mkdir", "os.chmod") and path in self.parents
             if not inside and not made_on_the_way:
@@ -77,45 +69,34 @@ class Watch:
 
 
 WATCH = Watch()
+NAMES = ("fifo", "link", "locked", "folder", "huge", "made")
 
 
 def hostile_host(folder: Path) -> Host:
     """Return a host whose bundles may be anything."""
     host = Host(folder)
     host.state.parent.mkdir()
-    hostile_bundles(host)
-    (host.root / "bundles/made").mkdir()
-    (host.root / "bundles/made/config.json").touch()
+    host.process(100, f"{POD_CGROUP}/crio-{ID}")
+    files = {name: folder / "bundles" / name / "config.json" for name in NAMES}
+    for file in files.values():
+        file.parent.mkdir(parents=True)
+    os.mkfifo(files["fifo"])
+    files["link"].symlink_to("/etc/passwd")
+    files["locked"].touch(mode=0)
+    files["folder"].mkdir()
+    files["made"].touch()
+    with files["huge"].open("wb") as file:
+        file.truncate(1 << 30)
     return host
 
 
-def hostile_bundles(host: Host) -> None:
-    """Return possible content of a bundle's config.json."""
-    for name in ("fifo", "link", "locked", "folder", "huge"):
-        (host.root / "bundles" / name).mkdir(parents=True)
-    os.mkfifo(host.root / "bundles/fifo/config.json")
-    (host.root / "bundles/link/config.json").symlink_to("/etc/passwd")
-    (host.root / "bundles/locked/config.json").touch(mode=0)
-    (host.root / "bundles/folder/config.json").mkdir()
-    with (host.root / "bundles/huge/config.json").open("wb") as file:
-        file.truncate(1 << 30)
+def others(host: Host) -> set[Path]:
+    """Return every path outside of our folders and the kernel's."""
+    ours = (host.state, host.resctrl, host.log)
+    return {path for path in host.root.rglob("*") if not any(path == one or one in path.parents for one in ours)}
 
 
-def tree(root: Path, *leave_out: Path) -> set[str]:
-    """Yield every path below ``root`` without foreign folders."""
-
-    def walk(folder: str) -> Iterator[str]:
-        for entry in os.scandir(folder):
-            path = Path(entry.path)
-            if path not in leave_out:
-                yield entry.path
-                if entry.is_dir(follow_symlinks=False):
-                    yield from walk(entry.path)
-
-    return set(walk(str(root)))
-
-
-def ours(host: Host) -> None:
+def check_names(host: Host) -> None:
     """Whatever is in our folders has a name that may be there."""
     for group in host.groups():
         name = group.rpartition("/")[2]
@@ -134,13 +115,7 @@ ASKED = {
     "class.rdt.resctrl-hooks.io": ("gold",),
     "rdt.resources.beta.kubernetes.io/container.c0": ("gold",),
     "io.kubernetes.cri.rdt-class": ("gold",),
-    "cpus.placement.resctrl-hooks.io": (
-        "exclusive",
-        "exclusive:2",
-        "mixed:99999999999",
-        "exclusive:\u00b2",
-        "reserved",
-    ),
+    "cpus.placement.resctrl-hooks.io": ("exclusive:2", "mixed:99999999999", "exclusive:\u00b2", "reserved"),
     "pool.placement.resctrl-hooks.io": ("default",),
     "prefer-shared-cpus.resource-policy.nri.io": ("true", "false"),
     "prefer-isolated-cpus.resource-policy.nri.io/pod": ("true",),
@@ -197,12 +172,11 @@ def test_any_request_to_every_feature_has_a_defined_outcome(tmp_path: Path, poli
     machine = write_sysfs(MACHINES["two packages of two nodes"], tmp_path / "sys")
     host.configure(failurePolicy=policy, sysPath=machine, **EVERY_FEATURE)
     host.add_class("gold")
-    host.process(100, f"{POD_CGROUP}/crio-{ID}")
     cgroup = host.cgroup / f"{POD_CGROUP}/crio-{ID}".lstrip("/")
     for name, text in CGROUP_FILES.items():
         (cgroup / name).write_text(text + "\n")
     host.bundle()
-    before = tree(host.root, host.state, host.resctrl, host.log)
+    before = others(host)
     inputs = Inputs(11, host)
     reasons: set[str] = set()
     codes = set()
@@ -222,8 +196,8 @@ def test_any_request_to_every_feature_has_a_defined_outcome(tmp_path: Path, poli
         elif policy == "fail":
             assert (outcome.code == 79) is bool(outcome.stderr), where
         host.log.unlink(missing_ok=True)
-    assert tree(host.root, host.state, host.resctrl, host.log) == before
-    ours(host)
+    assert others(host) == before
+    check_names(host)
     assert codes == {0, 79}, "memory classes refuse by default"
     assert reasons >= {"bad-key", "bad-input", "refused"}
     assert policy == "fail" or reasons >= {"bad-class", "class", *FEATURES.keys() & {"placement"}}
@@ -234,7 +208,6 @@ def test_feature_that_does_not_apply_has_no_steps(tmp_path: Path) -> None:
     host = hostile_host(tmp_path)
     memtierd = {"name": "swap", "memtierdconfig": "policy: {}"}
     host.configure(**EVERY_FEATURE | {"classes": [memtierd], "placement": {**ALL_MAY, "namespaces": ["other"]}})
-    host.process(100, f"{POD_CGROUP}/crio-{ID}")
     context = host.context()
     inputs = Inputs(12, host)
     left_out: Counter[str] = Counter()
@@ -257,8 +230,7 @@ def test_feature_that_does_not_apply_has_no_steps(tmp_path: Path) -> None:
 def test_bad_input_to_hook_process_has_a_defined_outcome(tmp_path: Path) -> None:
     host = hostile_host(tmp_path)
     host.configure(failurePolicy="fail")
-    host.process(100, f"{POD_CGROUP}/crio-{ID}")
-    before = tree(host.root, host.state, host.resctrl, host.log)
+    before = others(host)
     inputs = Inputs(7, host)
     codes = set()
     for _ in range(WHOLE_PROCESSES):
@@ -270,5 +242,5 @@ def test_bad_input_to_hook_process_has_a_defined_outcome(tmp_path: Path) -> None
         assert b"internal error in resctrl-hook" not in done.stderr, data[:500]
         assert (done.returncode == 79) <= done.stderr.count(b"\n") <= 1, (data[:500], done.stderr)
     assert codes == {0, 79}
-    assert tree(host.root, host.state, host.resctrl, host.log) == before
-    ours(host)
+    assert others(host) == before
+    check_names(host)

@@ -143,61 +143,41 @@ def test_outcome_is_that_of_the_hook(
     )
 
 
-def test_removed_bundle_can_be_replaced_by_option(host: Host) -> None:
+def test_removed_bundle_can_be_replaced_by_option(host: Host, golden: Golden) -> None:
     create = fixture("crio-rdt-runc-c1-createRuntime-state.json") | {"bundle": "/nonexistent"}
-    said = as_json(host, create)
-    assert "cannot read /nonexistent/config.json" in said["notes"][0]
-    assert said["steps"][0]["needs"] == {"class": ""}
     bundle = host.bundle(fixture("crio-rdt-runc-c1-config.json"))
-    for path in (bundle, f"{bundle}/config.json"):
-        assert as_json(host, create, "--bundle", path)["steps"][0]["needs"] == {"class": "silver"}
-    missing = explained(host, create, "--bundle", "/nonexistent")
-    assert missing.exit_code == 2
-    assert missing.output == "resctrl-hook: cannot use /nonexistent: No such file or directory\n"
+    for label, options in {"no bundle": (), "missing": ("--bundle", "/nonexistent"), "folder": ("--bundle", bundle),
+                           "file": ("--bundle", f"{bundle}/config.json")}.items():  # fmt: skip
+        golden(explained(host, create, *options).output, label)
 
 
-def test_earlier_records_are_shown(host: Host, pod: dict[str, Any]) -> None:
-    assert host.call(pod).code == 0
-    said = as_json(host, pod)
-    assert said["steps"][0]["finds"] == "exists"
-    assert "already recorded" in said["notes"][0]
-    other = str(UID).replace("3", "4")
-    pod["annotations"]["io.kubernetes.pod.uid"] = other
-    host.process(100, f"/kubepods/burstable/pod{other}/crio-{ID}")
-    assert f"recorded under {UID}" in as_json(host, pod)["notes"][0]
+def test_records_and_other_containers_change_the_explanation(
+    host: Host, pod: dict[str, Any], golden: Golden, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def check(label: str, told: Any, *options: str) -> None:
+        done = explained(host, told, *options)
+        golden(f"{done.output}exit {done.exit_code}", label)
 
-
-def test_poststop_depends_on_other_living_containers(host: Host, pod: dict[str, Any]) -> None:
+    for told in ("", "{}", "nonsense", json.dumps(state(id="../x"))):
+        check(f"state {told[:8]!r}", told)
     other = pod | {"id": "d" * 64, "pid": 200}
     host.process(200, f"{POD_CGROUP}/crio-{'d' * 64}")
     for told in (pod, other):
         assert host.call(told).code == 0
     stop = pod | {"status": "stopped", "pid": 0}
-    assert "stays: other containers of the key are running" in as_json(host, stop)["outcome"]
+    check("recorded", pod)
+    check("stop beside another", stop)
     assert host.call(pod).code == 0
-    assert "late poststop" in as_json(host, stop)["outcome"]
+    check("stop while it runs", stop)
     host.end_process(100)
-    assert "stays: other containers of the key are running" in as_json(host, stop)["outcome"]
-    assert as_json(host, stop | {"id": "f" * 64})["outcome"].startswith("no record of this container")
+    check("stop after its end", stop)
+    check("stop of an unknown one", stop | {"id": "f" * 64})
     host.configure(monitoring={"release": "last-container"})
     host.end_process(200)
-    assert "is removed" in as_json(host, stop)["outcome"]
-    assert "createRuntime" in explained(host, stop, "--stage", "createRuntime").output
-
-
-@pytest.mark.parametrize("told", ["", "{}", "nonsense", json.dumps(state(id="../x"))])
-def test_missing_state_is_wrong_use(host: Host, told: str) -> None:
-    result = explained(host, told)
-    assert result.exit_code == 2
-    assert result.output.startswith("resctrl-hook: the container state")
-    assert len(result.output.splitlines()) == 1
-    assert told or "check the command before the pipe" in result.output
-
-
-def test_hook_of_rootless_runtime_does_nothing(
-    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+    check("stop of the last one", stop)
+    check("as createRuntime", stop, "--stage", "createRuntime")
+    uid = str(UID).replace("3", "4")
+    host.process(100, f"/kubepods/burstable/pod{uid}/crio-{ID}")
+    check("recorded under another key", pod | {"annotations": pod["annotations"] | {"io.kubernetes.pod.uid": uid}})
     monkeypatch.setattr(explain, "in_initial_user_namespace", lambda: False)
-    said = as_json(host, pod)
-    assert (said["steps"], said["exitCode"]) == ([], 0)
-    assert "the hook exits immediately" in said["outcome"]
+    check("rootless", pod)
