@@ -85,8 +85,8 @@ def hostile_host(folder: Path) -> Host:
     files["locked"].touch(mode=0)
     files["folder"].mkdir()
     files["made"].touch()
-    with files["huge"].open("wb") as file:
-        file.truncate(1 << 30)
+    files["huge"].touch()
+    os.truncate(files["huge"], 1 << 30)
     return host
 
 

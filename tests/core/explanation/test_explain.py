@@ -158,8 +158,8 @@ def test_records_and_other_containers_change_the_explanation(
         done = explained(host, told, *options)
         golden(f"{done.output}exit {done.exit_code}", label)
 
-    for told in ("", "{}", "nonsense", json.dumps(state(id="../x"))):
-        check(f"state {told[:8]!r}", told)
+    for text in ("", "{}", "nonsense", json.dumps(state(id="../x"))):
+        check(f"state {text[:8]!r}", text)
     other = pod | {"id": "d" * 64, "pid": 200}
     host.process(200, f"{POD_CGROUP}/crio-{'d' * 64}")
     for told in (pod, other):

@@ -14,10 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resctrl_hooks.core.inventory.account import NO_CLASS, Facts, account_of
-from resctrl_hooks.core.inventory.container_names import container_names
 from resctrl_hooks.core.inventory.creators import RUNTIME, UNKNOWN, creator_of, greediest
-from resctrl_hooks.core.inventory.gather import gather, pod_of
-from resctrl_hooks.core.inventory.owners import account
+from resctrl_hooks.core.inventory.gather import gather
 from resctrl_hooks.core.node.resctrl.rmids import total_closids, total_rmids
 
 if TYPE_CHECKING:
@@ -78,16 +76,6 @@ def test_program_with_most_groups_is_the_greediest() -> None:
     found = not_none(greediest(account_of(Facts({"L3": 16}, 4, 0, groups, {}, {"c1": "c1"}))))
     assert (found[0].name, [one.group for one in found[1]]) == ("pqos", ["pqos-1-0", "pqos-1-1"])
     assert greediest(account_of(Facts({"L3": 16}, 4, 0, {"": []}, {}, {}))) is None
-
-
-def test_rmids_that_the_kernel_refuses_are_in_limbo(tmp_path: Path) -> None:
-    node = SharedNode(tmp_path, rmids=2, limbo=1000.0)
-    first = node.start("shop")
-    node.end(first)
-    node.start("shop")
-    found = not_none(gather(node.context()).account)
-    assert (found.rmids["limbo"], found.rmids["free"]) == (1, 0)
-    assert account(node.context(), {}).rmids["limbo"] == 0, "no pod waits"
 
 
 STATES = examples(20)  # each takes up to a second; the deep profile has 400
@@ -164,29 +152,3 @@ def test_sum_is_the_kernels_number_in_every_state(tmp_path: Path, kind: str) -> 
         seen |= {owner for owner, count in found.rmids.items() if count}
     assert seen >= {"pods", "classes", "runtimes", "foreign", "free"}
     assert (NO_CLASS in seen) == (kind == "Arm")
-
-
-def test_node_names_pods_runtimes_and_foreign_groups(tmp_path: Path) -> None:
-    node = SharedNode(tmp_path, rmids=8)
-    pod = node.start("shop")
-    fs, root = node.kernel, node.context().monitor.resctrl.root
-    fs.mkdir(f"{root}/mon_groups/{pod.id}")  # as a runtime does for enableMonitoring
-    fs.mkdir(f"{root}/mon_groups/pqos-7-0")
-    inventory = gather(node.context())
-    found = not_none(inventory.account)
-    expected = {"pods": 1, "classes": 1, "runtimes": 1, "foreign": 1, "limbo": 0, "free": 4}
-    assert found.rmids == expected
-    assert [one.name for one in found.of("runtimes")] == ["shop/web-0"]
-    assert {group.creator for group in inventory.foreign} == {"pqos", RUNTIME.name}
-
-
-def test_group_of_a_runtime_and_names_of_containers_are_those_of_a_pod(tmp_path: Path) -> None:
-    node = SharedNode(tmp_path, rmids=16, limbo=0)
-    pod = node.start("shop", threads=3, own_group=True)
-    node.reconcile()
-    context = node.context()
-    found = not_none(pod_of(context, pod.key))
-    assert [one.origin for one in found.groups] == ["runtime"]
-    record = not_none(context.ledger.read_member(pod.key, pod.id))
-    names = "/".join(record[name] for name in ("namespace", "pod", "container"))
-    assert container_names(context, {pod.id: pod.key}, {}) == {pod.id: names}

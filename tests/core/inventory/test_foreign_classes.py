@@ -1,6 +1,5 @@
 """Classes of other programs with names that are refused here: they are counted and shown, and nothing else."""
 
-import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,9 +10,8 @@ from hosts.counter_tree import say
 from hosts.monitored import KEYS, MonitoredHost, plain_host
 from hosts.shared_node import SharedNode
 
-from resctrl_hooks.core.inventory.gather import gather, rmids_of
+from resctrl_hooks.core.inventory.gather import gather
 from resctrl_hooks.core.node.nfd.proof import prove
-from resctrl_hooks.core.node.resctrl.rmids import foreign_classes, free_rmids
 
 HOUSES = ("lab",)
 TEXTS = {b"\xff": r"\xff", b"a\tb": r"a\x09b", b"\xfe\\": r"\xfe\\", "a\u2028b".encode(): r"a\xe2\x80\xa8b"}
@@ -28,32 +26,6 @@ def name(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def text(name: str) -> str:
     return TEXTS[os.fsencode(name)]
-
-
-@pytest.mark.parametrize("pmg", [0, 4], ids=["shared", "of each class"])
-def test_class_with_a_refused_name_counts_with_its_groups(tmp_path: Path, name: str, text: str, pmg: int) -> None:
-    node = SharedNode(tmp_path, rmids=16, pmg=pmg)
-    pod = node.start("shop")
-    context = node.context()
-    resctrl = context.monitor.resctrl
-    before, free = not_none(gather(context).account), not_none(free_rmids(resctrl, ""))
-    node.kernel.mkdir(f"{resctrl.root}/{name}")
-    for group in (pod.key, "\udcfd"):
-        node.kernel.mkdir(f"{resctrl.root}/{name}/mon_groups/{group}")
-    assert foreign_classes(resctrl).keys() == {name}
-    assert free_rmids(resctrl, "") == (free if pmg else free - 3)
-    found = gather(context)
-    account = not_none(found.account)
-    assert (account.rmids["pods"], account.rmids["foreign"]) == (1, 2), "a group with a pod's name is foreign there"
-    assert account.closids["free"] == before.closids["free"] - 1
-    for changed in (before, account):
-        assert sum(changed.rmids.values()) == sum(before.rmids.values())
-    assert {one.path for one in found.foreign} == {
-        f"{resctrl.root}/{text}/mon_groups/{one}" for one in (pod.key, r"\xfd")
-    }
-    assert [one.name for one in account.of("classes")] == ["", text]
-    assert found.rmids == rmids_of(resctrl, 2)
-    json.loads(account.model_dump_json())
 
 
 def test_proof_leaves_the_last_closids_beside_a_class_with_a_refused_name(

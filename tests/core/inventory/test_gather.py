@@ -66,34 +66,6 @@ def container(id_: str = "c1", **values: Any) -> Container:
     return Container(**{"id": id_, "alive": True, "rdt_class": "", **values})
 
 
-def test_each_pod_has_its_state_groups_and_threads(tmp_path: Path) -> None:
-    node = SharedNode(tmp_path, rmids=6)
-    whole, ended, partly, lost = (node.start("shop", threads=2) for _ in range(4))
-    node.end(ended, pod_lives=True)
-    root = node.context().monitor.resctrl.root
-    astray = partly.pid + 1
-    node.kernel.write(f"{root}/tasks", f"{astray}\n".encode())
-    node.kernel.rmdir(f"{root}/mon_groups/{lost.key}")
-    node.kernel.mkdir(f"{root}/mon_groups/job")
-    late = node.start("shop")
-    found = gather(node.context())
-    pods = {pod.key: pod for pod in found.pods}
-    states = ["assigned", "idle", "partly", "partly", "waiting"]
-    assert [pods[pod.key].state for pod in (whole, ended, partly, lost, late)] == states
-    assert found.waiting == [late.key]
-    (job,) = found.foreign
-    assert (job.name, job.origin, job.creator) == ("job", "foreign", "an unknown program")
-    assert found.rmids is not None
-    assert (found.rmids.total, found.rmids.used, found.problem) == (6, 5, "")
-    (one,) = pods[partly.key].containers
-    assert (one.id, one.pid, one.runtime, one.rdt_class, one.threads) == (partly.id, partly.pid, "cri-o", "", 2)
-    assert [(thread.thread, thread.rdt_class, thread.group) for thread in one.outside_threads] == [(astray, "", "")]
-    assert (one.outside, pods[partly.key].tasks, pods[whole.key].tasks) == (1, 1, 2)
-    assert [(group.origin, group.tasks) for group in pods[lost.key].groups] == [("missing", 0)]
-    assert pods[ended.key].containers == []
-    assert (pods[whole.key].name, pods[whole.key].since) == ("shop/web-0", pods[whole.key].containers[0].since)
-
-
 @pytest.mark.parametrize(
     "error, alive, problems",
     [
@@ -117,19 +89,6 @@ def test_container_that_ends_or_is_unreadable_hides_no_other(
     found = not_none(pod_of(node.context(), pod.key))
     assert [one.alive for one in found.containers] == [alive, True]
     assert (found.problems, found.state) == (problems, "assigned")
-
-
-def test_pod_of_an_earlier_boot_is_shown_only_if_it_waits(tmp_path: Path) -> None:
-    node = SharedNode(tmp_path)
-    pod = node.start("shop")
-    node.kernel.boot(2)
-    context = node.context()
-    assert pod_of(context, pod.key) is None
-    found = not_none(pod_of(context, pod.key, {pod.key}))
-    assert (found.state, found.groups, found.containers, found.namespace) == ("waiting", [], [], "")
-    assert pod_of(context, "unknown") is None
-    context.ledger.mark("waiting", "unknown")
-    assert [pod.key for pod in waiting_pods(context)] == ["unknown"]
 
 
 def test_pod_begins_with_its_first_container_and_has_the_names_of_any(tmp_path: Path) -> None:
