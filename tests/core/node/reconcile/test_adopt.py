@@ -133,6 +133,23 @@ def test_group_in_class_of_living_container_stays(classes: Cluster, monkeypatch:
     assert "moved the group of" not in classes.host.log.read_text()
 
 
+def test_class_change_is_followed_once(classes: Cluster) -> None:
+    id_, pid = classes.start(1, rdt_class="gold")
+    rmid = classes.kernel.model.classes["gold"].monitored[POD].rmid
+    change_class(classes, pid, "silver")
+    assert classes.reconcile().ok
+    assert not classes.reconcile().changed
+    assert classes.groups_of(pid) == {SILVER}
+    assert classes.kernel.model.classes["silver"].monitored[POD].rmid == rmid
+    log = classes.host.log.read_text()
+    assert log.count(f"moved the group of {POD} from class 'gold' to 'silver'") == 1
+    assert "was removed" not in log
+    record = classes.pod_record()
+    assert (record["groups"], list(record["since"])) == ({"silver": "created"}, ["silver"])
+    member = classes.context().ledger.read_member(POD, id_) or {}
+    assert [step["needs"]["class"] for step in member["steps"]] == ["silver"]
+
+
 def test_only_living_containers_are_adopted(two: Cluster) -> None:
     context = two.context()
     containers = observe(context).containers
