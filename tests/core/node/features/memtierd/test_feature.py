@@ -103,7 +103,7 @@ def test_whatever_ends_first_nothing_is_left_of_it_and_the_other_container_keeps
         record = json.loads((node.folder() / "memtierd.keeper").read_text())
         record["processes"] = [[bystander.pid, 1], [bystander.pid, 1]]
         (node.folder() / "memtierd.keeper").write_text(json.dumps(record))
-    if lost == "poststop":
+    if lost == "hook's poststop":
         node.end_process(100)
         wait_until(lambda: not is_alive(pid) and not is_alive(supervisor))
         assert node.call(state(id=ID, status="stopped", pid=0)).code == 0
