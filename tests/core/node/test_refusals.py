@@ -127,6 +127,7 @@ def test_fault_is_one_line_with_its_place_and_follows_the_policy(
     assert not reported(host, ValueError("second"), None)[0], "there is no container to reject"
     if broken is None:
         assert "reason=fault" in host.log.read_text()
+        assert [one["id"] for one in recent_refusals(str(host.state))] == ["c1"]
 
 
 @pytest.mark.usefixtures("open_umask")

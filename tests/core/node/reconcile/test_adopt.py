@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -27,7 +26,6 @@ from resctrl_hooks.core.node.reconcile.discovery import Observation, observe
 from resctrl_hooks.core.node.reconcile.enforce import enforce
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.core.node.reconcile.report import Options, Report
-from resctrl_hooks.core.node.resctrl.group import SHARED
 from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
 
 HOUSES = ("lab",)
@@ -57,48 +55,6 @@ def change_class(cluster: Cluster, pid: int, name: str) -> None:
     model = cluster.kernel.model
     cluster.kernel.model.write_tasks(model.classes.get(name, model.root), f"{pid}\n", ROOT_CALLER)
     cluster.kernel.show_tasks()
-
-
-def with_foreign_thread(classes: Cluster) -> None:
-    classes.kernel.spawn(f"/kubepods/pod{POD}/unknown", rdt_class="gold", group=POD)
-
-
-def with_group_in_new_class(classes: Cluster) -> None:
-    classes.kernel.mkdir(f"{classes.host.resctrl}/silver/mon_groups/{POD}")
-
-
-def with_shared_group(classes: Cluster) -> None:
-    with classes.context().monitor.hold(POD) as locked:
-        locked.origins["gold"] = SHARED
-        locked.save()
-
-
-def without_old_group(classes: Cluster) -> None:
-    classes.kernel.rmdir(f"{classes.host.resctrl}/gold/mon_groups/{POD}")
-    classes.kernel.now += 2
-
-
-@pytest.mark.parametrize(
-    "change, groups",
-    [
-        (with_foreign_thread, {GOLD, SILVER}),  # a rename would change that thread's class
-        (with_group_in_new_class, {GOLD, SILVER}),
-        (with_shared_group, {GOLD, SILVER}),
-        (without_old_group, {SILVER}),
-    ],
-)
-def test_group_that_cannot_follow_its_container_is_not_moved(
-    classes: Cluster, change: Callable[[Cluster], None], groups: set[tuple[str, str]]
-) -> None:
-    _, pid = classes.start(1, rdt_class="gold")
-    change_class(classes, pid, "silver")
-    change(classes)
-    others = {tid: classes.kernel.where(tid) for tid in classes.kernel.threads.starts if tid != pid}
-    assert classes.reconcile().ok
-    assert classes.kernel.groups() == groups
-    assert classes.groups_of(pid) == {SILVER}
-    assert {tid: classes.kernel.where(tid) for tid in others} == others
-    assert "moved the group of" not in classes.host.log.read_text()
 
 
 @pytest.mark.parametrize("error", [PermissionError(errno.EPERM, "Linux 6.1"), KeyboardInterrupt()])

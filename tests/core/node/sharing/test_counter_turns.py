@@ -202,20 +202,6 @@ def test_only_lower_priorities_yield_lowest_first(holders: list[Claim], priority
             assert first.since <= second.since if in_turns else first.since >= second.since
 
 
-@given(st.permutations([*range(12)]), st.integers(1, 12))
-def test_pods_in_any_order_leave_highest_priorities_counted(order: list[int], rmids: int) -> None:
-    holders: list[Claim] = []
-    for time, priority in enumerate(order):
-        newcomer = Claim(f"pod{priority}", priority, float(time))
-        if len(holders) < rmids:
-            holders.append(newcomer)
-            continue
-        yields = yielding(holders, priority)
-        if yields:
-            holders[holders.index(yields[0])] = newcomer
-    assert {claim.priority for claim in holders} == set(range(12 - rmids, 12))
-
-
 @given(st.integers(0, 20), st.integers(-5, 5), st.integers(0, 10), st.integers(-5, 5), st.integers(0, 5))
 def test_reserve_is_for_higher_priorities(free: int, priority: int, reserved: int, above: int, runtimes: int) -> None:
     taken = may_take(free, priority, reserved=reserved, above=above, runtimes=runtimes)
