@@ -110,8 +110,10 @@ def grade_of(windows: "Sequence[Window]", key: str) -> str:
 
 
 def latest(windows: "Sequence[Window]", key: str, most: int) -> "Sequence[Window]":
-    """Return the last windows, with at most so many samples of a pod's best grade."""
+    """Return the last windows, with at most so many samples of a pod's best grade; so many windows without any."""
     samples = _samples(windows, key)
+    if not samples:
+        return windows[-most:]
     grade = _best(samples)
     found = [place for place, of in samples if of == grade]
     return windows[found[-most] :] if len(found) > most else windows

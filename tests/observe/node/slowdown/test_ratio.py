@@ -19,7 +19,7 @@ from resctrl_hooks.observe.node.slowdown.constants import ENOUGH, JUDGED, SLOWED
 from resctrl_hooks.observe.node.slowdown.evidence.use import Use
 from resctrl_hooks.observe.node.slowdown.evidence.waiting import NOTHING, waiting_of
 from resctrl_hooks.observe.node.slowdown.evidence.window import Window
-from resctrl_hooks.observe.node.slowdown.verdict import UNCOUNTED, Verdict, judge
+from resctrl_hooks.observe.node.slowdown.verdict import UNCOUNTED, Verdict, judge, latest
 
 CYCLES = 3e10
 """Of the victim in a window."""
@@ -154,6 +154,7 @@ def test_waits_are_judged_where_nothing_counts_the_work(stood: float) -> None:
     assert found.reason.startswith(UNCOUNTED)
     assert found.verdict == ("slowed" if stood else "unknown")
     assert confirmed(found, []).reason.startswith(UNCOUNTED), "also if no cause is supported"
+    assert latest(windows, VICTIM, 3) == windows[-3:], "a wait that ended long ago does not count"
 
 
 @pytest.mark.parametrize("ends", [False, True])

@@ -58,11 +58,11 @@ def judge(case: "Case", judged: "Judged") -> Cause:
     contests = [one for one in contests if case.key in one.shares]
     if not contests:
         return Cause(NAME, SUPPORTED, text, tuple(smallest_set(case.runners())))
-    found = _answered(case.key, contests, text, {key for window in case.windows for key in window.uses})
+    found = _answered(case.key, contests, text, [window.uses for window in case.windows])
     return found._replace(factor=by_host)
 
 
-def _answered(key: str, contests: "Sequence[Contest]", text: str, pods: "Collection[str]") -> Cause:
+def _answered(key: str, contests: "Sequence[Contest]", text: str, pods: "Sequence[Collection[str]]") -> Cause:
     """Return the cause with its answer, from the contests for the pod's CPUs."""
     own = mean_share([one.shares[key] for one in contests])
     whole = mean_share([one.whole for one in contests])
@@ -96,8 +96,8 @@ def _answered(key: str, contests: "Sequence[Contest]", text: str, pods: "Collect
     return Cause(NAME, SUPPORTED, f"{FULL}: {text}; {what}", parts, answer=FULL)
 
 
-def _culprit(name: str, share: float, pods: "Collection[str]") -> Culprit:
-    return Culprit(name, min(1.0, share), None, outside=name not in pods)
+def _culprit(name: str, share: float, pods: "Sequence[Collection[str]]") -> Culprit:
+    return Culprit(name, min(1.0, share), None, outside=not any(name in of_window for of_window in pods))
 
 
 def remedies(cause: Cause, facts: "Facts") -> "Iterator[Remedy]":
