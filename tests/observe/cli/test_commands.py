@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,7 +24,7 @@ from faults.test_no_resctrl import node as bare
 from faults.test_no_resctrl import start, succeeds_without_remark
 from golden import Golden
 from hosts.faults import Fail
-from hosts.monitored import MonitoredHost, run
+from hosts.monitored import MonitoredHost, host_of_counted_pod, run
 
 from observe.cli.test_diagnosis_text import diagnosis, effect
 from resctrl_hooks.core.cli import main
@@ -40,6 +41,13 @@ from resctrl_hooks.observe.slowdown.experiment.signals import ended_like_ctrl_c
 from resctrl_hooks.observe.view.contents import Contents
 
 __all__ = ("bare", "unwritable")
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[MonitoredHost]:
+    """Return a host with pod shop/web."""
+    with host_of_counted_pod(tmp_path) as host:
+        yield host
 
 
 @pytest.mark.parametrize("word", ["run", "restore"])

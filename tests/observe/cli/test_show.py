@@ -85,41 +85,27 @@ def slowed(tmp_path: Path) -> Iterator[MonitoredHost]:
         yield found
 
 
-def columns(text: str, row: str) -> dict[str, str]:
-    """Return a row of a table without empty cells, by heading."""
-    (heads,) = [line for line in text.splitlines() if "SLOW" in line]
-    (cells,) = [line for line in text.splitlines() if row in line]
-    return dict(zip(heads.split(), cells.split(), strict=False))
-
-
-def test_list_wide_has_the_ratio_and_a_dash_for_an_unknown_one(slowed: MonitoredHost) -> None:
-    text = slowed.run("list", "-o", "wide").output
-    assert columns(text, "shop/cart")["SLOW"] == "1.6×"  # noqa: RUF001  # as printed
-    assert columns(text, "shop/quiet")["SLOW"] == "-"
-    assert "SLOW" not in slowed.run("list").output
-    found: Any = slowed.json("list", "--sort", "slow")
-    assert [(one["name"], one["slowdown"]) for one in found["items"]] == [("shop/cart", 1.6), ("shop/quiet", None)]
-
-
 def test_pods_are_in_the_order_of_the_column(gathered: Inventory) -> None:
     check_order(gathered, "slow", "dbac")
 
 
-def test_top_has_the_column_only_where_pods_are_judged(slowed: MonitoredHost) -> None:
-    words = ("top", "--once", "--interval", "100ms", "--sort", "slow")
-    text = slowed.run(*words).output
-    assert "1.6×" in text  # noqa: RUF001  # as printed
-    assert "SLOW▾" in text
-    found: Any = slowed.json(*words)
-    assert [one["slowdown"] for one in found["items"]][:2] == [1.6, None]
-    Path(slowed.context.settings.state_dir, SLOWDOWN_STATUS).unlink()
-    assert "SLOW" not in slowed.run(*words).output
-    assert "SLOW" not in slowed.run("list", "-o", "wide").output
+def test_ratio_is_in_list_show_and_top_where_pods_are_judged(slowed: MonitoredHost) -> None:
+    def rows(*words: str) -> dict[str, list[str]]:
+        return {line.split()[0]: line.split() for line in slowed.run(*words).stdout.splitlines()}
 
-
-def test_show_has_a_line(slowed: MonitoredHost) -> None:
+    wide, top = ("list", "-o", "wide"), ("top", "--once", "--interval", "100ms", "--sort", "slow")
+    place = rows(*wide)["POD"].index("SLOW")
+    assert [rows(*wide)[name][place] for name in ("shop/cart", "shop/quiet")] == ["1.6×", "-"]  # noqa: RUF001  # as printed
+    assert "SLOW" not in slowed.run("list").output
+    found: Any = slowed.json("list", "--sort", "slow")
+    assert [(one["name"], one["slowdown"]) for one in found["items"]] == [("shop/cart", 1.6), ("shop/quiet", None)]
     assert "1.6× the time of the same work" in slowed.run("show", "shop/cart").output  # noqa: RUF001  # as printed
     assert "slowdown" not in slowed.run("show", "shop/quiet").output
+    assert "1.6×" in rows(*top)["shop/cart"]  # noqa: RUF001  # as printed
+    assert "SLOW▾" in slowed.run(*top).output
+    assert [one["slowdown"] for one in slowed.json(*top)["items"]][:2] == [1.6, None]
+    Path(slowed.context.settings.state_dir, SLOWDOWN_STATUS).unlink()
+    assert all("SLOW" not in slowed.run(*words).output for words in (top, wide))
 
 
 def test_unknown_resource_is_shown_and_exported_as_it_is(tmp_path: Path) -> None:

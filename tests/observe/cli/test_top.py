@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from core.cli.test_assignable_counters import TOTAL, moved, reading
 from core.cli.test_assignable_counters import host as assigned
-from hosts.monitored import KEYS, MonitoredHost, monitored_host, plain_host
+from hosts.monitored import MonitoredHost, monitored_host, plain_host
 
 from resctrl_hooks.lab.simulation import mounted
 from resctrl_hooks.lab.simulation.machine import BYTES_PER_SECOND, LOCAL_SHARE, WATTS_PER_TASK
@@ -108,14 +108,6 @@ class Terminal:
             self.seen += data.decode("utf-8", "replace")
         os.close(self.fd)
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-
-
-@pytest.mark.fuse
-def test_waiting_pods_are_those_without_their_group(host: MonitoredHost) -> None:
-    host.context.ledger.mark("waiting", host.pod(0, "web-0"))  # until the next reconcile
-    assert host.json("top", "--interval", "0.1")["waiting"] == 0
-    host.context.ledger.mark("waiting", KEYS[1])
-    assert host.json("top", "--interval", "0.1")["waiting"] == 1
 
 
 @pytest.mark.fuse

@@ -9,10 +9,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+
+from hosts.http_server import Answer, Request, http_server
 
 KUBECONFIG = """
 apiVersion: v1
@@ -143,42 +144,20 @@ def running(folder: Path) -> Iterator[FakeCluster]:
     """Yield an API server at a port of its own, and its kubeconfig in the folder."""
     cluster = FakeCluster()
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    def answer(request: Request) -> Answer:
+        parts = urlsplit(request.path)
+        status, body = cluster.answer(parts.path, {name: of[0] for name, of in parse_qs(parts.query).items()})
+        packed = [one for node, one in cluster.packed.items() if f"metrics-{node}:" in parts.path]
+        encoding, data = packed[0] if packed else ("identity", body.encode())
+        return status, data, {"Content-Encoding": encoding}
 
-        def do_GET(self) -> None:
-            parts = urlsplit(self.path)
-            status, body = cluster.answer(parts.path, {name: of[0] for name, of in parse_qs(parts.query).items()})
-            packed = [one for node, one in cluster.packed.items() if f"metrics-{node}:" in parts.path]
-            encoding, data = packed[0] if packed else ("identity", body.encode())
-            self.send_response(status)
-            self.send_header("Content-Encoding", encoding)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, *_: object) -> None:
-            """Log nothing."""
-
-    class Server(ThreadingHTTPServer):
-        request_queue_size = 128
-        daemon_threads = True
-
-        def handle_error(self, *_: object) -> None:
-            """Ignore clients that gave up."""
-
-    server = Server(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    cluster.kubeconfig = folder / "kubeconfig"
-    cluster.kubeconfig.write_text(KUBECONFIG.format(server=f"http://127.0.0.1:{server.server_address[1]}"))
-    try:
-        yield cluster
-    finally:
-        cluster.ended.set()
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with http_server(answer) as port:
+        cluster.kubeconfig = folder / "kubeconfig"
+        cluster.kubeconfig.write_text(KUBECONFIG.format(server=f"http://127.0.0.1:{port}"))
+        try:
+            yield cluster
+        finally:
+            cluster.ended.set()
 
 
 def node_page(count: int, *, waiting: int = 0, ok: int = 1, moves: bool = True, reconciled: float = 0) -> str:

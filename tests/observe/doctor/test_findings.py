@@ -15,7 +15,7 @@ from golden import Golden
 from hosts.counter_tree import say_paths
 from hosts.monitored import plain_host
 from hosts.past import sample
-from hosts.patients import lines, older, run_service
+from hosts.patients import lines, older, one_version, patient, run_service, staged
 
 from resctrl_hooks.core.doctor.host import Host
 from resctrl_hooks.core.doctor.versions import versions
@@ -26,6 +26,8 @@ from resctrl_hooks.observe.doctor.history import history
 from resctrl_hooks.observe.node.capacity.record import NAME
 from resctrl_hooks.observe.node.history.sample import Sample
 from resctrl_hooks.observe.node.history.store import Store
+
+__all__ = ("one_version", "patient", "staged")
 
 
 def test_findings_on_the_capacity_of_each_memory_domain(tmp_path: Path, golden: Golden) -> None:

@@ -1,10 +1,8 @@
 """Events of pods: conditions, reports to an API server with Kubernetes' validation, and the loop of the process."""
 
 import json
-import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +10,8 @@ import pytest
 from conftest import Host, examples
 from golden import Golden
 from hosts.guard_and_packages import write_slowdown_state
+from hosts.http_server import Answer as Answered
+from hosts.http_server import Request, http_server
 from hosts.monitored import KEYS, MonitoredHost, plain_host, run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -74,36 +74,15 @@ def api(tmp_path: Path) -> Iterator[FakeApi]:
     """Return the server, which runs at a port of its own."""
     (tmp_path / "token").write_text("first\n")
 
-    class Handler(BaseHTTPRequestHandler):
-        def serve(self) -> None:
-            fake.tokens.add(self.headers["Authorization"].removeprefix("Bearer "))
-            value = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            status, body = fake.answer(self.command, self.path, value, self.headers["Content-Type"])
-            data = json.dumps(body).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
+    def answer(request: Request) -> Answered:
+        fake.tokens.add(request.headers["Authorization"].removeprefix("Bearer "))
+        value, kind = json.loads(request.body), request.headers["Content-Type"]
+        status, body = fake.answer(request.method, request.path, value, kind)
+        return status, json.dumps(body).encode()
 
-        def do_POST(self) -> None:
-            self.serve()
-
-        def do_PATCH(self) -> None:
-            self.serve()
-
-        def log_message(self, *_: object) -> None:
-            """Log nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    fake = FakeApi(Api("127.0.0.1", server.server_address[1], str(tmp_path), encrypted=False))
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
+    with http_server(answer) as port:
+        fake = FakeApi(Api("127.0.0.1", port, str(tmp_path), encrypted=False))
         yield fake
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 UID = "0f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"

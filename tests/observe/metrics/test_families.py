@@ -99,18 +99,13 @@ def test_each_row_has_its_samples(monkeypatch: pytest.MonkeyPatch, golden: Golde
     golden("\n".join(line for line in found if not re.fullmatch("resctrl_hooks_failures_total .* 0", line)))
 
 
-@pytest.mark.parametrize("text", [None, "", "[]", "{"])
-def test_resident_program_without_a_readable_status_has_no_metrics(host: Host, text: str | None) -> None:
+def test_metrics_of_a_resident_program_are_those_of_its_readable_status(host: Host) -> None:
     host.state.mkdir(parents=True)
-    if text is not None:
-        (host.state / "exec.json").write_text(text)
-    assert families_of([watch.TABLE], host.context()) == []
-
-
-def test_metrics_of_a_resident_program_are_those_of_its_status(host: Host) -> None:
-    host.state.mkdir(parents=True)
-    (host.state / "exec.json").write_text(json.dumps(WATCH))
-    assert families_of([watch.TABLE], host.context()) == families(watch.TABLE.rows, WATCH)
+    for text, expected in ((None, []), *((one, []) for one in ("", "[]", "{")), (json.dumps(WATCH), WATCH)):
+        if text is not None:
+            (host.state / "exec.json").write_text(text)
+        found = families_of([watch.TABLE], host.context())
+        assert found == (families(watch.TABLE.rows, expected) if expected else [])
 
 
 def test_text_of_a_node_with_each_metric(full_host: MonitoredHost, golden: Golden) -> None:
@@ -154,25 +149,22 @@ def samples(monitored: MonitoredHost, name: str) -> dict[tuple[str, ...], float]
 ZEROS = {(stage, reason): 0 for stage, reasons in REASONS.items() for reason in reasons}
 
 
-@pytest.mark.parametrize("reason", ["ledger", "novel"])
-def test_failure_of_any_reason_is_counted(monitored: MonitoredHost, reason: str) -> None:
-    monitored.context.ledger.count_call("createRuntime", 0.1, [reason])
-    assert samples(monitored, "resctrl_hooks_failures") == ZEROS | {("createRuntime", reason): 1}
-
-
-def test_containers_lacking_features_are_counted_by_feature(tmp_path: Path) -> None:
+def test_failures_are_counted_by_reason_and_containers_by_the_feature_that_they_lack(
+    tmp_path: Path, monitored: MonitoredHost
+) -> None:
+    assert samples(monitored, "resctrl_hooks_unmet_containers") == {}, "no feature is enforced"
+    for reason in ("ledger", "novel"):
+        monitored.context.ledger.count_call("createRuntime", 0.1, [reason])
+    counted = {("createRuntime", reason): 1 for reason in ("ledger", "novel")}
+    assert samples(monitored, "resctrl_hooks_failures") == ZEROS | counted
     classes = [{"name": "track", "memtierdconfig": "policy:\n  name: age\n"}]
     lacks = [{"memtierd": "it ended"}, {"memtierd": "it ended", "memory": "there is no such class"}, {}]
-    with plain_host(tmp_path, classes=classes) as host:
+    with plain_host(tmp_path / "enforced", classes=classes) as host:
         assert samples(host, "resctrl_hooks_unmet_containers") == {("memory",): 0, ("memtierd",): 0}
         with host.context.monitor.hold(KEYS[0]) as locked:
             for number, unmet in enumerate(lacks):
                 locked.add_member(str(number) * 64, {"unmet": unmet}, host.process())
         assert samples(host, "resctrl_hooks_unmet_containers") == {("memory",): 1, ("memtierd",): 2}
-
-
-def test_lack_metric_is_absent_without_enforced_features(monitored: MonitoredHost) -> None:
-    assert samples(monitored, "resctrl_hooks_unmet_containers") == {}
 
 
 def test_unsaved_contents_are_metrics_of_enabled_parts_while_that_lasts(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """OpenTelemetry: goresctrl's names and attributes, one read a collection, and a push that receivers understand."""
 
 import contextlib
-import http.server
 import json
 import logging
 import os
@@ -22,6 +21,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from hosts.counter_tree import say, say_paths
+from hosts.http_server import Answer, Request, http_server
 from hosts.monitored import KEYS, MonitoredHost, host_of_one_pod
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceRequest,
@@ -147,16 +147,15 @@ def test_read_error_is_reported_and_collection_continues(host: MonitoredHost, co
         ("http://localhost:4318", "http://localhost:4318/v1/metrics"),
         ("https://collector/", "https://collector/v1/metrics"),
         ("http://[::1]:9090/api/v1/otlp/v1/metrics", "http://[::1]:9090/api/v1/otlp/v1/metrics"),
+        *((one, "") for one in ("localhost:4318", "grpc://a:1", "http://", "http://a:99999", "http://[::1", "")),
     ],
 )
-def test_default_path_is_that_of_the_protocol(url: str, endpoint: str) -> None:
-    assert endpoint_of(url) == endpoint
-
-
-@pytest.mark.parametrize("url", ["localhost:4318", "grpc://a:1", "http://", "http://a:99999", "http://[::1", ""])
-def test_invalid_endpoint_is_refused(url: str) -> None:
-    with pytest.raises(EndpointError):
-        endpoint_of(url)
+def test_endpoint_has_the_path_of_the_protocol_or_is_refused(url: str, endpoint: str) -> None:
+    if endpoint:
+        assert endpoint_of(url) == endpoint
+    else:
+        with pytest.raises(EndpointError):
+            endpoint_of(url)
 
 
 def test_missing_extra_names_installation(host: MonitoredHost, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,46 +166,28 @@ def test_missing_extra_names_installation(host: MonitoredHost, monkeypatch: pyte
     assert "install the extra `otel`" in result.output
 
 
-class Receiver(http.server.ThreadingHTTPServer):
+class Receiver:
     """A receiver of OTLP over HTTP that decodes the protocol's own messages."""
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Answer)
         self.requests: list[ExportMetricsServiceRequest] = []
         self.came = threading.Event()
+        self.url = ""
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}"
-
-
-class _Answer(http.server.BaseHTTPRequestHandler):
-    server: Receiver
-
-    def do_POST(self) -> None:
-        assert (self.path, self.headers["Content-Type"]) == ("/v1/metrics", "application/x-protobuf")
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.requests.append(ExportMetricsServiceRequest.FromString(body))
-        answer = ExportMetricsServiceResponse().SerializeToString()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/x-protobuf")
-        self.send_header("Content-Length", str(len(answer)))
-        self.end_headers()
-        self.wfile.write(answer)
-        self.server.came.set()
-
-    def log_message(self, *given: object) -> None:
-        """Say nothing."""
+    def answer(self, request: Request) -> Answer:
+        assert (request.path, request.headers["Content-Type"]) == ("/v1/metrics", "application/x-protobuf")
+        self.requests.append(ExportMetricsServiceRequest.FromString(request.body))
+        self.came.set()
+        text: bytes = ExportMetricsServiceResponse().SerializeToString()
+        return 200, text, {"Content-Type": "application/x-protobuf"}
 
 
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
-    with Receiver() as found:
-        thread = threading.Thread(target=found.serve_forever)
-        thread.start()
+    found = Receiver()
+    with http_server(found.answer) as port:
+        found.url = f"http://127.0.0.1:{port}"
         yield found
-        found.shutdown()
-        thread.join()
 
 
 def push(host: MonitoredHost, url: str, *more: str) -> subprocess.Popen[str]:
@@ -249,9 +230,9 @@ def test_pusher_reports_until_it_ends_only(host: MonitoredHost, receiver: Receiv
 
 
 @pytest.mark.ci
-def test_unreachable_collector_is_one_line(host: MonitoredHost, receiver: Receiver) -> None:
-    url = receiver.url
-    receiver.server_close()
+def test_unreachable_collector_is_one_line(host: MonitoredHost) -> None:
+    with http_server(lambda _: (200, b"")) as port:
+        url = f"http://127.0.0.1:{port}"  # nobody listens there afterwards
     with push(host, url, "--interval", "1") as process:
         assert process.stderr is not None
         lines = [process.stderr.readline() for _ in range(2)]

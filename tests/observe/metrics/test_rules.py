@@ -6,14 +6,13 @@ import re
 import shutil
 import subprocess
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
 import yaml
+from hosts.http_server import Answer, Request, http_server
 from hosts.monitored import MonitoredHost
 from hosts.promtool import RULES, rules_of, run_promtool, values
 from prometheus_client.samples import Sample
@@ -432,30 +431,19 @@ def test_equal_container_names_on_two_hosts_are_separate(
     run_promtool(tmp_path, series, *checks)
 
 
-class _Prometheus(BaseHTTPRequestHandler):
-    """Answers every query with two series, one of which has no number at its end."""
-
-    def do_GET(self) -> None:
-        """Answers."""
-        points = [[100.0, "1"], [101.0, "2e9"]]
-        metric = {"instance": "<n>", "pod": "<p>", "state": "free"}
-        result = [{"metric": metric, "values": points, "value": points[-1]}]
-        result.append({"metric": metric, "values": [[100.0, "NaN"]], "value": points[0]})
-        body = json.dumps({"data": {"result": result}}).encode()
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *said: object) -> None:
-        """Say nothing."""
+def prometheus(_: Request) -> Answer:
+    """Answer any query with two series, one of which has no number at its end."""
+    points = [[100.0, "1"], [101.0, "2e9"]]
+    metric = {"instance": "<n>", "pod": "<p>", "state": "free"}
+    result = [{"metric": metric, "values": points, "value": points[-1]}]
+    result.append({"metric": metric, "values": [[100.0, "NaN"]], "value": points[0]})
+    return 200, json.dumps({"data": {"result": result}}).encode()
 
 
 def test_dashboard_can_be_drawn_without_grafana(tmp_path: Path, file: Path, dashboard: dict[str, Any]) -> None:
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Prometheus) as server:
-        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-        command = [sys.executable, str(CONTRIB / "draw.py"), f"http://127.0.0.1:{server.server_port}/"]
+    with http_server(prometheus) as port:
+        command = [sys.executable, str(CONTRIB / "draw.py"), f"http://127.0.0.1:{port}/"]
         subprocess.run([*command, str(tmp_path / "drawn.svg"), "60", str(file)], check=True)
-        server.shutdown()
     said = [element.text or "" for element in ET.parse(tmp_path / "drawn.svg").iter()]
     assert {panel["title"] for panel in dashboard["panels"]} <= set(said)
     assert "2 GB/s" in said

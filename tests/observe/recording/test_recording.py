@@ -129,7 +129,7 @@ def test_written_recording_reads_back(host: MonitoredHost, tmp_path: Path, name:
             for value in ("NaN", "inf", "-Infinity", "1e999", "1_000")
         ),
         ("cut off.parquet", b"PAR1 cut"),
-        ("another format.txt", b""),
+        ("another format.txt", b"time,kind,domain\n2026-01-01T00:00:00.000+00:00,pod,mon_L3_00\n"),
     ],
 )
 def test_invalid_recording_is_wrong_use_in_one_line(tmp_path: Path, name: str, data: bytes) -> None:

@@ -27,6 +27,8 @@ from resctrl_hooks.observe.node.slowdown.evidence import reader
 from resctrl_hooks.observe.node.slowdown.evidence.perf import counters as perf
 from resctrl_hooks.observe.node.slowdown.evidence.perf import watched
 from resctrl_hooks.observe.node.slowdown.section import LOCK
+from resctrl_hooks.observe.slowdown.diagnosis import CausePod
+from resctrl_hooks.observe.slowdown.groups import grouped
 from resctrl_hooks.observe.slowdown.session import Session
 
 
@@ -65,14 +67,28 @@ def shop(host: Host, monkeypatch: pytest.MonkeyPatch) -> Shop:
     return found
 
 
-def test_new_workload_is_unknown_and_then_normal(shop: Shop) -> None:
-    (first,) = shop.item("shop/cart", "--for", "15s")["items"]
-    assert (first["verdict"], first["ratio"]) == ("unknown", None)
-    assert "no baseline yet" in first["reason"]
-    assert (first["disturbance"], first["baselineSeconds"], first["waits"]) == ("", 15.0, 1.0)
-    (second,) = shop.item("shop/cart", "--for", "60s")["items"]
-    assert (second["verdict"], second["method"]) == ("normal", "traffic")
-    assert second["ratio"] == pytest.approx(1.0, abs=0.05)
+STORIES: dict[str, list[tuple[int, str]]] = {
+    "new workload": [(10, "shop/cart --for 15s"), (10, "shop/cart --for 60s")],
+    "slowed": [(10, "--for 60s"), (100, "--for 60s"), (100, "--for 30s -o json")],
+    "nobody slowed": [(10, "--for 15s"), (10, "--for 60s"), (10, "--for 15s"), (10, "--for 15s -o json")],
+    "loud time is not learned": [(100, "--for 60s"), (100, "shop/cart --for 15s"), (10, "shop/cart --for 60s")],
+    "refusals": [(10, "shop/nobody"), (10, "--experiment"), (10, "shop/cart --for 1s")],
+}
+"""By name, commands, each with the MB value of bronze meanwhile."""
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_commands(shop: Shop, golden: Golden, name: str) -> None:
+    texts = []
+    for limit, words in STORIES[name]:
+        shop.limit_bronze(limit)
+        code, out, told = shop.diagnose(*words.split())
+        if "json" in words:
+            value = json.loads(out)
+            validate(value, schemas()["diagnose"])
+            out = json.dumps({key: one for key, one in value.items() if key not in ("host", "time")}, indent=1) + "\n"
+        texts.append(f"$ diagnose {words}\n{out}{told}exit code {code}\n")
+    golden("\n".join(texts))
 
 
 def test_no_file_of_resctrl_stays_open(shop: Shop) -> None:
@@ -100,21 +116,6 @@ def test_note_of_a_pod_has_its_name(shop: Shop, monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(watched, "PerfCounters", refuse)
     shop.host.configure(slowdown={"enabled": True, "directory": str(shop.store), "perf": True})
     assert note in shop.diagnose("shop/cart", "--for", "15s")[2].splitlines()
-
-
-def test_slowed_pod_is_found_with_its_cause_and_what_helps(shop: Shop) -> None:
-    shop.diagnose("--for", "60s")
-    shop.limit_bronze(100)
-    code, out, _ = shop.diagnose("--for", "60s")
-    assert code == 0
-    assert "shop/cart: slowed, its work takes 2.00" in out
-    assert "because: memory-bandwidth (2.00 times): memory domain 0 is loaded to 85%; by tasks outside pods" in out
-    assert "CPU seconds per GB of traffic (traffic: an estimate)" in out
-    assert "not because: cpu-limit" not in out  # this cgroup has no throttled_usec
-    assert "unknown: cpu-limit: cpu.stat has no throttled_usec" in out
-    (item,) = shop.item("--for", "30s")["items"]
-    assert (item["domain"], item["load"]) == (0, pytest.approx(0.85, abs=0.01))
-    assert {one["cause"]: one["state"] for one in item["causes"]}["memory-bandwidth"] == "supported"
 
 
 def test_lost_time_is_shown_by_culprit_and_by_namespace(shop: Shop, golden: Golden) -> None:
@@ -153,37 +154,6 @@ def test_since_when_the_class_has_its_values_is_printed(host: Host, monkeypatch:
     assert "  class gold since " in shop.diagnose("shop/cart", "--for", "15s")[1]
 
 
-def test_without_a_slowed_pod_the_waits_loads_and_baselines_are_printed(shop: Shop) -> None:
-    code, out, _ = shop.diagnose("--for", "15s")
-    assert code == 0
-    waits, load, known, need = out.splitlines()
-    assert waits == "no pod of 1 is slowed by waits for CPUs, memory or disks, or by its limits"
-    assert load.startswith("memory domain 0: load ")
-    assert known == "0 of 1 pods have a baseline, so costs of work are not compared yet"
-    assert need.startswith("each needs 10 quiet samples of 10 s (about 15 s more at the present rate): wait with")
-    shop.diagnose("--for", "60s")
-    assert shop.diagnose("--for", "15s")[1].splitlines()[2:] == [
-        "1 of 1 pods have a baseline; their work costs no more than in quiet times"
-    ]
-    value = shop.item("--for", "15s")
-    assert (value["items"], value["pods"], value["withBaseline"]) == ([], 1, 1)
-
-
-def test_loud_time_is_not_learned(shop: Shop) -> None:
-    shop.limit_bronze(100)
-    shop.diagnose("--for", "60s")
-    (item,) = shop.item("shop/cart", "--for", "15s")["items"]
-    assert (item["verdict"], item["baselineSamples"]) == ("unknown", 0)
-    why = "5 of 5 samples were not quiet; most often: memory domain 0 is loaded to 85% (limit 50%)"
-    assert item["disturbance"] == why
-    out = shop.diagnose("shop/cart", "--for", "15s")[1]
-    assert f"  no baseline: {why}\n" in out
-    need = "A baseline needs 10 quiet samples of 10 s: wait with `slowdown.enabled` or the history on, or use a longer"
-    assert out.count(need) == 1
-    shop.limit_bronze(10)
-    assert need not in shop.diagnose("shop/cart", "--for", "60s")[1]
-
-
 def test_beside_the_resident_process_nothing_is_written(shop: Shop) -> None:
     shop.world.context.ledger.prepare()
     lock = only_instance(f"{shop.host.state}/{LOCK}")
@@ -201,13 +171,20 @@ def test_damaged_baselines_are_set_aside_with_one_line(shop: Shop) -> None:
     assert (shop.store / f"{NAME}.damaged").exists()
 
 
-def test_unknown_pod_and_wrong_use_have_their_exit_codes(shop: Shop) -> None:
-    assert shop.diagnose("shop/nobody")[0] == 1
-    assert shop.diagnose("--experiment")[0] == 2
-    assert shop.diagnose("shop/cart", "--for", "1s")[0] == 2
-
-
 def test_idle_pod_is_unknown(shop: Shop) -> None:
     shop.world.is_idle = True
     (item,) = shop.item(KEY, "--for", "15s")["items"]
     assert (item["verdict"], item["reason"]) == ("unknown", "the pod did too little work to tell")
+
+
+def test_many_pods_of_an_owner_or_a_namespace_are_one_entry() -> None:
+    names = [f"ci/build-7d9f8c6b5d-x{letter}zzz" for letter in "bcdf"] + ["ci/a", "web/b", "web/c", "web/d", "web/f"]
+    pods = [CausePod(name=name, share=0.1, correlation=None) for name in names]
+    outside = CausePod(name="tasks outside pods", share=0.05, correlation=None, outside=True)
+    found = {one.name: round(one.share, 3) for one in grouped([*pods, outside])}
+    assert found == {
+        "4 pods of ci/build": 0.4,
+        "4 pods of namespace web": 0.4,
+        "ci/a": 0.1,
+        "tasks outside pods": 0.05,
+    }
