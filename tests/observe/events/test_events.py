@@ -148,7 +148,7 @@ def test_condition_is_reported_once_in_ten_minutes_whatever_the_clock_says(
 def test_event_has_its_pod_and_the_node(api: FakeApi, golden: Golden) -> None:
     Node(api.api).at(0)
     ((path, event),) = api.stored.items()
-    golden(f"{path}\n{json.dumps(event, indent=1)}")
+    golden(f"{path}\n{event}")
 
 
 class Story:

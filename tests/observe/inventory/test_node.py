@@ -1,10 +1,12 @@
-"""Facts of a node for reports: cache sizes, foreign numbers, the guard's state, packages' power, slowdowns."""
+"""Facts of a node for reports, and each layout of bandwidth counters in each command and service."""
 
+import csv
 import json
 import math
 import time
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from conftest import Host
@@ -13,17 +15,30 @@ from hosts.guard_and_packages import write_packages, write_slowdown_state
 from hosts.monitored import KEYS, MonitoredHost, plain_host
 from hypothesis import given
 from hypothesis import strategies as st
+from layouts.test_consumers import TOTAL as BYTES
+from layouts.test_consumers import LayoutHost, near
+from layouts.test_consumers import host as laid_out
 
 from observe.node.guard.node import Node, lowered_once
+from resctrl_hooks.observe.cluster.api import MetricsPod
+from resctrl_hooks.observe.cluster.exposition import parse
+from resctrl_hooks.observe.cluster.nodes import NAMES as NODE_NAMES
+from resctrl_hooks.observe.cluster.nodes import node_of
+from resctrl_hooks.observe.cluster.readings import NodeReading
+from resctrl_hooks.observe.cluster.usage import NAMES, pods_of
 from resctrl_hooks.observe.inventory.cache_size import l3_sizes
+from resctrl_hooks.observe.inventory.columns import MBM, value_in
 from resctrl_hooks.observe.inventory.foreign_numbers import LEAST, MOST, number
 from resctrl_hooks.observe.inventory.guard import guard_status, held_values, lowered_values
 from resctrl_hooks.observe.inventory.package_energy import PackagePower, power_usage
 from resctrl_hooks.observe.inventory.rates import FOREIGN, POD, TOTAL, UNGROUPED, Line
 from resctrl_hooks.observe.inventory.slowdown import as_text, ratios
+from resctrl_hooks.observe.node.slowdown.evidence.reader import NodeReader
 
 HOUSES = ("lab",)
-__all__ = ("foreign_classes",)
+
+
+__all__ = ("foreign_classes", "laid_out")
 CODE_AND_DATA = {"info/L3DATA/cbm_mask": "fff\n", "schemata": "    L3CODE:0=fff\n    L3DATA:0=fff\n"}
 
 
@@ -199,3 +214,64 @@ def test_top_takes_groups_of_classes_with_refused_names(foreign_classes: Monitor
     for name in foreign_classes.run("list", "-o", "name").stdout.splitlines()[1:]:
         items = foreign_classes.json("top", name, "--interval", "100ms")["items"]
         assert [one["name"] for one in items][-1:] == ["TOTAL"]
+
+
+@pytest.mark.fuse
+def test_metrics_have_resource_and_memory_domains(laid_out: LayoutHost) -> None:
+    lines = laid_out.run("metrics").output.splitlines()
+    for folder, domain in zip(laid_out.folders, laid_out.numbers, strict=True):
+        place = f'domain_id="{domain:02d}",domain_name="{folder}"'
+        start = f"{laid_out.resource.lower()}_{BYTES}_total{{"
+        assert any(line.startswith(start) and place in line for line in lines), folder
+    domains = [line for line in lines if line.startswith("resctrl_domain_mbm_bytes_total{")]
+    assert [line.partition('"')[2].partition('"')[0] for line in domains] == list(map(str, laid_out.numbers))
+
+
+@pytest.mark.ci
+@pytest.mark.fuse
+def test_top_has_each_domain_under_its_name_and_selects_one(laid_out: LayoutHost) -> None:
+    made = laid_out.json("top", "--interval", "500ms")
+    rates = {(one["resource"], one["domain"]): one["memoryBandwidthBytesPerSecond"] for one in made["domains"]}
+    counted = {(laid_out.resource, number) for number in laid_out.numbers}
+    assert counted == {place for place, rate in rates.items() if rate}
+    assert set(rates) == counted | {("L3", 0), ("L3", 1)}
+    (pod,) = [one for one in made["items"] if one["kind"] == "pod"]
+    assert near(pod["memoryBandwidthBytesPerSecond"])
+    assert [one["domain"] for one in made["memoryDomains"]] == laid_out.numbers
+    # The root group's tasks, which count as one, and the pod.
+    assert all(near(one["memoryBandwidthBytesPerSecond"], 2 / len(laid_out.numbers)) for one in made["memoryDomains"])
+    number = laid_out.numbers[-1]
+    for name in (str(number), f"{laid_out.resource}_{number}"):
+        made = laid_out.json("top", "--interval", "500ms", "--domain", name)
+        (pod,) = [one for one in made["items"] if one["kind"] == "pod"]
+        assert (made["domain"], near(pod["memoryBandwidthBytesPerSecond"], 1 / len(laid_out.numbers))) == (number, True)
+    failed = laid_out.run("top", "--once", "--interval", "100ms", "--domain", "99")
+    assert (failed.exit_code, f"{laid_out.resource}_{number}" in failed.output) == (2, True)
+
+
+@pytest.mark.ci
+@pytest.mark.fuse
+def test_recording_report_kubectl_and_slowdown_have_the_domains(laid_out: LayoutHost, tmp_path: Path) -> None:
+    file, page = tmp_path / "night.csv", tmp_path / "night.html"
+    began, before = time.monotonic(), laid_out.run("metrics").output
+    reader, watched = NodeReader(laid_out.context), cast("Any", SimpleNamespace(read=lambda _: (None, None)))
+    assert list(reader.domains) == [(number,) for number in laid_out.numbers]
+    first = reader.read(watched)
+    assert laid_out.run("record", "--interval", "300ms", "--for", "1s", "-o", str(file)).exit_code == 0
+    found = [row for row in csv.DictReader(file.read_text().splitlines()) if row[BYTES] or row["kind"] == "memory"]
+    for kind in ("pod", "memory"):
+        assert sorted({row["domain"] for row in found if row["kind"] == kind}) == sorted(laid_out.folders)
+    made = laid_out.run("report", str(file), "-o", str(page))
+    assert (made.exit_code, all(folder in page.read_text() for folder in laid_out.folders)) == (0, True), made.output
+    window = reader.window(first, reader.read(watched))
+    traffic = window.uses[KEYS[0]].traffic
+    assert traffic is not None
+    assert (sorted(traffic), near(sum(traffic.values()))) == (laid_out.numbers, True)
+    assert all(near(rate, 2 / len(laid_out.numbers)) for rate in window.moved.values())
+    text, seconds = laid_out.run("metrics").output, time.monotonic() - began
+    pod = MetricsPod("worker-0", "metrics-worker-0", "10.0.0.1", ready=True, image="i")
+    of_node, of_pods = (NodeReading(pod, parse(before, of), parse(text, of), seconds) for of in (NODE_NAMES, NAMES))
+    node = node_of(of_node)
+    assert (node.counting, near((node.load or 0) * 1e9, 2 / len(laid_out.numbers))) == ("yes", True)
+    (one,) = pods_of(of_pods)
+    assert near(value_in(one, MBM))

@@ -90,19 +90,17 @@ def limits(node: Node) -> list[list[str]]:
 
 
 def told(node: Node, guard: Guard) -> str:
-    """Return the mode and the writes of a guard, its lines, and its status."""
+    """Return the mode, writes and counts of a guard, its lines but for the later steps, and its domains."""
     status, writes = node.status(), ", ".join(" ".join(write) for write in node.fs.writes)
-    lines = [f"{guard.mode} {status['why']}: {writes}".replace(" :", ":"), *node.lines]
+    counts = f"{status['actions']} {status['throttledSeconds']} {status['invalidSamples']} {len(status['events'])}"
+    steps = [line for line in node.lines if " MB of class " in line]
+    lines = [f"{guard.mode} {status['why']}: {writes}; {counts}", *(one for one in node.lines if one not in steps[1:])]
     for name, one in status["domains"].items():
-        about = " ~" if one["estimated"] else ""
-        last = {key: value for key, value in (one.get("last") or {}).items() if key != "time"}
-        lines.append(f"domain {name} {one['l3']}: {one['state']}{about} {one['load']}, last {last}")
-        lines += [f"  {name} {of['now']}, at least {of['floor']}" for name, of in one["classes"].items()]
-    lines += [
-        f"last of {len(status['events'])} events: {event_text(event, guard.mode, '%')}"
-        for event in status["events"][-1:]
-    ]
-    return "\n".join([*lines, f"{status['actions']} {status['throttledSeconds']} {status['invalidSamples']}"])
+        last = [str(of) for key, of in (one.get("last") or {}).items() if key not in ("time", "reason")]
+        about = f"{one['l3']}: {one['state']}{' ~' * one['estimated']} {one['load']}, last {' '.join(last)}"
+        classes = [f"{of} {values['now']} of {values['floor']}" for of, values in one["classes"].items()]
+        lines.append(f"domain {name} {about}; {', '.join(classes)}")
+    return "\n".join([*lines, *(event_text(event, guard.mode, "%") for event in status["events"][-1:])])
 
 
 def test_scenes(tmp_path: Path, golden: Golden) -> None:
@@ -115,12 +113,12 @@ def test_scenes(tmp_path: Path, golden: Golden) -> None:
         node.fs.step = scene.step
         before, guard = limits(node), node.guard(topology=scene.topology)
         node.pass_time(guard, scene.rates, scene.seconds)
-        texts.append(f"{name}:\n{told(node, guard)}")
+        texts.append(f"{name}: {told(node, guard)}")
         assert (node.host.state / NAME).stat().st_mode & 0o777 == 0o600
         assert (node.host.state / LEASE).exists() is bool(node.fs.writes)
         assert guard.end()
         assert limits(node) == before
-    golden("\n\n".join(texts))
+    golden("\n".join(texts))
 
 
 def test_turn_of_an_rmid_costs_one_sample_and_no_write(host: Host) -> None:
