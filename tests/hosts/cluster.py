@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from hosts.node import NOW, UID, Container, Node
+from hosts.node import NOW, UID, Container, Node, pod_number
 from hosts.simulated_kernel import Kernel
 
 if TYPE_CHECKING:
@@ -15,10 +15,6 @@ if TYPE_CHECKING:
 
 POD = UID
 __all__ = ["NOW", "POD", "Cluster", "SimulatedNode", "pod_number"]
-
-
-def pod_number(number: int) -> str:
-    return f"3f0ac7f2-8a3b-4f0e-9a55-{number:012d}"
 
 
 class Running(Container):

@@ -75,7 +75,9 @@ class Container:
 
 
 class Node:
-    """The node. Processes are those of its own /proc, or the real one with ``real_proc``."""
+    """The node. Processes are those of its own /proc, or real ones with ``real_proc``."""
+
+    CONFIG, STATE = "config.json", "run/state"
 
     def __init__(
         self,
@@ -89,13 +91,15 @@ class Node:
     ) -> None:
         self.root = root
         self.resctrl = resctrl or root / "resctrl"
-        self.state = root / "run" / "state"
+        self.state = root / self.STATE
         self.cgroup = root / "cgroup"
         self.proc = Path("/proc") if real_proc else root / "proc"
         self.log = root / "log"
-        self.config = root / "config.json"
+        self.config = root / self.CONFIG
         self.crun = root / "crun"
         self.containers: list[Container] = []
+        self.real: dict[int, subprocess.Popen[bytes]] | None = {} if real_proc else None
+        """The processes of containers by pid, if they are real."""
         self.cgroup_files: dict[str, str] = {}
         """The files of a new container's cgroup."""
         self.last_pid = 1000
@@ -173,6 +177,9 @@ class Node:
         """Start a container's process, before its hooks."""
         if self.kernel:
             container.pid = self.kernel.spawn(container.cgroup, threads, rdt_class, group)
+        elif self.real is not None:
+            process = subprocess.Popen(["sleep", "10000"])
+            container.pid, self.real[process.pid] = process.pid, process
         else:
             self.last_pid += 1
             container.pid = self.process(self.last_pid, container.cgroup, start=self.last_pid)
@@ -192,16 +199,21 @@ class Node:
 
     def appear(self, container: Container) -> Container:
         """Let crun know a container, as after its start."""
-        start = self.kernel.threads.starts[container.pid] if self.kernel else container.pid
+        start = None if self.real is not None else container.pid
+        if self.kernel:
+            start = self.kernel.threads.starts[container.pid]
         crun.record(self.crun, container.id, container.pid, self.oci(container)["bundle"], start)
         return container
 
     def serve(self, container: Container, seam: Any = None) -> Outcome:
         """Call a container's createRuntime hook; on a kernel its errors pass."""
-        if self.kernel:
-            hook.call(self.oci(container), self.context(seam))
-            return Outcome(0, "", "")
-        return self.call(self.oci(container))
+        return self._serve(self.oci(container), seam)
+
+    def _serve(self, told: dict[str, Any], seam: Any) -> Outcome:
+        if not self.kernel and self.real is None:
+            return self.call(told)
+        hook.call(told, self.context(seam if self.kernel else None))
+        return Outcome(0, "", "")
 
     def start(
         self,
@@ -223,6 +235,9 @@ class Node:
         """End a container's processes; no hook notices."""
         if self.kernel:
             self.kernel.end(container.pid)
+        elif self.real is not None:
+            with self.real.pop(container.pid) as process:
+                process.kill()
         else:
             self.end_process(container.pid)
         container.pid = 0
@@ -230,10 +245,7 @@ class Node:
     def poststop(self, id_: str, seam: Any = None) -> Outcome:
         """Let the runtime delete a container, and call its poststop."""
         shutil.rmtree(self.crun / id_, ignore_errors=True)
-        if self.kernel:
-            hook.call(stopped(id=id_), self.context(seam))
-            return Outcome(0, "", "")
-        return self.call(stopped(id=id_))
+        return self._serve(stopped(id=id_), seam)
 
     def end_pod(self, pod: str = UID) -> None:
         """Remove a pod's cgroup."""
@@ -265,9 +277,9 @@ class Node:
         log = self.log.read_bytes()[before:].decode() if self.log.exists() else ""
         return Outcome(code, stderr, log)
 
-    def command(self, stage: str = "hook") -> list[str]:
-        """Return the command line of a hook's JSON, without its guard."""
-        return [*PYTHON, str(LAUNCH), "--config", str(self.config), stage]
+    def command(self, *words: str) -> list[str]:
+        """Return the command line of a hook's JSON, without its guard, or of another command."""
+        return [*PYTHON, str(LAUNCH), "--config", str(self.config), *(words or ("hook",))]
 
     def reconcile(self, options: Options = NOW, seam: Any = None) -> Report:
         return reconcile(self.context(seam), options)
@@ -318,6 +330,11 @@ class Node:
     def marked(self, mark: str = "waiting") -> list[str]:
         """Return the keys that wait, or have another mark."""
         return sorted(self.context().ledger.marked(mark))
+
+
+def pod_number(number: int) -> str:
+    """Return the UID of a pod."""
+    return f"3f0ac7f2-8a3b-4f0e-9a55-{number:012d}"
 
 
 def stat_line(pid: int, start: int, letter: str = "S") -> str:

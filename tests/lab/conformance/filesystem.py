@@ -5,7 +5,7 @@ import errno
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TypeVar
 
@@ -16,7 +16,7 @@ MS_REMOUNT = 32
 MOUNT_FLAGS = {os.ST_NOSUID: 2, os.ST_NODEV: 4, os.ST_NOEXEC: 8, os.ST_RELATIME: 1 << 21}
 """Flags of mount(2) by those of statvfs(3), to keep a mount's options."""
 
-PATIENCE = 20.0
+PATIENCE = 30.0
 """Seconds to wait for asynchronous changes, such as RMIDs in limbo or growing counters. Never a measured quantity."""
 
 NEWEST = (7, 2)  # the kernel that the tests describe, and the simulation follows
@@ -145,10 +145,10 @@ class Resctrl:
         return sorted(name for name in self.names() - fixed if os.path.isdir(self.path(name)))
 
     def clean(self) -> None:
-        for name in self.classes():
-            self.rmdir(name)
-        for folder in sorted(self.names("mon_groups")):
-            self.rmdir(f"mon_groups/{folder}")
+        """Remove all classes and groups, also while another program removes some."""
+        for path in (*self.classes(), *(f"mon_groups/{name}" for name in sorted(self.names("mon_groups")))):
+            with suppress(FileNotFoundError):
+                self.rmdir(path)
 
     @property
     def rmids(self) -> int:
@@ -172,6 +172,7 @@ class Resctrl:
             except OSError as error:
                 if error.errno not in (errno.EBUSY, errno.ENOSPC):
                     raise
+                time.sleep(0.05 * (error.errno == errno.EBUSY))
                 return error.errno == errno.ENOSPC
             made.append(path)
             return False

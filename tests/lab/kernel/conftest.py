@@ -98,9 +98,9 @@ def boot() -> dict[str, object]:
 def resctrl() -> Iterator[Resctrl]:
     """Return the real resctrl, without any group before and after."""
     mounted = Resctrl(os.environ["RESCTRL_ROOT"])
-    mounted.clear()
+    mounted.clean()
     yield mounted
-    mounted.clear()
+    mounted.clean()
 
 
 @pytest.fixture(scope="session")
@@ -141,7 +141,7 @@ def installed(tmp_path: Path, request: pytest.FixtureRequest) -> Installed:
 @pytest.fixture
 def context(resctrl: Resctrl, installed: Installed, tmp_path: Path) -> Context:
     """Return the node: its containers are those of the runtimes, and those of `tmp_path`."""
-    installed.configure(runtimeRoots={"own": str(tmp_path / "crun"), "runc": "/run/runc", "crun": "/run/crun"})
+    installed.configure(runtimeRoots={"own": str(installed.crun), "runc": "/run/runc", "crun": "/run/crun"})
     made = installed.context()
     made.ledger.prepare()
     return made
@@ -221,5 +221,5 @@ def plugin(node: Containerd, tmp_path: Path) -> Iterator[Callable[..., Plugin]]:
     yield make
     node.clean()
     for one in made:
-        if one.process is not None:
+        if one.served is not None:
             one.kill(signal.SIGTERM)

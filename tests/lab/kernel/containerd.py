@@ -9,7 +9,6 @@ import subprocess
 import time
 import uuid
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from kernel.groups import Resctrl
@@ -276,25 +275,23 @@ class Pod:
 
 
 class Plugin(Installed):
-    def __init__(self, folder: str, **settings: Any) -> None:
-        super().__init__(folder, **settings)
-        self.process: subprocess.Popen[bytes] | None = None
+    served: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> "Plugin":
+    def start(self) -> "Plugin":  # type: ignore[override]
         """Start it and wait until it has adopted the running containers."""
         before = self.said().count("Synchronize: ")
-        self.process = subprocess.Popen(self.command("nri", "--socket", NRI))
+        self.served = subprocess.Popen(self.command("nri", "--socket", NRI))
         wait_until(lambda: self.said().count("Synchronize: ") > before, "the plugin is synchronised")
         return self
 
     def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
-        assert self.process is not None
-        self.process.send_signal(number)
-        self.process.wait(60)
-        self.process = None
+        assert self.served is not None
+        self.served.send_signal(number)
+        self.served.wait(60)
+        self.served = None
 
     def status(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((Path(self.state) / "nri.json").read_text())
+        found: dict[str, Any] = json.loads((self.state / "nri.json").read_text())
         return found
 
 

@@ -1,18 +1,14 @@
 """The real resctrl as a test uses it: classes and monitoring groups by path, tasks by thread id."""
 
-import contextlib
 import dataclasses
-import errno
 import json
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from kernel.runtimes import wait_until
+from conformance import filesystem
 
-LIMBO_SECONDS = 30
-"""A freed RMID comes back when the kernel's worker has looked, about once a second; the guest is slow."""
+from kernel.runtimes import wait_until
 
 RENAMES = tuple(map(int, os.uname().release.split(".")[:2])) >= (6, 5)
 """Whether this kernel can rename a monitoring group; older ones answer EPERM."""
@@ -49,38 +45,15 @@ def said(pid: int) -> Place:
     return parse_place(path.read_text())
 
 
-class Resctrl:
-    def __init__(self, root: str) -> None:
-        self.root = root
+class Resctrl(filesystem.Resctrl):
+    """The filesystem with classes and groups by name."""
 
-    def path(self, rdt_class: str = "", group: str = "") -> str:
-        parts = [self.root, rdt_class] if rdt_class else [self.root]
-        return os.path.join(*parts, *(["mon_groups", group] if group else []))
-
-    def make(self, rdt_class: str = "", group: str = "") -> str:
-        """Make a class or a group; its folder. Waits while RMIDs that other tests freed are still in limbo."""
-        path = self.path(rdt_class, group)
-        deadline = time.monotonic() + LIMBO_SECONDS
-        while True:
-            try:
-                os.mkdir(path)
-            except OSError as error:
-                if error.errno != errno.EBUSY or time.monotonic() > deadline:
-                    raise
-                time.sleep(0.2)
-            else:
-                return path
+    def folder(self, rdt_class: str = "", group: str = "") -> str:
+        return self.path(rdt_class, *(["mon_groups", group] if group else []))
 
     def use_up(self) -> list[str]:
         """Make groups of others until no RMID is left, not in limbo either: their folders."""
-        made: list[str] = []
-        while True:
-            try:
-                made.append(self.make(group=f"other{len(made)}"))
-            except OSError as error:
-                if error.errno != errno.ENOSPC:
-                    raise
-                return made
+        return [self.path(made) for made in self.fill()]
 
     def settle(self) -> None:
         """Wait until at most one RMID is in limbo. Otherwise the next container, whose hook does not wait, gets none.
@@ -90,30 +63,18 @@ class Resctrl:
         """
         for folder in self.use_up():
             os.rmdir(folder)
-        os.rmdir(self.make(group="other"))
+        self.rmdir(self.make("mon_groups/other"))
 
     def join(self, task: int, rdt_class: str = "", group: str = "") -> None:
-        with open(os.path.join(self.path(rdt_class, group), "tasks"), "w", encoding="ascii") as tasks:
-            tasks.write(str(task))
-
-    def tasks(self, rdt_class: str = "", group: str = "") -> set[int]:
-        with open(os.path.join(self.path(rdt_class, group), "tasks"), encoding="ascii") as tasks:
-            return {int(line) for line in tasks}
+        self.write(f"{self.folder(rdt_class, group)}/tasks", str(task))
 
     def groups(self) -> Iterator[str]:
         """Folders of all monitoring groups and of all classes but the root's, groups first."""
-        entries = [entry.path for entry in os.scandir(self.root) if entry.is_dir()]
-        own = {"info", "mon_data", "mon_groups"}
-        classes = [path for path in entries if os.path.basename(path) not in own]
-        for path in [self.root, *classes]:
-            groups = os.path.join(path, "mon_groups")
-            yield from (os.path.join(groups, name) for name in os.listdir(groups))
-        yield from classes
+        classes = self.classes()
+        for rdt_class in ("", *classes):
+            yield from (self.folder(rdt_class, name) for name in self.names(os.path.join(rdt_class, "mon_groups")))
+        yield from map(self.folder, classes)
 
-    def names(self) -> list[str]:
+    def present(self) -> list[str]:
+        """Return the names of all groups and classes."""
         return sorted(os.path.basename(path) for path in self.groups())
-
-    def clear(self) -> None:
-        for path in list(self.groups()):
-            with contextlib.suppress(FileNotFoundError):
-                os.rmdir(path)

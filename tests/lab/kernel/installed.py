@@ -12,6 +12,7 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 from core.install.staged import HOOKS, led, put
+from hosts.node import Node
 
 from kernel.bundles import write_hook
 from kernel.runtimes import run, wait_until
@@ -20,18 +21,11 @@ from resctrl_hooks.core.install.installation import Output, compile_modules
 from resctrl_hooks.core.install.paths import CODE
 from resctrl_hooks.core.install.plan import Plan
 from resctrl_hooks.core.install.tree import Tree
-from resctrl_hooks.core.node import launch
-from resctrl_hooks.core.node.context import Context
-from resctrl_hooks.core.node.ledger import TOTALS
-from resctrl_hooks.core.node.settings import load
-
-LAUNCH = os.path.abspath(launch.__file__)
-PYTHON = ["/usr/bin/python3", "-I", "-S"]
 
 
-def resctrl_hook(*words: str) -> Result:
+def resctrl_hook(*words: str | Path) -> Result:
     """Return the people's command, in this process: to start another one takes an emulated host seconds."""
-    return CliRunner().invoke(main, list(words))
+    return CliRunner().invoke(main, [str(word) for word in words])
 
 
 def succeeds(*words: str) -> str:
@@ -41,28 +35,19 @@ def succeeds(*words: str) -> str:
     return result.stdout
 
 
-class Installed:
-    """The node half with its state below a folder."""
+class Installed(Node):
+    """The node half with its state below a folder; its resctrl and its processes are the guest's."""
 
-    CONFIG = "config.json"
+    STATE = "state"
     DEADLINE = 9.0  # seconds: emulation is ten times slower than the hardware of the default
 
-    def __init__(self, folder: str, **settings: Any) -> None:
-        os.makedirs(folder, exist_ok=True)
-        self.state = os.path.join(folder, "state")
-        self.config = os.path.join(folder, self.CONFIG)
-        self.log = os.path.join(folder, "log")
-        self._folder = folder
-        self.configure(**settings)
+    def __init__(self, folder: str | Path, **settings: Any) -> None:
+        super().__init__(Path(folder), real_proc=True, resctrl=Path(os.environ["RESCTRL_ROOT"]), **settings)
 
     def configure(self, **settings: Any) -> None:
-        paths = {"resctrlPath": os.environ["RESCTRL_ROOT"], "stateDir": self.state, "deadlineSeconds": self.DEADLINE}
-        log = {"target": "file", "file": self.log}
-        with open(self.config, "w", encoding="utf-8") as out:
-            json.dump({"format": 1, **paths, "log": log, **settings}, out)
-
-    def command(self, *words: str) -> list[str]:
-        return [*PYTHON, LAUNCH, "--config", self.config, *words]
+        paths = {"resctrlPath": str(self.resctrl), "stateDir": str(self.state), "deadlineSeconds": self.DEADLINE}
+        log = {"target": "file", "file": str(self.log)}
+        self.config.write_text(json.dumps({"format": 1, **paths, "log": log, **settings}))
 
     @property
     def hook(self) -> dict[str, Any]:
@@ -75,11 +60,13 @@ class Installed:
 
     def write_hooks_d(self) -> str:
         """As a hooks.d folder: its path."""
-        folder = os.path.join(self._folder, "hooks.d")
-        write_hook(os.path.join(folder, "hook.json"), self.hook, "createRuntime", "poststop")
-        return folder
+        folder = self.root / "hooks.d"
+        write_hook(str(folder / "hook.json"), self.hook, "createRuntime", "poststop")
+        return str(folder)
 
-    def reconcile(self, *options: str, check: bool = True) -> "subprocess.CompletedProcess[str]":
+    def reconcile(  # type: ignore[override]
+        self, *options: str, check: bool = True
+    ) -> "subprocess.CompletedProcess[str]":
         """Run it once. Its exit status is not 0 as long as a pod waits or something is wrong."""
         words = self.command("reconcile", *options)
         done = subprocess.run(words, check=False, stdin=subprocess.DEVNULL, capture_output=True, text=True)
@@ -88,7 +75,7 @@ class Installed:
 
     def prints(self, *words: str) -> str:
         """Return the output of a command of the people half, which must succeed."""
-        return succeeds("--config", self.config, *words)
+        return succeeds("--config", str(self.config), *words)
 
     def items(self, *words: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = json.loads(self.prints(*words, "-o", "json"))["items"]
@@ -98,24 +85,12 @@ class Installed:
         """Return the state of each pod in `list`, by its key."""
         return {pod["key"]: pod["state"] for pod in self.items("list")}
 
-    def context(self) -> Context:
-        return Context(load(self.config)[0])
-
     def total_bytes(self, key: str) -> int:
         readings = self.context().monitor.read(key)
         return sum(int(one.value or 0) for one in readings if one.counter.name == "mbm_total_bytes")
 
     def said(self) -> str:
-        if not os.path.exists(self.log):
-            return ""
-        with open(self.log, encoding="utf-8") as source:
-            return source.read()
-
-    def records(self) -> list[str]:
-        """Return all records of the ledger: its files but for locks, totals and figures about calls."""
-        top = Path(self.state)
-        found = [path.relative_to(top) for path in top.rglob("*") if not path.is_dir() or path.is_symlink()]
-        return sorted(str(path) for path in found if len(path.parts) > 1 and path.parts[0] not in ("locks", TOTALS))
+        return self.log.read_text() if self.log.exists() else ""
 
 
 class Staged(Installed):
@@ -124,16 +99,14 @@ class Staged(Installed):
     CONFIG = "etc/resctrl-hooks/config.json"
     DEADLINE = 4.5  # seconds: below the alarm that the staged command sets itself, 5 s
 
-    def __init__(self, folder: str, *, runtime: str = "crio", **settings: Any) -> None:
+    def __init__(self, folder: str | Path, *, runtime: str = "crio", **settings: Any) -> None:
         put(Path(folder), runtime=runtime)
         super().__init__(folder, **settings)
 
     @property
     def hook(self) -> dict[str, Any]:
-        with open(self._folder + HOOKS, encoding="utf-8") as source:
-            found: dict[str, Any] = json.load(source)["hook"]
-        root = Path(self._folder)
-        return {**found, "args": [found["args"][0], *(led(root, word) for word in found["args"][1:])]}
+        found: dict[str, Any] = json.loads(Path(f"{self.root}{HOOKS}").read_text())["hook"]
+        return {**found, "args": [found["args"][0], *(led(self.root, word) for word in found["args"][1:])]}
 
 
 CONFIG = Path("/etc/resctrl-hooks/config.yaml")
@@ -215,7 +188,7 @@ class Watcher:
     def figures(self) -> dict[str, Any]:
         """Return its status, which is up to five seconds old."""
         try:
-            found: dict[str, Any] = json.loads((Path(self._installed.state) / "exec.json").read_text())
+            found: dict[str, Any] = json.loads((self._installed.state / "exec.json").read_text())
         except FileNotFoundError:
             return {}
         return found if self._process and found["pid"] == self._process.pid else {}

@@ -6,7 +6,6 @@ from typing import Any
 
 from conftest import crio_annotations
 
-from kernel.installed import Installed
 from kernel.runtimes import CGROUPS, Runtime, cgroup_of, run
 
 SLEEP = ["/bin/sleep", "1000"]
@@ -80,12 +79,12 @@ UIDS = [f"{number}f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01" for number in range(8)]
 UID = UIDS[3]
 
 
-class Pod(Containers):
+class KubernetesPod(Containers):
     """A pod's cgroup, which outlives its containers, and containers in it, with the annotations that a hook needs."""
 
-    def __init__(self, uid: str, runtime: Runtime, make_bundle: Callable[..., str], hooks: Callable[[], Hooks]) -> None:
-        super().__init__(runtime, make_bundle, hooks)
-        self.uid = uid
+    def __init__(self, uid: str, runtime: Runtime, installed: Any, make_bundle: Callable[..., str]) -> None:
+        super().__init__(runtime, make_bundle, lambda: installed.hooks)
+        self.uid, self.installed = uid, installed
         if runtime.driver == "systemd":
             self.parent = f"kubepods-pod{uid.replace('-', '_')}.slice"
             run(["systemctl", "start", self.parent])
@@ -115,9 +114,3 @@ class Pod(Containers):
         for folder in (*self.cgroup.glob("*/"), self.cgroup):
             if folder.is_dir():
                 os.rmdir(folder)
-
-
-class KubernetesPod(Pod):
-    def __init__(self, uid: str, runtime: Runtime, installed: Installed, make_bundle: Callable[..., str]) -> None:
-        super().__init__(uid, runtime, make_bundle, lambda: installed.hooks)
-        self.installed = installed

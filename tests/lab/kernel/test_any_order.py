@@ -1,6 +1,5 @@
 """Events in a random order, and turns, on the real kernel: each pod's total is the processor's own count."""
 
-import json
 import os
 import random
 import shutil
@@ -12,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import crio_annotations
-from hosts import crun
+from hosts.node import Container, pod_number
 
 from kernel.counted.truth import ROOT, Truth, mounted_with, rmid_of
 from kernel.groups import Resctrl, place_of
@@ -46,14 +44,11 @@ COPIES = 8  # the copies in a step of the first pod; the second makes twice as m
 class Pod:
     """A pod as its runtime's state folder describes it, of one process."""
 
-    def __init__(self, number: int, folder: Path, copies: int) -> None:
-        self.key = f"3f0ac7f2-8a3b-4f0e-9a55-{number:012d}"
+    def __init__(self, number: int, node: Installed, copies: int) -> None:
+        self.key = pod_number(number)
         words = [sys.executable, "-I", "-S", "-c", LOAD, str(copies)]
         self.process = subprocess.Popen(words, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        bundle = folder / f"bundle{number}"
-        bundle.mkdir()
-        (bundle / "config.json").write_text(json.dumps({"annotations": crio_annotations(self.key)}))
-        crun.record(folder / "crun", f"{number:064x}", self.process.pid, bundle)
+        node.appear(Container(f"{number:064x}", self.key, pid=self.process.pid))
 
     def step(self) -> None:
         """Have it work once, to the end."""
@@ -85,12 +80,12 @@ def resctrl() -> Iterator[Resctrl]:
 
 
 @pytest.fixture
-def pods(tmp_path: Path, resctrl: Resctrl) -> Iterator[list[Pod]]:
+def pods(installed: Installed, resctrl: Resctrl) -> Iterator[list[Pod]]:
     """Return the pods, at rest. The tests' own process is in a class, so that the ledger separates it from them."""
-    made = [Pod(number, tmp_path, (number + 1) * COPIES) for number in range(PODS)]
+    made = [Pod(number, installed, (number + 1) * COPIES) for number in range(PODS)]
     for pod in made:
         pod.step()  # its interpreter has started
-    release_counters(resctrl.make("tests"))
+    release_counters(resctrl.path(resctrl.make("tests")))
     for task in os.listdir("/proc/self/task"):
         resctrl.join(int(task), "tests")
     yield made
@@ -115,7 +110,6 @@ def release_counters(folder: str) -> None:
 def test_rates_of_turns_match_continuous_counting(
     resctrl: Resctrl,
     installed: Installed,
-    tmp_path: Path,
     pods: list[Pod],
     boot: dict[str, Any],
     monkeypatch: pytest.MonkeyPatch,
@@ -124,7 +118,7 @@ def test_rates_of_turns_match_continuous_counting(
 ) -> None:
     """The clock moves only between the pods' steps: a busy machine changes no rate."""
     monitoring = {"share": {"interval": INTERVAL, "atLeast": 0.0}, "events": [BYTES]}
-    installed.configure(runtimeRoots={"crun": f"{tmp_path}/crun"}, monitoring=monitoring)
+    installed.configure(runtimeRoots={"crun": str(installed.crun)}, monitoring=monitoring)
     context, ledger, now = installed.context(), Truth(int(boot["rmids"]), domains=1), 0.0
     begun = {clock: time.clock_gettime(clock) for clock in (time.CLOCK_MONOTONIC, time.CLOCK_BOOTTIME)}
     monkeypatch.setattr(time, "clock_gettime", lambda clock: begun[clock] + now)
@@ -138,7 +132,7 @@ def test_rates_of_turns_match_continuous_counting(
     for _ in range(TURNS * PODS // counted):
         now += INTERVAL
         for pod in pods:
-            rmid = rmid_of(resctrl.path(group=place_of(pod.process.pid).group))
+            rmid = rmid_of(resctrl.folder(group=place_of(pod.process.pid).group))
             before = ledger.of(rmid)[0]
             pod.step()
             moved[pod.key] += ledger.of(rmid)[0] - before
@@ -194,8 +188,8 @@ class Count:
 
 
 class Scene:
-    def __init__(self, resctrl: Resctrl, installed: Installed, folder: Path, counter: str, rmids: int) -> None:
-        self._resctrl, self._installed, self._folder, self._counter = resctrl, installed, folder, counter
+    def __init__(self, resctrl: Resctrl, installed: Installed, counter: str, rmids: int) -> None:
+        self._resctrl, self._installed, self._counter = resctrl, installed, counter
         self._truth = Truth(rmids, domains=2 if counter == ENERGY else 1)
         self._pods: dict[int, Pod] = {}
         self._counts: dict[str, Count] = {}
@@ -207,7 +201,7 @@ class Scene:
 
     def configure(self) -> None:
         self._installed.configure(
-            runtimeRoots={"crun": f"{self._folder}/crun"}, groupPrefix=self._prefix, monitoring={"events": [BYTES]}
+            runtimeRoots={"crun": str(self._installed.crun)}, groupPrefix=self._prefix, monitoring={"events": [BYTES]}
         )
 
     def run(self, name: str, chance: random.Random) -> None:
@@ -239,17 +233,17 @@ class Scene:
             self.end(number)
         elif name == "change class":
             self._resctrl.join(pod.process.pid, rdt_class)
-        elif name == "rename" and place.group and not os.path.exists(self._resctrl.path(rdt_class, place.group)):
-            os.rename(self._resctrl.path(place.rdt_class, place.group), self._resctrl.path(rdt_class, place.group))
+        elif name == "rename" and place.group and not os.path.exists(self._resctrl.folder(rdt_class, place.group)):
+            os.rename(self._resctrl.folder(place.rdt_class, place.group), self._resctrl.folder(rdt_class, place.group))
         elif name == "go away" and place.group:
-            self.go_away(pod, self._resctrl.path(place.rdt_class, place.group))
+            self.go_away(pod, self._resctrl.folder(place.rdt_class, place.group))
         elif name == "remove" and place.group:
-            os.rmdir(self._resctrl.path(place.rdt_class, place.group))
+            os.rmdir(self._resctrl.folder(place.rdt_class, place.group))
             self._counts[pod.key].lose()
 
     def start(self, rdt_class: str) -> None:
         self._number += 1
-        pod = Pod(self._number, self._folder, MORE_COPIES)
+        pod = Pod(self._number, self._installed, MORE_COPIES)
         work(pod)  # it is at rest from now on
         os.sched_setaffinity(pod.process.pid, {0})
         self._resctrl.join(pod.process.pid, rdt_class)
@@ -258,7 +252,7 @@ class Scene:
 
     def end(self, number: int) -> None:
         self._pods.pop(number).end()
-        shutil.rmtree(self._folder / f"crun/{number:064x}")
+        shutil.rmtree(self._installed.crun / f"{number:064x}")
 
     def work(self, pod: Pod) -> None:
         """Let a pod work; what it does outside of its group is in no total."""
@@ -266,7 +260,7 @@ class Scene:
         if not place.group:
             work(pod)
             return
-        rmid = rmid_of(self._resctrl.path(place.rdt_class, place.group))
+        rmid = rmid_of(self._resctrl.folder(place.rdt_class, place.group))
         before = sum(self._truth.ever(rmid))
         work(pod)
         self._counts[pod.key].add(sum(self._truth.ever(rmid)) - before)
@@ -289,7 +283,7 @@ class Scene:
     def reconcile(self) -> None:
         for count in self._counts.values():
             count.parts += 1
-        (Path(self._installed.state) / "vanished").unlink(missing_ok=True)  # the next removal is the first
+        (self._installed.state / "vanished").unlink(missing_ok=True)  # the next removal is the first
         context = self._installed.context()
         reconcile(context, Options())
         account, mounted = gather(context).account, context.monitor.resctrl
@@ -336,10 +330,10 @@ class Scene:
     ],
 )
 def test_totals_equal_the_processors_counts_after_any_order_of_events(
-    resctrl: Resctrl, installed: Installed, tmp_path: Path, boot: dict[str, Any], counter: str, seed: int
+    resctrl: Resctrl, installed: Installed, boot: dict[str, Any], counter: str, seed: int
 ) -> None:
     resctrl.make("gold")
-    scene = Scene(resctrl, installed, tmp_path, counter, int(boot["rmids"]))
+    scene = Scene(resctrl, installed, counter, int(boot["rmids"]))
     chance = random.Random(seed)
     done: list[str] = []
     try:

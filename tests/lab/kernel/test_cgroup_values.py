@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hosts.memtierd import CLASS, program
 
 from kernel.bundles import NAMESPACES
 from kernel.groups import Place, Resctrl, place_of
@@ -22,7 +23,6 @@ from resctrl_hooks.core.node.watch.writes import Writes
 HOUSES = ("placement",)
 ALLOWED = {"enabled": True, "allow": {"": ["*"]}}
 
-CLASS = "class.memtierd.nri.io"
 SWAP, HIGH = "memory.swap.max.memtierd.nri.io", "memory.high.memtierd.nri.io"
 CLASSES = [{"name": "noswap", "allowswap": False}, {"name": "swap", "allowswap": True}]
 # These tests need no RMID.
@@ -144,8 +144,7 @@ def calls(tmp_path: Path) -> Iterator[Path]:
     """Return the calls of systemctl, one line each, recorded by a replacement of it."""
     real, counting, found = tmp_path / "systemctl.real", tmp_path / "systemctl", tmp_path / "calls"
     shutil.copy(SYSTEMCTL, real)
-    counting.write_text(f'#!/bin/sh\necho "$*" >> {found}\nexec {real} "$@"\n')
-    counting.chmod(0o755)
+    program(counting, f'#!/bin/sh\necho "$*" >> {found}\nexec {real} "$@"\n')
     found.touch()
     subprocess.run(["mount", "--bind", counting, SYSTEMCTL], check=True)
     yield found
@@ -187,13 +186,14 @@ def test_all_features_share_one_call_that_daemon_reload_and_update_keep(
 
 @pytest.fixture
 def every_feature(installed: Installed, tmp_path: Path, resctrl: Resctrl) -> Iterator[None]:
-    program = tmp_path / "stand-in"
-    program.write_text(STAND_IN)
-    program.chmod(0o755)
-    os.makedirs(resctrl.path("gold"), exist_ok=True)
+    os.makedirs(resctrl.folder("gold"), exist_ok=True)
     installed.configure(
         classes=[{"name": "track", "allowswap": False, "memtierdconfig": TEMPLATE}],
-        memtierd={"runDir": str(tmp_path / "memtierd"), "binary": str(program), "startSeconds": 0.2},
+        memtierd={
+            "runDir": str(tmp_path / "memtierd"),
+            "binary": program(tmp_path / "stand-in", STAND_IN),
+            "startSeconds": 0.2,
+        },
         rdt=ALLOWED,
         scheduling={**ALLOWED, "classes": {"background": {"policy": "batch", "nice": 7, "cpuWeight": 20}}},
         blockio={**ALLOWED, "classes": {"slow": [{"devices": ["/dev/vd?"], "throttleReadBps": "1M"}]}},
@@ -213,7 +213,7 @@ def test_features_apply_after_one_reconcile_and_are_repaired(
 
     def assert_in_place() -> None:
         said = installed.said()
-        groups = list(Path(resctrl.path("gold"), "mon_groups").iterdir())
+        groups = list(Path(resctrl.folder("gold"), "mon_groups").iterdir())
         assert {place_of(pid), place_of(child)} == {Place("gold", path.name) for path in groups}, said
         for process in (pid, child):
             assert os.sched_getscheduler(process) == os.SCHED_BATCH, said
@@ -272,4 +272,4 @@ def test_unseen_container_is_adopted_with_all_cgroups(
     files = cgroup_of(pid).parent.rglob("cgroup.procs")
     everybody = {int(one) for file in files for one in file.read_text().split()}
     assert len(everybody) == 3
-    assert resctrl.tasks(group="below1") == everybody, installed.said()
+    assert resctrl.tasks("mon_groups/below1") == everybody, installed.said()

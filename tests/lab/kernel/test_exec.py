@@ -17,32 +17,30 @@ CREATED = {"runc": "creating", "crun": "created"}
 """The status at createRuntime, which says the stage to a hook that is called for both."""
 
 
-def test_states_of_both_stages_are_as_expected(containers: Containers, recorder: Recorder) -> None:
-    pid = containers.start("c1", hooks=recorder.hooks, annotations={"example": "yes"})
+def test_states_environment_and_place_at_both_stages_are_as_expected(
+    containers: Containers, recorder: Recorder, resctrl: Resctrl
+) -> None:
+    resctrl.make("gold")
+    pid = containers.create("c1", hooks=recorder.hooks, annotations={"example": "yes"}, rdt_class="gold")
+    (created,) = recorder.calls()
+    assert created["processes"] == 1, "init waits alone in its cgroup"
+    assert (created["threads"] > 1) == (containers.runtime.name == "runc")  # runc's is a Go program
+    assert parse_place(created["place"]) == Place("gold", "")
+    umask = Path(recorder.folder, "calls/umask").read_text()
+    assert umask.strip() == {"runc": "0022", "crun": "0000"}[containers.runtime.name]
+    containers.runtime.start("c1")
+    assert Path(f"/proc/{pid}/cgroup").read_text().strip() == created["cgroup"]
+    assert place_of(pid) == Place("gold", "")
     containers.end("c1")
     created, stopped = recorder.calls()
     assert (created["stage"], stopped["stage"]) == ("createRuntime", "poststop")
-    assert created["state"]["status"] == CREATED[containers.runtime.name]
-    assert created["state"]["pid"] == pid
-    assert stopped["state"]["status"] == "stopped"
-    assert stopped["state"].get("pid", 0) == 0
+    assert (created["state"]["status"], created["state"]["pid"]) == (CREATED[containers.runtime.name], pid)
+    assert (stopped["state"]["status"], stopped["state"].get("pid", 0)) == ("stopped", 0)
     for call in (created, stopped):
         assert call["state"]["id"] == "c1"
         assert call["state"]["bundle"].endswith("/bundles/c1")
         assert call["state"]["annotations"]["example"] == "yes"
-
-
-def test_init_waits_alone_in_cgroup_and_class(containers: Containers, recorder: Recorder, resctrl: Resctrl) -> None:
-    resctrl.make("gold")
-    pid = containers.create("c2", hooks=recorder.hooks, rdt_class="gold")
-    (call,) = recorder.calls()
-    assert call["processes"] == 1
-    assert (call["threads"] > 1) == (containers.runtime.name == "runc")  # runc's is a Go program
-    assert parse_place(call["place"]) == Place("gold", "")
-    containers.runtime.start("c2")
-    with open(f"/proc/{pid}/cgroup", encoding="ascii") as cgroup:
-        assert cgroup.read().strip() == call["cgroup"]
-    assert place_of(pid) == Place("gold", "")
+        assert set(call["environment"].split()) <= {"PATH", "PWD", "SHLVL", "_", "OLDPWD"}
 
 
 def test_refusal_at_create_runtime_fails_the_container(containers: Containers, recorder: Recorder) -> None:
@@ -55,14 +53,6 @@ def test_refusal_at_create_runtime_fails_the_container(containers: Containers, r
         assert [call["stage"] for call in recorder.calls()] == ["poststop"]
     else:
         assert recorder.calls() == []
-
-
-def test_umask_and_environment_of_hook_are_as_expected(containers: Containers, recorder: Recorder) -> None:
-    containers.run("c5", "true", hooks=recorder.hooks)
-    with open(os.path.join(recorder.folder, "calls/umask"), encoding="ascii") as umask:
-        assert umask.read().strip() == {"runc": "0022", "crun": "0000"}[containers.runtime.name]
-    for call in recorder.calls():
-        assert set(call["environment"].split()) <= {"PATH", "PWD", "SHLVL", "_", "OLDPWD"}
 
 
 EXECS = 20
@@ -122,12 +112,12 @@ def test_parallel_execs_all_join_the_group(
 
     def all_are_inside() -> bool:
         inside = {int(pid) for pid in (cgroup_of(init) / "cgroup.threads").read_text().split()}
-        return len(inside) > EXECS and resctrl.tasks("", group) == inside
+        return len(inside) > EXECS and resctrl.tasks(f"mon_groups/{group}") == inside
 
     wait_until(all_are_inside, "all of them are in the group")
     with open(go, "w"):
         assert [one.wait(60) for one in execs] == [0] * EXECS
-    wait_until(lambda: resctrl.tasks("", group) == {init}, "they have ended")
+    wait_until(lambda: resctrl.tasks(f"mon_groups/{group}") == {init}, "they have ended")
     wait_until(lambda: watcher.figures()["moved"] >= EXECS, "the figures are written")
     figures = watcher.figures()
     assert (figures["failed"], figures["left"], figures["overruns"], figures["degraded"]) == (0, 0, 0, 0)

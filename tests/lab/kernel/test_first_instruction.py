@@ -20,7 +20,6 @@ from kernel.pods import UID, UIDS, Containers, KubernetesPod
 from kernel.runtimes import Failed, wait_until
 from resctrl_hooks import Monitor
 from resctrl_hooks.core.install.paths import LAUNCH
-from resctrl_hooks.errors import BadClassError, NoRMIDsError
 
 ONE_DRIVER = pytest.mark.only(driver="cgroupfs")  # for tests that do not depend on the cgroup driver
 
@@ -42,17 +41,13 @@ def test_init_children_and_threads_are_in_the_group_from_the_first_instruction(
 
 
 @ONE_DRIVER
-def test_nul_in_pod_uid_has_no_effect(pod: KubernetesPod) -> None:
+def test_nul_in_pod_uid_and_a_large_state_for_a_broken_hook_have_no_effect(pod: KubernetesPod, tmp_path: Path) -> None:
     # crun, a C program, ends the text there and hands the hook the pod's own UID.
     printed = pod.run("c0", FIRST_INSTRUCTION, annotations={"io.kubernetes.pod.uid": f"{UID}\0/../canary"})
     assert parse_place(printed) == Place("", UID if pod.runtime.name == "crun" else ""), pod.installed.said()
-
-
-@ONE_DRIVER
-def test_large_state_and_broken_hook_let_container_start(pod: KubernetesPod, tmp_path: Path) -> None:
-    # A pipe holds 64 KiB of it, and SIGPIPE kills crun if the rest is not read.
+    # A pipe holds 64 KiB of a state, and SIGPIPE kills crun if the rest is not read.
     (tmp_path / "host" / LAUNCH.lstrip("/")).unlink()
-    printed = pod.run("c0", FIRST_INSTRUCTION, annotations={"example": "x" * (1 << 20)})
+    printed = pod.run("c1", FIRST_INSTRUCTION, annotations={"example": "x" * (1 << 20)})
     assert parse_place(printed) == Place("", "")
 
 
@@ -104,7 +99,7 @@ def test_containers_start_and_stop_on_broken_host(
         containers.start(f"c{number}", annotations=crio_annotations(UIDS[number]))
 
     start(1)
-    assert Path(resctrl.path("", UIDS[1])).is_dir()  # it works before
+    assert Path(resctrl.folder("", UIDS[1])).is_dir()  # it works before
     with FAULTS[fault](tmp_path / "host"):
         start(2)
         for container in ("c1", "c2"):
@@ -149,12 +144,11 @@ def monitor(resctrl: Resctrl, tmp_path: Path) -> Monitor:
 def test_program_starts_in_its_group_and_the_caller_returns(
     monitor: Monitor, resctrl: Resctrl, rdt_class: str, home: Place
 ) -> None:
-    for name in ("gold", "silver"):
-        resctrl.make(name)
+    resctrl.make("gold", "silver")
     tid = threading.get_native_id()
     resctrl.join(tid, home.rdt_class)
     if home.group:
-        resctrl.make(home.rdt_class, home.group)
+        resctrl.make(resctrl.folder(home.rdt_class, home.group))
         resctrl.join(tid, home.rdt_class, home.group)
     try:
         for argv in (FIRST_INSTRUCTION, EVERYBODY):
@@ -164,21 +158,12 @@ def test_program_starts_in_its_group_and_the_caller_returns(
             assert set(places) == {Place(rdt_class, KEY)}
             assert place_of(tid) == home
         job = monitor.start(KEY, ["sleep", "60"], rdt_class=rdt_class)
-        assert resctrl.tasks(rdt_class, KEY) == {job.pid}
+        assert resctrl.tasks(resctrl.folder(rdt_class, KEY)) == {job.pid}
         job.kill()
         job.wait()
-        assert [group.path for group in monitor.remove(KEY)] == [resctrl.path(rdt_class, KEY)]
+        assert [group.path for group in monitor.remove(KEY)] == [resctrl.folder(rdt_class, KEY)]
+        with pytest.raises(FileNotFoundError):
+            monitor.start(KEY, ["/no/such/program"], rdt_class=rdt_class)
+        assert (monitor.list(), place_of(tid)) == ([], home)
     finally:
         resctrl.join(tid)
-
-
-def test_failed_start_leaves_no_group(monitor: Monitor, resctrl: Resctrl) -> None:
-    with pytest.raises(FileNotFoundError):
-        monitor.start(KEY, ["/no/such/program"])
-    with pytest.raises(BadClassError):
-        monitor.start(KEY, ["true"], rdt_class="nosuch")
-    assert (list(resctrl.groups()), monitor.list(), place_of(os.getpid())) == ([], [], Place("", ""))
-    resctrl.use_up()
-    with pytest.raises(NoRMIDsError):
-        monitor.start(KEY, ["true"])
-    assert (monitor.list(), monitor.ledger.keys()) == ([], [])

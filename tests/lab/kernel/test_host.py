@@ -67,10 +67,6 @@ def installed(host: None, resctrl: Resctrl) -> Iterator[None]:
         configure_host(SETTINGS)
 
 
-def groups(resctrl: Resctrl) -> list[str]:
-    return sorted(os.listdir(resctrl.path("", "x").removesuffix("/x")))
-
-
 def ours() -> set[str]:
     """Return files on this host whose path has our name."""
     folders = ("/etc", "/usr/share/containers", "/usr/local", "/run")
@@ -88,7 +84,7 @@ def test_install_upgrade_and_uninstall_keep_running_containers(podman: Callable[
     configure_host(SETTINGS)
     engine = podman()  # no --hooks-dir: as a host's user calls it
     engine.run(IMAGE, "sleep 1000", "-d", "--name=old")
-    assert len(groups(resctrl)) == 1
+    assert len(resctrl.names("mon_groups")) == 1
     # An upgrade: other modules, hence another folder.
     extra = Path(units.__file__).parents[1] / "node/extra.py"
     extra.write_text('"""Another version."""\n')
@@ -98,13 +94,13 @@ def test_install_upgrade_and_uninstall_keep_running_containers(podman: Callable[
         extra.unlink()
     assert len(list(Path(CODE).glob("node-*/core/node/extra.py"))) == 1
     engine.run(IMAGE, "sleep 1000", "-d", "--name=new")
-    assert len(groups(resctrl)) == 2
+    assert len(resctrl.names("mon_groups")) == 2
     # The old container's hook is served by the new version.
     engine.command("rm", "-f", "-t", "0", "old")
-    assert len(groups(resctrl)) == 1
+    assert len(resctrl.names("mon_groups")) == 1
     # A plugin that was never installed is not loaded: systemd stops none of several units where one is not.
     succeeds("uninstall", "--release-groups")
-    assert groups(resctrl) == []
+    assert resctrl.names("mon_groups") == set()
     assert run(["systemctl", "list-units", "--all", "--plain", "--no-legend", OUR_UNITS]) == ""
     assert list(Path("/var/tmp").glob("systemd-private-*-resctrl-hooks-*")) == []
     for verb in ("stop", "reset-failed"):  # as the DaemonSet's removal says it, also where nothing is left
@@ -119,16 +115,27 @@ def test_install_upgrade_and_uninstall_keep_running_containers(podman: Callable[
     assert ours() - before == set()
 
 
-def test_units_are_valid_and_active(installed: None) -> None:
+def test_units_are_valid_active_restricted_and_compile(installed: None) -> None:
     ours = [name for name in unit_files.units("/etc/resctrl-hooks/config.yaml") if name not in NOT_HERE]
-    paths = [f"{UNITS}/{name}" for name in ours]
-    said = run(["systemd-analyze", "verify", *paths], check=False)
-    assert [line for line in said.splitlines() if "resctrl" in line] == []
-    assert state_of(units.TIMER) == "active"
-    assert state_of(units.WAKE) == "active"
-    assert state_of(units.COMPILE) == "active"
+    assert verified(*(f"{UNITS}/{name}" for name in ours)) == []
+    assert {state_of(name) for name in (units.TIMER, units.WAKE, units.COMPILE)} == {"active"}
     for name in set(unit_files.ENABLED) - NOT_HERE:
         assert run(["systemctl", "is-enabled", name]).strip() == "enabled"
+    printed = run(["systemd-analyze", "security", "--no-pager", units.RECONCILE], check=False)
+    (found,) = re.findall(r"Overall exposure level for \S+: ([0-9.]+)", printed)
+    print(printed)  # for the report
+    assert float(found) <= EXPOSURE
+    for path in Path(CODE).glob("node-*/*.cpython-*"):
+        path.unlink()
+    run(["systemctl", "restart", units.COMPILE])
+    assert len(list(Path(CODE).glob("node-*/*.cpython-*"))) == 2
+    assert run(["/usr/bin/python3", "-I", "-S", "-B", LAUNCH], check=False).startswith("usage")
+
+
+def verified(*paths: str) -> list[str]:
+    """Return systemd's remarks about our units."""
+    said = run(["systemd-analyze", "verify", *paths], check=False)
+    return [line for line in said.splitlines() if "resctrl" in line]
 
 
 def test_reconcile_works_inside_its_restrictions(
@@ -136,13 +143,13 @@ def test_reconcile_works_inside_its_restrictions(
 ) -> None:
     engine = podman()
     engine.run(IMAGE, "sleep 1000", "-d", "--name=adopted")
-    (group,) = groups(resctrl)
-    os.rmdir(resctrl.path("", group))  # as CRI-O's pruning might, or a person
+    (group,) = resctrl.names("mon_groups")
+    os.rmdir(resctrl.folder("", group))  # as CRI-O's pruning might, or a person
     run(["systemctl", "stop", units.TIMER])
     run(["systemctl", "start", units.RECONCILE])
-    assert groups(resctrl) == [group], run(["journalctl", "-u", units.RECONCILE, "--no-pager", "-n", "30"])
+    assert resctrl.names("mon_groups") == {group}, run(["journalctl", "-u", units.RECONCILE, "--no-pager", "-n", "30"])
     engine.command("rm", "-f", "-t", "0", "adopted")
-    assert groups(resctrl) == []
+    assert resctrl.names("mon_groups") == set()
 
 
 def last_reconcile() -> int:
@@ -198,12 +205,11 @@ def test_restricted_reconcile_applies_edited_configuration(installed: None, comm
 
 def test_declared_classes_come_back_with_a_boot(installed: None, command_in_its_place: None, resctrl: Resctrl) -> None:
     name = "resctrl-hooks-classes.service"
-    unit, gold = Path(UNITS, name), Path(resctrl.path("gold"))
+    unit, gold = Path(UNITS, name), Path(resctrl.folder("gold"))
     shutil.copy(Path(units.__file__).parents[3] / "contrib/systemd" / name, unit)
     configure_host(f"{SETTINGS}rdt: {{enabled: true, classes: {{gold: {{L3: '3'}}}}}}\n")
     try:
-        said = run(["systemd-analyze", "verify", str(unit)], check=False)
-        assert [line for line in said.splitlines() if "resctrl" in line] == []
+        assert verified(str(unit)) == []
         run(["systemctl", "daemon-reload"])
         for _ in range(2):  # a boot begins without classes
             assert not gold.exists()
@@ -217,21 +223,6 @@ def test_declared_classes_come_back_with_a_boot(installed: None, command_in_its_
         run(["systemctl", "stop", name], check=False)
         unit.unlink()
         run(["systemctl", "daemon-reload"])
-
-
-def test_exposure_of_units_is_low(installed: None) -> None:
-    printed = run(["systemd-analyze", "security", "--no-pager", units.RECONCILE], check=False)
-    (found,) = re.findall(r"Overall exposure level for \S+: ([0-9.]+)", printed)
-    print(printed)  # for the report
-    assert float(found) <= EXPOSURE
-
-
-def test_oneshot_compiles_for_this_interpreter(installed: None) -> None:
-    for path in Path(CODE).glob("node-*/*.cpython-*"):
-        path.unlink()
-    run(["systemctl", "restart", units.COMPILE])
-    assert len(list(Path(CODE).glob("node-*/*.cpython-*"))) == 2
-    assert run(["/usr/bin/python3", "-I", "-S", "-B", LAUNCH], check=False).startswith("usage")
 
 
 @contextlib.contextmanager
@@ -354,7 +345,7 @@ def test_upgrades_and_rollbacks_under_load_lose_nothing(
     configure_host(DEADLINE)
     engine.run(IMAGE, "sleep 100000", "-d", "--name=long")
     long, pid = engine.inspect("long", "{{.Id}}"), engine.pid("long")
-    group = Path(resctrl.path(group=long)).stat().st_ino
+    group = Path(resctrl.folder(group=long)).stat().st_ino
     before = counted(long)
     begun = time.monotonic()
     with Load(Containers(runtime, bundle, lambda: hooks_from(VENDOR_HOOKS))) as load:
@@ -372,7 +363,7 @@ def test_upgrades_and_rollbacks_under_load_lose_nothing(
             print(f"{number} changes, {started}, 0 outside, 0 failed units", file=sys.__stderr__)
     assert load.outside() == []
     assert place_of(pid) == Place("", long)
-    assert Path(resctrl.path(group=long)).stat().st_ino == group
+    assert Path(resctrl.folder(group=long)).stat().st_ino == group
     assert failed_units() == ""
     engine.command("rm", "-f", "-t", "0", "long")
 

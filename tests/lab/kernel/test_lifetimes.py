@@ -42,7 +42,7 @@ def test_pod_of_four_containers_keeps_rmid_over_ten_restarts(pod: KubernetesPod,
     names = [f"c{number}" for number in range(4)]
     for name in names:
         pod.start(name)
-    group = resctrl.path(group=UID)
+    group = resctrl.folder(group=UID)
     made = os.stat(group).st_ino
     for number in range(RESTARTS):
         name = names[number % len(names)]
@@ -60,8 +60,7 @@ def test_pod_of_four_containers_keeps_rmid_over_ten_restarts(pod: KubernetesPod,
 
 
 def test_containers_of_a_pod_are_in_their_own_classes_and_one_changes_it(pod: KubernetesPod, resctrl: Resctrl) -> None:
-    for name in ("gold", "silver"):
-        resctrl.make(name)
+    resctrl.make("gold", "silver")
     pids = {name: pod.start(name, rdt_class=name) for name in ("gold", "silver")}
     other = pod.start("other", rdt_class="gold")
     assert {name: place_of(pid) for name, pid in pids.items()} == {name: Place(name, UID) for name in pids}
@@ -83,26 +82,25 @@ def test_container_that_cannot_be_created_leaves_nothing(pod: KubernetesPod) -> 
 
 
 def test_pod_that_changes_class_keeps_its_group(pod: KubernetesPod, resctrl: Resctrl) -> None:
-    resctrl.make("gold")
-    resctrl.make("silver")
+    resctrl.make("gold", "silver")
     pid = pod.start("one", rdt_class="gold")
-    made = os.stat(resctrl.path("gold", UID)).st_ino
+    made = os.stat(resctrl.folder("gold", UID)).st_ino
     counted = pod.installed.total_bytes(UID)
     for tid in pod.threads(pid):
         resctrl.join(tid, "silver")
     pod.installed.reconcile()
     assert (place_of(pid).rdt_class, place_of(pid).group) == ("silver", UID)
     if RENAMES:
-        assert not os.path.exists(resctrl.path("gold", UID))
-        assert os.stat(resctrl.path("silver", UID)).st_ino == made
+        assert not os.path.exists(resctrl.folder("gold", UID))
+        assert os.stat(resctrl.folder("silver", UID)).st_ino == made
     else:  # another group and another RMID; both are counted together
-        assert os.stat(resctrl.path("gold", UID)).st_ino == made
-        assert resctrl.tasks("gold", UID) == set()
+        assert os.stat(resctrl.folder("gold", UID)).st_ino == made
+        assert resctrl.tasks(f"gold/mon_groups/{UID}") == set()
     assert pod.installed.total_bytes(UID) >= counted
     pod.end("one")
     pod.cgroup.rmdir()
     assert released(pod.installed) == [UID]
-    assert resctrl.names() == ["gold", "silver"]
+    assert resctrl.present() == ["gold", "silver"]
 
 
 def test_fork_bomb_is_completely_in_group_after_adoption(pod: KubernetesPod, resctrl: Resctrl) -> None:
@@ -118,28 +116,28 @@ def test_fork_bomb_is_completely_in_group_after_adoption(pod: KubernetesPod, res
             assert place_of(tid).group == UID
         except (FileNotFoundError, ProcessLookupError):
             continue
-    assert len(pod.threads(pid) & resctrl.tasks(group=UID)) >= PROCESSES - 20
+    assert len(pod.threads(pid) & resctrl.tasks(f"mon_groups/{UID}")) >= PROCESSES - 20
 
 
 def test_kernel_keeps_ended_main_thread_in_its_group(pod: KubernetesPod, resctrl: Resctrl) -> None:
     with headless(pod) as pid:
         (other,) = pod.threads(pid)
         assert other != pid, "facts: cgroup.threads lacks it"
-        assert {pid, other} <= resctrl.tasks(group=UID), "facts: tasks has it"
+        assert {pid, other} <= resctrl.tasks(f"mon_groups/{UID}"), "facts: tasks has it"
         assert place_of(pid).group == UID
         resctrl.make("gold")
         resctrl.join(pid, "gold")  # facts: it can still be moved, alone
         assert (place_of(pid).rdt_class, place_of(other).rdt_class) == ("gold", "")
         pod.installed.reconcile()
         assert (place_of(other).rdt_class, place_of(other).group) == ("", UID)
-        assert not os.path.exists(resctrl.path("gold", UID)), "an ended thread needs no group"
+        assert not os.path.exists(resctrl.folder("gold", UID)), "an ended thread needs no group"
 
 
 def test_container_without_main_thread_keeps_its_group(
     containers: Containers, installed: Installed, resctrl: Resctrl
 ) -> None:
     with headless(containers) as pid:
-        folder = resctrl.path(group=place_of(pid).group)
+        folder = resctrl.folder(group=place_of(pid).group)
         for _ in range(2):
             assert released(installed) == []
             assert os.path.isdir(folder)
@@ -174,7 +172,7 @@ def command(installed: Installed, *words: str) -> list[dict[str, object]]:
 @pytest.mark.guest(cpus=2)  # one for each of two L3 domains
 def test_declared_classes_match_declaration(declared: Installed, resctrl: Resctrl) -> None:
     assert [report["state"] for report in command(declared, "show")] == ["not declared", "as declared", "as declared"]
-    text = Path(resctrl.path("gold"), "schemata").read_text()
+    text = Path(resctrl.folder("gold"), "schemata").read_text()
     assert "MB:0=50;1=50" in text.replace(" ", "")
     assert [report["done"] for report in command(declared, "apply")] == [[], []]
     declared.configure(rdt={"classes": {"gold": {"L3": "5"}}})
@@ -186,7 +184,7 @@ def test_declared_classes_match_declaration(declared: Installed, resctrl: Resctr
 @DECLARING
 def test_class_is_joined_before_group(containers: Containers, declared: Installed, resctrl: Resctrl) -> None:
     pid = containers.create("c1", annotations={OURS: "gold"})
-    (key,) = [path.name for path in Path(resctrl.path("gold"), "mon_groups").iterdir()]
+    (key,) = [path.name for path in Path(resctrl.folder("gold"), "mon_groups").iterdir()]
     threads = [int(path.name) for path in Path(f"/proc/{pid}/task").iterdir()]
     assert {place_of(thread) for thread in threads} == {Place("gold", key)}, declared.said()
     assert len(threads) > (containers.runtime.name == "runc")
@@ -206,7 +204,7 @@ def test_class_removed_under_running_container_is_reported(
     containers: Containers, declared: Installed, resctrl: Resctrl
 ) -> None:
     pid = containers.start("c3", annotations={OURS: "gold"})
-    Path(resctrl.path("gold")).rmdir()
+    Path(resctrl.folder("gold")).rmdir()
     assert place_of(pid).rdt_class == ""
     done = declared.reconcile("--json", check=False)
     assert done.returncode == 1

@@ -15,7 +15,7 @@ from hosts.ignition import unpacked
 from kernel.bundles import FIRST_INSTRUCTION, hooks_from
 from kernel.groups import Place, Resctrl, parse_place
 from kernel.installed import clear_host, state_of
-from kernel.pods import UID, Pod
+from kernel.pods import UID, KubernetesPod
 from kernel.runtimes import Runtime, cgroup_of, run, wait_until
 from resctrl_hooks.core.install import units
 
@@ -58,6 +58,10 @@ class Operator:
     @property
     def enabled(self) -> list[str]:
         return [unit["name"] for unit in self.units if unit["enabled"]]
+
+    @property
+    def hooks(self) -> dict[str, list[dict[str, Any]]]:
+        return hooks_from(*filter(os.path.isdir, HOOKS))
 
     def apply(self) -> None:
         for name, (data, mode) in self.files.items():
@@ -125,7 +129,7 @@ def test_node_counts_its_first_pod_and_deletion_leaves_nothing(
         for name in (units.MOUNT, units.COMPILE, units.TIMER, units.WAKE, units.EXEC):
             assert name in operator.enabled
             wait_until(lambda name=name: state_of(name) == "active", f"{name} is active")
-        pod = Pod(UID, runtime, bundle, lambda: hooks_from(*filter(os.path.isdir, HOOKS)))
+        pod = KubernetesPod(UID, runtime, operator, bundle)
         assert parse_place(pod.run("c0", FIRST_INSTRUCTION)) == Place("", UID)
 
         # In-place resize of a pod: the runtime writes its own value. Without the timer, only the watcher sees it.

@@ -6,12 +6,12 @@ import signal
 from pathlib import Path
 
 import pytest
+from hosts.memtierd import CLASS, program
 
 from kernel.installed import Installed
 from kernel.pods import Containers
 from kernel.runtimes import cgroup_of, run, wait_until
 
-CLASS = "class.memtierd.nri.io"
 TRACK = {CLASS: "track"}
 STAND_IN = """#!/bin/sh
 test "$1" = -c && test -z "$2" && test "$3" = -config || { echo "wrong use: $*"; exit 2; }
@@ -38,24 +38,31 @@ def stand_ins() -> list[int]:
     return found
 
 
-class Node:
+class Node(Installed):
     """The hook, whose class `track` has a stand-in for memtierd."""
 
     def __init__(self, folder: Path, systemd: bool) -> None:
         self.systemd = systemd
         self.run_dir = folder / "memtierd"
-        program = folder / "stand-in"
-        program.write_text(STAND_IN)
-        program.chmod(0o755)
-        self.installed = Installed(
-            str(folder / "installed"),
+        super().__init__(
+            folder / "installed",
             monitoring={"enabled": False},
             classes=[{"name": "track", "memtierdconfig": TEMPLATE, "allowswap": False}],
-            memtierd={"runDir": str(self.run_dir), "binary": str(program), "startSeconds": 0.2},
+            memtierd={
+                "runDir": str(self.run_dir),
+                "binary": program(folder / "stand-in", STAND_IN),
+                "startSeconds": 0.2,
+            },
         )
 
     def folders(self) -> list[Path]:
         return sorted(self.run_dir.glob("*/*/*/*"))
+
+    def running(self) -> int:
+        """Return the only stand-in, once it has come to its sleep: emulated, a shell needs a while."""
+        wait_until(stand_ins, "the stand-in has come to its sleep")
+        (pid,) = stand_ins()
+        return pid
 
     def left(self) -> list[str]:
         found = [str(path) for path in self.run_dir.rglob("*")]
@@ -68,57 +75,48 @@ class Node:
 
 
 @pytest.fixture
-def node(tmp_path: Path, boot: dict[str, object]) -> Node:
+def installed(tmp_path: Path, boot: dict[str, object]) -> Node:
     """Return the node; each test leaves nothing of memtierd."""
     made = Node(tmp_path, boot["init"] == "systemd")
     assert made.left() == []
     return made
 
 
-@pytest.fixture
-def installed(node: Node) -> Installed:
-    return node.installed
-
-
-def test_memtierd_runs_from_create_to_delete(containers: Containers, node: Node) -> None:
+def test_memtierd_runs_from_create_to_delete(containers: Containers, installed: Node) -> None:
     init = containers.create("t1", annotations=TRACK)
-    wait_until(stand_ins, "the stand-in has come to its sleep")  # emulated, a shell needs a while
-    (pid,) = stand_ins()
-    (folder,) = node.folders()
+    pid = installed.running()
+    (folder,) = installed.folders()
     cgroup = Path(f"/proc/{pid}/cgroup").read_text()
-    assert ("system.slice/" + UNITS + "t1.service" if node.systemd else "resctrl-hooks/memtierd-t1") in cgroup
+    assert ("system.slice/" + UNITS + "t1.service" if installed.systemd else "resctrl-hooks/memtierd-t1") in cgroup
     assert f"- {cgroup_of(init)}\n" in (folder / "memtierd.config.yaml").read_text()
     containers.runtime.start("t1")
     assert stand_ins() == [pid]
     containers.end("t1")
-    assert node.left() == [], node.installed.said()
+    assert installed.left() == [], installed.said()
 
 
-def test_killed_container_ends_memtierd(containers: Containers, node: Node) -> None:
+def test_killed_container_ends_memtierd(containers: Containers, installed: Node) -> None:
     init = containers.start("t3", annotations=TRACK)
-    wait_until(stand_ins, "the stand-in has come to its sleep")
-    (pid,) = stand_ins()
+    pid = installed.running()
     os.kill(init, 9)
-    if containers.runtime.driver == "systemd" or not node.systemd:
+    if containers.runtime.driver == "systemd" or not installed.systemd:
         # No hook was called: the scope's end, or the supervisor, ends it.
         wait_until(lambda: not Path(f"/proc/{pid}").exists(), "memtierd ends with its container")
-    node.installed.reconcile()
-    wait_until(lambda: node.left() == [], "reconcile leaves nothing")
+    installed.reconcile()
+    wait_until(lambda: installed.left() == [], "reconcile leaves nothing")
 
 
-def test_ended_memtierd_is_restarted_and_cause_is_logged(containers: Containers, node: Node) -> None:
+def test_ended_memtierd_is_restarted_and_cause_is_logged(containers: Containers, installed: Node) -> None:
     containers.start("t4", annotations=TRACK)
-    wait_until(stand_ins, "the stand-in has come to its sleep")
-    (pid,) = stand_ins()
+    pid = installed.running()
     os.kill(pid, signal.SIGTERM)  # after which systemd doesn't start it again
     wait_until(lambda: not Path(f"/proc/{pid}").exists(), "it ends")
-    node.installed.reconcile()
+    installed.reconcile()
     wait_until(stand_ins, "another one has come to its sleep")
-    said = [line for line in node.installed.said().splitlines() if "exited and was restarted" in line]
-    assert len(said) == 1, node.installed.said()
-    assert "its last lines: tracking " in said[0]
+    (line,) = [line for line in installed.said().splitlines() if "exited and was restarted" in line]
+    assert "its last lines: tracking " in line
     containers.end("t4")
-    assert node.left() == []
+    assert installed.left() == []
 
 
 QUADLET = """[Container]
@@ -133,25 +131,23 @@ Pull=never
 
 
 @pytest.mark.systemd
-def test_quadlet_containers_have_memtierd(image: str, node: Node) -> None:
-    hooks = node.installed.write_hooks_d()
+def test_quadlet_containers_have_memtierd(image: str, installed: Node) -> None:
+    hooks = installed.write_hooks_d()
     source = Path("/etc/containers/systemd/quad.container")
     source.parent.mkdir(parents=True, exist_ok=True)
     source.write_text(QUADLET.format(image=image, annotation=f"{CLASS}=track", hooks=hooks))
     try:
         run(["systemctl", "daemon-reload"])
         run(["systemctl", "start", "quad.service"])
-        wait_until(stand_ins, "the stand-in has come to its sleep")
-        (pid,) = stand_ins()
-        unit = Path(f"/proc/{pid}/cgroup").read_text().strip().rpartition("/")[2]
+        unit = Path(f"/proc/{installed.running()}/cgroup").read_text().strip().rpartition("/")[2]
         assert run(["systemctl", "show", "-P", "BindsTo", unit]).strip() == "quad.service"
-        (folder,) = node.folders()
+        (folder,) = installed.folders()
         cgroup = Path((folder / "memtierd.config.yaml").read_text().split("- ")[1].strip())
         assert "quad.service" in str(cgroup)
-        assert (cgroup / "memory.swap.max").read_text().strip() == "0", node.installed.said()
+        assert (cgroup / "memory.swap.max").read_text().strip() == "0", installed.said()
         assert Path("/sys/fs/cgroup/system.slice/quad.service/memory.swap.max").read_text().strip() == "max"
         run(["systemctl", "stop", "quad.service"])
-        wait_until(lambda: node.left() == [], "the service's end leaves nothing")
+        wait_until(lambda: installed.left() == [], "the service's end leaves nothing")
     finally:
         run(["systemctl", "stop", "quad.service"], check=False)
         source.unlink()

@@ -23,7 +23,7 @@ RDT = {"enabled": True, "allow": {"shop": ["*"]}}
 
 
 @pytest.mark.parametrize("runtime", ["runc", "crun"])
-def test_first_instruction_runs_in_group_of_pod(
+def test_first_instruction_and_exec_sync_run_in_group_of_pod(
     runtime: str, node: Containerd, plugin: Callable[..., Plugin], resctrl: Resctrl
 ) -> None:
     served = plugin().start()
@@ -31,23 +31,15 @@ def test_first_instruction_runs_in_group_of_pod(
     assert groups(resctrl) == set(), "a sandbox has none"
     pod.run("c0", FIRST_INSTRUCTION)
     assert parse_place(pod.said("c0")) == Place("", pod.uid)
+    wait_until(lambda: (read_status(str(served.state)) or {}).get("mode") == "events", "the exec watcher works")
+    entered = pod.execute(pod.run("c1"), ["/bin/sh", "-c", f"sleep 1; {OWN_PLACE}"])
+    assert parse_place(entered) == Place("", pod.uid)
     assert groups(resctrl) == {group_of(pod)}
     pod.end()
     assert os.path.isdir(pod.cgroup), "its cgroup is still there"
     wait_until(lambda: groups(resctrl) == set(), "but its group ends with it")
     wait_until(lambda: served.records() == [], "and its record")
     assert served.status()["drops"] == 0
-
-
-def test_exec_sync_of_containerd_joins_the_pods_group(
-    node: Containerd, plugin: Callable[..., Plugin], resctrl: Resctrl
-) -> None:
-    served = plugin().start()
-    wait_until(lambda: (read_status(served.state) or {}).get("mode") == "events", "the exec watcher receives events")
-    pod = node.pod("entered")
-    container = pod.run("c0")
-    assert parse_place(pod.execute(container, ["/bin/sh", "-c", f"sleep 1; {OWN_PLACE}"])) == Place("", pod.uid)
-    assert groups(resctrl) == {group_of(pod)}
 
 
 def test_plugin_survives_restart_of_containerd(
@@ -147,12 +139,12 @@ def test_every_container_of_a_storm_is_in_its_group_after_the_plugin_stood_still
     served = plugin().start()
     pods = [impatient.pod(f"storm{number}", runtime=("runc", "crun")[number % 2]) for number in range(PODS)]
     containers = [pod.create("c0") for pod in pods]
-    assert served.process is not None
-    served.process.send_signal(signal.SIGSTOP)
+    assert served.served is not None
+    served.served.send_signal(signal.SIGSTOP)
     calls = [impatient.begin("StartContainer", container_id=container) for container in containers]
     time.sleep(STANDS)
     wait_until(lambda: any(call.done() for call in calls), "containerd goes on without the plugin")
-    served.process.send_signal(signal.SIGCONT)
+    served.served.send_signal(signal.SIGCONT)
     for call in calls:
         call.result()
     pids = [pod.pid(container) for pod, container in zip(pods, containers, strict=True)]

@@ -45,15 +45,7 @@ def pid_and_id(engine: Podman, container: str) -> tuple[int, str]:
 def nothing_is_left(staged: Staged, resctrl: Resctrl) -> None:
     """After reconcile: of a pod no hook can tell the end, for Podman removes its cgroup after the last poststop."""
     staged.reconcile()
-    assert resctrl.names() == []
-    assert staged.records() == []
-
-
-def test_podman_run_is_monitored(engine: Podman, image: str, staged: Staged, resctrl: Resctrl) -> None:
-    printed = engine.command("run", *QUIET, "--name=m", image, *FIRST_INSTRUCTION)
-    assert parse_place(printed) == Place("", engine.inspect("m", "{{.Id}}")), staged.said()
-    engine.command("rm", "m")  # `podman run` doesn't wait for conmon's clean-up, which runs poststop
-    assert resctrl.names() == []
+    assert resctrl.present() == []
     assert staged.records() == []
 
 
@@ -68,23 +60,25 @@ def test_containers_of_pod_share_group(
     assert said(first) == Place("", pod), staged.said()
     second = engine.command("run", *QUIET, "--pod=p", "--name=second", image, *FIRST_INSTRUCTION)
     assert parse_place(second) == Place("", pod)
-    assert resctrl.names() == [pod]
+    assert resctrl.present() == [pod]
     assert place_of(first) == Place("", pod), "the second one's end is not the pod's"
     engine.command("pod", "rm", "--force", "--time=0", "p")
     nothing_is_left(staged, resctrl)
 
 
-@ONE_RUNTIME
-def test_restart_with_same_id_is_monitored(engine: Podman, image: str, staged: Staged, resctrl: Resctrl) -> None:
+def test_podman_run_and_a_restart_with_the_same_id_are_monitored(
+    engine: Podman, image: str, staged: Staged, resctrl: Resctrl
+) -> None:
     container = engine.run(image, SAY_AND_STAY, "--detach", "--name=m")
     before = engine.pid("m")
+    assert said(before) == Place("", container), staged.said()
     engine.command("restart", "--time=0", "m")
     pid = engine.pid("m")
     assert pid != before
     assert said(pid) == Place("", container), staged.said()
-    assert (resctrl.names(), pid in resctrl.tasks(group=container)) == ([container], True)
+    assert (resctrl.present(), pid in resctrl.tasks(f"mon_groups/{container}")) == ([container], True)
     engine.command("rm", "--force", "--time=0", "m")
-    assert (resctrl.names(), staged.records()) == ([], [])
+    assert (resctrl.present(), staged.records()) == ([], [])
 
 
 # Below a service, where the container has no scope of its own.
@@ -141,17 +135,17 @@ def test_quadlets_are_monitored(engine: Podman, staged: Staged, resctrl: Resctrl
     assert said(pid) == Place("", alone), staged.said()
     run(["systemctl", "restart", "alone.service"])  # --rm: another container, another id
     again = engine.inspect("alone", "{{.Id}}")
-    assert resctrl.names() == [again]
+    assert resctrl.present() == [again]
     assert again != alone
     run(["systemctl", "stop", "alone.service"])
-    assert resctrl.names() == []
+    assert resctrl.present() == []
     run(["systemctl", "start", "both-pod.service", "member.service"])
     pod = engine.command("pod", "inspect", "--format", "{{.ID}}", "both").strip()
     pid, member = pid_and_id(engine, "member")
     # Its cgroup is below its service and not in the pod's, so it has a group of its own, separate from the infra
     # container's.
     assert said(pid) == Place("", member), staged.said()
-    assert resctrl.names() == sorted([pod, member])
+    assert resctrl.present() == sorted([pod, member])
     run(["systemctl", "stop", "both-pod.service", "member.service"])
     nothing_is_left(staged, resctrl)
 
@@ -241,9 +235,9 @@ CONFIG = "/etc/resctrl-hooks"
 def host(tmp_path: Path, resctrl: Resctrl) -> Iterator[Installed]:
     """Return the hook with its records where they are on a node."""
     found = Installed(str(tmp_path / "host"), stateDir=STATE)
-    found.state = STATE
+    found.state = Path(STATE)
     os.makedirs(CONFIG, mode=0o755, exist_ok=True)
-    Path(CONFIG, "config.json").write_text(Path(found.config).read_text())
+    Path(CONFIG, "config.json").write_text(found.config.read_text())
     yield found
     for folder in (STATE, CONFIG):
         subprocess.run(["rm", "-rf", folder], check=True)
@@ -275,8 +269,10 @@ def code() -> list[str]:
 
 @pytest.mark.houses("observe")
 @pytest.mark.only(driver="cgroupfs", runtime_name="crun")
-def test_metrics_pod_serves_node_metrics(monitored: Podman, image_root: str, resctrl: Resctrl) -> None:
-    (group,) = resctrl.groups()
+def test_metrics_pod_serves_node_metrics_and_a_command_in_a_container_sees_the_node(
+    monitored: Podman, image_root: str, resctrl: Resctrl
+) -> None:
+    (group,) = resctrl.names("mon_groups")
     container, paths = metrics_container()
     command = [sys.executable, "-m", "resctrl_hooks", *command_of(container)]
     options = ["--detach", "--network=host", "--name=metrics", *rights(container), *mounts(container, paths), *code()]
@@ -293,17 +289,11 @@ def test_metrics_pod_serves_node_metrics(monitored: Podman, image_root: str, res
     wait_until(scrape, "metrics are served")
     text = scrape()
     assert "resctrl_scrape_ok 1" in text
-    assert f'pod_uid="{os.path.basename(group)}"' in text.partition("l3_llc_occupancy_bytes{")[2]
+    assert f'pod_uid="{group}"' in text.partition("l3_llc_occupancy_bytes{")[2]
     assert os.path.exists(f"{STATE}/totals/counters"), "totals are kept"
 
-
-@pytest.mark.houses("observe")
-@pytest.mark.only(driver="cgroupfs", runtime_name="crun")
-def test_command_in_container_sees_node(monitored: Podman, image_root: str, resctrl: Resctrl) -> None:
-    (group,) = resctrl.groups()
     _, _, typed = TROUBLE.read_text().partition("podman run ")
     options = [word for word in typed.partition(" IMAGE ")[0].replace("\\\n", " ").split() if word != "--rm"]
     command = [sys.executable, "-m", "resctrl_hooks", "list", "--json"]
     printed = monitored.command("run", "--rm", *options, *code(), "--rootfs", image_root, *command)
-    states = {pod["key"]: pod["state"] for pod in json.loads(printed)["items"]}
-    assert states[os.path.basename(group)] == "assigned"
+    assert {pod["key"]: pod["state"] for pod in json.loads(printed)["items"]}[group] == "assigned"

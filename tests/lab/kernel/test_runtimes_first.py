@@ -1,54 +1,19 @@
 """Containers for which a real runtime creates groups or classes, on a node whose pods want every RMID."""
 
-import json
-import subprocess
-from pathlib import Path
+import itertools
 from typing import Any
 
 import pytest
-from conftest import crio_annotations
-from hosts import crun, hook
+from hosts.node import Container, pod_number
 
 from kernel.groups import Resctrl
+from kernel.installed import Installed
 from kernel.pods import Containers, Hooks
 from resctrl_hooks.core.inventory.gather import gather
 from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.core.node.reconcile.report import Options
 from resctrl_hooks.core.node.resctrl.rmids import total_closids, total_rmids
-
-
-class Pods:
-    """Pods of one process each, whose hooks run in this process: fast enough for many in a slow guest."""
-
-    def __init__(self, folder: Path, context: Context) -> None:
-        self._folder, self._context, self._number = folder, context, 0
-        self._running: list[tuple[str, subprocess.Popen[bytes]]] = []
-
-    def start(self) -> None:
-        id_, key = f"{self._number:064x}", f"9f0ac7f2-8a3b-4f0e-9a55-{self._number:012d}"
-        self._number += 1
-        process = subprocess.Popen(["/bin/sleep", "10000"])
-        self._running.append((id_, process))
-        bundle = self._folder / id_
-        bundle.mkdir()
-        annotations = {"annotations": crio_annotations(key)}
-        (bundle / "config.json").write_text(json.dumps(annotations))
-        crun.record(self._folder / "crun", id_, process.pid, bundle)
-        state = {"id": id_, "status": "created", "pid": process.pid, "bundle": str(bundle), **annotations}
-        hook.call(state, self._context)
-
-    def end(self) -> None:
-        """End the oldest one."""
-        id_, process = self._running.pop(0)
-        process.kill()
-        process.wait()
-        hook.call({"id": id_, "status": "stopped", "bundle": "/gone"}, self._context)
-
-    def clean(self) -> None:
-        while self._running:
-            self.end()
-
 
 PODS = 18
 OWN = 1 << 64  # the first container's id as a number; those of pods begin with 0
@@ -81,14 +46,14 @@ class Own:
 @pytest.mark.only(driver="cgroupfs")
 @pytest.mark.guest(rmids=16, closids=8)
 def test_no_container_of_a_runtime_lacks_an_rmid_while_pods_start(
-    containers: Containers, context: Context, resctrl: Resctrl, tmp_path: Path
+    containers: Containers, context: Context, installed: Installed, resctrl: Resctrl
 ) -> None:
     """The node has seen a container of each kind, from which the reserve for runtimes follows.
 
     Containers end directly before the next one's start, or after it. What ended earlier is out of limbo: the reserve is
     for one container's, and the kernel's worker ends limbo once a second (Linux, CQM_LIMBOCHECK_INTERVAL).
     """
-    own, pods = Own(containers), Pods(tmp_path, context)
+    own, number = Own(containers), itertools.count()
     resctrl.make(SHARED_CLASS)
     resctrl.settle()
     seen = [own.start() for _ in own.kinds]
@@ -96,15 +61,27 @@ def test_no_container_of_a_runtime_lacks_an_rmid_while_pods_start(
     for name in seen:
         own.runtime.delete(name, force=True)
     owners, last = set[str](), ""
+
+    def start_pod() -> None:
+        """Start a pod of one process, whose hook runs in this process: fast enough for many in a slow guest."""
+        count = next(number)
+        installed.start(Container(f"{count:064x}", pod_number(count)))
+
+    def end_pod() -> None:
+        """End the oldest one."""
+        ended = installed.containers.pop(0)
+        installed.end(ended)
+        installed.poststop(ended.id)
+
     try:
         for _ in range(PODS):
-            pods.start()
+            start_pod()
         assert context.ledger.marked("waiting")
         for count in range(6):
             reconcile(context, Options(wait=False))
             resctrl.settle()
-            pods.end()
-            pods.start()
+            end_pod()
+            start_pod()
             before = last and count % 2
             if before:
                 own.runtime.delete(last, force=True)
@@ -120,4 +97,5 @@ def test_no_container_of_a_runtime_lacks_an_rmid_while_pods_start(
         assert owners == ({"class"} if own.runtime.name == "runc" else {"class", "group"})
         assert context.ledger.marked("waiting")
     finally:
-        pods.clean()
+        while installed.containers:
+            end_pod()

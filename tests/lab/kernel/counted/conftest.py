@@ -40,7 +40,7 @@ def resctrl() -> Iterator[Resctrl]:
 def no_rmid_left(resctrl: Resctrl) -> Iterator[Callable[[], object]]:
     """Use the RMIDs up. Afterwards wait until they leave limbo, so that the next test's hooks do not wait."""
     yield resctrl.use_up
-    resctrl.clear()
+    resctrl.clean()
     resctrl.settle()
 
 

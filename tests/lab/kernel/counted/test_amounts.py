@@ -83,7 +83,7 @@ def test_total_continues_in_another_class(pods: list[KubernetesPod], comparison:
     samples = [take(context, files)]
     resctrl.make("gold")
     for thread in pod.threads(pid):
-        Path(resctrl.path("gold"), "tasks").write_text(f"{thread}\n")
+        Path(resctrl.folder("gold"), "tasks").write_text(f"{thread}\n")
     comparison.installed.reconcile()
     container.step()
     samples.append(take(context, files))

@@ -107,9 +107,9 @@ def test_performance_events_with_few_rmids_limit_all_groups(tmp_path: Path) -> N
     assert numbers["PERF_PKG_MON"] == RMIDS < numbers["L3_MON"]
     try:
         for number in range(RMIDS - 1):
-            os.mkdir(resctrl.path("", f"g{number}"))
+            os.mkdir(resctrl.folder("", f"g{number}"))
         with pytest.raises(OSError, match="No space left") as caught:
-            os.mkdir(resctrl.path("", "one-more"))
+            os.mkdir(resctrl.folder("", "one-more"))
         assert caught.value.errno == errno.ENOSPC
         listed = json.loads(installed.prints("list", "-o", "json"))
         assert (listed["rmids"]["total"], listed["rmids"]["free"]) == (RMIDS, 0)
@@ -117,4 +117,4 @@ def test_performance_events_with_few_rmids_limit_all_groups(tmp_path: Path) -> N
         texts = [one["text"] for one in found if one["check"] == "energy"]
         assert any(f"have {RMIDS} RMIDs and L3_MON has {numbers['L3_MON']}" in text for text in texts), texts
     finally:
-        resctrl.clear()
+        resctrl.clean()

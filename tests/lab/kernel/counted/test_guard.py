@@ -106,7 +106,7 @@ def guard(installed: Installed, cpu: int) -> Iterator["subprocess.Popen[str]"]:
 
 
 def limits(resctrl: Resctrl, rdt_class: str = NOISY) -> list[int]:
-    text = Path(resctrl.path(rdt_class), "schemata").read_text(encoding="ascii")
+    text = Path(resctrl.folder(rdt_class), "schemata").read_text(encoding="ascii")
     (line,) = [line.strip() for line in text.splitlines() if line.strip().startswith("MB:")]
     return [int(part.split("=")[1]) for part in line.removeprefix("MB:").split(";")]
 
@@ -135,8 +135,7 @@ GUARDS = 6
 
 @pytest.fixture
 def classes(resctrl: Resctrl) -> None:
-    resctrl.make(VICTIM)
-    resctrl.make(NOISY)
+    resctrl.make(VICTIM, NOISY)
 
 
 @pytest.mark.parametrize("processor", [INTEL, AMD], indirect=True)
@@ -206,7 +205,7 @@ THREADED = pytest.param("Intel", 2, marks=pytest.mark.guest(cpus=8, numa=2, band
 def test_class_is_lowered_whichever_processors_it_may_use(
     resctrl: Resctrl, installed: Installed, boot: dict[str, Any], threads: int, place: str
 ) -> None:
-    assert Path(resctrl.path(), "info/MB/thread_throttle_mode").read_text(encoding="ascii").strip() == "max"
+    assert Path(resctrl.folder(), "info/MB/thread_throttle_mode").read_text(encoding="ascii").strip() == "max"
     siblings = Path("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list").read_text(encoding="ascii").strip()
     assert siblings == ("0" if threads == 1 else "0-1")
     declared, shared = limits(resctrl), place == "shared"

@@ -136,7 +136,7 @@ class Comparison:
         return [int(one.value or 0) for one in readings if one.counter.name == TOTAL]
 
     def rmid(self, key: str, rdt_class: str = "") -> int:
-        return rmid_of(Resctrl(ROOT).path(rdt_class, key))
+        return rmid_of(Resctrl(ROOT).folder(rdt_class, key))
 
     def check(self, key: str, what: str, rdt_class: str = "", others: int = 0) -> int:
         """Compare a key's value with its RMID's true count, less ``others`` of other pods; return the truth."""
