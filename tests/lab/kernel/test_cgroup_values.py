@@ -12,11 +12,10 @@ import pytest
 from hosts.memtierd import CLASS, program
 
 from kernel.bundles import NAMESPACES
-from kernel.groups import Place, Resctrl, place_of
-from kernel.installed import Installed, resctrl_hook
+from kernel.groups import Resctrl
+from kernel.installed import Installed
 from kernel.pods import Containers
 from kernel.runtimes import cgroup_of, file_of, run, value, wait_until
-from kernel.test_memtierd import STAND_IN, TEMPLATE, stand_ins
 from kernel.test_placement import CPUS
 from resctrl_hooks.core.node.watch.writes import Writes
 
@@ -92,6 +91,9 @@ def test_real_time_memory_protection_and_idle_policies_apply(containers: Contain
     pid = containers.start("s3", CHILD, annotations={SCHEDULING: "idle"})
     assert value(pid, "cpu.idle") == "1", installed.said()
     assert run(["ionice", "-p", str(child_of(pid))]).strip() == "idle"
+    os.sched_setscheduler(child, os.SCHED_OTHER, os.sched_param(0))
+    installed.reconcile()
+    assert os.sched_getscheduler(child) == os.SCHED_FIFO, "it is repaired"
 
 
 @CLASSED
@@ -182,70 +184,6 @@ def test_all_features_share_one_call_that_daemon_reload_and_update_keep(
     (again,) = [line for line in calls.read_text().splitlines() if line.startswith("set-property")]
     assert "CPUWeight=20" in again
     assert "MemoryHigh" not in again
-
-
-@pytest.fixture
-def every_feature(installed: Installed, tmp_path: Path, resctrl: Resctrl) -> Iterator[None]:
-    os.makedirs(resctrl.folder("gold"), exist_ok=True)
-    installed.configure(
-        classes=[{"name": "track", "allowswap": False, "memtierdconfig": TEMPLATE}],
-        memtierd={
-            "runDir": str(tmp_path / "memtierd"),
-            "binary": program(tmp_path / "stand-in", STAND_IN),
-            "startSeconds": 0.2,
-        },
-        rdt=ALLOWED,
-        scheduling={**ALLOWED, "classes": {"background": {"policy": "batch", "nice": 7, "cpuWeight": 20}}},
-        blockio={**ALLOWED, "classes": {"slow": [{"devices": ["/dev/vd?"], "throttleReadBps": "1M"}]}},
-    )
-    yield
-    installed.reconcile(check=False)
-
-
-@pytest.mark.usefixtures("every_feature")
-def test_features_apply_after_one_reconcile_and_are_repaired(
-    containers: Containers, installed: Installed, resctrl: Resctrl, tmp_path: Path
-) -> None:
-    wanted = {"class.rdt.resctrl-hooks.io": "gold", CLASS: "track", SCHEDULING: "background", BLOCKIO: "slow"}
-    pid = containers.start("late", "sleep 1000 & wait", hooks={}, annotations=wanted)
-    child = child_of(pid)
-    installed.reconcile()
-
-    def assert_in_place() -> None:
-        said = installed.said()
-        groups = list(Path(resctrl.folder("gold"), "mon_groups").iterdir())
-        assert {place_of(pid), place_of(child)} == {Place("gold", path.name) for path in groups}, said
-        for process in (pid, child):
-            assert os.sched_getscheduler(process) == os.SCHED_BATCH, said
-            assert os.getpriority(os.PRIO_PROCESS, process) == 7
-        assert value(pid, "cpu.weight") == "20", said
-        assert value(pid, "memory.swap.max") == "0", said
-        assert "rbps=1000000" in file_of(pid, "io.max").read_text(), said
-        wait_until(lambda: len(stand_ins()) == 1, f"a memtierd runs; {said}")  # its shell comes first
-
-    assert_in_place()
-    for what in ("show", "list"):
-        done = resctrl_hook("--config", installed.config, what, *(["late"] if what == "show" else []))
-        assert "gold" in done.stdout, done.stderr
-
-    (Path(resctrl.root) / "tasks").write_text(f"{pid}\n")
-    (Path(resctrl.root) / "tasks").write_text(f"{child}\n")
-    file_of(pid, "cpu.weight").write_text("100")
-    file_of(pid, "memory.swap.max").write_text("max")
-    io_max = file_of(pid, "io.max")
-    for line in io_max.read_text().splitlines():
-        io_max.write_text(f"{line.split()[0]} rbps=max")
-    for process in (pid, child):
-        os.sched_setscheduler(process, os.SCHED_OTHER, os.sched_param(0))
-        os.setpriority(os.PRIO_PROCESS, process, 0)
-    (ended,) = stand_ins()
-    os.kill(ended, 9)
-    wait_until(lambda: ended not in stand_ins(), "memtierd is dead")
-    installed.reconcile()
-    assert_in_place()
-    containers.runtime.delete("late", force=True)
-    installed.reconcile(check=False)
-    wait_until(lambda: not list(tmp_path.glob("memtierd/*/*/*/*")), "its memtierd is gone with it")
 
 
 INIT = """

@@ -59,18 +59,6 @@ def test_pod_of_four_containers_keeps_rmid_over_ten_restarts(pod: KubernetesPod,
     assert list(resctrl.groups()) == []
 
 
-def test_containers_of_a_pod_are_in_their_own_classes_and_one_changes_it(pod: KubernetesPod, resctrl: Resctrl) -> None:
-    resctrl.make("gold", "silver")
-    pids = {name: pod.start(name, rdt_class=name) for name in ("gold", "silver")}
-    other = pod.start("other", rdt_class="gold")
-    assert {name: place_of(pid) for name, pid in pids.items()} == {name: Place(name, UID) for name in pids}
-    for tid in pod.threads(pids["gold"]):
-        resctrl.join(tid, "silver")
-    pod.installed.reconcile()
-    assert {place_of(pid) for pid in pids.values()} == {Place("silver", UID)}
-    assert place_of(other) == Place("gold", UID)
-
-
 def test_container_that_cannot_be_created_leaves_nothing(pod: KubernetesPod) -> None:
     pod.start("c1")
     with pytest.raises(Failed):
@@ -190,13 +178,6 @@ def test_class_is_joined_before_group(containers: Containers, declared: Installe
     assert len(threads) > (containers.runtime.name == "runc")
     containers.runtime.start("c1")
     assert place_of(pid) == Place("gold", key)
-
-
-@DECLARING
-def test_forbidden_class_is_refused(containers: Containers, declared: Installed) -> None:
-    with pytest.raises(Failed):
-        containers.create("c2", annotations={OURS: "silver"})
-    assert "is not allowed to use RDT class 'silver'" in declared.said()
 
 
 @DECLARING

@@ -8,7 +8,6 @@ import pytest
 
 from kernel.counted.conftest import AMD, COUNTED, EACH_ONCE
 from kernel.counted.truth import NEAR, ROOT, TOTAL, Comparison, Stepped, at_rest, copy, in_steps
-from kernel.groups import Resctrl
 from kernel.installed import Installed, resctrl_hook
 from kernel.pods import KubernetesPod
 from kernel.runtimes import wait_until
@@ -71,28 +70,6 @@ def test_sum_of_all_pods_equals_machine(pods: list[KubernetesPod], comparison: C
         pod.run("c0", copy(50))
     # The machine is never idle; its traffic between these two is small against 100 MiB.
     comparison.hold("two pods and all the rest", machine() - began, truth.whole() - real_began)
-
-
-def test_total_continues_in_another_class(pods: list[KubernetesPod], comparison: Comparison, resctrl: Resctrl) -> None:
-    pod = pods[0]
-    pid = pod.start("c0", in_steps(copy(20), copy(20)))
-    container = Stepped(pid)
-    container.step()
-    before = comparison.check(pod.uid, "copies 20 MiB in the root class")
-    context, files = comparison.installed.context(), open_files()
-    samples = [take(context, files)]
-    resctrl.make("gold")
-    for thread in pod.threads(pid):
-        Path(resctrl.folder("gold"), "tasks").write_text(f"{thread}\n")
-    comparison.installed.reconcile()
-    container.step()
-    samples.append(take(context, files))
-    after = comparison.check(pod.uid, "and 20 MiB in class gold", "gold")
-    samples.append(take(context, files))
-    assert of_pod(samples[0], samples[1], pod.uid)[MBM] is None, "the time of the class change is unknown"
-    assert of_pod(samples[0], samples[1], pod.uid).moved[TOTAL] == after - before
-    assert of_pod(samples[1], samples[2], pod.uid)[MBM] == 0, "it waits for its next step, and is counted"
-    assert 1.7 < after / before < 2.3
 
 
 def test_handed_over_rmid_counts_each_pod_separately(
