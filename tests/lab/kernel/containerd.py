@@ -11,7 +11,6 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from kernel.groups import Resctrl
 from kernel.installed import Installed
 from kernel.runtimes import Podman, run, wait_until
 
@@ -293,11 +292,3 @@ class Plugin(Installed):
     def status(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads((self.state / "nri.json").read_text())
         return found
-
-
-def groups(resctrl: Resctrl) -> set[str]:
-    return {os.path.relpath(path, resctrl.root) for path in resctrl.groups() if "mon_groups" in path}
-
-
-def group_of(pod: Pod) -> str:
-    return f"mon_groups/{pod.uid}"

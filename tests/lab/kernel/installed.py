@@ -17,10 +17,6 @@ from hosts.node import Node
 from kernel.bundles import write_hook
 from kernel.runtimes import run, wait_until
 from resctrl_hooks.core.cli import main
-from resctrl_hooks.core.install.installation import Output, compile_modules
-from resctrl_hooks.core.install.paths import CODE
-from resctrl_hooks.core.install.plan import Plan
-from resctrl_hooks.core.install.tree import Tree
 
 
 def resctrl_hook(*words: str | Path) -> Result:
@@ -132,12 +128,6 @@ def state_of(unit: str) -> str:
 
 def failed_units() -> str:
     return run(["systemctl", "list-units", "--failed", "--plain", "--no-legend", "resctrl-hooks-*"]).strip()
-
-
-def compile_once(plan: Plan, tree: Tree, *, warn: Output) -> None:
-    """Compile a version's modules unless an earlier attempt has: it takes an emulated host seconds."""
-    if not list(Path(CODE, plan.payload.folder).glob("*.cpython-*")):
-        compile_modules(plan, tree, warn=warn)
 
 
 @contextlib.contextmanager

@@ -1,12 +1,13 @@
 """runc, crun and Podman, driven as a container manager or a person drives them, and cgroups."""
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -175,6 +176,23 @@ class Podman:
         if self._pods:
             self.command("pod", "rm", "--all", "--force", "--time=0", check=False)
         self.command("rm", "--all", "--force", "--time=0", check=False)
+
+
+@contextlib.contextmanager
+def quadlets(units: Mapping[str, str], *services: str) -> Iterator[None]:
+    """Units of containers as an administrator writes them, by file; their services end with the context."""
+    folder = Path("/etc/containers/systemd")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in units.items():
+        (folder / name).write_text(text)
+    run(["systemctl", "daemon-reload"])
+    try:
+        yield
+    finally:
+        run(["systemctl", "stop", *services], check=False)
+        for name in units:
+            (folder / name).unlink()
+        run(["systemctl", "daemon-reload"])
 
 
 CGROUPS = Path("/sys/fs/cgroup")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Self
 
 import pytest
+from core.install.staged import compile_once
 from core.install.versions import version_0_2
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -21,7 +22,6 @@ from kernel.groups import Place, Resctrl, parse_place, place_of
 from kernel.installed import (
     CONFIG,
     clear_host,
-    compile_once,
     configure_host,
     failed_units,
     resctrl_hook,

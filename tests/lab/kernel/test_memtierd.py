@@ -10,7 +10,7 @@ from hosts.memtierd import CLASS, program
 
 from kernel.installed import Installed
 from kernel.pods import Containers
-from kernel.runtimes import cgroup_of, run, wait_until
+from kernel.runtimes import cgroup_of, quadlets, run, wait_until
 
 TRACK = {CLASS: "track"}
 STAND_IN = """#!/bin/sh
@@ -132,12 +132,8 @@ Pull=never
 
 @pytest.mark.systemd
 def test_quadlet_containers_have_memtierd(image: str, installed: Node) -> None:
-    hooks = installed.write_hooks_d()
-    source = Path("/etc/containers/systemd/quad.container")
-    source.parent.mkdir(parents=True, exist_ok=True)
-    source.write_text(QUADLET.format(image=image, annotation=f"{CLASS}=track", hooks=hooks))
-    try:
-        run(["systemctl", "daemon-reload"])
+    text = QUADLET.format(image=image, annotation=f"{CLASS}=track", hooks=installed.write_hooks_d())
+    with quadlets({"quad.container": text}, "quad.service"):
         run(["systemctl", "start", "quad.service"])
         unit = Path(f"/proc/{installed.running()}/cgroup").read_text().strip().rpartition("/")[2]
         assert run(["systemctl", "show", "-P", "BindsTo", unit]).strip() == "quad.service"
@@ -148,7 +144,3 @@ def test_quadlet_containers_have_memtierd(image: str, installed: Node) -> None:
         assert Path("/sys/fs/cgroup/system.slice/quad.service/memory.swap.max").read_text().strip() == "max"
         run(["systemctl", "stop", "quad.service"])
         wait_until(lambda: installed.left() == [], "the service's end leaves nothing")
-    finally:
-        run(["systemctl", "stop", "quad.service"], check=False)
-        source.unlink()
-        run(["systemctl", "daemon-reload"])

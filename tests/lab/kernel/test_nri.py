@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kernel.bundles import FIRST_INSTRUCTION, OWN_PLACE
-from kernel.containerd import Containerd, Plugin, Pod, group_of, groups
+from kernel.containerd import Containerd, Plugin, Pod
 from kernel.groups import Place, Resctrl, parse_place, place_of
 from kernel.installed import CONFIG, clear_host, resctrl_hook, state_of, succeeds
 from kernel.runtimes import cgroup_of, run, value, wait_until
@@ -28,16 +28,16 @@ def test_first_instruction_and_exec_sync_run_in_group_of_pod(
 ) -> None:
     served = plugin().start()
     pod = node.pod("first", runtime=runtime)
-    assert groups(resctrl) == set(), "a sandbox has none"
+    assert resctrl.names("mon_groups") == set(), "a sandbox has none"
     pod.run("c0", FIRST_INSTRUCTION)
     assert parse_place(pod.said("c0")) == Place("", pod.uid)
     wait_until(lambda: (read_status(str(served.state)) or {}).get("mode") == "events", "the exec watcher works")
     entered = pod.execute(pod.run("c1"), ["/bin/sh", "-c", f"sleep 1; {OWN_PLACE}"])
     assert parse_place(entered) == Place("", pod.uid)
-    assert groups(resctrl) == {group_of(pod)}
+    assert resctrl.names("mon_groups") == {pod.uid}
     pod.end()
     assert os.path.isdir(pod.cgroup), "its cgroup is still there"
-    wait_until(lambda: groups(resctrl) == set(), "but its group ends with it")
+    wait_until(lambda: resctrl.names("mon_groups") == set(), "but its group ends with it")
     wait_until(lambda: served.records() == [], "and its record")
     assert served.status()["drops"] == 0
 
@@ -64,7 +64,7 @@ def test_refusal_reaches_creator_of_container(
     pod = node.pod("refused", annotations={"class.rdt.resctrl-hooks.io": "platinum"})
     with pytest.raises(Exception, match="unknown RDT class 'platinum'"):
         pod.create("c0")
-    assert groups(resctrl) == set()
+    assert resctrl.names("mon_groups") == set()
 
 
 CLASS = "class.memtierd.nri.io"
@@ -113,9 +113,9 @@ def test_hook_and_plugin_on_one_node_do_nothing_twice(
     pod.stop(container)
     wait_until(lambda: not any(container in record for record in served.records()), "the stop removes the record")
     pod.remove_container(container)
-    assert groups(resctrl) == {group_of(pod)}
+    assert resctrl.names("mon_groups") == {pod.uid}
     pod.end()
-    wait_until(lambda: groups(resctrl) == set(), "its group ends with it")
+    wait_until(lambda: resctrl.names("mon_groups") == set(), "its group ends with it")
     wait_until(lambda: served.records() == [], "and its record")
     assert not any(words in served.said() for words in ("not affected", "not changed")), served.said()
     node.set_hook([])
@@ -154,7 +154,7 @@ def test_every_container_of_a_storm_is_in_its_group_after_the_plugin_stood_still
 
     wait_until(lambda: inside() == PODS, "all are in their groups")
     status = served.status()
-    assert groups(resctrl) == {group_of(pod) for pod in pods}
+    assert resctrl.names("mon_groups") == {pod.uid for pod in pods}
     assert (status["connected"], status["drops"] >= 1) == (True, True), "containerd did not wait for it"
 
     def lines() -> int:
@@ -230,7 +230,7 @@ def test_plugin_works_with_systemd_cgroup_driver(
     run(["systemctl", "daemon-reload"])
     assert (scope / "memory.high").read_text().strip() == str(64 << 20), "it stands in the scope's own settings"
     pod.end()
-    wait_until(lambda: groups(resctrl) == set(), "its group ends with it")
+    wait_until(lambda: resctrl.names("mon_groups") == set(), "its group ends with it")
     wait_until(lambda: served.records() == [], "and its record")
 
 
@@ -274,4 +274,4 @@ def test_installed_unit_serves_survives_a_kill_and_is_uninstalled_with_running_c
     pod.run("c3", FIRST_INSTRUCTION)
     assert parse_place(pod.said("c3")) == Place("", ""), "new containers are not monitored"
     pod.end()
-    assert groups(resctrl) == {group_of(pod)}, "for a later installation to find"
+    assert resctrl.names("mon_groups") == {pod.uid}, "for a later installation to find"

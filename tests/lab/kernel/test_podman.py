@@ -18,7 +18,7 @@ from core.install.daemonsets import command_of, metrics_container, mounts, right
 from kernel.bundles import FIRST_INSTRUCTION, write_hook
 from kernel.groups import Place, Resctrl, parse_place, place_of, said
 from kernel.installed import Installed, Staged
-from kernel.runtimes import Podman, run, wait_until
+from kernel.runtimes import Podman, quadlets, run, wait_until
 
 QUIET = ("--network=none", "--log-driver=k8s-file")
 SAY_AND_STAY = "trap exit TERM; cat /proc/self/cpu_resctrl_groups >/dev/said; sleep 1000 & wait"
@@ -109,44 +109,29 @@ GlobalArgs={options}
 }
 
 
-@pytest.fixture
-def quadlets(engine: Podman, image: str) -> Iterator[None]:
-    """Units of containers, one alone and one in a pod, as an administrator writes them."""
-    folder = Path("/etc/containers/systemd")
-    folder.mkdir(parents=True, exist_ok=True)
-    options = " ".join(engine.words[1:])
-    for name, text in QUADLETS.items():
-        (folder / name).write_text(text.format(image=image, command=SAY_AND_STAY, options=options))
-    run(["systemctl", "daemon-reload"])
-    yield
-    run(["systemctl", "stop", "alone.service", "member.service", "both-pod.service"], check=False)
-    for name in QUADLETS:
-        (folder / name).unlink()
-    run(["systemctl", "daemon-reload"])
-
-
 @pytest.mark.only(driver="systemd")
 @ONE_RUNTIME
-@pytest.mark.usefixtures("quadlets")
-def test_quadlets_are_monitored(engine: Podman, staged: Staged, resctrl: Resctrl) -> None:
-    run(["systemctl", "start", "alone.service"])
-    pid, alone = pid_and_id(engine, "alone")
-    assert "/system.slice/alone.service/" in Path(f"/proc/{pid}/cgroup").read_text()
-    assert said(pid) == Place("", alone), staged.said()
-    run(["systemctl", "restart", "alone.service"])  # --rm: another container, another id
-    again = engine.inspect("alone", "{{.Id}}")
-    assert resctrl.present() == [again]
-    assert again != alone
-    run(["systemctl", "stop", "alone.service"])
-    assert resctrl.present() == []
-    run(["systemctl", "start", "both-pod.service", "member.service"])
-    pod = engine.command("pod", "inspect", "--format", "{{.ID}}", "both").strip()
-    pid, member = pid_and_id(engine, "member")
-    # Its cgroup is below its service and not in the pod's, so it has a group of its own, separate from the infra
-    # container's.
-    assert said(pid) == Place("", member), staged.said()
-    assert resctrl.present() == sorted([pod, member])
-    run(["systemctl", "stop", "both-pod.service", "member.service"])
+def test_quadlets_are_monitored(engine: Podman, image: str, staged: Staged, resctrl: Resctrl) -> None:
+    options = " ".join(engine.words[1:])
+    texts = {name: text.format(image=image, command=SAY_AND_STAY, options=options) for name, text in QUADLETS.items()}
+    with quadlets(texts, "alone.service", "member.service", "both-pod.service"):
+        run(["systemctl", "start", "alone.service"])
+        pid, alone = pid_and_id(engine, "alone")
+        assert "/system.slice/alone.service/" in Path(f"/proc/{pid}/cgroup").read_text()
+        assert said(pid) == Place("", alone), staged.said()
+        run(["systemctl", "restart", "alone.service"])  # --rm: another container, another id
+        again = engine.inspect("alone", "{{.Id}}")
+        assert resctrl.present() == [again]
+        assert again != alone
+        run(["systemctl", "stop", "alone.service"])
+        assert resctrl.present() == []
+        run(["systemctl", "start", "both-pod.service", "member.service"])
+        pod = engine.command("pod", "inspect", "--format", "{{.ID}}", "both").strip()
+        pid, member = pid_and_id(engine, "member")
+        # Its cgroup is below its service and not in the pod's, so it has a group of its own, separate from the infra
+        # container's.
+        assert said(pid) == Place("", member), staged.said()
+        assert resctrl.present() == sorted([pod, member])
     nothing_is_left(staged, resctrl)
 
 
