@@ -41,91 +41,61 @@ class Inputs:
         self.configs = [fixture(path.name) for path in sorted(FIXTURES.glob("*-config.json"))]
 
     def state(self) -> bytes:
-        """Return a state, as bytes: valid but for one to three things, or torn apart."""
-        draw = self.random
-        value: Any = self._state()
-        for _ in range(draw.randrange(4)):
-            self._spoil(value)
-        if draw.random() < 0.03:
-            value = draw.choice(STRANGE)
-        data = json.dumps(value).encode()
-        if draw.random() < 0.25:
-            data = self._tear(data)
-        return data
-
-    def _state(self) -> dict[str, Any]:
+        """Return a state, as bytes: valid but for up to three things, or torn apart."""
         draw = self.random
         if draw.random() < 0.4:
-            value = json.loads(json.dumps(draw.choice(self.captured)))
-            value["bundle"] = self.bundle()
-            if draw.random() < 0.7:
-                value["pid"] = 100
-            return dict(value)
-        notes = crio_annotations() | {draw.choice(ANNOTATIONS): draw.choice(NASTY) for _ in range(draw.randrange(3))}
-        return state(
-            bundle=self.bundle(),
-            annotations=notes,
-            status=draw.choice(STATUSES),
-            pid=draw.choice([100, 100, 0, 7, 2**30]),
-        )
-
-    def _spoil(self, value: dict[str, Any]) -> None:
-        draw = self.random
-        where = draw.choice(["id", "status", "pid", "bundle", "annotations", "annotation", "ociVersion", "drop"])
-        if where == "annotation" and isinstance(value.get("annotations"), dict):
-            value["annotations"][draw.choice(ANNOTATIONS + list(NASTY))] = draw.choice(
-                STRANGE if draw.random() < 0.2 else NASTY
-            )
-        elif where == "drop":
-            value.pop(draw.choice(list(value) or ["id"]), None)
+            value: Any = draw.choice(self.captured) | {"bundle": self.bundle()}
+            value |= {"pid": 100} if draw.random() < 0.7 else {}
         else:
-            value[where] = draw.choice(STRANGE)
+            notes = {draw.choice(ANNOTATIONS): draw.choice(NASTY) for _ in range(draw.randrange(3))}
+            pid = draw.choice([100, 100, 0, 7, 2**30])
+            notes = crio_annotations() | notes
+            value = state(bundle=self.bundle(), annotations=notes, status=draw.choice(STATUSES), pid=pid)
+        for _ in range(draw.randrange(4)):
+            value = self._spoiled(value)
+        data = json.dumps(draw.choice(STRANGE) if draw.random() < 0.03 else value).encode()
+        return self._torn(data) if draw.random() < 0.25 else data
 
-    def _tear(self, data: bytes) -> bytes:
+    def _spoiled(self, value: Any) -> Any:
+        """Return a JSON value with one of its parts replaced, half of the time one at the top."""
+        draw = self.random
+        every = list(places(value))
+        found = [path for path in every if len(path) == 1 or draw.random() < 0.5] or every
+        return replaced(value, draw.choice(found), draw.choice(STRANGE)) if found else value
+
+    def _torn(self, data: bytes) -> bytes:
         draw = self.random
         place = draw.randrange(len(data) + 1)
-        return draw.choice(
-            [
-                data[:place],
-                data[:place] + bytes([draw.randrange(256)]) + data[place + 1 :],
-                data[:place] + b"[" * draw.choice([10, 2000, 60_000]) + data[place:],
-                data[:place] + b'{"a":' * draw.choice([10, 2000, 60_000]),
-                data + data,
-                b"\xef\xbb\xbf" + data,
-                data.decode().encode("utf-16"),
-                data[:place] + b"9" * draw.choice([40, 100_000]) + data[place:],
-                b" " * 100_000 + data,
-                b"",
-            ]
-        )
+        before, after = data[:place], data[place:]
+        whole = [
+            data + data,
+            b"\xef\xbb\xbf" + data,
+            data.decode().encode("utf-16"),
+            b" " * 100_000 + data,
+            b"",
+            before,
+        ]
+        inside = [
+            *(bytes([draw.randrange(256)]), b"9" * draw.choice([40, 100_000])),
+            *(text * draw.choice([10, 2000, 60_000]) for text in (b"[", b'{"a":')),
+        ]
+        return draw.choice([*whole, *(before + text + after for text in inside)])
 
     def bundle(self) -> str:
-        """Return a bundle's path with arbitrary content."""
+        """Return a bundle's path with arbitrary content, or an arbitrary path."""
         draw = self.random
         kind = draw.choice(["good", "good", "spoiled", "spoiled", "torn", "none", "strange"])
         if kind == "none":
-            return draw.choice(
-                [
-                    *NASTY,
-                    "/proc/self",
-                    "/dev",
-                    str(self.host.root / "bundles" / draw.choice(["fifo", "link", "locked", "folder", "huge"])),
-                ]
-            )
-        config = json.loads(json.dumps(draw.choice(self.configs)))
+            kinds = ("fifo", "link", "locked", "folder", "huge")
+            made = (str(self.host.root / "bundles" / name) for name in kinds)
+            return draw.choice([*NASTY, "/proc/self", "/dev", *made])
+        config = draw.choice(self.configs)
         if kind == "spoiled":
-            linux = config.setdefault("linux", {})
-            where = draw.choice(["linux", "intelRdt", "closID", "cgroupsPath", "resources", "annotations"])
-            if where in ("linux", "annotations"):
-                config[where] = draw.choice(STRANGE)
-            elif where == "closID":
-                linux["intelRdt"] = {"closID": draw.choice(STRANGE), "enableMonitoring": draw.choice(STRANGE)}
-            else:
-                linux[where] = draw.choice(STRANGE)
+            config = self._spoiled(config)
         data = json.dumps(config if kind != "strange" else draw.choice(STRANGE)).encode()
         folder = self.host.root / "bundles" / "made"
         folder.mkdir(exist_ok=True)
-        (folder / "config.json").write_bytes(self._tear(data) if kind == "torn" else data)
+        (folder / "config.json").write_bytes(self._torn(data) if kind == "torn" else data)
         return str(folder)
 
 
