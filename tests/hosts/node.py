@@ -17,7 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from resctrl_hooks.core.node import launch, main
+from resctrl_hooks.core.node.container.oci import POSTSTOP, parse_state, read_bundle
+from resctrl_hooks.core.node.container.workload import derive
 from resctrl_hooks.core.node.context import Context
+from resctrl_hooks.core.node.hook.call import stopped as ended
+from resctrl_hooks.core.node.hook.create_runtime import create_runtime
+from resctrl_hooks.core.node.host.procfs import cgroups_of
 from resctrl_hooks.core.node.ledger import TOTALS
 from resctrl_hooks.core.node.reconcile.discovery import observe
 from resctrl_hooks.core.node.reconcile.enforce import enforce
@@ -25,7 +30,7 @@ from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.core.node.reconcile.report import Options, Report
 from resctrl_hooks.core.node.settings import load
 
-from . import crun, hook
+from . import crun
 from .killed_hook import NEVER, mortal
 from .machines import write_sysfs
 
@@ -212,7 +217,7 @@ class Node:
     def _serve(self, told: dict[str, Any], seam: Any) -> Outcome:
         if not self.kernel and self.real is None:
             return self.call(told)
-        hook.call(told, self.context(seam if self.kernel else None))
+        call_hook(told, self.context(seam if self.kernel else None))
         return Outcome(0, "", "")
 
     def start(
@@ -330,6 +335,16 @@ class Node:
     def marked(self, mark: str = "waiting") -> list[str]:
         """Return the keys that wait, or have another mark."""
         return sorted(self.context().ledger.marked(mark))
+
+
+def call_hook(told: dict[str, Any], context: Context) -> None:
+    """Do the stage of a container's state without the call around it: no deadline or policy, and errors pass."""
+    state = parse_state(json.dumps(told).encode())
+    if state.stage == POSTSTOP:
+        ended(state.id, context)
+    else:
+        cgroups = cgroups_of(context.proc, state.pid)
+        create_runtime(derive(state, read_bundle(state.bundle), cgroups, context.settings.cgroup_path), context)
 
 
 def pod_number(number: int) -> str:

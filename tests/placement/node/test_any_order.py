@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from conftest import examples
-from hosts import hook
 from hosts.cpufreq import FAST, FOUND, SLOW, Cpufreq
 from hosts.killed_hook import NEVER, mortal
 from hosts.machines import MACHINES, write_sysfs
-from hosts.node import Node
+from hosts.node import Node, call_hook
 from hosts.placed import CPUS, PlacedHost, id_of
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -199,7 +198,7 @@ class AnyOrder(RuleBasedStateMachine):
     def hook(self, state: dict[str, Any]) -> int:
         """Call a hook; return its exit code."""
         try:
-            hook.call(state, self.node.context())
+            call_hook(state, self.node.context())
         except HookError:
             if self.section != "instances":
                 raise
@@ -413,14 +412,14 @@ def test_start_and_end_killed_at_each_effect_are_completed_by_one_reconcile(host
         node.begin(name)
         container = node.appear(node.container(name, 2000, **{CPUS: "exclusive"}))
         with mortal(effects, None):
-            hook.call(node.oci(container), node.context())
+            call_hook(node.oci(container), node.context())
             ended += 1
         for stopped in (False, True):
             if stopped:
                 node.die(name)
                 shutil.rmtree(node.crun / id_of(name))
                 with mortal(effects, None):
-                    hook.call({"id": id_of(name), "status": "stopped", "bundle": "/gone"}, node.context())
+                    call_hook({"id": id_of(name), "status": "stopped", "bundle": "/gone"}, node.context())
             assert [*node.reconcile().events["problem"]] == []
             node.assert_sound()
             assert not node.reconcile().changed
