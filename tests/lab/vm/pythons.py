@@ -26,7 +26,6 @@ PEOPLE_TESTS = (
     "tests/core/explanation",
     "tests/core/cli/test_list_show.py",
     "tests/project/test_library.py",
-    "tests/core/node/test_main.py",
     "tests/core/doctor",
     "tests/observe/doctor",
     "tests/placement/doctor",
