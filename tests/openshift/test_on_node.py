@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from conftest import crio_annotations
+from conftest import Host, crio_annotations, state
 from core.install.installed_node import InstalledNode, installed_node
 from core.install.staged import FIRST, call, deliver, given
 from hosts.ignition import unpacked
@@ -52,28 +52,18 @@ def test_doctor_finds_healthy_node_and_nothing_else_changes_it(value: dict[str, 
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
-class Node:
+class Node(Host):
     """A root folder with the files in it, as Ignition would write them, and a small host for the hook to work on."""
 
     def __init__(self, root: Path, value: dict[str, Any]) -> None:
-        self.root = root
         self.value = value
         lay_out(value, root)
         # The hook works in a separate tree; the test sets the paths in its settings.
-        self.resctrl = root / "resctrl"
-        (self.resctrl / "mon_groups").mkdir(parents=True)
-        (self.resctrl / "info").mkdir()
-        (self.resctrl / "tasks").touch()
+        super().__init__(root, real_proc=True, log={"target": "none"})
         settings = self.at("/etc/resctrl-hooks/config.json")
-        paths = {"resctrlPath": str(self.resctrl), "stateDir": str(root / "state"), "cgroupPath": str(root / "cgroup")}
-        roots = {"runtimeRoots": {"runc": str(root / "run/runc")}, "log": {"target": "none"}}
-        (root / "cgroup").mkdir()
-        settings.write_text(json.dumps(json.loads(settings.read_text()) | paths | roots))
-        self.command = [self.led(word) for word in json.loads(self.at(HOOK).read_text())["hook"]["args"]]
-        self.command[0] = "/bin/sh"
-        self.bundle = root / "bundle"
-        self.bundle.mkdir()
-        (self.bundle / "config.json").write_text('{"ociVersion": "1.2.1", "linux": {}}')
+        settings.write_text(json.dumps(json.loads(settings.read_text()) | json.loads(self.config.read_text())))
+        words = json.loads(self.at(HOOK).read_text())["hook"]["args"]
+        self.hook = ["/bin/sh", *(self.led(word) for word in words[1:])]
 
     def at(self, path: str) -> Path:
         return self.root / path.lstrip("/")
@@ -81,15 +71,8 @@ class Node:
     def led(self, word: str) -> str:
         return str(self.at(word)) if word.startswith((CODE, "/etc/")) else word
 
-    def state(self, status: str, pid: int) -> dict[str, Any]:
-        return {
-            "ociVersion": "1.2.1",
-            "id": "c" * 64,
-            "status": status,
-            "pid": pid,
-            "bundle": str(self.bundle),
-            "annotations": crio_annotations(UID),
-        }
+    def told(self, status: str, pid: int) -> dict[str, Any]:
+        return state(id="c" * 64, status=status, pid=pid, bundle=self.bundle(), annotations=crio_annotations(UID))
 
     def unit_command(self, name: str) -> list[str]:
         found = re.search(r"^ExecStart=(.*)$", units_of(self.value)[name]["contents"], re.MULTILINE)
@@ -111,10 +94,10 @@ def test_reconcile_runs_at_ignition_path(node: Node) -> None:
 @EVERY_PYTHON
 def test_hook_runs_by_every_python_before_and_after_compilation(node: Node, tmp_path: Path, python: str) -> None:
     """3.9 is that of RHEL 9's CoreOS, 3.12 that of RHEL 10's."""
-    command = [python if word == PYTHON else word for word in node.command]
+    command = [python if word == PYTHON else word for word in node.hook]
     before = sorted(node.at("/usr").rglob("*"))
     with subprocess.Popen(["/bin/sleep", "100"]) as process:
-        first = call(command, node.state("created", process.pid))
+        first = call(command, node.told("created", process.pid))
         assert (first.returncode, first.stderr) == (0, b"")
         assert (node.resctrl / "mon_groups" / UID / "tasks").read_text().split() == [str(process.pid)]
         made = tmp_path / "run"
@@ -123,7 +106,7 @@ def test_hook_runs_by_every_python_before_and_after_compilation(node: Node, tmp_
         assert len(list(made.iterdir())) == 2
         assert node.unit_command("resctrl-hooks-compile.service")[0] == PYTHON
         process.kill()
-    stopped = call(command, node.state("stopped", 0))
+    stopped = call(command, node.told("stopped", 0))
     assert (stopped.returncode, stopped.stderr) == (0, b"")
     assert sorted(node.at("/usr").rglob("*")) == before, "hooks write nothing into the operator's files"
 
@@ -133,7 +116,7 @@ def test_damaged_archive_lets_container_start(node: Node) -> None:
     (archive,) = node.at(CODE).glob(f"node-*/{ARCHIVE}")
     for data in (b"", archive.read_bytes()[:5000], b"BZh9" + bytes(100)):
         archive.write_bytes(data)
-        done = call(node.command, node.state("created", os.getpid()))
+        done = call(node.hook, node.told("created", os.getpid()))
         assert (done.returncode, done.stderr.count(b"\n")) == (0, 1)
         assert b"container started without resctrl-hooks" in done.stderr
 
@@ -152,7 +135,7 @@ def test_oneshot_makes_bytecode_that_script_expects(node: Node, tmp_path: Path) 
     for path in node.at(CODE).glob("node-*/**/*.*"):
         path.unlink()
     with subprocess.Popen(["/bin/sleep", "100"]) as process:
-        call(node.command, node.state("created", process.pid))
+        call(node.hook, node.told("created", process.pid))
         process.kill()
     assert (node.resctrl / "mon_groups" / UID).is_dir()
 
@@ -164,9 +147,9 @@ def test_containers_can_be_removed_after_each_removal_step(node: Node) -> None:
         registered = list(node.at(ADMIN_HOOKS).glob("*.json"))
         assert all(hook_problems(path.read_bytes()) == [] for path in registered)
         with subprocess.Popen(["/bin/sleep", "100"]) as process:
-            created = call(node.command, node.state("created", process.pid))
+            created = call(node.hook, node.told("created", process.pid))
             process.kill()
-        stopped = call(node.command, node.state("stopped", 0))
+        stopped = call(node.hook, node.told("stopped", 0))
         assert (created.returncode, stopped.returncode) == (0, 0), file["path"]
         assert max(created.stderr.count(b"\n"), stopped.stderr.count(b"\n")) <= 1
 

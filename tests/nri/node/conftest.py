@@ -3,7 +3,6 @@
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -84,14 +83,9 @@ def log(host: Host) -> str:
     return host.log.read_text() if host.log.exists() else ""
 
 
-def configure(host: Host, **config: Any) -> None:
-    """Apply a configuration of a host without containers of other runtimes."""
-    host.configure(runtimeRoots={"runc": str(host.root / "none")}, **config)
-
-
 def plugin_of(host: Host, **config: Any) -> NodePlugin:
     """Return a plugin with such settings, in this process."""
-    configure(host, **config)
+    host.configure(**config)
     status = Status(str(host.state), "")
     plugin = NodePlugin("resctrl-hooks", "90", str(host.config), notify=Notify(), status=status, stderr=False)
     plugin.configure({"request_timeout": TIMEOUT})
@@ -121,11 +115,6 @@ def placement(host: Host, **section: Any) -> dict[str, Any]:
     """Return the settings of a machine of four CPUs with placement."""
     section = {"enabled": True, "allow": {"*": ["*"]}, "kubeletPath": str(host.root / "kubelet"), **section}
     return {"sysPath": write_sysfs(machine(cores=4, threads=1), host.root / "sys"), "placement": section}
-
-
-@pytest.fixture
-def host(tmp_path: Path) -> Host:
-    return Host(tmp_path, runtimeRoots={"runc": str(tmp_path / "none")})
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from conftest import GROUP, ID, POD_CGROUP, Host
 from hosts.processes import wait_until
 from project.test_node_half import EVERY_PYTHON
 
-from nri.node.conftest import CLASS, LIMITS, OK, POD, QUICK, SCHEDULING, Plugin, configure, container, placement
+from nri.node.conftest import CLASS, LIMITS, OK, POD, QUICK, SCHEDULING, Plugin, container, placement
 from nri.node.sessions import CONTAINERD, CRIO, session
 from nri.node.test_cpusets import CPUS
 from resctrl_hooks.core.node.parts import PARTS
@@ -83,7 +83,7 @@ EVERYTHING = {
 
 @pytest.fixture
 def plugin(host: Host, python: str) -> Iterator[Plugin]:
-    configure(host, **EVERYTHING, **placement(host))
+    host.configure(**EVERYTHING, **placement(host))
     started = Plugin(host, python=python)
     yield started
     started.end()

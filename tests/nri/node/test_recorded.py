@@ -17,7 +17,6 @@ from nri.node.conftest import (
     POD,
     RDT,
     asking,
-    configure,
     container,
     log,
     message,
@@ -42,7 +41,7 @@ def test_labels_select_pods_and_rank_them_by_changed_rules(host: Host) -> None:
         result = CliRunner().invoke(main, ["--config", str(host.config), "list", "-o", "name", "-l", selector])
         assert result.output.strip() == found
     rules = [{"labels": {"app": "db"}, "value": 90}, {"labels": {"app": "web"}, "value": 50}]
-    configure(host, monitoring={"priority": rules})
+    host.configure(monitoring={"priority": rules})
     context = host.context()
     (one,) = observe(context).containers
     assert priority_in(context, one, None) == 50
@@ -73,7 +72,7 @@ class Seen:
         self.bundle = host.root / CONTAINERDS / "k8s.io" / ID
         self.bundle.mkdir(parents=True)
         (self.bundle / "config.json").write_text(json.dumps({"annotations": NOTES, "linux": {}}))
-        crun.record(host.root / "none", ID, 41, self.bundle, 1000)
+        crun.record(host.crun, ID, 41, self.bundle, 1000)
 
     def by(self, what: str) -> None:
         if what == "hook":  # NRI's hook-injector has containerd call it

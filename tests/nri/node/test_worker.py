@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import LAUNCH, PYTHON
+from conftest import Host
 from hosts.processes import children, is_alive, wait_until
 
 from resctrl_hooks.nri.node import worker as module
@@ -223,28 +223,16 @@ def test_process_is_killed_at_its_limit(workers: Workers) -> None:
     assert 0.05 <= time.monotonic() - begun < 30
 
 
-class Node:
+class Node(Host):
     """A service without a runtime, with a configuration of its own."""
 
     def __init__(self, root: Path, watch: str) -> None:
-        (root / "resctrl").mkdir()
-        self.state = root / "state"
-        config = {
-            "format": 1,
-            "resctrlPath": str(root / "resctrl"),
-            "stateDir": str(self.state),
-            "runtimeRoots": {"none": str(root / "none")},
-            "monitoring": {"exec": watch},
-            "log": {"target": "none"},
-        }
-        path = root / "config.json"
-        path.write_text(json.dumps(config))
-        words = [*PYTHON, str(LAUNCH), "--config", str(path), "nri", "--socket", str(root / "nri.sock")]
-        self.process = subprocess.Popen(words)
+        super().__init__(root, real_proc=True, monitoring={"exec": watch}, log={"target": "none"})
+        self.service = subprocess.Popen(self.command("nri", "--socket", str(root / "nri.sock")))
 
     def children(self) -> list[int]:
         """Return the service's processes that have not ended."""
-        return [pid for pid in children(self.process.pid) if is_alive(pid)]
+        return [pid for pid in children(self.service.pid) if is_alive(pid)]
 
     def watcher(self) -> dict[str, Any]:
         """Return the exec watcher's status."""
@@ -265,8 +253,8 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Node]]:
 
     yield make
     for node in started:
-        node.process.kill()
-        node.process.wait(60)
+        node.service.kill()
+        node.service.wait(60)
 
 
 def watches(node: Node, pid: int) -> bool:
@@ -284,8 +272,8 @@ def test_separate_exec_watcher_is_replaced_and_ends_with_service(start: Callable
     wait_until(lambda: node.children() not in ([], [first]), "another replaces it")
     (second,) = node.children()
     wait_until(lambda: watches(node, second), "it watches too")
-    node.process.terminate()
-    assert node.process.wait(60) == 0
+    node.service.terminate()
+    assert node.service.wait(60) == 0
     wait_until(lambda: not is_alive(second), "it ends with the service")
 
 
@@ -294,6 +282,6 @@ def test_exec_watcher_of_a_killed_service_ends(start: Callable[..., Node]) -> No
     wait_until(node.children, "the watcher starts")
     (pid,) = node.children()
     wait_until(lambda: watches(node, pid), "it watches")
-    node.process.send_signal(signal.SIGKILL)
-    node.process.wait(60)
+    node.service.send_signal(signal.SIGKILL)
+    node.service.wait(60)
     wait_until(lambda: not is_alive(pid), "it notices that its parent is gone")

@@ -157,7 +157,7 @@ def hooked(host: Host, version: str) -> None:
 
 def adopted(host: Host, version: str) -> None:
     pid = process(host, 41, version, f"{POD_CGROUP}/crio-{ID}")
-    crun.record(host.root / "none", ID, pid, host.bundle({"annotations": crio_annotations(), "linux": {}}), 1000)
+    crun.record(host.crun, ID, pid, host.bundle({"annotations": crio_annotations(), "linux": {}}), 1000)
     reconcile(host.context(), Options())
 
 
