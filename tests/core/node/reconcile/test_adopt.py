@@ -89,6 +89,17 @@ def test_group_in_class_of_living_container_stays(classes: Cluster, monkeypatch:
     assert "moved the group of" not in classes.host.log.read_text()
 
 
+def test_group_with_another_thread_does_not_follow_a_class_change(classes: Cluster) -> None:
+    """A rename would change that thread's class."""
+    _, pid = classes.start(1, rdt_class="gold")
+    other = classes.kernel.spawn(f"/kubepods/pod{POD}/unknown", rdt_class="gold", group=POD)
+    change_class(classes, pid, "silver")
+    assert classes.reconcile().ok
+    assert classes.kernel.groups() == {GOLD, SILVER}
+    assert (classes.groups_of(pid), classes.groups_of(other)) == ({SILVER}, {GOLD})
+    assert "moved the group of" not in classes.host.log.read_text()
+
+
 def test_class_change_is_followed_once(classes: Cluster) -> None:
     id_, pid = classes.start(1, rdt_class="gold")
     rmid = classes.kernel.model.classes["gold"].monitored[POD].rmid
