@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from conftest import Host, always, examples
 from hosts.counter_tree import say
+from hosts.faults import failing
 from hosts.shared_node import SharedNode
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -29,39 +30,23 @@ LOST = "the kernel takes thread ids and does nothing with them"
 
 
 class Kernel(Filesystem):
-    """A file system that answers some calls with errnos, records them, and acts before a write."""
+    """A file system that acts before a write, which may lose it."""
 
-    def __init__(self, before_write: Callable[[int], object] = int, **numbers: int) -> None:
-        self.numbers = numbers
+    def __init__(self, before_write: Callable[[int], object]) -> None:
         self.before_write = before_write
-        self.calls: list[str] = []
-
-    def _ask(self, call: str, path: str) -> None:
-        self.calls.append(call)
-        if call in self.numbers:
-            raise OSError(self.numbers[call], os.strerror(self.numbers[call]), path)
-
-    def mkdir(self, path: str) -> None:
-        self._ask("mkdir", path)
-        super().mkdir(path)
-
-    def rmdir(self, path: str) -> None:
-        self._ask("rmdir", path)
-        super().rmdir(path)
-
-    def rename(self, old: str, new: str) -> None:
-        self._ask("rename", old)
-        super().rename(old, new)
 
     def write(self, path: str, value: bytes) -> None:
-        self._ask("write", path)
         if self.before_write(int(value)) is not LOST:
             super().write(path, value)
 
-    def is_folder(self, path: str) -> bool:
-        if path.endswith("/k"):
-            self._ask("is_folder", path)
-        return super().is_folder(path)
+
+def refusing(call: str, number: int) -> Any:
+    """Let one call of the file system fail; only a look at group k, of those at folders."""
+
+    def concerns(_fs: Filesystem, path: str, *_: object) -> bool:
+        return call != "is_folder" or path.endswith("/k")
+
+    return failing(Filesystem, call, lambda _, path, *_more: OSError(number, os.strerror(number), path), when=concerns)
 
 
 def on(host: Host, fs: Filesystem | None = None) -> Resctrl:
@@ -94,12 +79,12 @@ def test_each_errno_has_its_type(host: Host, number: int, kind: type[errors.Resc
         "is_folder": lambda resctrl: resctrl.exists("", "k"),
     }
     for call, use in uses.items():
-        resctrl = on(host, Kernel(int, **{call: number}))
-        if (call, number) == ("rmdir", errno.ENOENT):
-            assert use(resctrl) is False
-            continue
-        with pytest.raises(errors.ResctrlError) as caught:
-            use(resctrl)
+        with refusing(call, number):
+            if (call, number) == ("rmdir", errno.ENOENT):
+                assert use(on(host)) is False
+                continue
+            with pytest.raises(errors.ResctrlError) as caught:
+                use(on(host))
         assert (type(caught.value), caught.value.errno, caught.value.kernel) == (kind, number, "its words")
         assert errno.errorcode[number] in str(caught.value)
 
@@ -132,9 +117,10 @@ def test_group_can_move_to_another_class(host: Host) -> None:
     assert on(host).move("", "k", "gold")
     assert host.groups() == ["gold/mon_groups/k"]
     for number in (errno.EPERM, errno.EXDEV, errno.EOPNOTSUPP):
-        assert not on(host, Kernel(rename=number)).move("gold", "k", "")
-    with pytest.raises(errors.ReadOnlyError):
-        on(host, Kernel(rename=errno.EROFS)).move("gold", "k", "")
+        with refusing("rename", number):
+            assert not on(host).move("gold", "k", "")
+    with pytest.raises(errors.ReadOnlyError), refusing("rename", errno.EROFS):
+        on(host).move("gold", "k", "")
 
 
 @pytest.mark.houses("lab")
@@ -194,8 +180,8 @@ def test_ended_thread_is_skipped_and_an_ended_process_reported(process: Host) ->
     assert on(process, Kernel(end)).assign("", "k", 7)
     assert process.tasks("mon_groups/k") == [7, 9]
     for number in (7, 77):
-        with pytest.raises(errors.TaskGoneError, match=f"process {number} has ended"):
-            on(process, Kernel(write=errno.ESRCH)).assign("", "k", number)
+        with pytest.raises(errors.TaskGoneError, match=f"process {number} has ended"), refusing("write", errno.ESRCH):
+            on(process).assign("", "k", number)
 
 
 @pytest.mark.parametrize("where", ["res:/\nmon:other\n", "res:gold\nmon:k\n", "res:/\nmon:\n", None])
