@@ -9,11 +9,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hosts.counter_tree import ENERGY, OCCUPANCY, TOTAL, say, say_paths
+from hosts.faults import failing
 
 from resctrl_hooks.core.node.errors import HookError, NotMountedError, NotTrackedError
 from resctrl_hooks.core.node.log import WARNING
@@ -243,16 +243,11 @@ def test_total_is_exact_after_any_failed_system_call_of_a_read(
     assert not counting.lost()
 
 
-def failing(name: str, end: str, number: int) -> Any:
-    """Return a `posix` of which one call fails for paths with this end."""
-    real = getattr(posix, name)
-
-    def call(path: str, *args: Any, **options: Any) -> Any:
-        if str(path).endswith(end):
-            raise OSError(number, os.strerror(number), path)
-        return real(path, *args, **options)
-
-    return SimpleNamespace(**{**vars(posix), name: call})
+def refusing(name: str, end: str, number: int) -> Any:
+    """Let a system call fail for paths with this end."""
+    return failing(
+        posix, name, OSError(number, os.strerror(number)), when=lambda path, *_, **__: str(path).endswith(end)
+    )
 
 
 @pytest.mark.parametrize(
@@ -267,10 +262,8 @@ def failing(name: str, end: str, number: int) -> Any:
 def test_folder_or_file_that_cannot_be_read_keeps_its_last_values(
     counting: Tree, monkeypatch: pytest.MonkeyPatch, name: str, end: str, states: set[str]
 ) -> None:
-    with monkeypatch.context() as patch:
-        refused = failing(name, end, errno.EMFILE)
-        patch.setattr(counter_files, "posix", refused)
-        patch.setattr(counter_files._read, "__defaults__", (refused.open, posix.read, posix.close))
+    with refusing(name, end, errno.EMFILE), monkeypatch.context() as patch:
+        patch.setattr(counter_files._read, "__defaults__", (posix.open, posix.read, posix.close))
         for _ in range(3):
             assert counting.one() == counting.all() == counting.true
         assert counting.states() == states
@@ -425,22 +418,18 @@ def test_energy_of_anothers_group_after_a_remount_counts_from_its_first_value(mo
 
 
 @pytest.mark.parametrize("act", ["settle", "follow", "part_with", "fails"])
-def test_group_that_cannot_be_read_or_renamed_is_not_changed(
-    counting: Tree, monkeypatch: pytest.MonkeyPatch, act: str
-) -> None:
-    monkeypatch.setattr(counter_files, "posix", failing("open", f"mon_groups/{KEY}", errno.ENFILE))
-
+def test_group_that_cannot_be_read_or_renamed_is_not_changed(counting: Tree, act: str) -> None:
     def change() -> bool:
         pytest.fail("changed")
 
     monitor = counting.other_monitor()
-    if act == "follow":
-        assert not follow(monitor, KEY, ["gold"], "gold", change)
-    elif act == "part_with":
-        assert not part_with(monitor, KEY, ["gold"], lambda: pytest.fail("changed"))
-    elif act == "settle":
-        assert not settle(monitor, (KEY, "gold"), ["gold"], ("taker", ""), change)
-    monkeypatch.undo()
+    with refusing("open", f"mon_groups/{KEY}", errno.ENFILE):
+        if act == "follow":
+            assert not follow(monitor, KEY, ["gold"], "gold", change)
+        elif act == "part_with":
+            assert not part_with(monitor, KEY, ["gold"], lambda: pytest.fail("changed"))
+        elif act == "settle":
+            assert not settle(monitor, (KEY, "gold"), ["gold"], ("taker", ""), change)
     if act == "fails":  # after the counts were saved
         assert not settle(monitor, (KEY, "gold"), ["gold"], ("taker", ""), lambda: False)
     counting.count()
