@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import Host, standard_streams
+from conftest import Host, raising, standard_streams
 from hosts.faults import Fail
 from hosts.node_half import put_node_half
 
@@ -170,18 +170,15 @@ def test_file_lies_next_to_modules_and_an_invalid_one_is_reported(tmp_path: Path
     assert not (tmp_path / COMPILED).exists()
 
 
-def test_folder_that_cannot_be_created_is_reported(capfd: pytest.CaptureFixture[str]) -> None:
+def test_wrong_use_and_a_folder_that_cannot_be_created_are_reported(capfd: pytest.CaptureFixture[str]) -> None:
+    assert bytecode.compile_command(["a", "b", "c"]) == 2
+    assert capfd.readouterr().err.startswith("usage: ")
     mask = os.umask(0o022)  # which it sets
     try:
         assert bytecode.compile_command(["/dev/null/folder"]) == 1
     finally:
         os.umask(mask)
     assert capfd.readouterr().err == "/dev/null/folder: Not a directory\n"
-
-
-def test_compile_command_with_more_arguments_is_wrong_use(capfd: pytest.CaptureFixture[str]) -> None:
-    assert bytecode.compile_command(["a", "b", "c"]) == 2
-    assert capfd.readouterr().err.startswith("usage: ")
 
 
 # The commands of the node half
@@ -233,10 +230,7 @@ def test_command_whose_modules_are_not_installed_ends_with_one_line(monkeypatch:
 
 
 def test_missing_module_of_python_is_not_taken_for_one_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(name: str) -> None:
-        raise ModuleNotFoundError(f"No module named '_sqlite3' for {name}", name="_sqlite3")
-
-    monkeypatch.setattr(main, "load", broken)
+    monkeypatch.setattr(main, "load", raising(ModuleNotFoundError("No module named '_sqlite3'", name="_sqlite3")))
     with pytest.raises(ModuleNotFoundError, match="_sqlite3"):
         main.main(["reconcile"])
 

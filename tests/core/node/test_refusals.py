@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ID, UID, Host, standard_streams
+from conftest import ID, UID, Host, raising, standard_streams
 from hosts.faults import failing
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -95,13 +95,9 @@ def _not_this_machines_records(monkeypatch: pytest.MonkeyPatch, host: Host) -> N
     monkeypatch.setitem(DEFAULTS, "stateDir", str(host.state))
 
 
-def failing_with(error: BaseException) -> None:
-    raise error
-
-
 def reported(host: Host, error: BaseException, names: dict[str, str] | None) -> tuple[bool, str]:
     with pytest.raises(type(error)) as caught:
-        failing_with(error)
+        raise error
     with standard_streams(b"") as written:
         refuses = report(str(host.config), "createRuntime", caught.value, names=names)
     return refuses, written()
@@ -117,7 +113,7 @@ def test_fault_is_one_line_with_its_place_and_follows_the_policy(
         faults: Any = sys.modules[report.__module__]
         real = faults.Log
         silent = {"target": "none"}
-        monkeypatch.setattr(faults, "Log", lambda *given: real(silent) if not given else failing_with(TypeError("too")))
+        monkeypatch.setattr(faults, "Log", lambda *given: real(silent) if not given else raising(TypeError("too"))())
     elif broken is not None:
         host.config.write_text(broken)
     refuses, line = reported(host, ValueError("a\nb"), {"id": "c1"})

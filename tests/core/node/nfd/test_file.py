@@ -8,7 +8,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from conftest import examples
+from conftest import examples, raising
 from hosts.node_features import labels
 from hosts.shared_node import SharedNode
 from hosts.simulated_kernel import Layout
@@ -106,11 +106,8 @@ def test_values_that_the_kernel_does_not_change_prove_no_allocation(
 
 
 def test_file_without_modules_for_it_is_named_once_a_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def absent(name: str) -> Any:
-        raise ModuleNotFoundError(name)
-
     node = Node(tmp_path)
-    monkeypatch.setattr(command, "load_function", absent)
+    monkeypatch.setattr(command, "load_function", raising(ModuleNotFoundError("no")))
     logged: list[str] = []
     context = node.context()
     monkeypatch.setattr(context, "log", lambda _, text, **more: logged.append(text))

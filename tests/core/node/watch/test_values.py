@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import raising
 from hosts.cluster import POD
 
 from core.node.watch.test_watcher import Watched
@@ -143,10 +144,7 @@ def test_removed_folder_is_watched_again_when_it_is_back(writes: Writes, tmp_pat
 
 
 def test_lack_of_descriptors_is_not_fatal(tmp_path: Path) -> None:
-    def refused() -> Any:
-        raise OSError(errno.EMFILE, "Too many open files")
-
-    writes = Writes(refused)
+    writes = Writes(raising(OSError(errno.EMFILE, "Too many open files")))
     writes.watch([str(tmp_path)])
     assert not writes.works
     assert not writes.happened()
