@@ -293,16 +293,10 @@ def victoria(tmp_path: Path) -> Iterator[VictoriaMetrics]:
             process.kill()
 
 
-@pytest.fixture
-def host_of_a_pod(tmp_path: Path) -> Iterator[MonitoredHost]:
-    with host_of_one_pod(tmp_path) as (found, _):
-        yield found
-
-
 @pytest.mark.otlp
-def test_refusal_of_receiver_is_reported(host_of_a_pod: MonitoredHost, victoria: VictoriaMetrics) -> None:
+def test_refusal_of_receiver_is_reported(host: MonitoredHost, victoria: VictoriaMetrics) -> None:
     said: list[str] = []
-    with Pusher(host_of_a_pod.context, f"{victoria.url}/no/such/path", 60, said.append):
+    with Pusher(host.context, f"{victoria.url}/no/such/path", 60, said.append):
         pass
     assert len(said) == 1
     assert "400" in said[0]

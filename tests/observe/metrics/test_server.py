@@ -40,9 +40,11 @@ from resctrl_hooks.observe.slowdown.diagnosis import DIAGNOSES, LIST, Diagnosis
 
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[MonitoredHost]:
-    """Return a plain tree with one pod."""
+    """Two pods in groups; the first one is host. The process table is not the host's, as in a metrics pod."""
     with plain_host(tmp_path) as found:
-        found.group(0, "web-0", llc_occupancy=1, mbm_total_bytes=2)
+        for number, name in enumerate(("cart", "quiet")):
+            found.group(number, name, llc_occupancy=1, mbm_total_bytes=1)
+        write_slowdown_state(found.context, KEYS[0])
         yield found
 
 
@@ -340,24 +342,14 @@ def test_connections_without_a_thread_do_not_count(ask: Served, monkeypatch: pyt
     assert ask("/healthz")[0] == 200
 
 
-@pytest.fixture
-def slowed(tmp_path: Path) -> Iterator[MonitoredHost]:
-    """Two pods in groups; the first one is slowed. The process table is not the host's, as in a metrics pod."""
-    with plain_host(tmp_path) as found:
-        for number, name in enumerate(("cart", "quiet")):
-            found.group(number, name, llc_occupancy=1, mbm_total_bytes=1)
-        write_slowdown_state(found.context, KEYS[0])
-        yield found
-
-
-def asked(slowed: MonitoredHost, method: str = "GET", selection: Selection = EVERYTHING) -> tuple[int, str, bytes]:
-    with served(CollectorRegistry(), {DIAGNOSES: diagnoses_of(slowed.context, selection)}) as found:
+def asked(host: MonitoredHost, method: str = "GET", selection: Selection = EVERYTHING) -> tuple[int, str, bytes]:
+    with served(CollectorRegistry(), {DIAGNOSES: diagnoses_of(host.context, selection)}) as found:
         status, headers, body = found(DIAGNOSES, method)
         return status, headers["Content-Type"], body
 
 
-def test_document_has_the_diagnosis_with_the_names_of_pods(slowed: MonitoredHost) -> None:
-    status, kind, body = asked(slowed)
+def test_document_has_the_diagnosis_with_the_names_of_pods(host: MonitoredHost) -> None:
+    status, kind, body = asked(host)
     assert (status, kind) == (200, "application/json")
     found: dict[str, Any] = json.loads(body)
     assert (found["kind"], found["judged"]) == (LIST, True)
@@ -370,27 +362,27 @@ def test_document_has_the_diagnosis_with_the_names_of_pods(slowed: MonitoredHost
 
 
 @pytest.mark.parametrize("causes", [None, {"memory-bandwidth": ["noisy"]}], ids=["no process", "another version's"])
-def test_node_without_a_readable_file_of_a_sampling_process_says_so(slowed: MonitoredHost, causes: Any) -> None:
-    path = Path(slowed.context.settings.state_dir, SLOWDOWN_STATUS)
+def test_node_without_a_readable_file_of_a_sampling_process_says_so(host: MonitoredHost, causes: Any) -> None:
+    path = Path(host.context.settings.state_dir, SLOWDOWN_STATUS)
     record = json.loads(path.read_text())
     record["pods"][KEYS[0]]["causes"] = causes
     path.write_text(json.dumps(record))
     if causes is None:
         path.unlink()
-    status, _, body = asked(slowed)
+    status, _, body = asked(host)
     found = json.loads(body)
     assert (status, found["judged"], found["items"]) == (200, False, [])
 
 
-def test_head_has_no_body_other_methods_are_refused_and_unselected_namespaces_not_served(slowed: MonitoredHost) -> None:
-    assert asked(slowed, "HEAD") == (200, "application/json", b"")
-    assert asked(slowed, "POST")[0] == 405
-    assert json.loads(asked(slowed, selection=Selection(namespaces=["other"]))[2])["items"] == []
+def test_head_has_no_body_other_methods_are_refused_and_unselected_namespaces_not_served(host: MonitoredHost) -> None:
+    assert asked(host, "HEAD") == (200, "application/json", b"")
+    assert asked(host, "POST")[0] == 405
+    assert json.loads(asked(host, selection=Selection(namespaces=["other"]))[2])["items"] == []
 
 
-def test_unreadable_records_are_one_line(slowed: MonitoredHost) -> None:
+def test_unreadable_records_are_one_line(host: MonitoredHost) -> None:
     with failing(diagnoses, "judged", LedgerError("the records are unreadable")):
-        status, kind, body = asked(slowed)
+        status, kind, body = asked(host)
     assert (status, kind) == (503, "text/plain; charset=utf-8")
     (line,) = body.decode().splitlines()
     assert line.startswith("the records are unreadable; ")
