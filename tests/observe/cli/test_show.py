@@ -91,7 +91,8 @@ def test_pods_are_in_the_order_of_the_column(gathered: Inventory) -> None:
 
 def test_ratio_is_in_list_show_and_top_where_pods_are_judged(slowed: MonitoredHost) -> None:
     def rows(*words: str) -> dict[str, list[str]]:
-        return {line.split()[0]: line.split() for line in slowed.run(*words).stdout.splitlines()}
+        lines = (line.split() for line in slowed.run(*words).stdout.splitlines())
+        return {line[0]: line for line in lines if line}
 
     wide, top = ("list", "-o", "wide"), ("top", "--once", "--interval", "100ms", "--sort", "slow")
     place = rows(*wide)["POD"].index("SLOW")
