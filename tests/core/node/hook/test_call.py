@@ -22,7 +22,7 @@ from conftest import (
     stopped,
     temporary_host,
 )
-from hosts.faults import Fail
+from hosts.faults import Fail, failing
 from hosts.hostile_inputs import Inputs
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -288,6 +288,32 @@ def test_impossible_request_is_refused_with_one_line_and_leaves_nothing_but_that
 def refusal(number: int) -> Any:
     """Return the kernel's error at a system call on resctrl, whatever its path."""
     return lambda _self, path, *_: OSError(number, os.strerror(number), path)
+
+
+@BOTH_POLICIES
+@pytest.mark.parametrize("name, number, reason, waits", [
+    ("mkdir", errno.ENOSPC, "no-rmids", True), ("mkdir", errno.EBUSY, "rmids-busy", True),
+    ("mkdir", errno.EACCES, "not-permitted", False), ("write", errno.EINVAL, "class-mismatch", False),
+    ("write", errno.ESRCH, "task-gone", False),
+])  # fmt: skip
+def test_kernel_refusal_follows_policy(
+    host: Host, pod: dict[str, Any], name: str, number: int, reason: str, waits: bool, policy: str, code: int
+) -> None:
+    host.configure(failurePolicy=policy)
+    with failing(Filesystem, name, refusal(number)):
+        outcome = host.call(pod)
+    assert (outcome.code, outcome.stderr.count("\n")) == (code, 1)
+    assert errno.errorcode[number] in outcome.stderr
+    assert f"reason={'refused' if code else reason}" in outcome.log
+    if code:  # earlier steps are undone: crun calls no poststop for this container
+        assert (host.groups(), host.records()) == ([], [])
+        return
+    assert (f"waiting/{UID}" in host.records()) is (host.state / "wake").exists() is waits
+    # The record stays, so that poststop or reconcile find their way; then nothing is left.
+    host.end_process(100)
+    host.end_cgroup(POD_CGROUP)
+    host.call(stopped())
+    assert (host.groups(), host.records()) == ([], [])
 
 
 @pytest.mark.parametrize("rdt_class", [None, "gold"])

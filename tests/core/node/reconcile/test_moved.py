@@ -211,6 +211,26 @@ def started(root: Path, number: int = 2, **config: Any) -> tuple[SharedNode, lis
     return node, pods
 
 
+@pytest.mark.parametrize("before, after", [("", "rh-"), ("rh-", ""), ("a-", "b-")])
+def test_changed_prefix_renames_running_groups_with_rmid_and_counts(tmp_path: Path, before: str, after: str) -> None:
+    node, pods = started(tmp_path, groupPrefix=before)
+    held, totals = rmids(node), node.totals()
+    node.configure(groupPrefix=after)
+    report = node.reconcile()
+    assert report.ok
+    assert not report.number("freed")
+    assert names(node) == sorted(after + pod.key for pod in pods)
+    assert (rmids(node), node.totals()) == (held, totals)
+    second = node.start(beside=pods[0])
+    assert node.groups_of(second.pid) == {("", after + pods[0].key)}
+    assert not node.reconcile().changed
+    node.end(second, pod_lives=True)
+    for pod in pods:
+        node.end(pod)
+    node.reconcile()
+    assert (names(node), node.context().ledger.keys()) == ([], [])
+
+
 def test_group_keeps_its_name_if_the_kernel_cannot_rename(tmp_path: Path) -> None:
     node, pods = started(tmp_path)
     node.configure(groupPrefix="rh-")
