@@ -55,6 +55,8 @@ def test_doctor_finds_healthy_node_and_nothing_else_changes_it(value: dict[str, 
 class Node(Host):
     """A root folder with the files in it, as Ignition would write them, and a small host for the hook to work on."""
 
+    STATE = "state"
+
     def __init__(self, root: Path, value: dict[str, Any]) -> None:
         self.value = value
         lay_out(value, root)
