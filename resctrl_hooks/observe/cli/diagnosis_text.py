@@ -7,7 +7,7 @@ from rich.markup import escape
 from resctrl_hooks.core.cli.tables import console, print_table, table
 from resctrl_hooks.observe.cli.class_lines import since_text
 from resctrl_hooks.observe.inventory.load_text import capacity_text, load_text
-from resctrl_hooks.observe.node.slowdown.causes.remedy import CPU_MAX, CPU_WEIGHT, IO_WEIGHT, L3, MB
+from resctrl_hooks.observe.node.slowdown.causes.remedy import BFQ_WEIGHT, CPU_MAX, CPU_WEIGHT, IO_WEIGHT, L3, MB
 from resctrl_hooks.observe.node.slowdown.constants import ENOUGH
 from resctrl_hooks.observe.node.slowdown.verdict import UNCOUNTED
 from resctrl_hooks.observe.slowdown.diagnosis import CauseState, Diagnosis
@@ -19,7 +19,14 @@ _GRADES = {
     "perf": "cycles per instruction (perf)",
     "traffic": "CPU seconds per GB of traffic (traffic: an estimate)",
 }
-_SETS = {MB: "MB", L3: "L3 ways", CPU_WEIGHT: "cpu.weight", CPU_MAX: "cpu.max", IO_WEIGHT: "io.weight"}
+_SETS = {
+    MB: "MB",
+    L3: "L3 ways",
+    CPU_WEIGHT: "cpu.weight",
+    CPU_MAX: "cpu.max",
+    IO_WEIGHT: "io.weight",
+    BFQ_WEIGHT: "io.bfq.weight",
+}
 _NEED = f"{ENOUGH} quiet samples of 10 s"
 _HOW = "wait with `slowdown.enabled` or the history on, or use a longer --for"
 _NAMED_WAITS = 1.02

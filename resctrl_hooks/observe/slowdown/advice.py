@@ -9,6 +9,7 @@ from resctrl_hooks.observe.node.slowdown.case import Culprit
 from resctrl_hooks.observe.node.slowdown.causes.cause import SUPPORTED, Cause
 from resctrl_hooks.observe.node.slowdown.causes.remedy import Facts
 from resctrl_hooks.observe.node.slowdown.causes.table import CAUSES
+from resctrl_hooks.observe.node.snapshot.pods import PodCgroups
 
 
 def facts_of(context: Context, names: Mapping[str, str], classes: Mapping[str, str]) -> Facts:
@@ -21,7 +22,8 @@ def facts_of(context: Context, names: Mapping[str, str], classes: Mapping[str, s
     """
     resctrl = context.monitor.resctrl
     there = [name for name in (L3, MB) if resctrl.fs.is_folder(f"{resctrl.root}/info/{name}")]
-    return Facts("", names, classes, has_mb=MB in there, has_l3=L3 in there)
+    folders = PodCgroups(context).of
+    return Facts("", names, classes, has_mb=MB in there, has_l3=L3 in there, folders=folders)
 
 
 def advice(found: Sequence[Mapping[str, Any]], facts: Facts) -> list[str]:
@@ -38,4 +40,4 @@ def cause_of(record: Mapping[str, Any]) -> Cause:
     """Return the cause of a record of `record_of`."""
     pods = [Culprit(one["key"], one["share"], one["correlation"], one.get("outside", False)) for one in record["pods"]]
     found = record["cause"], record["state"], record["text"], tuple(pods), record.get("factor")
-    return Cause(*found, record.get("answer", ""))
+    return Cause(*found, record.get("answer", ""), record.get("values", {}))

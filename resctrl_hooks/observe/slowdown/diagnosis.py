@@ -54,6 +54,9 @@ class CauseState(Record):
         description="Its factor of the ratio; those of causes that act at once multiply. Null: unknown.",
     )
     answer: str = Field(default="", description="Which of the cause's answers it is; empty: it has one only.")
+    values: dict[str, str] = Field(
+        default={}, description="Values of its remedies that suffice, by what they set, and the disk's name."
+    )
 
 
 class Diagnosis(Record):

@@ -107,6 +107,7 @@ def record_of(found: "Finding") -> "dict[str, Any]":
                 "pods": [pod._asdict() for pod in one.pods],
                 "factor": one.factor,
                 "answer": one.answer,
+                "values": dict(one.values),
             }
             for one in found.causes
         ],

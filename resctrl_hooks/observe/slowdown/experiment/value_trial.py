@@ -14,7 +14,15 @@ from resctrl_hooks.core.node.resctrl import layouts
 from resctrl_hooks.core.node.resctrl.schemata import parse_schemata
 from resctrl_hooks.observe.node.guard.lease import EXPERIMENT
 from resctrl_hooks.observe.node.guard.section import section as guard_section
-from resctrl_hooks.observe.node.slowdown.causes.remedy import CPU_MAX, CPU_WEIGHT, IO_WEIGHT, L3, Facts, Remedy
+from resctrl_hooks.observe.node.slowdown.causes.remedy import (
+    BFQ_WEIGHT,
+    CPU_MAX,
+    CPU_WEIGHT,
+    IO_WEIGHT,
+    L3,
+    Facts,
+    Remedy,
+)
 from resctrl_hooks.observe.node.slowdown.section import section
 from resctrl_hooks.observe.node.temporary.address import CGROUP, CLASS, Address, is_same, read
 from resctrl_hooks.observe.node.temporary.store import Store
@@ -54,7 +62,7 @@ def plans(
     refused: list[str] = []
     for one in found:
         names = [facts.name_of(key) for key in one.pods]
-        if one.sets not in (CPU_WEIGHT, CPU_MAX, IO_WEIGHT, L3) or not names or (one.sets == L3 and not one.classes):
+        if one.sets not in _OF or not names or (one.sets == L3 and not one.classes):
             continue
         name = one.classes[0] if one.sets == L3 else ", ".join(names)
         not_permitted = [each for each in names if not any(matches(pattern, each) for pattern in allowed)]
@@ -159,6 +167,7 @@ def _few_ways(context: Context, name: str, _: Mapping[str, float]) -> dict[Addre
 _OF: dict[str, Callable[..., dict[Address, Callable[[str], str]]]] = {
     CPU_WEIGHT: _weight("cpu.weight"),
     IO_WEIGHT: _weight("io.weight", "default"),
+    BFQ_WEIGHT: _weight("io.bfq.weight", "default"),
     CPU_MAX: _half_of_use,
     L3: _few_ways,
 }

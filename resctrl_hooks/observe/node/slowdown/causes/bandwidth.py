@@ -22,8 +22,9 @@ _LESS = ClassLimit(
     MB,
     "a smaller MB value for class {rdt_class} ({pods}): `rdt.classes.{rdt_class}.MB`, then "
     "`resctrl-hook config apply` and `resctrl-hook rdt apply`",
-    "an RDT class with an MB value for {pods}: `rdt.classes` and `rdt.defaults`",
-    "another RDT class than that of {name}, with an MB value, for {pods}: `rdt.classes` and `rdt.defaults`",
+    "an RDT class with an MB value for {pods}: `rdt.classes` and `rdt.defaults`, then `resctrl-hook config apply`",
+    "another RDT class than that of {name}, with an MB value, for {pods}: `rdt.classes` and `rdt.defaults`, then "
+    "`resctrl-hook config apply`",
 )
 
 

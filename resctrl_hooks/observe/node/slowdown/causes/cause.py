@@ -1,5 +1,6 @@
 """A cause of a slowdown: its state by its own evidence, who has a part in it, and its part of the ratio."""
 
+from types import MappingProxyType
 from typing import NamedTuple
 
 TYPE_CHECKING = False
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
             """Yield what helps where it is supported, the best first; what cannot act on this node is left out."""
 
 
+_NOTHING: "Mapping[str, str]" = MappingProxyType({})
 SUPPORTED, EXCLUDED, UNKNOWN = "supported", "excluded", "unknown"
 NO_BASELINE = "there is no baseline to compare its work with"
 SAME_COST = "its work costs no more than in quiet times"
@@ -42,3 +44,5 @@ class Cause(NamedTuple):
     """Its factor of the ratio: the factors of causes that act at once multiply. None: unknown."""
     answer: str = ""
     """Which of a cause's different answers it is; empty: it has one only."""
+    values: "Mapping[str, str]" = _NOTHING
+    """What its remedies need: values that suffice, by what they set (`remedy`), or a name."""

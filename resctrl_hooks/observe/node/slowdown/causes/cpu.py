@@ -5,13 +5,15 @@ that, a neighbour takes more than its share. If it gets that and wants more, eit
 node has too few CPUs for all. What a hypervisor or interrupts take has no culprit.
 """
 
+from .....core.node.host.cpulist import count
 from ..case import Culprit, mean
-from ..constants import LEAST_STILL, WAITED
+from ..constants import LEAST_STILL, SLOWED, WAITED
 from ..evidence.cpu.lost_time import mean_lost
 from ..evidence.cpu.shares import Share, mean_share
+from ..evidence.cpu.what_if import WhatIf
 from .cause import EXCLUDED, SUPPORTED, UNKNOWN, Cause
 from .culprits import smallest_set
-from .remedy import CPU_MAX, CPU_WEIGHT, ELSEWHERE, Remedy, less_for_units
+from .remedy import CPU_MAX, CPU_WEIGHT, ELSEWHERE, OWN_WEIGHT, Remedy, limitable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,7 +61,21 @@ def judge(case: "Case", judged: "Judged") -> Cause:
     if not contests:
         return Cause(NAME, SUPPORTED, text, tuple(smallest_set(case.runners())))
     found = _answered(case.key, contests, text, [window.uses for window in case.windows])
-    return found._replace(factor=by_host)
+    wanted = mean_share([one.shares[case.key] for one in contests]).wanted
+    return found._replace(factor=by_host, values=_values(case, found, cpus, wanted))
+
+
+def _values(case: "Case", cause: Cause, cpus: int, wanted: float) -> "dict[str, str]":
+    """Return the values of remedies that suffice, each with the ratio that it reaches."""
+    window = next(one for one in reversed(case.windows) if one.node.groups)
+    cpus, taken = cpus or window.online, window.contests.spent(cpus)
+    capacity = float(count(cpus)) * (1 - taken.interrupts - taken.stolen)
+    names = {one.key for one in limitable(cause.pods)}
+    what_if = WhatIf(window.node.groups or (), case.key, names, cpus, capacity, wanted)
+    found = {OWN_WEIGHT: what_if.more_weight()} if cause.answer in (REQUEST, FULL) else {}
+    if names:
+        found.update({CPU_MAX: what_if.limit(), CPU_WEIGHT: what_if.less_weight()})
+    return {sets: f"{one.value:.4g} {one.ratio:.4g}" for sets, one in found.items() if one is not None}
 
 
 def _answered(key: str, contests: "Sequence[Contest]", text: str, pods: "Sequence[Collection[str]]") -> Cause:
@@ -107,24 +123,36 @@ def remedies(cause: Cause, facts: "Facts") -> "Iterator[Remedy]":
         return
     if cause.answer == INTERRUPTS:
         yield Remedy("move interrupts to other CPUs: `/proc/irq/*/smp_affinity_list`, or irqbalance")
-    if cause.answer == REQUEST:
-        yield Remedy(f"a larger CPU request of {facts.name} (`resources.requests.cpu`; Podman: `--cpu-shares`)")
     if cause.answer in (ABOVE, FULL):
         yield from _less(cause, facts)
-    yield Remedy(f"CPUs of its own for {facts.name}: `placement`")
-    if cause.answer in ("", FULL):
-        yield Remedy(f"or a larger CPU request of {facts.name} (`resources.requests.cpu`)")
+    if OWN_WEIGHT in cause.values:
+        times, _ = _value(cause, OWN_WEIGHT)
+        text = f"a CPU request of {facts.name} that is {times:g} times as large (`resources.requests.cpu`; Podman:"
+        yield Remedy(f"{text} `--cpu-shares`)", OWN_WEIGHT, value=times)
+    yield Remedy(f"CPUs of its own for {facts.name}: `placement` (`resctrl-hook config apply`)")
     if cause.answer in (REQUEST, FULL):
         yield ELSEWHERE
 
 
+def _value(cause: Cause, sets: str) -> "tuple[float, float]":
+    value, _, ratio = cause.values[sets].partition(" ")
+    return float(value), float(ratio)
+
+
 def _less(cause: Cause, facts: "Facts") -> "Iterator[Remedy]":
-    """Yield a smaller weight or a limit for each culprit."""
-    keys = tuple([one.key for one in cause.pods if not one.outside])
-    if keys:
-        pods = facts.called(keys)
-        yield Remedy(f"a CPU limit for {pods} (`resources.limits.cpu`: `cpu.max`)", CPU_MAX, pods=keys)
-        yield Remedy(
-            f"or a smaller CPU request of {pods} (`resources.requests.cpu`: `cpu.weight`)", CPU_WEIGHT, pods=keys
-        )
-    yield from less_for_units(cause.pods, "CPUQuota=50%")
+    """Yield a limit or a smaller weight for the culprits, with the values that suffice for all of them together."""
+    found = limitable(cause.pods)
+    keys = tuple([one.key for one in found if not one.outside])
+    if not found or CPU_MAX not in cause.values:
+        return
+    names = ", ".join([one.key if one.outside else facts.name_of(one.key) for one in found])
+    each = f"{'each of ' if len(found) > 1 else ''}{names}"
+    limit, ratio = _value(cause, CPU_MAX)
+    then = "" if ratio < SLOWED else f"; it is still slowed {ratio:.2f} times then"
+    text = f"a limit of {limit:.2g} CPUs for {each} (`resources.limits.cpu`: `cpu.max`)"
+    command = facts.command(found, CPU_MAX, f"{max(1.0, 100 * limit):.0f}")
+    yield Remedy(f"{text}{command}{then}", CPU_MAX, pods=keys, value=limit)
+    if CPU_WEIGHT in cause.values and len(keys) == len(found):
+        part, _ = _value(cause, CPU_WEIGHT)
+        text = f"or 1/{1 / part:.0f} of its weight for {each} (`resources.requests.cpu`: `cpu.weight`)"
+        yield Remedy(text, CPU_WEIGHT, pods=keys, value=part)

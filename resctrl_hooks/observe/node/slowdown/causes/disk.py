@@ -7,9 +7,11 @@ take without others is in `evidence.disk_delay`.
 from ..case import Culprit, mean
 from ..constants import BESIDE, CERTAIN, WAITED
 from ..evidence.disk_delay import disk_delay
+from ..evidence.disk_kinds import BY_BFQ, BY_COST
+from ..evidence.disks import Moved
 from .cause import EXCLUDED, SUPPORTED, UNKNOWN, Cause
 from .culprits import smallest_set
-from .remedy import ELSEWHERE, IO_WEIGHT, Remedy, less_for_units
+from .remedy import BFQ_WEIGHT, ELSEWHERE, IO_MAX, IO_WEIGHT, Remedy, less_for_units
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +22,14 @@ if TYPE_CHECKING:
     from .remedy import Facts
 
 NAME = "disk"
+DISK, WEIGHT = "disk", "weight"
+"""Of a cause's values: the disk's name, and the file that weighs its operations."""
+_SETS = {BY_COST: IO_WEIGHT, BY_BFQ: BFQ_WEIGHT, "": IO_MAX}
+_FILES = {IO_WEIGHT: BY_COST, BFQ_WEIGHT: BY_BFQ, IO_MAX: "io.max"}
+_LITTLE_WEIGHT = 10
+"""Of all culprits: a tenth of the usual weight of one cgroup."""
+_LEFT = 0.08
+"""The part of the disk's time that a limit leaves to all culprits."""
 
 
 def judge(case: "Case", judged: "Judged") -> Cause:
@@ -54,15 +64,28 @@ def judge(case: "Case", judged: "Judged") -> Cause:
         return Cause(NAME, EXCLUDED, f"{text}; its operations take about as long as alone")
     pods = {key for window in case.windows for key in window.uses}
     culprits = [Culprit(user, share / (1 - own), None, outside=user not in pods) for user, share in parts.items()]
-    return Cause(NAME, SUPPORTED, text, tuple(smallest_set(culprits)))
+    named = smallest_set(culprits)
+    moved = [one.moved.get(culprit.key, Moved()).operations for one in found for culprit in named]
+    # Their operations take the disk's time as now, so fewer of them take as much less of it.
+    least = max(1.0, _LEFT / (1 - own) * sum(moved) / len(moved)) if moved else 1.0
+    values = {DISK: name, WEIGHT: found[-1].kind.weight, IO_MAX: f"{least:.0f}"}
+    return Cause(NAME, SUPPORTED, text, tuple(named), values=values)
 
 
 def remedies(cause: Cause, facts: "Facts") -> "Iterator[Remedy]":
-    """Yield less I/O for the culprits."""
+    """Yield less I/O for the culprits: a smaller weight where the disk has weights, else a limit."""
+    disk, weight = cause.values.get(DISK, ""), cause.values.get(WEIGHT, "")
+    sets = _SETS[weight]
+    value, why = str(max(1, _LITTLE_WEIGHT // max(1, len(cause.pods)))), ""
+    if sets == IO_MAX:
+        value = f"/dev/{disk} {cause.values.get(IO_MAX, 1)}"
+        why = f"; a weight has no effect: {disk} has neither the scheduler bfq nor `io.cost.qos`"
     keys = tuple([one.key for one in cause.pods if not one.outside])
     if keys:
-        text = f"less I/O for {facts.called(keys)}: `io.weight` or `io.max` of its cgroup"
-        yield Remedy(text, IO_WEIGHT, pods=keys)
-    yield from less_for_units(cause.pods, "IOReadBandwidthMax=…")
+        command = facts.command([one for one in cause.pods if not one.outside], sets, value)
+        text = f"less I/O for {facts.called(keys)} (`{_FILES[sets]}`){command}{why}"
+        yield Remedy(text, sets, pods=keys, value=float(value.split()[-1]))
+    for one in less_for_units(cause.pods, facts, sets, value):
+        yield one._replace(text=one.text + why)
     yield Remedy(f"or another disk for {facts.name}")
     yield ELSEWHERE

@@ -8,7 +8,7 @@ from ..constants import BESIDE, WAITED
 from . import memory
 from .cause import EXCLUDED, SUPPORTED, UNKNOWN, Cause
 from .culprits import smallest_set
-from .remedy import ELSEWHERE, Remedy, less_for_units
+from .remedy import ELSEWHERE, MEMORY_HIGH, Remedy, less_for_units
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from .remedy import Facts
 
 NAME = "memory-reclaim"
+_FEW = "10%"
+"""Of the node's memory: a culprit with more of it reclaims its own."""
 
 
 def judge(case: "Case", judged: "Judged") -> Cause:
@@ -58,7 +60,9 @@ def remedies(cause: Cause, facts: "Facts") -> "Iterator[Remedy]":
     """Yield less memory for the culprits, protected memory for the victim."""
     keys = tuple([one.key for one in cause.pods if not one.outside])
     if keys:
-        yield Remedy(f"a smaller memory limit for {facts.called(keys)} (`resources.limits.memory`, or `memory.high`)")
-    yield from less_for_units(cause.pods, "MemoryHigh=…")
+        inside = [one for one in cause.pods if not one.outside]
+        text = f"a smaller memory limit for {facts.called(keys)} (`resources.limits.memory`, or `memory.high`)"
+        yield Remedy(f"{text}{facts.command(inside, MEMORY_HIGH, _FEW)}", MEMORY_HIGH, pods=keys)
+    yield from less_for_units(cause.pods, facts, MEMORY_HIGH, _FEW)
     yield Remedy(f"or protected memory for {facts.name}: a memory class with `memory.low` (`classes`)")
     yield ELSEWHERE

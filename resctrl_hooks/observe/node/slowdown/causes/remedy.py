@@ -8,12 +8,15 @@ from typing import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from ..case import Culprit
 
 MB, L3, CPU_WEIGHT, CPU_MAX, IO_WEIGHT = "mb", "l3", "cpu-weight", "cpu-max", "io-weight"
+BFQ_WEIGHT, IO_MAX, MEMORY_HIGH, MEMORY_MAX = "io-bfq-weight", "io-max", "memory-high", "memory-max"
 """What a remedy sets: values of a class, or of a pod's cgroup."""
+OWN_WEIGHT, OWN_MAX = "own-cpu-weight", "own-cpu-max"
+"""Of the victim's own cgroup."""
 NOWHERE = ""
 """Not to be set on this node: another configuration, another node."""
 
@@ -28,6 +31,12 @@ class Remedy(NamedTuple):
     """The RDT classes that it limits; empty for the root class."""
     pods: "tuple[str, ...]" = ()
     """The keys of the pods that it limits."""
+    value: float = 0.0
+    """What it sets, if a number: CPUs of a limit, operations by second, a weight or its multiple."""
+
+
+def _no_folders(_: str) -> "Sequence[str]":
+    return ()
 
 
 class Facts(NamedTuple):
@@ -43,6 +52,8 @@ class Facts(NamedTuple):
     """Whether the node can limit memory bandwidth."""
     has_l3: bool = True
     """Whether it can divide the cache."""
+    folders: "Callable[[str], Sequence[str]]" = _no_folders
+    """Returns the folders of a pod's cgroup."""
 
     @property
     def name(self) -> str:
@@ -62,6 +73,16 @@ class Facts(NamedTuple):
         for name, keys in found.items():
             yield name, tuple(keys)
 
+    def command(self, culprits: "Sequence[Culprit]", sets: str, value: str) -> str:
+        """Return the command that sets a value of these cgroups, of pods or not, as the end of a line.
+
+        It is systemd's where it has a unit for the cgroup, as it would restore another program's value. Empty: the
+        cgroup is not known.
+        """
+        places = [place for one in culprits for place in ([one.key] if one.outside else self.folders(one.key))]
+        found = [text for place in places if (text := _command(place, sets, value))]
+        return f": `{' && '.join(found)}`" if found else ""
+
     def called(self, keys: "Sequence[str]") -> str:
         """Return the names of pods for a line."""
         return ", ".join(map(self.name_of, keys))
@@ -69,14 +90,43 @@ class Facts(NamedTuple):
 
 ELSEWHERE = Remedy("or run one of them on another node")
 _UNITS = (".service", ".scope", ".slice")
+_SETTINGS = {
+    CPU_MAX: ("CPUQuota={0}%", "cpu.max"),
+    CPU_WEIGHT: ("CPUWeight={0}", "cpu.weight"),
+    IO_WEIGHT: ("IOWeight={0}", "io.weight"),
+    BFQ_WEIGHT: ("IOWeight={0}", "io.bfq.weight"),
+    IO_MAX: ('IOReadIOPSMax="{0}" IOWriteIOPSMax="{0}"', "io.max"),
+    MEMORY_HIGH: ("MemoryHigh={0}", "memory.high"),
+    MEMORY_MAX: ("MemoryMax={0}", "memory.max"),
+}
+"""systemd.resource-control(5): the property, and the file of the cgroup."""
 
 
-def less_for_units(culprits: "Sequence[Culprit]", setting: str) -> "Iterator[Remedy]":
-    """Yield a systemd command with a setting for each culprit that is a unit and no pod."""
-    for one in culprits:
-        unit = one.key.rpartition("/")[2]
-        if one.outside and unit.endswith(_UNITS):
-            yield Remedy(f"less for {one.key}: `systemctl set-property --runtime {unit} {setting}`")
+def _command(place: str, sets: str, value: str) -> str:
+    """Return the command that sets a value of one cgroup: its folder, or its path below the root; empty: no cgroup."""
+    setting, file = _SETTINGS[sets]
+    unit = place.rpartition("/")[2]
+    if unit.endswith(_UNITS):
+        return f"systemctl set-property --runtime {unit} {setting.format(value)}"
+    if not place.startswith("/") or sets in (IO_MAX, MEMORY_HIGH):  # a device by number, a part of the memory
+        return ""
+    return (
+        f"echo {int(float(value) * 1000)} 100000 > {place}/{file}"
+        if sets == CPU_MAX
+        else (f"echo {value} > {place}/{file}")
+    )
+
+
+def limitable(culprits: "Sequence[Culprit]") -> "list[Culprit]":
+    """Return the culprits that have a cgroup of their own: pods, and systemd's units."""
+    return [one for one in culprits if not one.outside or one.key.endswith(_UNITS)]
+
+
+def less_for_units(culprits: "Sequence[Culprit]", facts: Facts, sets: str, value: str) -> "Iterator[Remedy]":
+    """Yield a command that sets a value of all culprits that are units and no pods."""
+    units = [one for one in culprits if one.outside and one.key.endswith(_UNITS)]
+    if units:
+        yield Remedy(f"less for {', '.join([one.key for one in units])}{facts.command(units, sets, value)}")
 
 
 class ClassLimit(NamedTuple):

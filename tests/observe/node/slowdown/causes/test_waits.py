@@ -7,7 +7,7 @@ import pytest
 from observe.node.slowdown.samples import NOISY, OTHER, VICTIM, use, window
 from resctrl_hooks.observe.node.slowdown.causes.cause import Cause
 from resctrl_hooks.observe.node.slowdown.causes.cpu import ABOVE, FULL, INTERRUPTS, REQUEST, STOLEN
-from resctrl_hooks.observe.node.slowdown.causes.remedy import CPU_MAX, CPU_WEIGHT, IO_WEIGHT, Facts
+from resctrl_hooks.observe.node.slowdown.causes.remedy import CPU_MAX, CPU_WEIGHT, IO_MAX, Facts
 from resctrl_hooks.observe.node.slowdown.causes.table import CAUSES, causes_of
 from resctrl_hooks.observe.node.slowdown.evidence.cpu.lost_time import Lost
 from resctrl_hooks.observe.node.slowdown.evidence.cpu.processors import Processor
@@ -71,10 +71,9 @@ def test_wait_for_a_cpu_has_an_answer(
     assert all(one.outside == (one.key == BACKUP) for one in cause.pods)
     assert found["cpu-limit"].state == found["disk"].state == found["memory-reclaim"].state == "excluded"
     remedies = [*CAUSES["cpu-contention"].remedies(cause, FACTS)]
-    sets = {one.sets: one.pods for one in remedies if one.sets}
-    assert sets == (
-        {CPU_MAX: (*culprits,), CPU_WEIGHT: (*culprits,)} if answer and culprits and culprits != [BACKUP] else {}
-    )
+    sets = {one.sets: one.pods for one in remedies if one.pods}
+    is_limited = answer and culprits and culprits != [BACKUP]
+    assert sets == ({CPU_MAX: (*culprits,), CPU_WEIGHT: (*culprits,)} if is_limited else {})
     assert any("systemctl set-property --runtime backup.service" in one.text for one in remedies) is (
         BACKUP in culprits
     )
@@ -116,7 +115,7 @@ def test_wait_for_a_disk(
     cause = causes(node, waited=0.0, stood=0.0, blocked=0.85, blocked_fully=0.85, cpu=0.15)["disk"]
     assert (cause.state, [one.key for one in cause.pods]) == (state, culprits)
     assert factor is None or cause.factor == pytest.approx(factor)
-    assert [one.sets for one in CAUSES["disk"].remedies(cause, FACTS) if one.sets] == [IO_WEIGHT] * (NOISY in culprits)
+    assert [one.sets for one in CAUSES["disk"].remedies(cause, FACTS) if one.sets] == [IO_MAX] * (NOISY in culprits)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from resctrl_hooks.observe.node.slowdown.evidence.waiting import waiting_of
 from resctrl_hooks.observe.node.slowdown.units import WallPart
 
 BLOCK = 65536.0
+ANY_KIND = Kind()
 
 
 class Run(NamedTuple):
@@ -30,10 +31,21 @@ class Run(NamedTuple):
     """The victim's operations by second."""
 
 
-def run(tasks: int, think: float, others: int, units: int, service: float, seed: int, *, rotates: bool = False) -> Run:
-    """Let a pod's tasks compute and read one block after the other, beside others that only read."""
-    random, now, queue, left = Random(seed), 0.0, 0.0, SECONDS
-    service = service if units == 1 else service / 10  # no heads
+def run(
+    tasks: int,
+    think: float,
+    others: int,
+    units: int,
+    service: float,
+    seed: int,
+    *,
+    kind: Kind = ANY_KIND,
+    rest: float = 0.0,
+) -> Run:
+    """Let a pod's tasks compute and read one block after the other, beside others that read and rest."""
+    random, now, queue = Random(seed), 0.0, 0.0
+    service = service if units == 1 else service / 4  # no heads
+    left = 200 * (think + service)
     events: list[tuple[float, int, int]] = []  # time, 0: has computed, 1: was served; the task
     waiting: list[int] = []
     free, blocked, done, busy, some, full = units, 0, [0] * (tasks + others), 0.0, 0.0, 0.0
@@ -44,31 +56,28 @@ def run(tasks: int, think: float, others: int, units: int, service: float, seed:
     for task in range(tasks):
         heappush(events, (draw(think), 0, task))
     waiting += range(tasks, tasks + others)
-    while now < SECONDS:
+    while now < left:
         while free and waiting:
             free -= 1
             heappush(events, (now + draw(service), 1, waiting.pop(0)))
-        then, kind, task = heappop(events)
-        then = min(then, SECONDS)
+        then, step, task = heappop(events)
+        then = min(then, left)
         part, now = then - now, then
         serving = units - free
         busy += part * (serving > 0)
         queue += part * (serving + len(waiting))
         some += part * (blocked > 0)
         full += part * (blocked == tasks)
-        if kind == 0:
-            blocked += 1
+        if step == 0:
+            blocked += task < tasks
             waiting.append(task)
             continue
         free, done[task] = free + 1, done[task] + 1
-        if task < tasks:
-            blocked -= 1
-            heappush(events, (now + draw(think), 0, task))
-        else:
-            waiting.append(task)
+        blocked -= task < tasks
+        heappush(events, (now + draw(think if task < tasks else rest), 0, task))
     own, beside = sum(done[:tasks]) / left, sum(done[tasks:]) / left
     moved = {"victim": Moved(own * BLOCK, own), "others": Moved(beside * BLOCK, beside)}
-    disk = DiskUse("sda", busy / left, moved, queue / left, Kind(rotates))
+    disk = DiskUse("sda", busy / left, moved, queue / left, kind)
     values: dict[str, Any] = {
         "blocked": WallPart(some / left),
         "blocked_fully": WallPart(full / left),
@@ -115,7 +124,7 @@ def test_delay_without_earlier_windows_is_within_bounds_and_right_for_one_head(
     scene: tuple[int, float, int, int, float, int],
 ) -> None:
     tasks, think, others, units, service, seed = scene
-    now = run(tasks, think, others, units, service, seed, rotates=units == 1)
+    now = run(tasks, think, others, units, service, seed, kind=Kind(rotates=units == 1))
     found = disk_delay([(now.use, SECONDS)], None)
     if found is None:
         return

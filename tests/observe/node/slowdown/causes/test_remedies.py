@@ -1,0 +1,217 @@
+"""Each remedy is followed on a model: its change is made, and the pod is judged, or its truth computed, again."""
+
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from observe.node.slowdown import test_scenes as model
+from observe.node.slowdown.causes.test_waits import BACKUP, FACTS, causes
+from observe.node.slowdown.evidence.test_disk_delay import SCENE, known, run
+from observe.node.slowdown.samples import NOISY, OTHER, VICTIM, use, window
+from resctrl_hooks.observe.node.slowdown.baseline.baseline import Baseline
+from resctrl_hooks.observe.node.slowdown.baseline.quiet import Peaks
+from resctrl_hooks.observe.node.slowdown.case import Culprit
+from resctrl_hooks.observe.node.slowdown.causes.cause import SUPPORTED, Cause
+from resctrl_hooks.observe.node.slowdown.causes.remedy import (
+    BFQ_WEIGHT,
+    CPU_MAX,
+    CPU_WEIGHT,
+    IO_MAX,
+    IO_WEIGHT,
+    MB,
+    OWN_MAX,
+    OWN_WEIGHT,
+    Facts,
+    Remedy,
+)
+from resctrl_hooks.observe.node.slowdown.causes.table import CAUSES, causes_of
+from resctrl_hooks.observe.node.slowdown.constants import CERTAIN, FEWEST, JUDGED, SLOWED
+from resctrl_hooks.observe.node.slowdown.evidence.cpu.lost_time import Lost
+from resctrl_hooks.observe.node.slowdown.evidence.cpu.processors import Processor
+from resctrl_hooks.observe.node.slowdown.evidence.cpu.shares import Group, shares_on
+from resctrl_hooks.observe.node.slowdown.evidence.disk_kinds import BY_BFQ, BY_COST
+from resctrl_hooks.observe.node.slowdown.evidence.disks import DiskUse, Kind, Moved
+from resctrl_hooks.observe.node.slowdown.evidence.node_use import NodeUse
+from resctrl_hooks.observe.node.slowdown.verdict import Verdict, judge
+
+FEW_WAYS = 3e6
+"""Bytes of the L3."""
+PARTS = 1.2
+"""Parts of combined causes are right within so much."""
+ONE_MORE_CLASS = Facts(VICTIM, {}, dict.fromkeys("abc", "batch"))
+
+
+def followed(pods: dict[str, model.Pod], remedy: Remedy) -> dict[str, model.Pod]:
+    """Return the pods of the model after a remedy."""
+    found = dict(pods)
+    for key in remedy.pods:
+        one = found[key]
+        found[key] = replace(one, cpu=one.cpu / 10) if remedy.sets == MB else replace(one, held=FEW_WAYS)
+    if remedy.sets == OWN_MAX:
+        victim = found[VICTIM]
+        found[VICTIM] = replace(victim, throttled=max(0.0, 1 - remedy.value / victim.cpu))
+    return found
+
+
+def judged(
+    pods: dict[str, model.Pod], baseline: Baseline, random: Random, scene: model.Scene
+) -> tuple[Verdict, list[Cause]]:
+    """Return the verdict and the causes in the scene's next windows."""
+    numbers = range(100, 100 + JUDGED)
+    windows = [model.window(number, pods, random, capacity=scene.capacity)[0] for number in numbers]
+    verdict = judge(windows, VICTIM, baseline)
+    return verdict, causes_of(windows, VICTIM, verdict)
+
+
+MEMORY = {
+    name: scene
+    for name, scene in model.SCENES.items()
+    if scene.slowed
+    and scene.known
+    and not scene.toggles
+    and scene.causes <= {model.BANDWIDTH, model.CACHE, model.LIMIT}
+    and scene.start.get("method") is None
+    and len(scene.phases) == 1
+}
+
+
+@pytest.mark.parametrize("name", [*MEMORY])
+def test_remedy_of_cache_bandwidth_or_own_limit_takes_its_factor_away_and_all_take_the_slowdown(name: str) -> None:
+    scene, random, baseline, peaks = MEMORY[name], Random(7), Baseline(), Peaks()
+    peaks.held[0] = model.L3
+    quiet = dict.fromkeys(scene.beside, scene.quiet)
+    for number in range(model.QUIET):
+        before = {VICTIM: replace(model.VICTIM_POD, **scene.start), **quiet}
+        model.learn(model.window(number, before, random)[0], baseline, peaks)
+    pods = {VICTIM: replace(model.VICTIM_POD, **scene.start | scene.change), **scene.beside}
+    verdict, found = judged(pods, baseline, random, scene)
+    supported = [one for one in found if one.state == SUPPORTED]
+    assert verdict.verdict == "slowed"
+    everything = pods
+    for cause in supported:
+        remedies = [one for one in CAUSES[cause.cause].remedies(cause, ONE_MORE_CLASS) if one.pods or one.value]
+        assert remedies, cause
+        for remedy in remedies:
+            now, _ = judged(followed(pods, remedy), baseline, random, scene)
+            assert (now.ratio or 9) <= max(SLOWED, (verdict.ratio or 0) / (cause.factor or 1) * PARTS), (cause, remedy)
+        everything = followed(everything, remedies[0])
+    assert judged(everything, baseline, random, scene)[0].verdict == "normal"
+
+
+WEIGHTS = st.sampled_from([1.0, 25.0, 100.0, 400.0])
+NEIGHBOUR = st.tuples(WEIGHTS, st.floats(0.2, 4.0), st.sampled_from([1, 3, 7, 15]))
+TREE = st.tuples(
+    WEIGHTS, st.floats(0.3, 4.0), st.sampled_from([1, 3, 15]), NEIGHBOUR, NEIGHBOUR, NEIGHBOUR, WEIGHTS, st.booleans()
+)
+
+
+def tree(drawn: tuple[Any, ...]) -> tuple[Group, ...]:
+    """Return cgroups: a slice with the victim and others, another slice, a service."""
+    weight, wanted, cpus, one, two, service, slice_, together = drawn
+
+    def leaf(name: str, of: Any) -> Group:
+        return Group(name, of[0], cpus=of[2], wanted=min(of[1], float(of[2].bit_count())))
+
+    victim, first, second = leaf(VICTIM, (weight, wanted, cpus)), leaf(NOISY, one), leaf(OTHER, two)
+    pods = (victim, first, second) if together else (victim, first)
+    more = () if together else (Group("batch.slice", 100.0, children=(second,)),)
+    return (Group("kubepods.slice", slice_, children=pods), *more, leaf(BACKUP, service))
+
+
+def with_(groups: tuple[Group, ...], changes: dict[str, Group]) -> tuple[Group, ...]:
+    """Return the tree with other leaves."""
+    return tuple(
+        one._replace(children=with_(one.children, changes)) if one.children else changes.get(one.name, one)
+        for one in groups
+    )
+
+
+def leaves(groups: tuple[Group, ...]) -> dict[str, Group]:
+    """Return the leaves by name."""
+    return {
+        name: leaf
+        for one in groups
+        for name, leaf in (leaves(one.children) if one.children else {one.name: one}).items()
+    }
+
+
+def applied(leaf: Group, remedy: Remedy) -> Group:
+    """Return a cgroup after a remedy."""
+    if remedy.sets == CPU_MAX:
+        return leaf._replace(limit=remedy.value)
+    return leaf._replace(weight=max(1.0, leaf.weight * remedy.value))
+
+
+@given(TREE)
+def test_remedy_of_a_wait_for_cpus_gives_the_pod_what_it_wants_or_what_is_announced(drawn: tuple[Any, ...]) -> None:
+    groups = tree(drawn)
+    own = leaves(groups)[VICTIM]
+    now = {one.name: one for one in shares_on(groups, own.cpus)}
+    used, wanted = now[VICTIM].entitled, own.wanted
+    seen = {
+        name: leaf._replace(used=min(leaf.wanted, now[name].entitled / max(1e-9, now[name].wanted) * leaf.wanted))
+        if name in now
+        else leaf._replace(used=leaf.wanted)
+        for name, leaf in leaves(groups).items()
+    }
+    stood = 1 - used / wanted
+    node = NodeUse({cpu: Processor(1.0) for cpu in range(4)}, with_(groups, seen))
+    waits = {"waited": stood, "stood": stood, "cpu": used, "cpus": own.cpus, "lost": Lost(used, wanted - used, 0.0)}
+    cause = causes(node, **waits)["cpu-contention"]
+    if cause.state != SUPPORTED or wanted / used < SLOWED:
+        return
+    for remedy in CAUSES["cpu-contention"].remedies(cause, FACTS):
+        if remedy.sets not in (CPU_MAX, CPU_WEIGHT, OWN_WEIGHT):
+            continue
+        names = [VICTIM] if remedy.sets == OWN_WEIGHT else [one.key for one in cause.pods]
+        changes = {name: applied(leaves(groups)[name], remedy) for name in names}
+        after = {one.name: one for one in shares_on(with_(groups, changes), own.cpus)}[VICTIM].entitled
+        _, _, then = remedy.text.partition("still slowed ")
+        announced = float(then.split()[0]) + 0.01 if then else SLOWED
+        assert wanted / after <= announced, (cause, remedy)
+
+
+@given(SCENE, st.sampled_from(["", BY_COST, BY_BFQ]))
+def test_remedy_of_a_shared_disk_ends_the_slowdown(scene: tuple[int, float, int, int, float, int], weight: str) -> None:
+    tasks, think, others, units, service, seed = scene
+    kind = Kind(rotates=units == 1, weight=weight)
+    calm = run(tasks, think, 0, units, service, seed)
+    now = run(tasks, think, others, units, service, seed, kind=kind)
+    disk = now.use.disk
+    assert disk is not None
+    beside = disk.operations * (1 - disk.part) / max(disk.part, 1e-9)
+    moved = {VICTIM: Moved(0.0, disk.operations), NOISY: Moved(0.0, beside)}
+    node = NodeUse(disks={"8:0": DiskUse("sda", disk.busy, moved, 1.0, kind)})
+    windows = [window(number, victim=now.use, noisy=use(None))._replace(node=node) for number in range(FEWEST)]
+    baseline = Baseline()
+    baseline.alone = known(*[calm.use] * FEWEST)
+    verdict = judge(windows, VICTIM, baseline)
+    cause = next(one for one in causes_of(windows, VICTIM, verdict) if one.cause == "disk")
+    if cause.state != SUPPORTED:
+        assert calm.rate / now.rate < SLOWED * CERTAIN or disk.part > 0.8 or disk.busy < 0.6
+        return
+    (remedy,) = [one for one in CAUSES["disk"].remedies(cause, FACTS) if one.sets]
+    assert remedy.sets == {"": IO_MAX, BY_COST: IO_WEIGHT, BY_BFQ: BFQ_WEIGHT}[weight]
+    assert ("a weight has no effect: sda" in remedy.text) is (not weight)
+    # A weight leaves the culprits their part of the disk's time; so does a limit of operations.
+    rate = remedy.value if remedy.sets == IO_MAX else beside / (1 - disk.part) * remedy.value / (100 + remedy.value)
+    limited = run(tasks, think, others, units, service, seed, rest=others / rate)
+    assert calm.rate / limited.rate < SLOWED
+
+
+@pytest.mark.parametrize("folder", ["/sys/fs/cgroup/kubepods-podx.slice", "/sys/fs/cgroup/podx", ""])
+@pytest.mark.parametrize("name", ["cpu-limit", "memory-limit", "cpu-contention", "memory-reclaim", "disk"])
+def test_remedy_has_one_command_where_the_cgroup_is_known(name: str, folder: str) -> None:
+    facts = FACTS._replace(folders=lambda _: [folder] if folder else [])
+    values = {CPU_MAX: "0.05 1.1", OWN_MAX: "2", "disk": "sda", "weight": BY_COST, IO_MAX: "3"}
+    answer = "the node is overcommitted" if name == "cpu-contention" else ""
+    cause = Cause(name, SUPPORTED, "", (Culprit(NOISY, 1.0, None),), answer=answer, values=values)
+    found = next(one.text for one in CAUSES[name].remedies(cause, facts) if one.sets or name == "memory-limit")
+    commands = found.count("systemctl set-property --runtime kubepods-podx.slice") + found.count(
+        "> /sys/fs/cgroup/podx/"
+    )
+    assert commands == (1 if folder and (name != "memory-reclaim" or "slice" in folder) else 0), found
