@@ -9,7 +9,6 @@ import pytest
 from golden import Golden
 
 from core.rdt.conftest import RdtHost
-from resctrl_hooks.core.node.errors import ResctrlError
 from resctrl_hooks.core.node.nfd.features import FIRST
 from resctrl_hooks.core.node.nfd.file import renew
 from resctrl_hooks.core.node.resctrl.schemata import LOCK
@@ -59,71 +58,6 @@ def test_exclusive_ways_are_taken_from_all_others_or_the_layout_is_impossible(go
         problems = [f"    {name}: {text}" for name, texts in layout.problems.items() for text in texts]
         found += [json.dumps(specs), *(problems or [f"    {json.dumps(masks)}"])]
     golden("\n".join(found))
-
-
-@pytest.mark.fuse
-def test_shares_of_exclusive_classes_fit_side_by_side(simulated: RdtHost) -> None:
-    items = simulated.apply(gold=own("60%"), silver=own("30%"))
-    assert (simulated.l3("gold"), simulated.l3("silver")) == ("L3:0=7f;1=7f", "L3:0=380;1=380")
-    assert simulated.mode("gold") == "exclusive"
-    # ways 9 and 10 of the simulated cache are shared with other hardware, as on Xeons
-    assert simulated.mode("silver") == "shareable"
-    assert items["silver"]["state"] == "as declared"
-    (note,) = items["silver"]["notes"]
-    assert note.startswith("the kernel's mode stays shareable: L3 of domain 0: ways 200 are shared with other hardware")
-
-
-@pytest.mark.fuse
-def test_ways_are_restored_when_the_class_is_no_longer_exclusive(simulated: RdtHost) -> None:
-    (simulated.resctrl / "schemata").write_text("L3:0=7ff;1=fff\n")
-    (simulated.resctrl / "batch").mkdir()
-    before = simulated.l3(), simulated.l3("batch")
-    simulated.apply(gold=own("50%"), batch={"MB": 50})
-    assert (simulated.l3(), simulated.l3("batch")) != before
-    items = simulated.apply(gold=own("25%"), batch={"MB": 50})
-    assert items["gold"]["done"] == ["mode shareable", "L3:0=7;1=7", "mode exclusive"]
-    simulated.apply(batch={"MB": 50})
-    assert simulated.mode("gold") == "shareable"
-    assert (simulated.l3(), simulated.l3("batch")) == before
-    assert not (Path(simulated.state) / RECORD).exists()
-
-
-@pytest.mark.fuse
-def test_mask_changed_by_another_program_is_not_restored(simulated: RdtHost) -> None:
-    simulated.apply(gold=own("50%"))
-    (simulated.resctrl / "schemata").write_text("L3:0=f00\n")
-    simulated.apply(gold={"L3": "50%"})
-    assert simulated.l3() == "L3:0=f00;1=fff"
-
-
-@pytest.mark.fuse
-def test_change_is_recorded_before_it_is_made(simulated: RdtHost, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
-        raise ResctrlError("refused")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("resctrl_hooks.core.rdt.classes.write_schemata", refuse)
-        simulated.configure(rdt={"classes": {"gold": own("50%")}})
-        assert simulated.rdt("apply").exit_code == 1
-    record = json.loads((Path(simulated.state) / RECORD).read_text())
-    assert record["found"]["/"] == {"L3": {"0": "fff", "1": "fff"}}
-    simulated.apply(gold=own("50%"))
-    simulated.apply()
-    assert simulated.l3() == "L3:0=fff;1=fff"
-
-
-@pytest.mark.fuse
-def test_undeclared_class_with_exclusive_ways_is_reported(simulated: RdtHost) -> None:
-    (simulated.resctrl / "other").mkdir()
-    items = simulated.apply(gold=own("50%"))
-    assert items["gold"]["state"] == "differs"
-    assert "not exclusive: L3 of domain 0: ways 3f are also of class other" in items["gold"]["problems"][0]
-    assert simulated.mode("gold") == "shareable"
-    assert simulated.l3("other") == "L3:0=fff;1=fff"
-    assert simulated.rdt("show").exit_code == 1
-    (simulated.resctrl / "other").rmdir()
-    assert simulated.apply(gold=own("50%"))["gold"]["state"] == "as declared"
-    assert simulated.mode("gold") == "exclusive"
 
 
 STEPS = ("read_abilities", "present_classes", "read_before", "read_schemata", "write_before", "write_schemata")

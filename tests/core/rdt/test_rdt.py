@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from golden import Golden
 from hosts.monitored import plain_host
 
 from core.rdt.conftest import RdtHost
+from resctrl_hooks.core.node.errors import ResctrlError
 from resctrl_hooks.core.node.resctrl.bandwidth_unit import AMD, MB_PER_SECOND, PER_CENT, bounds_of, unit_of
 from resctrl_hooks.core.rdt.capabilities import BandwidthCapability, CacheCapability, Capabilities, read_abilities
 from resctrl_hooks.core.rdt.config import desired_schemata, differences, lines
@@ -142,90 +144,6 @@ def test_capabilities_are_those_of_the_info_folder(tmp_path: Path) -> None:
     assert read_abilities(str(tmp_path)).classes == 0
 
 
-@pytest.mark.fuse
-def test_apply_uses_an_edited_configuration_as_its_dry_run_does(simulated: RdtHost, tmp_path: Path) -> None:
-    simulated.config = tmp_path / "config.yaml"
-    simulated.config.write_text(
-        f"{{resctrlPath: {simulated.resctrl}, rdt: {{enabled: true, classes: {{gold: {{L3: '003'}}}}}}}}"
-    )
-    simulated.config.chmod(0o600)
-    planned = simulated.rdt("apply", "--dry-run")
-    assert planned.exit_code == 0, planned.output
-    assert f"{simulated.config} is not applied and is used as it is now" in planned.stderr
-    assert planned.stdout.endswith("would create gold; nothing written\n")
-    made = simulated.rdt("apply")
-    assert made.exit_code == 0, made.output
-    assert (made.stdout.splitlines()[-2:], made.stderr) == (["gold: created", "gold: L3:0=3;1=3"], planned.stderr)
-    assert not (tmp_path / "config.json").exists()
-    simulated.config.write_text("rdt: {klasses: {}}")
-    for options in (["--dry-run"], []):
-        refused = simulated.rdt("apply", *options)
-        assert (refused.exit_code, refused.stdout) == (2, "")
-        assert "config.yaml:1: rdt.klasses: unknown key" in refused.stderr
-
-
-@pytest.mark.fuse
-def test_apply_creates_and_writes_once(simulated: RdtHost) -> None:
-    declared = {"/": {"L3": "ff0"}, "gold": {"L3": {"0": "f"}, "MB": 41}}
-    simulated.configure(rdt={"classes": declared})
-    assert simulated.rdt("show").exit_code == 1
-    planned = simulated.rdt("apply", "--dry-run")
-    assert planned.exit_code == 0, planned.output
-    assert "missing" in planned.output
-    for line in ("/: would write L3:0=ff0;1=ff0", "gold: would write L3:0=f", "gold: would write MB:0=50;1=50"):
-        assert line in planned.output
-    assert planned.output.endswith("would change /, create gold; nothing written\n")
-    assert not (simulated.resctrl / "gold").exists()
-    done = simulated.rdt("apply", "--json")
-    assert done.exit_code == 0, done.output
-    root, gold = json.loads(done.output)["items"]
-    assert root["done"] == ["L3:0=ff0;1=ff0"]
-    assert gold["done"] == ["created", "L3:0=f", "MB:0=50;1=50"]
-    assert "L3:0=f;1=fff" in (simulated.resctrl / "gold/schemata").read_text()
-    again = json.loads(simulated.rdt("apply", "--json").output)["items"]
-    assert [report["done"] for report in again] == [[], []]
-    assert simulated.rdt("show").exit_code == 0
-    assert simulated.rdt("apply", "--dry-run").output.endswith("nothing would change\n")
-
-
-@pytest.mark.fuse
-def test_show_marks_differences_units_and_foreign_classes(simulated: RdtHost) -> None:
-    simulated.apply(gold={"MB": ["2000MBps", "50%"]}, odd={"MB": {"0": 33}})
-    shown = simulated.rdt("show").output
-    assert "MB:0=50;1=50" in shown
-    assert "MB is in per cent\ngold: MB is declared as 2000MBps or 50%\n" in shown
-    assert "MB:0=40" in (simulated.resctrl / "odd/schemata").read_text()
-    (simulated.resctrl / "odd/schemata").write_text("MB:0=30\n")
-    (simulated.resctrl / "gold/schemata").write_text("MB:0=20\n")
-    os.mkdir(simulated.resctrl / "other")
-    after = simulated.rdt("show", "--json")
-    assert after.exit_code == 1
-    assert {item["name"]: (item["state"], item["problems"]) for item in json.loads(after.output)["items"][1:]} == {
-        "gold": ("differs", ["MB of domain 0 is 20, declared 2000MBps or 50%, which is 50 on this machine"]),
-        "odd": ("differs", ["MB of domain 0 is 30, declared 33, which is 40 on this machine"]),
-        "other": ("not declared", []),
-    }
-    assert "odd: would write MB:0=40\n" in simulated.rdt("apply", "--dry-run").output
-
-
-@pytest.mark.fuse
-@pytest.mark.parametrize(
-    "classes, words",
-    [
-        ({"a": {"MB": 50}, "b": {"L3": "505"}}, "has gaps"),
-        ({"a": {"L3": "ff0", "exclusive": True}, "b": {"L3": "0ff"}}, "a: L3 of domain 0: mask ff0 overlaps with ff"),
-        ({name: {"MB": 50} for name in "abcd"}, "supports 4 classes"),
-    ],
-)
-def test_impossible_class_leaves_everything_unchanged(simulated: RdtHost, classes: dict[str, Any], words: str) -> None:
-    simulated.configure(rdt={"classes": classes})
-    refused = simulated.rdt("apply")
-    assert refused.exit_code == 1
-    assert words in refused.output
-    assert "nothing written: some changes are not possible" in refused.output
-    assert not (simulated.resctrl / "a").exists()
-
-
 def test_missing_resctrl_is_reported(tmp_path: Path) -> None:
     with plain_host(tmp_path, rdt={"classes": {"gold": {"MB": 50}}}) as host:
         failed = host.run("rdt", "show")
@@ -267,6 +185,85 @@ def test_apply_that_the_kernel_refuses_changes_nothing(tmp_path: Path, refused: 
         assert not any((host.resctrl / name).exists() for name in ("a", "b"))
 
 
+def own(value: str) -> dict[str, Any]:
+    return {"L3": value, "exclusive": True}
+
+
+DECLARATIONS: dict[str, dict[str, Any]] = {
+    "two": {"/": {"L3": "ff0"}, "gold": {"L3": {"0": "f"}, "MB": 41}},
+    "rates": {"gold": {"MB": ["2000MBps", "50%"]}, "odd": {"MB": {"0": 33}}},
+    "gaps": {"a": {"MB": 50}, "b": {"L3": "505"}},
+    "overlap": {"a": own("ff0"), "b": {"L3": "0ff"}},
+    "many": {name: {"MB": 50} for name in "abcd"},
+    "shares": {"gold": own("60%"), "silver": own("30%")},
+    "half": {"gold": own("50%"), "batch": {"MB": 50}},
+    "quarter": {"gold": own("25%"), "batch": {"MB": 50}},
+    "shareable": {"gold": {"L3": "50%"}},
+    "batch": {"batch": {"MB": 50}},
+    "three": {"gold": {}, "silver": {}, "bronze": {}},
+    "one": {"gold": {"L3": "1"}},
+    "none": {},
+}
+LIFE = {
+    "declared": "use two, show, apply --dry-run, apply, apply, show, apply --dry-run, use rates, apply --dry-run,"
+    " apply, show, write odd MB:0=30, write gold MB:0=20, mkdir other, show, apply --dry-run, use none, show",
+    "impossible": "use gaps, apply, use overlap, apply, use many, apply, show",
+    # ways 9 and 10 of the simulated cache are shared with other hardware, as on Xeons
+    "exclusive": "use shares, apply, show, use none, apply, rmdir silver, write / L3:0=7ff;1=fff, mkdir batch,"
+    " write batch L3:0=fff;1=fff, use half, apply, use quarter, apply, use batch, apply, use none, apply,"
+    " use half, apply, write / L3:0=f00, use shareable, apply, mkdir other, use half, apply, show, rmdir other, apply",
+    "interrupted": "use half, refused, writable, apply, use none, apply",
+    "refused name": "mkdir \udcff, show, use three, apply, use one, apply, rmdir gold, mkdir a\tb, show",
+    "edited": "edit {gold: {L3: '003'}}, apply --dry-run, apply, show, edit {gold: {x: {}}}, apply --dry-run, apply",
+}
+
+
+@pytest.mark.fuse
+@pytest.mark.parametrize("calls", LIFE)
+def test_classes_through_their_life(
+    simulated: RdtHost, tmp_path: Path, golden: Golden, monkeypatch: pytest.MonkeyPatch, calls: str
+) -> None:
+    """What another program has changed stays, and all other masks are restored."""
+
+    def refuse(*_: object) -> None:
+        raise ResctrlError("refused")
+
+    full = simulated.l3()
+    for number, step in enumerate(LIFE[calls].split(", ")):
+        word, _, rest = step.partition(" ")
+        if word == "use":
+            simulated.configure(rdt={"classes": DECLARATIONS[rest]})
+        elif word == "write":
+            name, _, schemata = rest.partition(" ")
+            (simulated.resctrl / name.strip("/") / "schemata").write_text(f"{schemata}\n")
+        elif word in ("mkdir", "rmdir"):
+            getattr(os, word)(simulated.resctrl / rest)
+        elif word == "refused":
+            with monkeypatch.context() as patch:
+                patch.setattr("resctrl_hooks.core.rdt.classes.write_schemata", refuse)
+                check(simulated, golden, "apply", f"{number:02} {step}")
+        elif word == "edit":
+            simulated.config = tmp_path / "config.yaml"
+            simulated.config.write_text(f"{{resctrlPath: {simulated.resctrl}, rdt: {{classes: {rest}}}}}")
+            simulated.config.chmod(0o600)
+        elif word != "writable":
+            check(simulated, golden, step, f"{number:02} {step}")
+    assert calls != "interrupted" or simulated.l3() == full
+
+
+def check(host: RdtHost, golden: Golden, words: str, label: str) -> None:
+    """Compare a command's output and the state of all classes with the golden text."""
+    done = host.rdt(*words.split())
+    said = re.sub(r"(?m)( (?:shareable|exclusive|-)) +\d+", r"\1 <n>", done.output)
+    folders = [path for path in sorted(host.resctrl.iterdir()) if (path / "schemata").exists() and path.name != "info"]
+    for path in [host.resctrl, *folders]:
+        mode, schemata = ((path / name).read_text().split() for name in ("mode", "schemata"))
+        said += f"\n{path.name.encode('utf-8', 'backslashreplace').decode()} {mode[0]}: {' '.join(schemata)}"
+    record = host.state / "rdt-exclusive.json"
+    said += f"\n{record.read_text() if record.exists() else 'nothing to restore'}\nexit {done.exit_code}"
+    golden(said.replace(f"\n{host.resctrl.name} ", "\n/ "), label)
+
+
 @pytest.mark.fuse
 def test_class_uses_an_rmid(tmp_path: Path) -> None:
     with mounted(tmp_path / "sim", rmids=2) as root:
@@ -275,21 +272,3 @@ def test_class_uses_an_rmid(tmp_path: Path) -> None:
         assert refused.exit_code == 1
         assert "(ENOSPC)" in refused.output
         assert "each class uses one RMID" in refused.output
-
-
-@pytest.mark.fuse
-@pytest.mark.parametrize("name, text", [(b"\xff", r"\xff"), (b"a\tb", r"a\x09b")])
-def test_class_with_a_refused_name_is_counted_shown_and_left(simulated: RdtHost, name: bytes, text: str) -> None:
-    folder = os.fsencode(simulated.resctrl) + b"/" + name
-    os.mkdir(folder)
-    with open(folder + b"/schemata", "rb") as file:
-        before = file.read()
-    shown = {item["name"]: item for item in json.loads(simulated.rdt("show", "--json").stdout)["items"]}
-    assert (shown[text]["state"], shown[text]["mode"], shown[text]["tasks"]) == ("not declared", "shareable", 0)
-    assert shown[text]["schemata"].keys() == shown["/"]["schemata"].keys()
-    assert f"{text}: foreign" in simulated.rdt("show").stdout
-    (problem,) = simulated.apply(gold={}, silver={}, bronze={})["gold"]["problems"]
-    assert problem == "this processor supports 4 classes including the root class; 2 exist"
-    assert simulated.apply(gold={"L3": "1"})["gold"]["state"] == "as declared"
-    with open(folder + b"/schemata", "rb") as file:
-        assert file.read() == before
