@@ -1,16 +1,14 @@
-"""`install` and `uninstall` through the life of an installation, `explain` and `rdt`: their output as golden texts.
+"""`install`, `uninstall`, `explain` and `rdt`: their output as golden texts.
 
-`core/install` has the files; stand-ins are in place of what belongs to the running host.
+`core/install` has the life of an installation; stand-ins are in place of what belongs to the running host.
 """
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import click
 import pytest
 from click.testing import CliRunner
 from conftest import Host, always, raising
@@ -19,7 +17,6 @@ from hosts.faults import failing
 from hosts.installations import ship
 from hosts.monitored import run
 
-from core.install.staged import CONFIG, files, given
 from resctrl_hooks.core.cli import explain as explain_module
 from resctrl_hooks.core.cli import install, main, rdt, uninstall
 from resctrl_hooks.core.config.problems import InvalidConfigError, Problem
@@ -27,7 +24,7 @@ from resctrl_hooks.core.explanation.model import Explanation, StepModel
 from resctrl_hooks.core.install import systemd
 from resctrl_hooks.core.install.directories import RuntimeConfigError
 from resctrl_hooks.core.install.manifest import Manifest
-from resctrl_hooks.core.install.paths import CODE, HOOK_NAME, MANIFEST, UNITS
+from resctrl_hooks.core.install.paths import HOOK_NAME
 from resctrl_hooks.core.install.payload import Payload
 from resctrl_hooks.core.install.plan import Plan
 from resctrl_hooks.core.install.tree import Tree
@@ -39,71 +36,6 @@ from resctrl_hooks.core.rdt.report import ClassReport
 
 __all__ = ("ship",)
 SMALL = Payload("9", "node-000000000001", {"core/node/launch.py": b"\n", "a.py": b"12"})
-LIFE = (
-    "uninstall", "install", "install --runtime crio --python a", "--config a install --runtime crio",
-    "install --runtime podman --python /opt/python --nfd", "install", "install --dry-run --no-nfd --no-units",
-    "install --runtime crio --no-units --no-nfd", "install --dry-run -v", "install --units --python /usr/bin/true",
-    "record", "upgrade", "install -v", "install", "uninstall --dry-run --runtime podman",
-    "uninstall --runtime podman --runtime containerd", "install --dry-run", "uninstall --dry-run --hooks-only",
-    "uninstall --dry-run", "uninstall --hooks-only", "uninstall", "uninstall --dry-run",
-    "install --runtime crio", "edit", "install", "lose", "uninstall --runtime crio --dry-run", "uninstall",
-    "install --runtime crio --nfd", "damage", "install", "uninstall", "uninstall --dry-run",
-)  # fmt: skip
-"""Calls, and events between them."""
-OF_HOUSES = (
-    "install --runtime podman --nri", "install --dry-run", "install --no-nri --dry-run", "uninstall",
-    "install --runtime crio --history", "record", "uninstall", "install --runtime crio", "install --history", "record",
-    "install --history", "uninstall",
-)  # fmt: skip
-ON_SYSTEMD = (
-    "install --runtime crio", "later", "install", "install --no-units", "install --units", "later", "uninstall",
-)  # fmt: skip
-
-
-def unit_of_a_later_version(root: Path) -> None:
-    """Add a unit and a file, with a role and a field that this version does not know."""
-    given(root, unit := f"{UNITS}/resctrl-hooks-later.service")
-    given(root, "/etc/later/thing.conf")
-    (root / f"{UNITS}/multi-user.target.wants/resctrl-hooks-later.service"[1:]).symlink_to(unit)
-    record = json.loads((root / MANIFEST[1:]).read_text())
-    record["files"] |= {unit: "unit", "/etc/later/thing.conf": "role of a later version"}
-    record["folders"] += ["/etc/later"]
-    given(root, MANIFEST, json.dumps(record | {"version": "99.0", "field": "of a later version"}))
-
-
-@pytest.mark.parametrize(
-    "calls",
-    [LIFE, pytest.param(OF_HOUSES, marks=pytest.mark.houses("nri", "observe")), ON_SYSTEMD],
-    ids=["core", "houses", "systemd"],
-)
-def test_each_installation_is_as_before_but_for_its_options(
-    tmp_path: Path, ship: Callable[[Payload], None], golden: Golden, monkeypatch: pytest.MonkeyPatch, calls: Any
-) -> None:
-    def failure(*words: str, seconds: float) -> str:
-        click.echo(f"{' '.join(words)} in {seconds} s")
-        return "no bus"
-
-    if calls is ON_SYSTEMD:
-        monkeypatch.setattr(systemd, "runs", always(value=True))
-        monkeypatch.setattr(systemd, "failure", failure)
-    ship(SMALL)
-    given(tmp_path, "etc/containers/containers.conf", '[engine]\nhooks_dir = ["/opt/hooks"]\n')
-    events: dict[str, Callable[[], object]] = {
-        "upgrade": lambda: ship(SMALL._replace(version="10", folder="node-000000000002")),
-        "edit": lambda: given(tmp_path, CONFIG, "namespaces: [shop]\n"),
-        "lose": (tmp_path / MANIFEST[1:]).unlink,
-        "damage": lambda: given(tmp_path, f"{CODE}/node-000000000002/a.py", "damaged"),
-        "later": lambda: unit_of_a_later_version(tmp_path),
-        "record": lambda: golden((tmp_path / MANIFEST[1:]).read_text(), f"{number:02} record"),
-    }
-    for number, words in enumerate(calls):
-        if words in events:
-            events[words]()
-            continue
-        done = CliRunner().invoke(main, [*words.split(), "--root", str(tmp_path)])
-        text = re.sub(r"\d+ (?=(launcher|features|unit|hook) )", "<size> ", done.output)
-        golden(f"{text}exit {done.exit_code}", f"{number:02} {words}")
-    golden("\n".join(sorted(files(tmp_path))), "files in the end")
 
 
 def test_runtimes_are_found_and_others_that_read_the_folder_are_named(

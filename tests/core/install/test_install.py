@@ -1,9 +1,11 @@
-"""The command `install` below a root, and the changes of an installation without it: files, upgrades, units.
+"""The command `install` below a root: its files, its output through the life of an installation, runtimes that watch.
 
-`test_sequences` has all orders; the options are in `cli/test_setup_commands`."""
+`test_sequences` has all orders.
+"""
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -11,17 +13,23 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import click
 import pytest
+from click.testing import CliRunner
+from conftest import always
+from golden import Golden
 from hosts.node_half import payload_once
 
 from core.install.staged import CONFIG, call, command, files, given, install, put, run, uninstall
 from resctrl_hooks.core.cli import install as install_command
+from resctrl_hooks.core.cli import main
 from resctrl_hooks.core.install import payload as payload_module
 from resctrl_hooks.core.install import systemd, watching
 from resctrl_hooks.core.install.directories import RUNTIMES
 from resctrl_hooks.core.install.installation import remove_hooks, unregister
-from resctrl_hooks.core.install.paths import CODE, HOOK_NAME, VENDOR_HOOKS
+from resctrl_hooks.core.install.paths import CODE, HOOK_NAME, MANIFEST, UNITS, VENDOR_HOOKS
 from resctrl_hooks.core.install.payload import Payload
 from resctrl_hooks.core.install.tree import Tree
 from resctrl_hooks.core.install.watching import looks_past
@@ -288,3 +296,73 @@ def test_inodes_are_those_of_the_kernels_list(
 def test_creation_time_is_unknown_to_some_file_systems(monkeypatch: pytest.MonkeyPatch, said: str, made: float) -> None:
     monkeypatch.setattr(watching, "output", lambda *_, seconds: said)
     assert watching._made("/x") == made
+
+
+# The life of an installation: commands, and events between them
+
+SMALL = Payload("9", "node-000000000001", {"core/node/launch.py": b"\n", "a.py": b"12"})
+LIFE = (
+    "uninstall", "install", "install --runtime crio --python a", "--config a install --runtime crio",
+    "install --runtime podman --python /opt/python --nfd", "install", "install --dry-run --no-nfd --no-units",
+    "install --runtime crio --no-units --no-nfd", "install --dry-run -v", "install --units --python /usr/bin/true",
+    "record", "upgrade", "install -v", "install", "uninstall --dry-run --runtime podman",
+    "uninstall --runtime podman --runtime containerd", "install --dry-run", "uninstall --dry-run --hooks-only",
+    "uninstall --dry-run", "uninstall --hooks-only", "uninstall", "uninstall --dry-run",
+    "install --runtime crio", "edit", "install", "lose", "uninstall --runtime crio --dry-run", "uninstall",
+    "install --runtime crio --nfd", "damage", "install", "uninstall", "uninstall --dry-run",
+)  # fmt: skip
+"""Calls, and events between them."""
+OF_HOUSES = (
+    "install --runtime podman --nri", "install --dry-run", "install --no-nri --dry-run", "uninstall",
+    "install --runtime crio --history", "record", "uninstall", "install --runtime crio", "install --history", "record",
+    "install --history", "uninstall",
+)  # fmt: skip
+ON_SYSTEMD = (
+    "install --runtime crio", "later", "install", "install --no-units", "install --units", "later", "uninstall",
+)  # fmt: skip
+
+
+def unit_of_a_later_version(root: Path) -> None:
+    """Add a unit and a file, with a role and a field that this version does not know."""
+    given(root, unit := f"{UNITS}/resctrl-hooks-later.service")
+    given(root, "/etc/later/thing.conf")
+    (root / f"{UNITS}/multi-user.target.wants/resctrl-hooks-later.service"[1:]).symlink_to(unit)
+    record = json.loads((root / MANIFEST[1:]).read_text())
+    record["files"] |= {unit: "unit", "/etc/later/thing.conf": "role of a later version"}
+    record["folders"] += ["/etc/later"]
+    given(root, MANIFEST, json.dumps(record | {"version": "99.0", "field": "of a later version"}))
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [LIFE, pytest.param(OF_HOUSES, marks=pytest.mark.houses("nri", "observe")), ON_SYSTEMD],
+    ids=["core", "houses", "systemd"],
+)
+def test_each_installation_is_as_before_but_for_its_options(
+    tmp_path: Path, ship: Callable[[Payload], None], golden: Golden, monkeypatch: pytest.MonkeyPatch, calls: Any
+) -> None:
+    def failure(*words: str, seconds: float) -> str:
+        click.echo(f"{' '.join(words)} in {seconds} s")
+        return "no bus"
+
+    if calls is ON_SYSTEMD:
+        monkeypatch.setattr(systemd, "runs", always(value=True))
+        monkeypatch.setattr(systemd, "failure", failure)
+    ship(SMALL)
+    given(tmp_path, "etc/containers/containers.conf", '[engine]\nhooks_dir = ["/opt/hooks"]\n')
+    events: dict[str, Callable[[], object]] = {
+        "upgrade": lambda: ship(SMALL._replace(version="10", folder="node-000000000002")),
+        "edit": lambda: given(tmp_path, CONFIG, "namespaces: [shop]\n"),
+        "lose": (tmp_path / MANIFEST[1:]).unlink,
+        "damage": lambda: given(tmp_path, f"{CODE}/node-000000000002/a.py", "damaged"),
+        "later": lambda: unit_of_a_later_version(tmp_path),
+        "record": lambda: golden((tmp_path / MANIFEST[1:]).read_text(), f"{number:02} record"),
+    }
+    for number, words in enumerate(calls):
+        if words in events:
+            events[words]()
+            continue
+        done = CliRunner().invoke(main, [*words.split(), "--root", str(tmp_path)])
+        text = re.sub(r"\d+ (?=(launcher|features|unit|hook) )", "<size> ", done.output)
+        golden(f"{text}exit {done.exit_code}", f"{number:02} {words}")
+    golden("\n".join(sorted(files(tmp_path))), "files in the end")
