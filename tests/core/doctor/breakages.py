@@ -39,16 +39,17 @@ def _watcher(**values: Any) -> Mapping[str, Change]:
     return {f"{_STATE}/exec.json": _with(**values)}
 
 
+def _simulated(mounts: str) -> str:
+    return mounts.replace("resctrl /", "simulation /", 1).replace(" resctrl rw", " fuse rw")
+
+
 def _edit(text: str, *, instead: bool = False) -> Mapping[str, Change]:
     return {"etc/resctrl-hooks/config.yaml": lambda before: text if instead else before + text}
 
 
 CONDITIONS: dict[str, tuple[Any, ...]] = {
     "healthy": ("", {}),
-    "simulation": (
-        "", {**_NO_RESCTRL, "proc/self/mounts": lambda text: text.replace("resctrl /", "simulation /", 1).replace(
-            " resctrl rw", " fuse rw")},
-    ),
+    "simulation": ("", {**_NO_RESCTRL, "proc/cpuinfo": "flags\t: fpu\n", "proc/self/mounts": _simulated}),
     "kubelet": ("", {"var/lib/kubelet/cpu_manager_state": '{"policyName": "none"}'}),
     "no monitoring": ("processor", _NO_MONITORING),
     "no resctrl": ("kernel", _NO_RESCTRL),

@@ -178,6 +178,8 @@ def check_recorded(monitored: MonitoredHost) -> None:
         foreign = run(monitored, "explain", name)
         assert (foreign.exit_code, foreign.stdout) == (1, "")
         assert f"{name!r} is a foreign group without a record" in foreign.stderr
+    unknown = run(monitored, "explain", "shop/none")
+    assert (unknown.exit_code, unknown.stdout) == (1, "")
 
 
 # doctor on declared RDT classes that the node does not have as declared
