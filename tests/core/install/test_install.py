@@ -309,7 +309,8 @@ LIFE = (
     "uninstall --runtime podman --runtime containerd", "install --dry-run", "uninstall --dry-run --hooks-only",
     "uninstall --dry-run", "uninstall --hooks-only", "uninstall", "uninstall --dry-run",
     "install --runtime crio", "edit", "install", "lose", "uninstall --runtime crio --dry-run", "uninstall",
-    "install --runtime crio --nfd", "damage", "install", "uninstall", "uninstall --dry-run",
+    "install --runtime crio --nfd", "damage", "install", "share", "install --runtime podman",
+    "uninstall --runtime podman", "uninstall", "uninstall --dry-run",
 )  # fmt: skip
 """Calls, and events between them."""
 OF_HOUSES = (
@@ -353,6 +354,7 @@ def test_each_installation_is_as_before_but_for_its_options(
     events: dict[str, Callable[[], object]] = {
         "upgrade": lambda: ship(SMALL._replace(version="10", folder="node-000000000002")),
         "edit": lambda: given(tmp_path, CONFIG, "namespaces: [shop]\n"),
+        "share": lambda: given(tmp_path, "etc/containers/containers.conf"),
         "lose": (tmp_path / MANIFEST[1:]).unlink,
         "damage": lambda: given(tmp_path, f"{CODE}/node-000000000002/a.py", "damaged"),
         "later": lambda: unit_of_a_later_version(tmp_path),
