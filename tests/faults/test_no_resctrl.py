@@ -11,6 +11,7 @@ from conftest import ID, POD_CGROUP, Host, Outcome, crio_annotations, state, sto
 from golden import Golden
 from hosts import crun
 from hosts.monitored import run
+from hosts.transcript import Transcript
 
 from resctrl_hooks.core.node.errors import NoResctrlError, NotMountedError
 from resctrl_hooks.core.node.reconcile.note import note_running
@@ -164,16 +165,18 @@ def test_node_says_once_a_boot_what_it_lacks(
     """Nothing is refused but what asks for a class, and a node that cannot have resctrl is not told to mount it."""
     host = make_node(tmp_path)
     host.log.touch()
+    told = Transcript()
     for number, words in enumerate(calls):
         before = len(host.log.read_text())
         done: Any = EVENTS[words](host) if words in EVENTS else run(host, *words.split())
         if isinstance(done, Outcome):
-            said = f"{done.stderr}exit {done.code}"
+            said, code = done.stderr, done.code
         else:
-            said = f"{done.output}exit {done.exit_code}" if done is not None else ""
+            said, code = (done.output, done.exit_code) if done is not None else ("", 0)
         logged = re.sub(r"\[\d+\]|duration_usec=\d+ ", "", "\n".join(above_debug(host.log.read_text()[before:])))
-        golden(f"{said}\n{logged}", f"{number:02} {words}", hide="pid duration time")
+        told.add(number, words, re.sub(r"\b\d+ ?s\b", "<age>", f"{said}\n{logged}".replace("\n\n", "\n")), code)
         assert make_node is mount_of_a_kernel_with_resctrl or not re.search("mount -t|not mounted", said + logged)
+    golden(str(told), hide="pid duration time")
 
 
 @pytest.mark.parametrize("enabled, recorded", [("auto", 1), (True, 0), (False, 0)])

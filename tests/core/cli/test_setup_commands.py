@@ -16,6 +16,7 @@ from golden import Golden
 from hosts.faults import failing
 from hosts.installations import ship
 from hosts.monitored import run
+from hosts.transcript import Transcript
 
 from resctrl_hooks.core.cli import explain as explain_module
 from resctrl_hooks.core.cli import install, main, rdt, uninstall
@@ -128,10 +129,12 @@ def live(host: Host, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_records_of_running_containers_stay_unless_they_are_to_be_released(
     live: list[str], host: Host, monkeypatch: pytest.MonkeyPatch, golden: Golden, *, pods: bool
 ) -> None:
+    told = Transcript()
+
     def check(words: str, label: str = "") -> None:
         live.clear()
         done = CliRunner().invoke(main, ["uninstall", *words.split()])
-        golden(f"{live}\n{done.output}exit {done.exit_code}", f"{words} {label}")
+        told.add(len(str(told).split("$")), f"{words} {label}: {live}", done.output, done.exit_code)
 
     if pods:
         (host.state / "pods/key").mkdir(parents=True)
@@ -145,6 +148,7 @@ def test_records_of_running_containers_stay_unless_they_are_to_be_released(
     check("", "without installation")
     monkeypatch.setattr(uninstall, "find_effective", raising(HookError("no settings")))
     check("", "without settings")
+    golden(str(told))
 
 
 # explain

@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 from conftest import Host, examples
 from golden import Golden
 from hosts.faults import failing
+from hosts.transcript import Transcript
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -255,9 +256,11 @@ def test_commands_through_the_life_of_a_configuration(
     monkeypatch.setattr(cli_node, "CODE", str(config.parent))
     monkeypatch.setitem(DEFAULTS, "stateDir", str(config.parent / "state"))
     monkeypatch.setitem(DEFAULTS, "resctrlPath", str(config.parent / "none"))
+    told = Transcript()
     for number, words in enumerate(LIFE):
         if words in EVENTS:
             EVENTS[words](config)
+            told.add(number, words, "")
             continue
         name, _, command = words.rpartition(" ") if words.split()[0] in ("json", "prod") else ("", "", words)
         path = config.with_name({"json": "config.json", "prod": "prod.yaml"}.get(name, config.name))
@@ -274,9 +277,10 @@ def test_commands_through_the_life_of_a_configuration(
             chosen = {name: item["settings"].get(name) for name in ("namespaces", "groupPrefix")}
             said = "".join(f"{name}: {value}\n" for name, value in (item | {"settings": chosen}).items())
         after = files_of(config.parent) if "apply" in words else ""
-        golden(f"{said}exit {done.exit_code}\n{after}", f"{number:02} {words}", hide="pid time")
         for look in LOOKS if words == "show" else ():
-            golden(call(config, *look.split()).stderr, f"{number:02} {look}", hide="pid time")
+            after += f"\n{look}: {call(config, *look.split()).stderr}"
+        told.add(number, words, f"{said}{after}", done.exit_code)
+    golden(str(told), hide="pid time")
 
 
 def test_changes_in_lists_of_mappings_are_found() -> None:

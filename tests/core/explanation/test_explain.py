@@ -10,6 +10,7 @@ from click.testing import Result
 from conftest import ID, POD_CGROUP, UID, Host, fixture, state
 from golden import Golden
 from hosts.monitored import run
+from hosts.transcript import Transcript
 from schema_checks import refusal
 
 from core.node.hook.test_captured import CASES, captured
@@ -154,9 +155,11 @@ def test_removed_bundle_can_be_replaced_by_option(host: Host, golden: Golden) ->
 def test_records_and_other_containers_change_the_explanation(
     host: Host, pod: dict[str, Any], golden: Golden, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    script = Transcript()
+
     def check(label: str, told: Any, *options: str) -> None:
         done = explained(host, told, *options)
-        golden(f"{done.output}exit {done.exit_code}", label)
+        script.add(len(str(script).split("$")), label, done.output, done.exit_code)
 
     for text in ("", "{}", "nonsense", json.dumps(state(id="../x"))):
         check(f"state {text[:8]!r}", text)
@@ -181,3 +184,4 @@ def test_records_and_other_containers_change_the_explanation(
     check("recorded under another key", pod | {"annotations": pod["annotations"] | {"io.kubernetes.pod.uid": uid}})
     monkeypatch.setattr(explain, "in_initial_user_namespace", lambda: False)
     check("rootless", pod)
+    golden(str(script))

@@ -21,6 +21,7 @@ from click.testing import CliRunner
 from conftest import always
 from golden import Golden
 from hosts.node_half import payload_once
+from hosts.transcript import Transcript
 
 from core.install.staged import CONFIG, call, command, files, given, install, put, run, uninstall
 from resctrl_hooks.core.cli import install as install_command
@@ -350,6 +351,7 @@ def test_each_installation_is_as_before_but_for_its_options(
         monkeypatch.setattr(systemd, "runs", always(value=True))
         monkeypatch.setattr(systemd, "failure", failure)
     ship(SMALL)
+    told = Transcript()
     given(tmp_path, "etc/containers/containers.conf", '[engine]\nhooks_dir = ["/opt/hooks"]\n')
     events: dict[str, Callable[[], object]] = {
         "upgrade": lambda: ship(SMALL._replace(version="10", folder="node-000000000002")),
@@ -358,13 +360,14 @@ def test_each_installation_is_as_before_but_for_its_options(
         "lose": (tmp_path / MANIFEST[1:]).unlink,
         "damage": lambda: given(tmp_path, f"{CODE}/node-000000000002/a.py", "damaged"),
         "later": lambda: unit_of_a_later_version(tmp_path),
-        "record": lambda: golden((tmp_path / MANIFEST[1:]).read_text(), f"{number:02} record"),
+        "record": lambda: " ".join((tmp_path / MANIFEST[1:]).read_text().split()),
     }
     for number, words in enumerate(calls):
         if words in events:
-            events[words]()
+            found = events[words]()
+            told.add(number, words, found if isinstance(found, str) else "")
             continue
         done = CliRunner().invoke(main, [*words.split(), "--root", str(tmp_path)])
         text = re.sub(r"\d+ (?=(launcher|features|unit|hook) )", "<size> ", done.output)
-        golden(f"{text}exit {done.exit_code}", f"{number:02} {words}")
-    golden("\n".join(sorted(files(tmp_path))), "files in the end")
+        told.add(number, words, text, done.exit_code)
+    golden(f"{told}\nfiles in the end: {' '.join(sorted(files(tmp_path)))}")

@@ -4,15 +4,16 @@ The commands of contrib/daemonset/README.md run with the real kubectl as far as 
 `delete` and `rollout` must name objects of these manifests. The chart is rendered by Helm's own code.
 """
 
+import json
 import subprocess
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import kubernetes_validate
 import pytest
 import yaml
-from admission.test_schemas import VERSIONS, by_name, of_kubernetes
 from project.contributed import load as load_program
 
 from core.install.daemonsets import CONTRIB, kustomized, load, only
@@ -20,6 +21,15 @@ from resctrl_hooks import __version__
 from resctrl_hooks.core.node.ledger import TOTALS
 from resctrl_hooks.core.node.names import STATE_DIR
 
+VERSIONS = [f"1.{minor}" for minor in range(29, 38)]
+ANNOTATION = 256 << 10
+"""The most bytes of all annotations of an object; `kubectl apply` keeps the object in one."""
+CUSTOM = {
+    "monitoring.coreos.com",
+    "security.openshift.io",
+    "machineconfiguration.openshift.io",
+    "operator.openshift.io",
+}
 Objects = dict[tuple[str, str], dict[str, Any]]
 METRICS = {
     *("ClusterRole resctrl-hooks-view", "Namespace resctrl-hooks", "DaemonSet resctrl-hooks-metrics"),
@@ -30,6 +40,19 @@ OPENSHIFT = {
     *("PodMonitor resctrl-hooks", "PrometheusRule resctrl-hooks", "Role resctrl-hooks-prometheus"),
     *("RoleBinding resctrl-hooks-prometheus", "SecurityContextConstraints resctrl-hooks-metrics"),
 }
+
+
+def by_name(texts: dict[str, str]) -> dict[str, dict[str, Any]]:
+    return {
+        f"{where}: {one['kind']} {one['metadata']['name']}": one
+        for where, text in texts.items()
+        for one in yaml.safe_load_all(text)
+        if one and "metadata" in one
+    }
+
+
+def of_kubernetes(all_of_them: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {name: one for name, one in all_of_them.items() if one["apiVersion"].partition("/")[0] not in CUSTOM}
 
 
 def pod_of(objects: list[dict[str, Any]]) -> dict[str, Any]:
@@ -326,3 +349,57 @@ def test_chart_passes_helms_lint_and_refuses_values_that_mean_nothing(tmp_path: 
     chart = Chart.load(CONTRIB / "helm/resctrl-hooks")
     with pytest.raises(HelmError, match="install the packaged chart"):
         chart.render({"monitoring": {"enabled": True}}, name="resctrl-hooks", namespace="resctrl-hooks")
+
+
+# Schemas of Kubernetes' API, and the sizes that an API server takes
+
+
+def in_files() -> dict[str, dict[str, Any]]:
+    """Return all objects that people apply, by file and by name."""
+    paths = [path for folder in ("daemonset", "openshift", "prometheus", "machineconfig")
+             for path in (CONTRIB / folder).glob("*.yaml")]  # fmt: skip
+    return by_name({str(path.relative_to(CONTRIB)): path.read_text() for path in paths})
+
+
+def kustomizations() -> dict[str, dict[str, Any]]:
+    return by_name({folder: kustomized(CONTRIB / folder) for folder in ("daemonset", "openshift")})
+
+
+def charted() -> dict[str, dict[str, Any]]:
+    more: Any = {"runtime": "containerd", "image": {"repository": "r/i", "digest": DIGEST}}
+    more |= {"monitoring": {"enabled": True}, "config": {"events": True}}
+    sets: list[dict[str, Any]] = [{}, more]
+    return {f"{values} {kind} {name}": one for values in sets for (kind, name), one in templated(**values).items()}
+
+
+@pytest.mark.parametrize(
+    "objects, least",
+    [
+        (in_files, 8),
+        pytest.param(kustomizations, 8, marks=pytest.mark.kubectl),
+        pytest.param(charted, 12, marks=pytest.mark.helm),
+    ],
+)
+@pytest.mark.parametrize(
+    "versions", [[VERSIONS[0], VERSIONS[-1]], pytest.param(VERSIONS, marks=pytest.mark.ci)], ids=["ends", "all"]
+)
+def test_objects_match_schemas_and_fit_into_kubectl_apply_annotation(
+    objects: Callable[[], dict[str, dict[str, Any]]], least: int, versions: list[str]
+) -> None:
+    found = objects()
+    assert len(of_kubernetes(found)) >= least
+    for version in versions:
+        for name, one in of_kubernetes(found).items():
+            assert kubernetes_validate.validate(one, version, strict=True) == version, name
+    for name, one in found.items():
+        assert len(json.dumps(one)) < ANNOTATION * 9 // 10, name
+
+
+def test_schemas_refuse_unknown_fields_and_wrong_types() -> None:
+    daemonset = yaml.safe_load((CONTRIB / "daemonset/remove.yaml").read_text())
+    for change in ({"hostPIDs": True}, {"hostPID": "yes"}):
+        changed = json.loads(json.dumps(daemonset))
+        changed["spec"]["template"]["spec"] |= change
+        for version in (VERSIONS[0], VERSIONS[-1]):
+            with pytest.raises(kubernetes_validate.ValidationError):
+                kubernetes_validate.validate(changed, version, strict=True)

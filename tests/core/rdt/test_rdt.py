@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from golden import Golden
 from hosts.monitored import plain_host
+from hosts.transcript import Transcript
 
 from core.rdt.conftest import RdtHost
 from resctrl_hooks.core.node.errors import ResctrlError
@@ -228,7 +229,7 @@ def test_classes_through_their_life(
     def refuse(*_: object) -> None:
         raise ResctrlError("refused")
 
-    full = simulated.l3()
+    full, told = simulated.l3(), Transcript()
     for number, step in enumerate(LIFE[calls].split(", ")):
         word, _, rest = step.partition(" ")
         if word == "use":
@@ -241,18 +242,21 @@ def test_classes_through_their_life(
         elif word == "refused":
             with monkeypatch.context() as patch:
                 patch.setattr("resctrl_hooks.core.rdt.classes.write_schemata", refuse)
-                check(simulated, golden, "apply", f"{number:02} {step}")
+                check(simulated, told, number, "apply")
         elif word == "edit":
             simulated.config = tmp_path / "config.yaml"
             simulated.config.write_text(f"{{resctrlPath: {simulated.resctrl}, rdt: {{classes: {rest}}}}}")
             simulated.config.chmod(0o600)
         elif word != "writable":
-            check(simulated, golden, step, f"{number:02} {step}")
+            check(simulated, told, number, step)
+            continue
+        told.add(number, step, "")
+    golden(str(told))
     assert calls != "interrupted" or simulated.l3() == full
 
 
-def check(host: RdtHost, golden: Golden, words: str, label: str) -> None:
-    """Compare a command's output and the state of all classes with the golden text."""
+def check(host: RdtHost, told: Transcript, number: int, words: str) -> None:
+    """Add a command's output and the state of all classes."""
     done = host.rdt(*words.split())
     said = re.sub(r"(?m)( (?:shareable|exclusive|-)) +\d+", r"\1 <n>", done.output)
     folders = [path for path in sorted(host.resctrl.iterdir()) if (path / "schemata").exists() and path.name != "info"]
@@ -260,8 +264,8 @@ def check(host: RdtHost, golden: Golden, words: str, label: str) -> None:
         mode, schemata = ((path / name).read_text().split() for name in ("mode", "schemata"))
         said += f"\n{path.name.encode('utf-8', 'backslashreplace').decode()} {mode[0]}: {' '.join(schemata)}"
     record = host.state / "rdt-exclusive.json"
-    said += f"\n{record.read_text() if record.exists() else 'nothing to restore'}\nexit {done.exit_code}"
-    golden(said.replace(f"\n{host.resctrl.name} ", "\n/ "), label)
+    said += f"\n{record.read_text() if record.exists() else 'nothing to restore'}"
+    told.add(number, words, said.replace(f"\n{host.resctrl.name} ", "\n/ "), done.exit_code)
 
 
 @pytest.mark.fuse

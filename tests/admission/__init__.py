@@ -1,1 +1,0 @@
-"""Our objects before an API server takes them."""
