@@ -1,6 +1,7 @@
 """The HTTP server: requested formats, connections, /healthz, /diagnoses, invalid addresses, and few descriptors."""
 
 import gzip
+import io
 import json
 import re
 import signal
@@ -13,6 +14,7 @@ import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
+from http.client import LineTooLong
 from pathlib import Path
 from typing import Any
 
@@ -243,6 +245,21 @@ def test_hundred_scrapes_at_once_share_one_answer(ask: Served, work: Counter[str
 def test_long_request_head_is_refused_before_it_is_read(ask: Served, data: bytes) -> None:
     answer = ask.raw(data)
     assert answer == b"" or answer.split()[1] == b"431"  # unread data can reset the connection first
+
+
+@pytest.mark.parametrize("left, limit, read", [(0, -1, 1), (5, 3, 3), (5, 6, 6), (5, 99, 6), (5, -1, 6)])
+def test_head_of_a_request_is_read_up_to_one_byte_beyond_its_limit(left: int, limit: int, read: int) -> None:
+    stream = io.BytesIO(b"x" * 100)
+    head = serving._Head(stream)
+    head._left = left
+    if read > left:
+        with pytest.raises(LineTooLong):
+            head.readline(limit)
+    else:
+        assert head.readline(limit) == b"x" * read
+        assert head._left == left - read
+    assert stream.tell() == read
+    assert serving._Head(stream)._left == serving._LONGEST_HEAD
 
 
 def test_request_head_above_the_limit_gets_431(ask: Served) -> None:

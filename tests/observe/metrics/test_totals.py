@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import examples
+from conftest import always, examples
 from hosts.counter_tree import say, say_paths
 from hosts.monitored import KEYS, MonitoredHost, plain_host
 from hypothesis import HealthCheck, Phase, settings
@@ -24,13 +24,15 @@ from observe.metrics.conftest import parse
 from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.core.node.resctrl import counter_files
 from resctrl_hooks.core.node.resctrl.counter_totals import read_counters
+from resctrl_hooks.core.node.resctrl.counters import slot_at
 from resctrl_hooks.core.node.resctrl.energy_baseline import baseline
+from resctrl_hooks.observe.metrics import classes
 from resctrl_hooks.observe.metrics.class_totals import ClassTotal, ClassTotals
 from resctrl_hooks.observe.metrics.classes import class_totals
 from resctrl_hooks.observe.metrics.collector import NodeCollector, registry_of
 from resctrl_hooks.observe.metrics.former import with_former_names
 from resctrl_hooks.observe.node.snapshot import snapshot as snapshots
-from resctrl_hooks.observe.node.snapshot.snapshot import take
+from resctrl_hooks.observe.node.snapshot.snapshot import ClassCounts, Snapshot, take
 
 ROOT, GOLD = "", "gold"
 PATHS = X, ENERGY = "mon_L3_00/x", "mon_PERF_PKG_00/core_energy"
@@ -323,6 +325,35 @@ def test_class_adds_what_its_groups_and_ungrouped_tasks_count(
     for groups, *more in reads:
         found.add(groups, more[0] if more else {}, PATHS, *more[1:])
     assert (found.total, found.ungrouped) == (total, ungrouped)
+
+
+def test_only_energy_has_start_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group gets an RMID whose energy counter goes on; its traffic counts from 0."""
+    begun: list[list[str]] = []
+
+    class Totals:
+        when = 0.0
+
+        def see_mount(self, _: list[str]) -> bool:
+            return False
+
+        def of(self, *_: str) -> "Totals":
+            return self
+
+        def begins(self, _: str, paths: list[str]) -> bool:
+            begun.append(paths)
+            return False
+
+        def add(self, groups: Any, ungrouped: Any, paths: list[str], starts: Any, **_: Any) -> None:
+            begun.append(paths)
+
+    monkeypatch.setattr(classes, "_starts", always({}))
+    node: Any = None
+    totals: Any = Totals()
+    slots = {path: slot_at(path) for path in ("mon_L3_00/llc_occupancy", TOTAL, ENERGY)}
+    classes._add(node, Snapshot(5.0, slots, classes={"": ClassCounts("1", {}, {}, {"g": {}}, {})}), totals)
+    assert begun == [[ENERGY], [TOTAL, ENERGY]]
+    assert totals.when == 5.0
 
 
 def test_older_snapshot_adds_nothing(host: MonitoredHost) -> None:

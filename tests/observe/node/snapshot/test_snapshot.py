@@ -150,6 +150,13 @@ def test_each_counter_file_is_read_once_per_snapshot(host: MonitoredHost, monkey
         assert len(read) == 4 * 2, "the root, two pods and a foreign group, with two counters each"
 
 
+def test_group_of_pod_is_not_foreign(host: MonitoredHost) -> None:
+    found = take(host.context)
+    assert list(found.foreign) == [("", "theirs")]
+    assert found.held == {KEYS[0]: {""}, KEYS[1]: {""}}
+    assert found.rmids == 4
+
+
 def test_files_give_way_if_the_process_has_no_descriptor_to_list_groups(host: MonitoredHost) -> None:
     files = Files(Descriptors())
     before = take(host.context, files).pods
