@@ -226,33 +226,29 @@ def ended_pods(cluster: Cluster) -> None:
         cluster.end_pod(pod_number(number))
 
 
-@pytest.mark.parametrize("options", [Options(), NOW], ids=["waits", "does-not-wait"])
-def test_rmid_in_limbo_is_waited_for_if_requested(
-    full: Full, monkeypatch: pytest.MonkeyPatch, options: Options
+@pytest.mark.parametrize(
+    "options, ahead, joins",
+    [(Options(), 0, True), (NOW, 0, False), (Options(), 1000, False)],
+    ids=["waits", "does not wait", "waits too long"],
+)
+def test_rmid_in_limbo_is_waited_for_if_requested_but_not_for_long(
+    full: Full, monkeypatch: pytest.MonkeyPatch, options: Options, ahead: float, joins: bool
 ) -> None:
-    monkeypatch.setattr("resctrl_hooks.core.node.reconcile.reconcile.time.sleep", pytest.fail)
+    clock = "resctrl_hooks.core.node.reconcile.reconcile.time"
+    monkeypatch.setattr(f"{clock}.sleep", pytest.fail)
     assert list(full.reconcile(options).events["waiting"]) == [SECOND], "the only RMID is in use"
     full.end_first()
-    naps: list[float] = []
-
-    def nap(seconds: float) -> None:
-        naps.append(seconds)
-        full.kernel.now += 1
-
-    monkeypatch.setattr("resctrl_hooks.core.node.reconcile.reconcile.time.sleep", nap)
-    report = full.reconcile(options)
-    assert (report.ok, bool(naps)) == (options.wait, options.wait)
-    assert full.groups_of(full.waits) == {("", SECOND if options.wait else "")}
-
-
-def test_wait_for_limbo_is_bounded(full: Full, monkeypatch: pytest.MonkeyPatch) -> None:
-    full.end_first()
     now = [0.0]
-    monkeypatch.setattr("resctrl_hooks.core.node.reconcile.reconcile.time.monotonic", lambda: now[0])
-    monkeypatch.setattr(
-        "resctrl_hooks.core.node.reconcile.reconcile.time.sleep", lambda _seconds: now.__setitem__(0, 1000)
-    )
-    assert list(full.reconcile(Options()).events["waiting"]) == [SECOND]
+
+    def nap(_seconds: float) -> None:
+        now[0] += ahead or 1
+        full.kernel.now += 0 if ahead else 1
+
+    monkeypatch.setattr(f"{clock}.sleep", nap)
+    monkeypatch.setattr(f"{clock}.monotonic", lambda: now[0])
+    report = full.reconcile(options)
+    assert (report.ok, now[0] > 0) == (joins, options.wait)
+    assert full.groups_of(full.waits) == {("", SECOND if joins else "")}
 
 
 def test_dead_keys_beyond_time_limit_are_left_to_next_pass(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
