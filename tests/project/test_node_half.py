@@ -33,20 +33,8 @@ ALLOWED_BESIDE = {
 ALLOWED_IN_ROOM = {
     "temporary": {"contextlib", "typing"},
     "slowdown": {
-        *(
-            "bisect",
-            "collections",
-            "ctypes",
-            "functools",
-            "hashlib",
-            "heapq",
-            "math",
-            "os",
-            "re",
-            "struct",
-            "types",
-            "typing",
-        )
+        *("bisect", "collections", "ctypes", "functools", "hashlib", "heapq", "math", "os", "re", "struct", "types"),
+        "typing",
     },
     "capacity": {"functools", "re", "typing"},
     **{room: {"typing"} for room in ("guard", "history", "snapshot")},

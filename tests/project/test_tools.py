@@ -13,6 +13,7 @@ import changed
 import golden as plugin
 import houses
 import mutants
+import mutations
 import pytest
 from golden import Golden
 
@@ -149,7 +150,7 @@ ONE = "resctrl_hooks/core/node/one.py"
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for module in (mutants, changed):
+    for module in (mutations, mutants, changed):
         monkeypatch.setattr(module, "PROJECT", tmp_path)
     path = tmp_path / ONE
     path.parent.mkdir(parents=True)
@@ -158,7 +159,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_each_mutant_is_one_compilable_change(project: Path) -> None:
-    found = mutants.mutants_of(project)
+    found = mutations.mutants_of(project)
     assert [(mutant.line, mutant.before, mutant.after) for mutant in found] == [
         (2, "1", "(2)"),
         (4, 'not a and f"{a == 1}"', "(not a or f'{a == 1}')"),
@@ -187,7 +188,7 @@ def test_noticed_mutant_does_not_survive(project: Path) -> None:
     mark = f"left by {root}"
     (root / "tests/core/node/test_one.py").write_text(TESTS.replace("LEFT BEHIND", mark))
     (root / "pytest.ini").write_text("[pytest]\n")
-    for module in (mutants, changed):
+    for module in (mutations, mutants, changed):
         shutil.copy(str(module.__file__), tools)
     known = {
         f"{ONE}: 0  ->  (1)  in  return number + 0": "not so",
@@ -219,7 +220,7 @@ def test_listed_equivalents_exist() -> None:
     absent = tuple(f"resctrl_hooks/{house}/" for house in houses.missing())
     known = {name: why for name, why in mutants.known().items() if not name.startswith(absent)}
     modules = {mutants.PROJECT / name.partition(":")[0] for name in known}
-    there = {mutant.name for path in modules for mutant in mutants.mutants_of(path)}
+    there = {mutant.name for path in modules for mutant in mutations.mutants_of(path)}
     assert sorted(set(known) - there) == []
     assert all(known.values())
 
@@ -240,7 +241,7 @@ def test_change_inside_a_function_reaches_the_functions_that_it_has_made(project
     exec(compile(DECORATING, str(project), "exec"), made)  # the module
     called = made["decorate"](lambda value: value)
     assert called(1) == 2
-    mutant = next(one for one in mutants.mutants_of(project) if " - " in one.after)
+    mutant = next(one for one in mutations.mutants_of(project) if " - " in one.after)
     project.write_bytes(mutant.text())
     mutants._swap(mutant)
     assert called(1) == 0
