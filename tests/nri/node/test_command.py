@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from conftest import Host
 from core.node.watch.test_status import check_each_field
+from golden import Golden
 from hosts.faults import Fail
 from hosts.record_types import check, check_fields
 
@@ -30,49 +31,22 @@ from resctrl_hooks.nri.node.resident import Resident
 from resctrl_hooks.nri.node.service import RegistrationError, ResubscribeError
 from resctrl_hooks.nri.node.status import NAME, EventRecord, NriRecord, Status, read_status
 
-
-@pytest.mark.parametrize(
-    "words, given",
-    [
-        ("", {}),
-        ("--socket /x", {"socket": "/x"}),
-        ("-socket=/x --name=a", {"socket": "/x", "name": "a"}),
-        ("-idx 07 -v", {"idx": "07", "v": "1"}),
-        ("--vv -config /c", {"vv": "1", "config": "/c"}),
-        ("-cgroups-dir=/g --run-dir /r", {"cgroups-dir": "/g", "run-dir": "/r"}),
-        ("-name=", {"name": ""}),
-        ("-name a=b", {"name": "a=b"}),
-        ("-name a -name b", {"name": "b"}),
-        ("name", None),
-        ("-name", None),
-        ("-v=1", None),
-        ("-what", None),
-        ("---name a", None),
-        ("-idx 7", None),
-        ("-idx 100", None),
-        ("-idx x1", None),
-        ("-idx \u0660\u0667", None),
-    ],
-)  # fmt: skip
-def test_options_are_parsed_with_one_dash_or_two(words: str, given: dict[str, str] | None) -> None:
-    assert parse(words.split()) == given
-
-
-@pytest.mark.parametrize(
-    "given, cgroups, run, level",
-    [
-        ({}, "/sys/fs/cgroup", None, "info"),
-        ({"cgroups-dir": "/g/"}, "/g", None, "info"),
-        ({"run-dir": "/r"}, "/sys/fs/cgroup", "/r", "info"),
-        ({"v": "1"}, "/sys/fs/cgroup", None, "debug"),
-        ({"vv": "1"}, "/sys/fs/cgroup", None, "debug"),
-    ],
+WORDS = (
+    *("", "--socket /x", "-socket=/x --name=a", "-idx 07 -v", "--vv -config /c", "-cgroups-dir=/g --run-dir /r"),
+    *("-name=", "-name a=b", "-name a -name b", "name", "-name", "-v=1", "-what", "---name a"),
+    *("-idx 7", "-idx 100", "-idx x1", "-idx \u0660\u0667"),
 )
-def test_options_replace_settings(given: dict[str, str], cgroups: str, run: str | None, level: str) -> None:
-    settings, problem = command._overriding(lambda _: (Settings({}), "a problem"), given)("/c")
-    assert (settings.cgroup_path, problem) == (cgroups, "a problem")
-    assert settings.memtierd["runDir"] == (run or Settings({}).memtierd["runDir"])
-    assert settings.log.get("level", "info") == level
+
+
+def test_options_have_one_dash_or_two_and_replace_settings(golden: Golden) -> None:
+    lines = []
+    for words in WORDS:
+        given = parse(words.split())
+        settings, problem = command._overriding(lambda _: (Settings({}), "a problem"), given or {})("/c")
+        assert problem == "a problem"
+        level = settings.log.get("level", "info")
+        lines.append(f"{words}: {given}; {settings.cgroup_path}, {settings.memtierd['runDir']}, {level}")
+    golden("\n".join(lines))
 
 
 @pytest.mark.parametrize(

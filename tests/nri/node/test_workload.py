@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from conftest import ID, POD_CGROUP, UID, Host, crio_annotations, state
+from golden import Golden
 from hosts import crun
 from hosts.machines import machine, write_sysfs
 
@@ -39,79 +40,47 @@ def test_pods_cgroup_follows_from_its_parent(parent: str, cgroup: str) -> None:
     assert cgroup_of(parent) == cgroup
 
 
-@pytest.mark.parametrize("pid, is_valid", [(0, True), (1, True), ((1 << 31) - 1, True), (1 << 31, False)])
-def test_pid_is_a_positive_number_of_31_bits(host: Host, pid: int, is_valid: bool) -> None:
-    if is_valid and pid:
+def test_pid_is_a_positive_number_of_31_bits(host: Host) -> None:
+    for pid in (0, 1, (1 << 31) - 1):
         host.process(pid, f"{POD_CGROUP}/{ID}")
-    if is_valid:
         assert workload_of(POD, container(pid), "containerd", host.context().settings).pid == pid
-        return
-    with pytest.raises(HookError, match=f"the runtime sent no valid pid: {pid}"):
-        workload_of(POD, container(pid), "containerd", host.context().settings)
+    with pytest.raises(HookError, match=f"the runtime sent no valid pid: {1 << 31}"):
+        workload_of(POD, container(1 << 31), "containerd", host.context().settings)
 
 
-SENT: dict[str, Any] = {
+RESOURCES = {
+    "cpu": {"shares": {"value": 200}, "quota": {}, "cpus": "0-1"},
+    "memory": {"limit": {"value": 1 << 20}},
+    "unified": {"memory.high": "1"},
+    "blockio_class": {"value": "slow"},
+    "rdt_class": {"value": "gold"},
+}
+SENT = {
     "cgroups_path": "/a/b",
-    "resources": {
-        "cpu": {"shares": {"value": 200}, "quota": {}, "cpus": "0-1"},
-        "memory": {"limit": {"value": 1 << 20}},
-        "unified": {"memory.high": "1"},
-        "blockio_class": {"value": "slow"},
-        "rdt_class": {"value": "gold"},
-    },
+    "resources": encode("LinuxResources", RESOURCES),
     "scheduler": {"policy": 2, "priority": 7},
     "io_priority": {"class": 2, "priority": 3},
     "devices": [encode("LinuxDevice", {"path": "/dev/x", "type": "b", "major": 8, "minor": 1})],
 }
+MESSAGES: list[tuple[int, dict[str, Any]]] = [
+    *((pid, SENT) for pid in (0, 41)),
+    *((0, {"scheduler": {"policy": number}}) for number in range(8)),
+    *((0, {"io_priority": {"class": number}}) for number in range(5)),
+    *((41, {"rdt": rdt}) for rdt in ({}, {"clos_id": {"value": "gold"}}, {"enable_monitoring": {"value": True}})),
+]
+"""Processes and fields: their numbers, and optional values, have names in a bundle."""
 
 
-def config_of(host: Host, pid: int = 0, **linux: Any) -> Any:
-    """Return the bundle's content of a container with these fields."""
+def test_message_is_read_as_a_bundle(host: Host, golden: Golden) -> None:
     host.process(41, f"{POD_CGROUP}/{ID}")
-    return workload_of(POD, container(pid, linux=linux), "containerd", host.context().settings).bundle._config
-
-
-def test_numbers_and_optional_values_have_the_names_of_a_bundle(host: Host) -> None:
-    for number, name in [*enumerate(("", "OTHER", "FIFO", "RR", "BATCH", "ISO", "IDLE")), (7, "")]:
-        found = config_of(host, scheduler={"policy": number})["process"]["scheduler"]["policy"]
-        assert found == (f"SCHED_{name}" if name else "")
-    for number, name in [*enumerate(("", "RT", "BE", "IDLE")), (4, "")]:
-        found = config_of(host, io_priority={"class": number})["process"]["ioPriority"]["class"]
-        assert found == (f"IOPRIO_CLASS_{name}" if name else "")
-    for rdt, closid, monitored in (
-        ({}, "", False),
-        ({"clos_id": {"value": "gold"}}, "gold", False),
-        ({"enable_monitoring": {"value": True}}, "", True),
-    ):
-        assert config_of(host, 41, rdt=rdt)["linux"]["intelRdt"] == {"closID": closid, "enableMonitoring": monitored}
-
-
-@pytest.mark.parametrize("pid, rdt", [(0, {"closID": "gold"}), (41, None)])
-def test_message_is_read_as_a_bundle(host: Host, pid: int, rdt: dict[str, str] | None) -> None:
-    host.process(41, f"{POD_CGROUP}/{ID}")
-    one = container(
-        pid,
-        linux={**SENT, "resources": encode("LinuxResources", SENT["resources"])},
-        env=[b"A=1", b"B=\xff"],
-        annotations={"mine": "x"},
-    )
-    found = workload_of({**POD, "annotations": {"of": "pod"}}, one, "containerd", host.context().settings)
-    bundle = found.bundle
-    linux = bundle._config["linux"]
-    assert linux["cgroupsPath"] == "/a/b"
-    assert linux.get("intelRdt") == rdt
-    assert linux["devices"]() == [{"path": "/dev/x", "type": "b", "major": 8, "minor": 1}]
-    assert bundle.resources == {
-        "cpu": {"shares": 200, "quota": 0, "cpus": "0-1"},
-        "memory": {"limit": 1 << 20},
-        "unified": {"memory.high": "1"},
-        "blockIO": {"class": "slow"},
-    }
-    process = bundle._config["process"]
-    assert process["scheduler"] == {"policy": "SCHED_FIFO", "priority": 7}
-    assert process["ioPriority"] == {"class": "IOPRIO_CLASS_BE", "priority": 3}
-    assert process["env"]() == ["A=1", "B=\ufffd"]
-    assert (found.namespace, found.pod, found.key, found.labels) == ("shop", "web-0", UID, {"app": "web"})
+    lines = []
+    for pid, linux in MESSAGES:
+        one = container(pid, linux=linux, env=[b"A=1", b"B=\xff"], annotations={"mine": "x"})
+        found = workload_of({**POD, "annotations": {"of": "pod"}}, one, "containerd", host.context().settings)
+        assert (found.namespace, found.pod, found.key, found.labels) == ("shop", "web-0", UID, {"app": "web"})
+        config = {**found.bundle._config, "resources": found.bundle.resources}
+        lines.append(json.dumps(config, default=lambda lazy: lazy()))
+    golden("\n".join(lines))
 
 
 VERSIONS = {
@@ -207,15 +176,6 @@ def test_wrong_cgroup_in_the_record_of_a_running_pod_is_corrected(host: Host, ve
 # Adjustments of a container before its creation, their permissions, and values that it has already
 
 
-def adjusted(host: Host, pod: dict[str, Any], version: str = "", settings: Any = None, **of: Any) -> dict[str, Any]:
-    """Return the changes to a new container of a pod by a plugin with such settings."""
-    plugin = plugin_of(host, **(settings or {}))
-    plugin.configure({"NRI_version": version, "request_timeout": 60_000})
-    code, answer, others = served(plugin, "CreateContainer", message(pod=pod, **of))
-    assert (code, others) == (0, b"")
-    return dict(decode("CreateContainerResponse", answer).get("adjust", {}))
-
-
 def test_path_writable_by_others_is_not_mounted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     above, lstat = {str(path) for path in tmp_path.parents}, os.lstat
     # The tests' files are in a folder writable by all, which is not the subject here.
@@ -237,69 +197,46 @@ def test_path_writable_by_others_is_not_mounted(tmp_path: Path, monkeypatch: pyt
             check_owner(bad)
 
 
-def has(linux: dict[str, Any]) -> dict[str, Any]:
-    """Return a container with these values."""
-    return {"linux": decode("LinuxContainer", encode("LinuxContainer", linux))}
+RESPECTED: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"scheduler": {"policy": 2}}, {}),
+    ({"scheduler": {"policy": 2}}, {"scheduler": {"policy": 2}}),
+    ({"scheduler": {"policy": 2}}, {"scheduler": {}}),
+    ({"io_priority": {"class": 2}}, {"io_priority": {"class": 3}}),
+    ({"resources": {"rdt_class": {"value": "a"}}}, {"resources": {"rdt_class": {"value": "b"}}}),
+    (
+        {"resources": {"blockio_class": {"value": "a"}, "cpu": {"cpus": "1", "mems": "0"}}},
+        {"resources": {"blockio_class": {"value": "a"}, "cpu": {"cpus": "2", "mems": ""}}},
+    ),
+    ({"resources": {"unified": {"a": "1", "b": "2"}}, "devices": [1]}, {"resources": {"unified": {"a": "1"}}}),
+    ({"resources": {"unified": {"a": "1"}}}, {"resources": {"unified": {"a": "1"}}}),
+    ({"resources": {"unified": {"a": "1"}}}, {"resources": {"unified": {"a": "2"}}}),
+]
+"""Our changes of a container, and the values that it has."""
 
 
-@pytest.mark.parametrize(
-    "ours, theirs, kept, differing",
-    [
-        ({"scheduler": {"policy": 2}}, {}, {"scheduler": {"policy": 2}}, []),
-        ({"scheduler": {"policy": 2}}, {"scheduler": {"policy": 2}}, {}, []),
-        ({"scheduler": {"policy": 2}}, {"scheduler": {}}, {"scheduler": {"policy": 2}}, []),
-        (
-            {"io_priority": {"class": 2}},
-            {"io_priority": {"class": 3}},
-            {},
-            ["io_priority is {'class': 3} instead of {'class': 2}"],
-        ),
-        (
-            {"resources": {"rdt_class": {"value": "a"}}},
-            {"resources": {"rdt_class": {"value": "b"}}},
-            {},
-            ["rdt_class is b instead of a"],
-        ),
-        (
-            {"resources": {"blockio_class": {"value": "a"}, "cpu": {"cpus": "1", "mems": "0"}}},
-            {"resources": {"blockio_class": {"value": "a"}, "cpu": {"cpus": "2", "mems": ""}}},
-            {"resources": {"cpu": {"mems": "0"}}},
-            ["cpus is 2 instead of 1"],
-        ),
-        (
-            {"resources": {"unified": {"a": "1", "b": "2"}}, "devices": [1]},
-            {"resources": {"unified": {"a": "1"}}},
-            {"resources": {"unified": {"b": "2"}}, "devices": [1]},
-            [],
-        ),
-        ({"resources": {"unified": {"a": "1"}}}, {"resources": {"unified": {"a": "1"}}}, {}, []),
-        ({"resources": {"unified": {"a": "1"}}}, {"resources": {"unified": {"a": "2"}}}, {}, ["a is 2 instead of 1"]),
-    ],
-)
-def test_values_that_a_container_has_are_left(
-    ours: dict[str, Any], theirs: dict[str, Any], kept: dict[str, Any], differing: list[str]
-) -> None:
-    found = respecting({"linux": ours, "env": [1]}, has(theirs))
-    assert found == ({"env": [1], **({"linux": kept} if kept else {})}, differing)
+def test_values_that_a_container_has_are_left(golden: Golden) -> None:
+    lines = []
+    for ours, theirs in RESPECTED:
+        has = {"linux": decode("LinuxContainer", encode("LinuxContainer", theirs))}
+        lines.append(f"{ours} of {theirs}: {respecting({'linux': ours, 'env': [1]}, has)}")
+    golden("\n".join(lines))
 
 
-@pytest.mark.parametrize(
-    "spec, found",
-    [
-        ({"policy": "fifo", "priority": 7}, {"scheduler": {"policy": 2, "priority": 7}}),
-        ({"policy": "rr", "priority": 3}, {"scheduler": {"policy": 3, "priority": 3}}),
-        ({"policy": "idle"}, {"scheduler": {"policy": 6}}),
-        ({"policy": "batch", "nice": 5}, {"scheduler": {"policy": 4, "nice": 5}}),
-        ({"nice": -5}, {"scheduler": {"policy": 1, "nice": -5}}),
-        ({"nice": 0}, {"scheduler": {"policy": 1}}),
-        ({"ioClass": "realtime", "ioPriority": 1}, {"io_priority": {"class": 1, "priority": 1}}),
-        ({"ioClass": "best-effort"}, {"io_priority": {"class": 2, "priority": 4}}),
-        ({"ioClass": "idle"}, {"io_priority": {"class": 3, "priority": 0}}),
-    ],
-)
-def test_scheduling_class_has_nris_numbers(host: Host, spec: dict[str, Any], found: dict[str, Any]) -> None:
-    section = {**SCHEDULING, "classes": {"quick": spec}}
-    assert adjusted(host, QUICK, "0.12", {"scheduling": section, "nri": {"adjust": ["scheduling"]}})["linux"] == found
+SPECS: list[dict[str, Any]] = [
+    *({"policy": "fifo", "priority": 7}, {"policy": "rr", "priority": 3}, {"policy": "idle"}),
+    *({"policy": "batch", "nice": 5}, {"nice": -5}, {"nice": 0}),
+    *({"ioClass": "realtime", "ioPriority": 1}, {"ioClass": "best-effort"}, {"ioClass": "idle"}),
+]
+
+
+def test_scheduling_class_has_nris_numbers(host: Host, golden: Golden) -> None:
+    lines = []
+    for spec in SPECS:
+        plugin = plugin_of(host, scheduling={**SCHEDULING, "classes": {"quick": spec}}, nri={"adjust": ["scheduling"]})
+        plugin.configure({"NRI_version": "0.12", "request_timeout": 60_000})
+        code, answer, _ = served(plugin, "CreateContainer", message(pod=QUICK))
+        lines.append(f"{spec}: {code} {decode('CreateContainerResponse', answer)['adjust']['linux']}")
+    golden("\n".join(lines))
 
 
 NRI = (0, 12)

@@ -20,7 +20,6 @@ from resctrl_hooks.core.node.flags import set_flag
 from resctrl_hooks.core.node.host.cpulist import format_list, parse_list
 from resctrl_hooks.placement.node import cpuset_writer as placement_effect
 from resctrl_hooks.placement.node import feature as placement
-from resctrl_hooks.placement.node import node_values
 from resctrl_hooks.placement.node.allocations import Book
 from resctrl_hooks.placement.node.cpu_classes import assign, values_of
 from resctrl_hooks.placement.node.entries import Entry
@@ -174,26 +173,15 @@ def test_losing_container_is_written_before_exclusive_cpus_are_granted(
     assert put["comes"] == "0"
 
 
-# CPU classes on a simulated host: their values, and the restoration of the previous values
-
-
-POOL = "pool.placement.resctrl-hooks.io"
-TRUE_WRITE = node_values.write_value
-
-
 # CPU classes: which CPUs have them, and their values by file
-
-
-def assigned(options: dict[str, Any], *decisions: Decision) -> list[tuple[str, str]]:
-    topology = machine(1, 1, 2, 4, 2, isolated=0b1000 << 4)
-    usage = Usage(topology, [*map(Grant, decisions)], reserved=0b1)
-    return [(name, format_list(cpus)) for name, cpus in assign(usage, options)]
 
 
 @pytest.mark.parametrize("policy", ["topology-aware", "/etc/policy.py"])
 def test_class_of_pool_is_unused_under_policy_without_pools(policy: str) -> None:
     part = Decision(SHARED, "db", cpus=parse_list("0-3"))  # a part of the machine with a pool's name
-    assert assigned({"policy": policy, "pools": POOLS, "idleCpuClass": "slow"}, part) == [("slow", "4-6,8-15")]
+    usage = Usage(machine(1, 1, 2, 4, 2, isolated=0b1000 << 4), [Grant(part)], reserved=0b1)
+    found = assign(usage, {"policy": policy, "pools": POOLS, "idleCpuClass": "slow"})
+    assert [(name, format_list(cpus)) for name, cpus in found] == [("slow", "4-6,8-15")]
 
 
 def test_values_that_are_not_set_are_not_written() -> None:

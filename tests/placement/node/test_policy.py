@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from placement.node.policies import POLICIES
 from resctrl_hooks.core.node.host.cpulist import count, format_list
 from resctrl_hooks.core.node.host.topology import Topology
-from resctrl_hooks.placement.node.allocations import Book
 from resctrl_hooks.placement.node.balloons import instances_of, parts_of
 from resctrl_hooks.placement.node.policy import EXCLUSIVE, MIXED, RESERVED, SHARED, Decision, PlacementError, Request
 from resctrl_hooks.placement.node.policy_file import load_policy
@@ -167,64 +166,20 @@ def test_unusable_policy_is_reported(tmp_path: Path, text: str, mode: int, words
         load_policy(str(file))(topology, Usage(topology, []), Request("a"))
 
 
-# Pools that grow and shrink with the requests of their containers
-
-
-# The machine of `PlacedHost`: 16 cores; the second threads are CPUs 16 to 31.
-POOLS: list[dict[str, Any]] = [
-    {"name": "db", "cpus": "0-3,16-19", "minCpus": 2, "namespaces": ["shop"]},
-    {"name": "fixed", "cpus": "4-5,20-21"},
-]
-POOL = "pool.placement.resctrl-hooks.io"
-
-
-@pytest.fixture
-def node(host: Host) -> PlacedHost:
-    node = PlacedHost(host)
-    node.place(policy="pools", pools=POOLS)
-    return node
-
-
-@pytest.mark.parametrize(
-    "bad", [{"cpus": "1"}, {"name": "a", "maxCpus": "x"}, {"name": "a", "cpus": "x"}, POOLS[1] | {"minCpus": "x"}, 5]
-)
-def test_invalid_pool_in_settings_is_placement_error(node: PlacedHost, bad: Any) -> None:
-    node.start("a", 500)
-    real = node.host.context()
-    real.settings.sections["placement"]["pools"] = [POOLS[0], bad]  # as in a handwritten file
-    with pytest.raises(PlacementError, match=r"invalid placement\.pools"):
-        Book(real)
+# Pools that grow and shrink, with several instances, limits and idle CPUs
 
 
 @pytest.mark.parametrize("key", ["minInstances", "maxInstances", "minCpus", "maxCpus"])
 @pytest.mark.parametrize("number", [100_000_000, 2**63])
-def test_huge_number_of_a_compiled_pool_costs_a_hook_no_more_work(node: PlacedHost, key: str, number: int) -> None:
+def test_huge_number_of_a_compiled_pool_costs_a_hook_no_more_work(host: Host, key: str, number: int) -> None:
+    node = PlacedHost(host)
     node.place(policy="pools", pools=[{"name": "db", "cpus": "0-3", "minInstances": 1, key: number}])
     with counted(200_000):
-        node.start("late", 500, **{POOL: "db"})
+        node.start("late", 500, **{"pool.placement.resctrl-hooks.io": "db"})
     assert node.cpus("late")
 
 
-# Pools with several instances, limits and idle CPUs
-
 # The machine of `PlacedHost`: l3-0: 0-3,16-19  l3-1: 4-7,20-23  l3-2: 8-11,24-27  l3-3: 12-15,28-31
-ALLOW = {"shop": ["web", "one", "rt"]}  # whole CPUs of the Guaranteed pod are shared
-
-
-def placed(host: Host, *pools: dict[str, Any], **section: Any) -> PlacedHost:
-    node = PlacedHost(host)
-    node.place(policy="pools", pools=[{"namespaces": ["shop"], **pool} for pool in pools], allow=ALLOW, **section)
-    return node
-
-
-def starts(node: PlacedHost, *milli: int) -> list[str]:
-    """Start containers with these requests; return their CPUs at the end."""
-    for place, one in enumerate(milli):
-        node.start(f"c{place}", one)
-    node.assert_sound()
-    return [node.cpus(f"c{place}") for place in range(len(milli))]
-
-
 @pytest.mark.parametrize(
     "pool, milli, cpus",
     [
@@ -250,7 +205,13 @@ def starts(node: PlacedHost, *milli: int) -> list[str]:
 def test_keys_of_pool_decide_instance_and_cpus(
     host: Host, pool: dict[str, Any], milli: tuple[int, ...], cpus: list[str]
 ) -> None:
-    assert starts(placed(host, {"name": "web"} | pool), *milli) == cpus
+    node = PlacedHost(host)
+    node.place(policy="pools", pools=[{"name": "web", "namespaces": ["shop"]} | pool], allow={"shop": ["web"]})
+    names = [f"c{number}" for number in range(len(milli))]
+    for name, one in zip(names, milli, strict=True):
+        node.start(name, one)
+    node.assert_sound()
+    assert [node.cpus(name) for name in names] == cpus
 
 
 def usage_of(topology: Topology, grants: list[Grant], pools: list[dict[str, Any]]) -> Usage:

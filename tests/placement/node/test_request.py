@@ -56,7 +56,7 @@ def test_annotations_give_request(
     [
         ("exclusive", 2, 1, 0),
         ("exclusive:15", 2, 15, 0),
-        ("exclusive:99999999", 2, 16384, 0),
+        ("exclusive:99999999", 2, 16384, 0),  # as the kubelet writes the request 0
         ("exclusive:3", 2560, 3, 2),
         ("mixed:2", 1536, 2, 1),
     ],
@@ -65,6 +65,7 @@ def test_exclusive_cpus_beyond_the_request_need_a_granted_number(
     annotation: str, shares: int, number: int, whole: int
 ) -> None:
     asking = workload("Burstable", shares, {CPUS: annotation})
+    asking.bundle.resources["cpu"]["quota"] = 800_000  # a limit gives none
     words = f"{number} exclusive CPUs are annotated, but the CPU request has {whole} whole CPUs"
     for too_few in ([], [f"exclusive:{number - 1}"] if number > 1 else []):
         with pytest.raises(PlacementError, match=words):
@@ -73,13 +74,6 @@ def test_exclusive_cpus_beyond_the_request_need_a_granted_number(
         assert request_of(asking, Settings({"placement": {"allow": {"shop": [enough]}}})).exclusive == number
     with pytest.raises(PlacementError, match="is not allowed to use exclusive CPUs"):
         request_of(asking, Settings({"placement": {"allow": {"other": ["*"]}}}))
-
-
-def test_limit_of_a_container_that_requests_nothing_gives_no_exclusive_cpus() -> None:
-    asking = workload("Burstable", 2, {CPUS: "exclusive:8"})  # as the kubelet writes the request 0
-    asking.bundle.resources["cpu"]["quota"] = 800_000
-    with pytest.raises(PlacementError, match="the CPU request has 0 whole CPUs"):
-        request_of(asking, Settings({"placement": {"allow": {"shop": ["exclusive"]}}}))
 
 
 @pytest.mark.parametrize(
@@ -112,12 +106,9 @@ PREFER, REQUIRE = f"prefer-isolated-cpus.{NRI}", f"require-isolated-cpus.{NRI}"
 @pytest.mark.parametrize(
     "section, annotations, values",
     [
-        ({}, {}, {"kind": SHARED, **dict.fromkeys(("one_thread", "any_memory", "strict_hints", "by_hints"), False)}),
+        ({}, {}, {"kind": SHARED}),
         (OWN, {}, {"quiet": False}),
         (OWN, {"irq-load-balancing.crio.io": "disable"}, {"quiet": True}),
-        ({}, {f"hide-hyperthreads.{NRI}": "true"}, {"one_thread": True}),
-        ({}, {f"hide-hyperthreads.{NRI}": "false"}, {"one_thread": False}),
-        ({}, {f"memory.preserve.{NRI}": "true"}, {"any_memory": True}),
         ({"reservedNamespaces": ["sh*"]}, {}, {"kind": RESERVED}),
         (ANY | {"policy": "pools"}, {BALLOON: "quick"}, {"pool": "quick"}),
         (ANY | {"policy": "pools"}, {BALLOON: "quick", POOL: "db"}, {"pool": "db"}),
@@ -126,7 +117,6 @@ PREFER, REQUIRE = f"prefer-isolated-cpus.{NRI}", f"require-isolated-cpus.{NRI}"
         (ANY, {PREFER: "true"}, {"isolated": True, "only_isolated": False}),
         (ANY, {REQUIRE: "true", PREFER: "false"}, {"isolated": True, "only_isolated": True}),
         (OWN | {"preferIsolCpus": True}, {}, {"isolated": True}),
-        (OWN | {"preferIsolCpus": True}, {PREFER: "false"}, {"isolated": False}),
     ],
 )
 def test_settings_and_annotations_give_values_of_request(

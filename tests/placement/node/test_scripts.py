@@ -44,14 +44,16 @@ SCRIPTS = {
         start any 500
     """,
     "an invalid expression in the settings is an error of placement": """
-        place {policy: pools, failurePolicy: fail, pools: [{name: side, cpus: "0-1", matchExpressions: [{operator: In}]}]}
-        start a 500
-        place {policy: pools, failurePolicy: fail, pools: [{name: side, cpus: "0-1", matchExpressions: [{key: name}]}]}
-        start a 500
-        place {policy: pools, failurePolicy: fail, pools: [{name: side, cpus: "0-1", matchExpressions: [{key: 5, operator: In}]}]}
-        start a 500
-        place {policy: pools, failurePolicy: fail, pools: [{name: side, cpus: "0-1", matchExpressions: [5]}]}
-        start a 500
+        place {policy: pools, failurePolicy: fail, pools: [{name: side, cpus: "0-1", matchExpressions: [{operator: In}]}]} && start a 500
+        place {policy: pools, failurePolicy: fail, pools: [{name: side, cpus: "0-1", matchExpressions: [{key: name}]}]} && start a 500
+        place {policy: pools, failurePolicy: fail, pools: [{name: side, cpus: "0-1", matchExpressions: [{key: 5, operator: In}]}]} && start a 500
+        place {policy: pools, failurePolicy: fail, pools: [{name: side, cpus: "0-1", matchExpressions: [5]}]} && start a 500
+    """,
+    "an invalid pool in the settings is an error of placement": """
+        place {policy: pools, failurePolicy: fail, pools: [{cpus: "1"}]} && start a 500
+        place {policy: pools, failurePolicy: fail, pools: [{name: a, maxCpus: x}]} && start a 500
+        place {policy: pools, failurePolicy: fail, pools: [{name: a, cpus: x}]} && start a 500
+        place {policy: pools, failurePolicy: fail, pools: [{name: a, cpus: 4-5, minCpus: x}]} && start a 500
     """,
     # CPU classes
     "reconcile repairs overwritten values once": """
