@@ -108,11 +108,6 @@ class ClassHost(PlacedHost):
         return self.host.state / "placement.cpus"
 
 
-def disabled(cpus: str, *states: str) -> dict[str, str]:
-    """Return disabled C-states of CPUs as `Cpufreq.changed` does."""
-    return {f"cpu{cpu}/{state}": "1" for cpu in members(parse_list(cpus)) for state in states}
-
-
 def on(cpus: str, values: dict[str, str]) -> dict[str, str]:
     """Return values of CPUs as `Cpufreq.changed` does."""
     listed = [cpu for cpu in range(64) if parse_list(cpus) >> cpu & 1]

@@ -64,12 +64,6 @@ class InterruptHost(PlacedHost):
         return self.host.state / "placement.irqs"
 
 
-def without(cpus: str) -> dict[str, str]:
-    """Return what `changed` returns while these CPUs, which have 0 and 16, have no interrupts."""
-    left = ~parse_list(cpus) & (1 << 32) - 1
-    return {"1": "1-15,17-31", "24": "8", "25": "1-3", "default": format_mask(left)}
-
-
 class Balancer:
     """irqbalance's socket: commands with the credentials of root, as irqbalance.c checks them.
 

@@ -40,7 +40,6 @@ SCHEDULING = {
 QUICK: dict[str, Any] = {**POD, "annotations": {"class.scheduling.resctrl-hooks.io": "quick"}}
 LIMITS: dict[str, Any] = {"memory": {"allowLimits": {"*": ["*"]}}, "classes": [{"name": "batch", "allowswap": True}]}
 MEMORY: dict[str, Any] = {**POD, "annotations": {CLASS: "batch", "memory.high.memtierd.nri.io": "64M"}}
-IN_BATCH = {**POD, "annotations": {CLASS: "batch"}}
 TIMEOUT = 1000
 """Milliseconds, of which 700 are an event's deadline."""
 
