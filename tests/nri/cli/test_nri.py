@@ -9,32 +9,15 @@ from resctrl_hooks.core.node.errors import SettingsError
 from resctrl_hooks.nri.cli import nri as nri_module
 
 
-@pytest.mark.parametrize(
-    "words, arguments",
-    [
-        ([], ["--socket", "/var/run/nri/nri.sock", "-name", "resctrl-hooks", "-idx", "90"]),
-        (
-            ["--socket", "/s", "-name", "n", "-idx", "05", "-v", "-cgroups-dir", "/c", "-run-dir", "/r"],
-            ["--socket", "/s", "-name", "n", "-idx", "05", "-v", "-cgroups-dir", "/c", "-run-dir", "/r"],
-        ),
-    ],
-)
-def test_nri_gets_its_options(monkeypatch: pytest.MonkeyPatch, words: list[str], arguments: list[str]) -> None:
+def test_nri_gets_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[Any] = []
-
-    def plugin(*all_: Any) -> int:
-        given[:] = all_
-        return 7
-
-    monkeypatch.setattr(nri_module, "nri_command", plugin)
-    assert invoke("--config", "/a.yaml", "nri", *words).exit_code == 7
-    assert given[0] == "/a.yaml"
-    if words:
-        assert given[1] == arguments
-    else:
-        assert [given[1][place] for place in (0, 2, 4)] == ["--socket", "-name", "-idx"]
-    assert invoke("--config", "/a.yaml", "nri", "-config", "/own.yaml").exit_code == 7
-    assert given[0] == "/own.yaml"
+    monkeypatch.setattr(nri_module, "nri_command", lambda *all_: given.append(all_) or 7)
+    words = ["--socket", "/s", "-name", "n", "-idx", "05", "-v", "-cgroups-dir", "/c", "-run-dir", "/r"]
+    for more in ([], words, ["-config", "/own.yaml"]):
+        assert invoke("--config", "/a.yaml", "nri", *more).exit_code == 7
+    assert [config for config, *_ in given] == ["/a.yaml", "/a.yaml", "/own.yaml"]
+    assert [given[0][1][place] for place in (0, 2, 4)] == ["--socket", "-name", "-idx"]
+    assert given[1][1] == words
 
 
 def test_yaml_from_the_runtime_is_compiled() -> None:

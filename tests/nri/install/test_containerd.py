@@ -9,6 +9,7 @@ import pytest
 from core.install.plans import Parsed, Planned, ours, paths, planned
 from core.install.staged import CONFIG as OURS
 from core.install.staged import HOOKS, given
+from golden import Golden
 
 from resctrl_hooks.core.install import roles
 from resctrl_hooks.core.install.paths import ADMIN_HOOKS, HOOK_NAME, LAUNCH, UNITS
@@ -16,49 +17,32 @@ from resctrl_hooks.core.install.units import RECONCILE
 from resctrl_hooks.nri.install.containerd import CONFIG, PLUGIN, is_on, major_version, nri_drop_in
 from resctrl_hooks.nri.install.nri import DROP_IN, NRI
 
-
-@pytest.mark.parametrize(
-    "said, major",
-    [
-        ("containerd github.com/containerd/containerd/v2 2.1.9+unknown fc10d4d\n", 2),
-        ("containerd containerd.io v1.7.27 05044ec\n", 1),
-        ("containerd containerd.io v10.0\n", 10),
-        ("containerd containerd.io unknown\n", None),
-        ("containerd 2.1.9\n", None),
-        ("", None),
-    ],
+SAID = (
+    "containerd github.com/containerd/containerd/v2 2.1.9+unknown fc10d4d\n",
+    *("containerd containerd.io v1.7.27 05044ec\n", "containerd containerd.io v10.0\n"),
+    *("containerd containerd.io unknown\n", "containerd 2.1.9\n", ""),
 )
-def test_major_version_of_containerd_is_in_the_third_word(said: str, major: int | None) -> None:
-    assert major_version(said) == major
-
-
-NRI_OFF, NRI_ON = ({"plugins": {PLUGIN: {"disable": value}}} for value in (True, False))
-
-
-@pytest.mark.parametrize(
-    "config, major, on",
-    [
-        ({}, None, True),
-        ({}, 2, True),
-        ({}, 1, False),
-        ({"version": 2}, None, False),
-        ({"version": 2}, 2, True),
-        ({"version": 3}, None, True),
-        ({"version": 3}, 1, False),
-        ({"version": "2"}, None, True),
-        ({"root": "/var"}, None, True),
-        ({**NRI_OFF, "version": 3}, 2, False),
-        ({**NRI_ON, "version": 2}, 1, True),
-        ({"plugins": {PLUGIN: {"disable": "false"}}}, 2, False),
-        ({"plugins": {PLUGIN: {"socket_path": "/x"}}}, 1, False),
-        ({"plugins": {PLUGIN: 3}}, 2, True),
-        ({"plugins": []}, 2, True),
+OFF, ON, SILENT = ({PLUGIN: values} for values in ({"disable": True}, {"disable": False}, {"socket_path": "/x"}))
+CONFIGURATIONS: list[tuple[dict[str, Any], int | None]] = [
+    *(({}, major) for major in (None, 2, 1)),
+    *[
+        ({"version": 2}, None),
+        ({"version": 2}, 2),
+        ({"version": 3}, None),
+        ({"version": 3}, 1),
+        ({"version": "2"}, None),
     ],
-)
-def test_setting_precedes_the_version_and_that_the_version_of_the_configuration(
-    config: dict[str, Any], major: int | None, on: bool
-) -> None:
-    assert is_on(config, major) is on
+    *[({"root": "/var"}, None), ({"plugins": OFF, "version": 3}, 2), ({"plugins": ON, "version": 2}, 1)],
+    *(({"plugins": plugins}, 2) for plugins in ({PLUGIN: {"disable": "false"}}, {PLUGIN: 3}, [])),
+    ({"plugins": SILENT}, 1),
+]
+
+
+def test_setting_precedes_the_version_and_that_the_version_of_the_configuration(golden: Golden) -> None:
+    """The major version of containerd is in the third word of its answer."""
+    lines = [f"{said!r}: {major_version(said)}" for said in SAID]
+    lines += [f"{config} with {major}: {is_on(config, major)}" for config, major in CONFIGURATIONS]
+    golden("\n".join(lines))
 
 
 @pytest.mark.parametrize(

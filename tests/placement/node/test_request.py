@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 from conftest import UID, crio_annotations
+from golden import Golden
 from hosts.placed import CPUS
 
 from resctrl_hooks.core.node.container.oci import Bundle, State
@@ -22,33 +23,64 @@ def workload(qos: str, shares: int, annotations: dict[str, str]) -> Workload:
     return derive(told, Bundle({"linux": {"resources": resources}}), [Cgroup("", path)], "/cg")
 
 
-@pytest.mark.parametrize(
-    "qos, shares, annotations, kind, exclusive",
-    [
-        ("Guaranteed", 2048, {}, EXCLUSIVE, 2),
-        ("Guaranteed", 2560, {}, SHARED, 0),
-        ("Guaranteed", 512, {}, SHARED, 0),
-        ("Burstable", 2048, {}, SHARED, 0),
-        ("Guaranteed", 2048, {f"prefer-shared-cpus.{NRI}/pod": "true"}, SHARED, 0),
-        ("Guaranteed", 2048, {f"prefer-shared-cpus.{NRI}/container.c0": "true"}, SHARED, 0),
-        ("Guaranteed", 2048, {f"prefer-shared-cpus.{NRI}/container.c1": "true"}, EXCLUSIVE, 2),
-        ("Guaranteed", 2560, {f"prefer-shared-cpus.{NRI}": "false"}, MIXED, 2),
-        ("Burstable", 2048, {CPUS: "exclusive"}, EXCLUSIVE, 2),
-        ("Burstable", 4096, {CPUS: "exclusive:3"}, EXCLUSIVE, 3),
-        ("Burstable", 4096, {CPUS: "exclusive:0000004"}, EXCLUSIVE, 4),
-        ("Burstable", 2048, {CPUS: "exclusive:0"}, EXCLUSIVE, 2),
-        ("Guaranteed", 1024, {}, EXCLUSIVE, 1),
-        ("Burstable", 2560, {f"{CPUS}/c0": "mixed"}, MIXED, 2),
-        ("Burstable", 2560, {CPUS: "reserved"}, RESERVED, 0),
-        ("Burstable", 2560, {f"prefer-reserved-cpus.{NRI}": "true"}, RESERVED, 0),
-    ],
-)
-def test_annotations_give_request(
-    qos: str, shares: int, annotations: dict[str, str], kind: str, exclusive: int
-) -> None:
-    settings = Settings({"placement": {"allow": {"shop": ["exclusive", "reserved"]}}})
-    request = request_of(workload(qos, shares, annotations), settings)
-    assert (request.kind, request.exclusive, request.memory) == (kind, exclusive, 1 << 30)
+POOL, BALLOON = "pool.placement.resctrl-hooks.io", f"balloon.balloons.{NRI}/container.c0"
+PREFER, REQUIRE = f"prefer-isolated-cpus.{NRI}", f"require-isolated-cpus.{NRI}"
+SHARED_CPUS = f"prefer-shared-cpus.{NRI}"
+ALLOWED: dict[str, Any] = {
+    "nothing": {},
+    "own": {"allow": {"shop": ["exclusive"]}},
+    "reserved": {"allow": {"shop": ["exclusive", "reserved"]}},
+    "all": {"allow": {"shop": ["*"]}},
+    "pools": {"allow": {"shop": ["*"]}, "policy": "pools"},
+}
+ASKED: list[tuple[str, str, int, dict[str, Any]]] = [
+    *(("reserved", "Guaranteed", shares, {}) for shares in (512, 1024, 2048, 2560)),
+    ("nothing", "Guaranteed", 2048, {}),
+    ("reserved", "Burstable", 2048, {}),
+    *(
+        ("reserved", "Guaranteed", 2048, {f"{SHARED_CPUS}{to}": "true"})
+        for to in ("/pod", "/container.c0", "/container.c1")
+    ),
+    ("reserved", "Guaranteed", 2560, {SHARED_CPUS: "false"}),
+    *(("reserved", "Burstable", 4096, {CPUS: f"exclusive{number}"}) for number in ("", ":3", ":0000004", ":0")),
+    ("reserved", "Burstable", 2560, {f"{CPUS}/c0": "mixed"}),
+    ("reserved", "Burstable", 2560, {CPUS: "reserved"}),
+    ("reserved", "Burstable", 2560, {f"prefer-reserved-cpus.{NRI}": "true"}),
+    ("own", "Guaranteed", 2048, {"irq-load-balancing.crio.io": "disable"}),
+    *((allowed, "Guaranteed", 2048, {BALLOON: "quick"}) for allowed in ("pools", "all")),
+    ("pools", "Guaranteed", 2048, {BALLOON: "quick", POOL: "db"}),
+    ("all", "Guaranteed", 2048, {POOL: "x" * 253}),
+    *(("pools", "Guaranteed", 2048, {name: pool}) for name in (POOL, BALLOON) for pool in ("reserved", "default")),
+    *((allowed, "Guaranteed", 2048, {name: "true"}) for allowed in ("all", "own") for name in (PREFER, REQUIRE)),
+    ("all", "Guaranteed", 2048, {REQUIRE: "true", PREFER: "false"}),
+    *(("nothing", "Burstable", 1024, {CPUS: kind}) for kind in ("exclusive", "reserved", "mine")),
+    *(
+        ("nothing", "Burstable", 1024, {CPUS: kind})
+        for kind in ("exclusive:-1", "exclusive:²", "mixed:①", "exclusive:٣")
+    ),
+    *(("nothing", "Burstable", 1024, {POOL: pool}) for pool in ("db", "x" * 254)),
+    ("nothing", "Burstable", 1024, {f"memory-type.{NRI}": "dram,tape"}),
+    ("nothing", "Burstable", 1024, {f"unlimited-burstable.{NRI}": "rack"}),
+]
+"""By what is allowed: the pod's class of service, CPU shares, annotations."""
+SECTIONS: list[tuple[dict[str, Any], dict[str, str]]] = [
+    ({"reservedNamespaces": ["sh*"]}, {}),
+    ({"allow": {"shop": ["exclusive"]}, "preferIsolCpus": True}, {}),
+    ({**ALLOWED["pools"], "pools": [{"name": "reserved", "cpus": "1"}]}, {POOL: "reserved"}),
+    ({**ALLOWED["pools"], "pools": [{"name": "reserved", "cpus": "1"}]}, {BALLOON: "reserved"}),
+]
+
+
+def test_annotations_and_settings_give_a_request_or_are_refused(golden: Golden) -> None:
+    lines = []
+    asked = [(ALLOWED[allowed], allowed, *rest) for allowed, *rest in ASKED]
+    for section, *words in [*asked, *((section, section, "Guaranteed", 2048, notes) for section, notes in SECTIONS)]:
+        try:
+            found: Any = request_of(workload(*words[1:]), Settings({"placement": section})).as_record()
+        except PlacementError as error:
+            found = error
+        lines.append(f"{words}: {found}")
+    golden("\n".join(lines))
 
 
 @pytest.mark.parametrize(
@@ -76,56 +108,6 @@ def test_exclusive_cpus_beyond_the_request_need_a_granted_number(
         request_of(asking, Settings({"placement": {"allow": {"other": ["*"]}}}))
 
 
-@pytest.mark.parametrize(
-    "annotations, words",
-    [
-        ({CPUS: "exclusive"}, "is not allowed to use exclusive CPUs"),
-        ({CPUS: "reserved"}, "is not allowed to use reserved CPUs"),
-        ({"pool.placement.resctrl-hooks.io": "db"}, "is not allowed to use pool 'db'"),
-        ({CPUS: "mine"}, f"invalid annotation {CPUS}: 'mine'"),
-        ({CPUS: "exclusive:-1"}, "invalid annotation"),
-        ({CPUS: "exclusive:²"}, "invalid annotation"),
-        ({CPUS: "mixed:①"}, "invalid annotation"),
-        ({CPUS: "exclusive:٣"}, "invalid annotation"),
-        ({"pool.placement.resctrl-hooks.io": "x" * 254}, "too long for a pool name"),
-        ({f"memory-type.{NRI}": "dram,tape"}, "unknown memory type 'tape'"),
-        ({f"unlimited-burstable.{NRI}": "rack"}, "unknown level 'rack'"),
-    ],
-)
-def test_forbidden_request_is_refused(annotations: dict[str, str], words: str) -> None:
-    with pytest.raises(PlacementError, match=words):
-        request_of(workload("Burstable", 1024, annotations), Settings({"placement": {}}))
-
-
-ANY = {"allow": {"shop": ["*"]}}
-OWN = {"allow": {"shop": ["exclusive"]}}
-POOL, BALLOON = "pool.placement.resctrl-hooks.io", f"balloon.balloons.{NRI}/container.c0"
-PREFER, REQUIRE = f"prefer-isolated-cpus.{NRI}", f"require-isolated-cpus.{NRI}"
-
-
-@pytest.mark.parametrize(
-    "section, annotations, values",
-    [
-        ({}, {}, {"kind": SHARED}),
-        (OWN, {}, {"quiet": False}),
-        (OWN, {"irq-load-balancing.crio.io": "disable"}, {"quiet": True}),
-        ({"reservedNamespaces": ["sh*"]}, {}, {"kind": RESERVED}),
-        (ANY | {"policy": "pools"}, {BALLOON: "quick"}, {"pool": "quick"}),
-        (ANY | {"policy": "pools"}, {BALLOON: "quick", POOL: "db"}, {"pool": "db"}),
-        (ANY, {BALLOON: "quick"}, {"pool": ""}),
-        (ANY, {POOL: "x" * 253}, {"pool": "x" * 253}),
-        (ANY, {PREFER: "true"}, {"isolated": True, "only_isolated": False}),
-        (ANY, {REQUIRE: "true", PREFER: "false"}, {"isolated": True, "only_isolated": True}),
-        (OWN | {"preferIsolCpus": True}, {}, {"isolated": True}),
-    ],
-)
-def test_settings_and_annotations_give_values_of_request(
-    section: dict[str, Any], annotations: dict[str, str], values: dict[str, Any]
-) -> None:
-    request = request_of(workload("Guaranteed", 2048, annotations), Settings({"placement": section}))
-    assert {name: getattr(request, name) for name in values} == values
-
-
 BOOLEAN: dict[str, tuple[str, dict[bool | None, Any]]] = {
     f"prefer-shared-cpus.{NRI}": ("kind", {None: EXCLUSIVE, True: SHARED, False: EXCLUSIVE}),
     f"hide-hyperthreads.{NRI}": ("one_thread", {None: False, True: True, False: False}),
@@ -144,7 +126,7 @@ GO = {
 
 @pytest.mark.parametrize("name", BOOLEAN)
 def test_boolean_annotation_has_the_texts_of_go_and_others_are_dropped_wishes(name: str) -> None:
-    settings = Settings({"placement": ANY | {"preferIsolCpus": True}})
+    settings = Settings({"placement": ALLOWED["all"] | {"preferIsolCpus": True}})
     field, values = BOOLEAN[name]
     for said, value in GO.items():
         told = workload("Guaranteed", 2048, {name: said})
@@ -153,29 +135,6 @@ def test_boolean_annotation_has_the_texts_of_go_and_others_are_dropped_wishes(na
         told = workload("Guaranteed", 2048, {name: said})
         assert getattr(request_of(told, settings), field) == values[None], said
         assert told.dropped == {f"annotation {name}": f"{said!r} is neither true nor false"}
-
-
-@pytest.mark.parametrize("name", [POOL, BALLOON])
-@pytest.mark.parametrize(
-    "pool, more, kind, found",
-    [
-        ("reserved", {}, RESERVED, ""),
-        ("reserved", {"pools": [{"name": "reserved", "cpus": "1"}]}, EXCLUSIVE, "reserved"),
-        ("default", {}, EXCLUSIVE, "default"),
-    ],
-)
-def test_built_in_names_of_balloons_are_pools(
-    name: str, pool: str, more: dict[str, Any], kind: str, found: str
-) -> None:
-    settings = Settings({"placement": ANY | {"policy": "pools"} | more})
-    request = request_of(workload("Guaranteed", 2048, {name: pool}), settings)
-    assert (request.kind, request.pool) == (kind, found)
-
-
-@pytest.mark.parametrize("name", [PREFER, REQUIRE])
-def test_permission_for_exclusive_cpus_excludes_isolated_ones(name: str) -> None:
-    with pytest.raises(PlacementError, match="is not allowed to use isolated CPUs"):
-        request_of(workload("Guaranteed", 2048, {name: "true"}), Settings({"placement": OWN}))
 
 
 def test_record_gives_request_or_belongs_to_another_version() -> None:
