@@ -11,7 +11,12 @@ from resctrl_hooks.nri.cli import nri as nri_module
 
 def test_nri_gets_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[Any] = []
-    monkeypatch.setattr(nri_module, "nri_command", lambda *all_: given.append(all_) or 7)
+
+    def plugin(*all_: Any) -> int:
+        given.append(all_)
+        return 7
+
+    monkeypatch.setattr(nri_module, "nri_command", plugin)
     words = ["--socket", "/s", "-name", "n", "-idx", "05", "-v", "-cgroups-dir", "/c", "-run-dir", "/r"]
     for more in ([], words, ["-config", "/own.yaml"]):
         assert invoke("--config", "/a.yaml", "nri", *more).exit_code == 7
