@@ -158,21 +158,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_each_mutant_is_one_compilable_change(project: Path) -> None:
+def test_each_mutant_is_one_compilable_change(project: Path, golden: Golden) -> None:
     found = mutations.mutants_of(project)
-    assert [(mutant.line, mutant.before, mutant.after) for mutant in found] == [
-        (2, "1", "(2)"),
-        (4, 'not a and f"{a == 1}"', "(not a or f'{a == 1}')"),
-        (4, "not a", "(a)"),
-        (5, 'print("é", a < 2)', "pass"),
-        (5, "a < 2", "(a <= 2)"),
-        (5, "2", "(3)"),
-        (6, "True", "(False)"),
-        (7, "break", "continue"),
-        (8, "return a != 3", "return None"),
-        (8, "a != 3", "(a == 3)"),
-        (8, "3", "(4)"),
-    ]
+    golden("\n".join(f"{mutant.line}: {mutant.before}  ->  {mutant.after}" for mutant in found))
     for mutant in found:
         compile(SOURCE[: mutant.start] + mutant.after.encode() + SOURCE[mutant.end :], mutant.module, "exec")
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 from core.config.judged import assert_accepted_also_as_compiled, assert_refused, assert_remarked, cases, check, problems
+from golden import Golden
 
 from resctrl_hooks.core.config.check import check_file
 from resctrl_hooks.core.node.permissions import allows
@@ -116,7 +117,7 @@ def test_value_is_refused(text: str) -> None:
     assert check(text).errors != []
 
 
-def test_cpu_class_is_compiled_to_the_values_of_the_kernel() -> None:
+def test_cpu_class_is_compiled_to_the_values_of_the_kernel(golden: Golden) -> None:
     text = """
 placement:
   enabled: true
@@ -130,19 +131,8 @@ placement:
   allow: {shop: ["class:c", "class:x"]}
 """
     checked = check(text)
-    first, second, *_ = checked.valid().model_dump(mode="json", by_alias=True)["placement"]["cpuClasses"]
-    assert first == {
-        "name": "a", "minFreq": "3200000", "maxFreq": "turbo", "energyPerformancePreference": "128",
-        "freqGovernor": "performance", "turboPriority": 3, "uncoreMinFreq": None, "uncoreMaxFreq": "1800000",
-        "disabledCstates": ["C6", "C1_ACPI"], "maxCstateLatency": 10,
-    }  # fmt: skip
-    assert (second["minFreq"], second["maxFreq"]) == ("2900000", "2900000")
-    assert (second["freqGovernor"], second["turboPriority"]) == (None, 0)
-    available = "exclusive, isolated, reserved, preserve, class:a, class:b, class:c, class:default"
-    assert [str(problem) for problem in checked.problems] == [
-        "c.yaml:8: placement.cpuClasses[1]: no pool, idleCpuClass or `allow` uses CPU class b",
-        f"c.yaml:11: placement.allow.shop[1]: 'class:x' matches nothing; available: {available}",
-    ]
+    classes = checked.valid().model_dump(mode="json", by_alias=True)["placement"]["cpuClasses"]
+    golden("\n".join(map(str, [*classes, *checked.problems])))
 
 
 def test_empty_pattern_matches_missing_namespace() -> None:
