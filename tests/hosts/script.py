@@ -23,6 +23,10 @@ Failing = dict[str, tuple[Any, str, Exception]]
 """Operations that the event `fail` lets fail: owner, name, and error."""
 
 
+def _joined(texts: list[str]) -> list[str]:
+    return [f"  {'; '.join(texts)}"] if texts else []
+
+
 class Script:
     """Events in the methods `do_…`, which return what they say."""
 
@@ -35,8 +39,9 @@ class Script:
         raise NotImplementedError
 
     def play(self, script: str) -> str:
-        """Return each event with what it says and changes."""
+        """Return each event with what it says and changes; events that do neither are on the line of the next one."""
         lines: list[str] = []
+        silent: list[str] = []
         before = self.found()
         with self.programs, self.faults:
             for line in filter(None, map(str.strip, re.split("\n| && ", script))):
@@ -45,9 +50,12 @@ class Script:
                 told = getattr(self, f"do_{name}")(*arguments, **yaml.safe_load(f"{{{values}" if brace else "{}"))
                 now = self.found()
                 changes = [f"{key}: {now.get(key, '-')}" for key in before | now if now.get(key) != before.get(key)]
-                lines += [line, *(f"  {one}" for one in (*(told or ()), *changes))]
+                silent.append(line)
+                if told or changes:
+                    lines += [" && ".join(silent), *(f"  {one}" for one in told or ()), *_joined(changes)]
+                    silent.clear()
                 before = now
-        return "\n".join(lines)
+        return "\n".join([*lines, *_joined(silent)])
 
     def do_fail(self, name: str) -> None:
         """Let an operation fail until `well`."""

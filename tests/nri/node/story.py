@@ -220,7 +220,7 @@ class Story(Script):
         values = json.loads((self.host.state / "nri.json").read_text())
         assert values.get("dropped", values["since"]) >= values["since"] >= values["started"]
         left_out = ("pid", "started", "since", "dropped", "code")
-        return [f"{name} {json.dumps(value)}" for name, value in values.items() if name not in left_out]
+        return [json.dumps({name: value for name, value in values.items() if name not in left_out})]
 
     def do_lost(self, *, unreadable: bool = False) -> list[str]:
         """Let the process of a creation die; return whether it is refused."""

@@ -174,7 +174,8 @@ class Stage(Script, InterruptHost):
         outcome = self.call(self.told(name, int(milli), **self.expanded(notes)))
         if outcome.code:
             self.die(name)
-        return [*([f"exit code {outcome.code}"] if outcome.code else []), *said(outcome.log)]
+            return [f"exit code {outcome.code}", *said(outcome.log)]
+        return [line for line in said(outcome.log) if not line.startswith("createRuntime of ") or "feature" in line]
 
     def do_unseen(self, name: str, milli: str = "0", **notes: str) -> None:
         """Start a container that no hook sees."""
@@ -192,7 +193,7 @@ class Stage(Script, InterruptHost):
         lines = []
         for name in names:
             self.die(name)
-            lines += said(self.poststop(id_of(name)).log)
+            lines += [line for line in said(self.poststop(id_of(name)).log) if not line.startswith("poststop of ")]
         return lines
 
     def do_die(self, name: str) -> None:
