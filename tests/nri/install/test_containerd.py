@@ -23,19 +23,19 @@ SAID = (
     *("containerd containerd.io unknown\n", "containerd 2.1.9\n", ""),
 )
 OFF, ON, SILENT = ({PLUGIN: values} for values in ({"disable": True}, {"disable": False}, {"socket_path": "/x"}))
-CONFIGURATIONS: list[tuple[dict[str, Any], int | None]] = [
+CONFIGURATIONS: tuple[tuple[Any, int | None], ...] = (
     *(({}, major) for major in (None, 2, 1)),
-    *[
-        ({"version": 2}, None),
-        ({"version": 2}, 2),
-        ({"version": 3}, None),
-        ({"version": 3}, 1),
-        ({"version": "2"}, None),
-    ],
-    *[({"root": "/var"}, None), ({"plugins": OFF, "version": 3}, 2), ({"plugins": ON, "version": 2}, 1)],
-    *(({"plugins": plugins}, 2) for plugins in ({PLUGIN: {"disable": "false"}}, {PLUGIN: 3}, [])),
+    *(({"version": version}, None) for version in (2, 3, "2")),
+    ({"version": 2}, 2),
+    ({"version": 3}, 1),
+    ({"root": "/var"}, None),
+    ({"plugins": OFF, "version": 3}, 2),
+    ({"plugins": ON, "version": 2}, 1),
+    ({"plugins": {PLUGIN: {"disable": "false"}}}, 2),
+    ({"plugins": {PLUGIN: 3}}, 2),
+    ({"plugins": []}, 2),
     ({"plugins": SILENT}, 1),
-]
+)
 
 
 def test_setting_precedes_the_version_and_that_the_version_of_the_configuration(golden: Golden) -> None:
