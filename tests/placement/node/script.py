@@ -23,6 +23,8 @@ from resctrl_hooks.core.node.reconcile.report import Options
 from resctrl_hooks.placement.node import irqbalance, node_values
 from resctrl_hooks.placement.node import reconcile as repairs
 from resctrl_hooks.placement.node.allocations import Book
+from resctrl_hooks.placement.node.cpu_values import CpuValues
+from resctrl_hooks.placement.node.interrupts import Interrupts
 from resctrl_hooks.placement.node.policy import PlacementError
 
 NOTES = {
@@ -131,9 +133,11 @@ class Stage(Script, InterruptHost):
                 found[key] = value
         found |= {key: format_list(values) for key, values in cpus.items()}
         found["records"] = " ".join(name for name in ("cpus", "irqs") if (self.state / f"placement.{name}").exists())
+        context = self.context()
+        found["refused"] = "; ".join([*CpuValues(context).refused(), *Interrupts(context).refused()])
         found["irqbalance"] = "; ".join(self.balancer.commands) if self.balancer else ""
         try:
-            found["taken"] = format_list(Book(self.context(), read_only=True).taken)
+            found["taken"] = format_list(Book(context, read_only=True).taken)
             self.assert_sound()
         except (AssertionError, HookError):
             found["sound"] = "no"
