@@ -97,7 +97,6 @@ def test_exclusive_cpus_beyond_the_request_need_a_granted_number(
     annotation: str, shares: int, number: int, whole: int
 ) -> None:
     asking = workload("Burstable", shares, {CPUS: annotation})
-    asking.bundle.resources["cpu"]["quota"] = 800_000  # a limit gives none
     words = f"{number} exclusive CPUs are annotated, but the CPU request has {whole} whole CPUs"
     for too_few in ([], [f"exclusive:{number - 1}"] if number > 1 else []):
         with pytest.raises(PlacementError, match=words):
@@ -106,6 +105,13 @@ def test_exclusive_cpus_beyond_the_request_need_a_granted_number(
         assert request_of(asking, Settings({"placement": {"allow": {"shop": [enough]}}})).exclusive == number
     with pytest.raises(PlacementError, match="is not allowed to use exclusive CPUs"):
         request_of(asking, Settings({"placement": {"allow": {"other": ["*"]}}}))
+
+
+def test_limit_of_a_container_that_requests_nothing_gives_no_exclusive_cpus() -> None:
+    asking = workload("Burstable", 2, {CPUS: "exclusive:8"})  # as the kubelet writes the request 0
+    asking.bundle.resources["cpu"]["quota"] = 800_000
+    with pytest.raises(PlacementError, match="the CPU request has 0 whole CPUs"):
+        request_of(asking, Settings({"placement": {"allow": {"shop": ["exclusive"]}}}))
 
 
 BOOLEAN: dict[str, tuple[str, dict[bool | None, Any]]] = {
