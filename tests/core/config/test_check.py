@@ -87,6 +87,8 @@ def judged(texts: list[str]) -> str:
 def test_each_problem_has_line_and_remedy(golden: Golden) -> None:
     assert [text for text in REFUSED if check(text).config or not all(one.line for one in check(text).errors)] == []
     golden(judged(REFUSED))
+    (problem,) = check_module.check_text(b"a: 1\nb: \xff\n", "c.yaml").problems
+    assert str(problem) == "c.yaml:2: the file is not UTF-8; save it as UTF-8"
 
 
 def test_ineffective_values_have_a_remark(golden: Golden) -> None:
