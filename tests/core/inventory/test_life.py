@@ -16,7 +16,7 @@ from hosts.transcript import Transcript
 
 from resctrl_hooks.core.inventory import demand
 from resctrl_hooks.core.inventory.container_names import container_names
-from resctrl_hooks.core.inventory.gather import gather
+from resctrl_hooks.core.inventory.gather import gather, rmids_of
 from resctrl_hooks.core.node.errors import HookError
 
 HOUSES = ("lab",)
@@ -94,6 +94,9 @@ def test_list_and_show_of_a_node(tmp_path: Path, golden: Golden, monkeypatch: py
         words = [*step.split(), "-n", "shop"] if step == "show" else step.split()
         node.kernel.show_counters()
         done = run(node.host, *words)
+        if scene.startswith("odd classes"):
+            context = node.context()
+            assert gather(context).rmids == rmids_of(context.monitor.resctrl, 2), "those of the pod and the root class"
         told.add(number, step, re.sub(r"\b\d+s\b", "<age>", done.output), done.exit_code)
     golden(str(told), hide="pid duration time")
 
