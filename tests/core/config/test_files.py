@@ -327,13 +327,16 @@ def test_former_prefixes_stay_known_for_claims(config: Path) -> None:
 # Several files in one folder
 
 
-def test_hooks_use_settings_of_version_0_2_until_others_are_applied(folder: Path) -> None:
+def test_hooks_use_settings_of_version_0_2_until_others_are_applied(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     of_version_0_2(folder / "config.yaml")
     config = str(folder / "prod.yaml")
     Path(config).write_text("zzz: 1")
     assert find_effective(config).path == str(folder / "config.json")
     written(Path(config), "shop", groupPrefix="new-")
-    assert find_effective(config).problem.endswith(f"installed hooks use {folder / 'config.json'} of version 0.2")
+    assert effective.effective_settings(config).group_prefix == "new-"
+    assert capsys.readouterr().err.endswith(f"installed hooks use {folder / 'config.json'} of version 0.2\n")
     hooks, problem = load(config)
     assert (hooks.path, hooks.group_prefix) == (str(folder / "config.json"), "old-")
     assert problem.startswith(f"{config} has never been applied; {hooks.path} of version 0.2 stays active; run ")
