@@ -54,7 +54,13 @@ def test_runtimes_are_found_and_others_that_read_the_folder_are_named(
     golden("\n".join(install._restarts(Plan(None, [], paths, "", "", []), Tree("/"))), "restarts")  # type: ignore[arg-type]
 
 
-def test_host_without_units_has_to_be_reconciled(monkeypatch: pytest.MonkeyPatch, golden: Golden) -> None:
+def test_host_without_units_has_to_be_reconciled(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], golden: Golden
+) -> None:
+    install._print(Plan(SMALL, [], {}, "/c", "/p", []), live=True)
+    assert "start " not in capsys.readouterr().out
+    monkeypatch.setattr("shutil.which", lambda name: "/bin/crio" if name == "crio" else None)
+    assert install._found(Tree("")) == ["crio"]
     monkeypatch.setattr(install, "_found", always([]))
     every: list[str] = list(KEEP_RUNNING)
     for with_units, runs, services in ((True, True, [EXEC]), (True, False, []), (True, False, [MOUNT, EXEC]),

@@ -88,6 +88,15 @@ def test_invalid_configuration_stops_installation(tmp_path: Path, path: str, tex
     assert files(tmp_path) == {path}
 
 
+def test_absolute_link_in_image_does_not_reach_this_machine(tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "root/usr").mkdir(parents=True)
+    (tmp_path / "root/usr/local").symlink_to(tmp_path / "outside")
+    result = run("install", "--runtime", "crio", "--root", str(tmp_path / "root"))
+    assert (result.exit_code, "a link leads out of" in result.output) == (1, True)
+    assert os.listdir(tmp_path / "outside") == []
+
+
 @pytest.mark.parametrize(
     "name, words, what",
     [
