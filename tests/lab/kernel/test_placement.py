@@ -9,7 +9,6 @@ import pytest
 from kernel.installed import Installed
 from kernel.pods import Containers
 from kernel.runtimes import file_of, value, wait_until
-from resctrl_hooks.core.node.host.cpulist import members, parse_list
 from resctrl_hooks.core.node.host.topology_sysfs import read_topology
 
 HOUSES = ("placement",)
@@ -21,14 +20,15 @@ CPUS = "cpus.placement.resctrl-hooks.io"
 SEE = ["/bin/sh", "-c", "grep -E 'Cpus_allowed_list|Mems_allowed_list' /proc/self/status > /dev/seen; sleep 1000"]
 
 
-def create(containers: Containers, name: str, kind: str, milli: int, **more: str) -> int:
+def create(containers: Containers, name: str, kind: str, milli: int = 0, pool: str = "") -> int:
     """Create one with a memory limit: without one it is not bound to memory nodes."""
-    resources = {"cpu": {"shares": milli * 1024 // 1000}, "memory": {"limit": 64 << 20}}
-    return containers.create(name, SEE, annotations={CPUS: kind, **more}, resources=resources)
+    resources = {"cpu": {"shares": milli * 1024 // 1000} if milli else {}, "memory": {"limit": 64 << 20}}
+    wanted = {CPUS: kind, **({"pool.placement.resctrl-hooks.io": pool} if pool else {})}
+    return containers.create(name, SEE, annotations=wanted, resources=resources)
 
 
-def start(containers: Containers, name: str, kind: str, milli: int, **more: str) -> int:
-    pid = create(containers, name, kind, milli, **more)
+def start(containers: Containers, name: str, kind: str, milli: int = 0, pool: str = "") -> int:
+    pid = create(containers, name, kind, milli, pool)
     containers.runtime.start(name)
     return pid
 
@@ -43,10 +43,6 @@ def seen(pid: int) -> tuple[str, str]:
 
 def effective(pid: int) -> str:
     return value(pid, "cpuset.cpus.effective")
-
-
-def cpus_in(text: str) -> set[int]:
-    return set(members(parse_list(text)))
 
 
 def allowed(pid: int) -> str:
@@ -92,16 +88,23 @@ def test_pool_grows_and_shrinks_and_missing_cpufreq_fails_no_container(
     classes = [{"name": "fast", "freqGovernor": "performance"}]
     placement = {**section, "pools": pools, "cpuClasses": classes}
     installed.configure(monitoring={"enabled": False}, placement=placement)
-    db = {"pool.placement.resctrl-hooks.io": "db"}
     rest = start(containers, "b1", "shared", 500)
     assert seen(rest)[0] == "0-7", installed.said()
-    first = start(containers, "b2", "shared", 500, **db)
+    first = start(containers, "b2", "shared", 500, "db")
     assert (seen(first)[0], allowed(rest)) == ("0", "1-7")
     assert "cannot set scaling_governor of cpu0/cpufreq to performance (ENOENT)" in installed.said()
-    second = start(containers, "b3", "shared", 2500, **db)
+    second = start(containers, "b3", "shared", 2500, "db")
     assert (seen(second)[0], allowed(first), allowed(rest)) == ("0-2", "0-2", "3-7")
     containers.end("b3")
     assert (allowed(first), allowed(rest)) == ("0", "1-7")
+
+
+def expand(text: str) -> list[int]:
+    found: list[int] = []
+    for part in text.split(","):
+        low, _, high = part.partition("-")
+        found += range(int(low), int(high or low) + 1)
+    return found
 
 
 def test_reconcile_repairs_overwritten_cpusets(containers: Containers, installed: Installed) -> None:
@@ -119,11 +122,11 @@ def test_reconcile_repairs_overwritten_cpusets(containers: Containers, installed
 def test_reconcile_places_unseen_containers(containers: Containers, installed: Installed) -> None:
     unseen = {"hooks": {}, "annotations": {CPUS: "exclusive:2"}, "resources": {"cpu": {"shares": 2048}}}
     late = containers.start("n1", SEE, **unseen)
-    assert cpus_in(seen(late)[0]) == set(range(8))
+    assert expand(seen(late)[0]) == list(range(8))
     hooked = start(containers, "n2", "shared", 500)
     installed.reconcile()
-    assert len(cpus_in(allowed(late))) == 2, installed.said()
-    assert not cpus_in(allowed(late)) & cpus_in(allowed(hooked))
+    assert len(expand(allowed(late))) == 2, installed.said()
+    assert not set(expand(allowed(late))) & set(expand(allowed(hooked)))
     before = allowed(late)
     installed.reconcile()
     assert allowed(late) == before
@@ -132,7 +135,7 @@ def test_reconcile_places_unseen_containers(containers: Containers, installed: I
 def test_offline_cpus_are_replaced(containers: Containers, installed: Installed) -> None:
     own = create(containers, "h1", "exclusive:1", 1000)
     shared = start(containers, "h2", "shared", 500)
-    assert (effective(own), 0 in cpus_in(effective(shared))) == ("0", False)
+    assert (effective(own), "0" in expand_text(effective(shared))) == ("0", False)
     try:
         switch(range(1, 8), on=False)
         done = installed.reconcile(check=False)
@@ -142,7 +145,7 @@ def test_offline_cpus_are_replaced(containers: Containers, installed: Installed)
     finally:
         switch(range(1, 8), on=True)
     installed.reconcile()
-    assert (effective(own), 0 in cpus_in(effective(shared))) == ("0", False)
+    assert (effective(own), "0" in expand_text(effective(shared))) == ("0", False)
     try:
         switch(range(4, 8), on=False)
         taken = start(containers, "h3", "exclusive:1", 1000)
@@ -155,13 +158,17 @@ def test_offline_cpus_are_replaced(containers: Containers, installed: Installed)
         switch(range(1, 8), on=True)
 
 
+def expand_text(text: str) -> list[str]:
+    return [str(number) for number in expand(text)]
+
+
 def switch(cpus: Iterable[int], *, on: bool) -> None:
     """Take CPUs offline or back, until cpusets have followed."""
     for cpu in cpus:
         Path(f"/sys/devices/system/cpu/cpu{cpu}/online").write_text(str(int(on)))
-    online = cpus_in(Path("/sys/devices/system/cpu/online").read_text().strip())
+    online = set(expand(Path("/sys/devices/system/cpu/online").read_text().strip()))
     wait_until(
-        lambda: cpus_in(Path("/sys/fs/cgroup/cpuset.cpus.effective").read_text().strip()) == online,
+        lambda: set(expand(Path("/sys/fs/cgroup/cpuset.cpus.effective").read_text().strip())) == online,
         "the root's cpuset follows",
     )
 
@@ -184,17 +191,22 @@ def can_move(number: str) -> bool:
     return True
 
 
+def quiet(containers: Containers, name: str) -> int:
+    wanted = {CPUS: "exclusive:2", "irq-load-balancing.crio.io": "disable"}
+    pid = containers.create(name, SEE, annotations=wanted, resources={"cpu": {"shares": 2048}})
+    containers.runtime.start(name)
+    return pid
+
+
 @pytest.mark.only(driver="cgroupfs", runtime_name="crun")
 def test_interrupts_leave_exclusive_cpus_and_return(containers: Containers, installed: Installed) -> None:
     before = affinities()
     used = [number for number in before if any(path.is_dir() for path in IRQS.glob(f"{number}/*"))]
     movable = [number for number in used if can_move(number)]
     assert movable
-    wanted = {CPUS: "exclusive:2", "irq-load-balancing.crio.io": "disable"}
-    quiet = containers.start("i1", SEE, annotations=wanted, resources={"cpu": {"shares": 2048}})
-    own = cpus_in(seen(quiet)[0])
+    own = set(expand(seen(quiet(containers, "i1"))[0]))
     during = affinities()
-    assert [number for number in movable if cpus_in(during[number]) & own] == [], installed.said()
+    assert [number for number in movable if set(expand(during[number])) & own] == [], installed.said()
     assert int(during["default"].replace(",", ""), 16) & sum(1 << cpu for cpu in own) == 0
     assert [number for number in movable if during[number] != before[number]]
     stuck = [number for number in used if number not in movable]

@@ -18,7 +18,7 @@ from core.install.daemonsets import command_of, metrics_container, mounts, right
 from kernel.bundles import FIRST_INSTRUCTION, write_hook
 from kernel.groups import Place, Resctrl, parse_place, place_of, said
 from kernel.installed import Installed, Staged
-from kernel.runtimes import Podman, quadlets, run, wait_until
+from kernel.runtimes import Podman, run, wait_until
 
 QUIET = ("--network=none", "--log-driver=k8s-file")
 SAY_AND_STAY = "trap exit TERM; cat /proc/self/cpu_resctrl_groups >/dev/said; sleep 1000 & wait"
@@ -49,6 +49,14 @@ def nothing_is_left(staged: Staged, resctrl: Resctrl) -> None:
     assert staged.records() == []
 
 
+def test_podman_run_is_monitored(engine: Podman, image: str, staged: Staged, resctrl: Resctrl) -> None:
+    printed = engine.command("run", *QUIET, "--name=m", image, *FIRST_INSTRUCTION)
+    assert parse_place(printed) == Place("", engine.inspect("m", "{{.Id}}")), staged.said()
+    engine.command("rm", "m")  # `podman run` doesn't wait for conmon's clean-up, which runs poststop
+    assert resctrl.present() == []
+    assert staged.records() == []
+
+
 @pytest.mark.parametrize("infra", ["true", "false"], ids=["with-infra", "without-infra"])
 def test_containers_of_pod_share_group(
     engine: Podman, image: str, staged: Staged, resctrl: Resctrl, infra: str
@@ -66,12 +74,10 @@ def test_containers_of_pod_share_group(
     nothing_is_left(staged, resctrl)
 
 
-def test_podman_run_and_a_restart_with_the_same_id_are_monitored(
-    engine: Podman, image: str, staged: Staged, resctrl: Resctrl
-) -> None:
+@ONE_RUNTIME
+def test_restart_with_same_id_is_monitored(engine: Podman, image: str, staged: Staged, resctrl: Resctrl) -> None:
     container = engine.run(image, SAY_AND_STAY, "--detach", "--name=m")
     before = engine.pid("m")
-    assert said(before) == Place("", container), staged.said()
     engine.command("restart", "--time=0", "m")
     pid = engine.pid("m")
     assert pid != before
@@ -109,29 +115,44 @@ GlobalArgs={options}
 }
 
 
+@pytest.fixture
+def quadlets(engine: Podman, image: str) -> Iterator[None]:
+    """Units of containers, one alone and one in a pod, as an administrator writes them."""
+    folder = Path("/etc/containers/systemd")
+    folder.mkdir(parents=True, exist_ok=True)
+    options = " ".join(engine.words[1:])
+    for name, text in QUADLETS.items():
+        (folder / name).write_text(text.format(image=image, command=SAY_AND_STAY, options=options))
+    run(["systemctl", "daemon-reload"])
+    yield
+    run(["systemctl", "stop", "alone.service", "member.service", "both-pod.service"], check=False)
+    for name in QUADLETS:
+        (folder / name).unlink()
+    run(["systemctl", "daemon-reload"])
+
+
 @pytest.mark.only(driver="systemd")
 @ONE_RUNTIME
-def test_quadlets_are_monitored(engine: Podman, image: str, staged: Staged, resctrl: Resctrl) -> None:
-    options = " ".join(engine.words[1:])
-    texts = {name: text.format(image=image, command=SAY_AND_STAY, options=options) for name, text in QUADLETS.items()}
-    with quadlets(texts, "alone.service", "member.service", "both-pod.service"):
-        run(["systemctl", "start", "alone.service"])
-        pid, alone = pid_and_id(engine, "alone")
-        assert "/system.slice/alone.service/" in Path(f"/proc/{pid}/cgroup").read_text()
-        assert said(pid) == Place("", alone), staged.said()
-        run(["systemctl", "restart", "alone.service"])  # --rm: another container, another id
-        again = engine.inspect("alone", "{{.Id}}")
-        assert resctrl.present() == [again]
-        assert again != alone
-        run(["systemctl", "stop", "alone.service"])
-        assert resctrl.present() == []
-        run(["systemctl", "start", "both-pod.service", "member.service"])
-        pod = engine.command("pod", "inspect", "--format", "{{.ID}}", "both").strip()
-        pid, member = pid_and_id(engine, "member")
-        # Its cgroup is below its service and not in the pod's, so it has a group of its own, separate from the infra
-        # container's.
-        assert said(pid) == Place("", member), staged.said()
-        assert resctrl.present() == sorted([pod, member])
+@pytest.mark.usefixtures("quadlets")
+def test_quadlets_are_monitored(engine: Podman, staged: Staged, resctrl: Resctrl) -> None:
+    run(["systemctl", "start", "alone.service"])
+    pid, alone = pid_and_id(engine, "alone")
+    assert "/system.slice/alone.service/" in Path(f"/proc/{pid}/cgroup").read_text()
+    assert said(pid) == Place("", alone), staged.said()
+    run(["systemctl", "restart", "alone.service"])  # --rm: another container, another id
+    again = engine.inspect("alone", "{{.Id}}")
+    assert resctrl.present() == [again]
+    assert again != alone
+    run(["systemctl", "stop", "alone.service"])
+    assert resctrl.present() == []
+    run(["systemctl", "start", "both-pod.service", "member.service"])
+    pod = engine.command("pod", "inspect", "--format", "{{.ID}}", "both").strip()
+    pid, member = pid_and_id(engine, "member")
+    # Its cgroup is below its service and not in the pod's, so it has a group of its own, separate from the infra
+    # container's.
+    assert said(pid) == Place("", member), staged.said()
+    assert resctrl.present() == sorted([pod, member])
+    run(["systemctl", "stop", "both-pod.service", "member.service"])
     nothing_is_left(staged, resctrl)
 
 
@@ -254,10 +275,8 @@ def code() -> list[str]:
 
 @pytest.mark.houses("observe")
 @pytest.mark.only(driver="cgroupfs", runtime_name="crun")
-def test_metrics_pod_serves_node_metrics_and_a_command_in_a_container_sees_the_node(
-    monitored: Podman, image_root: str, resctrl: Resctrl
-) -> None:
-    (group,) = resctrl.names("mon_groups")
+def test_metrics_pod_serves_node_metrics(monitored: Podman, image_root: str, resctrl: Resctrl) -> None:
+    (group,) = resctrl.groups()
     container, paths = metrics_container()
     command = [sys.executable, "-m", "resctrl_hooks", *command_of(container)]
     options = ["--detach", "--network=host", "--name=metrics", *rights(container), *mounts(container, paths), *code()]
@@ -274,11 +293,17 @@ def test_metrics_pod_serves_node_metrics_and_a_command_in_a_container_sees_the_n
     wait_until(scrape, "metrics are served")
     text = scrape()
     assert "resctrl_scrape_ok 1" in text
-    assert f'pod_uid="{group}"' in text.partition("l3_llc_occupancy_bytes{")[2]
+    assert f'pod_uid="{os.path.basename(group)}"' in text.partition("l3_llc_occupancy_bytes{")[2]
     assert os.path.exists(f"{STATE}/totals/counters"), "totals are kept"
 
+
+@pytest.mark.houses("observe")
+@pytest.mark.only(driver="cgroupfs", runtime_name="crun")
+def test_command_in_container_sees_node(monitored: Podman, image_root: str, resctrl: Resctrl) -> None:
+    (group,) = resctrl.groups()
     _, _, typed = TROUBLE.read_text().partition("podman run ")
     options = [word for word in typed.partition(" IMAGE ")[0].replace("\\\n", " ").split() if word != "--rm"]
     command = [sys.executable, "-m", "resctrl_hooks", "list", "--json"]
     printed = monitored.command("run", "--rm", *options, *code(), "--rootfs", image_root, *command)
-    assert {pod["key"]: pod["state"] for pod in json.loads(printed)["items"]}[group] == "assigned"
+    states = {pod["key"]: pod["state"] for pod in json.loads(printed)["items"]}
+    assert states[os.path.basename(group)] == "assigned"
