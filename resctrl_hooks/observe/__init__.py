@@ -11,6 +11,7 @@ The rooms in the order of reading::
     cli, params        `top` and the other commands; their options
     metrics            Prometheus and OpenTelemetry
     slowdown           `diagnose`: evidence, diagnosis; its `experiment`
+    limits             `limit`: values of running pods that are lowered for a time
     past               the history as snapshots, for ``--at``
     recording          `record` and `report`
     cluster            `kubectl resctrl`: all nodes, from the metrics of each

@@ -11,6 +11,8 @@ from resctrl_hooks.observe.inventory.guard import GuardedDomain, GuardStatus
 from resctrl_hooks.observe.inventory.lost_time import LIST as LOST
 from resctrl_hooks.observe.inventory.lost_time import LostTime
 from resctrl_hooks.observe.inventory.usage_models import DomainUsage, MemoryUsage, PowerUsage, Usage
+from resctrl_hooks.observe.limits.model import LIST as LIMITS
+from resctrl_hooks.observe.limits.model import Limit
 from resctrl_hooks.observe.past.pods import PastPod
 from resctrl_hooks.observe.slowdown.diagnosis import LIST as DIAGNOSES
 from resctrl_hooks.observe.slowdown.diagnosis import Diagnosis
@@ -36,6 +38,7 @@ DOCUMENTS: Final = {
     ),
     "guard": Document("GuardStatus", GuardedDomain, head_of(GuardStatus)),
     "history-status": Document("HistoryStatus", HistoryStatus),
+    "limits": Document(LIMITS, Limit),
     "past": Document(PAST_LIST, PastPod),
     "lost": Document(LOST, LostTime, {"by": Literal["culprit", "namespace"], "seconds": float}),
     "diagnose": Document(DIAGNOSES, Diagnosis, {"pods": int, "withBaseline": int}),

@@ -37,6 +37,14 @@ PART: Final = Part(
             ("diagnose", "diagnose shop/web-0 --for 2m", "diagnose shop/web-0 --experiment"),
             rank=1,
         ),
+        "limit": Entry(
+            "Limit",
+            "Limit running pods at once, for a time.",
+            ("limit batch/reports-0 --cpu 50%", "limit -n batch --cpu-weight 10 --for 2h --dry-run"),
+            rank=1,
+        ),
+        "unlimit": Entry("Limit", "End limits of pods.", ("unlimit batch/reports-0", "unlimit --all"), rank=1),
+        "limits": Entry("Limit", "List the limits of pods.", ("limits", "limits -o json"), rank=1),
         "guard": Entry(
             "Limit",
             "Limit the bandwidth of RDT classes while memory is full.",

@@ -101,6 +101,14 @@ def _selector(ctx: click.Context, param: click.Parameter, value: str | None) -> 
         raise click.BadParameter(str(error)) from None
 
 
+_SELECTION = (
+    click.option("-n", "--namespace", default="", metavar="NAMESPACE", help="Pods of this namespace only."),
+    click.option(
+        "-l", "--selector", callback=_selector, metavar="SELECTOR", help="Pods with these labels, such as app=web."
+    ),
+)
+
+
 def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Return completions for a pod's name: ``NAMESPACE/POD``, or the pod's name alone where nothing else matches."""
     from resctrl_hooks.core.cli.node import find_settings  # noqa: PLC0415  # opened where something is completed
@@ -127,14 +135,24 @@ def _names(context: Context, namespace: str) -> list[tuple[str, str]]:
     return [(name.whole, name.pod) for name in of]
 
 
+def select_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that select pods; the command receives ``options``."""
+
+    @functools.wraps(command)
+    def called(*positional: Any, pods: tuple[str, ...], namespace: str, selector: Selector | None, **given: Any) -> Any:
+        return command(*positional, options=ListOptions(pods, namespace=namespace, selector=selector), **given)
+
+    for option in reversed(_SELECTION):
+        called = option(called)
+    return click.argument("pods", nargs=-1, shell_complete=complete, metavar="[POD]...")(called)
+
+
 def list_options(sorts: Sequence[str], default: str) -> Callable[[Any], Any]:
     """Add the options to a command, which receives a `ListOptions` as ``options``."""
     options = [
-        click.option("-n", "--namespace", default="", metavar="NAMESPACE", help="Pods of this namespace only."),
+        _SELECTION[0],
         click.option("-A", "--all-namespaces", is_flag=True, help="Pods of all namespaces (the default)."),
-        click.option(
-            "-l", "--selector", callback=_selector, metavar="SELECTOR", help="Pods with these labels, such as app=web."
-        ),
+        _SELECTION[1],
         click.option("--sort", type=click.Choice(sorts), default=default, show_default=True, help="Column to sort by."),
         click.option("--reverse", is_flag=True, help="Reverse the order."),
         click.option("--no-headers", is_flag=True, help="Print no header line."),

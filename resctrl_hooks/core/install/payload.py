@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from resctrl_hooks.core.node.feature_table import FEATURES
 from resctrl_hooks.core.node.main import long_running_commands
 from resctrl_hooks.core.node.part import Row
+from resctrl_hooks.core.node.parts import PARTS
 from resctrl_hooks.core.parts import parts
 
 NFD: Final = "nfd"
@@ -149,6 +150,9 @@ def _without(rooms: tuple[str, ...], modules: dict[str, bytes]) -> dict[str, byt
     imports = {path: set(_imported(path, tree, modules, types=False)) for path, tree in trees.items()}
     called = {*map(path_of, (*long_running_commands().values(), *(row.module for row in FEATURES.values())))}
     needed_modules = [path for path in modules if (path not in named or path in called) and not path.startswith(rooms)]
+    needed_modules += {path_of(part["values"][name][2]) for part in PARTS for name in part.get("always", ())} & {
+        *modules
+    }
     for path in needed_modules:  # it grows
         needed_modules += imports[path].difference(needed_modules)
     return {path: data for path, data in modules.items() if path in needed_modules}

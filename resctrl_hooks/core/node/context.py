@@ -27,7 +27,8 @@ class Context:
     """The environment of every step: the active settings, the monitor with its ledger, and the log.
 
     ``failures`` collects the reasons of failed steps, one word each, for the call metrics. ``refusable`` is false while
-    a refusal has no effect: then every failure policy is ``ignore``.
+    a refusal has no effect: then every failure policy is ``ignore``. ``withdrawing`` is true while an uninstallation
+    restores values: then changes for a time end before their end.
     """
 
     def __init__(self, settings: "Settings", log: "LogCallable | None" = None) -> None:
@@ -45,6 +46,7 @@ class Context:
         self.ledger = self.monitor.ledger
         self.failures: "list[str]" = []
         self.refusable = True
+        self.withdrawing = False
 
 
 def set_deadline(seconds: float) -> None:

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
         directory that exists while there are some; and a function of the context that restores the values of a program
         that has ended, and returns a `Restored`. It raises `RunningError` while the program works."""
 
+        always: "tuple[str, ...]"
+        """Of its ``values`` those whose code all nodes have, because a command changes them whatever the settings."""
+
         files: "dict[str, tuple[str, str]]"
         """The files outside of the state directory that it replaces, by its section of the settings: the section's key
         with the folder, and the file's name."""

@@ -75,6 +75,8 @@ class PodRecord(TypedDict, total=False):
     baselines: dict[Text, tuple[Text, dict[Text, Number]]]
     """By source, the new group's identity and its PERF_PKG counters (`energy_baseline`)."""
     claim: ClaimRecord
+    limitedTo: Text
+    """The RDT class in which a limit keeps its threads for a time (`reconcile.class_move`)."""
     unread: list[Text]
     """Names of its annotations for NRI plugins that nothing reads; they are logged once."""
 

@@ -34,6 +34,10 @@ class Slowdown(Section):
     """Pods that `diagnose --experiment` may limit for 36 seconds in windows of three, as patterns of NAMESPACE/POD:
     their CPU weight, CPU time, I/O weight or cache ways. Never pods of protected classes (`rdt.guard.protect`)."""
 
+    limit: list[Pattern] = _DEFAULTS["limit"]
+    """Pods that `resctrl-hook limit` may limit, as patterns of NAMESPACE/POD; `*` is every pod. Never pods of protected
+    classes (`rdt.guard.protect`)."""
+
     directory: AbsolutePath = _DEFAULTS["directory"]
     """Directory of the baselines, which outlive pods and reboots."""
 

@@ -16,6 +16,7 @@ PART: "NodePart" = {
             "perf": True,
             "watch": [],
             "experiment": [],
+            "limit": ["*"],
             "directory": "/var/lib/resctrl-hooks",
         },
         # Times in seconds, the size in bytes. `keep.samples` is the age at which samples become a row per minute.
@@ -31,7 +32,12 @@ PART: "NodePart" = {
     "commands": {"guard": "observe.node.sampler.command:guard_command"},
     "values": {
         "guard": ("the bandwidth guard", "guard-lease.json", "observe.node.guard.recovery:restore_ended"),
-        "temporary": ("an experiment", "temporary-values.json", "observe.node.temporary.recovery:restore_ended"),
+        "temporary": (
+            "an experiment or `limit`",
+            "temporary-values.json",
+            "observe.node.temporary.recovery:restore_ended",
+        ),
     },
+    "always": ("temporary",),
     "files": {"slowdown": ("directory", "baselines.json")},
 }

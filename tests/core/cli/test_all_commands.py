@@ -68,9 +68,10 @@ SCHEMAS = {"explain": "explain-pod", "rdt show": "rdt", "rdt apply": "rdt", "gua
 WITHOUT_DOCUMENT = {
     "diagnose": "it needs performance counters; tests/observe/slowdown checks its document",
     "history status": "it needs a history; tests/observe/cli/past checks its document",
+    "limits": "it needs a limited pod; tests/observe/limits checks its document",
     "guard status": "it needs a guard that has run; test_guard checks its document",
 }
-FOR_A_POD = {"top": QUICK, "diagnose": ("--experiment",)}
+FOR_A_POD = {"top": QUICK, "diagnose": ("--experiment",), "limit": ("--cpu", "50%", "--dry-run")}
 
 
 def call(*words: str) -> Result:

@@ -66,6 +66,10 @@ class Monitoring(Feature):
             where = resctrl_groups_of(context.proc, container.pid)
             rdt_class = where[0] if where is not None else rdt_class  # the previous step may have failed
         describe(container, locked)
+        limited = locked.limited_to
+        if limited is not None:
+            rdt_class = limited
+            context.monitor.resctrl.move_all(limited, "", lambda: container.threads(context.proc))
         if container.asks:
             from ..sharing.runtimes_group import count_group  # few containers ask for a group of their runtime
 
@@ -115,9 +119,11 @@ class Monitoring(Feature):
         bundle = container.planned(context.settings).bundle
         if bundle.has_own_class or (bundle.monitored and not context.settings.monitoring["takeOver"]):
             return
-        obtain_group(locked, needs["class"], context, container)
+        limited = locked.limited_to
+        rdt_class = needs["class"] if limited is None else limited
+        obtain_group(locked, rdt_class, context, container)
         if locked.members():  # the group is not given away before this one starts
-            locked.record["reserved"] = {needs["class"]: round(time.clock_gettime(time.CLOCK_BOOTTIME), 3)}
+            locked.record["reserved"] = {rdt_class: round(time.clock_gettime(time.CLOCK_BOOTTIME), 3)}
             locked.save()
 
 

@@ -1,15 +1,12 @@
 """A running container's record, its pod's group and its threads, also after a change of its class."""
 
-from ..errors import LockTimeoutError, NoRMIDsError, ResctrlError
+from ..errors import NoRMIDsError
 from ..feature import describe
 from ..host.procfs import groups_of_process
 from ..ledger import WAITING
 from ..log import INFO, WARNING
-from ..resctrl.group import CREATED, SHARED
-from ..resctrl.group_moves import follow
-from ..resctrl.renaming import rename as rename_group
-from ..resctrl.rmids import rmids_of_each_class
 from ..sharing.runtimes_group import count_group
+from .group_class import move_group
 from .tasks import gather
 
 TYPE_CHECKING = False
@@ -93,32 +90,10 @@ def _write(container: "Running", locked: "LockedKey") -> None:
 def _follow_class(locked: "LockedKey", context: "Context", old: str, new: str, used: "set[str]") -> bool:
     """Rename the group of a class that live tasks have left into the class that they are in now; return whether it did.
 
-    RMID and counters stay with the group. A rename changes the class of every task in the group, so only an empty group
-    in a class that no live task of the key uses is renamed, and only if the new class has no group. Linux before 6.5
-    cannot rename; both groups are kept then and counted together.
+    A rename changes the class of every task in the group, so only an empty group in a class that no live task of the
+    key uses is renamed.
     """
     resctrl = context.monitor.resctrl
-    if locked.origins.get(old, SHARED) == SHARED or old in used or new in locked.origins:
+    if old in used or resctrl.tasks(old, locked.name_in(old)):
         return False
-    # The kernel would keep a number that another group of the new class may have, and count both as one.
-    if rmids_of_each_class(resctrl):
-        return False
-    name = locked.name_in(old)
-    if not resctrl.exists(old, name) or resctrl.exists(new, locked.usual_name) or resctrl.tasks(old, name):
-        return False
-    locked.note_group(new, CREATED)
-    locked.save()  # before the rename, so that the group is ours in either class
-
-    def rename() -> bool:
-        return rename_group(context.monitor, old, name, new, locked.usual_name)
-
-    try:
-        moved = follow(context.monitor, locked.key, sorted({*locked.origins} - {new}), old, rename)
-    except (LockTimeoutError, ResctrlError):  # such as of a reader that takes long: a second group counts at once
-        moved = False
-    locked.forget_groups(old if moved else new)
-    since = locked.record.get("since", {})
-    if moved and old in since:
-        since[new] = since.pop(old)
-    locked.save()
-    return moved
+    return move_group(locked, context, old, new)

@@ -88,6 +88,7 @@ def _withdraw(features: "list[Feature]", context: "Context", done: "Released") -
 
 def _restore(context: "Context", done: "Released") -> None:
     """Restore the values of the node that programs of the parts changed."""
+    context.withdrawing = True
     for _, owner, function in changed_values(context):
         try:
             restored: "Restored" = load(function)(context)

@@ -100,6 +100,12 @@ class RecordedGroups:
         """The origins under their name in version 0.2."""
         return self.origins
 
+    @property
+    def limited_to(self) -> "str | None":
+        """The class in which the pod is kept for a time; None without one, or if it was removed."""
+        name = self.record.get("limitedTo")
+        return name if name is not None and self._resctrl.fs.is_folder(self._resctrl.class_folder(name)) else None
+
     def name_in(self, rdt_class: str) -> str:
         """Return the name of the key's group in class ``rdt_class``; without one, the name that a new group gets."""
         return name_of(self.record, rdt_class, self.usual_name)

@@ -1,4 +1,4 @@
-"""One value that can be changed and restored: of an RDT class's schemata, or in a file of a cgroup.
+"""One value that can be changed and restored: of an RDT class's schemata, in a file of a cgroup, or a pod's class.
 
 Sources: kernel, Documentation/filesystems/resctrl.rst ("schemata"), Documentation/admin-guide/cgroup-v2.rst.
 """
@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ....core.node.resctrl.filesystem import Resctrl
 
-CLASS, CGROUP = "class", "cgroup"
+CLASS, CGROUP, POD = "class", "cgroup", "pod"
 DEFAULT = "default"
 _UNSET = {
     "io.weight": DEFAULT,
@@ -29,13 +29,15 @@ class Address(NamedTuple):
 
     kind: str
     place: str
-    """The class, or the cgroup's folder."""
+    """The class, the cgroup's folder, or the pod's key."""
     name: str
-    """The resource, or the cgroup's file."""
+    """The resource, the cgroup's file, or ``class``, the RDT class of a pod (`pod_class`)."""
     part: str = ""
     """The domain, or the line of the file; empty: the file has one value."""
 
     def __str__(self) -> str:
+        if self.kind == POD:
+            return f"the class of pod {self.place}"
         where = f"class {self.place or '/'}" if self.kind == CLASS else self.place
         return f"{self.name}{f' {self.part}' if self.part else ''} of {where}"
 

@@ -1,7 +1,7 @@
 """One temporary change: its owner, its reason and its end, with each value as it was and as the owner wrote it."""
 
 from ....core.node.host.procfs import lives
-from ....core.node.shapes import Count, Number, Text, TypedDict
+from ....core.node.shapes import Count, Flag, NotRequired, Number, Text, TypedDict
 from .address import Address, is_same
 
 TYPE_CHECKING = False
@@ -38,6 +38,10 @@ class EntryRecord(TypedDict):
     """A process whose end is the change's end; 0: none."""
     start: Count
     values: list[ValueRecord]
+    classes: NotRequired[list[Text]]
+    """RDT classes that were created for it, or for another change that uses them, too."""
+    follows: NotRequired[Flag]
+    """It also ends when ``key`` has no record any more: its pod has ended."""
 
 
 class Entry:

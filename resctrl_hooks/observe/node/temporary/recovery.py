@@ -1,7 +1,7 @@
 """The restoration of temporary changes that are over, or whose process has ended.
 
 Each pass of reconcile does it, a resident process, an experiment's watchdog, and an uninstallation (``values`` in
-`observe.node.part`).
+`observe.node.part`), which also ends changes without a process before their time.
 """
 
 from ....core.node.restored import Restored
@@ -19,4 +19,4 @@ def restore_ended(context: "Context") -> Restored:
         TemporaryError: the file of changes cannot be read or written; it stays.
         OSError: the lock's file cannot be opened.
     """
-    return Store(context).restore_over()
+    return Store(context).restore_over(all_without_process=context.withdrawing)

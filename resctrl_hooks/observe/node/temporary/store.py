@@ -16,12 +16,13 @@ from ....core.node.host.procfs import boot_id, start_time
 from ....core.node.host.state_file import parse
 from ....core.node.restored import Restored
 from ....core.node.shapes import Text, TypedDict
-from .address import Address, is_same, read, write
-from .entry import Entry, EntryRecord
+from . import classes, pod_class
+from .address import POD, Address, is_same, read, write
+from .entry import Entry, EntryRecord, ValueRecord
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ....core.node.context import Context
 
@@ -114,7 +115,9 @@ class Store:
         except OSError as error:
             raise TemporaryError(f"cannot write {self.path}", errno=error.errno or 0) from error
 
-    def begin(self, name: str, owner: str, reason: str, key: str, seconds: float, pid: int = 0) -> None:
+    def begin(
+        self, name: str, owner: str, reason: str, key: str, seconds: float, pid: int = 0, *, follows: bool = False
+    ) -> None:
         """Record a change that has no values yet.
 
         Args:
@@ -123,7 +126,8 @@ class Store:
             reason: why, for people.
             key: the pod for which it is made.
             seconds: until its end; `change` moves it.
-            pid: a process whose end ends it; 0: none.
+            pid: a process whose end ends it, until `keep`; 0: none.
+            follows: whether it also ends with its pod.
 
         Raises:
             TemporaryError: a change has this name, or the file cannot be written.
@@ -143,8 +147,23 @@ class Store:
                     "pid": pid,
                     "start": start_time(proc, pid) if pid else 0,
                     "values": [],
+                    "follows": follows,
                 }
             )
+            self._write(entries)
+
+    def keep(self, name: str) -> None:
+        """Let a change outlive its process: it ends at its end only.
+
+        Raises:
+            EndedError: it is over.
+            TemporaryError: the file cannot be read or written.
+        """
+        with _locked(self._lock):
+            entries = self.entries()
+            if name not in entries:
+                raise EndedError(f"{name} is over; its values are restored")
+            entries[name].record["pid"] = 0
             self._write(entries)
 
     def change(self, name: str, values: "Mapping[Address, str]", seconds: "float | None" = None) -> None:
@@ -171,16 +190,57 @@ class Store:
             try:
                 for address, value in values.items():
                     done.append(address)
-                    entry.settle(address, write(self._resctrl, address, value))
+                    entry.settle(address, self._write_value(address, value))
             except HookError:
                 for address in reversed(done):
                     with suppress(HookError):  # as it was refused; the change's end tries again
-                        write(self._resctrl, address, found[address])
+                        if address.kind == POD:
+                            pod_class.give_back(self._context, address.place, found[address], [values[address]])
+                        else:
+                            write(self._resctrl, address, found[address])
                 raise
             self._write(entries)
             if boot_time() >= entry.record["end"]:  # stopped between the check and here: others may have restored
                 self._restore(entry, Restored(entry.record["owner"]))
                 raise EndedError(f"{name} was stopped beyond its end; its values are restored")
+
+    def read(self, address: Address) -> "str | None":
+        """Return a value as it is now, also of a pod; None if it is gone.
+
+        Raises:
+            HookError: it cannot be read, so it is unknown.
+        """
+        return pod_class.read(self._context, address.place) if address.kind == POD else read(self._resctrl, address)
+
+    def _write_value(self, address: Address, value: str) -> str:
+        if address.kind == POD:
+            return pod_class.write(self._context, address.place, value)
+        return write(self._resctrl, address, value)
+
+    def make_class(self, name: str, rdt_class: str, lines: "Sequence[str]") -> None:
+        """Create an RDT class for a change, or let it use one that another change has created.
+
+        It is removed when no change uses it any more.
+
+        Args:
+            name: the change.
+            rdt_class: the class.
+            lines: of its schemata.
+
+        Raises:
+            EndedError: the change is over.
+            HookError: the kernel refuses; there is no such class then.
+        """
+        with _locked(self._lock):
+            entries = self.entries()
+            if name not in entries:
+                raise EndedError(f"{name} is over")
+            is_known = any(rdt_class in one.record.get("classes", ()) for one in entries.values())
+            if not is_known and self._resctrl.fs.is_folder(self._resctrl.class_folder(rdt_class)):
+                raise TemporaryError(f"another program has created RDT class {rdt_class}")
+            entries[name].record["classes"] = [rdt_class]
+            self._write(entries)
+            classes.make(self._resctrl, rdt_class, lines)
 
     def _found(self, entries: "Mapping[str, Entry]", name: str, address: Address) -> str:
         """Return a value before this step."""
@@ -188,7 +248,7 @@ class Store:
             if other != name and address in entry.values:
                 record = entry.record
                 raise TemporaryError(f"{record['owner']} has changed {address} already ({other}: {record['reason']})")
-        value = read(self._resctrl, address)
+        value = self.read(address)
         if value is None:
             raise TemporaryError(f"{address} is gone")
         if address in entries[name].values and not entries[name].is_ours(address, value):
@@ -205,13 +265,16 @@ class Store:
             entries = self.entries()
             entry = entries.get(name)
             result = Restored(entry.record["owner"] if entry else "")
-            if entry is not None and self._restore(entry, result):
+            if entry is not None:
+                entry.record["end"] = 0.0  # others complete it after a kill
+                self._write(entries)
+            if entry is not None and self._restore(entry, result) and self._remove_classes(entries, name):
                 del entries[name]
             self._write(entries)
             return result
 
-    def restore_over(self) -> Restored:
-        """Restore the values of all changes that are over.
+    def restore_over(self, *, all_without_process: bool = False) -> Restored:
+        """Restore the values of all changes that are over, or also of those that have no process.
 
         Raises:
             TemporaryError: the file cannot be read or written.
@@ -219,21 +282,32 @@ class Store:
         result = Restored("")
         with _locked(self._lock, needed=False) as held:
             entries = self.entries()
-            over = [name for name, one in entries.items() if one.is_over(self._context.proc, boot_time())]
+            over = [name for name, one in entries.items() if self._is_over(one, all_without_process)]
             for name in over:
                 result.owner = entries[name].record["owner"]
-                if self._restore(entries[name], result) and held:
+                if self._restore(entries[name], result) and held and self._remove_classes(entries, name):
                     del entries[name]
             if held and (over or not entries):
                 self._write(entries)
         return result
+
+    def _is_over(self, entry: Entry, all_without_process: bool) -> bool:  # noqa: FBT001  # one caller
+        record = entry.record
+        if all_without_process and not record["pid"]:
+            return True
+        if record.get("follows") and (self._context.ledger.read_pod(record["key"]) or {}).get("boot") != record["boot"]:
+            return True
+        return entry.is_over(self._context.proc, boot_time())
 
     def _restore(self, entry: Entry, result: Restored) -> bool:
         """Restore the values of one change, the last one first; return whether nothing is left of it."""
         complete = True
         for address, one in reversed(list(entry.values.items())):
             try:
-                now = read(self._resctrl, address)
+                now = self.read(address)
+                if address.kind == POD:
+                    self._give_back(address, one, now, result)
+                    continue
                 if now is None or is_same(address, now, one["before"]):
                     continue
                 if not entry.is_ours(address, now):
@@ -246,3 +320,17 @@ class Store:
                 complete = False
                 result.failed.append(f"{address}: {error}")
         return complete
+
+    def _give_back(self, address: Address, one: "ValueRecord", now: "str | None", result: Restored) -> None:
+        foreign = pod_class.give_back(self._context, address.place, one["before"], one["ours"], now)
+        if foreign:
+            result.foreign.append(f"{foreign}, to which another program has moved it; left unchanged")
+        elif now not in (None, one["before"]):
+            result.done.append(f"{address}: {now} -> {one['before']}")
+
+    def _remove_classes(self, entries: "Mapping[str, Entry]", name: str) -> bool:
+        """Remove the classes that no other change uses; return whether they are gone."""
+        others = {one for other, entry in entries.items() if other != name for one in entry.record.get("classes", ())}
+        made = entries[name].record.get("classes", ())
+        left = [one for one in made if one not in others and not classes.remove(self._resctrl, one)]
+        return not left

@@ -1,0 +1,198 @@
+"""Moves a running pod into another RDT class, and back: its group, all threads, and the classes in its records.
+
+A group is renamed, so it keeps its RMID and its counts; where the kernel cannot do that, a second group counts on.
+`RecordedGroups.limited_to` is then the class of all that starts or enters later, for hooks, NRI, watch and reconcile.
+"""
+
+from ..errors import HookError, NoRMIDsError
+from ..feature import obtain_group
+from ..feature_table import MONITORING, RDT
+from ..host.cgroup_tasks import threads_of_container
+from ..host.procfs import groups_of_process
+from ..resctrl.group_moves import part_with
+from ..resctrl.locked_key import record_is_dead
+from .group_class import move_group
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ..context import Context
+    from ..records import MemberRecord, StepRecord
+    from ..resctrl.locked_key import LockedKey
+
+_MOST_ROUNDS = 100
+
+
+class PodClassError(HookError):
+    """A pod cannot be moved to a class."""
+
+    reason = "rdt-class"
+
+
+def classes_now(context: "Context", key: str) -> "dict[str, str] | None":
+    """Return the class of each living container of a pod, by its init process; None without one.
+
+    Raises:
+        HookError: resctrl is not mounted.
+    """
+    record = context.ledger.read_pod(key)
+    if record is None or record.get("boot") != context.monitor.boot:
+        return None
+    found: "dict[str, str]" = {}
+    for name, member in _living(context, key).items():
+        try:
+            where = groups_of_process(context.proc, member["pid"])
+        except OSError:
+            continue  # it has just ended
+        found[name] = where[0] if where is not None else _listed(context, member["pid"])
+    return found or None
+
+
+def _listed(context: "Context", pid: int) -> str:
+    """Return the class of a process where /proc has none: in a simulation."""
+    resctrl = context.monitor.resctrl
+    return next((name for name in resctrl.classes() if pid in _tasks(context, name)), "")
+
+
+def _tasks(context: "Context", name: str) -> "set[int]":
+    """Return the tasks of a class and of its groups, which only the kernel's own ``tasks`` of a class has all."""
+    resctrl = context.monitor.resctrl
+    return resctrl.tasks(name, "").union(*(resctrl.tasks(name, group) for group in resctrl.groups(name)))
+
+
+def _living(context: "Context", key: str) -> "dict[str, MemberRecord]":
+    found = ((name, context.ledger.read_member(key, name)) for name in context.ledger.members(key))
+    monitor = context.monitor
+    return {
+        name: one
+        for name, one in found
+        if one is not None and one.get("pid") and not record_is_dead(one, monitor.boot, context.proc)
+    }
+
+
+def limit_pod(context: "Context", key: str, rdt_class: str) -> None:
+    """Move a pod to a class, in which it is kept until `return_pod`.
+
+    Raises:
+        PodClassError: the class does not exist, or the pod's runtime has created its groups.
+        NoRMIDsError: the kernel cannot rename groups, and no RMID is free for a second one.
+        HookError: the kernel refuses.
+    """
+    with context.monitor.hold(key) as locked:
+        if not locked.tracked:
+            return
+        members = _living(context, key)
+        if not _exists(context, rdt_class):
+            raise PodClassError(f"there is no RDT class {rdt_class}")
+        if any(one.get("runtimeGroup") for one in members.values()):
+            raise PodClassError(f"the runtime of pod {key} has created a group for it, which cannot change its class")
+        before = locked.record.get("limitedTo")
+        locked.record["limitedTo"] = rdt_class
+        locked.save()
+        try:
+            _move(locked, context, members, dict.fromkeys(members, rdt_class))
+        except NoRMIDsError:
+            forget(locked)
+            if before is not None:
+                locked.record["limitedTo"] = before
+            locked.save()
+            raise
+
+
+def return_pod(context: "Context", key: str, classes: "Mapping[str, str]", rest: str, left: "Iterable[str]") -> None:
+    """Move a pod back to the classes of its containers; it is not kept in a class any more.
+
+    Args:
+        context: the node.
+        key: the pod.
+        classes: the classes by container.
+        rest: the class of containers that have none by a step of theirs, either.
+        left: the classes in which it was kept, where empty groups of the pod are removed.
+
+    Classes that were removed meanwhile are the root class: the kernel has moved their other tasks there.
+
+    Raises:
+        HookError: the kernel refuses, or the key is held.
+    """
+    with context.monitor.hold(key) as locked:
+        if not locked.tracked:
+            return
+        forget(locked)
+        locked.save()
+        members = _living(context, key)
+        wanted = {name: classes.get(name, _own_class(one, rest)) for name, one in members.items()}
+        _move(locked, context, members, {name: one if _exists(context, one) else "" for name, one in wanted.items()})
+        for one in left:
+            if one in locked.origins and one not in wanted.values():
+                _leave(locked, context, one)
+
+
+def _leave(locked: "LockedKey", context: "Context", left: str) -> None:
+    """Remove the empty group in a class that the pod has left, and keep its counts."""
+    if not context.monitor.resctrl.tasks(left, locked.name_in(left)):
+        others = [name for name in locked.origins if name != left]
+        part_with(context.monitor, locked.key, [left], lambda: locked.release_but(others))
+
+
+def keep_no_longer(context: "Context", key: str) -> None:
+    """Let a pod stay where it is: another program has moved it since."""
+    with context.monitor.hold(key) as locked:
+        if locked.tracked and "limitedTo" in locked.record:
+            forget(locked)
+            locked.save()
+
+
+def forget(locked: "LockedKey") -> None:
+    """Drop the class in which a pod is kept; the caller saves."""
+    locked.record.pop("limitedTo", None)
+
+
+def _exists(context: "Context", rdt_class: str) -> bool:
+    resctrl = context.monitor.resctrl
+    return not rdt_class or resctrl.fs.is_folder(resctrl.class_folder(rdt_class))
+
+
+def _own_class(member: "MemberRecord", rest: str) -> str:
+    steps = [step for step in member.get("steps", []) if step["feature"] == RDT and step["needs"].get("class")]
+    return steps[0]["needs"]["class"] if steps else rest
+
+
+def _move(
+    locked: "LockedKey", context: "Context", members: "Mapping[str, MemberRecord]", wanted: "Mapping[str, str]"
+) -> None:
+    resctrl = context.monitor.resctrl
+    goals = set(wanted.values())
+    used = [name for name in locked.origins if resctrl.tasks(name, locked.name_in(name))]
+    if len(goals) == len(used) == 1 and goals.isdisjoint(used):
+        move_group(locked, context, used[0], *goals)
+    monitored = {name for name, member in members.items() if _group_step(member) or "steps" not in member}
+    for rdt_class in {wanted[name] for name in monitored} - locked.origins.keys() if locked.origins else ():
+        obtain_group(locked, rdt_class, context)
+    for name, member in members.items():
+        rdt_class = wanted[name]
+        group = locked.name_in(rdt_class) if name in monitored and rdt_class in locked.origins else ""
+        _move_threads(context, member, rdt_class, group)
+        step = _group_step(member)
+        if step is not None and step["needs"]["class"] != rdt_class:
+            now: "StepRecord" = {**step, "needs": {**step["needs"], "class": rdt_class}}
+            steps = [now if one is step else one for one in member["steps"]]
+            locked.add_member(name, {**member, "steps": steps}, member["pid"])
+
+
+def _move_threads(context: "Context", member: "MemberRecord", rdt_class: str, group: str) -> None:
+    """Move all threads of a container, its init process last: `classes_now` looks at that."""
+    resctrl = context.monitor.resctrl
+    for _ in range(_MOST_ROUNDS):
+        inside = resctrl.tasks(rdt_class, group) if group else _tasks(context, rdt_class)
+        tids = threads_of_container(context.proc, member.get("cgroup", ""), member["pid"])
+        outside = sorted((tid for tid in tids if tid not in inside), key=member["pid"].__eq__)
+        if not outside:
+            return
+        resctrl.add_tasks(rdt_class, "", outside)
+        if group:
+            resctrl.add_tasks(rdt_class, group, outside)
+
+
+def _group_step(member: "MemberRecord") -> "StepRecord | None":
+    return next((step for step in member.get("steps", []) if step["feature"] == MONITORING), None)

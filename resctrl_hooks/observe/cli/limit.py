@@ -1,0 +1,122 @@
+"""`resctrl-hook limit`: limit running pods at once, for a time."""
+
+import os
+import re
+from typing import Any
+
+import click
+
+from resctrl_hooks.core.cli.list_options import ListOptions, select_options
+from resctrl_hooks.core.cli.node import open_node
+from resctrl_hooks.core.cli.params import Duration
+from resctrl_hooks.core.cli.same_config import with_config
+from resctrl_hooks.core.cli.tables import duration
+from resctrl_hooks.core.inventory.gather import gather, name_podmans
+from resctrl_hooks.core.node.context import Context
+from resctrl_hooks.core.node.errors import HookError
+from resctrl_hooks.core.node.reconcile.note import note_running
+from resctrl_hooks.observe.limits.limiter import FOREVER, Limiter
+from resctrl_hooks.observe.limits.request import LimitError, Request, bytes_of
+
+_DEFAULT = 1800.0
+_FOREVER = "forever"
+_MASK = re.compile(r"(?:[0-9]{1,3}-)?[1-9][0-9]{0,2}%|(?:0[xX])?[0-9a-fA-F]{1,16}")
+
+
+class _Time(Duration):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return FOREVER if value in (_FOREVER, FOREVER) else super().convert(value, param, ctx)
+
+
+def _per_cent(_: click.Context, __: click.Parameter, value: str | None) -> float | None:
+    if value is None:
+        return None
+    number = value.removesuffix("%")
+    if number == value or not number.isdecimal() or not int(number):
+        raise click.BadParameter(f"{value!r} is not a number of per cent such as 50%.")
+    return float(number)
+
+
+def _bytes(_: click.Context, __: click.Parameter, value: str | None) -> int | None:
+    found = None if value is None else bytes_of(value)
+    if value is not None and found is None:
+        raise click.BadParameter(f"{value!r} is not a number of bytes such as 20M.")
+    return found
+
+
+def _mask(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+    if value is not None and not _MASK.fullmatch(value):
+        raise click.BadParameter(f"{value!r} is not a part of the cache such as 20% or 00f.")
+    return value
+
+
+@click.command()
+@select_options
+@click.option("--class", "rdt_class", metavar="CLASS", help="Move it to this RDT class.")
+@click.option("--mb", metavar="VALUE", help="Most memory bandwidth, as in `rdt.classes`: 30, 2GBps.")
+@click.option(
+    "--l3", callback=_mask, metavar="VALUE", help="Its part of the L3 cache, as in `rdt.classes`: 20%, 0-20%, 00f."
+)
+@click.option("--cpu", callback=_per_cent, metavar="PERCENT", help="Most CPU time, in per cent of one CPU: 50%.")
+@click.option("--cpu-weight", type=click.IntRange(1, 10_000), help="Its share of busy CPUs; 100 is usual.")
+@click.option(
+    "--io", callback=_bytes, metavar="BYTES", help="Most bytes per second, of reads and of writes of each disk."
+)
+@click.option("--io-weight", type=click.IntRange(1, 10_000), help="Its share of busy disks; 100 is usual.")
+@click.option(
+    "--for",
+    "seconds",
+    type=_Time(1.0),
+    default=_DEFAULT,
+    help="Time until its end; default 30m. forever: the pod's end.",
+)
+@click.option("--reason", default="", metavar="TEXT", help="Why, for the log and for `limits`.")
+@click.option("--dry-run", is_flag=True, help="Print the values without writing them.")
+@click.pass_obj
+def command(config: str, /, *, options: ListOptions, seconds: float, reason: str, dry_run: bool, **given: Any) -> None:
+    """Limit running pods at once, for a time.
+
+    Every value is recorded before it is written. It is restored at the limit's end, at the pod's end, by `unlimit`, by
+    an uninstallation, and if this command is killed. A value that another program has changed since stays. Reconcile
+    and the sampling process restore it, so the end can come a minute late.
+
+    With --mb and --l3, a pod moves to an RDT class with these values and else those of its own class; without such a
+    class, one is created for that time. The pod's counts go on. What starts or enters later is moved, too.
+
+    Only root can limit pods, and only those that match `slowdown.limit`. Further limits of a pod are added. A value
+    that another limit or an experiment has changed is refused.
+    """
+    options.require_pods()
+    request = Request(**given)
+    if request.is_empty:
+        raise click.UsageError("no limit given, such as --cpu 50%.")
+    if request.rdt_class and (request.mb or request.l3):
+        raise click.UsageError("--class and --mb or --l3 cannot be combined.")
+    context = open_node(config)
+    if os.geteuid() and not dry_run:
+        raise HookError("only root can limit pods")
+    limit_pods(context, options, request, seconds, reason, dry_run=dry_run)
+
+
+def limit_pods(
+    context: Context, options: ListOptions, request: Request, seconds: float, reason: str, *, dry_run: bool
+) -> None:
+    """Limit the selected pods, after all of them were checked; print each one's values before and after."""
+    note_running(context)
+    found = gather(context).pods
+    name_podmans(found)
+    pods = [pod for pod in options.chosen(context, found) if pod.living]
+    if not pods:
+        raise LimitError("no running pod matches")
+    limiter = Limiter(context)
+    planned = [(pod, limiter.plan(pod, request)) for pod in pods]
+    for pod, plan in planned:
+        shown = limiter.shown(plan)
+        if not dry_run:
+            limiter.limit(pod, plan, seconds, reason)
+        end = "until its end" if seconds >= FOREVER else f"for {duration(seconds)}"
+        would = "would be " if dry_run else ""
+        click.echo(f"{pod.name} {would}limited {end}: {', '.join(one.text for one in shown)}")
+    if not dry_run:
+        names = " ".join(pod.name for pod, _ in planned)
+        click.echo(with_config(f"undo: `resctrl-hook unlimit {names}`"))

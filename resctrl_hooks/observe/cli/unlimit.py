@@ -1,0 +1,35 @@
+"""`resctrl-hook unlimit`: end limits of pods before their time."""
+
+import click
+
+from resctrl_hooks.core.cli.errors import FailedError
+from resctrl_hooks.core.cli.list_options import ListOptions, select_options
+from resctrl_hooks.core.cli.node import open_node
+from resctrl_hooks.core.inventory.gather import gather
+from resctrl_hooks.observe.cli.limits import limits_of
+from resctrl_hooks.observe.limits.limiter import Limiter
+
+
+@click.command()
+@select_options
+@click.option("--all", "every", is_flag=True, help="End all limits of this node.")
+@click.pass_obj
+def command(config: str, *, options: ListOptions, every: bool) -> None:
+    """End limits of pods: restore the values that `limit` has changed, except those changed by others since."""
+    if not every:
+        options.require_pods()
+    context = open_node(config)
+    found = limits_of(context)
+    if not every:
+        keys = {pod.key for pod in options.chosen(context, gather(context).pods)}
+        found = [one for one in found if one.key in keys]
+    if not found:
+        click.echo("no limit to end")
+        return
+    result = Limiter(context).end(found)
+    for line in result.done:
+        click.echo(f"restored {line}")
+    for line in result.foreign:
+        click.echo(f"not restored: {line}")
+    if result.failed:
+        raise FailedError(f"cannot restore {'; '.join(result.failed)}: reconcile tries again")

@@ -1,0 +1,176 @@
+"""Limits pods, ends limits, and lists active limits.
+
+Each limit of a pod is one change of `Store`. Its entry belongs to the command's process until all values are written,
+so a killed command leaves no limit; then to its end, or to the pod's.
+"""
+
+import os
+import posix
+import pwd
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from resctrl_hooks.core.inventory.models import Pod
+from resctrl_hooks.core.node.context import Context
+from resctrl_hooks.core.node.errors import HookError
+from resctrl_hooks.core.node.log import NOTICE
+from resctrl_hooks.core.node.names import clean, matches
+from resctrl_hooks.core.node.restored import Restored
+from resctrl_hooks.observe.node.guard.section import section as guard_section
+from resctrl_hooks.observe.node.slowdown.section import section
+from resctrl_hooks.observe.node.temporary.address import POD, Address, is_same
+from resctrl_hooks.observe.node.temporary.store import Store, boot_time
+
+from .classes import ChosenClass, choose
+from .model import NAME, Limit, Value, limit_of
+from .request import LimitError, Request
+
+FOREVER = 1e12
+"""Seconds of a limit until its pod's end."""
+_STAGE = "limit"
+
+
+class Plan(NamedTuple):
+    """The values that a limit writes, and the RDT class that is created for it; None for none."""
+
+    values: dict[Address, str]
+    creates: ChosenClass | None = None
+
+
+class Limiter:
+    """The limits of a node.
+
+    Args:
+        context: the node.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._store = Store(context)
+
+    def plan(self, pod: Pod, request: Request) -> Plan:
+        """Return the values that a limit of a pod would write. Read-only.
+
+        Raises:
+            LimitError: the operator does not permit it, or a value does not exist.
+            HookError: a value cannot be read.
+        """
+        self._check(pod)
+        chosen = choose(self._context, pod, request)
+        values: dict[Address, str] = {} if chosen is None else {Address(POD, pod.key, "class"): chosen.name}
+        if request.sets_cgroup:
+            values.update(self._of_cgroups(pod, request))
+        for address in values:
+            if self._store.read(address) is None:
+                controller = address.name.partition(".")[0]
+                raise LimitError(
+                    f"{pod.name}: there is no {address}",
+                    hint=f"write +{controller} to cgroup.subtree_control of each parent directory",
+                )
+        return Plan(values, chosen if chosen is not None and chosen.lines else None)
+
+    def _of_cgroups(self, pod: Pod, request: Request) -> dict[Address, str]:
+        folders = [pod.cgroup] if pod.cgroup else [one.cgroup for one in pod.living if one.cgroup]
+        if not folders:
+            raise LimitError(f"{pod.name} has no cgroup of its own", hint="its containers may have ended")
+        return {address: value for folder in folders for address, value in request.of_cgroup(folder).items()}
+
+    def _check(self, pod: Pod) -> None:
+        allowed, protected = section(self._context.settings)["limit"], guard_section(self._context.settings)["protect"]
+        if not any(matches(pattern, pod.name) for pattern in allowed):
+            raise LimitError(f"{pod.name} may not be limited", hint="`slowdown.limit` lists the pods that may be")
+        found = [name for name in (one or "/" for one in pod.classes) if name in protected]
+        if found:
+            raise LimitError(f"{pod.name} is in the protected class {found[0]}", hint="see `rdt.guard.protect`")
+
+    def shown(self, plan: Plan) -> list[Value]:
+        """Return planned values with those of now."""
+        return [Value.of_address(one, self._store.read(one) or "", new) for one, new in plan.values.items()]
+
+    def limit(self, pod: Pod, plan: Plan, seconds: float, reason: str) -> None:
+        """Write a pod's planned values, for so many seconds.
+
+        Raises:
+            TemporaryError: another limit or an experiment has changed a value, or the state directory is unusable.
+            HookError: the kernel refuses a value. Nothing is changed then.
+        """
+        try:
+            self._context.ledger.prepare()
+            name = self._begin(pod, seconds, reason)
+            done = False
+            try:
+                if plan.creates is not None:
+                    self._store.make_class(name, plan.creates.name, plan.creates.lines)
+                self._store.change(name, plan.values)
+                self._store.keep(name)
+                done = True
+            finally:
+                if not done:
+                    self._store.end(name)
+        except OSError as error:
+            raise HookError.of_file(error, error.filename or self._store.path, "write") from error
+        words = ", ".join(f"{address} = {value}" for address, value in plan.values.items())
+        end = "until its end" if seconds >= FOREVER else f"for {seconds:.0f} s"
+        self._log(f"{pod.name} limited by {_user()} {end}: {words}{f' ({reason})' if reason else ''}", pod.key)
+
+    def _begin(self, pod: Pod, seconds: float, reason: str) -> str:
+        taken = self._store.entries()
+        number = next(one for one in range(1, len(taken) + 2) if f"{NAME}{one}" not in taken)
+        name, owner = f"{NAME}{number}", f"`limit` of {_user()}"
+        self._store.begin(name, owner, reason, pod.key, seconds, posix.getpid(), follows=True)
+        return name
+
+    def limits(self, named: Callable[[str], str]) -> list[Limit]:
+        """Return the active limits; ``named`` returns a pod's name.
+
+        Raises:
+            TemporaryError: the file of changes is unreadable or damaged.
+        """
+        now = boot_time()
+        found = {name: one for name, one in self._store.entries().items() if name.startswith(NAME)}
+        return [limit_of(name, one, named(one.record["key"]), now, self._now) for name, one in found.items()]
+
+    def _now(self, address: Address) -> str | None:
+        try:
+            return self._store.read(address)
+        except HookError:
+            return None
+
+    def end(self, limits: Sequence[Limit]) -> Restored:
+        """End limits; return what was restored.
+
+        Raises:
+            TemporaryError: the file of changes cannot be read or written.
+        """
+        all_ = Restored("")
+        for one in limits:
+            try:
+                found = self._store.end(one.id)
+            except OSError as error:
+                raise HookError.of_file(error, error.filename or self._store.path, "write") from error
+            for field in ("done", "foreign", "failed"):
+                getattr(all_, field).extend(getattr(found, field))
+            self._log(
+                f"limit of {one.pod} ended by {_user()}: {', '.join(found.done) or 'nothing to restore'}", one.key
+            )
+        return all_
+
+    def _log(self, message: str, key: str) -> None:
+        from resctrl_hooks.core.node.log import Log  # noqa: PLC0415  # only changes are logged, see `open_node`
+
+        Log(self._context.settings.log)(NOTICE, clean(message), stage=_STAGE, key=key)
+
+
+def is_in_force(value: Value) -> bool:
+    """Return whether a value is still as the limit wrote it."""
+    return value.now is not None and is_same(value.address, value.now, value.limit)
+
+
+def _user() -> str:
+    """Return who runs the command: the user before sudo, if there is one."""
+    if name := os.environ.get("SUDO_USER"):
+        return clean(name)[:64]
+    try:
+        return pwd.getpwuid(posix.getuid()).pw_name
+    except KeyError:
+        return str(posix.getuid())

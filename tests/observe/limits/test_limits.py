@@ -1,0 +1,150 @@
+"""`limit`, `unlimit` and `limits` on a host of plain files, with processes as containers."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hosts.monitored import MonitoredHost, plain_host
+from jsonschema import validate
+
+from resctrl_hooks.core.cli.schemas import schemas
+from resctrl_hooks.core.node.reconcile.cleanup import tidy
+from resctrl_hooks.core.node.reconcile.release import Released, restore_values
+from resctrl_hooks.core.node.reconcile.report import Report
+from resctrl_hooks.observe.limits.request import bytes_of
+from resctrl_hooks.observe.node.temporary import store as store_module
+from resctrl_hooks.observe.node.temporary.store import Store, boot_time
+
+FILES = {
+    "cpu.weight": "100",
+    "cpu.max": "max 100000",
+    "io.weight": "default 100",
+    "io.stat": "8:0 rbytes=9 wbytes=9\n8:16 ",
+    "io.max": "8:0 rbps=max wbps=max riops=7 wiops=max",
+}
+ALL = ("--cpu", "50%", "--cpu-weight", "10", "--io", "20M", "--io-weight", "5")
+LIMITED = {
+    "cpu.weight": "10",
+    "cpu.max": "50000 100000",
+    "io.weight": "default 5",
+    "io.max": "8:0 rbps=20971520 wbps=20971520 riops=7 wiops=max",
+}
+POD = "shop/web-0"
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[MonitoredHost]:
+    with plain_host(tmp_path, "info") as host:
+        yield host
+
+
+@pytest.fixture
+def pod(host: MonitoredHost) -> Path:
+    """Return the folder of a pod's cgroup."""
+    key, folder = host.pod(0, "web-0"), host.config.parent / "cgroup"
+    folder.mkdir()
+    for name, text in FILES.items():
+        (folder / name).write_text(f"{text}\n")
+    with host.context.monitor.hold(key) as locked:
+        locked.record["cgroup"] = str(folder)
+        locked.save()
+    return folder
+
+
+def values(pod: Path) -> dict[str, str]:
+    """Return the values of the cgroup; a plain file keeps what the kernel has as a device's line last."""
+    found = {name: (pod / name).read_text().strip() for name in LIMITED}
+    return {name: text.splitlines()[-1] for name, text in found.items()}
+
+
+BEFORE = {name: FILES[name] for name in LIMITED}
+
+
+def test_limit_is_listed_and_ends_by_unlimit(host: MonitoredHost, pod: Path) -> None:
+    assert "would be limited for 30m: cpu.weight 100 -> 10" in host.run("limit", POD, "--dry-run", *ALL).output
+    assert values(pod) == BEFORE
+    assert not Path(Store(host.context).path).exists()
+    done = host.run("limit", POD, *ALL, "--for", "10m", "--reason", "incident 7")
+    assert done.exit_code == 0, done.output
+    assert "`resctrl-hook --config" in done.output
+    assert values(pod) == LIMITED
+    listed = json.loads(host.run("limits", "-o", "json").output)
+    validate(listed, schemas()["limits"])
+    (limit,) = listed["items"]
+    assert (limit["pod"], limit["reason"]) == (POD, "incident 7")
+    assert 590 < limit["seconds"] <= 600
+    assert [one["now"] is not None for one in limit["values"]] == [True] * 4
+    assert "incident 7" in host.run("limits").output
+    assert "restored cpu.weight" in host.run("unlimit", POD).output
+    assert values(pod) == BEFORE
+    assert host.run("limits").output == "no pod is limited\n"
+
+
+@pytest.mark.parametrize("how", ["end", "pod ends", "uninstallation", "killed"])
+def test_limit_ends(host: MonitoredHost, pod: Path, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if how == "killed":
+        monkeypatch.setattr(Store, "keep", lambda *_: (_ for _ in ()).throw(MemoryError))
+        monkeypatch.setattr(Store, "end", lambda *_: None)
+        monkeypatch.setattr("resctrl_hooks.observe.limits.limiter.posix.getpid", host.process)
+        assert host.run("limit", POD, *ALL).exit_code
+        assert values(pod) == LIMITED
+        monkeypatch.undo()
+    else:
+        assert host.run("limit", POD, *ALL, "--for", "forever" if how != "end" else "1h").exit_code == 0
+    tidy(host.context, [], Report(dry_run=False, shared=False))
+    assert values(pod) == LIMITED
+    if how == "end":
+        later = boot_time() + 3602
+        monkeypatch.setattr(store_module, "boot_time", lambda: later)
+    elif how == "pod ends":
+        with host.context.monitor.hold(host.context.ledger.keys()[0]) as locked:
+            locked.release()
+    elif how == "killed":
+        host.end()
+    if how == "uninstallation":
+        restore_values(host.context, Released())
+    else:
+        tidy(host.context, [], Report(dry_run=False, shared=False))
+    assert values(pod) == BEFORE
+    assert not Path(Store(host.context).path).exists()
+
+
+def test_value_of_another_limit_is_refused_and_a_foreign_one_stays(host: MonitoredHost, pod: Path) -> None:
+    assert host.run("limit", POD, "--cpu-weight", "10").exit_code == 0
+    done = host.run("limit", POD, "--cpu", "50%", "--cpu-weight", "20")
+    assert "`limit` of" in done.output
+    assert "has changed cpu.weight" in done.output
+    assert values(pod)["cpu.max"] == BEFORE["cpu.max"]
+    assert host.run("limit", POD, "--cpu", "50%").exit_code == 0
+    (pod / "cpu.weight").write_text("30\n")
+    assert "(now 30)" in host.run("limits").output
+    assert "not restored: cpu.weight" in host.run("unlimit", "--all").output
+    assert (values(pod)["cpu.weight"], values(pod)["cpu.max"]) == ("30", BEFORE["cpu.max"])
+
+
+@pytest.mark.parametrize(
+    "config, words, error",
+    [
+        ({"slowdown": {"limit": ["batch/*"]}}, (POD, "--cpu", "50%"), "slowdown.limit"),
+        ({"rdt": {"guard": {"protect": ["/"]}}}, (POD, "--cpu", "50%"), "protected class /"),
+        ({}, (POD, "--cpu", "0%"), "per cent"),
+        ({}, (POD, "--io", "5 apples"), "bytes"),
+        ({}, (POD,), "no limit given"),
+        ({}, ("--cpu", "50%"), "no pod given"),
+        ({}, ("-n", "other", "--cpu", "50%"), "no running pod matches"),
+    ],
+)
+def test_limit_is_refused(
+    host: MonitoredHost, pod: Path, config: dict[str, object], words: tuple[str, ...], error: str
+) -> None:
+    host.configure(**config)
+    done = host.run("limit", *words)
+    assert done.exit_code
+    assert error in done.output
+    assert values(pod) == BEFORE
+
+
+@pytest.mark.parametrize("text, number", [("20M", 20 << 20), ("1", 1), ("0", None), ("2MB", None), ("-1", None)])
+def test_bytes_have_binary_units(text: str, number: int | None) -> None:
+    assert bytes_of(text) == number

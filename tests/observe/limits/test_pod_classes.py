@@ -1,0 +1,261 @@
+"""Pods that are kept in another RDT class for a time: after any order of events and kills, all tasks are back.
+
+Containers and processes start meanwhile, classes are removed, another program moves the pod.
+"""
+
+from __future__ import annotations
+
+import errno
+import tempfile
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hosts.monitored import KEYS, monitored_host
+from hypothesis import Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+
+from resctrl_hooks.core.node.errors import HookError
+from resctrl_hooks.core.node.host.files import write_file
+from resctrl_hooks.core.node.watch.containers import Containers
+from resctrl_hooks.core.node.watch.move import serve
+from resctrl_hooks.observe.node.temporary import store as store_module
+from resctrl_hooks.observe.node.temporary.address import POD, Address
+from resctrl_hooks.observe.node.temporary.entry import GRACE
+from resctrl_hooks.observe.node.temporary.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hosts.cluster import Cluster
+    from hosts.monitored import MonitoredHost
+
+HOUSES = ("lab",)
+POD_0, POD_1 = "shop/web-0", "shop/web-1"
+SECONDS = 10.0
+KILL = st.sampled_from([0, 0, *range(1, 14)])
+CLASSES = ("gold", "silver", "bronze")
+MADE = "limit-gold-mb30"
+
+
+class Killed(BaseException):
+    """The process was killed here."""
+
+
+def new_cluster(root: Path) -> Cluster:
+    from hosts.cluster import Cluster  # noqa: PLC0415 - it needs lab, which can be missing
+
+    made = Cluster(root)
+    made.add_class(*CLASSES)
+    return made
+
+
+class Limits(RuleBasedStateMachine):
+    """One pod of class gold."""
+
+    RENAMES = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        from hosts.cluster import POD as KEY  # noqa: PLC0415
+
+        self._folder = tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None)
+        self.cluster = new_cluster(Path(self._folder.name))
+        self.kernel = self.cluster.kernel
+        self.key, self.address = KEY, Address(POD, KEY, "class")
+        self.now, self.numbers = 1000.0, count(1)
+        self._left = 0
+        self._patch = pytest.MonkeyPatch()
+        self._patch.setattr(store_module, "boot_time", lambda: self.now)
+        for name in ("write", "rename", "mkdir", "rmdir"):
+            self._patch.setattr(self.kernel, name, self._dying(getattr(self.kernel, name)))
+        self._patch.setattr(store_module, "write_file", self._dying(write_file))
+        if not self.RENAMES:
+            self._patch.setattr(self.kernel, "rename", self._refuse)
+        self.containers: dict[str, int] = {}
+        self.goal = ""
+        self.start(1)
+
+    def teardown(self) -> None:
+        self._patch.undo()
+        self._folder.cleanup()
+
+    def _refuse(self, old: str, new: str) -> None:
+        raise PermissionError(errno.EPERM, "Linux 6.1", old)
+
+    def _dying(self, real: Any) -> Any:
+        def called(*given: Any, **named: Any) -> Any:
+            self._left -= 1
+            if self._left == 0:
+                raise Killed
+            return real(*given, **named)
+
+        return called
+
+    def store(self) -> Store:
+        return Store(self.cluster.context())
+
+    def classes(self) -> set[str]:
+        return {self.kernel.where(tid)[0] for tid in self.kernel.threads.starts}
+
+    @property
+    def limited(self) -> bool:
+        return bool(self.store().entries())
+
+    @rule(threads=st.integers(1, 3))
+    def start(self, threads: int) -> None:
+        """Start a container, by its runtime in the class in which the pod is meant to be."""
+        if len(self.containers) < 3:
+            id_, pid = self.cluster.start(next(self.numbers), rdt_class="gold", threads=threads)
+            self.containers[id_] = pid
+
+    @precondition(lambda self: len(self.containers) > 1)
+    @rule()
+    def end(self) -> None:
+        id_, pid = self.containers.popitem()
+        self.cluster.end(id_, pid)
+
+    @rule(watched=st.booleans())
+    def enter(self, watched: bool) -> None:
+        """Enter a container, as `exec` of its runtime does: in its first class, in no group."""
+        pid = next(iter(self.containers.values()))
+        cgroup = (self.cluster.host.proc / str(pid) / "cgroup").read_text().strip().removeprefix("0::")
+        new = self.kernel.spawn(cgroup, rdt_class="gold")
+        if watched:
+            context = self.cluster.context()
+            serve(context, Containers(context.ledger), new)
+            assert self.goal not in self.kernel.model.classes or self.kernel.where(new) == (self.goal, self.key)
+
+    @precondition(lambda self: not self.limited)
+    @rule(goal=st.sampled_from(["silver", MADE]), kill=KILL)
+    def limit(self, goal: str, kill: int) -> None:
+        before, self.goal = self.rmids(), ""
+        store = self.store()
+        store.begin("one", "a limit", "a test", self.key, SECONDS, follows=True)
+        self._left = kill
+        try:
+            if goal == MADE:
+                store.make_class("one", MADE, ["MB:0=30"])
+            store.change("one", {self.address: goal})
+        except (Killed, HookError):
+            return
+        finally:
+            self._left = 0
+        self.goal = goal
+        assert self.classes() == {goal}
+        assert not self.RENAMES or self.rmids() == before
+
+    def rmids(self) -> set[int]:
+        """Return the identities of the pod's groups, which a rename keeps."""
+        return {
+            id(group)
+            for parent in self.kernel.model.all_classes()
+            for name, group in parent.monitored.items()
+            if name == self.key
+        }
+
+    @precondition(lambda self: "silver" in self.kernel.model.classes)
+    @rule()
+    def remove_class(self) -> None:
+        self.kernel.rmdir(f"{self.cluster.host.resctrl}/silver")
+        self.kernel.now += 3
+
+    @rule(kill=KILL)
+    def unlimit(self, kill: int) -> None:
+        self._left, self.goal = kill, ""
+        try:
+            self.store().end("one")
+        except Killed:
+            return
+        finally:
+            self._left = 0
+        self.is_back()
+
+    @rule(by=st.sampled_from(["store", "reconcile"]))
+    def time_passes(self, by: str) -> None:
+        self.now += SECONDS + GRACE + 1
+        if by == "store":
+            self.store().restore_over()
+            self.is_back()
+        else:
+            self.cluster.reconcile()
+            self.is_back()
+
+    def is_back(self) -> None:
+        assert not self.limited
+        record = self.cluster.pod_record()
+        assert "limitedTo" not in record
+        assert MADE not in self.kernel.model.classes
+        assert self.classes() == {"gold"}
+
+    @rule()
+    def reconcile(self) -> None:
+        limit = next((one for entry in self.store().entries().values() for one in entry.values.values()), None)
+        self.cluster.reconcile()
+        if limit is None:
+            self.is_back()
+        elif self.goal in self.kernel.model.classes:
+            assert {self.kernel.where(tid) for tid in self.kernel.threads.starts} == {(self.goal, self.key)}
+
+
+class LimitsWithoutRename(Limits):
+    """The same on Linux before 6.5: a second group counts on."""
+
+    RENAMES = False
+
+
+TestLimits = Limits.TestCase
+TestLimitsWithoutRename = LimitsWithoutRename.TestCase
+TestLimits.settings = TestLimitsWithoutRename.settings = settings(
+    max_examples=25, stateful_step_count=12, deadline=None, phases=[Phase.generate]
+)
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[MonitoredHost]:
+    """Return a host with a pod, on a simulated node that can have one more class."""
+    from resctrl_hooks.lab.simulation.mount import mounted  # noqa: PLC0415 - as above
+
+    with mounted(tmp_path / "sim", rmids=16, closids=3, l3_domains=1) as root, monitored_host(tmp_path, root) as made:
+        made.pod(0, "web-0", processes=2)
+        made.pod(1, "web-1")
+        (made.resctrl / "gold").mkdir()
+        (made.resctrl / "gold/schemata").write_text("MB:0=50\n")
+        yield made
+
+
+def test_class_is_created_for_a_limit_shared_by_others_and_removed(host: MonitoredHost) -> None:
+    group = (host.resctrl / "mon_groups" / KEYS[0]).stat().st_ino
+    made = host.resctrl / "limit-root-mb30"
+    assert (
+        "would be limited for 30m: class / -> limit-root-mb30"
+        in host.run("limit", POD_0, "--mb", "30", "--dry-run").output
+    )
+    assert not made.exists()
+    for pod in (POD_0, POD_1):
+        done = host.run("limit", pod, "--mb", "30")
+        assert done.exit_code == 0, done.output
+    assert "MB:0=30" in (made / "schemata").read_text()
+    moved = made / "mon_groups" / KEYS[0]
+    assert moved.stat().st_ino == group
+    assert len(moved.joinpath("tasks").read_text().split()) == 2
+    for pod, there in ((POD_0, True), (POD_1, False)):
+        assert "restored the class of pod" in host.run("unlimit", pod).output
+        assert made.exists() is there
+    assert (host.resctrl / "mon_groups" / KEYS[0]).stat().st_ino == group
+
+
+def test_limit_uses_a_class_with_its_values_and_names_the_classes_if_no_closid_is_free(host: MonitoredHost) -> None:
+    assert host.run("limit", POD_0, "--mb", "50").exit_code == 0
+    assert (host.resctrl / "gold/mon_groups" / KEYS[0]).is_dir()
+    (host.resctrl / "silver").mkdir()
+    done = host.run("limit", POD_1, "--mb", "30")
+    assert done.exit_code == 1
+    assert "limit to one of these with --class: gold, silver" in " ".join(done.output.split())
+    assert host.run("limit", POD_1, "--class", "silver").exit_code == 0
+    assert "`limit` of" in host.run("limit", POD_1, "--class", "gold").output
+    assert "there are gold, silver" in host.run("limit", POD_1, "--class", "glod").output
+    assert host.run("unlimit", "--all").exit_code == 0
+    assert {one.name for one in (host.resctrl / "mon_groups").iterdir()} == {*KEYS[:2]}
