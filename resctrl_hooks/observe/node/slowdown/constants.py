@@ -11,6 +11,9 @@ SLOTS = 6
 """Windows of a minute; with the most watched pods, each has perf events in one of them."""
 STORED_WINDOWS = 60
 """Windows that the resident process keeps: ten minutes, so ten windows of each pod with perf events."""
+UNWATCHED_WINDOWS = 20
+"""Those that it keeps while no pod has perf events, to use less memory: `JUDGED` ones of a pod that rests half of the
+time."""
 JUDGED = 10
 """Windows with a cost that a verdict is based on: more than `CHANGES`, and few enough to follow a change."""
 LEAST_RUNNING = 0.5

@@ -130,6 +130,11 @@ class Live:
             self._save()
         return window
 
+    def forget(self, keep: int) -> None:
+        """Forget all but so many windows."""
+        while len(self.windows) > keep:
+            self.windows.popleft()
+
     def _learn(self, window: "Window") -> None:
         self._peaks.saw(window)
         self._learner.keep(window.uses)

@@ -12,7 +12,7 @@ from ..guard.section import section as guard_section
 from ..guard.section import slowdown_of
 from ..resident import Moment, Resident
 from .baseline.store import Store
-from .constants import FEWEST, JUDGED, WINDOW
+from .constants import FEWEST, JUDGED, UNWATCHED_WINDOWS, WINDOW
 from .evidence.perf.watched import Candidate, chosen, turn_of
 from .live import Live
 from .section import LOCK, section
@@ -68,6 +68,8 @@ class SlowdownResident(Resident):
         window = self._live.step(watch, snapshot.pods)
         if window is None:
             return
+        if self._live.watched.why_not:
+            self._live.forget(UNWATCHED_WINDOWS)
         self._judge(window, snapshot.held)
 
     def _judge(self, window: "Window", held: "dict[str, set[str]]") -> None:

@@ -18,7 +18,7 @@ from resctrl_hooks.observe.node.resident import Moment
 from resctrl_hooks.observe.node.slowdown import live
 from resctrl_hooks.observe.node.slowdown.baseline import store
 from resctrl_hooks.observe.node.slowdown.baseline.store import NAME
-from resctrl_hooks.observe.node.slowdown.constants import FEWEST, WINDOW
+from resctrl_hooks.observe.node.slowdown.constants import FEWEST, UNWATCHED_WINDOWS, WINDOW
 from resctrl_hooks.observe.node.slowdown.evidence import reader
 from resctrl_hooks.observe.node.slowdown.resident import SlowdownResident, start
 from resctrl_hooks.observe.node.slowdown.status import read_status
@@ -94,6 +94,7 @@ def test_new_workload_is_unknown_then_normal_then_slowed_with_its_cause(resident
     assert victim["domain"] == 0
     assert victim["load"] > 0.75
     assert 60 <= victim["slowedSeconds"]["memory-bandwidth"] <= 120, "the first windows are judged with quiet ones"
+    assert len(part._live.windows) == UNWATCHED_WINDOWS
     part.close()
 
 

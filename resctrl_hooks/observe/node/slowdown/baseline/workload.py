@@ -5,7 +5,6 @@ another's.
 """
 
 import re
-from hashlib import sha256
 from typing import NamedTuple
 
 from .....core.node import errors
@@ -14,7 +13,8 @@ from .....core.node.host.files import format_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
+    from typing import Any
 
     from .....core.node.context import Context
     from .....core.node.records import MemberRecord
@@ -28,6 +28,22 @@ _SUFFIXES = (
     re.compile(r"-[0-9]{1,5}$"),  # a StatefulSet's
 )
 _LONGEST = 253
+
+
+def _found_sha256() -> "Callable[[bytes], Any]":
+    """Return Python's own SHA-256, else the one of `hashlib`, which loads OpenSSL: 4 MiB of memory."""
+    for name in ("_sha2", "_sha256"):  # of Python 3.12, and of earlier ones; some distributions have neither
+        try:
+            found: "Callable[[bytes], Any]" = __import__(name).sha256
+        except ImportError:
+            continue
+        return found
+    from hashlib import sha256
+
+    return sha256
+
+
+_sha256 = _found_sha256()
 
 
 class Workload(NamedTuple):
@@ -51,7 +67,7 @@ def workload_of(namespace: str, pod: str, containers: "list[tuple[str, str]]") -
     """Return the workload of a pod; ``containers`` are pairs of name and image."""
     owner = owner_of(pod[:_LONGEST])
     parts = [namespace, owner, *sorted({(name[:_LONGEST], image[: 2 * _LONGEST]) for name, image in containers})]
-    return Workload(namespace, owner, sha256(format_json(parts)).hexdigest()[:32])
+    return Workload(namespace, owner, _sha256(format_json(parts)).hexdigest()[:32])
 
 
 def recorded_workload(context: "Context", key: str, ids: "list[str]") -> "Workload | None":

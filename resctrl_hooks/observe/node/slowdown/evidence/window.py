@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _NEARLY = 0.8  # of the CPUs in use: both clocks are read at slightly different times
 _MOST_STOOD = 0.95  # of a window, in an estimate of CPUs
 _NOTHING: "Mapping[int, Any]" = MappingProxyType({})
+_NONE = WallPart(0.0)
 
 
 class Waits(NamedTuple):
@@ -263,7 +264,9 @@ def _grown(old: "Time | None", new: "Time | None") -> "Time | None":
 
 def _part(old: "WallTime | None", new: "WallTime | None", window: WallTime) -> "WallPart | None":
     more = _grown(old, new)
-    return None if more is None else WallPart(min(1.0, float(more / window)))
+    if more is None:
+        return None
+    return WallPart(min(1.0, float(more / window))) if float(more) else _NONE  # one object, in thousands of uses
 
 
 def _stopped(
