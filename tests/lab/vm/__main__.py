@@ -8,7 +8,8 @@
 
 Options, after the word and before the arguments: --kernel, --init, --limit, --seconds, --jobs, --again, and what a boot
 (machine.Boot) can be told: --rmids, --closids, --occupancy, --cpus, --numa, --count, --amd, --counters, --snc, --width,
---near, --sparse, --sockets, --threads, --bandwidth, --core, --memory_cpus, --root, --pmu, --cache, --hmat, --dimms.
+--near, --sparse, --sockets, --threads, --bandwidth, --core, --memory_cpus, --root, --pmu, --cache, --rdt, --hmat,
+--dimms.
 """
 
 import argparse
@@ -27,7 +28,7 @@ from cache import VmError, say
 
 NOT_BUILT = 98  # exit status of `build` if the guest can't be built here, so that CI can tell this from failing tests
 NOT_FINISHED = 99
-NUMBERS = (*machine.PLUGIN_OPTIONS, "cpus", "numa", "sockets", "threads", "hmat", "dimms")
+NUMBERS = (*machine.PLUGIN_OPTIONS, "cpus", "numa", "sockets", "threads", "rdt", "hmat", "dimms")
 COMMANDS = ("build", "test", "run", "shell", "path")
 
 

@@ -80,6 +80,7 @@ class Boot:
     threads: int = 1  # hyperthreads of a core. They are like other processors: none slows its sibling
     aet: int = 0  # whether each socket counts energy by RMID, on the kernel that has that; the counters then count, too
     perf_rmids: int = 128  # for how many RMIDs the processor says that it counts performance events
+    rdt: int = 1  # whether the processor has RDT; without it the kernel has no resctrl, as in most virtual machines
     hmat: int = 0  # MB/s of the first NUMA node by the firmware's HMAT, the Nth has N times as much; 0: no HMAT
     dimms: int = 0  # MT/s of the memory module in the firmware's SMBIOS table; 0: unknown
     arguments: str = ""  # more of the kernel's command line
@@ -216,7 +217,7 @@ def _command(machine: Machine, boot: Boot, work: str, *, shell: bool, energy: De
     return [
         *emulator.qemu(machine.guest),
         *("-accel", "tcg,thread=multi", *boot.firmware, "-cpu", boot.cpu_model, *boot.processors),
-        *("-plugin", f"{machine.plugin},{boot.plugin_options}{energy.plugin_option}"),
+        *(("-plugin", f"{machine.plugin},{boot.plugin_options}{energy.plugin_option}") if boot.rdt else ()),
         *energy.options,
         *("-kernel", f"{machine.kernel}/kernel", "-initrd", f"{machine.kernel}/initrd.gz", "-append", " ".join(append)),
         *disks,
