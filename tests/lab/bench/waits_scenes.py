@@ -6,30 +6,37 @@
 The truth is the victim's own work: its rounds in a second of quiet windows by those in the scene. On a busy machine,
 emulation takes time that the guest cannot see. So the truth of a pod that only computes is corrected by its rounds in a
 second of CPU time.
+
+Then the first remedy of each cause is followed, with its own values, and the victim's work is counted again.
 """
 
 import argparse
 import json
 import os
 import random
+import re
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from waits_pods import GROW, KEEP, LOOP, READ, Load, Worker, fill, make_disk
+from waits_pods import DEVICE, GROW, KEEP, LOOP, READ, Load, Worker, fill, make_disk
 
 from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.log import Log
 from resctrl_hooks.core.node.settings import Settings
 from resctrl_hooks.observe.node.slowdown.baseline.store import Store
+from resctrl_hooks.observe.node.slowdown.causes.cause import Cause
 from resctrl_hooks.observe.node.slowdown.causes.cpu import ABOVE, FULL, REQUEST
+from resctrl_hooks.observe.node.slowdown.causes.remedy import IO_MAX, OWN_MAX, OWN_WEIGHT, Facts
+from resctrl_hooks.observe.node.slowdown.causes.table import CAUSES
 from resctrl_hooks.observe.node.slowdown.evidence.cpu.lost_time import mean_lost
 from resctrl_hooks.observe.node.slowdown.live import Live
 
-QUIET, JUDGED = 4, 10
-"""Windows before a scene, and of a verdict."""
+QUIET, JUDGED, FOLLOWED = 4, 10, 5
+"""Windows before a scene, of a verdict, and with its remedies."""
+SLOWED = 1.15
 NEAR = 0.15
 SPARE = 80
 """MB of memory that a node with little memory has beside the victim's."""
@@ -138,7 +145,13 @@ def play(scene: Scene, window: float) -> dict[str, Any]:
             names = {one.key: one.load.path.rpartition("/")[2] for one in workers if one.key}
             uses = [one.uses[victim.key] for one in live.windows if victim.key in one.uses]
             supported = [one for one in found.causes if one.state == "supported"]
+            lines = [line for one in supported if (line := _follow(one, workers))]
+            time.sleep(2 * window)
+            after = _sample(live, victim, FOLLOWED, window)
             return {
+                "followed": lines,
+                "after": alone[0] / after[0],
+                "after corrected": alone[0] / after[0] / (alone[1] / after[1]),
                 "truth": alone[0] / beside[0],
                 "corrected": alone[0] / beside[0] / (alone[1] / beside[1]),
                 "verdict": found.verdict.verdict,
@@ -157,6 +170,32 @@ def play(scene: Scene, window: float) -> dict[str, Any]:
             live.watched.close()
             for one in workers:
                 one.end()
+
+
+def _follow(cause: Cause, workers: list[Worker]) -> str:
+    """Do what the first remedy of a cause tells; return its line, or nothing if it is none of this node."""
+    folders = {one.key or one.load.path: one.folder for one in workers}
+    own = workers[0]
+    facts = Facts(own.key, {own.key: "victim"}, {}, folders=lambda key: [str(folders[key])])
+    remedy = next(iter(CAUSES[cause.cause].remedies(cause, facts)))
+    if remedy.sets == OWN_WEIGHT:
+        file = own.folder / "cpu.weight"
+        file.write_text(f"{round(float(file.read_text()) * remedy.value)}")
+    elif remedy.sets == OWN_MAX:
+        (own.inner / "cpu.max").write_text(f"{round(remedy.value * 100_000)} 100000")
+    elif remedy.sets == IO_MAX or "IOPSMax" in remedy.text:
+        number, limit = os.stat(DEVICE).st_rdev, re.search(r'IOPSMax="\S+ (\d+)"', remedy.text)
+        most = limit.group(1) if limit else f"{remedy.value:.0f}"
+        for key in remedy.pods or [one.key for one in cause.pods]:
+            (folders[key] / "io.max").write_text(f"{os.major(number)}:{os.minor(number)} riops={most}")
+    elif quota := re.search(r"CPUQuota=(\d+)%", remedy.text):  # the guest's init is no systemd
+        for one in cause.pods:
+            (folders[one.key] / "cpu.max").write_text(f"{quota.group(1)}000 100000")
+    elif command := re.search(r"`(echo [^`]*)`", remedy.text):
+        os.system(command.group(1).replace("infinity", "max"))
+    else:
+        return ""
+    return remedy.text
 
 
 def _sample(live: Live, victim: Worker, number: int, window: float) -> tuple[float, float]:
@@ -194,7 +233,10 @@ def main() -> None:
 def _table(lines: list[str]) -> str:
     """Return the runs as a table in Markdown."""
     runs = [json.loads(line) for line in lines if line.startswith("{")]
-    rows = ["| scene | runs | causes right | answer right | culprits right | ratio | truth |", f"|---|{'--:|' * 6}"]
+    rows = [
+        "| scene | runs | causes right | answer right | culprits right | ratio | truth | remedies followed |",
+        f"|---|{'--:|' * 7}",
+    ]
     for name, scene in SCENES.items():
         some = [run for run in runs if run["scene"] == name]
         if some:
@@ -204,11 +246,24 @@ def _table(lines: list[str]) -> str:
                 sum(_answered(run, scene) for run in some) if scene.answer else "-",
                 sum(run["culprits"] == sorted(scene.culprits) for run in some),
                 *(_range([run["ratio"] for run in some]), _range([_truth(run) for run in some])),
+                f"{_range([_after(run) for run in some])} ({sum(map(_helped, some))})" if scene.causes else "-",
             )
             rows.append(f"| {' | '.join(map(str, cells))} |")
     slowed = [run for run in runs if SCENES[run["scene"]].causes]
     near = sum(abs((run["ratio"] or 1.0) / _truth(run) - 1) <= NEAR for run in slowed)
-    return "\n".join([*rows, "", f"{near} of {len(slowed)} ratios are within {NEAR:.0%} of the truth."])
+    told = [run for run in slowed if run["followed"]]
+    helped = f"{sum(map(_helped, told))} of {len(told)} remedies that could be followed helped as announced."
+    return "\n".join([*rows, "", helped, f"{near} of {len(slowed)} ratios are within {NEAR:.0%} of the truth."])
+
+
+def _helped(run: dict[str, Any]) -> bool:
+    """Return whether the pod is slow no more, or as announced."""
+    announced = [float(one) for line in run["followed"] for one in re.findall(r"still slowed ([\d.]+) times", line)]
+    return bool(run["followed"]) and _after(run) < SLOWED * max([1.0, *announced])
+
+
+def _after(run: dict[str, Any]) -> float:
+    return float(run["after corrected" if SCENES[run["scene"]].victim.kind == LOOP else "after"])
 
 
 def _truth(run: dict[str, Any]) -> float:
