@@ -126,9 +126,9 @@ def remedies(cause: Cause, facts: "Facts") -> "Iterator[Remedy]":
     if cause.answer in (ABOVE, FULL):
         yield from _less(cause, facts)
     if OWN_WEIGHT in cause.values:
-        times, _ = _value(cause, OWN_WEIGHT)
+        times, ratio = _value(cause, OWN_WEIGHT)
         text = f"a CPU request of {facts.name} that is {times:g} times as large (`resources.requests.cpu`; Podman:"
-        yield Remedy(f"{text} `--cpu-shares`)", OWN_WEIGHT, value=times)
+        yield Remedy(f"{text} `--cpu-shares`){_still(ratio)}", OWN_WEIGHT, value=times)
     yield Remedy(f"CPUs of its own for {facts.name}: `placement` (`resctrl-hook config apply`)")
     if cause.answer in (REQUEST, FULL):
         yield ELSEWHERE
@@ -137,6 +137,10 @@ def remedies(cause: Cause, facts: "Facts") -> "Iterator[Remedy]":
 def _value(cause: Cause, sets: str) -> "tuple[float, float]":
     value, _, ratio = cause.values[sets].partition(" ")
     return float(value), float(ratio)
+
+
+def _still(ratio: float) -> str:
+    return "" if ratio < SLOWED else f"; it is still slowed {ratio:.2f} times then"
 
 
 def _less(cause: Cause, facts: "Facts") -> "Iterator[Remedy]":
@@ -148,10 +152,9 @@ def _less(cause: Cause, facts: "Facts") -> "Iterator[Remedy]":
     names = ", ".join([one.key if one.outside else facts.name_of(one.key) for one in found])
     each = f"{'each of ' if len(found) > 1 else ''}{names}"
     limit, ratio = _value(cause, CPU_MAX)
-    then = "" if ratio < SLOWED else f"; it is still slowed {ratio:.2f} times then"
     text = f"a limit of {limit:.2g} CPUs for {each} (`resources.limits.cpu`: `cpu.max`)"
     command = facts.command(found, CPU_MAX, f"{max(1.0, 100 * limit):.0f}")
-    yield Remedy(f"{text}{command}{then}", CPU_MAX, pods=keys, value=limit)
+    yield Remedy(f"{text}{command}{_still(ratio)}", CPU_MAX, pods=keys, value=limit)
     if CPU_WEIGHT in cause.values and len(keys) == len(found):
         part, _ = _value(cause, CPU_WEIGHT)
         text = f"or 1/{1 / part:.0f} of its weight for {each} (`resources.requests.cpu`: `cpu.weight`)"

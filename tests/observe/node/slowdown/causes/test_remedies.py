@@ -171,7 +171,7 @@ def test_remedy_of_a_wait_for_cpus_gives_the_pod_what_it_wants_or_what_is_announ
         changes = {name: applied(leaves(groups)[name], remedy) for name in names}
         after = {one.name: one for one in shares_on(with_(groups, changes), own.cpus)}[VICTIM].entitled
         _, _, then = remedy.text.partition("still slowed ")
-        announced = float(then.split()[0]) + 0.01 if then else SLOWED
+        announced = 1.01 * float(then.split()[0]) if then else SLOWED
         assert wanted / after <= announced, (cause, remedy)
 
 

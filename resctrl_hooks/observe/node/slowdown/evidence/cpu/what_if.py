@@ -23,6 +23,7 @@ _LEAST = 0.01
 _STEPS = 10  # of halving a range
 _MOST_WEIGHT = 10_000.0  # kernel: cpu.weight
 _NEARLY = 0.1  # CPUs
+_AS_GOOD = 1.02
 
 
 class Enough(NamedTuple):
@@ -69,12 +70,15 @@ class WhatIf:
         return None
 
     def more_weight(self) -> "Enough | None":
-        """Return the smallest multiple of the pod's own weight; None if a larger one does not suffice."""
-        for power in range(1, 14):
-            ratio = self._ratio(own=2.0**power)
-            if ratio <= GOAL:
-                return Enough(2.0**power, ratio)
-        return None
+        """Return the smallest multiple of the pod's own weight that reaches the goal, or comes as near as any.
+
+        None if a larger weight leaves more than half of the slowdown.
+        """
+        found = [Enough(2.0**power, self._ratio(own=2.0**power)) for power in range(1, 14)]
+        best = min(one.ratio for one in found)
+        if best > GOAL and best - 1 > (self._ratio() - 1) / 2:
+            return None
+        return next(one for one in found if one.ratio <= max(GOAL, _AS_GOOD * best))
 
     def _ratio(self, limit: "float | None" = None, weight: float = 1.0, own: float = 1.0) -> float:
         tree = [self._changed(one, limit, weight, own) for one in self._groups]
