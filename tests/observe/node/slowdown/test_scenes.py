@@ -93,6 +93,14 @@ HOLDER = replace(SMALL, held=12e6)
 """Holds more than a quarter of the cache, which the victim does not need."""
 TWO: tuple[dict[str, Any], ...] = ({}, {"cycles": 0.4, "bytes": 0.01})
 VARIES: tuple[dict[str, Any], ...] = ({}, {"cpu": 1.0}, {"cpu": 0.5})
+BURSTS: tuple[dict[str, Any], ...] = ({"cpu": 0.3}, {"cpu": 8.0})
+
+
+def _once(**change: Any) -> tuple[dict[str, Any], ...]:
+    """Return phases of which one in twelve is another one."""
+    return (*[{}] * 11, change)
+
+
 SCENES = {
     "nobody": Scene({}, slowed=False),
     "one neighbour": Scene({"a": LOUD}, slowed=True, causes=_one(BANDWIDTH), culprits=_one("a")),
@@ -179,6 +187,17 @@ SCENES = {
     "own change to cheaper work, one neighbour": Scene(
         {"a": LOUD}, slowed=False, change={"cycles": 0.3, "bytes": 0.1}, verdict="unknown"
     ),
+    "bursts": Scene({}, slowed=False, phases=BURSTS),
+    "bursts, loud in the other domain": Scene({"a": AWAY}, slowed=False, phases=BURSTS, turn=2),
+    "bursts, no PMU": Scene({}, slowed=False, phases=BURSTS, start={"method": "traffic"}),
+    "two phases, no PMU": Scene({}, slowed=False, phases=TWO, start={"method": "traffic"}),
+    "short stops by its limit": Scene({}, slowed=False, change={"throttled": 0.09}),
+    "short waits for a CPU": Scene({"a": SMALL}, slowed=False, change={"waited": 0.09}),
+    "one window of waits": Scene({"a": SMALL}, slowed=False, phases=_once(waited=0.5)),
+    "one window of its limit": Scene({"a": AWAY}, slowed=False, phases=_once(throttled=0.5)),
+    "one window of other work": Scene({}, slowed=False, phases=_once(cycles=2.5, bytes=2.0)),
+    "clock that varies": Scene({}, slowed=False, phases=({}, {"clock": 0.93})),
+    "loud now and then, memory not full": Scene({"a": replace(LOUD, cpu=20.0)}, slowed=False, toggles=True),
     "every second window counted": Scene(
         {"a": LOUD}, slowed=True, causes=_one(BANDWIDTH), culprits=_one("a"), start={"method": "turns"}
     ),
