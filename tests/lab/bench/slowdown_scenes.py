@@ -102,7 +102,6 @@ SCENES = {
     "one neighbour of two processes": Scene({"a-0": [2, 3]}, (_go,), BANDWIDTH, A),
     "three neighbours": Scene(THREE, (_go,), BANDWIDTH, NAMES, boots=BOTH),
     "two culprits, 2 to 1": Scene({"a-0": [2, 3], "b-0": [4]}, (_go,), BANDWIDTH, ("a-0", "b-0"), boots=BOTH),
-    "four equal neighbours": Scene({**THREE, "d-0": [5]}, (_go,), BANDWIDTH, (*NAMES, "d-0"), boots=BOTH),
     "a service, and pods in the other domain": Scene(
         {SERVICE: [2, 3, 4], **AWAY}, (_go,), BANDWIDTH, (SERVICE,), boots=BOTH
     ),

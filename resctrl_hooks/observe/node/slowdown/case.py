@@ -5,6 +5,8 @@ from math import log, sqrt
 from typing import NamedTuple
 
 from .constants import CHANGES, LEAST_MISSED, MOST_OF_USE, NAMED_SHARE, SLOWED, TRAFFIC, VARIES
+from .evidence.cgroup_tree import REST
+from .evidence.cpu.shares import leaves
 from .evidence.neighbours import held_by, moved_by, shares_cpus
 from .units import WallPart, plain
 
@@ -99,7 +101,21 @@ class Case:
         totals = [window.together.moved_to(self.memory) for window in self.windows]
         carried = [window.together.carried_to(self.memory) for window in self.windows]
         outside = [max(0.0, all_ - pods.whole) for all_, pods in zip(carried, totals)]
-        return self._others(self._dear, totals, self._moved, lambda use: moved_by(use, self.memory), outside)
+        found = self._others(self._dear, totals, self._moved, lambda use: moved_by(use, self.memory), outside)
+        return [one._replace(key=self._service()) if one.key == OUTSIDE else one for one in found]
+
+    def _service(self) -> str:
+        """Return the cgroup that runs most of what runs outside pods; `OUTSIDE` if none does, or it is unknown.
+
+        The kernel counts the traffic of all tasks outside pods together.
+        """
+        used: "dict[str, float]" = {}
+        for window in self.windows:
+            for leaf in leaves(window.node.groups or ()):
+                if leaf.name not in window.uses:
+                    used[leaf.name] = used.get(leaf.name, 0.0) + leaf.used
+        name = max(used, key=lambda one: (used[one], one), default=REST)
+        return name if name != REST and used[name] >= MOST_OF_USE * sum(used.values()) else OUTSIDE
 
     def moves_with_others(self) -> "float | None":
         """Return the correlation of the cost with all foreign traffic to the pod's memory."""

@@ -76,6 +76,11 @@ class Together:
             found = self._carried_to[domains] = sum(parts)
         return found
 
+    def is_much_outside(self, least: float) -> bool:
+        """Return whether tasks outside pods have at least this part of the traffic of a memory domain."""
+        pods = {number: total.whole for number, total in self._moved.items()}
+        return any(part and part - pods.get(number, 0.0) >= least * part for number, part in self._carried.items())
+
     def held_in(self, l3: "tuple[int, ...]") -> Total:
         """Return the bytes in some L3 domains."""
         found = self._held_in.get(l3)

@@ -11,6 +11,7 @@ from ...guard.load import Reader as ClassReader
 from ...guard.load import traffic
 from ...guard.snapshots import domains_of_slots
 from ...snapshot.pods import PodCgroups, recorded_pods
+from ..constants import BESIDE
 from .cgroup_waits import read_cpus, read_waits
 from .cpu.processors import processors_between, stolen_of
 from .cpu.task_delays import read_delays, sampled
@@ -71,6 +72,8 @@ class NodeReader:
         self.cgroups = PodCgroups(context)
         self._node = NodeCounter(context.settings)
         self._uses: "Mapping[str, Use] | None" = None
+        self._outside = False
+        """Whether tasks outside pods move much: then it is read which cgroups run."""
 
     def read(self, watched: "Watched", found: "Readings | None" = None) -> Moment:
         """Return the node's counters now; ``found`` are the pods' counters of this moment, if they are read already.
@@ -90,6 +93,7 @@ class NodeReader:
         }
         self.cgroups.keep(pods)
         needs = Needs() if self._uses is None else needs_of(self._uses.values())
+        needs = needs._replace(cpu=needs.cpu or self._outside)
         return Moment(now, pods, classes, self._node.read(folders, needs))
 
     def _delays(self, folders: "Sequence[str]", most: int) -> "Delays | None":
@@ -118,7 +122,7 @@ class NodeReader:
         node = self._node.complete(node_between(before.node, after.node, uses, processors, seconds))
         uses = {key: node.explained(key, use) for key, use in uses.items()}
         self._uses = uses
-        return Window(
+        window = Window(
             after.time,
             seconds,
             {one.domain[0]: one.load(self.capacities.reliable(one.domain[0])) for one in found},
@@ -128,6 +132,8 @@ class NodeReader:
             node,
             self.counted,
         )
+        self._outside = window.together.is_much_outside(BESIDE)
+        return window
 
 
 def counts_of(

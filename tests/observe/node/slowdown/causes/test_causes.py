@@ -11,7 +11,9 @@ from resctrl_hooks.observe.node.slowdown.case import OUTSIDE, Culprit
 from resctrl_hooks.observe.node.slowdown.causes.cause import Cause
 from resctrl_hooks.observe.node.slowdown.causes.remedy import Facts
 from resctrl_hooks.observe.node.slowdown.causes.table import CAUSES
+from resctrl_hooks.observe.node.slowdown.evidence.cgroup_tree import REST
 from resctrl_hooks.observe.node.slowdown.evidence.cpu.processors import Processor
+from resctrl_hooks.observe.node.slowdown.evidence.cpu.shares import Group
 from resctrl_hooks.observe.node.slowdown.evidence.node_use import NodeUse
 from resctrl_hooks.observe.node.slowdown.evidence.use import Use
 from resctrl_hooks.observe.node.slowdown.evidence.window import Window
@@ -185,21 +187,25 @@ def many(*parts: float) -> dict[str, Use]:
 
 
 @pytest.mark.parametrize(
-    "others, moved, culprits",
+    "others, moved, services, culprits",
     [
-        (many(1 / 6, 1 / 6, 1 / 6, 1 / 6, 1 / 6, 1 / 6), None, 6),
-        (many(*[0.1] * 10), None, 10),
-        (many(0.5, 0.3, 0.05, 0.05, 0.05, 0.05), None, 2),
-        (many(*[0.01] * 100), None, ["pods with less than 3% each"]),
-        (many(0.03), 1.1e10, [OUTSIDE]),
-        (many(0.5), 1.1e10, ["pod0", OUTSIDE]),
+        (many(1 / 6, 1 / 6, 1 / 6, 1 / 6, 1 / 6, 1 / 6), None, {}, 6),
+        (many(*[0.1] * 10), None, {}, 10),
+        (many(0.5, 0.3, 0.05, 0.05, 0.05, 0.05), None, {}, 2),
+        (many(*[0.01] * 100), None, {}, ["pods with less than 3% each"]),
+        (many(0.03), 1.1e10, {}, [OUTSIDE]),
+        (many(0.03), 1.1e10, {"a.service": 2.0, "b.service": 0.3, "pod0": 4.0}, ["a.service"]),
+        (many(0.03), 1.1e10, {"a.service": 2.0, "b.service": 1.0}, [OUTSIDE]),
+        (many(0.03), 1.1e10, {REST: 2.0}, [OUTSIDE]),
+        (many(0.5), 1.1e10, {"a.service": 0.1}, ["pod0", "a.service"]),
     ],
-    ids=["six", "ten", "two make most", "very many", "a service takes it", "a service and a pod"],
+    ids=["six", "ten", "two make most", "very many", "no pod", "a service", "two services", "the kernel", "and a pod"],
 )
 def test_culprits_are_the_fewest_that_make_most_of_all_foreign_traffic(
-    others: dict[str, Use], moved: float | None, culprits: int | list[str]
+    others: dict[str, Use], moved: float | None, services: dict[str, float], culprits: int | list[str]
 ) -> None:
-    seen = [one._replace(moved={0: moved}) for one in six(0.9, victim=use(3.2, 1e9), **others)]
+    node = NodeUse(groups=tuple(Group(name, used=used) for name, used in services.items()))
+    seen = [one._replace(moved={0: moved}, node=node) for one in six(0.9, victim=use(3.2, 1e9), **others)]
     _, causes = diagnose(seen, quiet_baseline())
     named = causes[BANDWIDTH].pods
     assert sorted(one.key for one in named) == (
