@@ -16,7 +16,9 @@ class Transcript:
         head = f"{number}$ {call}" + (f" => {code}" if code else "")
         shortest, like = said, -1
         for earlier, lines in self._said.items():
-            found = [line.rstrip() for line in difflib.ndiff(lines, said) if line[0] in "+-"]
+            # Whole lines are compared: paths of other lengths must not change what is found.
+            changes = [*difflib.unified_diff(lines, said, n=0, lineterm="")][2:]
+            found = [f"{line[0]} {line[1:]}".rstrip() for line in changes if line[0] in "+-"]
             if len(found) < len(shortest):
                 shortest, like = found, earlier
         self._lines += [head if like < 0 else f"{head}  as {like}", *(f"  {line}" for line in shortest)]

@@ -21,9 +21,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from resctrl_hooks.core.cli import config as cli_config
 from resctrl_hooks.core.cli import installed, main
 from resctrl_hooks.core.cli import node as cli_node
-from resctrl_hooks.core.config import effective, find_effective
+from resctrl_hooks.core.config import applied, effective, find_effective
 from resctrl_hooks.core.config.applied import apply_file, apply_if_newer, changes_between, compile_file
 from resctrl_hooks.core.config.problems import InvalidConfigError
 from resctrl_hooks.core.config.show import show_settings
@@ -251,7 +252,7 @@ def test_commands_through_the_life_of_a_configuration(
 ) -> None:
     """A failure leaves the active settings, and each command says which settings apply."""
     if default:
-        for module in (effective, node_settings):
+        for module in (effective, node_settings, cli_config, applied):
             monkeypatch.setattr(module, "DEFAULT_CONFIG", str(config))
     monkeypatch.setattr(cli_node, "CODE", str(config.parent))
     monkeypatch.setitem(DEFAULTS, "stateDir", str(config.parent / "state"))
