@@ -35,10 +35,14 @@ class Culprit(NamedTuple):
 
 
 class Case:
-    """The input of the rules: one pod in the windows that have it at its verdict's grade, whose costs have one unit."""
+    """The input of the rules: one pod in the windows that have it at its verdict's grade, whose costs have one unit.
 
-    def __init__(self, windows: "Sequence[Window]", key: str, verdict: "Verdict") -> None:
+    ``is_advised`` is whether somebody reads the remedies: their values can cost more than the verdict.
+    """
+
+    def __init__(self, windows: "Sequence[Window]", key: str, verdict: "Verdict", *, is_advised: bool = True) -> None:
         self.key = key
+        self.is_advised = is_advised
         self.verdict = verdict
         self.windows = [one for one in windows if key in one.uses and one.uses[key].method == verdict.method]
         self.uses = [window.uses[key] for window in self.windows]

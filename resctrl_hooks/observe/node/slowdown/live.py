@@ -168,10 +168,13 @@ class Live:
         return self._finding(windows, key, verdict, causes)._replace(disturbance=disturbed)
 
     def present(self, key: str, most: int) -> Finding:
-        """Return the verdict on a pod from its last ``most`` samples; causes only if it is slowed."""
+        """Return the verdict on a pod from its last ``most`` samples.
+
+        Causes are looked for only if it is slowed, without values of remedies.
+        """
         windows = latest(list(self.windows), key, most)
         verdict = self._judged(windows, key)
-        causes = causes_of(windows, key, verdict) if verdict.verdict == SLOWED_WORD else []
+        causes = causes_of(windows, key, verdict, is_advised=False) if verdict.verdict == SLOWED_WORD else []
         return self._finding(windows, key, verdict, causes)
 
     def _finding(self, windows: "Sequence[Window]", key: str, verdict: "Verdict", causes: "list[Cause]") -> Finding:

@@ -61,8 +61,10 @@ def judge(case: "Case", judged: "Judged") -> Cause:
     if not contests:
         return Cause(NAME, SUPPORTED, text, tuple(smallest_set(case.runners())))
     found = _answered(case.key, contests, text, [window.uses for window in case.windows])
-    wanted = mean_share([one.shares[case.key] for one in contests]).wanted
-    return found._replace(factor=by_host, values=_values(case, found, cpus, wanted))
+    if case.is_advised:
+        wanted = mean_share([one.shares[case.key] for one in contests]).wanted
+        found = found._replace(values=_values(case, found, cpus, wanted))
+    return found._replace(factor=by_host)
 
 
 def _values(case: "Case", cause: Cause, cpus: int, wanted: float) -> "dict[str, str]":

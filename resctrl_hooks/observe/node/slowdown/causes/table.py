@@ -43,9 +43,9 @@ class _Judged(dict[str, Cause]):
         return found
 
 
-def causes_of(windows: "Sequence[Window]", key: str, verdict: "Verdict") -> "list[Cause]":
-    """Return each cause's state for a pod in the last windows."""
-    case = Case(windows, key, verdict)
+def causes_of(windows: "Sequence[Window]", key: str, verdict: "Verdict", *, is_advised: bool = True) -> "list[Cause]":
+    """Return each cause's state for a pod in the last windows; ``is_advised``: with the values of its remedies."""
+    case = Case(windows, key, verdict, is_advised=is_advised)
     judged = _Judged(case)
     return with_parts(case, [judged[name] for name in CAUSES])
 
