@@ -1,5 +1,6 @@
 """Experiments with values of cgroups: what an operator permits, what they prove, and that every value comes back."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
@@ -29,6 +30,9 @@ class Shared(World):
         (self.folder / "cpu.stat").write_text("usage_usec 0\n")
         self.ran = self.stood = self.stood_memory = 0.0
         super().__init__(host, noise, chance)
+        own = Path(self.context.proc, str(os.getpid()))  # the watchdog looks whether the experiment lives
+        if not own.exists():
+            own.symlink_to(f"/proc/{os.getpid()}")
 
     def sleep(self, seconds: float) -> None:
         """Let the time pass."""
