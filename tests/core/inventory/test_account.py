@@ -139,7 +139,7 @@ class Churn:
 def test_sum_is_the_kernels_number_in_every_state(tmp_path: Path, kind: str) -> None:
     node = SharedNode(tmp_path, limbo=0, **KINDS[kind])
     resctrl = node.context().monitor.resctrl
-    churn = Churn(node, 44)
+    churn = Churn(node, 45)
     seen = set()
     for number in range(STATES):
         churn.step()
