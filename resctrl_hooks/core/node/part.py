@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         that has ended, and returns a `Restored`. It raises `RunningError` while the program works."""
 
         always: "tuple[str, ...]"
-        """Of its ``values`` those whose code all nodes have, because a command changes them whatever the settings."""
+        """Of its ``values`` those whose code all nodes have, because a command changes them with any settings."""
 
         files: "dict[str, tuple[str, str]]"
         """The files outside of the state directory that it replaces, by its section of the settings: the section's key

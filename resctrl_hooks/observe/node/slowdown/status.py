@@ -73,7 +73,7 @@ class Status:
         self._file.write()
 
     def remove(self) -> None:
-        """Remove the file: nobody updates it any more."""
+        """Remove the file: it is not updated any more."""
         try:
             remove_file(self._path)
         except OSError:

@@ -86,7 +86,7 @@ def judge(windows: "Sequence[Window]", key: str, baseline: "Baseline | None") ->
     dearer = sum(costs) / sum(quiet)
     error = _TWO_SIDED * _standard_error(rises, quiet) / dearer
     spread = sqrt(known.rare)  # the baseline's own mean is uncertain by less than this
-    is_waiting = now.stretch >= SLOWED  # a fact, whatever the baseline's samples were
+    is_waiting = now.stretch >= SLOWED  # a fact, with any baseline
     least = 1.0 if is_waiting else 0.0
     ratio, low, high = [max(least, dearer * exp(part)) * now.stretch for part in (0.0, -error, error)]
     # A culprit that comes and goes makes the interval wide: samples of both kinds are far from their mean.

@@ -48,8 +48,8 @@ def write(context: "Context", key: str, text: str) -> str:
 def give_back(context: "Context", key: str, before: str, ours: "list[str]", now: "str | None" = None) -> str:
     """Return a pod to its classes of before; return a line, empty if it was there already.
 
-    A pod that another program has moved since stays. One whose class was removed is in the root class, where nobody
-    has put it.
+    A pod that another program has moved since stays. One whose class was removed is in the root class: the
+    kernel has put it there.
     """
     resctrl = context.monitor.resctrl
     mine = set().union(*map(names_in, (before, *ours)))

@@ -43,7 +43,7 @@ def limits(installed: Installed) -> list[str]:
 def test_limited_pod_moves_with_all_bytes_and_returns(
     pods: list[KubernetesPod], comparison: Comparison, resctrl: Resctrl, processor: str
 ) -> None:
-    (pod, *_), installed = pods, comparison.installed
+    pod, installed = pods[0], comparison.installed
     resctrl.make("batch")
     pid = pod.start("c1", in_steps(*[copy(10)] * 3))
     container = Stepped(pid)
@@ -61,9 +61,8 @@ def test_limited_pod_moves_with_all_bytes_and_returns(
 
 @EACH_ONCE
 def test_what_starts_and_forks_in_a_limited_pod_is_limited(
-    pods: list[KubernetesPod], comparison: Comparison, resctrl: Resctrl, processor: str
+    pod: KubernetesPod, installed: Installed, resctrl: Resctrl, processor: str
 ) -> None:
-    (pod, *_), installed = pods, comparison.installed
     resctrl.make("batch")
     pid = pod.start("c1", FORKS)
     installed.prints("limit", pod.uid, "--class", "batch")
@@ -82,9 +81,8 @@ def test_what_starts_and_forks_in_a_limited_pod_is_limited(
 
 @EACH_ONCE
 def test_class_of_a_limit_ends_with_it_and_without_a_free_one_the_others_are_named(
-    pods: list[KubernetesPod], comparison: Comparison, resctrl: Resctrl, processor: str
+    pod: KubernetesPod, installed: Installed, resctrl: Resctrl, processor: str
 ) -> None:
-    (pod, *_), installed = pods, comparison.installed
     pid = pod.start("c1", FORKS)
     installed.prints("limit", pod.uid, "--mb", "30")
     (name,) = resctrl.classes()
@@ -108,9 +106,8 @@ def test_class_of_a_limit_ends_with_it_and_without_a_free_one_the_others_are_nam
 
 @EACH_ONCE
 def test_killed_command_leaves_no_limit(
-    pods: list[KubernetesPod], comparison: Comparison, resctrl: Resctrl, processor: str
+    pod: KubernetesPod, installed: Installed, resctrl: Resctrl, processor: str
 ) -> None:
-    (pod, *_), installed = pods, comparison.installed
     pid = pod.start("c1", FORKS)
     weight = pod.cgroup / "cpu.weight"
     words = [sys.executable, "-m", "resctrl_hooks", "--config", str(installed.config), "limit", pod.uid]

@@ -61,7 +61,7 @@ def judge(case: "Case", judged: "Judged") -> Cause:
         return Cause(NAME, SUPPORTED, text, named(movers))
     if load is None:
         return Cause(NAME, UNKNOWN, f"the capacity of {places} is unknown (`monitoring.capacity`)")
-    return Cause(NAME, UNKNOWN, f"{places} is loaded to {load:.0%}, and nobody's traffic moves with its cost")
+    return Cause(NAME, UNKNOWN, f"{places} is loaded to {load:.0%}, and no other traffic moves with its cost")
 
 
 def remedies(cause: Cause, facts: "Facts") -> "Iterator[Remedy]":

@@ -41,7 +41,7 @@ def judge(case: "Case", judged: "Judged") -> Cause:
     now = case.mean(lambda use: sum(use.occupancy.values()))
     less = now / usual if now is not None and usual else None
     if not any(use.occupancy for use in case.uses):
-        return Cause(NAME, UNKNOWN, f"{text}, and nobody counts what each pod holds of the L3")
+        return Cause(NAME, UNKNOWN, f"{text}, and what each pod holds of the L3 is not counted")
     if held >= NEIGHBOURS_CACHE or (less is not None and less < LESS_CACHE and held > 0):
         return Cause(NAME, SUPPORTED, f"{text}, and its neighbours hold {held:.0%} of its L3", named(case.holders()))
     return Cause(NAME, EXCLUDED, f"its neighbours hold {held:.0%} of its L3")
@@ -56,7 +56,7 @@ def remedies(cause: Cause, facts: "Facts") -> "Iterator[Remedy]":
 
 
 def moves_more_by_itself(case: "Case", judged: "Judged") -> bool:
-    """Return whether the pod moves more by unit of work, and nobody took its cache: contention does not do that."""
+    """Return whether the pod moves more by unit of work, and no pod took its cache: contention does not do that."""
     return judged[NAME].state == EXCLUDED and (case.missed() or 1.0) >= MORE_MISSES
 
 
