@@ -151,7 +151,7 @@ def test_node_counts_its_first_pod_and_deletion_leaves_nothing(
 
 
 DOCS = Path(__file__).parents[3] / "docs"
-PAGES = ("install-podman.md", "simulation.md")
+PAGES = ("install.md", "simulation.md")
 ANY, BLOCK = "…", re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BUSYBOX = "docker.io/library/busybox"
 FROM_HERE = """
