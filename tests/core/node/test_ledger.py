@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hosts.descriptors import nothing_left_open
 from hosts.faults import Fail, failing
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -88,30 +89,29 @@ def test_ledger_has_what_was_written_and_nothing_else(operations: list[Any]) -> 
         ledger, model = Ledger(f"{folder}/state"), Model()
         assert (ledger.keys(), ledger.containers(), ledger.marked("idle"), ledger.members("k")) == ([], [], [], [])
         ledger.prepare()
-        before = os.listdir("/proc/self/fd")
-        for name, *given_ in operations:
-            calls: dict[str, Callable[..., Any]] = {
-                "forget": lambda one: forget(ledger, one),
-                "flag": lambda one, on: set_flag(ledger, one, on=on),
+        with nothing_left_open():
+            for name, *given_ in operations:
+                calls: dict[str, Callable[..., Any]] = {
+                    "forget": lambda one: forget(ledger, one),
+                    "flag": lambda one, on: set_flag(ledger, one, on=on),
+                }
+                copied = [dict(one) if isinstance(one, dict) else one for one in given_]
+                assert (calls.get(name) or getattr(ledger, name))(*copied) == model.apply(name, *given_)
+                assert sorted(ledger.keys()) == sorted(model.folders)
+                assert sorted(ledger.containers()) == sorted(model.pointers)
+            keys = {*model.folders, *model.pods, "never"}
+            assert {key: ledger.read_pod(key) for key in keys} == {
+                key: {**model.pods[key], "format": 1} if key in model.pods else None for key in keys
             }
-            copied = [dict(one) if isinstance(one, dict) else one for one in given_]
-            assert (calls.get(name) or getattr(ledger, name))(*copied) == model.apply(name, *given_)
-            assert sorted(ledger.keys()) == sorted(model.folders)
-            assert sorted(ledger.containers()) == sorted(model.pointers)
-        keys = {*model.folders, *model.pods, "never"}
-        assert {key: ledger.read_pod(key) for key in keys} == {
-            key: {**model.pods[key], "format": 1} if key in model.pods else None for key in keys
-        }
-        assert {(key, one) for key in keys for one in ledger.members(key)} == model.members.keys()
-        assert all(ledger.read_member(*pair) == {**record, "format": 1} for pair, record in model.members.items())
-        assert all(has_member(ledger, *pair) for pair in model.members)
-        assert not has_member(ledger, "never", "m")
-        assert {one: ledger.key_of(one) for one in model.pointers} == model.pointers
-        assert {(name, key) for name in ("idle", "waiting", "rmids", "changing") for key in ledger.marked(name)} == (
-            model.marks
-        )
-        assert {name for name in ("searched", "limbo") if ledger.flagged(name)} == model.flags
-        assert os.listdir("/proc/self/fd") == before
+            assert {(key, one) for key in keys for one in ledger.members(key)} == model.members.keys()
+            assert all(ledger.read_member(*pair) == {**record, "format": 1} for pair, record in model.members.items())
+            assert all(has_member(ledger, *pair) for pair in model.members)
+            assert not has_member(ledger, "never", "m")
+            assert {one: ledger.key_of(one) for one in model.pointers} == model.pointers
+            assert {
+                (name, key) for name in ("idle", "waiting", "rmids", "changing") for key in ledger.marked(name)
+            } == model.marks
+            assert {name for name in ("searched", "limbo") if ledger.flagged(name)} == model.flags
 
 
 @pytest.mark.usefixtures("open_umask")
@@ -250,13 +250,11 @@ def test_call_is_one_line_up_to_limit(ledger: Ledger, monkeypatch: pytest.Monkey
 
 
 def test_lock_wait_ends_at_timeout_or_at_release(ledger: Ledger) -> None:
-    before = os.listdir("/proc/self/fd")
-    with ledger.lock("k", 0):
+    with nothing_left_open(), ledger.lock("k", 0):
         with pytest.raises(LockTimeoutError, match=r"was held for 0\.02 s \(EAGAIN\)"):
             ledger.lock("k", 0.02)
         with ledger.lock_named("a-features-own", 0), ledger.lock(same_hash("k"), 0):
             pass
-    assert os.listdir("/proc/self/fd") == before
     lock = ledger.lock("k", 0)
     release = threading.Timer(0.05, lock.__exit__)
     release.start()

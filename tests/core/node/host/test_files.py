@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from conftest import always, raising
+from hosts.descriptors import nothing_left_open
 from hosts.faults import Fail
 from hosts.notify_socket import NotifySocket
 from hypothesis import given
@@ -98,14 +99,13 @@ def test_record_is_one_line_of_plain_values_in_key_order() -> None:
 
 def test_no_file_stays_open(tmp_path: Path) -> None:
     path = str(tmp_path / "f")
-    before = os.listdir("/proc/self/fd")
-    write_file(path, b"x")
-    read_file(path, 10)
-    read_kernel_file(path)
-    for refused in (tmp_path, path):
-        with pytest.raises(OSError, match=r"."):
-            read_file(str(refused), 0)
-    assert len(os.listdir("/proc/self/fd")) == len(before)
+    with nothing_left_open():
+        write_file(path, b"x")
+        read_file(path, 10)
+        read_kernel_file(path)
+        for refused in (tmp_path, path):
+            with pytest.raises(OSError, match=r"."):
+                read_file(str(refused), 0)
 
 
 SIZES = st.one_of(*(st.integers(around - 1, around + 1) for around in (1, 2048, 4096, 8192)), st.integers(0, 20_000))
@@ -312,17 +312,16 @@ def test_second_instance_names_the_first(tmp_path: Path) -> None:
     path.write_text("12345678901234567890")  # of an earlier, longer process id
     fd = only_instance(str(path))
     assert path.read_text() == str(os.getpid())
-    open_before = len(os.listdir("/proc/self/fd"))
-    for text, pid, words in (
-        (path.read_text(), os.getpid(), f"another instance is running, process {os.getpid()}"),
-        ("", 0, "another instance is running"),
-        (f"{7:<20}resctrl-guard", 7, "resctrl-guard is running, process 7"),
-    ):
-        path.write_text(text)
-        with pytest.raises(RunningError) as caught:
-            only_instance(str(path))
-        assert (caught.value.pid, str(caught.value)) == (pid, words)
-    assert len(os.listdir("/proc/self/fd")) == open_before
+    with nothing_left_open():
+        for text, pid, words in (
+            (path.read_text(), os.getpid(), f"another instance is running, process {os.getpid()}"),
+            ("", 0, "another instance is running"),
+            (f"{7:<20}resctrl-guard", 7, "resctrl-guard is running, process 7"),
+        ):
+            path.write_text(text)
+            with pytest.raises(RunningError) as caught:
+                only_instance(str(path))
+            assert (caught.value.pid, str(caught.value)) == (pid, words)
     os.close(fd)
     os.close(only_instance(str(path), "resctrl-guard"))
     assert path.read_text() == f"{os.getpid():<20}resctrl-guard"

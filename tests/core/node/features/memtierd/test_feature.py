@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from conftest import ID, POD_CGROUP, UID, always, crio_annotations, state, workload_of
+from hosts.descriptors import nothing_left_open
 from hosts.faults import Fail, failing
 from hosts.memtierd import CLASS, OTHER, PANIC, MemtierdHost, panics, program
 from hosts.processes import is_alive, wait_until
@@ -226,11 +227,12 @@ def test_failure_leaves_neither_folder_nor_open_file(node: MemtierdHost, fail: F
 
     fail(starting, at, MemtierdError("it is not to be"))
     fail(memtierd, "_end", SupervisorError("it will not end"), when=stays)
-    with context.monitor.hold(workload.key) as locked:
-        opened = len(os.listdir("/proc/self/fd"))
-        with pytest.raises(MemtierdError, match="it is not to be"):
-            memtierd.FEATURE.apply(step, workload, locked, context)
-        assert len(os.listdir("/proc/self/fd")) == opened
+    with (
+        context.monitor.hold(workload.key) as locked,
+        nothing_left_open(),
+        pytest.raises(MemtierdError, match="it is not to be"),
+    ):
+        memtierd.FEATURE.apply(step, workload, locked, context)
     assert len(calls) == (2 if at == "start" else 0)
     assert node.folder().exists() == (at == "start" and not ends)
     said = node.log.read_text() if node.log.exists() else ""

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from conftest import Host
 from hosts.counter_tree import say
+from hosts.descriptors import nothing_left_open
 
 from observe.slowdown.world import KEY, World
 from resctrl_hooks.core.node.host.descriptors import Descriptors
@@ -199,13 +200,12 @@ def test_a_group_of_events_for_each_cpu_and_cgroup_is_summed(
     monkeypatch.setattr(perf_module, "_perf_event_open", event)
     for name in ("one", "other"):
         (tmp_path / name).mkdir()
-    before = set(os.listdir("/proc/self/fd"))
-    counters = PerfCounters([str(tmp_path / "one"), str(tmp_path / "other")], sys_path)
-    assert opened == [(config, cpu, config == 0) for cpu in (0, 1, 4) for config in (0, 1, 3)] * 2
-    assert counters.read() == PerfCount(1800, 600, CpuTime(12.0), CpuTime(9.0), None, 42)
-    assert counters.descriptors == 18
-    counters.close()
-    assert set(os.listdir("/proc/self/fd")) == before
+    with nothing_left_open():
+        counters = PerfCounters([str(tmp_path / "one"), str(tmp_path / "other")], sys_path)
+        assert opened == [(config, cpu, config == 0) for cpu in (0, 1, 4) for config in (0, 1, 3)] * 2
+        assert counters.read() == PerfCount(1800, 600, CpuTime(12.0), CpuTime(9.0), None, 42)
+        assert counters.descriptors == 18
+        counters.close()
 
 
 @pytest.mark.parametrize(
@@ -231,11 +231,10 @@ def test_refusal_says_what_is_missing_and_leaves_nothing_open(
     library = Library()
     monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: library)
     monkeypatch.setattr(ctypes, "get_errno", lambda: number)
-    before = set(os.listdir("/proc/self/fd"))
-    with pytest.raises(PerfError, match=said) as raised:
-        PerfCounters([str(tmp_path)], sys_path)
-    assert raised.value.errno == number
-    assert set(os.listdir("/proc/self/fd")) == before
+    with nothing_left_open():
+        with pytest.raises(PerfError, match=said) as raised:
+            PerfCounters([str(tmp_path)], sys_path)
+        assert raised.value.errno == number
 
 
 def test_this_kernel_refuses_a_folder_that_is_no_cgroup(sys_path: str, tmp_path: Path) -> None:

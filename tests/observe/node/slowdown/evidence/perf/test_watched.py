@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from hosts.descriptors import nothing_left_open
 
 from resctrl_hooks.observe.node.slowdown.evidence.perf import counters as perf
 from resctrl_hooks.observe.node.slowdown.evidence.perf import node_fact, watched
@@ -125,18 +126,17 @@ class Kernel:
 def test_cpu_that_refuses_leaves_counters_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cpu: int, number: int
 ) -> None:
-    before = set(os.listdir("/proc/self/fd"))
-    kernel = Kernel(tmp_path, monkeypatch, {(0, cpu): number})
-    for _ in range(2):
-        kernel.pods.turn("abcd")
+    with nothing_left_open():
+        kernel = Kernel(tmp_path, monkeypatch, {(0, cpu): number})
+        for _ in range(2):
+            kernel.pods.turn("abcd")
     assert kernel.pods.why_not == ""
-    assert set(os.listdir("/proc/self/fd")) == before
     assert [f"CPU {cpu}: " in line for line in kernel.said] == [True]
     kernel.refused = {}
-    kernel.pods.turn("abcd")
-    assert all(key in kernel.pods for key in "abcd")
-    kernel.pods.close()
-    assert set(os.listdir("/proc/self/fd")) == before
+    with nothing_left_open():
+        kernel.pods.turn("abcd")
+        assert all(key in kernel.pods for key in "abcd")
+        kernel.pods.close()
 
 
 def test_event_that_only_the_first_cpu_has_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
