@@ -13,7 +13,7 @@ _DEFAULTS = KEYS["slowdown"]
 
 
 class Slowdown(Section):
-    """Finds slowed pods, and the neighbours that slow them. See docs/slowdown.md."""
+    """Finds slowed pods, and the neighbours that slow them. See docs/diagnose.md."""
 
     enabled: bool | Literal["auto"] = _DEFAULTS["enabled"]
     """Whether the resident process (`resctrl-hooks-guard.service`) samples all the time. `auto`: if it runs anyway, for
