@@ -226,7 +226,7 @@ def test_foreign_group_of_the_past_is_shown_by_the_same_name(named: MonitoredHos
     assert (done.exit_code, "did you mean shop/web?" in done.stderr) == (1, True)
 
 
-PAGES = ("index.md", "recording.md", "dev/architecture.md")
+PAGES = ("index.md", "history.md", "dev/architecture.md")
 
 
 @pytest.fixture
