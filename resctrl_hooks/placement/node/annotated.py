@@ -77,7 +77,7 @@ def masks_all_interrupts(text: str) -> bool:
     if "".join(mark for mark in text if mark not in _PUNCTUATION) not in _ALL_INTERRUPTS:
         raise PlacementError(
             f"the annotation irq-affinity.resource-policy.nri.io can only be `mask: ['*']` here, not {text[:80]!r}",
-            hint="claims and patterns are not supported; see docs/comparison.md",
+            hint="claims and patterns are not supported; see docs/migration.md",
         )
     return True
 

@@ -30,5 +30,5 @@ def note_unread(workload: "Workload", locked: "LockedKey", context: "Context") -
     locked.record["unread"] = names
     locked.save()
     priority = WARNING if are_missed(context.settings) else INFO
-    what = f"{workload}: annotations of NRI plugins are not read: {', '.join(names)}; see docs/comparison.md"
+    what = f"{workload}: annotations of NRI plugins are not read: {', '.join(names)}; see docs/migration.md"
     context.log(priority, what, stage=CREATE_RUNTIME, key=workload.key, container=workload.id)

@@ -194,7 +194,7 @@ def test_annotation_is_named_without_its_container() -> None:
 
 def test_unread_annotations_are_logged_once_per_pod_and_shown(host: Host, pod: dict[str, Any]) -> None:
     pod["annotations"] |= {f"{PRIORITY}/container.c0": "dram", COLD: "quick", f"rdtclass.{NRI}": "gold"}
-    said = f"annotations of NRI plugins are not read: {COLD}, {PRIORITY}; see docs/comparison.md"
+    said = f"annotations of NRI plugins are not read: {COLD}, {PRIORITY}; see docs/migration.md"
     explained = CliRunner().invoke(main, ["--config", str(host.config), "explain", "--json"], input=json.dumps(pod))
     (item,) = json.loads(explained.stdout)["items"]
     assert item["notes"] == [f"annotations of NRI plugins that are not read: {COLD}, {PRIORITY}"]
