@@ -19,10 +19,11 @@ from resctrl_hooks.core.node.restored import Restored
 from resctrl_hooks.observe.node.guard.section import section as guard_section
 from resctrl_hooks.observe.node.slowdown.section import section
 from resctrl_hooks.observe.node.temporary.address import POD, Address, is_same
+from resctrl_hooks.observe.node.temporary.limits import NAME
 from resctrl_hooks.observe.node.temporary.store import Store, boot_time
 
 from .classes import ChosenClass, choose
-from .model import NAME, Limit, Value, limit_of
+from .model import Limit, Value, limit_of
 from .request import LimitError, Request
 
 FOREVER = 1e12

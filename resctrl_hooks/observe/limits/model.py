@@ -8,11 +8,9 @@ from pydantic import Field
 from resctrl_hooks.core.inventory.base import Record
 from resctrl_hooks.observe.node.temporary.address import Address
 from resctrl_hooks.observe.node.temporary.entry import Entry
+from resctrl_hooks.observe.node.temporary.limits import seconds_left, value_text
 
 LIST = "LimitList"
-NAME = "limit-"
-"""Begins the names of limits among the changes of `Store`."""
-_LONGEST = 1e9  # seconds until an end; a longer time is no end of its own
 
 
 class Value(Record):
@@ -33,8 +31,8 @@ class Value(Record):
 
     @property
     def text(self) -> str:
-        """Return it in words: ``cpu.weight 100 -> 10``."""
-        return f"{self.name}{f' {self.part}' if self.part else ''} {self.before} -> {self.limit}"
+        """Return it in words."""
+        return value_text(self.address, self.before, self.limit)
 
     @classmethod
     def of_address(cls, address: Address, before: str, new: str, now: str | None = None) -> "Value":
@@ -60,7 +58,7 @@ class Limit(Record):
 def limit_of(id_: str, entry: Entry, pod: str, now: float, read: Callable[[Address], str | None]) -> Limit:
     """Return a limit from its entry; ``now`` is in seconds since the boot."""
     record = entry.record
-    left = record["end"] - now
+    left = seconds_left(entry, now)
     values = [
         Value.of_address(address, one["before"], one["ours"][-1] if one["ours"] else "", read(address))
         for address, one in entry.values.items()
@@ -71,7 +69,7 @@ def limit_of(id_: str, entry: Entry, pod: str, now: float, read: Callable[[Addre
         key=record["key"],
         owner=record["owner"],
         reason=record["reason"],
-        ends=None if left > _LONGEST else time.time() + left,
-        seconds=None if left > _LONGEST else left,
+        ends=None if left is None else time.time() + left,
+        seconds=left,
         values=values,
     )

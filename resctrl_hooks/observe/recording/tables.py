@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 from resctrl_hooks.observe.inventory.lost_time import NO_NAMESPACE, LostTime, matrix
-from resctrl_hooks.observe.node.history.rows import GUARD, SCHEMATA
+from resctrl_hooks.observe.node.history.rows import GUARD, LIMIT, SCHEMATA, UNLIMIT, Row
 from resctrl_hooks.observe.node.slowdown.constants import SLOWED
 
 from .analysis import Recording, missing
@@ -16,7 +16,7 @@ from .texts import number, utc
 
 _MOST_ROWS = 50
 _MOST_USERS = 5
-_SOURCES = {GUARD: "bandwidth guard (experimental)", SCHEMATA: "schemata"}
+_SOURCES = {GUARD: "bandwidth guard (experimental)", SCHEMATA: "schemata", LIMIT: "limit", UNLIMIT: "end of a limit"}
 
 
 def energy_table(recording: Recording, grams_per_kwh: float | None) -> str:
@@ -136,11 +136,18 @@ def events_table(recording: Recording) -> str:
     if not recording.events:
         return ""
     rows = [
-        (utc(when), str(row.get("host") or ""), _SOURCES.get(str(row["kind"]), ""), str(row.get("event") or ""))
+        (utc(when), str(row.get("host") or ""), _SOURCES.get(str(row["kind"]), ""), _event(row))
         for when, row in recording.events
     ]
     note = '<p class="note">Dotted lines in the charts mark these changes.</p>'
     return f"<h2>Changes of RDT classes</h2>{note}{_table(('Time', 'Node', 'Source', 'Change'), rows, '')}"
+
+
+def _event(row: Row) -> str:
+    """Return an event's text; that of a limit with its pod."""
+    is_limit = row["kind"] in (LIMIT, UNLIMIT)
+    pod = "/".join(str(row[name]) for name in ("namespace", "pod") if row.get(name)) if is_limit else ""
+    return f"{pod}: {row.get('event') or ''}" if pod else str(row.get("event") or "")
 
 
 def gaps_table(recording: Recording) -> str:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hosts.monitored import MonitoredHost, plain_host
@@ -13,6 +14,7 @@ from resctrl_hooks.core.node.reconcile.cleanup import tidy
 from resctrl_hooks.core.node.reconcile.release import Released, restore_values
 from resctrl_hooks.core.node.reconcile.report import Report
 from resctrl_hooks.observe.limits.request import bytes_of
+from resctrl_hooks.observe.node.history.rows import LIMIT, UNLIMIT, Sampler
 from resctrl_hooks.observe.node.temporary import store as store_module
 from resctrl_hooks.observe.node.temporary.store import Store, boot_time
 
@@ -58,6 +60,11 @@ def values(pod: Path) -> dict[str, str]:
     return {name: text.splitlines()[-1] for name, text in found.items()}
 
 
+def events(sampler: Sampler) -> list[dict[str, Any]]:
+    """Return the rows of limits in the next sample, without its time."""
+    return [{**row, "time": ""} for row in sampler.sample() if row["kind"] in (LIMIT, UNLIMIT)]
+
+
 BEFORE = {name: FILES[name] for name in LIMITED}
 
 
@@ -65,6 +72,8 @@ def test_limit_is_listed_and_ends_by_unlimit(host: MonitoredHost, pod: Path) -> 
     assert "would be limited for 30m: cpu.weight 100 -> 10" in host.run("limit", POD, "--dry-run", *ALL).output
     assert values(pod) == BEFORE
     assert not Path(Store(host.context).path).exists()
+    sampler = Sampler(host.context)
+    events(sampler)
     done = host.run("limit", POD, *ALL, "--for", "10m", "--reason", "incident 7")
     assert done.exit_code == 0, done.output
     assert "`resctrl-hook --config" in done.output
@@ -76,8 +85,14 @@ def test_limit_is_listed_and_ends_by_unlimit(host: MonitoredHost, pod: Path) -> 
     assert 590 < limit["seconds"] <= 600
     assert [one["now"] is not None for one in limit["values"]] == [True] * 4
     assert "incident 7" in host.run("limits").output
+    (began,) = events(sampler)
+    assert (began["kind"], began["namespace"], began["pod"]) == (LIMIT, "shop", "web-0")
+    assert "cpu.weight 100 -> 10, " in began["event"]
+    assert began["event"].endswith("(incident 7)")
+    assert [row["event"] for row in events(Sampler(host.context))] == [began["event"]]
     assert "restored cpu.weight" in host.run("unlimit", POD).output
     assert values(pod) == BEFORE
+    assert events(sampler) == [{**began, "kind": UNLIMIT}]
     assert host.run("limits").output == "no pod is limited\n"
 
 

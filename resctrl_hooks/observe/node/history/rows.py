@@ -7,7 +7,7 @@ import posix
 import time
 
 from ....core.node.container.names import RecordedNames
-from ....core.node.host.files import kernel_text, parse_json, read_file
+from ....core.node.host.files import kernel_text
 from ....core.node.names import printable
 from ....core.node.resctrl.absence import has_counters
 from ....core.node.resctrl.bandwidth import TOTAL, bandwidth_of
@@ -17,7 +17,6 @@ from ....core.node.resctrl.counters import AVAILABLE, CUMULATIVE, MON_DATA, Slot
 from ....core.node.resctrl.schemata import limited_in
 from ..capacity.capacity import capacities_of_bandwidth
 from ..guard.snapshots import domains_of, traffic_of
-from ..guard.status import NAME, event_text
 from ..slowdown.causes.cause import SUPPORTED
 from ..slowdown.section import section as slowdown_section
 from ..slowdown.status import read_status
@@ -26,11 +25,12 @@ from ..snapshot.growth import ENERGY, growths
 from ..snapshot.packages import Packages
 from ..snapshot.snapshot import open_files, take
 from .class_changes import changes
+from .events import GuardEvents, LimitEvents
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from typing import Any, Protocol
+    from typing import Protocol
 
     from ....core.node.context import Context
     from ....core.node.resctrl.counters import Counter, Raw
@@ -59,7 +59,9 @@ SLOWED = "slowdown"
 """Another kind: a pod's ratio by the slowdown part; ``event`` has the causes, ``culprits`` the keys of their pods."""
 LOST = "lost"
 """Another kind: what pods of ``namespace`` lost to those of the namespace that is the ``key``."""
-EVENTS = (GUARD, SCHEMATA)
+LIMIT, UNLIMIT = "limit", "unlimit"
+"""Two more: a limit of the pod that began, or ended. A recording begins with the limits that are active then."""
+EVENTS = (GUARD, SCHEMATA, LIMIT, UNLIMIT)
 """The kinds of rows that have a text and no counters."""
 TRAFFIC, CAPACITY = "memory_bytes_per_second", "capacity_bytes_per_second"
 """The columns of a memory domain: its traffic since the sample before, and its capacity, whose source is ``event``."""
@@ -81,7 +83,6 @@ UNKNOWN = "uncounted_groups"
 """The number of a class's groups without a value of memory traffic or energy, if its remainder therefore has none."""
 _UNITS = {"By": "bytes", "J": "joules"}
 _OWN_SECONDS = ("mbm_local_bytes",)  # assignable counters, which are counted separately
-_STATUS_LIMIT = 1 << 20
 
 
 def column_of(counter: "Counter") -> str:
@@ -128,7 +129,7 @@ class Sampler:
         self._domains: "Domains | None" = None
         self._is_judged = slowdown_section(node.settings)["enabled"]
         self._schemata: "dict[str, str]" = {}
-        self._last_event = (self._guard_events()[0] or [None])[-1]  # those until then are not of this recording
+        self._guard, self._limits = GuardEvents(node), LimitEvents(node, self._labels)
         self.peaks: "dict[int, float]" = {}
         """The largest bandwidth of each memory domain between two samples, in bytes per second."""
         self._counted: "dict[tuple[str, str, str], float]" = {}
@@ -165,8 +166,7 @@ class Sampler:
         self._names.learn(snapshot.pods)
         rows: "list[Row]" = []
         for key, found in snapshot.pods.items():
-            namespace, pod, container = self._names.of(key)
-            labels = {"key": key, "namespace": namespace, "pod": pod, "container": container}
+            labels = self._labels(key)
             held = snapshot.held.get(key, ())
             if len(held) == 1:  # of several, the counters are the sums
                 labels["rdt_class"] = next(iter(held))
@@ -226,8 +226,7 @@ class Sampler:
         for key, found in (status.get("pods") or {}).items():
             if found["ratio"] is None:
                 continue
-            namespace, pod, container = self._names.of(key)
-            labels = {"key": key, "namespace": namespace, "pod": pod, "container": container}
+            labels = self._labels(key)
             supported = [one for one in found["causes"] if one["state"] == SUPPORTED]
             culprits = dict.fromkeys(one["key"] for cause in supported for one in cause["pods"] if not one["outside"])
             if supported:
@@ -239,26 +238,11 @@ class Sampler:
             yield self._row(when, LOST, "", {**names, LOST_SECONDS: pair["seconds"]})
 
     def _events(self, when: str) -> "Iterable[Row]":
-        """Return a row for each event of the guard since the last sample."""
-        events, mode, unit = self._guard_events()
-        seen = events.index(self._last_event) + 1 if self._last_event in events else 0
-        for event in events[seen:]:
-            self._last_event = event
-            try:
-                text = event_text(event, mode, unit)
-                values: "Row" = {"key": event["action"], "rdt_class": event["class"], "event": text}
-                row = self._row(when, GUARD, self._bandwidth.folder(int(event["domain"])), values)
-            except (ValueError, KeyError, TypeError):
-                continue  # of another version
-            yield row
-
-    def _guard_events(self) -> "tuple[list[Any], str, str]":
-        """Return the guard's last events in their order, its mode and its unit; no event without its file."""
-        try:
-            status = parse_json(read_file(f"{self._node.settings.state_dir}/{NAME}", _STATUS_LIMIT))
-            return list(status["events"]), str(status["mode"]), str(status["unit"])
-        except (OSError, ValueError, KeyError, TypeError):
-            return [], "", ""  # no guard has run since the last boot, or its file is another version's
+        """Return a row for each event since the last sample."""
+        for number, values in self._guard.new():
+            yield self._row(when, GUARD, self._bandwidth.folder(number), values)
+        for is_active, labels in self._limits.new():
+            yield self._row(when, LIMIT if is_active else UNLIMIT, "", labels)
 
     def _changes(self, when: str, snapshot: "Snapshot") -> "Iterable[Row]":
         """Return a row for each class and domain whose schemata changed since the last sample."""
@@ -270,6 +254,11 @@ class Sampler:
         for name, domain, text in changes(before, self._schemata, self._limited) if self._before else ():
             values: "Row" = {"key": SCHEMATA, "rdt_class": name, "event": text}
             yield self._row(when, SCHEMATA, domain, values)
+
+    def _labels(self, key: str) -> "dict[str, str]":
+        """Return the labels of a pod."""
+        namespace, pod, container = self._names.of(key)
+        return {"key": key, "namespace": namespace, "pod": pod, "container": container}
 
     def _row(self, when: str, kind: str, domain: str, values: "Row") -> "dict[str, Value]":
         return {"time": when, "host": self._host, "kind": kind, "domain": domain, **values}
