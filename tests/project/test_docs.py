@@ -133,6 +133,17 @@ def test_paths_in_architecture_exist() -> None:
     assert {path for path in missing if not removed & {*path.split("/")}} == {"tests/HOUSE/doctor/"}
 
 
+@pytest.mark.houses("lab")
+def test_tested_kernels_and_pythons_are_those_of_the_guest() -> None:
+    page = (ROOT / "docs/tested.md").read_text(encoding="utf-8")
+    source = "".join((ROOT / "tests/lab/vm" / name).read_text() for name in ("kernels.py", "pythons.py"))
+    kernels = re.findall(r'"([0-9.]+)": "[a-z]+"', source)
+    assert f"| kernel | Linux {', '.join(kernels)}, " in page
+    hook, command, *_, newest = re.findall(r"\(3, (\d+)\)", source)
+    assert f"| Python for the hook | 3.{hook} to 3.{newest} |" in page
+    assert f"| Python for the command | 3.{command} to 3.{newest} |" in page
+
+
 @pytest.mark.houses("observe", "placement", "nri", "openshift", "lab")
 def test_attempts_in_security_have_tests() -> None:
     rows = re.findall(r"`([a-z_/]+\.py)::(test_\w+)` \|$", (ROOT / "docs/security.md").read_text(), re.MULTILINE)
