@@ -450,9 +450,9 @@ def test_dashboard_can_be_drawn_without_grafana(tmp_path: Path, file: Path, dash
     assert any("<p>" in text or "<n>" in text for text in said)
 
 
-PODMAN_PAGE = (REPOSITORY / "docs/prometheus-podman.md").read_text()
-OF_PODMAN, *_ = re.findall(r"```yaml\n(.*?)```", PODMAN_PAGE, re.DOTALL)
-"""The configuration of Prometheus on the page about Podman."""
+PODMAN = CONTRIB / "podman/etc"
+OF_PODMAN = (PODMAN / "prometheus/prometheus.yml").read_text()
+"""The configuration of Prometheus for one Podman host."""
 
 
 @pytest.mark.promtool
@@ -469,5 +469,9 @@ def test_configuration_for_podman_keeps_labels_reads_the_units_port_and_its_file
     assert scrape["honor_labels"] is True
     unit = (REPOSITORY / "contrib/systemd/resctrl-hooks-metrics.service").read_text()
     assert f"--listen {scrape['static_configs'][0]['targets'][0]}" in unit
-    copied = re.findall(r"sudo cp (\S+) ", PODMAN_PAGE)
-    assert [(REPOSITORY / name).is_file() for name in copied] == [True] * 3
+    copied = re.findall(r"contrib/\S+(?=.* /etc/)", METRICS_PAGE.read_text())
+    assert [name for name in copied if not (REPOSITORY / name).exists()] == []
+    units = "".join(map(Path.read_text, PODMAN.rglob("*.container")))
+    folders = re.findall(r"^Volume=(/etc/\S+?):", units, re.MULTILINE)
+    made = {f"/etc/{path.parent.relative_to(PODMAN)}" for path in PODMAN.rglob("*")}
+    assert set(folders) - made == {"/etc/grafana/dashboards"}
