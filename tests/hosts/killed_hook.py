@@ -21,6 +21,31 @@ class Killed(BaseException):
     """A kill -9: nothing of the hook runs after it."""
 
 
+class Doomed:
+    """Functions that end the process once `left` has come down to 0, at the begin of a call; a base of state machines.
+
+    A killed process calls none of them any more, an interrupted one cleans up with them.
+    """
+
+    left = 0
+    """Calls until then; 0: it lives on, below 0: it was killed."""
+    interrupted = False
+    """Whether an interrupt ends it, in place of a kill."""
+
+    def doomed(self, real: Any) -> Any:
+        """Return a function that counts."""
+
+        def called(*given: Any, **named: Any) -> Any:
+            if self.left:
+                self.left -= 1
+                if self.left <= 0:
+                    self.left = min(self.left, 0) if self.interrupted else -1
+                    raise Killed
+            return real(*given, **named)
+
+        return called
+
+
 class _Mortal:
     """Another object's methods up to a number of effects; all later ones, including cleanup, do nothing.
 

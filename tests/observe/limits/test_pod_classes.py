@@ -7,20 +7,26 @@ from __future__ import annotations
 
 import errno
 import tempfile
+from contextlib import contextmanager, nullcontext, suppress
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hosts.killed_hook import Doomed, Killed
 from hosts.monitored import KEYS, monitored_host
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from resctrl_hooks.core.node.errors import HookError
-from resctrl_hooks.core.node.host.files import write_file
+from resctrl_hooks.core.node.ledger import Ledger
 from resctrl_hooks.core.node.watch.containers import Containers
 from resctrl_hooks.core.node.watch.move import serve
+from resctrl_hooks.observe.limits.classes import ChosenClass
+from resctrl_hooks.observe.limits.limiter import Limiter, Plan
+from resctrl_hooks.observe.node.temporary import entry as entry_module
 from resctrl_hooks.observe.node.temporary import store as store_module
 from resctrl_hooks.observe.node.temporary.address import POD, Address
 from resctrl_hooks.observe.node.temporary.entry import GRACE
@@ -40,10 +46,6 @@ CLASSES = ("gold", "silver", "bronze")
 MADE = "limit-gold-mb30"
 
 
-class Killed(BaseException):
-    """The process was killed here."""
-
-
 def new_cluster(root: Path) -> Cluster:
     from hosts.cluster import Cluster  # noqa: PLC0415 - it needs lab, which can be missing
 
@@ -52,8 +54,8 @@ def new_cluster(root: Path) -> Cluster:
     return made
 
 
-class Limits(RuleBasedStateMachine):
-    """One pod of class gold."""
+class Limits(Doomed, RuleBasedStateMachine):
+    """One pod of class gold, and the command, which can be killed or interrupted before each of its effects."""
 
     RENAMES = True
 
@@ -66,16 +68,18 @@ class Limits(RuleBasedStateMachine):
         self.kernel = self.cluster.kernel
         self.key, self.address = KEY, Address(POD, KEY, "class")
         self.now, self.numbers = 1000.0, count(1)
-        self._left = 0
+        self.runs = False
         self._patch = pytest.MonkeyPatch()
         self._patch.setattr(store_module, "boot_time", lambda: self.now)
-        for name in ("write", "rename", "mkdir", "rmdir"):
-            self._patch.setattr(self.kernel, name, self._dying(getattr(self.kernel, name)))
-        self._patch.setattr(store_module, "write_file", self._dying(write_file))
+        self._patch.setattr(entry_module, "lives", lambda *_: self.runs)
+        effects: list[tuple[Any, str]] = [(self.kernel, name) for name in ("write", "rename", "mkdir", "rmdir")]
+        effects += [(Ledger, name) for name in ("write_pod", "write_member")]
+        for owner, name in (*effects, (store_module, "write_file"), (store_module, "remove_file")):
+            self._patch.setattr(owner, name, self.doomed(getattr(owner, name)))
         if not self.RENAMES:
             self._patch.setattr(self.kernel, "rename", self._refuse)
         self.containers: dict[str, int] = {}
-        self.goal = ""
+        self.goal = "gold"
         self.start(1)
 
     def teardown(self) -> None:
@@ -85,14 +89,16 @@ class Limits(RuleBasedStateMachine):
     def _refuse(self, old: str, new: str) -> None:
         raise PermissionError(errno.EPERM, "Linux 6.1", old)
 
-    def _dying(self, real: Any) -> Any:
-        def called(*given: Any, **named: Any) -> Any:
-            self._left -= 1
-            if self._left == 0:
-                raise Killed
-            return real(*given, **named)
-
-        return called
+    @contextmanager
+    def command(self, kill: int, *, interrupted: bool) -> Iterator[None]:
+        """Run a command until it ends; without a `goal` then unless it sets one."""
+        self.left, self.interrupted, self.runs, self.goal = kill, interrupted, True, ""
+        try:
+            yield
+        except Killed:
+            pass
+        finally:
+            self.left, self.runs = 0, False
 
     def store(self) -> Store:
         return Store(self.cluster.context())
@@ -125,27 +131,23 @@ class Limits(RuleBasedStateMachine):
         new = self.kernel.spawn(cgroup, rdt_class="gold")
         if watched:
             context = self.cluster.context()
-            serve(context, Containers(context.ledger), new)
-            assert self.goal not in self.kernel.model.classes or self.kernel.where(new) == (self.goal, self.key)
+            known = self.goal in self.kernel.model.classes
+            with nullcontext() if known else suppress(HookError):  # a refused move is left to reconcile
+                serve(context, Containers(context.ledger), new)
+            assert not known or self.kernel.where(new) == (self.goal, self.key)
 
     @precondition(lambda self: not self.limited)
-    @rule(goal=st.sampled_from(["silver", MADE]), kill=KILL)
-    def limit(self, goal: str, kill: int) -> None:
-        before, self.goal = self.rmids(), ""
-        store = self.store()
-        store.begin("one", "a limit", "a test", self.key, SECONDS, follows=True)
-        self._left = kill
-        try:
-            if goal == MADE:
-                store.make_class("one", MADE, ["MB:0=30"])
-            store.change("one", {self.address: goal})
-        except (Killed, HookError):
-            return
-        finally:
-            self._left = 0
-        self.goal = goal
-        assert self.classes() == {goal}
-        assert not self.RENAMES or self.rmids() == before
+    @rule(goal=st.sampled_from(["silver", MADE]), kill=KILL, interrupted=st.booleans())
+    def limit(self, goal: str, kill: int, interrupted: bool) -> None:
+        before, was_there = self.rmids(), goal == MADE or goal in self.kernel.model.classes
+        pod: Any = SimpleNamespace(name="shop/cart", key=self.key)
+        plan = Plan({self.address: goal}, ChosenClass(goal, ("MB:0=30",)) if goal == MADE else None)
+        with self.command(kill, interrupted=interrupted):
+            with nullcontext() if was_there else pytest.raises(HookError):
+                Limiter(self.cluster.context()).limit(pod, plan, SECONDS, "a test")
+            self.goal = goal if was_there else "gold"
+            assert self.classes() == {self.goal}
+            assert not self.RENAMES or self.rmids() == before
 
     def rmids(self) -> set[int]:
         """Return the identities of the pod's groups, which a rename keeps."""
@@ -162,16 +164,16 @@ class Limits(RuleBasedStateMachine):
         self.kernel.rmdir(f"{self.cluster.host.resctrl}/silver")
         self.kernel.now += 3
 
-    @rule(kill=KILL)
-    def unlimit(self, kill: int) -> None:
-        self._left, self.goal = kill, ""
-        try:
-            self.store().end("one")
-        except Killed:
-            return
-        finally:
-            self._left = 0
-        self.is_back()
+    @rule(kill=KILL, interrupted=st.booleans())
+    def unlimit(self, kill: int, interrupted: bool) -> None:
+        limited_to = self.goal
+        with self.command(kill, interrupted=interrupted):
+            store = self.store()
+            for name in store.entries():
+                store.end(name)
+            self.is_back()
+        if any(one.record["end"] for one in self.store().entries().values()):
+            self.goal = limited_to  # ended before its first effect
 
     @rule(by=st.sampled_from(["store", "reconcile"]))
     def time_passes(self, by: str) -> None:
@@ -180,10 +182,10 @@ class Limits(RuleBasedStateMachine):
             self.store().restore_over()
             self.is_back()
         else:
-            self.cluster.reconcile()
-            self.is_back()
+            self.reconcile()
 
     def is_back(self) -> None:
+        self.goal = "gold"
         assert not self.limited
         record = self.cluster.pod_record()
         assert "limitedTo" not in record
@@ -192,11 +194,10 @@ class Limits(RuleBasedStateMachine):
 
     @rule()
     def reconcile(self) -> None:
-        limit = next((one for entry in self.store().entries().values() for one in entry.values.values()), None)
         self.cluster.reconcile()
-        if limit is None:
+        if self.goal not in ("silver", MADE) or not self.limited:
             self.is_back()
-        elif self.goal in self.kernel.model.classes:
+        if self.goal in self.kernel.model.classes:
             assert {self.kernel.where(tid) for tid in self.kernel.threads.starts} == {(self.goal, self.key)}
 
 

@@ -163,11 +163,13 @@ def _move(
 ) -> None:
     resctrl = context.monitor.resctrl
     goals = set(wanted.values())
+    has_groups = bool(locked.origins)
+    _forget_missing(locked, context)
     used = [name for name in locked.origins if resctrl.tasks(name, locked.name_in(name))]
     if len(goals) == len(used) == 1 and goals.isdisjoint(used):
         move_group(locked, context, used[0], *goals)
     monitored = {name for name, member in members.items() if _group_step(member) or "steps" not in member}
-    for rdt_class in {wanted[name] for name in monitored} - locked.origins.keys() if locked.origins else ():
+    for rdt_class in {wanted[name] for name in monitored} - locked.origins.keys() if has_groups else ():
         obtain_group(locked, rdt_class, context)
     for name, member in members.items():
         rdt_class = wanted[name]
@@ -178,6 +180,17 @@ def _move(
             now: "StepRecord" = {**step, "needs": {**step["needs"], "class": rdt_class}}
             steps = [now if one is step else one for one in member["steps"]]
             locked.add_member(name, {**member, "steps": steps}, member["pid"])
+
+
+def _forget_missing(locked: "LockedKey", context: "Context") -> None:
+    """Drop groups from the record that a killed program had not created or had renamed, or that ended with a class."""
+
+    def missing() -> "list[str]":
+        return [name for name in locked.origins if not context.monitor.resctrl.exists(name, locked.name_in(name))]
+
+    if missing():
+        locked.find_again()
+        locked.forget_groups(*missing())
 
 
 def _move_threads(context: "Context", member: "MemberRecord", rdt_class: str, group: str) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from conftest import Host, temporary_host
+from hosts.killed_hook import Doomed, Killed
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -20,15 +21,11 @@ from resctrl_hooks.observe.node.watch import Watch
 
 SECONDS = 10.0
 PLACES = st.sampled_from([(0, 1), (1, 0), (0,), (1,)])
-KILL = st.sampled_from([-1, -1, 1, 2, 3, 4, 5, 6])
-"""Which of the writes of a step the kill comes before; -1: none."""
+KILL = st.sampled_from([0, 0, 1, 2, 3, 4, 5, 6])
+"""Which of the writes of a step the kill comes before; 0: none."""
 
 
-class Killed(BaseException):
-    """The process was killed here."""
-
-
-class Changes(RuleBasedStateMachine):
+class Changes(Doomed, RuleBasedStateMachine):
     """Two owners change the values of a class and of a cgroup; a third program writes, too; anything is killed."""
 
     def __init__(self) -> None:
@@ -38,13 +35,13 @@ class Changes(RuleBasedStateMachine):
         self._patch = pytest.MonkeyPatch()
         self.now = 1000.0
         self._patch.setattr(store_module, "boot_time", lambda: self.now)
-        self._left = -1
+        self.left = 0
         for owner, name in (
             (address_module, "write_value"),
             (store_module, "write_file"),
             (store_module, "remove_file"),
         ):
-            self._patch.setattr(owner, name, self._dying(getattr(owner, name)))
+            self._patch.setattr(owner, name, self.doomed(getattr(owner, name)))
         self.host.state.mkdir(parents=True)
         self.context = self.host.context()
         folder = self.host.cgroup / "pod"
@@ -60,15 +57,6 @@ class Changes(RuleBasedStateMachine):
         self._patch.undo()
         self._host.__exit__(None, None, None)
 
-    def _dying(self, real: Any) -> Any:
-        def called(*given: Any, **named: Any) -> Any:
-            self._left -= 1
-            if self._left == 0:
-                raise Killed
-            return real(*given, **named)
-
-        return called
-
     def _store(self) -> Store:
         return Store(self.context)
 
@@ -78,7 +66,7 @@ class Changes(RuleBasedStateMachine):
     @rule(name=st.sampled_from("aab"), weight=st.integers(1, 9), places=PLACES, kill=KILL)
     def change(self, name: str, weight: int, places: tuple[int, ...], kill: int) -> None:
         values = {self.addresses[place]: (str(weight), f"{weight}000 100000")[place] for place in places}
-        self._left = kill
+        self.left = kill
         try:
             store = self._store()
             if name not in store.entries():
@@ -87,18 +75,18 @@ class Changes(RuleBasedStateMachine):
         except (Killed, TemporaryError):
             return
         finally:
-            self._left = -1
+            self.left = 0
         assert {one: self._now(one) for one in values} == values
 
     @rule(name=st.sampled_from("ab"), kill=KILL)
     def end(self, name: str, kill: int) -> None:
-        self._left = kill
+        self.left = kill
         try:
             self._store().end(name)
         except Killed:
             return
         finally:
-            self._left = -1
+            self.left = 0
         assert name not in self._store().entries()
 
     @rule(place=st.integers(0, 1))
