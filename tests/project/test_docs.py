@@ -144,9 +144,42 @@ def test_tested_kernels_and_pythons_are_those_of_the_guest() -> None:
     assert f"| Python for the command | 3.{command} to 3.{newest} |" in page
 
 
-@pytest.mark.houses("observe", "placement", "nri", "openshift", "lab")
+ATTEMPTS = {
+    "imitate another runtime": "core/node/container/test_workload.py::test_container_of_unknown_runtime_has_neither",
+    "imitate a label": "core/node/container/test_running.py::test_annotation_is_not_a_label_and_hides_none",
+    "use a class": "core/node/features/test_groups.py::test_only_allowed_and_existing_classes_are_used_or_suggested",
+    "leave the": "core/node/classes/test_defaults.py::test_default_class_stays_whatever_an_author_without_permission",
+    "write huge": "core/node/container/test_author_input.py::test_hostile_text_costs_bounded_work_and_only_its_own",
+    "request an affinity": "placement/node/test_affinity.py::test_hostile_affinity_costs_bounded_work_and_only_its",
+    "get exclusive": "placement/node/test_request.py::test_exclusive_cpus_beyond_the_request_need_a_granted_number",
+    "occupy all": "core/node/features/test_groups.py::test_namespace_at_limit_waits_until_one_of_its_pods_ends",
+    "start processes": "core/node/watch/test_watcher.py::test_loop_of_execs_spares_other_containers_and_the_processor",
+    "reuse a process": "core/node/watch/test_containers.py::test_descendants_of_a_process_with_a_used_id_are_moved",
+    "hang an": "observe/slowdown/experiment/test_runs.py::test_watchdog_restores_values_after_each_kill_and_stop_at_a",
+    "evade the guard": "observe/node/guard/test_load.py::test_guard_acts_on_a_class_whose_pods_end_all_the_time",
+    "open many": "observe/metrics/test_server.py::test_source_with_many_requests_keeps_no_other_source_out",
+    "write control": "core/cli/test_all_commands.py::test_each_form_has_the_same_items_and_no_foreign_control",
+    "fill the disk": "observe/node/slowdown/test_resident.py::test_unwritable_baselines_stay_in_memory_and_are",
+}
+"""By the start of each attempt on the page, the test that makes it; more tests are beside it."""
+
+
+@pytest.mark.houses("observe", "placement")
 def test_attempts_in_security_have_tests() -> None:
-    rows = re.findall(r"`([a-z_/]+\.py)::(test_\w+)` \|$", (ROOT / "docs/security.md").read_text(), re.MULTILINE)
-    assert len(rows) >= 16
-    missing = [name for path, name in rows if f"def {name}(" not in (ROOT / "tests" / path).read_text()]
-    assert missing == []
+    table = (
+        (ROOT / "docs/security.md").read_text().partition("| attempt | result |\n|---|---|\n")[2].partition("\n\n")[0]
+    )
+    rows = table.splitlines()
+    assert len(rows) == len(ATTEMPTS)
+    for row, (start, name) in zip(rows, ATTEMPTS.items(), strict=True):
+        path, _, test = name.partition("::")
+        assert row.startswith(f"| {start}"), row
+        assert f"def {test}" in (ROOT / "tests" / path).read_text(), name
+
+
+def test_capabilities_in_security_are_those_of_the_units() -> None:
+    rows = re.findall(r"^\| `(resctrl-hooks-\w+)` \| (.*) \|$", (ROOT / "docs/security.md").read_text(), re.MULTILINE)
+    assert len(rows) == 5
+    for unit, capabilities in rows:
+        text = (ROOT / f"contrib/systemd/{unit}.service").read_text()
+        assert f"CapabilityBoundingSet={capabilities.strip('`').replace('none', '')}\n" in text
