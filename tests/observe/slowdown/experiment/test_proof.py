@@ -47,7 +47,8 @@ def test_effect_without_noise_is_the_ratio_of_the_costs() -> None:
     assert [found.off, found.on] == pytest.approx([1.61, 1.04])
     assert found.windows == 2 * WINDOWS
     assert found.effect == pytest.approx(1.04 / 1.61 - 1)
-    assert [found.low, found.high] == pytest.approx([found.effect] * 2)
+    assert found.effect - 0.008 < found.low < found.effect - 0.004, "the kernel's ticks"
+    assert found.effect + 0.004 < found.high < found.effect + 0.008
     assert found.helps
 
 
@@ -290,4 +291,4 @@ def test_command_as_json_follows_its_schema(world: World, monkeypatch: pytest.Mo
     (item,) = value["items"]
     assert item["name"] == "shop/cart"
     assert [one["class"] for one in item["experiments"]] == ["bronze", "silver"]
-    assert item["experiments"][0]["effectHigh"] == pytest.approx(-0.5)
+    assert item["experiments"][0]["effectHigh"] == pytest.approx(-0.5, abs=0.005)
