@@ -19,8 +19,8 @@ LEAST = 4
 """The fewest windows of each kind with a cost. Of the 70 orders of eight, two are 2.9 %, still below 5 %."""
 _LEVEL = 0.05
 _RESOLUTION = 2 * 0.01 / (SECONDS - SETTLE)
-"""Of a cost, in parts: the kernel counts a running task's time at ticks of up to 10 ms, at both ends of a window. Costs
-with and without a weight can agree better than that among themselves; an interval of these alone would miss the truth."""
+"""Of a cost, in parts: the kernel counts a running task at ticks of up to 10 ms, at both ends of a window. Costs
+with and without a weight can agree better than that among themselves; their interval alone would miss the truth."""
 _STEPS = 30  # bisections: to 1e-9 of the range
 _FAR = 3.0  # natural logarithms: a factor of 20 either way
 
