@@ -23,6 +23,25 @@ _FILES = {
     f"{MOUNT}, {COMPILE}": "Units: the resctrl mount, and bytecode for the host's Python.",
     f"{RECONCILE}, {TIMER}, {WAKE}": "Units: reconcile, every 30 seconds and when a pod waits.",
 }
+_OUTPUT = """
+-o json and -o yaml print one object in the form of a Kubernetes list: apiVersion, kind, host, time, keys of the
+command, and items. Within an apiVersion, keys can be added but are never renamed. A key without a known value is null.
+An empty RDT class is the root class. A release contains the JSON Schemas. -o csv prints the items as a table, -o name
+prints their names. Items of reconcile have these events:"""
+RECONCILED = {
+    "adopted": "threads of a running container moved into the pod's group",
+    "released": "group and record of an ended pod were removed",
+    "claimed": "a group without a record was adopted or removed (--claim)",
+    "placed": "a running container that the hook had missed got CPUs and memory nodes",
+    "applied": "a missing feature was applied to a container; the name of the feature follows",
+    "handover": "the pod got another pod's RMID by the rules of sharing",
+    "queued": "the pod waits by these rules",
+    "waiting": "no RMID was free for the pod",
+    "uncounted": "the pod has no bandwidth counter in the L3 domains of the message",
+    "unmet": "a feature cannot be applied to the running container",
+    "failed": "reconcile failed for the pod or container",
+}
+"""The events of `reconcile -o json`, with their meaning."""
 _SEE_ALSO = ("runc(8)", "crun(1)", "podman(1)", "oci-hooks(5)", "crio.conf(5)", "systemd.timer(5)", "journalctl(1)")
 
 
@@ -39,6 +58,7 @@ def man_page() -> bytes:
         ".SH OPTIONS",
         *_options(main, context),
         *(line for task, names in tasks().items() for line in _task(task, names, context)),
+        *_programs(),
         ".SH FILES",
         *_terms(_FILES),
         ".SH EXIT STATUS",
@@ -48,6 +68,12 @@ def man_page() -> bytes:
         _roff(", ".join(_SEE_ALSO)),
     ]
     return ("\n".join(lines) + "\n").encode()
+
+
+def _programs() -> Iterator[str]:
+    """Yield the section on JSON: the envelope, and the events of reconcile."""
+    yield from (".SH OUTPUT FOR PROGRAMS", ".PP", _roff(" ".join(_OUTPUT.split())))
+    yield from _terms(RECONCILED)
 
 
 def _task(task: str, names: Iterable[str], context: click.Context) -> Iterator[str]:

@@ -10,12 +10,12 @@ from resctrl_hooks.observe.metrics import self_metrics, slowdown
 
 def columns() -> str:
     """Return the Markdown table of the measured columns."""
-    rows = ["| column | meaning |", "|---|---|"]
+    rows = ["| column | meaning | columns of the terminal |", "|---|---|--:|"]
     for column in COLUMNS:
-        heads = [column.heading, *([column.share.heading] if column.share else [])]
-        width = f"; needs a terminal of {column.min_width} columns" if column.min_width else ""
-        width += f", `{column.share.heading}` of {column.share.min_width}" if column.share else ""
-        rows.append(f"| {', '.join(f'`{head}`' for head in heads)} | {column.meaning}{width} |")
+        shown = [(column.heading, column.min_width)]
+        shown += [(column.share.heading, column.share.min_width)] if column.share else []
+        widths = ", ".join(str(width) for _, width in shown if width)
+        rows.append(f"| {', '.join(f'`{heading}`' for heading, _ in shown)} | {column.meaning} | {widths} |")
     return "\n".join([*rows, ""])
 
 

@@ -14,6 +14,7 @@ from resctrl_hooks.core.cli.schemas import schemas
 from resctrl_hooks.core.config.check import check_text
 from resctrl_hooks.core.config.schema import json_schema
 from resctrl_hooks.core.node.feature_table import FEATURES, KEYS
+from resctrl_hooks.core.node.reconcile.report import _KINDS
 from resctrl_hooks.core.node.settings import DEFAULTS
 
 HOUSES = ("observe", "placement", "nri", "openshift", "lab")
@@ -57,6 +58,10 @@ def test_man_page_has_no_warnings() -> None:
         words = [man, "-man", "-Tutf8", "-ww"] if man.endswith("groff") else [man, "-Tlint", "-Wwarning"]
         done = subprocess.run(words, input=source.encode(), capture_output=True, check=False)
         assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_man_page_explains_the_events_of_reconcile() -> None:
+    assert {kind for kind, (key, _, _) in _KINDS.items() if not key} == load("man").RECONCILED.keys()
 
 
 # docs/configuration-reference.md
