@@ -96,7 +96,7 @@ class Share(Section):
         return self
 
     def remarks(self) -> list[Remark]:
-        """Return a remark for rounds that could synchronise with a periodic load: docs/dev/sharing.md, Rounds."""
+        """Return a remark for rounds that could synchronise with a periodic load: docs/dev/design.md, Rounds."""
         if self.interval >= INTERVAL:
             return []
         every = max(1, int(self.interval / 3))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..settings import Settings
 
 _FILE = "counter-turns"
-INTERVAL = 90.0  # three passes of the timer: docs/dev/sharing.md, Rounds
+INTERVAL = 90.0  # three passes of the timer: docs/dev/design.md, Rounds
 _CONTINUES, _WAITS, _YIELDS = range(3)
 
 

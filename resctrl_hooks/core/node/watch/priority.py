@@ -1,7 +1,7 @@
 """The watcher's scheduling policy: processes of a millisecond have ended before an ordinary task gets its turn.
 
 On a busy machine an ordinary watcher sees four of ten `/bin/true`, one with the lowest realtime priority all of them
-(docs/dev/performance.md). `watcher.URGENT` bounds what that may take from others.
+(docs/dev/results.md). `watcher.URGENT` bounds what that may take from others.
 """
 
 import posix

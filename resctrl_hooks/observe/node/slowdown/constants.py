@@ -1,4 +1,4 @@
-"""The constants of evidence, baselines and causes, each with its reason. ``docs/dev/slowdown.md`` has measurements."""
+"""The constants of evidence, baselines and causes, each with its reason. ``docs/dev/results.md`` has measurements."""
 
 AET, PERF, TRAFFIC = "aet", "perf", "traffic"
 GRADES = (AET, PERF, TRAFFIC)

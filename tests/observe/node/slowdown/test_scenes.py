@@ -2,7 +2,7 @@
 
 The model: memory latency rises with the load of a domain, a pod's instruction costs more cycles with it, and more bytes
 where others hold its cache. `resctrl-hook diagnose` sees windows of it, and the truth is the model's own time for the
-same work. Run it as a program for the table in docs/dev/slowdown.md.
+same work. Run it as a program for the table in docs/dev/results.md.
 """
 
 from dataclasses import dataclass, field, replace
