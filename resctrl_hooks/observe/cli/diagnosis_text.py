@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.markup import escape
 
+from resctrl_hooks.core.cli.same_config import with_config
 from resctrl_hooks.core.cli.tables import console, print_table, table
 from resctrl_hooks.observe.cli.class_lines import since_text
 from resctrl_hooks.observe.inventory.load_text import capacity_text, load_text
@@ -49,7 +50,7 @@ def print_diagnosis(one: Diagnosis) -> None:
     for state, word in (("supported", "because"), ("excluded", "not because"), ("unknown", "unknown")):
         lines += [f"{word}: {_cause(cause)}" for cause in one.causes if cause.state == state]
     lines += [since_text(change) for change in one.class_changes]
-    lines += [f"helps: {line}" for line in one.advice]
+    lines += [with_config(f"helps: {line}") for line in one.advice]
     for line in lines:
         out.print(escape(f"  {line}"), soft_wrap=True)
 

@@ -62,6 +62,7 @@ def _mask(_: click.Context, __: click.Parameter, value: str | None) -> str | Non
 @click.option(
     "--io", callback=_bytes, metavar="BYTES", help="Most bytes per second, of reads and of writes of each disk."
 )
+@click.option("--iops", type=click.IntRange(1), help="Most operations per second, of reads and of writes of each disk.")
 @click.option("--io-weight", type=click.IntRange(1, 10_000), help="Its share of busy disks; 100 is usual.")
 @click.option(
     "--for",

@@ -14,16 +14,15 @@ from resctrl_hooks.core.inventory.models import Pod
 from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.core.node.log import NOTICE
-from resctrl_hooks.core.node.names import clean, matches
+from resctrl_hooks.core.node.names import clean
 from resctrl_hooks.core.node.restored import Restored
-from resctrl_hooks.observe.node.guard.section import section as guard_section
-from resctrl_hooks.observe.node.slowdown.section import section
 from resctrl_hooks.observe.node.temporary.address import POD, Address, is_same
 from resctrl_hooks.observe.node.temporary.limits import NAME
 from resctrl_hooks.observe.node.temporary.store import Store, boot_time
 
 from .classes import ChosenClass, choose
 from .model import Limit, Value, limit_of
+from .permission import refusal
 from .request import LimitError, Request
 
 FOREVER = 1e12
@@ -56,7 +55,8 @@ class Limiter:
             LimitError: the operator does not permit it, or a value does not exist.
             HookError: a value cannot be read.
         """
-        self._check(pod)
+        if why := refusal(self._context.settings, pod.name, pod.classes):
+            raise LimitError(f"cannot limit {pod.name}: {why}")
         chosen = choose(self._context, pod, request)
         values: dict[Address, str] = {} if chosen is None else {Address(POD, pod.key, "class"): chosen.name}
         if request.sets_cgroup:
@@ -75,14 +75,6 @@ class Limiter:
         if not folders:
             raise LimitError(f"{pod.name} has no cgroup of its own", hint="its containers may have ended")
         return {address: value for folder in folders for address, value in request.of_cgroup(folder).items()}
-
-    def _check(self, pod: Pod) -> None:
-        allowed, protected = section(self._context.settings)["limit"], guard_section(self._context.settings)["protect"]
-        if not any(matches(pattern, pod.name) for pattern in allowed):
-            raise LimitError(f"{pod.name} may not be limited", hint="`slowdown.limit` lists the pods that may be")
-        found = [name for name in (one or "/" for one in pod.classes) if name in protected]
-        if found:
-            raise LimitError(f"{pod.name} is in the protected class {found[0]}", hint="see `rdt.guard.protect`")
 
     def shown(self, plan: Plan) -> list[Value]:
         """Return planned values with those of now."""

@@ -1,8 +1,7 @@
 """A requested limit as values of a pod's cgroup, from the values that are there. Reads only."""
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.core.node.host.cgroup import read_value
@@ -12,7 +11,10 @@ LEAST_QUOTA = 1000  # microseconds (kernel, Documentation/scheduler/sched-bwc.rs
 _PERIOD = "100000"
 _BYTES = re.compile(r"([0-9]+)([KMGT]?)")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-_RATES = ("rbps", "wbps")
+_BYTES_OF, _OPERATIONS = ("rbps", "wbps"), ("riops", "wiops")
+_UNLIMITED = "rbps=max wbps=max riops=max wiops=max"
+_WEIGHTS = ("io.weight", "io.bfq.weight")
+"""Of the cost model, and of the scheduler bfq; a kernel may have one of them."""
 
 
 class LimitError(HookError):
@@ -25,8 +27,8 @@ class LimitError(HookError):
 class Request:
     """What a limit sets; None for values that stay.
 
-    ``mb`` and ``l3`` are as in ``rdt.classes``. ``cpu`` is in per cent of one CPU, ``io`` in bytes per second, of reads
-    and of writes of each disk.
+    ``mb`` and ``l3`` are as in ``rdt.classes``. ``cpu`` is in per cent of one CPU, ``io`` in bytes per second, ``iops``
+    in operations per second, of reads and of writes of each disk.
     """
 
     rdt_class: str | None = None
@@ -36,6 +38,7 @@ class Request:
     cpu: float | None = None
     io_weight: int | None = None
     io: int | None = None
+    iops: int | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -45,7 +48,7 @@ class Request:
     @property
     def sets_cgroup(self) -> bool:
         """Return whether it sets values of a cgroup."""
-        return any(getattr(self, wanted) is not None for wanted, _ in _VALUES)
+        return replace(self, rdt_class=None, mb=None, l3=None) != Request()
 
     def of_cgroup(self, folder: str) -> dict[Address, str]:
         """Return the values of a pod's cgroup.
@@ -55,10 +58,15 @@ class Request:
             HookError: a file cannot be read.
         """
         found: dict[Address, str] = {}
-        for wanted, values in _VALUES:
-            if (value := getattr(self, wanted)) is not None:
-                found.update(values(folder, value))
-        return found
+        if self.cpu_weight is not None:
+            found[Address(CGROUP, folder, "cpu.weight")] = str(self.cpu_weight)
+        if self.cpu is not None:
+            found.update(_cpu(folder, self.cpu))
+        if self.io_weight is not None:
+            files = [name for name in _WEIGHTS if read_value(folder, name)] or _WEIGHTS[:1]
+            found.update({Address(CGROUP, folder, name, "default"): str(self.io_weight) for name in files})
+        rates = [*_each(_BYTES_OF, self.io), *_each(_OPERATIONS, self.iops)]
+        return {**found, **(_io(folder, rates) if rates else {})}
 
 
 def bytes_of(text: str) -> int | None:
@@ -73,21 +81,18 @@ def _cpu(folder: str, per_cent: float) -> dict[Address, str]:
     return {Address(CGROUP, folder, "cpu.max"): f"{quota} {period}"}
 
 
-def _io(folder: str, rate: int) -> dict[Address, str]:
+def _each(names: tuple[str, ...], rate: int | None) -> list[tuple[str, int]]:
+    return [] if rate is None else [(name, rate) for name in names]
+
+
+def _io(folder: str, rates: list[tuple[str, int]]) -> dict[Address, str]:
     used = [line.split()[0] for line in read_value(folder, "io.stat").splitlines() if "=" in line]
     if not used:
         raise LimitError(f"{folder} has used no disk", hint="its controller `io` may be off; try --io-weight or --cpu")
     lines = dict(line.split(None, 1) for line in read_value(folder, "io.max").splitlines() if " " in line)
     found = {}
     for disk in used:
-        others = [one for one in lines.get(disk, "riops=max wiops=max").split() if not one.startswith(_RATES)]
-        found[Address(CGROUP, folder, "io.max", disk)] = " ".join([*(f"{name}={rate}" for name in _RATES), *others])
+        now = dict(one.split("=") for one in lines.get(disk, _UNLIMITED).split())
+        text = " ".join(f"{name}={value}" for name, value in {**now, **dict(rates)}.items())
+        found[Address(CGROUP, folder, "io.max", disk)] = text
     return found
-
-
-_VALUES: tuple[tuple[str, Callable[..., dict[Address, str]]], ...] = (
-    ("cpu_weight", lambda folder, value: {Address(CGROUP, folder, "cpu.weight"): str(value)}),
-    ("cpu", _cpu),
-    ("io_weight", lambda folder, value: {Address(CGROUP, folder, "io.weight", "default"): str(value)}),
-    ("io", _io),
-)

@@ -4,12 +4,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from resctrl_hooks.core.node.context import Context
+from resctrl_hooks.core.node.host.cgroup import read_value
 from resctrl_hooks.core.node.resctrl.layouts import L3, MB
+from resctrl_hooks.observe.limits.permission import refusal
 from resctrl_hooks.observe.node.slowdown.case import Culprit
 from resctrl_hooks.observe.node.slowdown.causes.cause import SUPPORTED, Cause
-from resctrl_hooks.observe.node.slowdown.causes.remedy import Facts
+from resctrl_hooks.observe.node.slowdown.causes.remedy import Facts, Remedy
 from resctrl_hooks.observe.node.slowdown.causes.table import CAUSES
 from resctrl_hooks.observe.node.snapshot.pods import PodCgroups
+
+from .lower_values import LowerValues
 
 
 def facts_of(context: Context, names: Mapping[str, str], classes: Mapping[str, str]) -> Facts:
@@ -22,18 +26,39 @@ def facts_of(context: Context, names: Mapping[str, str], classes: Mapping[str, s
     """
     resctrl = context.monitor.resctrl
     there = [name for name in (L3, MB) if resctrl.fs.is_folder(f"{resctrl.root}/info/{name}")]
-    folders = PodCgroups(context).of
-    return Facts("", names, classes, has_mb=MB in there, has_l3=L3 in there, folders=folders)
+    return Facts(
+        "",
+        names,
+        classes,
+        has_mb=MB in there,
+        has_l3=L3 in there,
+        folders=PodCgroups(context).of,
+        read=_read,
+        refusal=lambda key: refusal(context.settings, names.get(key, key), [classes.get(key, "")]),
+        lower=LowerValues(context).options,
+    )
 
 
-def advice(found: Sequence[Mapping[str, Any]], facts: Facts) -> list[str]:
-    """Return a line for each remedy of the supported causes, as `record_of` returns these."""
-    lines: list[str] = []
-    for one in found:
-        if one["state"] == SUPPORTED:
-            cause = cause_of(one)
-            lines += [remedy.text for remedy in CAUSES[cause.cause].remedies(cause, facts)]
-    return list(dict.fromkeys(lines))
+def _read(folder: str, name: str) -> str:
+    try:
+        return read_value(folder, name)
+    except OSError:
+        return ""  # the pod has ended
+
+
+def remedies(found: Sequence[Mapping[str, Any]], facts: Facts) -> list[tuple[str, Remedy]]:
+    """Return the remedies of the supported causes, as `record_of` returns these, each with its cause.
+
+    Those of the cause with the largest factor come first, and each line is there once.
+    """
+    causes = sorted(map(cause_of, found), key=lambda one: -(one.factor or 1.0))
+    every = [
+        (cause.cause, one)
+        for cause in causes
+        if cause.state == SUPPORTED
+        for one in CAUSES[cause.cause].remedies(cause, facts)
+    ]
+    return list({one.text: (cause, one) for cause, one in reversed(every)}.values())[::-1]
 
 
 def cause_of(record: Mapping[str, Any]) -> Cause:

@@ -12,7 +12,7 @@ from resctrl_hooks.observe.inventory.lost_time import LostPart
 from resctrl_hooks.observe.node.slowdown.causes.remedy import Facts
 from resctrl_hooks.observe.node.slowdown.verdict import SLOWED_WORD
 
-from .advice import advice
+from .advice import remedies
 from .experiment.effects import ClassEffect
 
 LIST = "DiagnosisList"
@@ -59,6 +59,14 @@ class CauseState(Record):
     )
 
 
+class Help(Record):
+    """A remedy."""
+
+    cause: str = Field(description="The cause that it is for.")
+    text: str
+    command: str = Field(description="The call of `resctrl-hook limit` that does it now; empty: that command cannot.")
+
+
 class Diagnosis(Record):
     """The result for one pod."""
 
@@ -89,7 +97,10 @@ class Diagnosis(Record):
     capacity_bytes_per_second: float | None = Field(default=None, description="What that domain carries.")
     capacity_source: str | None = Field(default=None, description=DESCRIPTION)
     causes: list[CauseState]
-    advice: list[str]
+    advice: list[str] = Field(description="The texts of `remedies`.")
+    remedies: list[Help] = Field(
+        default=[], description="What helps; those of the cause with the largest factor come first."
+    )
     class_changes: list[ClassChange] = Field(
         default=[], description="Newest changes of its class and of those of the named pods."
     )
@@ -113,6 +124,7 @@ def diagnosis(facts: Facts, found: Mapping[str, Any], changes: Sequence[ClassCha
     """
     key, names, classes = facts.key, facts.names, facts.classes
     pods = [pod for cause in found["causes"] for pod in cause["pods"]]
+    helps = remedies(found["causes"], facts) if found["verdict"] == SLOWED_WORD else []
     concerned = {classes.get(one, "") for one in (key, *(pod["key"] for pod in pods))}
     named = [
         {**cause, "pods": [{**pod, "name": names.get(pod["key"], pod["key"])} for pod in cause["pods"]]}
@@ -125,7 +137,8 @@ def diagnosis(facts: Facts, found: Mapping[str, Any], changes: Sequence[ClassCha
             "key": key,
             "causes": named,
             "lost": [{**one, "culprit": names.get(one["culprit"], one["culprit"])} for one in found.get("lost", ())],
-            "advice": advice(found["causes"], facts) if found["verdict"] == SLOWED_WORD else [],
+            "advice": [one.text for _, one in helps],
+            "remedies": [{"cause": cause, "text": one.text, "command": one.command} for cause, one in helps],
             "class_changes": [change for change in changes if change.rdt_class in concerned],
             "experiments": None,
         }

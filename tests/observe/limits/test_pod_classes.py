@@ -31,6 +31,7 @@ from resctrl_hooks.observe.node.temporary import store as store_module
 from resctrl_hooks.observe.node.temporary.address import POD, Address
 from resctrl_hooks.observe.node.temporary.entry import GRACE
 from resctrl_hooks.observe.node.temporary.store import Store
+from resctrl_hooks.observe.slowdown.lower_values import LowerValues
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -260,3 +261,27 @@ def test_limit_uses_a_class_with_its_values_and_names_the_classes_if_no_closid_i
     assert "there are gold, silver" in host.run("limit", POD_1, "--class", "glod").output
     assert host.run("unlimit", "--all").exit_code == 0
     assert {one.name for one in (host.resctrl / "mon_groups").iterdir()} == {*KEYS[:2]}
+
+
+@pytest.mark.parametrize(
+    "sets, wanted, schemata, options",
+    [
+        ("mb", "0.35 1e9", "", ["--mb 30"]),
+        ("mb", "0.01 1e9", "", ["--mb 10"]),
+        ("mb", "0.35 1e9", "MB:0=10", ["--class silver"]),
+        ("mb", "0.35 1e9", "MB:0=40", []),
+        ("l3", "", "", ["--l3 25%"]),
+        ("l3", "", "MB:0=10", []),
+    ],
+)
+def test_lower_value_that_diagnose_proposes_can_be_set(
+    host: MonitoredHost, sets: str, wanted: str, schemata: str, options: list[str]
+) -> None:
+    if schemata:  # the last CLOSID
+        (host.resctrl / "silver").mkdir()
+        (host.resctrl / "silver/schemata").write_text(f"{schemata}\n")
+    found = LowerValues(host.context).options(sets, "", "", wanted)
+    assert [*found] == options
+    for one in found:
+        done = host.run("limit", POD_0, *one.split())
+        assert done.exit_code == 0, done.output

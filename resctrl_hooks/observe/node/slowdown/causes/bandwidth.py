@@ -13,13 +13,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..case import Case
+    from ..case import Case, Culprit
     from .cause import Judged
     from .remedy import Facts
 
 NAME = "memory-bandwidth"
+_MOST_LEFT, _LEAST_LEFT = 0.5, 0.1
+"""What a limit leaves of the culprits' traffic."""
 _LESS = ClassLimit(
     MB,
+    "less memory bandwidth for {pods}",
     "a smaller MB value for class {rdt_class} ({pods}): `rdt.classes.{rdt_class}.MB`, then "
     "`resctrl-hook config apply` and `resctrl-hook rdt apply`",
     "an RDT class with an MB value for {pods}: `rdt.classes` and `rdt.defaults`, then `resctrl-hook config apply`",
@@ -49,25 +52,36 @@ def judge(case: "Case", judged: "Judged") -> Cause:
         return Cause(NAME, UNKNOWN, f"its own work {cache.more_traffic(case)}, which explains the cost, too")
     movers = case.movers()
     if load is not None and load >= LOADED:
-        return Cause(NAME, SUPPORTED, f"{places} is loaded to {load:.0%}", named(movers))
+        return _supported(case, f"{places} is loaded to {load:.0%}", movers)
     moving = [one for one in movers if is_moving(one.correlation)]
     if (moving or is_moving(case.moves_with_others())) and (case.missed() or 1.0) < MORE_MISSES:
         text = f"the cost of its work moves with others' traffic to {places}"
-        return Cause(NAME, SUPPORTED, text, named(moving))
+        return _supported(case, text, moving)
     usual = case.usual("load")
     is_new = load is not None and usual is not None and load >= usual + MORE_LOAD
     if is_new and before is not None and beside >= MORE_TRAFFIC * before and (case.missed() or 1.0) < MORE_MISSES:
         text = f"{places} is loaded to {load:.0%}, in quiet times to {usual:.0%}"
-        return Cause(NAME, SUPPORTED, text, named(movers))
+        return _supported(case, text, movers)
     if load is None:
         return Cause(NAME, UNKNOWN, f"the capacity of {places} is unknown (`monitoring.capacity`)")
     return Cause(NAME, UNKNOWN, f"{places} is loaded to {load:.0%}, and no other traffic moves with its cost")
 
 
+def _supported(case: "Case", text: str, movers: "list[Culprit]") -> Cause:
+    """Return the cause with what the culprits may move: their part of now, and bytes per second of one domain."""
+    culprits, load, beside = named(movers), case.load(), case.beside()
+    moved = sum([one.share for one in culprits if not one.outside]) * beside
+    own = case.mean(lambda use: sum((use.traffic or {}).values())) or 0.0
+    # Less traffic by so much that the domain is quiet; a small limit has hardly an effect (Intel delays in few steps).
+    excess = (beside + own) * (1 - QUIET_LOAD / load) if load else 0.0
+    part = min(_MOST_LEFT, max(_LEAST_LEFT, 1 - excess / moved)) if moved else _MOST_LEFT
+    return Cause(NAME, SUPPORTED, text, culprits, values={MB: f"{part:.2f} {part * moved / len(case.memory):.4g}"})
+
+
 def remedies(cause: Cause, facts: "Facts") -> "Iterator[Remedy]":
     """Yield less bandwidth for the culprits."""
     if facts.has_mb:
-        limits = list(_LESS.remedies(cause.pods, facts))
+        limits = list(_LESS.remedies(cause.pods, facts, cause.values.get(MB, "")))
         yield from limits
         if any(one.classes for one in limits):
             yield Remedy("or let the guard do it when it is needed: `rdt.guard`")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 NAME = "l3-cache"
 _FEWER_WAYS = ClassLimit(
     L3,
+    "fewer L3 ways for {pods}",
     "fewer L3 ways for class {rdt_class} ({pods}): `rdt.classes.{rdt_class}.L3`, then "
     "`resctrl-hook config apply` and `resctrl-hook rdt apply`",
     "an RDT class with few L3 ways for {pods}: `rdt.classes` and `rdt.defaults`, then `resctrl-hook config apply`",

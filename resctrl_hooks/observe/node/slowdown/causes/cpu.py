@@ -151,13 +151,16 @@ def _less(cause: Cause, facts: "Facts") -> "Iterator[Remedy]":
     keys = tuple([one.key for one in found if not one.outside])
     if not found or CPU_MAX not in cause.values:
         return
-    names = ", ".join([one.key if one.outside else facts.name_of(one.key) for one in found])
+    names = ", ".join([one.key for one in found if one.outside])
+    names = ", ".join(filter(None, (facts.called(keys), names)))
     each = f"{'each of ' if len(found) > 1 else ''}{names}"
     limit, ratio = _value(cause, CPU_MAX)
     text = f"a limit of {limit:.2g} CPUs for {each} (`resources.limits.cpu`: `cpu.max`)"
-    command = facts.command(found, CPU_MAX, f"{max(1.0, 100 * limit):.0f}")
-    yield Remedy(f"{text}{command}{_still(ratio)}", CPU_MAX, pods=keys, value=limit)
+    how, command = facts.set_by(found, CPU_MAX, f"{max(1.0, 100 * limit):.0f}")
+    yield Remedy(f"{text}{how}{_still(ratio)}", CPU_MAX, pods=keys, value=limit, command=command)
     if CPU_WEIGHT in cause.values and len(keys) == len(found):
         part, _ = _value(cause, CPU_WEIGHT)
         text = f"or 1/{1 / part:.0f} of its weight for {each} (`resources.requests.cpu`: `cpu.weight`)"
-        yield Remedy(text, CPU_WEIGHT, pods=keys, value=part)
+        least = facts.least(keys, "cpu.weight")
+        how, command = facts.set_by(found, CPU_WEIGHT, str(max(1, int(least * part)))) if least else ("", "")
+        yield Remedy(f"{text}{how}", CPU_WEIGHT, pods=keys, value=part, command=command)

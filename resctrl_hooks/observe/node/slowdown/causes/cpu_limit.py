@@ -1,6 +1,5 @@
 """The pod's own CPU limit (``cpu.max``): it stops the pod's tasks, also on idle CPUs."""
 
-from ..case import Culprit
 from ..constants import WAITED
 from ..evidence.cpu.lost_time import mean_lost
 from ..units import plain
@@ -38,7 +37,6 @@ def remedies(cause: Cause, facts: "Facts") -> "Iterator[Remedy]":
     """Yield a higher limit."""
     value = float(cause.values.get(OWN_MAX, 0))
     least = f" of at least {value:g} CPUs" if value else ", higher than now,"
-    own = [Culprit(facts.key, 1.0, None)]
-    command = facts.command(own, CPU_MAX, f"{100 * value:.0f}") if value else ""
+    command = facts.own(CPU_MAX, f"{100 * value:.0f}") if value else ""
     text = f"a CPU limit{least} for {facts.name} (`resources.limits.cpu`), or fewer threads in it"
     yield Remedy(f"{text}{command}", OWN_MAX, value=value)

@@ -82,9 +82,9 @@ def remedies(cause: Cause, facts: "Facts") -> "Iterator[Remedy]":
         why = f"; a weight has no effect: {disk} has neither the scheduler bfq nor `io.cost.qos`"
     keys = tuple([one.key for one in cause.pods if not one.outside])
     if keys:
-        command = facts.command([one for one in cause.pods if not one.outside], sets, value)
-        text = f"less I/O for {facts.called(keys)} (`{_FILES[sets]}`){command}{why}"
-        yield Remedy(text, sets, pods=keys, value=float(value.split()[-1]))
+        how, command = facts.set_by([one for one in cause.pods if not one.outside], sets, value)
+        text = f"less I/O for {facts.called(keys)} (`{_FILES[sets]}`){how}{why}"
+        yield Remedy(text, sets, pods=keys, value=float(value.split()[-1]), command=command)
     for one in less_for_units(cause.pods, facts, sets, value):
         yield one._replace(text=one.text + why)
     yield Remedy(f"or another disk for {facts.name}")

@@ -1,6 +1,5 @@
 """The pod's own memory limit: the pod waits for reclaim because it reached that."""
 
-from ..case import Culprit
 from ..constants import WAITED
 from ..units import plain
 from .cause import EXCLUDED, SUPPORTED, UNKNOWN, Cause
@@ -51,6 +50,6 @@ def bound(case: "Case") -> str:
 
 def remedies(cause: Cause, facts: "Facts") -> "Iterator[Remedy]":
     """Yield more memory."""
-    command = facts.command([Culprit(facts.key, 1.0, None)], MEMORY_MAX, "infinity")
+    command = facts.own(MEMORY_MAX, "infinity")
     what = "a higher memory limit for {name} (`resources.limits.memory`, or its memory class); to try it"
     yield Remedy(f"{what.format(name=facts.name)}{command}" if command else what.format(name=facts.name)[:-11])

@@ -8,7 +8,7 @@ from ..constants import BESIDE, WAITED
 from . import memory
 from .cause import EXCLUDED, SUPPORTED, UNKNOWN, Cause
 from .culprits import smallest_set
-from .remedy import ELSEWHERE, MEMORY_HIGH, Remedy, less_for_units
+from .remedy import ELSEWHERE, MEMORY_HIGH, MOST_NAMED, Remedy, command_of, ended, less_for_units
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,9 +60,11 @@ def remedies(cause: Cause, facts: "Facts") -> "Iterator[Remedy]":
     """Yield less memory for the culprits, protected memory for the victim."""
     keys = tuple([one.key for one in cause.pods if not one.outside])
     if keys:
-        inside = [one for one in cause.pods if not one.outside]
         text = f"a smaller memory limit for {facts.called(keys)} (`resources.limits.memory`, or `memory.high`)"
-        yield Remedy(f"{text}{facts.command(inside, MEMORY_HIGH, _FEW)}", MEMORY_HIGH, pods=keys)
+        now = {place: facts.read(place, "memory.current") for key in keys[:MOST_NAMED] for place in facts.folders(key)}
+        commands = [command_of(place, MEMORY_HIGH, of) for place, of in now.items() if of]
+        how = f", no more than now{ended(commands)}" if commands else ""
+        yield Remedy(f"{text}{how}", MEMORY_HIGH, pods=keys)
     yield from less_for_units(cause.pods, facts, MEMORY_HIGH, _FEW)
     yield Remedy(f"or protected memory for {facts.name}: a memory class with `memory.low` (`classes`)")
     yield ELSEWHERE

@@ -4,6 +4,7 @@ A remedy is checked against the facts of the node before it is offered: a limit 
 victim, too, and a processor without memory bandwidth allocation has none.
 """
 
+import re
 from typing import NamedTuple
 
 TYPE_CHECKING = False
@@ -19,6 +20,17 @@ OWN_WEIGHT, OWN_MAX = "own-cpu-weight", "own-cpu-max"
 """Of the victim's own cgroup."""
 NOWHERE = ""
 """Not to be set on this node: another configuration, another node."""
+MOST_NAMED = 10
+"""Pods that a line names, and a command limits, at most."""
+_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]*")
+_OPTIONS = {
+    CPU_MAX: "--cpu {}%",
+    CPU_WEIGHT: "--cpu-weight {}",
+    IO_WEIGHT: "--io-weight {}",
+    BFQ_WEIGHT: "--io-weight {}",
+    IO_MAX: "--iops {}",
+}
+"""Those of `limit`, for values of cgroups."""
 
 
 class Remedy(NamedTuple):
@@ -33,10 +45,16 @@ class Remedy(NamedTuple):
     """The keys of the pods that it limits."""
     value: float = 0.0
     """What it sets, if a number: CPUs of a limit, operations by second, a weight or its multiple."""
+    command: str = ""
+    """The call of `resctrl-hook limit` that does it, for a time; empty: that command cannot."""
 
 
-def _no_folders(_: str) -> "Sequence[str]":
+def _nothing(*_: str) -> "Sequence[str]":
     return ()
+
+
+def _no_text(*_: str) -> str:
+    return ""
 
 
 class Facts(NamedTuple):
@@ -52,8 +70,15 @@ class Facts(NamedTuple):
     """Whether the node can limit memory bandwidth."""
     has_l3: bool = True
     """Whether it can divide the cache."""
-    folders: "Callable[[str], Sequence[str]]" = _no_folders
+    folders: "Callable[[str], Sequence[str]]" = _nothing
     """Returns the folders of a pod's cgroup."""
+    read: "Callable[[str, str], str]" = _no_text
+    """Returns the text of a file in a cgroup's folder; empty: there is none."""
+    refusal: "Callable[[str], str]" = _no_text
+    """Returns why the operator does not permit a limit of a pod; empty: it is permitted."""
+    lower: "Callable[[str, str, str, str], Sequence[str]]" = _nothing
+    """Returns the options of `limit` that lower `MB` or `L3` of pods, by resource, their class, the victim's class and
+    what is needed (`Cause.values`); none: there is no lower value, or no CLOSID for it."""
 
     @property
     def name(self) -> str:
@@ -73,19 +98,60 @@ class Facts(NamedTuple):
         for name, keys in found.items():
             yield name, tuple(keys)
 
-    def command(self, culprits: "Sequence[Culprit]", sets: str, value: str) -> str:
-        """Return the command that sets a value of these cgroups, of pods or not, as the end of a line.
+    def set_by(self, culprits: "Sequence[Culprit]", sets: str, value: str) -> "tuple[str, str]":
+        """Return how a value of these cgroups is set, as the end of a line, and the call of `limit` that does it all.
 
-        It is systemd's where it has a unit for the cgroup, as it would restore another program's value. Empty: the
-        cgroup is not known.
+        Pods are limited by `resctrl-hook limit`, others by systemd where it has a unit for the cgroup, as it would
+        restore another program's value. Empty: the cgroup is not known.
         """
-        places = [place for one in culprits for place in ([one.key] if one.outside else self.folders(one.key))]
-        found = [text for place in places if (text := _command(place, sets, value))]
-        return f": `{' && '.join(found)}`" if found else ""
+        pods = [one.key for one in culprits if not one.outside]
+        units = [text for one in culprits if one.outside and (text := command_of(one.key, sets, value))]
+        if sets not in _OPTIONS or not pods:
+            return ended([*(text for key in pods for text in self._commands(key, sets, value)), *units]), ""
+        options = [_OPTIONS[sets].format(value.rpartition(" ")[2])] if all(map(self.folders, pods)) else []
+        limit = self.limit(pods, options)
+        whole = ended([limit, *units]) if limit else self.why_not(pods)
+        return whole, "" if units else limit
+
+    def own(self, sets: str, value: str) -> str:
+        """Return the command that sets a value of the victim's cgroup, as the end of a line."""
+        return ended(self._commands(self.key, sets, value))
+
+    def _commands(self, key: str, sets: str, value: str) -> "list[str]":
+        return [text for folder in self.folders(key) if (text := command_of(folder, sets, value))]
+
+    def limit(self, keys: "Sequence[str]", options: "Sequence[str]") -> str:
+        """Return the call of `limit` for some pods; empty if it is not permitted, or too long for a line."""
+        names = list(map(self._argument, keys))
+        if not options or len(keys) > MOST_NAMED or not all(names) or any(map(self.refusal, keys)):
+            return ""
+        return " ".join(["resctrl-hook limit", *names, *options])
+
+    def why_not(self, keys: "Sequence[str]") -> str:
+        """Return why some pods may not be limited, as the end of a line; empty if they may."""
+        reasons = dict.fromkeys(filter(None, map(self.refusal, keys)))
+        return f"; `limit` is not permitted: {next(iter(reasons))}" if reasons else ""
+
+    def _argument(self, key: str) -> str:
+        """Return a word of a command line that is one pod only; empty if there is none."""
+        name = self.name_of(key)
+        name = name if [*self.names.values()].count(name) == 1 else key
+        return name if _WORD.fullmatch(name) else ""
+
+    def least(self, keys: "Sequence[str]", file: str) -> "int | None":
+        """Return the smallest number in a file of the cgroups of pods; None if one is unknown."""
+        texts = [self.read(folder, file) for key in keys for folder in self.folders(key)]
+        return min(map(int, texts)) if texts and all(text.isdecimal() for text in texts) else None
 
     def called(self, keys: "Sequence[str]") -> str:
-        """Return the names of pods for a line."""
-        return ", ".join(map(self.name_of, keys))
+        """Return the names of pods for a line, the first ones if they are many."""
+        more = f" and {len(keys) - MOST_NAMED} more" if len(keys) > MOST_NAMED else ""
+        return ", ".join(map(self.name_of, keys[:MOST_NAMED])) + more
+
+
+def ended(commands: "Sequence[str]") -> str:
+    """Return commands as the end of a line; empty without one."""
+    return f": `{' && '.join(commands)}`" if commands else ""
 
 
 ELSEWHERE = Remedy("or run one of them on another node")
@@ -102,19 +168,16 @@ _SETTINGS = {
 """systemd.resource-control(5): the property, and the file of the cgroup."""
 
 
-def _command(place: str, sets: str, value: str) -> str:
+def command_of(place: str, sets: str, value: str) -> str:
     """Return the command that sets a value of one cgroup: its folder, or its path below the root; empty: no cgroup."""
     setting, file = _SETTINGS[sets]
     unit = place.rpartition("/")[2]
     if unit.endswith(_UNITS):
         return f"systemctl set-property --runtime {unit} {setting.format(value)}"
-    if not place.startswith("/") or sets in (IO_MAX, MEMORY_HIGH):  # a device by number, a part of the memory
+    if not place.startswith("/") or sets == IO_MAX:  # a device by number
         return ""
-    return (
-        f"echo {int(float(value) * 1000)} 100000 > {place}/{file}"
-        if sets == CPU_MAX
-        else (f"echo {value} > {place}/{file}")
-    )
+    text = f"{int(float(value) * 1000)} 100000" if sets == CPU_MAX else {"infinity": "max"}.get(value, value)
+    return f"echo {text} > {place}/{file}"
 
 
 def limitable(culprits: "Sequence[Culprit]") -> "list[Culprit]":
@@ -126,7 +189,7 @@ def less_for_units(culprits: "Sequence[Culprit]", facts: Facts, sets: str, value
     """Yield a command that sets a value of all culprits that are units and no pods."""
     units = [one for one in culprits if one.outside and one.key.endswith(_UNITS)]
     if units:
-        yield Remedy(f"less for {', '.join([one.key for one in units])}{facts.command(units, sets, value)}")
+        yield Remedy(f"less for {', '.join([one.key for one in units])}{facts.set_by(units, sets, value)[0]}")
 
 
 class ClassLimit(NamedTuple):
@@ -136,15 +199,21 @@ class ClassLimit(NamedTuple):
     """
 
     sets: str
+    now: str
+    """By `limit`, which moves the culprits to a class of their own for a time."""
     in_class: str
     in_root: str
     in_own: str
     """In the class of the victim, whose limit would slow the victim, too."""
 
-    def remedies(self, culprits: "Sequence[Culprit]", facts: Facts) -> "Iterator[Remedy]":
-        """Yield a remedy for each class with a culprit."""
+    def remedies(self, culprits: "Sequence[Culprit]", facts: Facts, wanted: str = "") -> "Iterator[Remedy]":
+        """Yield for each class with a culprit what helps now, and what helps for good."""
+        own = facts.classes.get(facts.key, "")
         for rdt_class, keys in facts.by_class(culprits):
-            is_own = rdt_class == facts.classes.get(facts.key, "")
-            line = self.in_root if not rdt_class else self.in_own if is_own else self.in_class
-            text = line.format(rdt_class=rdt_class, pods=facts.called(keys), name=facts.name)
-            yield Remedy(text, self.sets, () if is_own or not rdt_class else (rdt_class,), keys)
+            words = {"rdt_class": rdt_class, "pods": facts.called(keys), "name": facts.name}
+            limit = facts.limit(keys, facts.lower(self.sets, rdt_class, own, wanted))
+            if limit:
+                yield Remedy(f"{self.now.format(**words)}{ended([limit])}", self.sets, pods=keys, command=limit)
+            line = self.in_root if not rdt_class else self.in_own if rdt_class == own else self.in_class
+            classes = () if rdt_class in ("", own) else (rdt_class,)
+            yield Remedy(f"{'for good, ' if limit else ''}{line.format(**words)}", self.sets, classes, keys)

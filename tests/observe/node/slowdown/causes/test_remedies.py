@@ -1,5 +1,7 @@
 """Each remedy is followed on a model: its change is made, and the pod is judged, or its truth computed, again."""
 
+import shlex
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -12,6 +14,7 @@ from observe.node.slowdown import test_scenes as model
 from observe.node.slowdown.causes.test_waits import BACKUP, FACTS, causes
 from observe.node.slowdown.evidence.test_disk_delay import SCENE, known, run
 from observe.node.slowdown.samples import NOISY, OTHER, VICTIM, use, window
+from resctrl_hooks.observe.cli.limit import command as limit
 from resctrl_hooks.observe.node.slowdown.baseline.baseline import Baseline
 from resctrl_hooks.observe.node.slowdown.baseline.quiet import Peaks
 from resctrl_hooks.observe.node.slowdown.case import Culprit
@@ -23,6 +26,7 @@ from resctrl_hooks.observe.node.slowdown.causes.remedy import (
     IO_MAX,
     IO_WEIGHT,
     MB,
+    MOST_NAMED,
     OWN_MAX,
     OWN_WEIGHT,
     Facts,
@@ -203,15 +207,71 @@ def test_remedy_of_a_shared_disk_ends_the_slowdown(scene: tuple[int, float, int,
     assert calm.rate / limited.rate < SLOWED
 
 
+VALUES = {CPU_MAX: "0.05 1.1", CPU_WEIGHT: "0.1 1", OWN_MAX: "2", "disk": "sda", IO_MAX: "3", MB: "0.5 1e9"}
+FULL = {"cpu-contention": "the node is overcommitted"}
+NOW = {"cpu.weight": "40", "memory.current": "4096"}
+
+
+def remedies(name: str, facts: Facts, keys: Sequence[str], weight: str = BY_COST) -> list[Remedy]:
+    """Return the remedies of a cause with these culprits."""
+    pods = tuple(Culprit(key, 1.0, None) for key in keys)
+    cause = Cause(name, SUPPORTED, "", pods, answer=FULL.get(name, ""), values={**VALUES, "weight": weight})
+    return [*CAUSES[name].remedies(cause, facts)]
+
+
+def lower(sets: str, *_: str) -> tuple[str, ...]:
+    """Return a lower value of a class."""
+    return (f"--{sets} 30",)
+
+
 @pytest.mark.parametrize("folder", ["/sys/fs/cgroup/kubepods-podx.slice", "/sys/fs/cgroup/podx", ""])
-@pytest.mark.parametrize("name", ["cpu-limit", "memory-limit", "cpu-contention", "memory-reclaim", "disk"])
-def test_remedy_has_one_command_where_the_cgroup_is_known(name: str, folder: str) -> None:
-    facts = FACTS._replace(folders=lambda _: [folder] if folder else [])
-    values = {CPU_MAX: "0.05 1.1", OWN_MAX: "2", "disk": "sda", "weight": BY_COST, IO_MAX: "3"}
-    answer = "the node is overcommitted" if name == "cpu-contention" else ""
-    cause = Cause(name, SUPPORTED, "", (Culprit(NOISY, 1.0, None),), answer=answer, values=values)
-    found = next(one.text for one in CAUSES[name].remedies(cause, facts) if one.sets or name == "memory-limit")
-    commands = found.count("systemctl set-property --runtime kubepods-podx.slice") + found.count(
-        "> /sys/fs/cgroup/podx/"
-    )
-    assert commands == (1 if folder and (name != "memory-reclaim" or "slice" in folder) else 0), found
+@pytest.mark.parametrize(
+    "name, weight, options",
+    [
+        ("memory-bandwidth", "", ["--mb 30"]),
+        ("l3-cache", "", ["--l3 30"]),
+        ("cpu-contention", "", ["--cpu 5%", "--cpu-weight 4"]),
+        ("disk", BY_COST, ["--io-weight 10"]),
+        ("disk", BY_BFQ, ["--io-weight 10"]),
+        ("disk", "", ["--iops 3"]),
+        ("memory-reclaim", "", []),
+        ("cpu-limit", "", []),
+        ("memory-limit", "", []),
+    ],
+)
+def test_remedy_has_a_command_where_the_cgroup_is_known(
+    name: str, weight: str, options: list[str], folder: str
+) -> None:
+    facts = FACTS._replace(folders=lambda _: [folder] if folder else [], lower=lower, read=lambda _, file: NOW[file])
+    found = remedies(name, facts, [NOISY], weight)
+    of_class = name in ("memory-bandwidth", "l3-cache")
+    expected = [f"resctrl-hook limit batch/a {one}" for one in options] if folder or of_class else []
+    assert [one.command for one in found if one.command] == expected
+    text = " ".join(one.text for one in found)
+    outside = text.count("systemctl set-property --runtime kubepods-podx.slice") + text.count("> /sys/fs/cgroup/podx/")
+    assert outside == (0 if options or not folder else 1), text
+    refused = remedies(name, facts._replace(refusal=lambda _: "because"), [NOISY], weight)
+    assert not any(one.command or "resctrl-hook limit" in one.text for one in refused)
+
+
+@given(
+    st.sampled_from(["memory-bandwidth", "l3-cache", "cpu-contention", "disk"]),
+    st.dictionaries(st.integers(0, 15), st.sampled_from(["a/b", "a/c", "web", "x;y", "-n", ""]), min_size=1),
+    st.sampled_from(["", BY_COST]),
+)
+def test_printed_limit_is_a_call_of_the_command_for_culprits_only(
+    name: str, called: dict[int, str], weight: str
+) -> None:
+    names = {VICTIM: "a/b", **{f"k{number}": text for number, text in called.items()}}
+    facts = Facts(VICTIM, names, {"k1": "b"}, folders=lambda _: ["/x"], lower=lower, read=lambda _, file: NOW[file])
+    keys = [key for key in names if key != VICTIM]
+    found = remedies(name, facts, keys, weight)
+    for one in found:
+        if one.command:
+            assert f"`{one.command}`" in one.text
+            words = shlex.split(one.command)
+            assert words[:2] == ["resctrl-hook", "limit"]
+            limited = limit.make_context("limit", words[2:]).params["pods"]
+            assert [*limited] == [names[key] if [*names.values()].count(names[key]) == 1 else key for key in one.pods]
+    if len(keys) > MOST_NAMED and name in ("disk", "cpu-contention"):
+        assert not any(one.command for one in found)
