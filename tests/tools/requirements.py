@@ -80,7 +80,7 @@ MISSING: dict[str, Callable[[], str]] = {
     ),
     "kubectl": program("kubectl"),
     "helm": lambda: "" if importlib.util.find_spec("helm_python") else "helm-python-sdk is not installed (x86-64 only)",
-    "debian": named(debian_root, "DEBIAN_ROOT names no clean Debian (docs/dev/guest.md), or this isn't root"),
+    "debian": named(debian_root, "DEBIAN_ROOT names no clean Debian (docs/dev/testing.md), or this isn't root"),
     "rpm": program("rpmbuild", "rpm"),
 }
 OPTIONAL = {"promtool", "otlp", "victoriametrics", "ignition", "grafana", "kubectl", "debian", "rpm"}
