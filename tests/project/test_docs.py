@@ -3,6 +3,7 @@
 import ast
 import re
 import textwrap
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -190,3 +191,17 @@ def test_commands_in_results_exist_or_name_their_commit() -> None:
     found = re.findall(r"(tests/[\w/]+\.py)(`(?: \| |\s+of\s+commit\s+)[0-9a-f]{8})?", text)
     assert len(found) > 30
     assert {path for path, commit in found if not commit and not (ROOT / path).exists()} == set()
+
+
+def test_layers_in_architecture_are_those_of_the_contracts() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layers = {one["containers"][0]: one["layers"] for one in contracts if one["type"] == "layers"}
+    text = (ROOT / "docs/dev/architecture.md").read_text(encoding="utf-8").partition("\n## Layers\n")[2]
+    rows = dict(re.findall(r"^\| `?([a-z/_]+)`? \| (.*) \|$", text.partition("\n## ")[0], re.MULTILINE)[1:])
+    found = {f"resctrl_hooks.{place.strip('/').replace('/', '.')}": row for place, row in rows.items()}
+    order = {place: [[name.strip() for name in re.split(r"[:|]", one)] for one in layers[place]] for place in layers}
+    assert set(found) == set(order)
+    for place, row in found.items():
+        shown = set(re.findall(r"\w+", row))
+        kept = [", ".join(name for name in one if name in shown) for one in order[place] if shown & set(one)]
+        assert row == "; ".join(kept)
