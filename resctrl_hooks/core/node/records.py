@@ -77,6 +77,8 @@ class PodRecord(TypedDict, total=False):
     claim: ClaimRecord
     limitedTo: Text
     """The RDT class in which a limit keeps its threads for a time (`reconcile.class_move`)."""
+    limitedFrom: dict[Text, Text]
+    """By container, its class without that limit."""
     unread: list[Text]
     """Names of its annotations for NRI plugins that nothing reads; they are logged once."""
 

@@ -18,7 +18,7 @@ from hosts.killed_hook import Doomed, Killed
 from hosts.monitored import KEYS, monitored_host
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.core.node.ledger import Ledger
@@ -42,9 +42,12 @@ if TYPE_CHECKING:
 HOUSES = ("lab",)
 POD_0, POD_1 = "shop/web-0", "shop/web-1"
 SECONDS = 10.0
-KILL = st.sampled_from([0, 0, *range(1, 14)])
-CLASSES = ("gold", "silver", "bronze")
+KILL = st.just(0) | st.integers(1, 20)
+CLASSES = ("gold", "silver", "bronze", "copper")
 MADE = "limit-gold-mb30"
+HOME = ""
+"""The goal while the pod is not limited; `UNKNOWN` after a kill."""
+UNKNOWN = "?"
 
 
 def new_cluster(root: Path) -> Cluster:
@@ -80,8 +83,14 @@ class Limits(Doomed, RuleBasedStateMachine):
         if not self.RENAMES:
             self._patch.setattr(self.kernel, "rename", self._refuse)
         self.containers: dict[str, int] = {}
-        self.goal = "gold"
-        self.start(1)
+        self.homes: dict[int, str] = {}
+        self.moved: set[int] = set()
+        self.goal = HOME
+        self.start("gold", 1)
+
+    @initialize(rdt_class=st.sampled_from(["gold", "bronze"]), threads=st.integers(1, 2))
+    def populate(self, rdt_class: str, threads: int) -> None:
+        self.start(rdt_class, threads)
 
     def teardown(self) -> None:
         self._patch.undo()
@@ -93,7 +102,7 @@ class Limits(Doomed, RuleBasedStateMachine):
     @contextmanager
     def command(self, kill: int, *, interrupted: bool) -> Iterator[None]:
         """Run a command until it ends; without a `goal` then unless it sets one."""
-        self.left, self.interrupted, self.runs, self.goal = kill, interrupted, True, ""
+        self.left, self.interrupted, self.runs, self.goal = kill, interrupted, True, UNKNOWN
         try:
             yield
         except Killed:
@@ -104,25 +113,40 @@ class Limits(Doomed, RuleBasedStateMachine):
     def store(self) -> Store:
         return Store(self.cluster.context())
 
-    def classes(self) -> set[str]:
-        return {self.kernel.where(tid)[0] for tid in self.kernel.threads.starts}
+    def check(self, *group: str) -> None:
+        """Check that all threads are in the intended classes, or also in this group there."""
+        goals = {pid: home if pid in self.moved else self.goal or home for pid, home in self.homes.items()}
+        leaders = self.kernel.threads.leaders.items()
+        found = {tid: self.kernel.where(tid)[: 1 + len(group)] for tid, _ in leaders}
+        assert found == {tid: (goals[pid], *group) for tid, pid in leaders}
 
     @property
     def limited(self) -> bool:
         return bool(self.store().entries())
 
-    @rule(threads=st.integers(1, 3))
-    def start(self, threads: int) -> None:
-        """Start a container, by its runtime in the class in which the pod is meant to be."""
+    @rule(rdt_class=st.sampled_from(["gold", "bronze"]), threads=st.integers(1, 3))
+    def start(self, rdt_class: str, threads: int) -> None:
+        """Start a container, by its runtime in the class in which the container is meant to be."""
         if len(self.containers) < 3:
-            id_, pid = self.cluster.start(next(self.numbers), rdt_class="gold", threads=threads)
-            self.containers[id_] = pid
+            id_, pid = self.cluster.start(next(self.numbers), rdt_class=rdt_class, threads=threads)
+            self.containers[id_], self.homes[pid] = pid, rdt_class
 
     @precondition(lambda self: len(self.containers) > 1)
     @rule()
     def end(self) -> None:
         id_, pid = self.containers.popitem()
         self.cluster.end(id_, pid)
+        del self.homes[pid]
+
+    @precondition(lambda self: len(self.containers) > 1 and self.goal in ("silver", MADE))
+    @rule()
+    def move(self) -> None:
+        """Let another program move a container, which stays where it is then."""
+        pid = list(self.containers.values())[-1]
+        for tid in self.kernel.threads.threads(pid):
+            self.kernel.write(f"{self.cluster.host.resctrl}/copper/tasks", b"%d\n" % tid)
+        self.homes[pid] = "copper"
+        self.moved.add(pid)
 
     @rule(watched=st.booleans())
     def enter(self, watched: bool) -> None:
@@ -130,14 +154,19 @@ class Limits(Doomed, RuleBasedStateMachine):
         pid = next(iter(self.containers.values()))
         cgroup = (self.cluster.host.proc / str(pid) / "cgroup").read_text().strip().removeprefix("0::")
         new = self.kernel.spawn(cgroup, rdt_class="gold")
+        self.homes[new] = "gold"
         if watched:
             context = self.cluster.context()
-            known = self.goal in self.kernel.model.classes
-            with nullcontext() if known else suppress(HookError):  # a refused move is left to reconcile
+            with nullcontext() if self.is_known else suppress(HookError):  # a refused move is left to reconcile
                 serve(context, Containers(context.ledger), new)
-            assert not known or self.kernel.where(new) == (self.goal, self.key)
+            assert not self.is_known or self.kernel.where(new) == (self.goal or "gold", self.key)
 
-    @precondition(lambda self: not self.limited)
+    @property
+    def is_known(self) -> bool:
+        """Whether it is known where the pod should be."""
+        return self.goal in self.kernel.model.classes or self.goal == HOME
+
+    @precondition(lambda self: not self.limited and "copper" not in self.homes.values())
     @rule(goal=st.sampled_from(["silver", MADE]), kill=KILL, interrupted=st.booleans())
     def limit(self, goal: str, kill: int, interrupted: bool) -> None:
         before, was_there = self.rmids(), goal == MADE or goal in self.kernel.model.classes
@@ -146,9 +175,10 @@ class Limits(Doomed, RuleBasedStateMachine):
         with self.command(kill, interrupted=interrupted):
             with nullcontext() if was_there else pytest.raises(HookError):
                 Limiter(self.cluster.context()).limit(pod, plan, SECONDS, "a test")
-            self.goal = goal if was_there else "gold"
-            assert self.classes() == {self.goal}
-            assert not self.RENAMES or self.rmids() == before
+            self.goal = goal if was_there else HOME
+            self.moved.clear()
+            self.check()
+            assert not self.RENAMES or len({*self.homes.values()}) > 1 or self.rmids() == before
 
     def rmids(self) -> set[int]:
         """Return the identities of the pod's groups, which a rename keeps."""
@@ -165,6 +195,7 @@ class Limits(Doomed, RuleBasedStateMachine):
         self.kernel.rmdir(f"{self.cluster.host.resctrl}/silver")
         self.kernel.now += 3
 
+    @precondition(lambda self: self.limited)
     @rule(kill=KILL, interrupted=st.booleans())
     def unlimit(self, kill: int, interrupted: bool) -> None:
         limited_to = self.goal
@@ -176,6 +207,7 @@ class Limits(Doomed, RuleBasedStateMachine):
         if any(one.record["end"] for one in self.store().entries().values()):
             self.goal = limited_to  # ended before its first effect
 
+    @precondition(lambda self: self.limited)
     @rule(by=st.sampled_from(["store", "reconcile"]))
     def time_passes(self, by: str) -> None:
         self.now += SECONDS + GRACE + 1
@@ -186,20 +218,20 @@ class Limits(Doomed, RuleBasedStateMachine):
             self.reconcile()
 
     def is_back(self) -> None:
-        self.goal = "gold"
+        self.goal = HOME
         assert not self.limited
         record = self.cluster.pod_record()
-        assert "limitedTo" not in record
+        assert not record.keys() & {"limitedTo", "limitedFrom"}
         assert MADE not in self.kernel.model.classes
-        assert self.classes() == {"gold"}
+        self.check()
 
     @rule()
     def reconcile(self) -> None:
         self.cluster.reconcile()
         if self.goal not in ("silver", MADE) or not self.limited:
             self.is_back()
-        if self.goal in self.kernel.model.classes:
-            assert {self.kernel.where(tid) for tid in self.kernel.threads.starts} == {(self.goal, self.key)}
+        if self.is_known:
+            self.check(self.key)
 
 
 class LimitsWithoutRename(Limits):

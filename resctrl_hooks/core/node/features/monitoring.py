@@ -68,6 +68,8 @@ class Monitoring(Feature):
         describe(container, locked)
         limited = locked.limited_to
         if limited is not None:
+            locked.record.setdefault("limitedFrom", {}).setdefault(container.id, rdt_class)
+            locked.save()
             rdt_class = limited
             context.monitor.resctrl.move_all(limited, "", lambda: container.threads(context.proc))
         if container.asks:

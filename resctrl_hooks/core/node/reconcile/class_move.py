@@ -4,6 +4,7 @@ A group is renamed, so it keeps its RMID and its counts; where the kernel cannot
 `RecordedGroups.limited_to` is then the class of all that starts or enters later, for hooks, NRI, watch and reconcile.
 """
 
+from ..container.names import short_id
 from ..errors import HookError, NoRMIDsError
 from ..feature import obtain_group
 from ..feature_table import MONITORING, RDT
@@ -15,7 +16,7 @@ from .group_class import move_group
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from ..context import Context
     from ..records import MemberRecord, StepRecord
@@ -39,14 +40,18 @@ def classes_now(context: "Context", key: str) -> "dict[str, str] | None":
     record = context.ledger.read_pod(key)
     if record is None or record.get("boot") != context.monitor.boot:
         return None
+    return _classes(context, _living(context, key)) or None
+
+
+def _classes(context: "Context", members: "Mapping[str, MemberRecord]") -> "dict[str, str]":
     found: "dict[str, str]" = {}
-    for name, member in _living(context, key).items():
+    for name, member in members.items():
         try:
             where = groups_of_process(context.proc, member["pid"])
         except OSError:
             continue  # it has just ended
         found[name] = where[0] if where is not None else _listed(context, member["pid"])
-    return found or None
+    return found
 
 
 def _listed(context: "Context", pid: int) -> str:
@@ -88,6 +93,8 @@ def limit_pod(context: "Context", key: str, rdt_class: str) -> None:
         if any(one.get("runtimeGroup") for one in members.values()):
             raise PodClassError(f"the runtime of pod {key} has created a group for it, which cannot change its class")
         before = locked.record.get("limitedTo")
+        homes = locked.record.setdefault("limitedFrom", {})
+        homes.update((name, one) for name, one in _classes(context, members).items() if name not in homes)
         locked.record["limitedTo"] = rdt_class
         locked.save()
         try:
@@ -95,37 +102,53 @@ def limit_pod(context: "Context", key: str, rdt_class: str) -> None:
         except NoRMIDsError:
             forget(locked)
             if before is not None:
-                locked.record["limitedTo"] = before
+                locked.record.update({"limitedTo": before, "limitedFrom": homes})
             locked.save()
             raise
 
 
-def return_pod(context: "Context", key: str, classes: "Mapping[str, str]", rest: str, left: "Iterable[str]") -> None:
+def return_pod(context: "Context", key: str, classes: "Mapping[str, str]", rest: str, left: "set[str]") -> "list[str]":
     """Move a pod back to the classes of its containers; it is not kept in a class any more.
+
+    A container that another program has moved since stays. Of classes that were removed meanwhile, the kernel has moved
+    the tasks to the root class, which replaces them.
 
     Args:
         context: the node.
         key: the pod.
         classes: the classes by container.
-        rest: the class of containers that have none by a step of theirs, either.
+        rest: the class of containers that have none there and started before they could be limited.
         left: the classes in which it was kept, where empty groups of the pod are removed.
 
-    Classes that were removed meanwhile are the root class: the kernel has moved their other tasks there.
+    Returns:
+        Lines on the containers that another program has moved.
 
     Raises:
         HookError: the kernel refuses, or the key is held.
     """
     with context.monitor.hold(key) as locked:
         if not locked.tracked:
-            return
-        forget(locked)
+            return []
+        locked.record.pop("limitedTo", None)
         locked.save()
         members = _living(context, key)
-        wanted = {name: classes.get(name, _own_class(one, rest)) for name, one in members.items()}
-        _move(locked, context, members, {name: one if _exists(context, one) else "" for name, one in wanted.items()})
-        for one in left:
-            if one in locked.origins and one not in wanted.values():
+        homes = {**locked.record.get("limitedFrom", {}), **classes}
+        ours = left if all(_exists(context, one) for one in (*homes.values(), *left)) else {*left, ""}
+        now = _classes(context, members)
+        stay = {name: one for name, one in now.items() if one not in (*ours, homes.get(name))}
+        wanted = {name: stay.get(name, homes.get(name, _own_class(one, rest))) for name, one in members.items()}
+        goals = {name: one if _exists(context, one) else "" for name, one in wanted.items()}
+        _move(locked, context, members, goals)
+        for one in left - {*goals.values()}:
+            if one in locked.origins:
                 _leave(locked, context, one)
+        forget(locked)
+        locked.save()
+    return [
+        f"container {short_id(name)} of pod {key} is in RDT class {one or '/'}"
+        for name, one in stay.items()
+        if name in homes
+    ]
 
 
 def _leave(locked: "LockedKey", context: "Context", left: str) -> None:
@@ -135,17 +158,10 @@ def _leave(locked: "LockedKey", context: "Context", left: str) -> None:
         part_with(context.monitor, locked.key, [left], lambda: locked.release_but(others))
 
 
-def keep_no_longer(context: "Context", key: str) -> None:
-    """Let a pod stay where it is: another program has moved it since."""
-    with context.monitor.hold(key) as locked:
-        if locked.tracked and "limitedTo" in locked.record:
-            forget(locked)
-            locked.save()
-
-
 def forget(locked: "LockedKey") -> None:
     """Drop the class in which a pod is kept; the caller saves."""
     locked.record.pop("limitedTo", None)
+    locked.record.pop("limitedFrom", None)
 
 
 def _exists(context: "Context", rdt_class: str) -> bool:

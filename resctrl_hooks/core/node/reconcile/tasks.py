@@ -91,7 +91,7 @@ def gather(
 ) -> Gathering:
     """Move every thread of a container into the key's group of its own class; create missing groups.
 
-    Threads of a pod that is kept in a class for a time (`limited_to`) change to it.
+    Threads of a pod that is kept in a class for a time change to it (`class_for`).
 
     With an ``other`` group, move them into it: the container's runtime has created it in ``fallback_class``. Threads
     in a foreign group (another tool's) stay there, and those in other classes than that of the runtime's group.
@@ -103,7 +103,6 @@ def gather(
     """
     result = Gathering()
     take_over = context.settings.groups["takeOver"]
-    limited = None if other else locked.limited_to
     for _ in range(_MOST_ROUNDS):
         result.left = 0
         todo: "dict[str, list[int]]" = {}
@@ -114,13 +113,13 @@ def gather(
             elif other and rdt_class not in ("?", fallback_class):
                 result.left += 1
             else:
-                own = fallback_class if rdt_class == "?" else rdt_class
-                todo.setdefault(own if limited is None else limited, []).append(tid)
+                own = rdt_class if other else locked.class_for(rdt_class)
+                todo.setdefault(fallback_class if own == "?" else own, []).append(tid)
+                if own != rdt_class:
+                    context.monitor.resctrl.add_tasks(own, "", [tid])
         if not todo:
             break
         for rdt_class, tids in todo.items():
-            if limited is not None:
-                context.monitor.resctrl.add_tasks(limited, "", tids)
             if not other:
                 is_new = rdt_class not in locked.origins
                 obtain_group(locked, rdt_class, context, container, thorough=container is not None)

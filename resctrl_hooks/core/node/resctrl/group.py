@@ -106,6 +106,15 @@ class RecordedGroups:
         name = self.record.get("limitedTo")
         return name if name is not None and self._resctrl.fs.is_folder(self._resctrl.class_folder(name)) else None
 
+    def class_for(self, rdt_class: str) -> str:
+        """Return the class for a thread that is in this class, ``?`` if that is unknown.
+
+        A thread of a pod that is kept in a class for a time belongs there, unless another program has moved it since.
+        """
+        limited = self.limited_to
+        usual = ("?", "", *self.record.get("limitedFrom", {}).values())
+        return limited if limited is not None and rdt_class in usual else rdt_class
+
     def name_in(self, rdt_class: str) -> str:
         """Return the name of the key's group in class ``rdt_class``; without one, the name that a new group gets."""
         return name_of(self.record, rdt_class, self.usual_name)

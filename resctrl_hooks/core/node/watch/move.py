@@ -128,11 +128,12 @@ def _move(context: "Context", member: "Member", pid: int, where: "tuple[str, str
     with locked:
         if not locked.tracked:
             return Outcome(IGNORED)  # its pod has just ended
-        rdt_class = where[0] if where is not None else next(iter(locked.origins), "")
-        limited = locked.limited_to
-        if limited not in (None, rdt_class):
-            context.monitor.resctrl.add_tasks(limited, "", [pid])
-            rdt_class = limited
+        now = where[0] if where is not None else "?"
+        rdt_class = locked.class_for(now)
+        if rdt_class != now:
+            context.monitor.resctrl.add_tasks(rdt_class, "", [pid])
+        elif where is None:
+            rdt_class = next(iter(locked.origins), "")
         own = locked.name_in(rdt_class)
         name = group_name(context, own, member.id, rdt_class, asks=member.asks)
         there = name != own or rdt_class in locked.origins

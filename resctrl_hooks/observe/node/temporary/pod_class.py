@@ -3,7 +3,7 @@
 Its text is the class, ``/`` for the root class; or, of containers in several classes, ``ID=CLASS/ID=CLASS``.
 """
 
-from ....core.node.reconcile.class_move import classes_now, keep_no_longer, limit_pod, return_pod
+from ....core.node.reconcile.class_move import classes_now, limit_pod, return_pod
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,17 +45,6 @@ def write(context: "Context", key: str, text: str) -> str:
     return text
 
 
-def give_back(context: "Context", key: str, before: str, ours: "list[str]", now: "str | None" = None) -> str:
-    """Return a pod to its classes of before; return a line, empty if it was there already.
-
-    A pod that another program has moved since stays. One whose class was removed is in the root class: the
-    kernel has put it there.
-    """
-    resctrl = context.monitor.resctrl
-    mine = set().union(*map(names_in, (before, *ours)))
-    gone = [name for name in mine if name and not resctrl.fs.is_folder(resctrl.class_folder(name))]
-    if now is not None and not names_in(now) <= (mine | {""} if gone else mine):
-        keep_no_longer(context, key)
-        return f"class of pod {key} is {now}"
-    return_pod(context, key, *classes_in(before), left=[name for one in ours for name in names_in(one)])
-    return ""
+def give_back(context: "Context", key: str, before: str, ours: "list[str]") -> "list[str]":
+    """Return a pod to its classes of before; return lines on containers that another program has moved since."""
+    return return_pod(context, key, *classes_in(before), {name for one in ours for name in names_in(one)})

@@ -322,10 +322,9 @@ class Store:
         return complete
 
     def _give_back(self, address: Address, one: "ValueRecord", now: "str | None", result: Restored) -> None:
-        foreign = pod_class.give_back(self._context, address.place, one["before"], one["ours"], now)
-        if foreign:
-            result.foreign.append(f"{foreign}, to which another program has moved it; left unchanged")
-        elif now not in (None, one["before"]):
+        foreign = pod_class.give_back(self._context, address.place, one["before"], one["ours"])
+        result.foreign += [f"{line}, to which another program has moved it; left unchanged" for line in foreign]
+        if not foreign and now not in (None, one["before"]):
             result.done.append(f"{address}: {now} -> {one['before']}")
 
     def _remove_classes(self, entries: "Mapping[str, Entry]", name: str) -> bool:
