@@ -40,18 +40,21 @@ PART: Final = Part(
             "Serve an OCI createRuntime hook: state on stdin.",
             ("runc state ID | resctrl-hook createRuntime",),
             command="resctrl_hooks.core.cli.hook:create_runtime",
+            hidden=True,
         ),
         "poststop": Entry(
             "Called by the system",
             "Serve an OCI poststop hook: state on stdin.",
             ("runc state ID | resctrl-hook poststop",),
             command="resctrl_hooks.core.cli.hook:poststop",
+            hidden=True,
         ),
         "hook": Entry(
             "Called by the system",
             "Serve the stage that the state's status selects.",
             ("runc state ID | resctrl-hook hook",),
             command="resctrl_hooks.core.cli.hook:hook",
+            hidden=True,
         ),
         "reconcile": Entry(
             "Called by the system",

@@ -30,6 +30,7 @@ class Entry(NamedTuple):
         rank: its place in its task; commands of the same rank have the order of the houses.
         has_config: whether its calls in messages repeat the option ``--config`` of the caller.
         command: its `click.Command`, as ``module:name``; empty for `command` in the module of its name in ``cli``.
+        hidden: whether the overview and the completion leave it out, because only programs call it.
     """
 
     task: Task
@@ -38,6 +39,7 @@ class Entry(NamedTuple):
     rank: int = 0
     has_config: bool = True
     command: str = ""
+    hidden: bool = False
 
 
 class Keys(NamedTuple):

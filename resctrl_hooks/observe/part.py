@@ -33,7 +33,7 @@ PART: Final = Part(
         "view": Entry("Look", "Mount the totals of pods as a resctrl tree.", ("view /run/resctrl-view",), rank=3),
         "diagnose": Entry(
             "Diagnose",
-            "Tell which pods are slowed, because of whom, and what helps.",
+            "Find slowed pods, the pods that slow them, and the remedies.",
             ("diagnose", "diagnose shop/web-0 --for 2m", "diagnose shop/web-0 --experiment"),
             rank=1,
         ),
@@ -77,7 +77,11 @@ history:
     examples={"show": ("show shop/web-0 --rates",)},
     pod_fields=("resctrl_hooks.observe.inventory.slowdown:SLOWDOWN",),
     details=("resctrl_hooks.observe.inventory.show_rates:RATES",),
-    clauses={"blind": " (`top` works without it)", "telemetry": "; see `resctrl-hook metrics`"},
+    clauses={
+        "blind": " (`top` works without it)",
+        "telemetry": "; see `resctrl-hook metrics`",
+        "purpose": "; `top` shows the usage, `diagnose` finds slowed pods and the causes",
+    },
     options={
         "list": "resctrl_hooks.observe.cli.pod_options:list_options",
         "show": "resctrl_hooks.observe.cli.pod_options:show_options",

@@ -12,7 +12,7 @@ import click
 from resctrl_hooks import __version__
 from resctrl_hooks.core.cli.errors import WORDS, OneLineGroup, no_such_command
 from resctrl_hooks.core.node.settings import DEFAULT_CONFIG
-from resctrl_hooks.core.parts import Entry, Task, load, parts
+from resctrl_hooks.core.parts import Entry, Task, clause, load, parts
 
 _SHELL = "|"  # an example with a pipe is complete
 
@@ -82,20 +82,27 @@ class _LazyGroup(OneLineGroup):
             for name, added in _entries().items():
                 if name.startswith(f"{cmd_name} "):
                     command.add_command(load(added.command), name.split()[1])
+        command.hidden = entry.hidden
         _give_examples(command, cmd_name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        widest = max(map(len, _commands()))
+        widest = max(len(name) for name, entry in _commands().items() if not entry.hidden)
         for task, entries in tasks().items():
+            shown = [(name.ljust(widest), entry.summary) for name, entry in entries.items() if not entry.hidden]
             with formatter.section(task):
-                formatter.write_dl([(name.ljust(widest), entry.summary) for name, entry in entries.items()])
+                formatter.write_dl(shown)
 
 
-@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+_PURPOSE = "Count the cache, memory bandwidth and energy of each pod"
+
+
+@click.group(
+    cls=_LazyGroup, help=_PURPOSE + clause("purpose") + ".", context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.option("--config", metavar="FILE", default=DEFAULT_CONFIG, show_default=True, help="The configuration.")
 @click.version_option(__version__, prog_name="resctrl-hook")
 @click.pass_context
 def main(ctx: click.Context, config: str) -> None:
-    """Put each pod into its own resctrl monitoring group before it forks, and clean up after it."""
+    """Keep the configuration's path for the command."""
     ctx.obj = config

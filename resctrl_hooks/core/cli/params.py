@@ -1,4 +1,4 @@
-"""The type of options for durations."""
+"""The types of options for durations and whole numbers."""
 
 from typing import Any
 
@@ -19,6 +19,9 @@ class Duration(click.FloatRange):
         super().__init__(least, most)
         self._least, self._most = least, most
 
+    def _describe_range(self) -> str:
+        return ""  # the help; errors have the range with units
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the number of seconds."""
         if isinstance(value, str):
@@ -30,6 +33,15 @@ class Duration(click.FloatRange):
                 self.fail(f"{value} is not in the range from {limits}.", param, ctx)
             value = found
         return super().convert(value, param, ctx)
+
+
+class Number(click.IntRange):
+    """Whole numbers from ``min`` on, up to ``max`` if it is given. The help has the range in words."""
+
+    name = "number"
+
+    def _describe_range(self) -> str:
+        return f"{self.min} or more" if self.max is None else f"{self.min} to {self.max}"
 
 
 def _in_words(seconds: float) -> str:

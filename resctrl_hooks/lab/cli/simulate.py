@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from resctrl_hooks.core.cli.params import Duration
+from resctrl_hooks.core.cli.params import Duration, Number
 from resctrl_hooks.core.fuse import MountError
 from resctrl_hooks.lab.simulation.machine import MOST, VENDORS, Machine
 from resctrl_hooks.lab.simulation.mount import serve_here, start
@@ -18,7 +18,7 @@ def _number(name: str, text: str) -> Callable[[Callable[..., Any]], Callable[...
     default = getattr(_DEFAULTS, name)
     return click.option(
         f"--{name.replace('_', '-')}",
-        type=click.IntRange(min(default, 1), MOST[name]),
+        type=Number(min(default, 1), MOST[name]),
         default=default,
         show_default=default > 0,
         metavar=None if default else "N",

@@ -60,7 +60,7 @@ _LOST_CSV = attributes("culprit", "victim", "cause", "seconds", "cpu_seconds")
 def command(
     config: str, pods: tuple[str, ...], *, seconds: float, experiment: bool, by: str, when: float | None, form: Form
 ) -> None:
-    """Tell which pods are slowed, because of whom, and what helps.
+    """Find slowed pods, the pods that slow them, and the remedies.
 
     Samples the node for a minute and compares each POD with its own quiet times, the worst pod first. Without POD,
     prints the pods that are slowed. A pod without enough quiet samples is unknown.

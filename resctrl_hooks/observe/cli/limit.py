@@ -8,7 +8,7 @@ import click
 
 from resctrl_hooks.core.cli.list_options import ListOptions, select_options
 from resctrl_hooks.core.cli.node import open_node
-from resctrl_hooks.core.cli.params import Duration
+from resctrl_hooks.core.cli.params import Duration, Number
 from resctrl_hooks.core.cli.same_config import with_config
 from resctrl_hooks.core.cli.tables import duration
 from resctrl_hooks.core.inventory.gather import gather, name_podmans
@@ -58,12 +58,12 @@ def _mask(_: click.Context, __: click.Parameter, value: str | None) -> str | Non
     "--l3", callback=_mask, metavar="VALUE", help="Its part of the L3 cache, as in `rdt.classes`: 20%, 0-20%, 00f."
 )
 @click.option("--cpu", callback=_per_cent, metavar="PERCENT", help="Most CPU time, in per cent of one CPU: 50%.")
-@click.option("--cpu-weight", type=click.IntRange(1, 10_000), help="Its share of busy CPUs; 100 is usual.")
+@click.option("--cpu-weight", type=Number(1, 10_000), help="Its share of busy CPUs; 100 is usual.")
 @click.option(
     "--io", callback=_bytes, metavar="BYTES", help="Most bytes per second, of reads and of writes of each disk."
 )
-@click.option("--iops", type=click.IntRange(1), help="Most operations per second, of reads and of writes of each disk.")
-@click.option("--io-weight", type=click.IntRange(1, 10_000), help="Its share of busy disks; 100 is usual.")
+@click.option("--iops", type=Number(1), help="Most operations per second, of reads and of writes of each disk.")
+@click.option("--io-weight", type=Number(1, 10_000), help="Its share of busy disks; 100 is usual.")
 @click.option(
     "--for",
     "seconds",

@@ -30,7 +30,7 @@ _CSV: tuple[Column, ...] = attributes(
 def diagnose_command(
     *, access: Access, form: Form, namespace: str, all_namespaces: bool, no_headers: bool, pod: str
 ) -> None:
-    """Tell why a pod is slowed, because of whom, and what helps; without POD, all slowed pods of the cluster.
+    """Show why a pod is slowed, by which pods, and the remedies; without POD, all slowed pods of the cluster.
 
     POD is a pod's name or NAMESPACE/POD. Its node's sampling process judges its last windows: nothing is measured
     now, and nothing is changed. Nodes judge pods if `slowdown.enabled` is set there.
