@@ -75,7 +75,10 @@ history:
     ),
     checks=("capacity", "energy", "history", "evidence"),
     examples={"show": ("show shop/web-0 --rates",)},
-    pod_fields=("resctrl_hooks.observe.inventory.slowdown:SLOWDOWN",),
+    pod_fields=(
+        "resctrl_hooks.observe.inventory.slowdown:SLOWDOWN",
+        "resctrl_hooks.observe.inventory.limited:LIMITED",
+    ),
     details=("resctrl_hooks.observe.inventory.show_rates:RATES",),
     clauses={
         "blind": " (`top` works without it)",

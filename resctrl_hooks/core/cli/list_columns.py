@@ -55,13 +55,11 @@ def columns_of(pods: Sequence[Pod], options: ListOptions) -> list[Column]:
         columns.append(
             Column("PRIORITY", lambda pod: NONE if pod.priority is None else str(pod.priority), is_number=True)
         )
+    known = [one for one in pod_fields() if one.heading and any(getattr(pod, one.name) is not None for pod in pods)]
+    columns += [_of_field(field) for field in known if field.is_mark]
     if options.form == "wide":
         columns += [
-            *(
-                _of_field(field)
-                for field in pod_fields()
-                if field.heading and any(getattr(pod, field.name) is not None for pod in pods)
-            ),
+            *(_of_field(field) for field in known if not field.is_mark),
             Column(
                 "OUTSIDE", lambda pod: str(pod.outside or NONE), lambda one: str(one.outside or NONE), is_number=True
             ),
@@ -75,7 +73,9 @@ def columns_of(pods: Sequence[Pod], options: ListOptions) -> list[Column]:
 
 
 def _of_field(field: PodField) -> Column:
-    return Column(field.heading, lambda pod: field.cell(getattr(pod, field.name)), is_number=True)
+    return Column(
+        field.heading, lambda pod: escape(field.cell(getattr(pod, field.name))) or NONE, is_number=not field.is_mark
+    )
 
 
 def _of_feature(columns: Columns) -> Iterator[Column]:

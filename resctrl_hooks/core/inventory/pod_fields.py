@@ -30,6 +30,7 @@ class PodField(NamedTuple):
         read: called once for an output, with the values of the options that houses add to the command; returns the
             function that returns the value of a `Pod`. A foreign group is a pod without a key.
         heading: of its column of numbers in ``list -o wide``, which is shown if a pod has a value.
+        is_mark: whether that column is of texts, and also in the table without ``-o wide``.
         cell: returns its cell in that column.
         sort: its word in ``list --sort``, which begins with the largest value.
         line: returns the text of its line among the first lines of `show`.
@@ -41,6 +42,7 @@ class PodField(NamedTuple):
     description: str
     read: Callable[[Context, Mapping[str, Any]], Callable[[Any], Any]]
     heading: str = ""
+    is_mark: bool = False
     cell: Callable[[Any], str] = _no_cell
     sort: str = ""
     line: Callable[[Any], str] = _no_cell

@@ -14,6 +14,7 @@ from resctrl_hooks.observe.inventory.cache_size import l3_sizes
 from resctrl_hooks.observe.inventory.class_changes import ClassChanges
 from resctrl_hooks.observe.inventory.columns import CPU, MBM
 from resctrl_hooks.observe.inventory.guard import lowered_values
+from resctrl_hooks.observe.inventory.limited import limits_by_pod
 from resctrl_hooks.observe.inventory.memory_load import memory_usage
 from resctrl_hooks.observe.inventory.package_energy import PackagePower
 from resctrl_hooks.observe.inventory.rates import FOREIGN, Line
@@ -85,9 +86,10 @@ class LiveSamples:
         scene.lowered = lowered_values(self._context)
         scene.changes = self._changes.newest
         slowed, scene.lost = ratios_and_lost(self._context)
+        limited = limits_by_pod(self._context)
         for line in scene.lines:
             for one in (line, *line.shares):
-                one.slowdown = slowed.get(line.key)
+                one.slowdown, one.limited = slowed.get(line.key), limited.get(line.key)
         return scene
 
     def _is_selected(self, line: Line) -> bool:

@@ -12,6 +12,8 @@ from resctrl_hooks.core.inventory.coverage import MARK
 from resctrl_hooks.observe.cli.bars import bar, sparkline
 from resctrl_hooks.observe.cli.top_scene import Scene
 from resctrl_hooks.observe.inventory.columns import COLUMNS, LLC, MBM, POWER, Column
+from resctrl_hooks.observe.inventory.limited import HEADING as LIMITED
+from resctrl_hooks.observe.inventory.limited import as_cell
 from resctrl_hooks.observe.inventory.load_text import capacity_text, load_text
 from resctrl_hooks.observe.inventory.rates import POD, TOTAL, UNGROUPED, Line
 from resctrl_hooks.observe.inventory.slowdown import HEADING, as_text
@@ -85,6 +87,10 @@ def _slow(line: Line, scene: Scene) -> str:
     return as_text(line.slowdown)
 
 
+def _limited(line: Line, scene: Scene) -> str:
+    return as_cell(line.limited)
+
+
 _PICTURES = {
     LLC: (_Cells("", LLC, 110, _llc_bar, picture=True),),
     MBM: (_Cells("", MBM, 76, _bandwidth_bar, picture=True), _Cells("LAST", MBM, 130, _sparks, picture=True)),
@@ -100,6 +106,7 @@ def _displayed() -> Iterator[_Cells]:
         yield from _PICTURES.get(column, ())
     yield _Cells(HEADING, None, 0, _slow)
     yield _Cells("COUNTED", None, 0, _counted)
+    yield _Cells(LIMITED, None, 0, _limited)
 
 
 def usage_table(
@@ -109,6 +116,7 @@ def usage_table(
     known = {one for one in COLUMNS if any(line[one] is not None for line in scene.lines)}
     estimated = any(line.estimated or (line.uncounted and line.kind == POD) for line in scene.lines)
     judged = any(line.slowdown is not None for line in scene.lines)
+    limited = any(line.limited for line in scene.lines)
     only_cgroups = bool(known) and all(one.of_cgroup for one in known)  # a node without resctrl
     columns = [
         column
@@ -119,6 +127,7 @@ def usage_table(
         and (scene.llc_bytes or column.cell is not _share)
         and (estimated or column.cell is not _counted)
         and (judged or column.cell is not _slow)
+        and (limited or column.cell is not _limited)
     ]
     marks = {sort: "▴" if reverse else "▾"}
     heads = [by.upper() + marks.get("name", "")]

@@ -6,12 +6,13 @@ from resctrl_hooks.core.inventory.pod_names import PodNames
 from resctrl_hooks.core.inventory.records import members_of
 from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.names import pod_uid_validator
+from resctrl_hooks.observe.node.temporary.limits import active_limits
 from resctrl_hooks.observe.slowdown.diagnosis import CausePod, Diagnosis
 from resctrl_hooks.observe.slowdown.judged import judged
 
 from .model import Condition, Pod, uid_of
 
-SLOWED, NO_RMID = "SlowedByNeighbour", "NoFreeRMID"
+SLOWED, NO_RMID, LIMITED = "SlowedByNeighbour", "NoFreeRMID", "Limited"
 """The reasons."""
 _MOST_NAMED = 5
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")  # a DNS subdomain, which the names of pods are
@@ -19,14 +20,14 @@ _WAITING = "no RMID is free: the pod runs without cache and bandwidth counters u
 
 
 def conditions(context: Context, names: PodNames) -> list[Condition]:
-    """Return the conditions, those of slowed pods first.
+    """Return the conditions: those of slowed pods first, then those of limited ones.
 
     Raises:
         LedgerError: the records are unreadable.
     """
     found = judged(context, names)
     slowed = [] if found is None else [one for item in found.items for one in _slowed(item)]
-    return [*slowed, *_waiting(context)]
+    return [*slowed, *_limited(context, names), *_waiting(context)]
 
 
 def _slowed(item: Diagnosis) -> list[Condition]:
@@ -58,6 +59,21 @@ def _by(pods: list[CausePod], namespace: str) -> str:
         words.append(f"pods of other namespaces {sum(others):.0%}")
     words += [f"{one.name} {one.share:.0%}" for one in pods if one.outside]
     return ", ".join(words)
+
+
+def _limited(context: Context, names: PodNames) -> list[Condition]:
+    """Return a condition for each limit, without its reason: that is the operator's, and can name other pods."""
+    limits = active_limits(context)
+    if limits:
+        names.learn(context.ledger.keys())
+    found = []
+    for one in limits.values():
+        name = names.of(one.key)
+        pod = _pod(one.key, name.namespace, name.pod)
+        if pod is not None:
+            note = f"limited: {one._replace(reason='').text} (`resctrl-hook limits` on the node)"
+            found.append(Condition(pod, LIMITED, f"{', '.join(one.values)} {one.end}", "Limited", note))
+    return found
 
 
 def _waiting(context: Context) -> list[Condition]:

@@ -15,6 +15,7 @@ from resctrl_hooks.observe.node.snapshot.growth import Growth, growths, of_class
 from resctrl_hooks.observe.node.snapshot.snapshot import Snapshot, Values, is_known
 
 from .columns import COLUMNS, GAUGES, RATES, Column, values_of
+from .limited import PodLimit
 from .pod_rates import PodMemory, PodRates
 
 LEAST_SHARE = 0.5
@@ -39,6 +40,7 @@ class Line:
         members: the number of lines in the sum; ``uncounted``: how many pods of them have no bandwidth counter now.
         partial: whether a pod's counters do not cover its whole life.
         slowdown: None while unknown; of several pods the largest.
+        limited: the pod's active limits.
         shares: a line for each class of a pod that is in several.
         counted: the part of the interval that was counted; None without a rate.
         moved: the counted amounts, for any part of the interval; ``by_domain``: that of each counter in each domain.
@@ -55,6 +57,7 @@ class Line:
     partial: bool = False
     uncounted: int = 0
     slowdown: float | None = None
+    limited: list[PodLimit] | None = None
     shares: list["Line"] = field(default_factory=list)
     counted: float | None = None
     moved: Amounts = field(default_factory=dict)

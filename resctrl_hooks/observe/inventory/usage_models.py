@@ -8,6 +8,8 @@ from resctrl_hooks.core.inventory.base import Record
 
 from . import load_text
 from .columns import measured
+from .limited import DESCRIPTION as LIMITED
+from .limited import PodLimit
 from .pod_rates import COUNTED
 from .slowdown import DESCRIPTION
 
@@ -28,6 +30,7 @@ class Usage(Record):
     uncounted: int = Field(default=0, description="Number of pods whose memory traffic is not counted now.")
     partial: bool = Field(default=False, description="Whether a pod's counters cover only a part of its life.")
     slowdown: float | None = Field(default=None, description=DESCRIPTION)
+    limited: list[PodLimit] | None = Field(default=None, description=LIMITED)
 
 
 class PowerUsage(Record):

@@ -1,7 +1,8 @@
-"""Metrics of the pods' speed, which the node's sampling process judges (`slowdown.enabled`)."""
+"""Metrics of the pods' speed, which the node's sampling process judges (`slowdown.enabled`), and of their limits."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from prometheus_client.core import Metric
@@ -9,6 +10,7 @@ from prometheus_client.core import Metric
 from resctrl_hooks.core.inventory.pod_names import LABELS, PodNames
 from resctrl_hooks.core.metric import COUNTER, Row
 from resctrl_hooks.core.node.context import Context
+from resctrl_hooks.observe.inventory.limited import limits_by_pod
 from resctrl_hooks.observe.node.slowdown.status import read_status
 
 from .families import families
@@ -22,11 +24,13 @@ class Judged:
     pods: Mapping[tuple[str, ...], Mapping[str, Any]]
     lost: Sequence[Mapping[str, Any]] = ()
     """What the pods of a namespace lost to those of another."""
+    limits: Mapping[tuple[str, ...], float] = field(default_factory=dict)
+    """The end of each limited value, by the pod's labels, the value's name and the owner."""
 
-    def sums(self, field: str) -> Iterator[tuple[tuple[str, ...], Any]]:
+    def sums(self, of: str) -> Iterator[tuple[tuple[str, ...], Any]]:
         """Yield each value of a pod's field that has keys, with the pod's labels and the key."""
         for labels, pod in self.pods.items():
-            for name, value in pod.get(field, {}).items():
+            for name, value in pod.get(of, {}).items():
                 yield (*labels, name), value
 
 
@@ -72,14 +76,26 @@ ROWS: tuple[Row[Judged], ...] = (
         ("namespace", "culprit_namespace"),
         kind=COUNTER,
     ),
+    Row(
+        "resctrl_pod_limit_end_timestamp_seconds",
+        "End of a limit of a pod in seconds since 1970, by limited value; +Inf: the pod's end; absent without a limit.",
+        lambda judged: judged.limits,
+        (*LABELS, "value", "owner"),
+    ),
 )
 
 
 def slowdown_families(context: Context, names: PodNames, selection: Selection = EVERYTHING) -> list[Metric]:
-    """Return the families of all judged pods with a known name; none if no process judges them."""
-    status = read_status(context)
-    if status is None:
-        return []
+    """Return the families of all judged or limited pods with a known name; none of speed if no process judges them."""
+    status = read_status(context) or {"pods": {}}
+    limits: dict[tuple[str, ...], float] = {
+        (key, *names.of(key), value.split()[0], one.owner): math.inf if one.ends is None else round(one.ends, 3)
+        for key, of in limits_by_pod(context).items()
+        if selection.has_namespace(names.of(key).namespace)
+        for one in of
+        for value in one.values
+    }
     found = {(key, *names.of(key)): pod for key, pod in status["pods"].items()}
     lost = [one for one in status.get("lost", ()) if selection.has_namespace(one["namespace"])]
-    return families(ROWS, Judged({one: pod for one, pod in found.items() if selection.has_namespace(one[1])}, lost))
+    pods: dict[tuple[str, ...], Any] = {one: pod for one, pod in found.items() if selection.has_namespace(one[1])}
+    return families(ROWS, Judged(pods, lost, limits))

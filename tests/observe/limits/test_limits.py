@@ -10,9 +10,12 @@ from hosts.monitored import MonitoredHost, plain_host
 from jsonschema import validate
 
 from resctrl_hooks.core.cli.schemas import schemas
+from resctrl_hooks.core.inventory.pod_names import PodNames
 from resctrl_hooks.core.node.reconcile.cleanup import tidy
 from resctrl_hooks.core.node.reconcile.release import Released, restore_values
 from resctrl_hooks.core.node.reconcile.report import Report
+from resctrl_hooks.observe.events.conditions import LIMITED as LIMITED_EVENT
+from resctrl_hooks.observe.events.conditions import conditions
 from resctrl_hooks.observe.limits.request import bytes_of
 from resctrl_hooks.observe.node.history.rows import LIMIT, UNLIMIT, Sampler
 from resctrl_hooks.observe.node.temporary import store as store_module
@@ -89,7 +92,17 @@ def test_limit_is_listed_and_ends_by_unlimit(host: MonitoredHost, pod: Path) -> 
     assert (began["kind"], began["namespace"], began["pod"]) == (LIMIT, "shop", "web-0")
     assert "cpu.weight 100 -> 10, " in began["event"]
     assert began["event"].endswith("(incident 7)")
-    assert [row["event"] for row in events(Sampler(host.context))] == [began["event"]]
+    assert len(events(Sampler(host.context))) == 1, "a recording begins with the active limits"
+    shown = json.loads(host.run("list", "-o", "json").output)["items"][0]["limited"]
+    assert [(one["reason"], one["ends"] > 0) for one in shown] == [("incident 7", True)]
+    assert "cpu.weight,cpu.max+2 to " in host.run("list").output
+    assert "cpu.weight 100 -> 10, cpu.max max" in host.run("show", POD).output
+    assert "cpu.weight,cpu.max+2 to " in host.run("top", "--once", "--interval", "0.1").output
+    assert host.run("metrics").output.count("\nresctrl_pod_limit_end_timestamp_seconds{") == 4
+    (event,) = conditions(host.context, PodNames(host.context))
+    assert (event.pod.name, event.reason) == ("web-0", LIMITED_EVENT)
+    assert "cpu.weight 100 -> 10, " in event.note
+    assert "incident" not in event.note
     assert "restored cpu.weight" in host.run("unlimit", POD).output
     assert values(pod) == BEFORE
     assert events(sampler) == [{**began, "kind": UNLIMIT}]

@@ -30,6 +30,8 @@ class ActiveLimit(NamedTuple):
     """Each as ``cpu.weight 100 -> 10``."""
     rdt_class: str = ""
     """The class to which it moves the pod; empty: none."""
+    end: float = 0.0
+    """Its end in seconds since the boot, which no clock moves."""
 
     @property
     def text(self) -> str:
@@ -77,4 +79,5 @@ def _limit(entry: "Entry") -> ActiveLimit:
         None if left is None else time.time() + left,
         tuple([value_text(address, one["before"], last[address]) for address, one in entry.values.items()]),
         next((text for address, text in last.items() if address.kind == POD), ""),
+        record["end"],
     )
