@@ -160,7 +160,10 @@ def test_each_event_has_one_answer_in_time_whatever_becomes_of_its_process(worke
         assert standing_by(workers) is first, "one process serves consecutive events"
 
 
-def test_event_waits_for_an_end_before_it_and_both_have_priority_until_their_answer(workers: Workers, go: Path) -> None:
+def test_event_waits_for_an_end_before_it_and_both_have_priority_until_their_answer(
+    workers: Workers, go: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("resctrl_hooks.nri.node.workers.PATIENCE", 30.0)
     workers.prepare(1)
     answers: list[bytes] = []
     workers.ask("Stop", b"wait", 1, 60, lambda _, answer: answers.append(answer), answered=True)
