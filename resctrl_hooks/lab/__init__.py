@@ -4,7 +4,8 @@ The kernel's requests to the mount become calls of a tree of paths, and these th
 ``tree``, ``model`` in `simulation`. The demo puts a small host (``stage`` in `demo`) on such a mount and starts a
 container with the hook.
 
-The rooms in the order of reading: `simulation`, `demo`, `cli` (the commands `simulate` and `demo`). The tests of this
+The rooms in the order of reading: `simulation`, `demo`, `scene` (a simulated node whose pods slow each other), `cli`
+(the commands `simulate` and `demo`). The tests of this
 house are also those on a real kernel: ``tests/lab`` has the guest (``vm``), its tests (``kernel``), the comparison of
 simulation and kernel (``conformance``), and the benchmarks (``bench``).
 

@@ -16,7 +16,7 @@ PART: Final = Part(
         "simulate": Entry(
             "Try without hardware",
             "Mount a simulated resctrl.",
-            ("simulate /tmp/resctrl --rmids 16",),
+            ("simulate /tmp/resctrl --rmids 16", "simulate /tmp/node --scene noisy"),
             has_config=False,
         ),
     },

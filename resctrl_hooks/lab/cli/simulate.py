@@ -1,12 +1,18 @@
 """`resctrl-hook simulate`: a resctrl filesystem for machines without one."""
 
+import signal
+import sys
 from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import click
 
 from resctrl_hooks.core.cli.params import Duration, Number
 from resctrl_hooks.core.fuse import MountError
+from resctrl_hooks.lab.demo.subject import RuntimeFailedError
+from resctrl_hooks.lab.scene.node import SECONDS_TO_LEARN, Node, is_node, play
+from resctrl_hooks.lab.scene.scenes import PODS, QUIET, SCENES, VICTIM
 from resctrl_hooks.lab.simulation.machine import MOST, VENDORS, Machine
 from resctrl_hooks.lab.simulation.mount import serve_here, start
 
@@ -57,21 +63,63 @@ def _number(name: str, text: str) -> Callable[[Callable[..., Any]], Callable[...
 )
 @click.option("--memory-nodes", default="", metavar="LIST", help="Ids of its domains, such as 0-1,10.")
 @click.option("--other-schemata", default="", metavar="LINE", help="More schemata lines, such as `MB_MIN:0=0;1=0`.")
+@click.option(
+    "--scene",
+    type=click.Choice(list(SCENES)),
+    help="Simulate a whole node in this folder, with three pods of which one slows the others.",
+)
 @click.option("--background", is_flag=True, help="Return after mounting; `umount MOUNTPOINT` stops it.")
-def command(mountpoint: str, *, background: bool, **hardware: Any) -> None:
+def command(mountpoint: str, *, scene: str | None, background: bool, **hardware: Any) -> None:
     """Mount a simulated resctrl at MOUNTPOINT, which is created if missing.
 
     It behaves like the kernel's, without RDT hardware: groups, a limited number of RMIDs, tasks, counters. Stop it with
     Ctrl-C, SIGTERM or umount.
+
+    With --scene, MOUNTPOINT is the folder of a simulated node, for all commands that look, diagnose or limit. For a
+    node that runs already, the scene changes.
     """
     try:
         machine = Machine(**hardware)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
+    if scene and machine != Machine():
+        raise click.UsageError("--scene has its own hardware.")
     try:
-        if background:
+        if scene:
+            _simulate_node(mountpoint, scene, background=background)
+        elif background:
             start(mountpoint, machine)
         else:
             serve_here(mountpoint, machine)
-    except MountError as error:
+    except (MountError, RuntimeFailedError) as error:
         raise click.ClickException(str(error)) from None
+
+
+def _simulate_node(folder: str, scene: str, *, background: bool) -> None:
+    if is_node(folder):
+        play(folder, scene)
+        click.echo(f"scene {scene}: {SCENES[scene].text}")
+        return
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    with ExitStack() as stack:
+        node = Node(folder)
+        stack.callback(node.stop)
+        node.start()
+        click.echo(f"simulated node with {', '.join(pod.full_name for pod in PODS)}")
+        for pod in PODS:
+            node.add_process(pod)
+        if scene != QUIET:
+            click.echo(f"learning what their work costs in quiet times ({SECONDS_TO_LEARN} s)")
+        node.learn()
+        node.play(scene)
+        node.sample()
+        click.echo(f"scene {scene}: {SCENES[scene].text}")
+        for words in filter(None, ("top", f"diagnose {VICTIM.full_name} --for 10s", SCENES[scene].limit)):
+            click.echo(f"  {node.command} {words}")
+        if background:
+            stack.pop_all()
+            click.echo(f"end it: kill {node.pid}")
+            return
+        click.echo("end it: Ctrl-C")
+        with suppress(KeyboardInterrupt):
+            node.wait()

@@ -26,7 +26,7 @@ class Bundle:
         self.key = self.annotations.get("io.kubernetes.pod.uid", id_)
         self._stage = stage
         self._command = [runtime, "--root", f"{stage.folder}/runtimes"]
-        self._folder = f"{stage.folder}/bundle-{id_}"
+        self._folder = f"{stage.bundles}/{id_}"
 
     def call(self, *arguments: str) -> str:
         """Call the runtime on this stage and return its output.

@@ -10,7 +10,14 @@ from .subject import COMMAND, CRIO_ANNOTATIONS, NAME, POD_UID, Captions, Runtime
 
 
 class PlainProcess:
-    """A process that waits, and a hook called on it as a runtime would call it."""
+    """A process that waits, and a hook called on it as a runtime would call it.
+
+    Args:
+        stage: The folder of its bundle, and the hook.
+        id_: The id of the container that it stands for.
+        annotations: Those of the container; None for those of a Kubernetes pod's.
+        script: What it runs.
+    """
 
     name = "a plain process"
     hint = "state.json"
@@ -22,18 +29,27 @@ class PlainProcess:
         "the demo calls the hook again",
     )
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(
+        self, stage: Stage, id_: str = NAME, annotations: dict[str, str] | None = None, script: str = COMMAND[-1]
+    ) -> None:
         self.key = POD_UID
         self._stage = stage
+        self._id = id_
+        self._annotations = CRIO_ANNOTATIONS if annotations is None else annotations
+        self._script = script
+        self._bundle = f"{stage.bundles}/{id_}"
         self._process: subprocess.Popen[bytes] | None = None
 
     def create(self) -> str:
         """Create the process (see `Subject`): the shell waits at `read` as a container's init waits for its runtime."""
-        os.makedirs(f"{self._stage.folder}/bundle", exist_ok=True)
-        with open(f"{self._stage.folder}/bundle/config.json", "w", encoding="utf-8") as file:
-            json.dump({"ociVersion": "1.0.2", "annotations": CRIO_ANNOTATIONS}, file)
-        script = f"read _; {COMMAND[-1]}"
-        self._process = subprocess.Popen(["sh", "-c", script], stdin=subprocess.PIPE, start_new_session=True)
+        os.makedirs(self._bundle, exist_ok=True)
+        with open(f"{self._bundle}/config.json", "w", encoding="utf-8") as file:
+            json.dump({"ociVersion": "1.0.2", "annotations": self._annotations}, file)
+        script = f"read _; {self._script}"
+        null = subprocess.DEVNULL  # it may outlive this process, whose output others read to its end
+        self._process = subprocess.Popen(
+            ["sh", "-c", script], stdin=subprocess.PIPE, stdout=null, stderr=null, start_new_session=True
+        )
         self._call("creating", self._process.pid)
         return "resctrl-hook hook < state.json"
 
@@ -58,11 +74,11 @@ class PlainProcess:
     def _call(self, status: str, pid: int) -> None:
         state = {
             "ociVersion": "1.0.2",
-            "id": NAME,
+            "id": self._id,
             "status": status,
             "pid": pid,
-            "bundle": f"{self._stage.folder}/bundle",
-            "annotations": CRIO_ANNOTATIONS,
+            "bundle": self._bundle,
+            "annotations": self._annotations,
         }
         done = subprocess.run(
             self._stage.hook, input=json.dumps(state).encode(), capture_output=True, check=False, env={}, cwd="/"

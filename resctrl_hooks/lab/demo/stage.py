@@ -39,11 +39,12 @@ class Stage:
         self.state_dir = f"{folder}/state"
         self.config = f"{folder}/config.json"
         self.log = f"{folder}/hook.log"
+        self.bundles = f"{folder}/bundles"
         self._read = 0
         self.configure()
 
     def configure(self, **settings: Any) -> None:
-        """Apply settings on top of this stage's paths."""
+        """Apply settings on top of this stage's."""
         values = {
             "format": 1,
             "resctrlPath": self.resctrl,

@@ -1,6 +1,7 @@
-"""The process that serves a simulation: `python -m resctrl_hooks.lab.simulation MOUNTPOINT MACHINE READY`.
+"""The process that serves a simulation: `python -m resctrl_hooks.lab.simulation MOUNTPOINT MACHINE READY LOAD`.
 
 `mount.start` starts it. MACHINE is the hardware as JSON; READY is a descriptor that gets one byte after the mount.
+LOAD is the file of the pods' work, or empty.
 """
 
 import json
@@ -15,7 +16,7 @@ from .mount import serve_here
 
 def main() -> None:
     """Mount the simulation, report that, and serve it."""
-    mountpoint, machine, ready = sys.argv[1:]
+    mountpoint, machine, ready, load = sys.argv[1:]
 
     def report_mounted() -> None:
         os.write(int(ready), b"1")
@@ -27,7 +28,7 @@ def main() -> None:
         os.close(null)
 
     try:
-        serve_here(mountpoint, Machine(**json.loads(machine)), report_mounted)
+        serve_here(mountpoint, Machine(**json.loads(machine)), report_mounted, load)
     except MountError as error:
         sys.exit(str(error))
 

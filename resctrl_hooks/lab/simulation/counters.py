@@ -1,11 +1,11 @@
-"""Values of `mon_data`: counters that grow at the steady rates of `machine.py` while a group has live tasks.
+"""Values of `mon_data`: counters that grow at the rates of a group's tasks, of `machine.py` or of its pod's work.
 
 As in hardware, the meter belongs to the RMID: a new group's bandwidth starts at 0, its energy at the previous user's
 value, and the previous user's cache lines fade. RMIDs share a full cache, and energy is `Unavailable` in a package
 until a task of the RMID has run there.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
@@ -30,9 +30,31 @@ WORDS = (_UNAVAILABLE, UNASSIGNED, "Error")
 """Values of a counter without a number."""
 OCCUPANCY = "llc_occupancy"
 ENERGY_EVENTS = ("core_energy", "activity")
+CYCLES, REFERENCES, OPERATIONS = "unhalted_core_cycles", "unhalted_ref_cycles", "uops_retired"
+PERF_EVENTS = (CYCLES, REFERENCES, OPERATIONS)
 
 _FADE_SECONDS = 0.25
 _DECIMALS = 6
+
+
+class Rates(NamedTuple):
+    """What a group's tasks add to its counters by second."""
+
+    traffic: float = 0.0
+    """Bytes to and from memory, summed over all domains."""
+    lines: float = 0.0
+    """Not by second: bytes that they would occupy in each L3 cache with unlimited room."""
+    work: Mapping[tuple[str, int], float] = MappingProxyType({})
+    """Of each event in each package in which a task runs."""
+
+
+NOTHING = Rates()
+
+
+def rates_of_tasks(tasks: int, running: Mapping[int, float]) -> Rates:
+    """Return the rates of live tasks, of which so many run in each package."""
+    work = {(event, package): number * _WORK[event] for package, number in running.items() for event in _WORK}
+    return Rates(tasks * BYTES_PER_SECOND, tasks * LINES_PER_TASK, work)
 
 
 @dataclass(slots=True)
@@ -41,40 +63,35 @@ class Meter:
 
     since: float
     """Time of the last update."""
-    tasks: int = 0
-    """Live tasks since then."""
+    rates: Rates = NOTHING
+    """The rates since then."""
     traffic: float = 0.0
-    """Seconds of live tasks since the group's creation."""
-    running: dict[int, float] = field(default_factory=dict)
-    """Live tasks in each package since then."""
-    work: dict[int, float] = field(default_factory=dict)
-    """Seconds of live tasks since the mount, in each package with any."""
+    """Bytes since the group's creation."""
+    work: dict[tuple[str, int], float] = field(default_factory=dict)
+    """The count of each event since the mount, in each package in which a task has run."""
     lines: float = 0.0
     """Bytes that its tasks would occupy in each L3 cache with unlimited room."""
     starts: dict[tuple[str, int], float] = field(default_factory=dict)
     """The traffic at the moment an event got its counter in a domain."""
 
-    def run(self, now: float, tasks: int, running: dict[int, float]) -> None:
-        """Count until `now`, then continue with another number of tasks, in total and per package."""
+    def run(self, now: float, rates: Rates) -> None:
+        """Count until `now`, then continue with other rates."""
         elapsed = now - self.since
-        self.traffic += elapsed * self.tasks
+        self.traffic += elapsed * self.rates.traffic
         if elapsed:
-            for package, number in self.running.items():
-                self.work[package] = self.work.get(package, 0.0) + elapsed * number
-        self.running = running
-        needed = self.tasks * LINES_PER_TASK
+            for place, rate in self.rates.work.items():
+                self.work[place] = self.work.get(place, 0.0) + elapsed * rate
+        needed = self.rates.lines
         self.lines = needed + (self.lines - needed) * float(0.5 ** (elapsed / _FADE_SECONDS))
         self.since = now
-        self.tasks = tasks
+        self.rates = rates
 
 
 def _units(value: float) -> int:
     return int(value) // UNIT_BYTES * UNIT_BYTES
 
 
-_SHARE: MappingProxyType[str, float] = MappingProxyType(
-    {"mbm_total_bytes": BYTES_PER_SECOND, "mbm_local_bytes": BYTES_PER_SECOND * LOCAL_SHARE}
-)
+_SHARE: MappingProxyType[str, float] = MappingProxyType({"mbm_total_bytes": 1.0, "mbm_local_bytes": LOCAL_SHARE})
 _WORK: MappingProxyType[str, float] = MappingProxyType({"core_energy": WATTS_PER_TASK, "activity": FARADS_PER_SECOND})
 
 
@@ -109,29 +126,23 @@ def domain_folders(machine: Machine) -> dict[str, Place]:
             for number in machine.bandwidth_domains
         }
     if machine.energy:
-        folders |= {f"mon_PERF_PKG_{domain:02d}": Place(ENERGY_EVENTS, domain) for domain in machine.domains}
+        events = (*ENERGY_EVENTS, *(PERF_EVENTS if machine.perf else ()))
+        folders |= {f"mon_PERF_PKG_{domain:02d}": Place(events, domain) for domain in machine.domains}
     return folders
 
 
 class Counters:
     """The meters of a machine, whose domains and clusters share the traffic.
 
-    ``living`` returns the number of a group's own live tasks, ``running`` how many of them each package runs.
+    ``rates`` returns those of a group's own tasks now.
     """
 
-    def __init__(
-        self,
-        machine: Machine,
-        living: Callable[[Group], int],
-        running: Callable[[Group], dict[int, float]],
-        clock: Callable[[], float],
-    ) -> None:
+    def __init__(self, machine: Machine, rates: Callable[[Group], Rates], clock: Callable[[], float]) -> None:
         self._clusters = machine.clusters
         self._pieces = len(machine.bandwidth_domains) * machine.clusters
         self._places = domain_folders(machine)
         self.assignments = Assignments(machine, self._restart)
-        self._living = living
-        self._running = running
+        self._rates = rates
         self._clock = clock
         self._meters: dict[int, Meter] = {}
         # The sum of all meters: all lines fade at one rate, so the sum needs no loop over RMIDs.
@@ -139,18 +150,18 @@ class Counters:
 
     def settle(self, group: Group) -> Meter:
         """Count until now. Called before and after the group's tasks change, so that each rate has its own time."""
-        return self._run(group, self._living(group), self._running(group))
+        return self._run(group, self._rates(group))
 
-    def _run(self, group: Group, tasks: int, running: dict[int, float]) -> Meter:
+    def _run(self, group: Group, rates: Rates) -> Meter:
         now = self._clock()
         meter = self._meters.setdefault(group.rmid, Meter(now))
-        self._node.run(now, self._node.tasks + tasks - meter.tasks, {})
-        meter.run(now, tasks, running)
+        self._node.run(now, Rates(lines=self._node.rates.lines + rates.lines - meter.rates.lines))
+        meter.run(now, rates)
         return meter
 
     def start(self, group: Group) -> None:
         """Start counting for a new group."""
-        meter = self._run(group, 0, {})
+        meter = self._run(group, NOTHING)
         meter.traffic = 0.0
         meter.starts.clear()
         self.assignments.begin(group)
@@ -158,7 +169,7 @@ class Counters:
     def stop(self, group: Group) -> None:
         """Stop counting for a removed group."""
         self.settle(group)
-        self._run(group, 0, {})
+        self._run(group, NOTHING)
         self.assignments.end(group)
 
     def _restart(self, group: Group, event: str, domain: int) -> None:
@@ -191,11 +202,10 @@ class Counters:
 
     def _value(self, meter: Meter, event: str, place: Place) -> float | None:
         """Return the count of one RMID; None for energy in a package where it never ran."""
-        if event in _WORK:
-            work = meter.work.get(place.domain)
-            return None if work is None else work * _WORK[event]
+        if event in (*ENERGY_EVENTS, *PERF_EVENTS):
+            return meter.work.get((event, place.domain))
         if event in _SHARE:
-            seconds = meter.traffic - meter.starts.get((event, place.domain), 0.0)
-            return _units(seconds * _SHARE[event] / self._pieces) * place.parts
+            moved = meter.traffic - meter.starts.get((event, place.domain), 0.0)
+            return _units(moved * _SHARE[event] / self._pieces) * place.parts
         room = CACHE_BYTES / self._clusters
         return _units(meter.lines * room / max(self._node.lines, room)) * place.parts

@@ -23,6 +23,8 @@ XATTR = "user.resctrl.reading"
 _PAGE = 4096
 _PERIOD = 0.25
 """Seconds between two looks at all tasks: a task that ended counts until the next look."""
+_PERIOD_OF_WORK = 0.05
+"""The same with the work of pods, whose counters in cgroups are written then."""
 _PAUSE = 20
 """The least pause between two looks, in times of the last one: at most 5 % of a CPU."""
 
@@ -62,11 +64,12 @@ class Filesystem(mfusepy.Operations):  # type: ignore[misc]
 
     def _settle(self) -> NoReturn:
         """Look at all tasks again and again: a file system does not see their end."""
+        period = _PERIOD if self._resctrl.load is None else _PERIOD_OF_WORK
         while True:
-            begun = time.monotonic()
+            begun = time.thread_time()
             with self._resctrl.lock:
                 self._resctrl.settle()
-            time.sleep(max(_PERIOD, _PAUSE * (time.monotonic() - begun)))
+            time.sleep(max(period, _PAUSE * (time.thread_time() - begun)))
 
     def _node(self, path: str | None, fh: int | None = None) -> Node:
         if fh and fh in self._open:

@@ -97,6 +97,7 @@ class Machine:
         l3_domains: L3 caches, numbered from 0.
         limbo: Seconds for which a freed RMID is unusable.
         energy: Whether there are `PERF_PKG` domains, as many as L3 caches.
+        perf: Whether these also count cycles and micro-operations, of the pods whose work is known (`load.py`).
         cpus: Logical CPUs.
         vendor: The processor's vendor, a key of `VENDORS`.
         assignable_counters: Assignable bandwidth counters in each domain (AMD's ABMC, Arm's MPAM); 0: each group has
@@ -118,6 +119,7 @@ class Machine:
     l3_domains: int = 2
     limbo: float = 1.0
     energy: bool = False
+    perf: bool = False
     cpus: int = field(default_factory=lambda: os.cpu_count() or 1)
     vendor: str = "intel"
     assignable_counters: int = 0

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from . import schemata
-from .counters import Counters
+from .counters import NOTHING, Counters, Rates, rates_of_tasks
 from .errors import RefusedError
 from .group import Group
 from .ids import Closids, Rmids
+from .load import Load
 from .machine import UNIT_BYTES, Machine
 from .proc import Proc
 from .tasks import Caller, Tasks
@@ -23,10 +24,21 @@ _UINT = 1 << 32
 
 
 class Resctrl:
-    """A mounted resctrl: its groups, ids, tasks and counters. Callers in threads hold `lock`."""
+    """A mounted resctrl: its groups, ids, tasks and counters. Callers in threads hold `lock`.
 
-    def __init__(self, machine: Machine, proc: Proc | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+    ``load`` is the work of pods; other tasks count at steady rates.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        proc: Proc | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        load: Load | None = None,
+    ) -> None:
         self.machine = machine
+        self.load = load
+        self._clock = clock
         self.lock = threading.RLock()
         self.classes: dict[str, Group] = {}
         self.threshold = 16 * UNIT_BYTES
@@ -36,8 +48,14 @@ class Resctrl:
         allocation = schemata.first_allocation(machine, ())
         self.root = Group("", None, 0, 0, machine.all_cpus, masks=allocation.masks, mb=allocation.mb)
         self.tasks = Tasks(self.root, proc or Proc())
-        self.counters = Counters(machine, self._living, self._running, clock)
+        self.counters = Counters(machine, self._rates, clock)
         self.counters.start(self.root)
+
+    def _rates(self, group: Group) -> Rates:
+        tasks = self._living(group)
+        if self.load is None or group.name not in self.load:
+            return rates_of_tasks(tasks, self._running(group))
+        return self.load.rates(group.name) if tasks else NOTHING
 
     def _living(self, group: Group) -> int:
         # All other tasks of the machine count as one: reading every thread at each read would be slow.
@@ -150,7 +168,11 @@ class Resctrl:
                     self.counters.settle(member)
 
     def settle(self) -> None:
-        """Count until now, and continue with the tasks that live now."""
+        """Count until now, and continue with the tasks that live now and their work."""
+        if self.load is not None:
+            groups = {one.name: one for group in self.all_classes() for one in group.family()}
+            living = {name: one for name, one in groups.items() if name in self.load and self.tasks.living(one)}
+            self.load.step(living, self._clock())
         for group in self.all_classes():
             for member in group.family():
                 self.counters.settle(member)

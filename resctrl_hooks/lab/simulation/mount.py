@@ -28,10 +28,10 @@ _OPTIONS = MappingProxyType(
 )
 
 
-def serve_here(mountpoint: str, machine: Machine, ready: Callable[[], None] = lambda: None) -> None:
+def serve_here(mountpoint: str, machine: Machine, ready: Callable[[], None] = lambda: None, load: str = "") -> None:
     """Mount a simulation and serve it in this process, until it is unmounted or SIGTERM, SIGINT or SIGHUP comes.
 
-    ``ready`` is called after the mount.
+    ``ready`` is called after the mount. ``load`` is the file of the pods' work (`load.py`); empty for none.
 
     Raises:
         MountError: It cannot be mounted.
@@ -39,13 +39,17 @@ def serve_here(mountpoint: str, machine: Machine, ready: Callable[[], None] = la
     path = prepare(mountpoint)
     check_fuse()
     from .filesystem import Filesystem  # noqa: PLC0415 - imports mfusepy
-    from .model import Resctrl  # noqa: PLC0415 - as above, for a quick error
+    from .load import Load  # noqa: PLC0415 - as above, for a quick error
+    from .model import Resctrl  # noqa: PLC0415 - as above
 
-    serve(path, Filesystem(Resctrl(machine), ready), **_OPTIONS)
+    resctrl = Resctrl(machine, load=Load(load, machine) if load else None)
+    serve(path, Filesystem(resctrl, ready), **_OPTIONS)
 
 
-def start(mountpoint: str, machine: Machine) -> subprocess.Popen[bytes]:
+def start(mountpoint: str, machine: Machine, load: str = "") -> subprocess.Popen[bytes]:
     """Mount a simulation in a process of its own, in its own session and without this one's pipes.
+
+    ``load`` is that of `serve_here`.
 
     Returns:
         The process, once the simulation is mounted. It outlives this one.
@@ -58,7 +62,15 @@ def start(mountpoint: str, machine: Machine) -> subprocess.Popen[bytes]:
     reader, writer = os.pipe()
     try:
         process = subprocess.Popen(
-            [sys.executable, "-m", "resctrl_hooks.lab.simulation", path, json.dumps(asdict(machine)), str(writer)],
+            [
+                sys.executable,
+                "-m",
+                "resctrl_hooks.lab.simulation",
+                path,
+                json.dumps(asdict(machine)),
+                str(writer),
+                load,
+            ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -104,11 +116,12 @@ def _is_left(mountpoint: str) -> bool:
 
 
 @contextlib.contextmanager
-def mounted(mountpoint: str | os.PathLike[str], **hardware: Any) -> Iterator[str]:
+def mounted(mountpoint: str | os.PathLike[str], load: str = "", **hardware: Any) -> Iterator[str]:
     """Yield a simulation at `mountpoint`, for tests, and unmount it at the end.
 
     Args:
         mountpoint: The mountpoint; created if missing.
+        load: That of `serve_here`.
         hardware: Arguments of `Machine`, such as `rmids`, `closids`, `limbo` and `vendor`.
 
     Yields:
@@ -118,7 +131,7 @@ def mounted(mountpoint: str | os.PathLike[str], **hardware: Any) -> Iterator[str
         MountError: It cannot be mounted.
     """
     path = os.path.abspath(mountpoint)
-    process = start(path, Machine(**hardware))
+    process = start(path, Machine(**hardware), load)
     try:
         yield path
     finally:

@@ -1,8 +1,7 @@
 """The rules on a modelled node with noise: scenes of a pod beside others, and how often the verdicts are right.
 
-The model: memory latency rises with the load of a domain, a pod's instruction costs more cycles with it, and more bytes
-where others hold its cache. `resctrl-hook diagnose` sees windows of it, and the truth is the model's own time for the
-same work. Run it as a program for the table in docs/dev/results.md.
+The model is the simulation's (`lab.simulation.work`). `resctrl-hook diagnose` sees windows of it, and the truth is the
+model's own time for the same work. Run it as a program for the table in docs/dev/results.md.
 """
 
 from dataclasses import dataclass, field, replace
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from resctrl_hooks.lab.simulation.work import CYCLES, Pace, Work, settle
 from resctrl_hooks.observe.node.slowdown.baseline.baseline import Baseline
 from resctrl_hooks.observe.node.slowdown.baseline.quiet import Peaks, is_quiet, surroundings
 from resctrl_hooks.observe.node.slowdown.causes.table import causes_of, confirmed
@@ -26,7 +26,8 @@ from resctrl_hooks.observe.node.slowdown.units import CpuPart, WallPart
 from resctrl_hooks.observe.node.slowdown.verdict import judge, latest
 
 VICTIM = "victim"
-SECONDS, CAPACITY, CYCLES, L3 = 10.0, 100e9, 3e9, 32e6
+HOUSES = ("lab",)
+SECONDS, CAPACITY, L3 = 10.0, 100e9, 32e6
 QUIET, SCENE, SEEDS = 20, 20, 12
 NOISE = 0.03
 DOMAINS = (0, 1)
@@ -209,28 +210,16 @@ def stood(pod: Pod) -> float:
     return (1 - (1 - pod.throttled) * (1 - pod.waited)) * (1 - pod.rests)
 
 
-def latency(load: float) -> float:
-    """Return the latency of a memory as a multiple of that without load (an open queue, bounded)."""
-    return 1.0 + 0.12 * load / (1.0 - min(load, 0.97))
-
-
 @cache
 def settled(pods: tuple[tuple[str, Pod], ...]) -> tuple[float, dict[str, float], dict[str, float]]:
-    """Return the part of the cache that the victim needs and has, and each pod's bytes and cycles by instruction.
-
-    Demand and latency depend on each other: this is their fixed point.
-    """
-    held = sum(pod.held for key, pod in pods if key != VICTIM and pod.domain == 0)
-    left = min(1.0, max(0.2, (L3 - held) / VICTIM_POD.held))
-    moved = {key: pod.bytes * (1 + 4 * (1 - left) if key == VICTIM else 1) for key, pod in pods}
-    loads = dict.fromkeys(DOMAINS, 0.0)
-    prices: dict[str, float] = {}
-    for _ in range(200):
-        prices = {key: pod.cycles + moved[key] * 1.2 * latency(loads[pod.domain]) for key, pod in pods}
-        for domain, load in loads.items():
-            used = sum(pod.cpu * CYCLES / prices[key] * moved[key] for key, pod in pods if pod.domain == domain)
-            loads[domain] = load + 0.05 * (min(used / CAPACITY, 1.0) - load)
-    return left, moved, prices
+    """Return the part of the cache that the victim needs and has, and each pod's bytes and cycles by instruction."""
+    paces: dict[str, Pace] = {}
+    for domain in DOMAINS:
+        here = {key: pod for key, pod in pods if pod.domain == domain}
+        works = {key: Work(pod.cpu, pod.cycles, pod.bytes, pod.held, key == VICTIM) for key, pod in here.items()}
+        paces.update(settle(works, CAPACITY, L3))
+    moved, prices = ({key: getattr(pace, name) for key, pace in paces.items()} for name in ("moved", "price"))
+    return paces[VICTIM].held / VICTIM_POD.held, moved, prices
 
 
 def window(

@@ -1,0 +1,170 @@
+"""A simulated node in a folder: resctrl, cgroups, settings, ledger, and the work of its pods."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from typing import Final
+
+from resctrl_hooks.core.fuse import MountError
+from resctrl_hooks.lab.demo.process import PlainProcess
+from resctrl_hooks.lab.demo.stage import Stage
+from resctrl_hooks.lab.demo.subject import Subject, run
+from resctrl_hooks.lab.simulation.machine import Machine
+from resctrl_hooks.lab.simulation.mount import start, stop
+
+from .scenes import BATCH, CAPACITY, CPUS, CULPRIT, PODS, QUIET, SCENES, Pod
+
+MACHINE: Final = Machine(rmids=16, l3_domains=1, energy=True, perf=True, cpus=CPUS)
+_WORK, _CGROUPS, _RESCTRL = "work.json", "cgroup", "resctrl"
+_CONTAINERD = "io.containerd.runtime.v2.task/k8s.io"
+"""The folder of its bundles, by which the hook knows that containerd wrote the annotations."""
+SECONDS_TO_LEARN: Final = 12
+_RUNS_TO_LEARN = 2
+"""Of `diagnose`, with five windows each: a pod needs ten quiet ones."""
+_WHILE_MOUNTED = "while [ -d '{}/info' ]; do sleep 1; done"
+
+
+class Node:
+    """A node with the pods of `scenes`, which its simulation counts.
+
+    Args:
+        folder: its folder; created if missing. Files of an earlier node in it are removed.
+
+    Raises:
+        MountError: something else is in the folder.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self.folder = os.path.abspath(folder)
+        _clear(self.folder)
+        self.stage = Stage(self.folder)
+        self.stage.bundles = f"{self.folder}/{_CONTAINERD}"
+        self._cgroups = f"{self.folder}/{_CGROUPS}"
+        self._process: subprocess.Popen[bytes] | None = None
+        self.stage.configure(
+            cgroupPath=self._cgroups,
+            sysPath=f"{self.folder}/sys",
+            monitoring={"capacity": {"*": CAPACITY}},
+            rdt={
+                "enabled": True,
+                "classes": {BATCH: {}},
+                "defaults": {"namespaces": {BATCH: BATCH}},
+                "allow": {BATCH: [BATCH]},
+                "guard": {"throttle": {BATCH: {"floor": 20}}},
+            },
+            slowdown={"enabled": True, "perf": False, "directory": f"{self.folder}/baselines"},
+            history={"enabled": True, "file": f"{self.folder}/history.sqlite", "interval": 1.0},
+        )
+        self.play(QUIET)
+
+    @property
+    def command(self) -> str:
+        """The beginning of each command for this node."""
+        return f"resctrl-hook --config {self.stage.config}"
+
+    def play(self, scene: str) -> None:
+        """Let the pods do what a scene says."""
+        play(self.folder, scene)
+
+    def start(self) -> None:
+        """Mount the simulation.
+
+        Raises:
+            MountError: it cannot be mounted.
+        """
+        self._process = start(self.stage.resctrl, MACHINE, f"{self.folder}/{_WORK}")
+        os.mkdir(f"{self.stage.resctrl}/{BATCH}")
+
+    @property
+    def pid(self) -> int:
+        """The process of the simulation; SIGTERM ends it, and with it the pods of `add_process`."""
+        return self._process.pid if self._process else 0
+
+    def wait(self) -> None:
+        """Wait until the simulation ends."""
+        if self._process is not None:
+            self._process.wait()
+
+    def stop(self) -> None:
+        """End the simulation."""
+        if self._process is not None:
+            stop(self._process, self.stage.resctrl)
+            self._process = None
+
+    def add(self, pod: Pod, subject: Subject) -> None:
+        """Create and start a pod; ``subject`` is its container.
+
+        Raises:
+            RuntimeFailedError: the runtime or the hook failed.
+        """
+        folder = f"{self._cgroups}/{pod.cgroup}"
+        os.makedirs(folder, exist_ok=True)
+        subject.create()
+        # Its cgroup on this node, where its counters are: not the one in which its process is on this machine.
+        with self.stage.monitor.hold(pod.uid) as locked:
+            locked.record["cgroup"] = folder
+            locked.save()
+        subject.start()
+
+    def add_process(self, pod: Pod) -> None:
+        """Create a pod of a plain process."""
+        script = _WHILE_MOUNTED.format(self.stage.resctrl)
+        self.add(pod, PlainProcess(self.stage, pod.container_id, pod.annotations, script))
+
+    def learn(self) -> None:
+        """Let `diagnose` learn what the work of the pods costs now."""
+        for _ in range(_RUNS_TO_LEARN):
+            self.run("diagnose", "--for", "5s")
+
+    def run(self, *arguments: str) -> str:
+        """Return the output of a command for this node.
+
+        Raises:
+            RuntimeFailedError: it failed.
+        """
+        return run([sys.executable, "-m", "resctrl_hooks", "--config", self.stage.config, *arguments])
+
+    def sample(self) -> None:
+        """Start the sampling process, which ends with the simulation."""
+        script = f'"$@" & {_WHILE_MOUNTED.format(self.stage.resctrl)}; kill $!'
+        words = ["sh", "-c", script, "sh", *self.stage.hook[:-1], "guard", "run"]
+        null = subprocess.DEVNULL
+        subprocess.Popen(words, stdin=null, stdout=null, stderr=null, start_new_session=True, env={}, cwd="/")
+
+
+def is_node(folder: str) -> bool:
+    """Return whether a node runs in a folder."""
+    return os.path.exists(f"{folder}/{_WORK}") and os.path.ismount(f"{folder}/{_RESCTRL}")
+
+
+def play(folder: str, scene: str) -> None:
+    """Let the pods of a node do what a scene says; its simulation reads that within a tenth of a second."""
+    works = {pod: SCENES[scene].work if pod is CULPRIT else pod.quiet for pod in PODS}
+    pods = {pod.uid: {**work._asdict(), "cgroup": pod.cgroup} for pod, work in works.items()}
+    values = {"cpus": CPUS, "capacity": CAPACITY, "cgroups": f"{os.path.abspath(folder)}/{_CGROUPS}", "pods": pods}
+    path = f"{folder}/{_WORK}"
+    with open(f"{path}~", "w", encoding="utf-8") as file:
+        json.dump(values, file, indent=1)
+    os.replace(f"{path}~", path)
+
+
+def _clear(folder: str) -> None:
+    """Remove the files of an earlier node, or create the folder.
+
+    Raises:
+        MountError: the folder has other files, or its simulation runs.
+    """
+    os.makedirs(folder, exist_ok=True)
+    names = os.listdir(folder)
+    if names and _WORK not in names:
+        raise MountError(f"{folder} has other files: name an empty or a new folder")
+    for name in sorted(names, key=_WORK.__eq__):  # a removal that is interrupted goes on the next time
+        path = f"{folder}/{name}"
+        if os.path.ismount(path):
+            raise MountError(f"a simulation is mounted at {path}: end it first")
+        if os.path.isdir(path):
+            shutil.rmtree(path)
+        else:
+            os.remove(path)

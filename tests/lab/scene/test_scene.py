@@ -1,0 +1,71 @@
+"""`simulate --scene`: a node on which the commands show who suffers, because of whom, and that a limit helps."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from hosts.processes import wait_until
+
+from resctrl_hooks.core.cli import main
+from resctrl_hooks.lab.scene.scenes import SCENES
+
+EXPECTED = {
+    "noisy": ("slowed", "memory-bandwidth"),
+    "cache": ("slowed", "l3-cache"),
+    "cpu": ("slowed", "cpu-contention"),
+    "quiet": ("normal", ""),
+}
+
+
+def run(*words: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "resctrl_hooks", *words], capture_output=True, text=True, check=False, timeout=100
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("node")
+    pid = int(run("simulate", str(folder), "--scene", "quiet", "--background").split()[-1])
+    yield folder
+    os.kill(pid, signal.SIGTERM)
+    wait_until(lambda: not os.path.ismount(folder / "resctrl"))
+
+
+def diagnosed(node: Path) -> dict[str, Any]:
+    text = run("--config", str(node / "config.json"), "diagnose", "shop/web", "--for", "5s", "-o", "json")
+    found: dict[str, Any] = json.loads(text)["items"][0]
+    return found
+
+
+@pytest.mark.ci
+@pytest.mark.fuse
+@pytest.mark.xdist_group("scene")
+@pytest.mark.parametrize("scene", EXPECTED)
+def test_scene_has_its_verdict_and_its_limit_helps(node: Path, scene: str) -> None:
+    run("simulate", str(node), "--scene", scene)
+    found = diagnosed(node)
+    because = {one["cause"]: [pod["name"] for pod in one["pods"]] for one in found["causes"] if one["factor"]}
+    verdict, cause = EXPECTED[scene]
+    assert (found["verdict"], because) == (verdict, {cause: ["batch/reports"]} if cause else {})
+    if scene == "noisy":  # the others' limits are tested without FUSE (tests/lab/simulation)
+        command = ["--config", str(node / "config.json")]
+        run(*command, *SCENES[scene].limit.split())
+        assert diagnosed(node)["ratio"] < 1.15
+        run(*command, "unlimit", "batch/reports")
+
+
+def test_scene_of_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "letter").write_text("")
+    result = CliRunner().invoke(main, ["simulate", str(tmp_path), "--scene", "noisy"])
+    assert (result.exit_code, "has other files" in result.output) == (1, True)
+    assert [path.name for path in tmp_path.iterdir()] == ["letter"]
