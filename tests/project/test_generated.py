@@ -73,13 +73,13 @@ def test_every_setting_is_in_the_reference_with_a_description() -> None:
     assert {"throttleReadBps", "floor", "cpuMax"} <= keys
     assert [name for name in (*DEFAULTS, *KEYS, *FEATURES, *keys) if f"`{name}`" not in text] == []
     for line in (
-        '- `release` (`pod`/`last-container`, default `"pod"`): When',
+        '- `release` (`pod`/`last-container`, default `"pod"`): Release a pod',
         "- `name` (text, required): ",
-        "### `classes` in `blockio`\n",
+        "### `blockio.classes`\n",
     ):
         assert line in text
     section = text.partition("### `blockio`\n")[2].partition("###")[0]
-    assert section.endswith("- `failurePolicy`, `enabled`, `allow`, `defaults`: as in `rdt`.\n\n")
+    assert section.endswith("- `enabled`, `allow`, `defaults`: as in `rdt`.\n\n")
     assert text.count("The class of containers that request none. `allow` does not apply to it.") == 1
     items = [line for line in text.replace("\n  ", " ").splitlines() if line.startswith("- `")]
     assert [item for item in items if item.endswith("):")] == []

@@ -60,11 +60,11 @@ Amount = Annotated[int | str, AfterValidator(_amount)]
 
 
 class BlockioPart(Section):
-    """Part of a class: limits or a weight for some devices. Keys can be in any case, as in goresctrl's files."""
+    """Part of a class, as in goresctrl's files. The case of keys does not matter."""
 
     devices: Annotated[list[str], AfterValidator(_devices)] = []
-    """Patterns of devices, such as `/dev/sd[a-d]`, `/dev/nvme?n1` or `/dev/disk/by-id/*`. Without patterns, only
-    `weight` is permitted, and applies to all devices."""
+    """Patterns of devices, such as `/dev/sd[a-d]` or `/dev/disk/by-id/*`. Without `devices`, `weight` applies to all
+    devices."""
 
     throttle_read_bps: Amount | None = None
     """Bytes read per second: `50M` is 50 * 1000², `50Mi` is 50 * 1024²."""
@@ -79,7 +79,7 @@ class BlockioPart(Section):
     """Writes per second."""
 
     weight: Annotated[int, Field(ge=1, le=10000)] | None = None
-    """io.weight, or io.bfq.weight (at most 1000) if the kernel has only that file."""
+    """io.weight, or io.bfq.weight (at most 1000)."""
 
     @model_validator(mode="before")
     @classmethod
@@ -97,7 +97,7 @@ class Blockio(SectionOfOwnClasses):
     """Block I/O classes. Off by default."""
 
     classes: dict[ClassName, list[BlockioPart]] = {}
-    """The classes by name. If several parts of a class match a device, the last part applies."""
+    """The classes by name. Of the parts that match a device, the last applies."""
 
     @model_validator(mode="before")
     @classmethod

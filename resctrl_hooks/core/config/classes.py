@@ -25,7 +25,7 @@ class ClassDefaults(Section):
     """The class of containers that request none. `allow` does not apply to it."""
 
     namespaces: dict[NamespacePattern, ClassName] = {}
-    """By namespace: `{namespace pattern: class}`. The first match applies, and has precedence over `qos`."""
+    """`{namespace pattern: class}`. The first match applies, before `qos`."""
 
     qos: dict[Literal["Guaranteed", "Burstable", "BestEffort"], ClassName] = {}
     """By the pod's QoS class."""
@@ -40,16 +40,14 @@ class SectionOfClasses(FeatureSection):
     """A feature that applies a class to each container; off by default."""
 
     failure_policy: FailurePolicy | None = None
-    """Failure policy if a container's class cannot be applied. Default: the general `failurePolicy`."""
+    """Failure policy of this feature. Default: the general `failurePolicy`."""
 
     enabled: bool = False
     """Whether the feature is enabled."""
 
     allow: Allow = {}
-    """Classes that each namespace may request by annotation: `{namespace pattern: [class patterns]}`. Default: none.
-
-    `none` permits no class in place of a default one.
-    """
+    """Classes that each namespace may request: `{namespace pattern: [class patterns]}`. The name `none` permits no
+    class in place of a default."""
 
     defaults: ClassDefaults = ClassDefaults()
     """The class of containers that request none."""

@@ -8,16 +8,16 @@ from .section import AbsolutePath, Remark, Section
 
 
 class LogSection(Section):
-    """Destination of the hooks' log. Warnings are also printed on stderr, for the runtime's own log."""
+    """Destination of the hooks' log. Warnings are also printed on stderr."""
 
     target: Literal["auto", "journal", "syslog", "file", "none"] = DEFAULTS["target"]
-    """`auto` selects the first available of journal, syslog and `file`."""
+    """`auto`: the first available of journal, syslog and `file`."""
 
     level: Literal["error", "warning", "notice", "info", "debug"] = DEFAULTS["level"]
     """The lowest level that is logged."""
 
     file: AbsolutePath | None = None
-    """The file for `target: file`, or for `auto` without journal and syslog. It is truncated at 8 MiB."""
+    """The file for `target: file`, or for `auto` without journal and syslog; at most 8 MiB."""
 
     journal_socket: AbsolutePath = DEFAULTS["journalSocket"]
     """journald's native socket."""

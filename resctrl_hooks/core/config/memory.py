@@ -26,24 +26,19 @@ _DEFAULTS = FEATURES["memory"].defaults
 
 @with_added_keys("classes")
 class MemoryClass(Section):
-    """A memory class, selected by the annotation `class.memtierd.nri.io`.
-
-    Keys can be written in any case, as in the NRI plugin.
-    """
+    """A memory class, selected by the annotation `class.memtierd.nri.io`. The case of keys does not matter."""
 
     name: Annotated[str, Field(min_length=1)]
     """The class name in the annotation."""
 
     allowswap: bool | None = None
-    """true sets memory.swap.max to max, false to 0; without it, the runtime's setting is kept."""
+    """true sets memory.swap.max to max, false to 0."""
 
     memtierdconfig: Annotated[str, AfterValidator(check_template)] | None = None
-    """Configuration of a memtierd instance for the container. `$CGROUP2_ABS_PATH` and `$MEMTIERD_SWAP_STATS_PATH` are
-    replaced. memtierd runs the commands in it as root."""
+    """Configuration of memtierd for the container. memtierd runs the commands in this text as root."""
 
     swaplimitratio: Annotated[float, Field(ge=0, le=1)] | None = None
-    """As in the memory-qos NRI plugin: memory.high is `limit * (1 - swaplimitratio)`, memory.swap.max is
-    max."""
+    """memory.high is `limit * (1 - swaplimitratio)`, memory.swap.max is max."""
 
     @model_validator(mode="before")
     @classmethod
@@ -80,12 +75,10 @@ class Memory(FeatureSection):
     """Memory classes. On if `classes` contains a class."""
 
     failure_policy: FailurePolicy | None = None
-    """Failure policy if a class or limit cannot be applied. Default: `fail`, because a workload must not run unnoticed
-    with the wrong memory policy."""
+    """Failure policy of classes, limits and memtierd. Default: `fail`."""
 
     allow: Allow = _DEFAULTS["allow"]
-    """Classes of `classes` that each namespace may use: `{namespace pattern: [class patterns]}`."""
+    """Classes that each namespace may use: `{namespace pattern: [class patterns]}`."""
 
     allow_limits: Annotated[Allow, AfterValidator(_limits)] = {}
-    """Limits that each namespace may set by annotation: `{namespace pattern: [memory.high, memory.swap.max]}`. Default:
-    none."""
+    """Limits that each namespace may set by annotation: `{namespace pattern: [memory.high, memory.swap.max]}`."""

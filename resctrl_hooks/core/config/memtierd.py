@@ -38,26 +38,25 @@ class Memtierd(FeatureSection):
     """Instances of memtierd, for containers of classes with a `memtierdconfig`."""
 
     failure_policy: FailurePolicy | None = None
-    """Deprecated: use `memory.failurePolicy`, which also applies if memtierd cannot be started."""
+    """Deprecated: use `memory.failurePolicy`."""
 
     allow: Allow = _DEFAULTS["allow"]
     """Deprecated: use `memory.allow`. Both must allow the class."""
 
     run_dir: AbsolutePath = _DEFAULTS["runDir"]
-    """Directory for memtierd's configurations, output and pids: NAMESPACE/POD/CONTAINER/ID below it."""
+    """Directory of memtierd's configurations and output."""
 
     binary: Annotated[str, AfterValidator(_program)] = _DEFAULTS["binary"]
-    """Path of memtierd, or its name in one of the standard program directories. Root must own it."""
+    """Path of memtierd, or name in a standard program directory. Root must own the file."""
 
     supervisor: Literal["auto", "systemd", "process"] = _DEFAULTS["supervisor"]
-    """Supervisor of memtierd: `systemd` with a transient service, or a small `process` of resctrl-hooks. `auto` selects
-    systemd if it is the init system."""
+    """Supervisor of memtierd: a service of `systemd`, or a small `process`. `auto`: systemd if possible."""
 
     start_seconds: Annotated[float, Field(ge=0, le=LONGEST_START)] = _DEFAULTS["startSeconds"]
-    """Seconds that memtierd must run to count as started. The container's start waits for it."""
+    """Seconds that memtierd must run to count as started. The container waits."""
 
     memory_max: Annotated[str, _MEMORY] = _DEFAULTS["memoryMax"]
-    """Memory limit of a memtierd service, in systemd's notation."""
+    """Memory limit of memtierd's service."""
 
     def remarks(self) -> list[Remark]:
         """Return a remark for keys that belong in `memory` and are still accepted here from earlier configurations."""

@@ -17,7 +17,7 @@ _DEFAULTS = FEATURES["monitoring"].defaults
 
 
 class PriorityRule(Section):
-    """A rule with the priority of some pods. It matches a pod if all of its conditions do."""
+    """A rule with the priority of the pods that meet all conditions."""
 
     namespaces: list[NamespacePattern] = []
     """Namespaces of the pods. Empty means all."""
@@ -26,10 +26,10 @@ class PriorityRule(Section):
     """Kubernetes QoS class of the pods. Default: any."""
 
     labels: dict[str, str] = {}
-    """Labels; a pod must have all of them. Hooks see labels only with CRI-O."""
+    """Labels of the pods. Hooks see labels only with CRI-O."""
 
     value: Priority
-    """Priority of the pods. The highest priority is served first."""
+    """Priority of the pods; the highest is served first."""
 
 
 _RATE_FORM = r"([0-9]+(?:\.[0-9]+)?) *([kMGT])(?:B(?:/s|ps))?"
@@ -69,25 +69,24 @@ class Reserve(Section):
     """RMIDs that stay free for pods of high priority, and for container runtimes."""
 
     rmids: Annotated[int, Field(ge=0)] = 0
-    """Number of RMIDs to keep free for pods of high priority."""
+    """Number of RMIDs for pods of high priority."""
 
     above: Priority = 0
-    """Only pods with a higher priority than this may use them."""
+    """Pods above this priority may use `rmids`."""
 
     runtimes: Annotated[int, Field(ge=0)] | None = None
-    """Number of RMIDs to keep free for groups and classes that container runtimes create (`linux.intelRdt`). Default,
-    also without this section: the largest number of such groups and classes in the last day, at most a quarter of the
-    RMIDs. See docs/sharing.md."""
+    """Number of RMIDs for groups and classes of container runtimes. Default, also without `reserve`: the most in the
+    last day, up to a quarter of the RMIDs."""
 
 
 class Share(Section):
     """Time-sharing of RMIDs among pods of one priority."""
 
     interval: Annotated[Duration, Field(ge=1)] = INTERVAL
-    """Time between two rounds of RMID handovers, such as `30s` or `2m`. Reconcile makes the handovers."""
+    """Time between two rounds of handovers, such as `2m`."""
 
     at_least: Annotated[Duration, Field(ge=0)] | None = None
-    """Minimum length of a turn; only a pod of higher priority ends it earlier. Default: a third of `interval`."""
+    """Minimum length of a turn. Default: a third of `interval`."""
 
     @model_validator(mode="after")
     def _fits(self) -> "Share":
@@ -123,51 +122,43 @@ class Monitoring(FeatureSection):
     """The monitoring group of each pod. On by default."""
 
     enabled: bool | Literal["auto"] = _DEFAULTS["enabled"]
-    """Whether workloads get a monitoring group. With `auto`, they get one where the node can have resctrl; on other
-    nodes they are only recorded, so that CPU, memory and disk use can be measured."""
+    """Create groups. `auto`: on nodes that can have resctrl; other nodes only record containers, to measure CPU, memory
+    and disks."""
 
     release: Literal["pod", "last-container"] = _DEFAULTS["release"]
-    """When a pod's group and RMID are released: at the end of the `pod`, so that counters survive container restarts,
-    or at the end of its `last-container`."""
+    """Release a pod's RMID at the end of the `pod`, or of its `last-container`."""
 
     events: Annotated[list[BandwidthEvent], Field(min_length=1), AfterValidator(_each_once)] = [*_DEFAULTS["events"]]
-    """Events that get a bandwidth counter if the kernel assigns counters (AMD's `mbm_event` mode), most important
-    first. Every pod gets the first before any pod gets the second."""
+    """Events that get an assignable counter (AMD), most important first: docs/counters.md."""
 
     class_counters: Literal["while-free", "keep"] = _DEFAULTS["classCounters"]
-    """Assignable counters of the root group and of classes, which count ungrouped tasks: `while-free` releases them
-    when a pod needs one; `keep` never does."""
+    """Assignable counters of ungrouped tasks: `while-free` releases the counters when pods need these, `keep` never."""
 
     take_over: bool = _DEFAULTS["takeOver"]
-    """Whether tasks in a group that the runtime creates (`linux.intelRdt.enableMonitoring`) also move into the pod's
-    group. The runtime's own statistics then stay 0."""
+    """Move tasks out of a group that the runtime created (`linux.intelRdt`). The runtime's statistics then stay 0."""
 
     exec: Literal["watch", "reconcile"] = _DEFAULTS["exec"]
-    """Processes that enter a running container (`kubectl exec`, exec probes): `watch` moves each into the pod's
-    group when it starts, `reconcile` in its next pass."""
+    """Processes of `kubectl exec`: `watch` moves each at its start into the group, `reconcile` in the next pass."""
 
     priority: list[PriorityRule] = []
-    """Priorities of pods. The first matching rule applies; default: 0. A pod without an RMID preempts a pod of lower
-    priority."""
+    """Priorities of pods; the first matching rule applies. A waiting pod preempts a pod of lower priority."""
 
     reserve: Reserve | None = None
-    """RMIDs reserved for pods above a priority, and for container runtimes."""
+    """RMIDs for pods above a priority, and for container runtimes."""
 
     share: Share | None = None
-    """Time-sharing of RMIDs among pods of the same priority. Without it, the first pods keep their RMIDs."""
+    """Time-sharing of RMIDs among pods of one priority. Without this key, the first pods keep their RMIDs."""
 
     limits: dict[NamespacePattern, Annotated[int, Field(ge=0)]] = {}
-    """Maximum number of RMIDs per namespace. The first matching pattern applies; default: no limit. Pods beyond the
-    limit wait, regardless of their priority."""
+    """Most RMIDs per namespace; the first matching pattern applies. More pods wait."""
 
     capacity: Capacity = {}
-    """Memory bandwidth of each memory domain (L3 domains that share one memory), such as `180GB/s` for all, or by the
-    lowest id of its L3 domains in `schemata`: `{"0": 180GB/s}`. Default: from the firmware, or the largest measured
-    bandwidth as a lower bound."""
+    """Bandwidth of each memory domain: `180GB/s`, or `{"0": 180GB/s}` by the lowest L3 id in `schemata`. Default: from
+    the firmware, or the largest measured bandwidth."""
 
     memory_domains: Literal["auto", "node", "package", "l3"] = _DEFAULTS["memoryDomains"]
-    """Memory domains, the L3 domains that share one memory: those of a NUMA `node`, those of a `package`, or each alone
-    (`l3`). `auto` is `package` if a package has several L3 domains and each is a NUMA node; otherwise `node`."""
+    """L3 domains that share one memory: of a NUMA `node`, of a `package`, or each alone (`l3`). `auto` is `package` if
+    each of several L3 domains in a package is a NUMA node; otherwise `node`."""
 
     def remarks(self) -> list[Remark]:
         """Return remarks for unreachable rules, and for a reserve that serves all pods or no pod."""

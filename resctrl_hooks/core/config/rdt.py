@@ -24,40 +24,38 @@ _SIMPLE = re.compile(r"[0-9]{1,3}%")
 
 
 class RdtClass(Section):
-    """Limits of one class, for all domains or by domain. A missing key leaves the kernel's value unchanged."""
+    """Limits of one class, for all domains or by domain."""
 
     l3: Mask | dict[Domain, Mask] | None = Field(default=None, alias="L3")
-    """Ways of the L3 cache: a hexadecimal mask, a share from the lowest way (`60%`), or a range (`41-100%`)."""
+    """Ways of the L3: a mask (`"00f"`), a share from the lowest way (`60%`), or a range (`41-100%`)."""
 
     l3code: Mask | dict[Domain, Mask] | None = Field(default=None, alias="L3CODE")
-    """Same as L3, for code; requires the mount option cdp."""
+    """As L3, for code; needs the mount option cdp."""
 
     l3data: Mask | dict[Domain, Mask] | None = Field(default=None, alias="L3DATA")
-    """Same as L3, for data; requires the mount option cdp."""
+    """As L3, for data; needs the mount option cdp."""
 
     l2: Mask | dict[Domain, Mask] | None = Field(default=None, alias="L2")
     """Ways of the L2 cache."""
 
     l2code: Mask | dict[Domain, Mask] | None = Field(default=None, alias="L2CODE")
-    """Same as L2, for code; requires the mount option cdpl2."""
+    """As L2, for code; needs the mount option cdpl2."""
 
     l2data: Mask | dict[Domain, Mask] | None = Field(default=None, alias="L2DATA")
-    """Same as L2, for data; requires the mount option cdpl2."""
+    """As L2, for data; needs the mount option cdpl2."""
 
     mb: Bandwidth | None = Field(default=None, alias="MB")
-    """Memory bandwidth. A number is in the unit of the mount: per cent (Intel), MB/s (with `mba_MBps`) or 1/8 GB/s
-    (AMD). `50%`, `2000MBps` and `2GBps` are converted. In a list, the first value that the mount supports applies."""
+    """Memory bandwidth. A number is per cent (Intel), MB/s (with `mba_MBps`) or 1/8 GB/s (AMD). `50%`, `2000MBps` and
+    `2GBps` are converted. In a list, the first possible value applies."""
 
     smba: Bandwidth | None = Field(default=None, alias="SMBA")
-    """Bandwidth of slow memory, same values as MB."""
+    """Bandwidth of slow memory, as MB."""
 
     exclusive: bool = False
-    """Whether only this class may use its ways. The root class loses them. Shares of exclusive classes do not
-    overlap."""
+    """Only this class may use these ways."""
 
     optional: bool = False
-    """Whether limits of resources and domains that a node does not have are left out there, so that one file is for
-    different nodes. Without this key, `rdt apply` refuses such a class."""
+    """Leave out limits that a node does not have. Otherwise `rdt apply` refuses the class there."""
 
     @model_validator(mode="before")
     @classmethod
@@ -82,8 +80,7 @@ class Rdt(SectionOfClasses):
     """RDT classes of containers without a class from their runtime. Off by default."""
 
     classes: dict[ClassOrRoot, RdtClass] = {}
-    """Classes that `resctrl-hook rdt apply` creates, with their limits. Hooks do not create classes. `/` is the root
-    class."""
+    """Classes that `resctrl-hook rdt apply` creates. `/` is the root class."""
 
     @model_validator(mode="after")
     def _exclusive_shares(self) -> "Rdt":

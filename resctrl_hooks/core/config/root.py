@@ -70,27 +70,24 @@ class Configuration(Section):
     """Mount point of resctrl."""
 
     namespaces: list[NamespacePattern] = []
-    """Only pods of these Kubernetes namespaces are monitored. Empty means all. `team-*` matches all names that start
-    with `team-`."""
+    """Namespaces of the monitored pods, such as `team-*`. Empty means all."""
 
     label_selector: dict[str, str] = {}
-    """Only pods with all of these labels are monitored. Empty means all. Hooks see labels only with CRI-O."""
+    """Labels of the monitored pods. Empty means all. Hooks see labels only with CRI-O."""
 
     group_prefix: Annotated[str, AfterValidator(_prefix)] = DEFAULTS["groupPrefix"]
-    """Prefix of group names, before the pod's UID. Kepler expects an empty prefix. After a change, the next pass of
-    reconcile renames the groups of running pods."""
+    """Prefix of group names. Kepler expects an empty prefix. After a change, reconcile renames the groups."""
 
     failure_policy: FailurePolicy = DEFAULTS["failurePolicy"]
-    """Effect of a failure on the container: `ignore` logs it and starts the container, `fail` rejects the container
-    (exit code 79). Sections can override it."""
+    """After a failure, `ignore` starts the container, `fail` rejects the container (exit code 79). Sections can
+    override this key."""
 
     deadline_seconds: Annotated[float, Field(gt=0, le=LONGEST_DEADLINE)] = DEFAULTS["deadlineSeconds"]
-    """Time limit of a hook in seconds. After it, the hook stops and leaves the rest to reconcile; a feature that is
-    still planning then fails alone. Time spent waiting for a CPU is not counted."""
+    """Time limit of a hook in seconds, without waits for a CPU. Then the hook leaves the rest to reconcile."""
 
     state_dir: AbsolutePath = DEFAULTS["stateDir"]
-    """Directory of the hooks' records: root-owned, on tmpfs, because records are valid for one boot. After a change,
-    the new path is a link to the present directory."""
+    """Directory of the records: root-owned, on tmpfs. After a change, the new path is a link to the present
+    directory."""
 
     cgroup_path: AbsolutePath = DEFAULTS["cgroupPath"]
     """Mount point of cgroups."""
@@ -102,20 +99,17 @@ class Configuration(Section):
     """Mount point of sysfs."""
 
     node_features_path: AbsolutePath = DEFAULTS["nodeFeaturesPath"]
-    """File for node-feature-discovery with the tested abilities of this node. Reconcile writes it if it exists;
-    `install --nfd` creates it."""
+    """File for node-feature-discovery, which `install --nfd` creates."""
 
     runtime_roots: RuntimeRoots = {}
-    """Directories with the runtimes' container states, for reconcile: a path, a list, or a mapping with names of your
-    choice. Empty means the standard directories of runc, crun and containerd."""
+    """Directories with the runtimes' container states. Empty means those of runc, crun and containerd."""
 
     monitoring: Monitoring = Monitoring()
     classes: Annotated[list[MemoryClass], AfterValidator(unique_names)] = []
     """Memory classes of workloads, in the format of the memtierd NRI plugin."""
 
     unified_annotations: list[str] = []
-    """Files such as memory.high that every pod may set by the annotation `FILE.memory-qos.nri.io`, as in the memory-qos
-    NRI plugin. Default: none."""
+    """Files such as memory.high that every pod may set by the annotation `FILE.memory-qos.nri.io`."""
 
     memory: Memory = Memory()
     memtierd: Memtierd = Memtierd()
@@ -125,10 +119,10 @@ class Configuration(Section):
     log: LogSection = LogSection()
 
     telemetry: Any = Field(default=None, exclude=True)
-    """Ignored: a key of the resctrl-mon NRI plugin."""
+    """Ignored key of the resctrl-mon plugin."""
 
     inject_mpolset: Any = Field(default=None, exclude=True)
-    """Ignored: a key of the memory-policy NRI plugin."""
+    """Ignored key of the memory-policy plugin."""
 
     def remarks(self) -> list[Remark]:
         """Return remarks on ignored, unreachable and ineffective settings, and on classes for pods with limits."""

@@ -48,10 +48,10 @@ def _is_power_of_two(size: str) -> bool:
 
 
 class SchedulingClass(Section):
-    """One scheduling class. Without a key, the value stays unchanged."""
+    """One scheduling class."""
 
     policy: Literal["normal", "batch", "idle", "fifo", "rr"] | None = None
-    """Scheduling policy of the init process, inherited by its children (sched(7))."""
+    """Scheduling policy of the init process and its children: sched(7)."""
 
     priority: Annotated[int, Field(ge=1, le=99)] | None = None
     """Priority for `fifo` and `rr`."""
@@ -60,10 +60,10 @@ class SchedulingClass(Section):
     """Nice value of the init process."""
 
     io_class: Literal["realtime", "best-effort", "idle"] | None = None
-    """I/O scheduling class of the init process; requires ionice on the host."""
+    """I/O scheduling class of the init process; needs ionice."""
 
     io_priority: Annotated[int, Field(ge=0, le=7)] | None = None
-    """Priority within the I/O class; 0 is the highest."""
+    """Priority in the I/O class; 0 is the highest."""
 
     cpu_weight: Annotated[int, Field(ge=1, le=10000)] | None = None
     """cpu.weight of the container's cgroup."""
@@ -84,7 +84,7 @@ class SchedulingClass(Section):
     """memory.min: memory below this is never reclaimed."""
 
     memory_low: Amount | None = None
-    """memory.low: memory below this is reclaimed only if no other memory can be."""
+    """memory.low: memory below this is reclaimed last."""
 
     memory_max: Amount | None = None
     """memory.max: memory limit."""

@@ -227,8 +227,7 @@ class FeatureSection(Section):
     """A section of a feature that can fail on its own account."""
 
     failure_policy: FailurePolicy | None = None
-    """Effect of a failure of this feature: `ignore` starts the container without it, `fail` rejects the container.
-    Default: the general `failurePolicy`."""
+    """Failure policy of this feature. Default: the general `failurePolicy`."""
 
     def remarks(self) -> list[Remark]:
         """Return a remark for a feature that is configured but not enabled."""

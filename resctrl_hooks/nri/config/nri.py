@@ -34,7 +34,7 @@ class ClassMount(Section):
     """A folder or file of the host in containers of a class."""
 
     source: AbsolutePath
-    """Path on the host. It and its parent directories must be owned by root and writable only by root."""
+    """Path on the host. Only root may own and write the path and its parent directories."""
 
     destination: AbsolutePath
     """Path in the container."""
@@ -50,10 +50,10 @@ class ClassMount(Section):
 
 
 class ClassDevice(Section):
-    """A device of the host that containers of a class can read and write: NRI supports no other access."""
+    """A device of the host, to read and write."""
 
     path: Annotated[AbsolutePath, Field(pattern=r"^/dev/")]
-    """Path below /dev, the same on the host and in the container."""
+    """Path below /dev, on the host and in the container."""
 
 
 Environment = dict[Annotated[str, AfterValidator(_name)], Annotated[str, AfterValidator(_value)]]
@@ -70,15 +70,14 @@ def _nodes(words: str) -> str:
 
 
 class MemoryPolicy(Section):
-    """A memory policy as in the NRI plugin memory-policy: set_mempolicy(2) for the container's processes."""
+    """A memory policy, as in the NRI plugin memory-policy: set_mempolicy(2)."""
 
     mode: Literal[MODES]  # type: ignore[valid-type]  # the names are those of the node half
     """The mode."""
 
     nodes: Annotated[str, OneNumber, AfterValidator(_nodes), ONE_OR_LIST] = "allowed-mems"
-    """NUMA nodes: a list such as `0-1`, `all`, `allowed-mems` (those of the container), `cpu-nodes` or `cpu-packages`
-    (those of its CPUs), or `max-dist:N` (at most the distance N from its CPUs). Nodes that the container may not use
-    are left out."""
+    """NUMA nodes: `0-1`, `all`, `allowed-mems` of the container, `cpu-nodes` or `cpu-packages` of its CPUs, or
+    `max-dist:N` from its CPUs."""
 
     flags: list[Literal[FLAGS]] = []  # type: ignore[valid-type]  # as above
     """Flags of the mode."""
@@ -88,16 +87,16 @@ class ClassKeys(Section):
     """Keys of a memory class that only the plugin serves."""
 
     policy: MemoryPolicy | None = None
-    """Memory policy of its containers. Only the NRI plugin sets it, with NRI 0.12, if `nri.allow` permits it."""
+    """Memory policy; needs the NRI plugin, NRI 0.12 and `nri.allow`."""
 
     env: Environment = {}
-    """Environment variables of its containers. Only the NRI plugin sets them, if `nri.allow` permits them."""
+    """Environment variables; need the NRI plugin and `nri.allow`."""
 
     mounts: list[ClassMount] = []
-    """Directories and files of the host to mount in its containers; same conditions as `env`."""
+    """Mounts from the host; same conditions as `env`."""
 
     devices: list[ClassDevice] = []
-    """Devices of the host for its containers; same conditions as `env`."""
+    """Devices of the host; same conditions as `env`."""
 
     def is_of_memtierd(self) -> bool:
         """Return whether it may be a class of the memtierd plugin, which sets no memory policies."""
@@ -109,15 +108,14 @@ class ClassKeys(Section):
 
 
 class Nri(Section):
-    """Changes of the NRI plugin to a new container. Hooks cannot make them. By default the plugin makes none."""
+    """Changes of the NRI plugin to a new container."""
 
     adjust: list[Literal[tuple(name for _, name in _ADJUSTABLE)]] = []  # type: ignore[valid-type]  # as above
-    """Features that also set their values in the container's specification. The values then survive a daemon-reload and
-    resource updates."""
+    """Features whose values are also in the container's specification, and survive a daemon-reload and updates."""
 
     allow: Allow = {}
     """Classes whose `policy`, `env`, `mounts` and `devices` each namespace may use: `{namespace pattern: [class
-    patterns]}`. Default: none."""
+    patterns]}`."""
 
 
 class NriKeys(Section):

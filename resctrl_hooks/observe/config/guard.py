@@ -22,35 +22,33 @@ def _mode(value: Any) -> Any:
 
 
 class Throttle(Section):
-    """Limit down to which the guard may lower one class."""
+    """Limit of the guard for one class."""
 
     floor: OneBandwidth
-    """Lower limit: "2000MBps", or per cent (20 or "20%"). On AMD it is per cent of the memory's capacity."""
+    """Lowest value: "2000MBps", or per cent (20 or "20%"); on AMD of the memory's capacity."""
 
 
 class Protection(Section):
     """When the guard acts for one class."""
 
     slowdown: Annotated[float, Field(ge=SLOWED, le=10)] | None = None
-    """Ratio such as 1.2: the guard acts if memory bandwidth slows a pod of the class by this factor, at any load.
-    Needs `slowdown.enabled`. Without this key, the guard acts at the load `high`."""
+    """Ratio such as 1.2 at which the guard acts, instead of the load `high`. Needs `slowdown.enabled`."""
 
 
 class Guard(Section):
-    """Lowers the MB values of classes in `throttle` while the bandwidth of a memory domain is used up."""
+    """Lowers the MB values of classes in `throttle` while a memory domain is full."""
 
     mode: Annotated[Literal["off", "observe", "act"], BeforeValidator(_mode)] = _GUARD["mode"]
     """`observe` logs what `act` would write. `act` is experimental."""
 
     protect: list[ClassOrRoot] | dict[ClassOrRoot, Protection] = []
-    """Classes that the guard protects and never lowers: a list, or a mapping that sets a `slowdown` for some of
-    them."""
+    """Protected classes: a list, or a mapping with a `slowdown` for some."""
 
     throttle: dict[ClassName, Throttle] = {}
     """Classes that the guard may lower, in this order."""
 
     high: Share = _GUARD["high"]
-    """Load of a memory domain at which classes are lowered."""
+    """Load at which classes are lowered."""
 
     low: Share = _GUARD["low"]
     """Load below which lowered classes are raised again."""
@@ -92,4 +90,4 @@ class RdtKeys(Section):
     """The guard's key in ``rdt``."""
 
     guard: Guard = Guard()
-    """Limits the bandwidth of some classes while protected classes need it."""
+    """The bandwidth guard (experimental)."""

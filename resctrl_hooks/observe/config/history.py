@@ -38,8 +38,7 @@ class Keep(Section):
     """How long samples are kept."""
 
     samples: Annotated[Duration, Field(ge=_MINUTE)] = _DEFAULTS["keep"]["samples"]
-    """Age at which the samples of a minute become one: a counter's last value and largest rate, a gauge's mean and
-    largest value."""
+    """Age at which the samples of a minute become one."""
 
     minutes: Annotated[Duration, Field(ge=_MINUTE)] = _DEFAULTS["keep"]["minutes"]
     """Age at which minutes are deleted."""
@@ -52,10 +51,10 @@ class Keep(Section):
 
 
 class History(Section):
-    """Past samples of all counters in a file on this node, for `--at` and `report --since`."""
+    """Past samples of all counters, for `--at` and `report --since`."""
 
     enabled: bool = _DEFAULTS["enabled"]
-    """Write the history. `install --history` sets it; so does the first `install --runtime podman`."""
+    """Write the history. `install --history` sets this key, as does the first `install --runtime podman`."""
 
     interval: Annotated[Duration, Field(ge=_LEAST_INTERVAL)] = _DEFAULTS["interval"]
     """Time between two samples."""
@@ -64,11 +63,10 @@ class History(Section):
     """How long samples and minutes are kept."""
 
     size: Size = _DEFAULTS["size"]
-    """Largest size of the file, such as `256M` (powers of 1024). The oldest samples are deleted before it is
-    reached."""
+    """Largest size of the file, such as `256M` (powers of 1024). The oldest samples are deleted first."""
 
     file: AbsolutePath = _DEFAULTS["file"]
-    """The file. Its folder must be root's. The unit can write only below `/var/lib/resctrl-hooks`."""
+    """The file, below `/var/lib/resctrl-hooks`."""
 
     def remarks(self) -> list[Remark]:
         """Return a remark for a file that the unit cannot write."""

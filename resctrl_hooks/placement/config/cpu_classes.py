@@ -56,30 +56,28 @@ Preference = Annotated[str, BeforeValidator(_preference), WithJsonSchema({"anyOf
 
 
 class CpuClass(Section):
-    """One class of CPUs. A value that is not set leaves the CPU's own value unchanged."""
+    """One class of CPUs."""
 
     name: ClassName
-    """The class's name. `default` applies to all CPUs without another class, except reserved and isolated CPUs."""
+    """Name. `default` applies to CPUs without another class, except reserved and isolated CPUs."""
 
     min_freq: Frequency | None = None
-    """Minimum frequency: `2.4GHz`, `2400MHz`, a number of kHz, or `min`, `base` or `turbo` for the CPU's own limits."""
+    """Minimum frequency: `2.4GHz`, `2400MHz`, kHz, or the CPU's `min`, `base` or `turbo`."""
 
     max_freq: Frequency | None = None
     """Maximum frequency, same values."""
 
     energy_performance_preference: Preference | None = None
-    """Energy performance preference: 0 (performance) to 255 (energy), or the kernel's name, such as
-    `balance_performance`."""
+    """0 (performance) to 255 (energy), or a name such as `balance_performance`."""
 
     freq_governor: Annotated[str | None, _GOVERNOR] = None
-    """The cpufreq governor, such as `performance`."""
+    """cpufreq governor, such as `performance`."""
 
     turbo_priority: Annotated[int, Field(ge=0)] = 0
-    """`turbo` means `base` while a class with a higher priority has CPUs in the same `turboDomain`."""
+    """While a class with a higher value has CPUs in the `turboDomain`, `turbo` means `base`."""
 
     uncore_min_freq: Uncore | None = None
-    """Minimum frequency of the uncore of the CPUs' die (caches, memory controllers), same values as `minFreq`, except
-    `base`."""
+    """Minimum frequency of the uncore, as `minFreq`, except `base`."""
 
     uncore_max_freq: Uncore | None = None
     """Maximum frequency of the uncore, same values."""
@@ -88,7 +86,7 @@ class CpuClass(Section):
     """C-states that the CPUs do not enter, such as `[C6, C8]`."""
 
     max_cstate_latency: Annotated[int, Field(ge=0)] | None = None
-    """Longest exit latency of C-states that the CPUs enter, in microseconds."""
+    """Longest exit latency of C-states, in microseconds."""
 
     @model_validator(mode="after")
     def _in_order(self) -> "CpuClass":

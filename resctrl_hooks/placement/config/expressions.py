@@ -25,11 +25,11 @@ def _operator(operator: Any) -> Any:
 
 
 class Expression(Section):
-    """A condition on a container, as in the NRI policies."""
+    """A condition, as in the NRI policies."""
 
     key: Annotated[str, AfterValidator(_key)] = "name"
-    """`name`, `namespace`, `qosclass`, `id`, `labels/NAME`, or of the pod `pod/name`, `pod/uid`, `pod/labels/NAME` and
-    so on. `:KEY:KEY` joins the values of several keys. Hooks see pods' labels only with CRI-O."""
+    """`name`, `namespace`, `qosclass`, `id`, `labels/NAME`, `pod/name`, `pod/uid`, `pod/labels/NAME` and so on.
+    `:KEY:KEY` joins values."""
 
     operator: Annotated[str, BeforeValidator(_operator), WithJsonSchema({"enum": list(OPERATORS)})]
     """The comparison. `Matches…` takes patterns (`*`, `?`)."""

@@ -48,59 +48,55 @@ class Placement(FeatureSection):
     """CPUs and memory nodes of containers. Off by default."""
 
     failure_policy: FailurePolicy | None = None
-    """Failure policy if a container cannot be placed as requested: with `ignore` it shares CPUs, with `fail` it is
-    rejected. Default: the general `failurePolicy`."""
+    """Failure policy: with `ignore`, the container shares CPUs. Default: the general `failurePolicy`."""
 
     enabled: bool = _DEFAULTS["enabled"]
     """Whether the feature is enabled."""
 
     policy: Annotated[str, AfterValidator(_policy)] = _DEFAULTS["policy"]
-    """The placement policy: `topology-aware`, `pools`, or the path of a root-owned Python file with a function
-    `choose`."""
+    """`topology-aware`, `pools`, or the path of a root-owned Python file with a function `choose`."""
 
     namespaces: list[NamespacePattern] = []
-    """Only containers of these namespaces are placed. Empty means all, including containers without a namespace."""
+    """Namespaces of the placed containers. Empty means all."""
 
     allow: Allow = {}
-    """Annotation values that each namespace may use: `{namespace pattern: [exclusive, POOL]}`. Default: none. They are
-    kinds of CPUs (`exclusive`, `isolated`, `reserved`), `preserve` (no placement), pools and CPU classes
-    (`class:NAME`). `exclusive` permits the number of whole CPUs in the container's request; `exclusive:8` permits up to
-    8, also without a request."""
+    """Annotation values that each namespace may use: `{namespace pattern: [exclusive, POOL]}`. Values are kinds of CPUs
+    (`exclusive`, `isolated`, `reserved`), `preserve` (no placement), pools and CPU classes (`class:NAME`). `exclusive`
+    permits the requested CPUs; `exclusive:8` up to 8, also without a request."""
 
     reserved_cpus: Cpus = ""
-    """CPUs reserved for the system; other containers do not get them."""
+    """CPUs for the system."""
 
     reserved_namespaces: list[NamespacePattern] = []
-    """Namespaces whose containers run on the reserved CPUs, such as kube-system."""
+    """Namespaces whose containers run on the reserved CPUs."""
 
     prefer_isol_cpus: bool = _DEFAULTS["preferIsolCpus"]
-    """Whether exclusive CPUs are taken from the kernel's isolated CPUs while some are free. The annotation
+    """Take exclusive CPUs from the kernel's isolated CPUs first. The annotation
     `prefer-isolated-cpus.resource-policy.nri.io: "false"` excludes a container."""
 
     pin_memory: bool = _DEFAULTS["pinMemory"]
-    """Whether containers are also bound to the memory near their CPUs."""
+    """Also bind containers to the memory near the CPUs."""
 
     pools: Annotated[list[Pool], AfterValidator(unique_names)] = []
-    """The pools of the policy `pools`. All other CPUs form the pool `default`."""
+    """The pools of the policy `pools`. Other CPUs form the pool `default`."""
 
     cpu_classes: Annotated[list[CpuClass], AfterValidator(unique_names)] = []
-    """Classes of CPUs: frequency limits, governor, energy preference, C-states."""
+    """Classes of CPUs: frequencies, governor, energy preference, C-states."""
 
     idle_cpu_class: str = ""
-    """The class of CPUs without a placed container. It does not apply to reserved and isolated CPUs."""
+    """Class of CPUs without a placed container, except reserved and isolated CPUs."""
 
     turbo_domain: Literal["package", "system"] = _DEFAULTS["turboDomain"]
-    """Where `turboPriority` of classes applies: in each package, or on the whole node."""
+    """Where `turboPriority` applies."""
 
     kubelet_path: AbsolutePath = _DEFAULTS["kubeletPath"]
-    """The kubelet's state directory. Placement is inactive if it contains the state of a static CPU or memory
-    manager."""
+    """The kubelet's directory. The state of a static CPU or memory manager there turns placement off."""
 
     cdi_path: AbsolutePath = _DEFAULTS["cdiPath"]
-    """The folder with the CDI files of dra-driver-cpu. Placement does not assign CPUs that such a file lists."""
+    """Folder of CDI files of dra-driver-cpu, whose CPUs placement does not assign."""
 
     irqbalance_path: AbsolutePath = _DEFAULTS["irqbalancePath"]
-    """The folder of irqbalance's socket. Through it, placement keeps irqbalance off the CPUs that get no interrupts."""
+    """Folder of irqbalance's socket, to keep interrupts off CPUs."""
 
     @model_validator(mode="after")
     def _apart(self) -> "Placement":

@@ -55,61 +55,59 @@ Cpus = Annotated[str, OneNumber, AfterValidator(_cpus), ONE_OR_LIST]
 
 
 class Pool(Section):
-    """One pool of the policy `pools`. It can have several instances, each with its own CPUs."""
+    """One pool, with one or several instances."""
 
     name: Annotated[str, AfterValidator(_pool_name), WithJsonSchema({"type": "string", "pattern": _POOL_NAME.pattern})]
-    """The pool's name in annotations and `allow`."""
+    """Name in annotations and `allow`."""
 
     cpus: Annotated[Cpus, Field(min_length=1)] | None = None
-    """CPUs of the pool. Default: it grows on CPUs that no pool lists."""
+    """CPUs of the pool. Default: CPUs that no pool lists."""
 
     min_cpus: Annotated[int, Field(ge=0, le=MOST_CPUS)] | None = None
-    """Minimum number of used CPUs. If set, the pool uses only as many of its CPUs as its containers request."""
+    """Fewest used CPUs. If set, the pool uses only as many CPUs as containers request."""
 
     max_cpus: Annotated[int, Field(ge=0, le=MOST_CPUS)] | None = None
-    """Maximum number of CPUs of an instance, in whole cores; 0: no limit."""
+    """Most CPUs of an instance, in whole cores; 0: no limit."""
 
     min_instances: Annotated[int, Field(ge=0, le=MOST_CPUS)] | None = None
-    """Number of instances that also exist without containers."""
+    """Instances that exist without containers."""
 
     max_instances: Annotated[int, Field(ge=0, le=MOST_CPUS)] | None = None
-    """Maximum number of instances; 0: no limit. Default: 0 with `instancePer`, else 1."""
+    """Most instances; 0: no limit. Default: 0 with `instancePer`, else 1."""
 
     instance_per: Annotated[str, AfterValidator(_per)] = ""
-    """Creates an instance for each `container`, `pod`, `namespace`, or value of a text such as `${pod/labels/app}`, if
-    possible. Default: creates one when the others are full."""
+    """An instance for each `container`, `pod`, `namespace`, or text such as `${pod/labels/app}`. Default: when the
+    others are full."""
 
     spread: bool = False
-    """Whether a new instance is placed where the most CPUs are free, instead of the fewest."""
+    """Place a new instance where the most CPUs are free."""
 
     spread_cores: bool = False
-    """Whether the pool takes one thread from each of many cores, instead of whole cores."""
+    """Take one thread of each of many cores."""
 
     share_idle_cpus: Literal["system", "package", "die", "numa", "l3", "core"] | None = None
-    """Its containers also run on CPUs that no pool uses, if they are in the same part of the machine, such as the same
-    `package`."""
+    """Containers also run on idle CPUs of the same part of the machine."""
 
     hide_hyperthreads: bool = False
-    """Whether containers run on one thread of each core."""
+    """Run on one thread of each core."""
 
     mems: Cpus = ""
-    """Memory nodes of the pool; default: those of its CPUs."""
+    """Memory nodes. Default: those of the CPUs."""
 
     prefer_isol_cpus: bool = False
-    """Same as `placement.preferIsolCpus`, for its containers. The isolated CPUs can be anywhere on the node."""
+    """As `placement.preferIsolCpus`, anywhere on the node."""
 
     cpu_class: str = ""
-    """A class of `cpuClasses`. It applies to its containers' exclusive CPUs, and to the pool's CPUs while its
-    containers run there."""
+    """A class of `cpuClasses`, for the CPUs that the pool's containers use."""
 
     irq_mode: Literal["isolate"] | None = None
-    """`isolate` keeps interrupts off the CPUs of its containers."""
+    """`isolate` keeps interrupts off the containers' CPUs."""
 
     namespaces: list[NamespacePattern] = []
-    """Namespaces whose containers run in the pool. The first matching pool applies."""
+    """Namespaces whose containers run in the pool."""
 
     match_expressions: list[Expression] = []
-    """Conditions on a container. A container that meets one of them runs in the pool."""
+    """Conditions; a container that meets one runs in the pool."""
 
     @model_validator(mode="after")
     def _consistent(self) -> "Pool":
