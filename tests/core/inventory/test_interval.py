@@ -2,7 +2,7 @@
 
 The node is a model without a kernel: pods take turns by the product's own decisions, one of them moves bytes in bursts,
 and each window of its turns is evaluated as `show` would, with a fixed seed.
-`python tests/core/inventory/test_interval.py` prints the table of docs/dev/results.md.
+`PYTHONPATH=.:tests python tests/core/inventory/test_interval.py` prints the table of docs/dev/results.md.
 """
 
 import itertools
