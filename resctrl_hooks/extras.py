@@ -17,7 +17,6 @@ _DEBIAN: Final = "debian"
 _SYSTEM: Final = (_DEBIAN, "rpm")
 _UV: Final = "uv"
 _APT: Final = "apt-get install --no-install-recommends"
-_DEBIAN_PACKAGES: Final = {"report": "python3-plotly"}
 _ENVIRONMENT: Final = "/opt/resctrl-hooks"
 
 
@@ -25,8 +24,6 @@ def remedy(extra: str) -> str:
     """Return the end of a message about an extra that is not installed: its name, and the command that installs it."""
     installer = _installer()
     if installer in _SYSTEM and not _is_virtual():
-        if installer == _DEBIAN and extra in _DEBIAN_PACKAGES:
-            return _named(extra, f"{_APT} {_DEBIAN_PACKAGES[extra]}")
         # PEP 668: packages of pip belong into an environment of their own, which can use those of the system.
         steps = [f"python3 -m venv --system-site-packages {_ENVIRONMENT}"]
         steps.append(f"{_ENVIRONMENT}/bin/python3 -m pip install {_requirement(extra)}")

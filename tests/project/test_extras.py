@@ -15,13 +15,13 @@ from resctrl_hooks import extras
 ENVIRONMENT = "/srv/my env"
 BUNDLED = "/opt/venvs/resctrl-hooks"
 INSTALLED: list[tuple[str | None, str, str, str]] = [
-    *((one, ENVIRONMENT, "pip managed", "report") for one in ("pip", "poetry", None)),
+    *((one, ENVIRONMENT, "pip managed", "parquet") for one in ("pip", "poetry", None)),
     *(("pip", ENVIRONMENT, "", "otel"), ("uv", ENVIRONMENT, "", "otel")),
     *(("pip", "/usr", "pip", "otel"), ("pip", "/usr", "pip managed", "otel")),
-    *(("debian", "/usr", "pip managed", "report"), ("debian", BUNDLED, "", "report")),
+    ("debian", BUNDLED, "", "parquet"),
     *(("debian", "/usr", "managed", one) for one in ("otel", "simulation")),
-    *(("rpm", "/usr", "managed", one) for one in ("report", "parquet")),
-    ("clone", ENVIRONMENT, "pip", "report"),
+    ("rpm", "/usr", "managed", "parquet"),
+    ("clone", ENVIRONMENT, "pip", "parquet"),
 ]
 """Installer, prefix, kind of Python, and extra."""
 

@@ -69,7 +69,7 @@ def test_demo_installs_its_requirements_without_tools() -> None:
     done = subprocess.run([sys.executable, "-c", script[1]], cwd=REPOSITORY, check=True, capture_output=True, text=True)
     names = {re.split(r"[<>=~]", word)[0] for word in done.stdout.split()}
     assert {"click", "pydantic", "mfusepy"} <= names
-    assert not {"mypy", "pytest", "pyarrow", "plotly"} & names
+    assert not {"mypy", "pytest", "pyarrow"} & names
 
 
 def test_package_is_identical_under_any_umask(dist: Path, package: Path, tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_spec_has_this_version(dist: Path) -> None:
 # What the macro does with its options, where only the required libraries are installed.
 IMPORT_ALL = """
 import fnmatch, importlib, pkgutil, sys
-for name in ("httpx", "kr8s", "mfusepy", "opentelemetry", "plotly", "pyarrow"):
+for name in ("httpx", "kr8s", "mfusepy", "opentelemetry", "pyarrow"):
     sys.modules[name] = None
 import resctrl_hooks
 omitted = [word for word in sys.argv[1:] if word != "-e"]
@@ -168,8 +168,6 @@ def test_spec_imports_no_module_that_needs_an_extra() -> None:
 def test_debian_package_has_requirements_of_wheel(package: Path) -> None:
     assert dpkg_deb("-f", str(package), "Version").strip() == f"{release().PACKAGE_VERSION}-1"
     found = {}
-    suggested = re.findall(r"python3-plotly \(>= ([\d.]+)\)", dpkg_deb("-f", str(package), "Suggests"))
-    assert [f"plotly>={version}" for version in suggested] == PROJECT["optional-dependencies"]["report"]
     for name, version in re.findall(r"(python3-[\w-]+) \(>= ([\d.]+)\)", dpkg_deb("-f", str(package), "Depends")):
         found[OF_DEBIAN.get(name, name.removeprefix("python3-"))] = version
     assert {f"{name}>={version}" for name, version in found.items()} == set(DEPENDENCIES)

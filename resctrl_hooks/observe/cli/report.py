@@ -1,17 +1,18 @@
 """`resctrl-hook report`: draw a recording as one HTML page."""
 
 import time
+from collections.abc import Iterator
 
 import click
 
 from resctrl_hooks.core.cli.errors import INVALID, FailedError
-from resctrl_hooks.extras import remedy
 from resctrl_hooks.observe.node.history.rows import Row
 from resctrl_hooks.observe.params import Bandwidth, Past, not_negative
 from resctrl_hooks.observe.past.times import FORMS
-from resctrl_hooks.observe.recording.analysis import recording_of
 from resctrl_hooks.observe.recording.energy import write_csv
 from resctrl_hooks.observe.recording.files import RecordingError, read
+from resctrl_hooks.observe.recording.page import page_of
+from resctrl_hooks.observe.recording.tracks import recording_of
 
 
 @click.command()
@@ -47,15 +48,9 @@ def command(
 ) -> None:
     """Draw a file of `resctrl-hook record`, or with --since the history, as one self-contained HTML page.
 
-    The page has cache occupancy, memory bandwidth and power by pod and namespace, noisy pods, full memory domains,
-    actions of the bandwidth guard, and gaps. It needs no resctrl: record on the node, draw anywhere.
+    The page begins with the slowed pods, the pods that slowed them, and when. Below are a timeline, charts of memory
+    bandwidth, cache occupancy and power by pod, and tables. It needs no resctrl: record on the node, draw anywhere.
     """
-    try:
-        from resctrl_hooks.observe.recording.page import page_of  # noqa: PLC0415  # an extra of its own
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "plotly":
-            raise
-        raise FailedError(f"report needs plotly: {remedy('report')}") from error
     if (recording is None) == (since is None):
         raise click.UsageError("name either a FILE or --since")
     if since is None and until is not None:
@@ -77,12 +72,11 @@ def command(
     click.echo(f"resctrl-hook: {target}", err=True)
 
 
-def _past(config: str, since: float, until: float | None) -> list[Row]:
+def _past(config: str, since: float, until: float | None) -> Iterator[Row]:
     from resctrl_hooks.core.cli.node import open_node  # noqa: PLC0415  # a file needs no node
     from resctrl_hooks.observe.cli.past_text import print_skipped  # noqa: PLC0415  # as above
     from resctrl_hooks.observe.past.view import Past as History  # noqa: PLC0415  # as above
 
     past = History(open_node(config))
-    rows = past.rows(since, time.time() if until is None else until)
+    yield from past.rows(since, time.time() if until is None else until)
     print_skipped(past)
-    return rows

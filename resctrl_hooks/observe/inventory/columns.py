@@ -44,8 +44,6 @@ class Column:
     meaning: str
     title: str
     """The title of its chart in a report."""
-    chart: tuple[str, float]
-    """The unit of its chart, and the factor from the unit of the values."""
     is_rate: bool = True
     """Whether it is the increase of the counter per second; otherwise the counter's value."""
     is_optional: bool = False
@@ -84,7 +82,6 @@ LLC: Final = Column(
     press="l",
     meaning="L3 (last-level) cache that the pod occupies; `L3%`: share of all L3 caches",
     title="L3 occupancy",
-    chart=("MiB", 1 << 20),
     is_rate=False,
     share=Share("llc_share_percent", "Share of all L3 caches of the node.", "L3%", 66),
     min_width=50,
@@ -100,7 +97,6 @@ MBM: Final = Column(
     press="m",
     meaning="memory bandwidth to all NUMA nodes; the bar compares with the largest pod",
     title="Memory bandwidth",
-    chart=("GB/s", 1e9),
     short="memory",
     recorded="instance_namespace_pod:l3_mbm_total_bytes:last_counted_rate",
 )
@@ -114,7 +110,6 @@ LOCAL: Final = Column(
     press="o",
     meaning="part of `MBM` to the local NUMA node",
     title="Memory bandwidth of the local NUMA node",
-    chart=("GB/s", 1e9),
     short="local",
     min_width=96,
     recorded="instance_namespace_pod:l3_mbm_local_bytes:last_counted_rate",
@@ -129,7 +124,6 @@ POWER: Final = Column(
     press="w",
     meaning="power of the cores, if the kernel counts energy",
     title="Power of the cores",
-    chart=("W", 1.0),
     is_optional=True,
     name="energy",
     short="power",
@@ -146,7 +140,6 @@ CPU: Final = Column(
     press="c",
     meaning="CPUs in use; `(ungrouped)`: all tasks outside pods",
     title="CPUs in use",
-    chart=("CPUs", 1.0),
     is_optional=True,
     short="CPUs",
     min_width=84,
@@ -163,7 +156,6 @@ WAIT: Final = Column(
     press="i",
     meaning="part of the time in which a task of the pod waited for a CPU",
     title="Waiting for CPUs",
-    chart=("%", 0.01),
     is_optional=True,
     short="waiting",
     min_width=92,
@@ -182,7 +174,6 @@ THROTTLED: Final = Column(
     press="x",
     meaning="CPUs withheld by the pod's own CPU limit",
     title="CPUs that limits kept from pods",
-    chart=("CPUs", 1.0),
     is_optional=True,
     short="limited",
     min_width=120,
@@ -199,7 +190,6 @@ MEMORY: Final = Column(
     press="y",
     meaning="memory in use, with the page cache",
     title="Memory in use",
-    chart=("GiB", 1 << 30),
     is_rate=False,
     is_optional=True,
     min_width=104,
@@ -216,7 +206,6 @@ DISK: Final = Column(
     press="b",
     meaning="bytes that the pod reads and writes on disks",
     title="Disk traffic",
-    chart=("MB/s", 1e6),
     is_optional=True,
     short="disk",
     min_width=112,

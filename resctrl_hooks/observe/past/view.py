@@ -121,18 +121,21 @@ class Past:
         found = [*self._store.skipped.values()]
         return f"samples left out that cannot be decoded: {len(found)}; the first: {found[0]}" if found else ""
 
-    def rows(self, since: float, until: float) -> list[Row]:
-        """Return the rows of all samples from one time to another.
+    def rows(self, since: float, until: float) -> Iterator[Row]:
+        """Yield the rows of all samples from one time to another.
 
         Raises:
             HistoryError: there is none; the message names the ends of the history.
         """
-        found = [row for sample in self.samples(since, until) for row in sample.rows]
-        if not found:
+        empty = True
+        for sample in self.samples(since, until):
+            for row in sample.rows:
+                empty = False
+                yield row
+        if empty:
             if self.skipped():
                 raise HistoryError(self.skipped())
             first, last = self.ends()
             raise HistoryError(
                 f"no samples from {clock(since)} to {clock(until)}; the history is from {clock(first)} to {clock(last)}"
             )
-        return found

@@ -3,69 +3,44 @@
 All results come from counted values; missing values are not interpolated.
 """
 
+from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
-from typing import Final, NamedTuple
+from math import isnan, nan
+from typing import NamedTuple
 
-from resctrl_hooks.core.inventory.base import group_name
 from resctrl_hooks.core.node.resctrl.counters import counter_named
-from resctrl_hooks.observe.inventory.columns import COLUMNS, MBM, Column
+from resctrl_hooks.observe.inventory.columns import COLUMNS, LLC, MBM, Column
+from resctrl_hooks.observe.inventory.columns import POWER as ENERGY
 from resctrl_hooks.observe.inventory.rates import WHOLE, rate_of
-from resctrl_hooks.observe.node.history.rows import (
-    EVENTS,
-    GROUP,
-    LOST,
-    MEMORY,
-    PACKAGE,
-    POD,
-    SLOWED,
-    Row,
-    Value,
-    column_of,
-    counted_column,
-)
+from resctrl_hooks.observe.node.history.rows import column_of, counted_column
 
-OTHERS: Final = "all others"
+from .tracks import Line, Recording, Track, User, known
 
 
 class Measure(NamedTuple):
-    """A plotted quantity: the column of its values in a recording, with their unit and scale in a chart.
+    """A quantity of the page: the column of its values in a recording, and the factor from them to its unit.
 
-    ``seconds`` is the column of the seconds for which it was counted; empty for a gauge.
+    ``seconds`` is the column of the seconds for which it was counted; empty for a gauge. ``adds``: whether the values
+    of pods add up.
     """
 
     title: str
     column: str
     seconds: str
     unit: str
-    scale: float
+    factor: float
+    adds: bool
 
 
 def _measure(of: Column) -> Measure:
     seconds = counted_column(of.counter) if of.is_rate else ""
-    return Measure(of.title, column_of(counter_named(of.counter)), seconds, *of.chart)
+    return Measure(of.title, column_of(counter_named(of.counter)), seconds, of.unit, of.factor, of.adds)
 
 
-BANDWIDTH = _measure(MBM)
-MEASURES = tuple(_measure(column) for column in sorted(COLUMNS, key=lambda one: not one.is_rate))
-"""Rates first: bandwidth is what most readers look for."""
-
-
-class User(NamedTuple):
-    """A user of a resource: its displayed name, and its namespace."""
-
-    name: str
-    namespace: str
-    kind: str
-    key: str
-    host: str = ""
-
-
-Points = dict[float, float]
-"""Values by time, in seconds since 1970."""
+BANDWIDTH, OCCUPANCY, POWER = _measure(MBM), _measure(LLC), _measure(ENERGY)
+MEASURES = tuple(map(_measure, COLUMNS))
 
 
 class MissingValue(NamedTuple):
@@ -78,204 +53,95 @@ class MissingValue(NamedTuple):
     of: int
 
 
-@dataclass(frozen=True, slots=True)
-class Times:
-    """The times of a host's samples, in order: other hosts have others."""
-
-    each: list[float]
-
-    @property
-    def usual(self) -> float:
-        """The usual seconds between two samples."""
-        steps = sorted(after - before for before, after in pairwise(self.each))
-        return steps[len(steps) // 2] if steps else 0.0
-
-    @property
-    def before(self) -> dict[float, float]:
-        """The time of the sample before each sample but the first."""
-        return dict(zip(self.each[1:], self.each, strict=False))
-
-    @property
-    def gaps(self) -> list[tuple[float, float]]:
-        """Gaps of more than twice the usual interval."""
-        return [(before, after) for before, after in pairwise(self.each) if after - before > 2 * self.usual]
-
-
-@dataclass(slots=True)
-class Recording:
-    """A recording as read from its file: its rows by user and domain, in order of time.
-
-    ``times`` are by host. ``memory`` are the rows of memory domains, ``events`` those of the guard and of changed
-    schemata, ``slowed`` those of judged pods, ``lost`` those of lost time.
-    """
-
-    times: dict[str, Times]
-    rows: dict[tuple[User, str], list[tuple[float, Row]]] = field(default_factory=dict)
-    memory: list[tuple[float, Row]] = field(default_factory=list)
-    events: list[tuple[float, Row]] = field(default_factory=list)
-    slowed: list[tuple[float, Row]] = field(default_factory=list)
-    lost: list[tuple[float, Row]] = field(default_factory=list)
-    measured: dict[Measure, dict[str, dict[User, Points]]] = field(default_factory=dict, repr=False, compare=False)
-    """The results of `domains`, which are computed once."""
-
-    @property
-    def users(self) -> list[User]:
-        """All users in it."""
-        return list(dict.fromkeys(user for user, _ in self.rows))
-
-
-def recording_of(rows: Iterable[Row]) -> Recording:
-    """Return the rows, sorted by user and domain. With several hosts, names of users and domains begin with theirs."""
-    rows = list(rows)
-    times: dict[str, set[float]] = defaultdict(set)
-    for row in rows:
-        times[_host(row)].add(_seconds(row))
-    several = len(times) > 1
-    found = Recording({host: Times(sorted(times[host])) for host in sorted(times)})
-    others = {MEMORY: found.memory, SLOWED: found.slowed, LOST: found.lost, **dict.fromkeys(EVENTS, found.events)}
-    for row in map(_with_host, rows) if several else rows:
-        other = others.get(str(row["kind"]))
-        if other is not None:
-            other.append((_seconds(row), row))
-            continue
-        user = user_of(row, several=several)
-        found.rows.setdefault((user, str(row["domain"])), []).append((_seconds(row), row))
-    return found
-
-
-def domains(recording: Recording, measure: Measure) -> dict[str, dict[User, Points]]:
+def domains(recording: Recording, measure: Measure) -> dict[str, dict[User, Line]]:
     """Return a measure of each user by domain. It is computed once: each table and chart of a page asks for it."""
-    known = recording.measured.get(measure)
-    if known is not None:
-        return known
-    found: dict[str, dict[User, Points]] = defaultdict(dict)
-    for (user, domain), rows in recording.rows.items():
-        points = points_of(rows, measure) if any(measure.column in row for _, row in rows) else {}
-        if points:
-            found[domain][user] = points
+    earlier = recording.measured.get(measure)
+    if earlier is not None:
+        return earlier
+    found: dict[str, dict[User, Line]] = defaultdict(dict)
+    for (user, domain), track in recording.tracks.items():
+        if measure.column in track.columns:
+            line = line_of(track, measure, recording.times[user.host].each)
+            if known(line):
+                found[domain][user] = line
     recording.measured[measure] = dict(sorted(found.items()))
     return recording.measured[measure]
 
 
-def series(recording: Recording, measure: Measure) -> dict[User, Points]:
+def series(recording: Recording, measure: Measure) -> dict[User, Line]:
     """Return a measure of each user, summed over its domains; no value if any of them has none.
 
     Domains of another resource have empty columns and do not count: an L3 domain has no energy.
     """
-    parts: dict[User, list[Points]] = defaultdict(list)
     measured = domains(recording, measure)
-    for user, domain in recording.rows:
+    found: dict[User, Line] = {}
+    for user, domain in recording.tracks:
         if domain in measured:
-            parts[user].append(measured[domain].get(user, {}))
-    found: dict[User, Points] = {}
-    for user, of_domains in parts.items():
-        moments = sorted(set.intersection(*map(set, of_domains)))
-        if moments:
-            found[user] = {moment: sum(points[moment] for points in of_domains) for moment in moments}
-    return found
+            line = measured[domain].get(user) or recording.empty(user.host)
+            before = found.get(user)
+            found[user] = line if before is None else array("d", map(float.__add__, before, line))
+    return {user: line for user, line in found.items() if known(line)}
 
 
-def together(lines: Iterable[Points]) -> Points:
-    """Return the sum of the lines at each time at which any of them has a value."""
-    found: Points = defaultdict(float)
-    for points in lines:
-        for moment, value in points.items():
-            found[moment] += value
-    return dict(found)
+def together(lines: Iterable[Line]) -> Line:
+    """Return the sum of lines of a host at each time at which any of them has a value."""
+    total = array("d")
+    for line in lines:
+        total = array("d", map(_either, total, line)) if total else line
+    return total
 
 
-def by_name(users: Mapping[User, Points]) -> dict[str, Points]:
+def _either(one: float, other: float) -> float:
+    return other if isnan(one) else one if isnan(other) else one + other
+
+
+def by_name(users: Mapping[User, Line]) -> dict[str, Line]:
     """Return the lines by name. A pod that was created again has the same name and another key: they are one line."""
-    return _sums((user.name, points) for user, points in users.items())
+    return _sums((user.name, line) for user, line in users.items())
 
 
-def by_namespace(users: Mapping[User, Points]) -> dict[str, Points]:
+def by_namespace(users: Mapping[User, Line]) -> dict[str, Line]:
     """Return the sums over each namespace; users without one keep their own name."""
-    return _sums((user.namespace or user.name, points) for user, points in users.items())
+    return _sums((user.namespace or user.name, line) for user, line in users.items())
 
 
-def _sums(lines: Iterable[tuple[str, Points]]) -> dict[str, Points]:
-    found: dict[str, list[Points]] = defaultdict(list)
-    for name, points in lines:
-        found[name].append(points)
+def _sums(lines: Iterable[tuple[str, Line]]) -> dict[str, Line]:
+    found: dict[str, list[Line]] = defaultdict(list)
+    for name, line in lines:
+        found[name].append(line)
     return {name: together(parts) for name, parts in found.items()}
-
-
-def largest(lines: dict[str, Points], most: int) -> dict[str, Points]:
-    """Return the lines with the largest sums over time, the others as one."""
-    order = sorted(lines, key=lambda name: -sum(lines[name].values()))
-    rest = together(lines[name] for name in order[most:])
-    return {name: lines[name] for name in order[:most]} | ({OTHERS: rest} if rest else {})
 
 
 def missing(recording: Recording) -> list[MissingValue]:
     """Return which values are missing in some rows, and why."""
     found: Counter[tuple[User, str, str]] = Counter()
     counts: Counter[User] = Counter()
-    for (user, _), rows in recording.rows.items():
-        counts[user] += len(rows)
-        for _, row in rows:
-            for entry in str(row.get("missing") or "").split():
-                column, _, word = entry.partition(":")
-                found[user, column, word] += 1
+    for (user, _), track in recording.tracks.items():
+        counts[user] += len(track.at)
+        for entry, number in track.missing.items():
+            column, _, word = entry.partition(":")
+            found[user, column, word] += number
     every = (MissingValue(*key, number, counts[key[0]]) for key, number in found.items())
     return sorted(every, key=lambda one: (-one.rows / one.of, one.user.name, one.column))
 
 
-def points_of(rows: Sequence[tuple[float, Row]], measure: Measure) -> Points:
+def line_of(track: Track, measure: Measure, times: list[float]) -> Line:
     """Return values, or rates at the end of each interval. A counter that decreased was restarted: no rate."""
+    line = array("d", [nan]) * len(times)
+    values = track.column(measure.column)
     if not measure.seconds:
-        return {when: float(value) for when, row in rows if (value := row.get(measure.column)) is not None}
-    found: Points = {}
-    for (earlier, old), (when, new) in pairwise(rows):
-        before, value = old.get(measure.column), new.get(measure.column)
-        if before is None or value is None or when <= earlier or float(value) < float(before):
+        for place, value in zip(track.at, values, strict=True):
+            line[place] = measure.factor * value
+        return line
+    counted = track.column(measure.seconds)
+    samples = zip(track.at, values, counted, strict=True)
+    for (earlier, before, start), (place, value, end) in pairwise(samples):
+        if place <= earlier or not value >= before:  # also if one is NaN
             continue
-        seconds = _counted(old, new, measure.seconds, when - earlier)
-        rate = rate_of((float(value) - float(before), seconds), when - earlier)
-        if rate is not None:
-            found[when] = rate
-    return found
-
-
-def _counted(before: Row, now: Row, column: str, interval: float) -> float:
-    """Return for how long a user was counted in an interval: all of it unless the recording has another value."""
-    start, end = before.get(column), now.get(column)
-    if start is None or end is None:
-        return interval
-    counted = float(end) - float(start)
-    return interval if counted >= WHOLE * interval else counted
-
-
-def _with_host(row: Row) -> Row:
-    """Return a row whose domain has its host's name, and the L3 domains of a memory domain too."""
-    host = _host(row)
-    found: dict[str, Value] = {**row, "domain": f"{host}/{row['domain']}" if row["domain"] else ""}
-    if row["kind"] == MEMORY:
-        found["key"] = " ".join(f"{host}/{name}" for name in str(row.get("key") or "").split())
-    return found
-
-
-def _host(row: Row) -> str:
-    return str(row.get("host") or "")
-
-
-def _seconds(row: Row) -> float:
-    return datetime.fromisoformat(str(row["time"])).timestamp()
-
-
-def user_of(row: Row, *, several: bool) -> User:
-    """Return the user of a row; with ``several`` hosts, its names begin with the host's."""
-    kind, key = str(row["kind"]), str(row.get("key") or "")
-    namespace, rdt_class = str(row.get("namespace") or ""), str(row.get("rdt_class") or "")
-    if kind == POD:
-        pod = str(row.get("pod") or key)
-        name = f"{namespace}/{pod}" if namespace else pod
-    elif kind == GROUP:
-        name = group_name(rdt_class, key)
-    elif kind == PACKAGE:
-        name = "(package)"
-    else:
-        name = f"(ungrouped{f', class {rdt_class}' if rdt_class else ''})"
-    host = f"{_host(row)}: " if several else ""
-    return User(host + name, host + namespace if namespace else "", kind, key, _host(row))
+        interval, seconds = times[place] - times[earlier], end - start
+        if seconds < WHOLE * interval:
+            rate = rate_of((value - before, seconds), interval)
+            line[place] = nan if rate is None else measure.factor * rate
+        else:  # also if one is NaN: counted all the time
+            line[place] = measure.factor * (value - before) / interval
+    return line

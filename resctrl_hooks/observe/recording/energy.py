@@ -2,14 +2,13 @@
 
 import csv
 from collections import defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from resctrl_hooks.observe.node.history.rows import PACKAGE, PACKAGE_ENERGY, POD, Row
+from resctrl_hooks.observe.node.history.rows import PACKAGE, PACKAGE_ENERGY, POD
 
-from .analysis import Recording
+from .tracks import Recording, Track
 
 CORE_ENERGY: Final = "core_energy_joules"
 JOULES_PER_WATT_HOUR: Final = 3600.0
@@ -45,15 +44,15 @@ def shares(recording: Recording) -> list[Share]:
     namespaces: dict[str, float] = defaultdict(float)
     others, package = 0.0, 0.0
     counted = whole = False
-    for (user, _), rows in recording.rows.items():
+    for (user, _), track in recording.tracks.items():
         if user.kind == PACKAGE:
-            package += _grown(rows, PACKAGE_ENERGY)
+            package += _grown(track, PACKAGE_ENERGY)
             whole = True
             continue
-        if not any(row.get(CORE_ENERGY) is not None for _, row in rows):
+        if CORE_ENERGY not in track.columns:
             continue
         counted = True
-        joules = _grown(rows, CORE_ENERGY)
+        joules = _grown(track, CORE_ENERGY)
         if user.kind == POD:
             pods[user.namespace, user.name] += joules
             namespaces[user.namespace] += joules
@@ -73,10 +72,9 @@ def shares(recording: Recording) -> list[Share]:
     return found
 
 
-def _grown(rows: Iterable[tuple[float, Row]], column: str) -> float:
+def _grown(track: Track, column: str) -> float:
     """Return a counter's increase over rows that have it; intervals in which it decreased are left out."""
-    values = [float(value) for _, row in rows if (value := row.get(column)) is not None]
-    return sum(max(after - before, 0.0) for before, after in pairwise(values))
+    return sum(max(after - before, 0.0) for before, after in pairwise(track.values(column)))
 
 
 def write_csv(path: str, recording: Recording, grams_per_kwh: float | None) -> None:

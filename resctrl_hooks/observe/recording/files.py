@@ -67,54 +67,58 @@ def check(path: str) -> None:
         _pyarrow()
 
 
-def read(path: str) -> list[Row]:
-    """Return all rows of a recording, in order of time.
+def read(path: str) -> Iterator[Row]:
+    """Yield the rows of a recording in their order in the file.
 
     Raises:
         RecordingError: it is not a recording, or the extra is not installed.
         OSError: the file cannot be read.
     """
     check(path)
-    rows = _read_parquet(path) if path.endswith(PARQUET) else _read_csv(path)
-    if not rows:
+    empty = True
+    for row in _read_parquet(path) if path.endswith(PARQUET) else _read_csv(path):
+        empty = False
+        yield row
+    if empty:
         raise RecordingError(f"{path} has no rows; check that pods were monitored")
-    return sorted(rows, key=lambda row: str(row["time"]))
 
 
-def _read_csv(path: str) -> list[Row]:
+def _read_csv(path: str) -> Iterator[Row]:
     with open(path, encoding="utf-8", newline="") as file:
-        reader = csv.DictReader(file)
+        reader = csv.reader(file)
+        checked = ""  # the time of the last row
         try:
-            _check_columns(path, reader.fieldnames or ())
-            return [_row(row) for row in reader]
+            names = next(reader, [])
+            _check_columns(path, names)
+            labels = [name in LABELS for name in names]
+            time_of = names.index("time")
+            for fields in reader:
+                if not fields:
+                    continue
+                row = _row(names, labels, fields)
+                if fields[time_of] != checked:
+                    datetime.fromisoformat(fields[time_of])
+                    checked = fields[time_of]
+                yield row
         except UnicodeDecodeError as error:
             raise RecordingError(f"{path} is not a recording: not a text file") from error
         except (ValueError, csv.Error) as error:
             raise RecordingError(f"{path}:{reader.line_num}: {error}") from error
 
 
+def _row(names: Sequence[str], labels: Sequence[bool], fields: Sequence[str]) -> Row:
+    if len(fields) != len(names):
+        raise ValueError("the row has more or fewer fields than the header; the file may be truncated")
+    row: dict[str, Value] = {}
+    for name, text, is_label in zip(names, fields, labels, strict=True):
+        row[name] = text if is_label else _number(name, text) if text else None
+    return row
+
+
 def _check_columns(path: str, columns: Iterable[str]) -> None:
     missing = _NEEDED.difference(columns)
     if missing:
         raise RecordingError(f"{path} is not a recording: column {min(missing)!r} is missing")
-
-
-def _row(row: dict[Any, Any]) -> Row:
-    """Return a row of a CSV file.
-
-    Raises:
-        ValueError: it is truncated, or not a row of a recording.
-    """
-    if None in row or None in row.values():
-        raise ValueError("the row has more or fewer fields than the header; the file may be truncated")
-    datetime.fromisoformat(row["time"])
-    return {name: _value(name, text) for name, text in row.items()}
-
-
-def _value(name: str, text: str | None) -> Value:
-    if name in LABELS:
-        return text or ""
-    return _number(name, text) if text else None
 
 
 def _number(name: str, value: object) -> float:
@@ -147,15 +151,16 @@ def _parquet(path: str, columns: Sequence[str], mode: str) -> Iterator[Write]:
     os.rename(unfinished, path)
 
 
-def _read_parquet(path: str) -> list[Row]:
+def _read_parquet(path: str) -> Iterator[Row]:
     arrow = _pyarrow()
     try:
-        rows: list[dict[str, Value]] = arrow.parquet.read_table(path).to_pylist()
+        with arrow.parquet.ParquetFile(path) as file:
+            _check_columns(path, file.schema_arrow.names)
+            for batch in file.iter_batches():
+                for row in batch.to_pylist():
+                    yield {name: _typed(name, value) for name, value in row.items()}
     except arrow.ArrowException as error:
         raise RecordingError(f"{path}: {str(error).partition(chr(10))[0]}") from error
-    _check_columns(path, rows[0] if rows else _NEEDED)
-    try:
-        return [{name: _typed(name, value) for name, value in row.items()} for row in rows]
     except ValueError as error:
         raise RecordingError(f"{path}: {error}") from error
 

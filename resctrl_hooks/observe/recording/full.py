@@ -1,14 +1,18 @@
 """When a memory domain was full, and who moved how much in that time."""
 
+from array import array
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from math import isnan
 from typing import Final
 
 from resctrl_hooks.core.node.resctrl.bandwidth_unit import capacity_of
 from resctrl_hooks.observe.node.history.rows import CAPACITY, TRAFFIC
 
-from .analysis import BANDWIDTH, Points, Recording, User, domains, together
+from .analysis import BANDWIDTH, domains, together
+from .tracks import Line, Recording, User
 
 FULL: Final = 0.85
 """The load from which a memory domain is full; that of the alert and of the guard's default."""
@@ -18,7 +22,7 @@ PAUSE_SAMPLES: Final = 3
 
 @dataclass(slots=True)
 class Memory:
-    """A memory domain of a recording: its L3 domains, and its traffic and load by time.
+    """A memory domain of a recording: its L3 domains, its last capacity, and its load by time.
 
     ``estimated``: the recording has no rows of memory domains, so its L3 domain's own traffic stands for them.
     """
@@ -26,8 +30,8 @@ class Memory:
     host: str
     name: str
     l3: list[str]
-    rates: Points = field(default_factory=dict)
-    loads: Points = field(default_factory=dict)
+    loads: Line
+    capacity: float = 0.0
     estimated: bool = False
 
 
@@ -49,18 +53,19 @@ def memories(recording: Recording, capacity: Mapping[str, float]) -> list[Memory
         name, rate = str(row["domain"]), row.get(TRAFFIC)
         carries = capacity_of(dict(capacity), _number(name)) or float(row.get(CAPACITY) or 0)
         host = str(row.get("host") or "")
-        one = found.setdefault(name, Memory(host, name, str(row.get("key") or name).split()))
+        if name not in found:
+            found[name] = Memory(host, name, str(row.get("key") or name).split(), recording.empty(host))
         if rate is not None and carries:
-            one.rates[when], one.loads[when] = float(rate), float(rate) / carries
+            one = found[name]
+            one.loads[bisect_left(recording.times[host].each, when)] = float(rate) / carries
+            one.capacity = carries
     if found:
         return list(found.values())
     for name, users in domains(recording, BANDWIDTH).items():
         carries = capacity_of(dict(capacity), _number(name))
-        if not carries:
-            continue
-        rates = together(users.values())
-        loads = {when: rate / carries for when, rate in rates.items()}
-        found[name] = Memory(next(iter(users)).host, name, [name], rates, loads, estimated=True)
+        if carries:
+            loads = array("d", [rate / carries for rate in together(users.values())])
+            found[name] = Memory(next(iter(users)).host, name, [name], loads, carries, estimated=True)
     return list(found.values())
 
 
@@ -69,33 +74,29 @@ def full_times(recording: Recording, capacity: Mapping[str, float]) -> list[Full
     by_l3 = domains(recording, BANDWIDTH)
     found = []
     for memory in memories(recording, capacity):
-        before = recording.times[memory.host].before
-        for times in _runs(recording.times[memory.host].each, memory.loads):
-            seconds = {when: when - before.get(when, when) for when in times if when in memory.loads}
-            together = sum(seconds.values())
-            if not together:
+        times = recording.times[memory.host]
+        lengths = times.lengths
+        for start, end in _runs(memory.loads):
+            places = range(start, end + 1)
+            known = [at for at in places if not isnan(memory.loads[at])]
+            seconds = sum(lengths[at] for at in known)
+            if not seconds:
                 continue
             moved: dict[User, float] = defaultdict(float)
-            for user, points in ((user, points) for l3 in memory.l3 for user, points in by_l3.get(l3, {}).items()):
-                moved[user] += sum(points[when] * (when - before.get(when, when)) for when in times if when in points)
-            load = sum(memory.loads[when] * part for when, part in seconds.items()) / together
-            found.append(Full(memory, before.get(times[0], times[0]), times[-1], load, dict(moved)))
+            for user, line in ((user, line) for l3 in memory.l3 for user, line in by_l3.get(l3, {}).items()):
+                moved[user] += sum(line[at] * lengths[at] for at in places if not isnan(line[at]))
+            load = sum(memory.loads[at] * lengths[at] for at in known) / seconds
+            found.append(Full(memory, times.each[start] - lengths[start], times.each[end], load, dict(moved)))
     return sorted(found, key=lambda one: (one.start, one.memory.name))
 
 
-def _runs(times: list[float], loads: Points) -> list[list[float]]:
-    """Return the samples of each time, from the first that is full to the last."""
-    found: list[list[float]] = []
-    skipped: list[float] = []
-    for when in times:
-        if loads.get(when, 0.0) < FULL:
-            skipped.append(when)
-        elif found and len(skipped) <= PAUSE_SAMPLES:
-            found[-1] += [*skipped, when]
-            skipped = []
-        else:
-            found.append([when])
-            skipped = []
+def _runs(loads: Line) -> list[tuple[int, int]]:
+    """Return the places of each time, from the first sample that is full to the last."""
+    found: list[tuple[int, int]] = []
+    for at, load in enumerate(loads):
+        if load >= FULL:
+            begins = found.pop()[0] if found and at - found[-1][1] <= PAUSE_SAMPLES + 1 else at
+            found.append((begins, at))
     return found
 
 

@@ -1,22 +1,24 @@
-"""The tables of the page: energy, noisy and slowed pods, full memory domains, the guard's events, gaps."""
+"""The tables of the page, each folded below its title: slowed and noisy pods, use, energy, changes, gaps."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
+from resctrl_hooks.core.inventory.amounts import scaled, with_margin
+from resctrl_hooks.core.inventory.interval import Interval
 from resctrl_hooks.observe.inventory.lost_time import NO_NAMESPACE, LostTime, matrix
-from resctrl_hooks.observe.node.history.rows import GUARD, LIMIT, SCHEMATA, UNLIMIT, Row
+from resctrl_hooks.observe.node.history.rows import POD
 from resctrl_hooks.observe.node.slowdown.constants import SLOWED
 
-from .analysis import Recording, missing
+from .analysis import BANDWIDTH, OCCUPANCY, POWER, by_name, by_namespace, missing, series
 from .energy import shares
 from .full import FULL, full_times, memories
 from .noise import BUSY_SHARE, NOISY_SHARE, STILL, Noisy
 from .slowdown import SlowedPod
-from .texts import number, utc
+from .texts import SOURCES, domain_name, event_text, number, utc
+from .tracks import Line, Recording, User, known
 
 _MOST_ROWS = 50
 _MOST_USERS = 5
-_SOURCES = {GUARD: "bandwidth guard (experimental)", SCHEMATA: "schemata", LIMIT: "limit", UNLIMIT: "end of a limit"}
 
 
 def energy_table(recording: Recording, grams_per_kwh: float | None) -> str:
@@ -40,54 +42,51 @@ def energy_table(recording: Recording, grams_per_kwh: float | None) -> str:
         )
         for one in found
     ]
-    return f'<h2>Energy</h2><p class="note">{escape(note)}</p>{_table(heads, rows, "")}'
+    return _folded("Energy", note, _table(heads, rows, ""))
 
 
-def noisy_table(found: Sequence[Noisy]) -> str:
+def noisy_table(found: Sequence[Noisy], recording: Recording) -> str:
     """Return who was noisy when."""
     rule = (
         f"A noisy period begins when a pod moves more than {NOISY_SHARE:.0%} of a domain's traffic, and the "
         f"domain moves more than {BUSY_SHARE:.0%} of its peak in this recording. The period ends when one of these "
         f"shares stays below {STILL:.0%} of its limit for a minute, or when the pod's share of the whole period falls "
-        f"to {NOISY_SHARE:.0%}. The charts mark these periods."
+        f"to {NOISY_SHARE:.0%}."
     )
     rows = [
         (
             time.user.name,
-            time.domain,
+            domain_name(time.domain, several=len(recording.times) > 1),
             utc(time.start),
             number(time.end - time.start, "s"),
-            number(time.moved / 1e9 / (time.end - time.start), "GB/s"),
+            scaled(time.moved / (time.end - time.start), "B/s"),
             number(100 * time.moved / time.of, "%"),
         )
         for time in found
     ]
     heads = ("Pod", "Domain", "From", "For", "Bandwidth", "Share of the domain")
     empty = "No noisy pods by this rule."
-    return f'<h2>Noisy pods</h2><p class="note">{escape(rule)}</p>{_table(heads, rows, empty)}'
+    return _folded(f"Noisy pods ({len(found)})", rule, _table(heads, rows, empty))
 
 
 def slowed_table(found: Sequence[SlowedPod], recording: Recording) -> str:
     """Return which pods were slowed, for how long and why; empty where no pod was judged."""
     if not recording.slowed:
         return ""
-    rule = (
-        f"A pod is slowed while its work takes at least {SLOWED} times as long as in its own quiet times. The charts "
-        "show the pods with the most slowed time, with the traffic of the pods that slowed them."
-    )
+    rule = f"A pod is slowed while its work takes at least {SLOWED} times as long as in its own quiet times."
     rows = [
         (
             pod.user.name,
             number(pod.seconds, "s"),
             number(pod.lost, "s"),
-            number(max(pod.ratios.values()), "times"),
+            number(pod.most, "times"),
             ", ".join(pod.causes) or "unknown",
             ", ".join(user.name for user in pod.culprits) or "-",
         )
         for pod in found
     ]
     heads = ("Pod", "Slowed for", "Lost", "At most", "Causes", "Beside")
-    return f'<h2>Slowed pods</h2><p class="note">{escape(rule)}</p>{_table(heads, rows, "No pod was slowed.")}'
+    return _folded(f"Slowed pods ({len(found)})", rule, _table(heads, rows, "No pod was slowed."))
 
 
 def lost_table(found: Sequence[LostTime]) -> str:
@@ -104,7 +103,7 @@ def lost_table(found: Sequence[LostTime]) -> str:
         for victim, cells in lines.items()
     ]
     heads = ("Lost by", *(f"to {culprit or NO_NAMESPACE}" for culprit in culprits))
-    return f'<h2>Lost time</h2><p class="note">{escape(rule)}</p>{_table(heads, rows, "")}'
+    return _folded("Lost time", rule, _table(heads, rows, ""))
 
 
 def full_table(recording: Recording, capacity: Mapping[str, float]) -> str:
@@ -123,12 +122,20 @@ def full_table(recording: Recording, capacity: Mapping[str, float]) -> str:
         together = sum(time.moved.values()) or 1.0
         most = sorted(time.moved, key=lambda user: -time.moved[user])[:_MOST_USERS]
         users = ", ".join(
-            f"{user.name} {number(time.moved[user] / 1e9, 'GB')} ({time.moved[user] / together:.0%})" for user in most
+            f"{user.name} {scaled(time.moved[user], 'B')} ({time.moved[user] / together:.0%})" for user in most
         )
         load = f"{'~' if time.memory.estimated else ''}{time.load:.0%}"
-        rows.append((time.memory.name, utc(time.start), number(time.end - time.start, "s"), load, users))
+        rows.append(
+            (
+                domain_name(time.memory.name, several=len(recording.times) > 1),
+                utc(time.start),
+                number(time.end - time.start, "s"),
+                load,
+                users,
+            )
+        )
     heads = ("Memory domain", "From", "For", "Mean load", "Moved by")
-    return f'<h2>Full memory domains</h2><p class="note">{escape(rule)}</p>{_table(heads, rows, "No domain was full.")}'
+    return _folded(f"Full memory domains ({len(rows)})", rule, _table(heads, rows, "No domain was full."))
 
 
 def events_table(recording: Recording) -> str:
@@ -136,18 +143,11 @@ def events_table(recording: Recording) -> str:
     if not recording.events:
         return ""
     rows = [
-        (utc(when), str(row.get("host") or ""), _SOURCES.get(str(row["kind"]), ""), _event(row))
+        (utc(when), str(row.get("host") or ""), SOURCES[str(row["kind"])], event_text(row))
         for when, row in recording.events
     ]
-    note = '<p class="note">Dotted lines in the charts mark these changes.</p>'
-    return f"<h2>Changes of RDT classes</h2>{note}{_table(('Time', 'Node', 'Source', 'Change'), rows, '')}"
-
-
-def _event(row: Row) -> str:
-    """Return an event's text; that of a limit with its pod."""
-    is_limit = row["kind"] in (LIMIT, UNLIMIT)
-    pod = "/".join(str(row[name]) for name in ("namespace", "pod") if row.get(name)) if is_limit else ""
-    return f"{pod}: {row.get('event') or ''}" if pod else str(row.get("event") or "")
+    note = "Vertical lines in the charts mark these changes."
+    return _folded(f"Limits and changes ({len(rows)})", note, _table(("Time", "Node", "Source", "Change"), rows, ""))
 
 
 def gaps_table(recording: Recording) -> str:
@@ -159,7 +159,42 @@ def gaps_table(recording: Recording) -> str:
         for start, end in times.gaps
     ]
     heads = ("Pod", "Counter", "Value in the kernel", "Share of its rows")
-    return f"<h2>Gaps</h2>{_table(heads, rows, 'Every counter had a value in every sample.')}"
+    return _folded(f"Gaps ({len(rows)})", "", _table(heads, rows, "Every counter had a value in every sample."))
+
+
+def use_table(recording: Recording) -> str:
+    """Return the mean and largest use of each namespace and of each pod."""
+    bandwidth, cache, power = (series(recording, measure) for measure in (BANDWIDTH, OCCUPANCY, POWER))
+    rows = []
+    for kind, by in (("namespace", by_namespace), ("pod", by_name)):
+        pods = [by({user: line for user, line in of.items() if user.kind == POD}) for of in (bandwidth, cache, power)]
+        for name in sorted(pods[0], key=lambda name: -_mean(pods[0][name])):
+            mean, most = _mean(pods[0][name]), max(known(pods[0][name]))
+            cells = [kind, name, scaled(mean, "B/s"), scaled(most, "B/s")]
+            cells.append(scaled(_mean(pods[1][name]), "B", binary=True) if name in pods[1] else "-")
+            rows.append([*cells, scaled(_mean(pods[2][name]), "W") if name in pods[2] else "-"])
+    heads = ("", "Name", "Mean bandwidth", "Largest", "Mean L3", "Mean power")
+    return _folded("Use by namespace and pod", "", _table(heads, rows, "No pod was counted."))
+
+
+def turns_table(rates: Mapping[User, Interval]) -> str:
+    """Return the mean bandwidth of time-sharing pods; empty where none took turns."""
+    rows = [
+        (user.name, with_margin(one.rate, one.half, "B/s"))
+        for user, one in sorted(rates.items(), key=lambda i: -i[1].rate)
+    ]
+    note = "Pods that were counted in turns, with 95 % confidence intervals."
+    return _folded("Pods that took turns", note, _table(("Pod", "Mean bandwidth"), rows, "")) if rows else ""
+
+
+def _mean(line: Line) -> float:
+    values = known(line)
+    return sum(values) / len(values) if values else 0.0
+
+
+def _folded(title: str, note: str, table: str) -> str:
+    about = f'<p class="note">{escape(note)}</p>' if note else ""
+    return f"<details><summary>{escape(title)}</summary>{about}{table}</details>"
 
 
 def _table(heads: Iterable[str], rows: Sequence[Iterable[str]], nothing: str) -> str:

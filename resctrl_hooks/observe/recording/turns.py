@@ -1,17 +1,20 @@
 """Time-sharing pods in a recording: the mean rate of each, and its interval from the spread of its turns."""
 
-from resctrl_hooks.core.inventory.interval import Interval, interval_of
-from resctrl_hooks.observe.node.history.rows import POD, Row
+from math import isnan, nan
 
-from .analysis import BANDWIDTH, Recording, User
+from resctrl_hooks.core.inventory.interval import Interval, interval_of
+from resctrl_hooks.observe.node.history.rows import POD
+
+from .analysis import BANDWIDTH
+from .tracks import Recording, Track, User
 
 
 def turn_rates(recording: Recording) -> dict[User, Interval]:
     """Return the memory traffic of each time-sharing pod over its domains; pods with too few turns are left out."""
     domains: dict[User, list[list[tuple[float, float]]]] = {}
-    for (user, _), rows in recording.rows.items():
+    for (user, _), track in recording.tracks.items():
         if user.kind == POD:
-            turns = _turns([row for _, row in rows])
+            turns = _turns(track)
             if len(turns) > 1:
                 domains.setdefault(user, []).append(turns)
     found = {}
@@ -26,15 +29,17 @@ def turn_rates(recording: Recording) -> dict[User, Interval]:
     return found
 
 
-def _turns(rows: list[Row]) -> list[tuple[float, float]]:
+def _turns(track: Track) -> list[tuple[float, float]]:
     """Return seconds and bytes of each turn: the difference between the ends of two runs of rows with a value."""
     found: list[tuple[float, float]] = []
     end: tuple[float, float] | None = None
     last: tuple[float, float] | None = None
-    for row in [*rows, {}]:
-        value, seconds = row.get(BANDWIDTH.column), row.get(BANDWIDTH.seconds)
-        if value is not None and seconds is not None:
-            last = float(seconds), float(value)
+    for seconds, value in [
+        *zip(track.column(BANDWIDTH.seconds), track.column(BANDWIDTH.column), strict=True),
+        (nan, nan),
+    ]:
+        if not isnan(seconds) and not isnan(value):
+            last = seconds, value
             end = end or last
         elif last is not None and end is not None:
             if last[0] > end[0] and last[1] >= end[1]:

@@ -266,7 +266,7 @@ def test_each_output_has_each_group_whose_name_is_no_text(host_of_names: Monitor
     for name in ("run.csv", "run.parquet"):
         file = str(tmp_path / name)
         assert host.run("record", "--for", "0.3s", "--interval", "0.1s", "-o", file).exit_code == 0
-        rows = read(file)
+        rows = [*read(file)]
         assert {row["key"] for row in rows if row["kind"] == "group" and not row["rdt_class"]} == wanted
         assert host.run("report", file, "-o", str(tmp_path / "page.html")).exit_code == 0
 

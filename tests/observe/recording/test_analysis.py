@@ -15,20 +15,12 @@ from hypothesis import strategies as st
 from resctrl_hooks.core.inventory.interval import LEAST_TURNS
 from resctrl_hooks.observe.node.history.rows import GROUP, GUARD, PACKAGE, POD, REST, Row
 from resctrl_hooks.observe.node.snapshot.packages import Packages
-from resctrl_hooks.observe.recording.analysis import (
-    BANDWIDTH,
-    Times,
-    User,
-    by_namespace,
-    missing,
-    recording_of,
-    series,
-    user_of,
-)
+from resctrl_hooks.observe.recording.analysis import BANDWIDTH, by_namespace, missing, series
 from resctrl_hooks.observe.recording.energy import shares, write_csv
 from resctrl_hooks.observe.recording.full import full_times, memories
 from resctrl_hooks.observe.recording.noise import answer, noisy
 from resctrl_hooks.observe.recording.slowdown import lost_time, slowed_pods
+from resctrl_hooks.observe.recording.tracks import Line, Times, User, recording_of, user_of
 from resctrl_hooks.observe.recording.turns import turn_rates
 
 from .rows import GB, L3, START, lost, memory, on, row_of, rows_of, slowdown, turns
@@ -39,7 +31,7 @@ Capacity = dict[str, float]
 def facts(rows: Sequence[Row], capacity: Capacity | None = None) -> str:
     """Return what the analysis finds in a recording, a line for each fact; times are seconds since the start."""
     found, begin = recording_of(rows), START.timestamp()
-    lines = [f"users: {', '.join(sorted({user.name for user in found.users}))}", answer(found)]
+    lines = [f"users: {', '.join(sorted({user.name for user in found.users}))}", answer(found, noisy(found))]
     for one in noisy(found):
         time = f"{one.start - begin:g} to {one.end - begin:g}"
         lines.append(f"noisy {one.user.name} {one.domain} {time}: {one.moved / GB:g} of {one.of / GB:g} GB")
@@ -47,16 +39,20 @@ def facts(rows: Sequence[Row], capacity: Capacity | None = None) -> str:
         time, mark = f"{full.start - begin:g} to {full.end - begin:g}", "~" if full.memory.estimated else ""
         moved = ", ".join(f"{user.name} {value / GB:g}" for user, value in full.moved.items())
         lines.append(f"full {full.memory.name} ({' '.join(full.memory.l3)}) {time}: {mark}{full.load:.4g}, by {moved}")
-    for pod in slowed_pods(found, capacity or {}):
-        culprits = ", ".join(f"{user.name} {max(of.values()) / GB:g}" for user, of in pod.culprits.items())
-        load, causes = max(pod.load.values(), default=None), dict(pod.causes)
-        lines.append(f"slowed {pod.user.name} ({pod.domain}) {pod.seconds:g} s: {causes} by {culprits}, load {load}")
+    for pod in slowed_pods(found):
+        culprits, span = ", ".join(user.name for user in pod.culprits), f"{pod.start - begin:g} to {pod.end - begin:g}"
+        lines.append(f"slowed {pod.user.name} ({pod.domain}) {span}, {pod.seconds:g} s: {pod.causes} by {culprits}")
         lines.append(f"  ratios {[*pod.ratios.values()]}")
     lines += [f"turns {user.name}: {of.rate:.4g} and {of.half:.3g}" for user, of in turn_rates(found).items()]
     lines += [f"energy {one.kind} {one.namespace} {one.name}: {one.joules}" for one in shares(found)]
     lines += [f"missing {one.user.key} {one.column} {one.word}: {one.rows} of {one.of}" for one in missing(found)]
     gaps = {host: [(start - begin, end - begin) for start, end in of.gaps] for host, of in found.times.items()}
     return "\n".join([*lines, *(f"gaps of {host}: {of}" for host, of in gaps.items() if of)])
+
+
+def values(line: Line) -> dict[int, float]:
+    """Return the known values of a line by their place."""
+    return {at: value for at, value in enumerate(line) if value == value}  # noqa: PLR0124  # NaN
 
 
 def bursts(loud: Sequence[float], other: Sequence[float], step: float = 1) -> list[Row]:
@@ -264,14 +260,12 @@ def test_rate_is_the_growth_between_two_samples_with_a_value_in_each_domain(
         known = [at for at in range(1, 6) if all(of[at] is not None and of[at - 1] is not None for of in totals)]
         expected[pod] = {at: sum((of[at] or 0) - (of[at - 1] or 0) for of in totals) for at in known}
     found = series(recording_of(rows), BANDWIDTH)
-    begin = START.timestamp()
-    points = {user.key: {round(at - begin): value for at, value in of.items()} for user, of in found.items()}
+    points = {user.key: values(line) for user, line in found.items()}
     assert {pod: of for pod, of in points.items() if of and pod != "all"} == {
         pod: of for pod, of in expected.items() if of
     }
     every = {at: sum(of.get(at, 0) for of in expected.values()) for at in range(1, 6)}
-    shop = by_namespace(found).get("shop", {})
-    assert {round(at - begin): value for at, value in shop.items()} == every
+    assert values(by_namespace(found).get("shop", Line("d"))) == every
 
 
 @pytest.mark.parametrize("counted, rate", [(None, 1), (2.0, 1), (1.97, 1), (1.5, 4 / 3), (1.0, 2), (0.9, None)])
@@ -280,16 +274,17 @@ def test_rate_is_by_the_counted_seconds_from_half_of_the_interval_on(counted: fl
         {**row, **({} if counted is None else {"counted_seconds": sample * counted})}
         for sample, row in enumerate(rows_of({"web": [1]}, 2))
     ]
-    found = [value / 1e9 for points in series(recording_of(rows), BANDWIDTH).values() for value in points.values()]
+    found = [value / 1e9 for line in series(recording_of(rows), BANDWIDTH).values() for value in values(line).values()]
     assert found == ([] if rate is None else [pytest.approx(rate)])
 
 
 def test_counters_that_restart_rows_of_one_time_and_other_domains_have_no_rate() -> None:
     rows = [row_of(second, mbm_total_bytes=total) for second, total in enumerate((100, 100, 20, 30))]
-    ((_, points),) = series(recording_of([*rows, rows[-1]]), BANDWIDTH).items()
-    assert [value for _, value in sorted(points.items())] == [0, 10]
+    ((_, line),) = series(recording_of([*rows, rows[-1]]), BANDWIDTH).items()
+    assert values(line) == {1: 0, 3: 10}
     energy = [{**row, "domain": "mon_PERF_PKG_00", "mbm_total_bytes": None} for row in rows]
-    assert series(recording_of([*rows, *energy]), BANDWIDTH) == series(recording_of(rows), BANDWIDTH)
+    ((_, line),) = series(recording_of([*rows, *energy]), BANDWIDTH).items()
+    assert values(line) == {1: 0, 3: 10}
 
 
 @pytest.mark.parametrize(
@@ -337,7 +332,7 @@ def test_gap_is_longer_than_twice_the_usual_interval(
 def test_capacity_of_a_domain_is_that_of_its_number(capacity: Capacity, domain: int) -> None:
     both = rows_of(RATES, domains=L3)
     found = {one.name: one.loads for one in memories(recording_of(both), capacity)}
-    assert max(found[f"mon_L3_0{domain}"].values()) == 0.9
+    assert max(values(found[f"mon_L3_0{domain}"]).values()) == 0.9
     assert memories(recording_of([{**row, "domain": "of another kind"} for row in both]), {"1": GB}) == []
 
 

@@ -71,6 +71,8 @@ LOST_SECONDS = "lost_seconds"
 """The column of a ``lost`` row: seconds since the sampling process began to judge pods."""
 PACKAGE_ENERGY = "package_energy_joules"
 """The column of a package's own energy (RAPL), of which the cores' energy is a part."""
+L3_SIZE = "l3_size_bytes"
+"""The column of an L3 domain's ungrouped tasks with the size of the cache."""
 LABELS = (
     *("time", "host", "kind", "key", "namespace", "pod", "container", "rdt_class", "domain"),
     *("missing", "event", "culprits"),

@@ -158,7 +158,7 @@ def test_export_is_a_recording(past: Past, tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     result = past.run("history", "export", "--since", past.at(600), "--until", past.at(700), "-o", str(path))
     assert result.exit_code == 0, result.output
-    rows = read(str(path))
+    rows = [*read(str(path))]
     assert len({row["time"] for row in rows}) == 11
     assert result.stderr == f"resctrl-hook: 11 samples in {path}; draw them: resctrl-hook report {path}\n"
     web = [row for row in rows if row.get("pod") == "web"]
