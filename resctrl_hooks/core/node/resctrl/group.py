@@ -107,7 +107,7 @@ class RecordedGroups:
         return name if name is not None and self._resctrl.fs.is_folder(self._resctrl.class_folder(name)) else None
 
     def class_for(self, rdt_class: str) -> str:
-        """Return the class for a thread that is in this class, ``?`` if that is unknown.
+        """Return the class for a thread that is in class ``rdt_class``, ``?`` if that is unknown.
 
         A thread of a pod that is kept in a class for a time belongs there, unless another program has moved it since.
         """
