@@ -1,4 +1,4 @@
-"""The documentation's index by task: each command is accepted, and answers on a simulated node."""
+"""Commands of pages are accepted; those of the index by task answer on a simulated node."""
 
 import re
 import shlex
@@ -49,12 +49,36 @@ def _parts(command: str) -> tuple[click.Command, list[str], list[str]]:
     found: click.Command = kubectl if words[:2] == ["kubectl", "resctrl"] else main
     del words[: 2 if found is kubectl else 1]
     named: list[str] = []
-    while isinstance(found, click.Group):
+    while isinstance(found, click.Group) and words and words[0] != "--version":
+        _, words, _ = found.make_parser(click.Context(found)).parse_args(words)
+        if not words:
+            break
         named.append(words.pop(0))
         inner = found.get_command(click.Context(found), named[-1])
         assert inner is not None, command
         found = inner
     return found, named, words
+
+
+WRITTEN = re.compile(
+    r"^ *(?:[#$] )?(?:sudo )?((?:resctrl-hook|kubectl resctrl)(?: .*?)?)(?=  |\s\S*[#|;&>]|\\?$)"
+    r"|`(?:sudo )?((?:resctrl-hook|kubectl resctrl) [^`|]+?)(?: \||`)",
+    re.MULTILINE,
+)
+"""A command in a block or in the text, without what follows in a shell."""
+PAGES = sorted([*(ROOT / "docs").glob("**/*.md"), ROOT / "README.md", *(ROOT / "contrib").glob("**/*.md")])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_of_pages_have_known_options(page: Path) -> None:
+    for match in WRITTEN.finditer(page.read_text(encoding="utf-8")):
+        line = " ".join((match[1] or match[2]).split())
+        if not re.search(r"…|\bCOMMAND\b|\[|^resctrl-hook: ", line):
+            found, _, words = _parts(line)
+            try:
+                found.make_parser(click.Context(found)).parse_args(words)
+            except click.UsageError as error:
+                pytest.fail(f"{line}: {error.format_message()}")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
