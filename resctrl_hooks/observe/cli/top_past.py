@@ -15,12 +15,12 @@ from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.observe.cli.past_text import gap_note, heading, written_time_of
 from resctrl_hooks.observe.cli.top_scene import Scene
 from resctrl_hooks.observe.cli.top_scenes import Scenes
-from resctrl_hooks.observe.inventory.cache_size import l3_sizes
 from resctrl_hooks.observe.inventory.rates import Line
 from resctrl_hooks.observe.inventory.usage import USERS
 from resctrl_hooks.observe.inventory.usage_models import MemoryUsage
 from resctrl_hooks.observe.node.capacity.capacity import CONFIGURED
 from resctrl_hooks.observe.node.history.rows import CAPACITY, MEMORY, TRAFFIC, Row
+from resctrl_hooks.observe.node.snapshot.cache_size import l3_sizes
 from resctrl_hooks.observe.past.moments import PastUsers, packages_watts, pair_of
 from resctrl_hooks.observe.past.pods import names_in_past
 from resctrl_hooks.observe.past.view import Found, Past

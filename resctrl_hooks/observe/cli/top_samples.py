@@ -10,7 +10,6 @@ from resctrl_hooks.core.node.reconcile.note import note_running
 from resctrl_hooks.core.node.resctrl.absence import why_no_monitoring
 from resctrl_hooks.observe.cli.top_scene import Scene
 from resctrl_hooks.observe.cli.top_scenes import Scenes
-from resctrl_hooks.observe.inventory.cache_size import l3_sizes
 from resctrl_hooks.observe.inventory.class_changes import ClassChanges
 from resctrl_hooks.observe.inventory.columns import CPU, MBM
 from resctrl_hooks.observe.inventory.guard import lowered_values
@@ -22,6 +21,7 @@ from resctrl_hooks.observe.inventory.slowdown import ratios_and_lost
 from resctrl_hooks.observe.inventory.usage import Users
 from resctrl_hooks.observe.node.capacity.capacity import capacities_of
 from resctrl_hooks.observe.node.guard.snapshots import domains_of
+from resctrl_hooks.observe.node.snapshot.cache_size import l3_sizes
 from resctrl_hooks.observe.node.snapshot.snapshot import open_files, take
 
 

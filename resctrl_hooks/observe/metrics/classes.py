@@ -13,9 +13,9 @@ from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.resctrl.counters import CUMULATIVE, Raw, Slot
 from resctrl_hooks.core.node.resctrl.layouts import PERF
 from resctrl_hooks.core.node.resctrl.totals_file import CLASSES, LOCK, take_saved
-from resctrl_hooks.observe.inventory.cache_size import l3_sizes
 from resctrl_hooks.observe.inventory.columns import MBM
 from resctrl_hooks.observe.node.guard.snapshots import Domains
+from resctrl_hooks.observe.node.snapshot.cache_size import l3_sizes
 from resctrl_hooks.observe.node.snapshot.packages import Packages
 from resctrl_hooks.observe.node.snapshot.snapshot import Snapshot
 

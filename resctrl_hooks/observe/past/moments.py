@@ -25,6 +25,7 @@ from resctrl_hooks.observe.node.history.rows import (
     CAPACITY,
     COUNTED,
     GROUP,
+    L3_SIZE,
     LABELS,
     PACKAGE,
     PACKAGE_ENERGY,
@@ -44,7 +45,7 @@ from resctrl_hooks.observe.node.history.thinning import LARGEST
 from resctrl_hooks.observe.node.snapshot.snapshot import ClassCounts, Counts, Snapshot, Values
 
 _COUNTERS: Final = {column_of(counter): counter for counter in COUNTERS.values()}
-_OTHERS: Final = frozenset((*LABELS, UNKNOWN, PACKAGE_ENERGY, TRAFFIC, CAPACITY, RATIO))
+_OTHERS: Final = frozenset((*LABELS, UNKNOWN, PACKAGE_ENERGY, TRAFFIC, CAPACITY, RATIO, L3_SIZE))
 
 
 def snapshot_of(sample: Sample) -> Snapshot:

@@ -13,7 +13,6 @@ from resctrl_hooks.core.node.errors import HookError, LedgerError
 from resctrl_hooks.core.node.host.instance import RunningError, only_instance
 from resctrl_hooks.core.node.locks import UNWRITABLE
 from resctrl_hooks.core.node.resctrl.absence import has_counters
-from resctrl_hooks.observe.inventory.cache_size import l3_sizes
 from resctrl_hooks.observe.inventory.class_changes import ClassChanges
 from resctrl_hooks.observe.node.guard.section import section as guard_section
 from resctrl_hooks.observe.node.slowdown.baseline.store import Store
@@ -26,6 +25,7 @@ from resctrl_hooks.observe.node.slowdown.lost import LostTime
 from resctrl_hooks.observe.node.slowdown.section import LOCK, section
 from resctrl_hooks.observe.node.slowdown.status import record_of
 from resctrl_hooks.observe.node.slowdown.verdict import SLOWED_WORD
+from resctrl_hooks.observe.node.snapshot.cache_size import l3_sizes
 from resctrl_hooks.observe.node.snapshot.snapshot import open_files
 
 from .advice import facts_of

@@ -26,7 +26,6 @@ from resctrl_hooks.observe.cluster.nodes import NAMES as NODE_NAMES
 from resctrl_hooks.observe.cluster.nodes import node_of
 from resctrl_hooks.observe.cluster.readings import NodeReading
 from resctrl_hooks.observe.cluster.usage import NAMES, pods_of
-from resctrl_hooks.observe.inventory.cache_size import l3_sizes
 from resctrl_hooks.observe.inventory.columns import MBM, value_in
 from resctrl_hooks.observe.inventory.foreign_numbers import LEAST, MOST, number
 from resctrl_hooks.observe.inventory.guard import guard_status, held_values, lowered_values
@@ -34,6 +33,7 @@ from resctrl_hooks.observe.inventory.package_energy import PackagePower, power_u
 from resctrl_hooks.observe.inventory.rates import FOREIGN, POD, TOTAL, UNGROUPED, Line
 from resctrl_hooks.observe.inventory.slowdown import as_text, ratios
 from resctrl_hooks.observe.node.slowdown.evidence.reader import NodeReader
+from resctrl_hooks.observe.node.snapshot.cache_size import l3_sizes
 
 HOUSES = ("lab",)
 

@@ -69,7 +69,7 @@ def test_sample_has_pods_foreign_groups_and_remainder(host: MonitoredHost) -> No
         "earlier_counted_seconds",
         "uncounted_groups",
     )
-    assert tuple(one for one in sampler.columns if not one.startswith(("cpu_", "memory_", "disk_"))) == (
+    assert tuple(one for one in sampler.columns if not one.startswith(("cpu_", "memory_", "disk_", "l3_"))) == (
         *LABELS,
         *columns,
     )

@@ -14,12 +14,14 @@ from ....core.node.resctrl.bandwidth import TOTAL, bandwidth_of
 from ....core.node.resctrl.counter_files import layout
 from ....core.node.resctrl.counter_totals import summed
 from ....core.node.resctrl.counters import AVAILABLE, CUMULATIVE, MON_DATA, Slot
+from ....core.node.resctrl.layouts import L3, domain_folder
 from ....core.node.resctrl.schemata import limited_in
 from ..capacity.capacity import capacities_of_bandwidth
 from ..guard.snapshots import domains_of, traffic_of
 from ..slowdown.causes.cause import SUPPORTED
 from ..slowdown.section import section as slowdown_section
 from ..slowdown.status import read_status
+from ..snapshot.cache_size import l3_sizes
 from ..snapshot.cgroups import CGROUP_COUNTERS
 from ..snapshot.growth import ENERGY, growths
 from ..snapshot.packages import Packages
@@ -72,7 +74,7 @@ LOST_SECONDS = "lost_seconds"
 PACKAGE_ENERGY = "package_energy_joules"
 """The column of a package's own energy (RAPL), of which the cores' energy is a part."""
 L3_SIZE = "l3_size_bytes"
-"""The column of an L3 domain's ungrouped tasks with the size of the cache."""
+"""The column of the ungrouped tasks of the root class in an L3 domain: the bytes of the cache."""
 LABELS = (
     *("time", "host", "kind", "key", "namespace", "pod", "container", "rdt_class", "domain"),
     *("missing", "event", "culprits"),
@@ -139,6 +141,7 @@ class Sampler:
         self._bandwidth = bandwidth_of(slots)
         self._capacities = capacities_of_bandwidth(node, self._bandwidth)
         self._limited = limited_in(node.monitor.resctrl.root, self._bandwidth)
+        self._sizes = {domain_folder(L3, number): size for number, size in l3_sizes(node.monitor.resctrl.root).items()}
         counted = [slot.counter for slot in slots] + CGROUP_COUNTERS
         counters = dict.fromkeys(one.name for one in counted if one.kind == CUMULATIVE)
         self.columns = (
@@ -148,6 +151,7 @@ class Sampler:
             *dict.fromkeys(counted_column(name) for name in counters),
             *dict.fromkeys(earlier_column(name) for name in counters),
             UNKNOWN,
+            *([L3_SIZE] if self._sizes else []),
             *([PACKAGE_ENERGY] if self._packages.read() else []),
             *((TRAFFIC, CAPACITY) if any(map(self._capacities.reliable, self._bandwidth.numbers)) else ()),
             *([RATIO, LOST_SECONDS] if self._is_judged else []),
@@ -198,6 +202,8 @@ class Sampler:
                 slot = snapshot.slots[path]
                 if slot.domain.node is None and slot.counter.name in (TOTAL, ENERGY):
                     made[slot.domain.folder][UNKNOWN] = number
+            for folder in made.keys() & self._sizes if not rdt_class else ():
+                made[folder][L3_SIZE] = self._sizes[folder]
             rows += made.values()
         for package, joules in self._packages.read().items():
             rows.append(self._row(when, PACKAGE, package, {PACKAGE_ENERGY: joules}))

@@ -1,6 +1,6 @@
 """One row per series from the samples of a minute: a counter's last value, a gauge's mean, and the largest of both."""
 
-from .rows import CAPACITY, COUNTED, EVENTS, RATIO, TRAFFIC, UNKNOWN
+from .rows import CAPACITY, COUNTED, EVENTS, L3_SIZE, RATIO, TRAFFIC, UNKNOWN
 from .sample import Sample, series_of
 
 TYPE_CHECKING = False
@@ -14,7 +14,7 @@ LARGEST = "_largest"
 """End of the column with a gauge's largest value in a minute, or with a counter's largest rate per second."""
 _GAUGES = {"llc_occupancy_bytes": None, "memory_bytes": None, TRAFFIC: None, RATIO: 3}
 """Each with the digits of its mean behind the point; None: a whole number."""
-_LAST = (CAPACITY, UNKNOWN)
+_LAST = (CAPACITY, L3_SIZE, UNKNOWN)
 MINUTE = 60
 
 

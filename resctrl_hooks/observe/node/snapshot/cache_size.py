@@ -6,35 +6,35 @@ divided, Documentation/ABI/testing/sysfs-devices-system-cpu.
 
 import glob
 
-from resctrl_hooks.core.node.host.files import kernel_text
-from resctrl_hooks.core.node.resctrl.schemata import parse_schemata
+from ....core.node.host.files import kernel_text
+from ....core.node.resctrl.schemata import parse_schemata
 
 SYSFS_CPUS = "/sys/devices/system/cpu"
 _DIVIDED = ("L3", "L3DATA")  # the second if code and data have separate masks (CDP)
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
-def l3_sizes(resctrl_root: str, sysfs: str = SYSFS_CPUS) -> dict[int, int]:
+def l3_sizes(resctrl_root: str, sysfs: str = SYSFS_CPUS) -> "dict[int, int]":
     """Return the bytes of each L3 cache by resctrl's domain id; empty if unknown."""
     return _of_resctrl(resctrl_root) or _of_sysfs(sysfs)
 
 
-def _of_resctrl(root: str) -> dict[int, int]:
+def _of_resctrl(root: str) -> "dict[int, int]":
     """Return sizes computed from the root class: bytes per bit from its `size` and mask, bits from `cbm_mask`."""
     for resource in _DIVIDED:
         parts, masks = (parse_schemata(kernel_text(f"{root}/{file}")).get(resource) for file in ("size", "schemata"))
         whole = kernel_text(f"{root}/info/{resource}/cbm_mask")
         if parts and masks and parts.keys() == masks.keys() and whole:
             try:
-                bits = int(whole, 16).bit_count()
-                return {id_: int(part) * bits // int(masks[id_], 16).bit_count() for id_, part in parts.items()}
+                bits = bin(int(whole, 16)).count("1")
+                return {id_: int(part) * bits // bin(int(masks[id_], 16)).count("1") for id_, part in parts.items()}
             except (ValueError, ZeroDivisionError):
                 continue
     return {}
 
 
-def _of_sysfs(folder: str) -> dict[int, int]:
-    found: dict[int, int] = {}
+def _of_sysfs(folder: str) -> "dict[int, int]":
+    found: "dict[int, int]" = {}
     for cache in glob.glob(f"{folder}/cpu[0-9]*/cache/index*"):
         id_, size = kernel_text(f"{cache}/id"), kernel_text(f"{cache}/size")
         if kernel_text(f"{cache}/level") == "3" and id_.isdecimal() and size[:-1].isdecimal() and size[-1] in _UNITS:
