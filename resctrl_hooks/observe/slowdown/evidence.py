@@ -25,7 +25,7 @@ from resctrl_hooks.observe.node.slowdown.constants import AET, PERF, TRAFFIC
 from resctrl_hooks.observe.node.slowdown.evidence.perf.counters import PerfCounters, PerfError
 from resctrl_hooks.observe.node.slowdown.evidence.reader import counts_of
 from resctrl_hooks.observe.node.slowdown.evidence.use import Use
-from resctrl_hooks.observe.node.slowdown.evidence.waiting import waiting_of
+from resctrl_hooks.observe.node.slowdown.evidence.waiting import time_taken, waiting_of
 from resctrl_hooks.observe.node.slowdown.evidence.window import Counts, use_between
 
 WAITS = "waits"
@@ -112,13 +112,14 @@ class Evidence:
         """Return what the pod used between two readings."""
         return use_between(before, after, seconds, self.domains)
 
-    def cost(self, before: Counts, after: Counts, seconds: float) -> float | None:
+    def cost(self, before: Counts, after: Counts, seconds: float, *, on_disk: bool = False) -> float | None:
         """Return the cost of a unit of work between two readings, with what the pod lost by waiting meanwhile.
 
-        None if it is unknown in the pod's grade.
+        None if it is unknown in the pod's grade. With ``on_disk``, waits for the pod's own operations count as well:
+        what these take alone is not known.
         """
         use = self.use(before, after, seconds)
-        lost = waiting_of([(use, seconds)]).stretch
+        lost = time_taken(use) if on_disk else waiting_of([(use, seconds)]).stretch
         if self.method == WAITS:
             return lost if use.cpu else None
         return use.price * lost if use.method == self.method and use.price else None

@@ -22,12 +22,13 @@ from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.core.node.log import Log
 from resctrl_hooks.core.node.settings import Settings
-from resctrl_hooks.observe.node.slowdown.causes.remedy import BFQ_WEIGHT, CPU_MAX, CPU_WEIGHT
+from resctrl_hooks.observe.node.slowdown.causes.remedy import BFQ_WEIGHT, CPU_MAX, CPU_WEIGHT, IO_MAX
 from resctrl_hooks.observe.slowdown.experiment.proof import Experiment
 from resctrl_hooks.observe.slowdown.experiment.schedule import SECONDS, SETTLE
 from resctrl_hooks.observe.slowdown.experiment.value_trial import Plan
 
-FILES = {CPU_WEIGHT: "cpu.weight", CPU_MAX: "cpu.max", BFQ_WEIGHT: "io.bfq.weight"}
+FILES = {CPU_WEIGHT: "cpu.weight", CPU_MAX: "cpu.max", BFQ_WEIGHT: "io.bfq.weight", IO_MAX: "io.max"}
+ON_DISK = (BFQ_WEIGHT, IO_MAX)
 KEY = "5a0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
 """Of a pod without a group: its cost is compared by its waits."""
 SCHEDULER = Path("/sys/block/nullb0/queue/scheduler")
@@ -35,7 +36,7 @@ SCHEDULER = Path("/sys/block/nullb0/queue/scheduler")
 
 def play(sets: str) -> dict[str, Any]:
     """Run one experiment; return its effect, and the true one."""
-    kind, cpus = (READ, (2, 3)) if sets == BFQ_WEIGHT else (LOOP, (1,))
+    kind, cpus = (READ, (2, 3)) if sets in ON_DISK else (LOOP, (1,))
     with tempfile.TemporaryDirectory(dir="/run") as state:
         context = Context(Settings({"stateDir": state}), Log(stderr=True))
         context.ledger.prepare()
@@ -77,12 +78,13 @@ def main() -> None:
     """Run the experiments; a line for each, and the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=1, help="of each kind")
+    parser.add_argument("--only", nargs="*", choices=FILES, default=[*FILES], help="what is limited")
     options = parser.parse_args()
     os.sched_setaffinity(0, {0})
     make_disk(25)
     os.system("modprobe bfq")
     SCHEDULER.write_text("bfq")
-    for sets in FILES:
+    for sets in options.only:
         contained = restored = 0
         for _ in range(options.runs):
             run = play(sets)

@@ -41,6 +41,9 @@ class Trial:
         ResctrlError: its values cannot be read.
     """
 
+    on_disk = False
+    """Whether it limits the use of a disk."""
+
     def __init__(
         self,
         context: Context,

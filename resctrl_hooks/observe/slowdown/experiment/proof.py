@@ -14,15 +14,14 @@ from resctrl_hooks.observe.node.guard.lease import EXPERIMENT, GUARD
 from resctrl_hooks.observe.node.guard.load import read_classes, traffic
 from resctrl_hooks.observe.node.guard.recovery import become_owner
 from resctrl_hooks.observe.node.guard.section import section
-from resctrl_hooks.observe.node.slowdown.causes.remedy import CPU_MAX, MB
-from resctrl_hooks.observe.node.slowdown.evidence.cgroup_waits import read_waits
+from resctrl_hooks.observe.node.slowdown.causes.remedy import MB
 from resctrl_hooks.observe.node.slowdown.evidence.neighbours import memory_of
 
 from ..evidence import Evidence, EvidenceError
 from .class_trial import Trial, TrialError, hold_lease
 from .schedule import SECONDS, SETTLE, WINDOWS, Effect, effect_of, order
 from .signals import uninterrupted
-from .value_trial import Plan, ValueTrial, texts
+from .value_trial import RATES, Plan, ValueTrial, texts
 from .watchdog import Watchdog
 
 LEAST_LOAD = 0.01
@@ -158,7 +157,7 @@ class Experiment:
 
     def _planned_proof(self, plan: Plan, chance: random.Random) -> Proof:
         """Try one planned limit."""
-        used = self._used(plan.places) if plan.sets == CPU_MAX else {}
+        used = self._rates(plan) if plan.sets in RATES else {}
         try:
             self._trial = trial = ValueTrial(self._context, plan, self._key, used)
         except HookError as error:
@@ -166,16 +165,13 @@ class Experiment:
         effect, reason = self._tried(trial, chance)
         return Proof(plan.name, effect, reason, {}, {}, texts(trial.values), texts(trial.limited), plan.sets)
 
-    def _used(self, folders: Sequence[str]) -> dict[str, float]:
-        """Return the CPUs in use by each cgroup."""
-        before = {folder: read_waits([folder]) for folder in folders}
+    def _rates(self, plan: Plan) -> dict[tuple[str, str], float]:
+        """Return what the plan's cgroups use by second."""
+        read, begun = RATES[plan.sets], time.monotonic()
+        before = read(plan.places)
         self._sleep(SECONDS)
-        found = {}
-        for folder, old in before.items():
-            new = read_waits([folder])
-            if old is not None and new is not None:
-                found[folder] = float(new.cpu - old.cpu) / SECONDS
-        return found
+        seconds = max(SECONDS, time.monotonic() - begun)
+        return {place: (new - before[place]) / seconds for place, new in read(plan.places).items() if place in before}
 
     def _tried(self, trial: Trial | ValueTrial, chance: random.Random) -> tuple[Effect | None, str]:
         """Return a limit's effect, or the reason why there is none; its values are restored."""
@@ -193,7 +189,7 @@ class Experiment:
             self._sleep(SETTLE)
             before = self.evidence.read()
             self._sleep(SECONDS - SETTLE)
-            cost = self.evidence.cost(before, self.evidence.read(), SECONDS - SETTLE)
+            cost = self.evidence.cost(before, self.evidence.read(), SECONDS - SETTLE, on_disk=trial.on_disk)
             if cost is not None:
                 costs[window].append(cost)
         return effect_of(costs[False], costs[True])

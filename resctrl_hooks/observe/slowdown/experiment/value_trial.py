@@ -18,11 +18,14 @@ from resctrl_hooks.observe.node.slowdown.causes.remedy import (
     BFQ_WEIGHT,
     CPU_MAX,
     CPU_WEIGHT,
+    IO_MAX,
     IO_WEIGHT,
     L3,
     Facts,
     Remedy,
 )
+from resctrl_hooks.observe.node.slowdown.evidence.cgroup_waits import read_waits
+from resctrl_hooks.observe.node.slowdown.evidence.disks import read_moved
 from resctrl_hooks.observe.node.slowdown.section import section
 from resctrl_hooks.observe.node.temporary.address import CGROUP, CLASS, Address, is_same, read
 from resctrl_hooks.observe.node.temporary.store import Store
@@ -30,7 +33,8 @@ from resctrl_hooks.observe.node.temporary.store import Store
 from .class_trial import LEASE, TrialError
 
 _LESS = 10
-"""A weight in a limited window is a tenth of the pod's own: beside it the victim has nearly all CPU time of both."""
+"""A weight or a rate in a limited window is a tenth of the pod's own: beside it the victim has nearly all of both."""
+_COUNTS = ("riops", "wiops")
 _PERIOD = 100_000  # microseconds, the kernel's default of cpu.max
 _FEWER_WAYS = 4
 """The part of a class's cache ways that it keeps is one in so many."""
@@ -83,16 +87,17 @@ class ValueTrial:
         context: the node.
         plan: what is limited.
         key: the victim.
-        used: CPUs in use by cgroup folder, for a limit of CPU time.
+        used: what the places use by second, as `RATES` reads it.
 
     Raises:
         TrialError: a value is missing, or as low as it can be.
         HookError: a value cannot be read, or is changed by others already.
     """
 
-    def __init__(self, context: Context, plan: Plan, key: str, used: Mapping[str, float]) -> None:
+    def __init__(self, context: Context, plan: Plan, key: str, used: Mapping[tuple[str, str], float]) -> None:
         resctrl = context.monitor.resctrl
         self.name = f"{plan.sets} of {plan.name}"
+        self.on_disk = plan.sets in _OF_DISKS
         self._store = Store(context)
         wanted: dict[Address, Callable[[str], str]] = {}
         for place in plan.places:
@@ -134,15 +139,31 @@ def texts(values: Mapping[Address, str]) -> str:
     )
 
 
+def _cpus(folders: Sequence[str]) -> dict[tuple[str, str], float]:
+    """Return the CPU time of cgroups so far, in seconds."""
+    found = {folder: read_waits([folder]) for folder in folders}
+    return {(folder, ""): float(waits.cpu) for folder, waits in found.items() if waits is not None}
+
+
+def _operations(folders: Sequence[str]) -> dict[tuple[str, str], float]:
+    """Return the operations of cgroups so far, by disk."""
+    found = {folder: read_moved([folder]) or {} for folder in folders}
+    return {(folder, disk): one.operations for folder, disks in found.items() for disk, one in disks.items()}
+
+
+RATES: dict[str, Callable[[Sequence[str]], dict[tuple[str, str], float]]] = {CPU_MAX: _cpus, IO_MAX: _operations}
+"""What decides the limit of a remedy: how much of it cgroups used so far, by folder and disk."""
+
+
 def _weight(file: str, part: str = "") -> Callable[..., dict[Address, Callable[[str], str]]]:
-    def of(_: Context, folder: str, __: Mapping[str, float]) -> dict[Address, Callable[[str], str]]:
+    def of(_: Context, folder: str, __: object) -> dict[Address, Callable[[str], str]]:
         return {Address(CGROUP, folder, file, part): lambda value: str(max(1, int(value) // _LESS))}
 
     return of
 
 
-def _half_of_use(_: Context, folder: str, used: Mapping[str, float]) -> dict[Address, Callable[[str], str]]:
-    quota = max(1000, int(used.get(folder, 1.0) / 2 * _PERIOD))
+def _half_of_use(_: Context, folder: str, used: Mapping[tuple[str, str], float]) -> dict[Address, Callable[[str], str]]:
+    quota = max(1000, int(used.get((folder, ""), 1.0) / 2 * _PERIOD))
 
     def less(value: str) -> str:
         now = value.split(maxsplit=1)[0]
@@ -151,7 +172,25 @@ def _half_of_use(_: Context, folder: str, used: Mapping[str, float]) -> dict[Add
     return {Address(CGROUP, folder, "cpu.max"): less}
 
 
-def _few_ways(context: Context, name: str, _: Mapping[str, float]) -> dict[Address, Callable[[str], str]]:
+def _few_operations(
+    _: Context, folder: str, used: Mapping[tuple[str, str], float]
+) -> dict[Address, Callable[[str], str]]:
+    def less(most: int) -> Callable[[str], str]:
+        def of(value: str) -> str:
+            now = dict(one.split("=") for one in value.split())
+            lower = {name: str(min(most, int(now[name]) if now[name].isdigit() else most)) for name in _COUNTS}
+            return " ".join(f"{name}={one}" for name, one in {**now, **lower}.items())
+
+        return of
+
+    return {
+        Address(CGROUP, folder, "io.max", disk): less(max(1, int(rate / _LESS)))
+        for (place, disk), rate in used.items()
+        if place == folder and rate >= 1
+    }
+
+
+def _few_ways(context: Context, name: str, _: object) -> dict[Address, Callable[[str], str]]:
     resctrl = context.monitor.resctrl
     least = int(resctrl.fs.read(f"{resctrl.root}/info/{layouts.L3}/min_cbm_bits") or b"1")
 
@@ -169,6 +208,8 @@ _OF: dict[str, Callable[..., dict[Address, Callable[[str], str]]]] = {
     IO_WEIGHT: _weight("io.weight", "default"),
     BFQ_WEIGHT: _weight("io.bfq.weight", "default"),
     CPU_MAX: _half_of_use,
+    IO_MAX: _few_operations,
     L3: _few_ways,
 }
 """By what a remedy sets, what it makes of each value of a place."""
+_OF_DISKS = (IO_WEIGHT, BFQ_WEIGHT, IO_MAX)

@@ -10,17 +10,20 @@ import pytest
 from conftest import Host
 
 from observe.slowdown.world import EXACT, KEY, World
-from resctrl_hooks.observe.node.slowdown.causes.remedy import CPU_MAX, CPU_WEIGHT, IO_WEIGHT, L3, Facts, Remedy
+from resctrl_hooks.observe.node.slowdown.causes.remedy import CPU_MAX, CPU_WEIGHT, IO_MAX, IO_WEIGHT, L3, Facts, Remedy
 from resctrl_hooks.observe.slowdown.experiment.proof import Experiment, Proof
 from resctrl_hooks.observe.slowdown.experiment.value_trial import Plan, plans
 
 RUNS = 10
-VALUES = {"cpu.weight": "100", "cpu.max": "max 100000", "io.weight": "default 100"}
-WEIGHT, MAX, IO = (Plan(sets, "ci/job", ()) for sets in (CPU_WEIGHT, CPU_MAX, IO_WEIGHT))
+UNLIMITED = "8:0 rbps=max wbps=max riops=max wiops=max"
+VALUES = {"cpu.weight": "100", "cpu.max": "max 100000", "io.weight": "default 100", "io.max": UNLIMITED}
+WEIGHT, MAX, IO, RATE = (Plan(sets, "ci/job", ()) for sets in (CPU_WEIGHT, CPU_MAX, IO_WEIGHT, IO_MAX))
 
 
 class Shared(World):
     """The victim also shares a CPU with a neighbour of the same weight, which wants all of it; its disk is free."""
+
+    pressure = "cpu.pressure"
 
     def __init__(self, host: Host, noise: float = 0.0, chance: Random | None = None) -> None:
         self.folder = Path(host.root, "cgroup/kubepods.slice/job")
@@ -41,7 +44,7 @@ class Shared(World):
         self.ran += seconds * part
         self.stood += seconds * (1 - part)
         self.stat.write_text(f"usage_usec {self.ran * 1e6:.0f}\n")
-        Path(self.cgroup, "cpu.pressure").write_text(
+        Path(self.cgroup, self.pressure).write_text(
             "".join(f"{name} avg10=0 avg60=0 avg300=0 total={self.stood * 1e6:.0f}\n" for name in ("some", "full"))
         )
         with (self.folder / "cpu.stat").open("r+") as file:
@@ -79,6 +82,32 @@ def test_limits_that_help_are_proved_and_others_are_not(host: Host) -> None:
     assert io.effect is not None
     assert io.effect.effect == pytest.approx(0)
     assert not io.effect.helps
+
+
+class Reader(Shared):
+    """The victim waits for a disk for nine tenths of the time, or for six if the neighbour is limited there."""
+
+    pressure = "io.pressure"
+
+    def sleep(self, seconds: float) -> None:
+        """Let the time pass."""
+        super().sleep(seconds)
+        (self.folder / "io.stat").write_text(f"8:0 rbytes=0 wbytes=0 rios={self.seconds * 90:.0f} wios=0\n")
+
+    def share(self) -> float:
+        """Return the part of the time that the victim runs."""
+        most, weight = ((self.folder / name).read_text() for name in ("io.max", "io.weight"))
+        return 0.4 if "riops=9 " in most or weight.split() == ["default", "10"] else 0.1
+
+
+@pytest.mark.parametrize("plan, limited", [(IO, "10"), (RATE, "rbps=max wbps=max riops=9 wiops=9")])
+def test_limit_on_a_shared_disk_is_proved_by_all_waits_for_it(host: Host, plan: Plan, limited: str) -> None:
+    world = Reader(host)
+    (proof,) = world.proofs(plan)
+    assert proof.effect is not None
+    assert proof.effect.effect == pytest.approx(2.5 / 10 - 1, abs=0.01)
+    assert proof.limited == limited
+    assert world.is_restored()
 
 
 def test_pod_without_a_group_is_compared_by_its_waits(host: Host) -> None:
