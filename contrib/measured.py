@@ -1,21 +1,25 @@
 """Parts of pages that `nox -s generate` writes: measured columns and metrics, from their rows."""
 
+import textwrap
 from typing import Any
 
 from reference import filled
 
+from resctrl_hooks.observe.cli.top_columns import SHOWN
 from resctrl_hooks.observe.inventory.columns import COLUMNS
 from resctrl_hooks.observe.metrics import self_metrics, slowdown
 
 
 def columns() -> str:
     """Return the Markdown table of the measured columns."""
-    rows = ["| column | meaning | columns of the terminal |", "|---|---|--:|"]
+    rows = ["| column | meaning |", "|---|---|"]
     for column in COLUMNS:
-        shown = [(column.heading, column.min_width)]
-        shown += [(column.share.heading, column.share.min_width)] if column.share else []
-        widths = ", ".join(str(width) for _, width in shown if width)
-        rows.append(f"| {', '.join(f'`{heading}`' for heading, _ in shown)} | {column.meaning} | {widths} |")
+        heads = [column.heading, *([column.share.heading] if column.share else [])]
+        rows.append(f"| {', '.join(f'`{head}`' for head in heads)} | {column.meaning} |")
+    ranked = sorted((one for one in SHOWN if one.head), key=lambda one: one.rank)
+    order = ", ".join(f"`{one.head}`" for one in ranked)
+    text = f"A terminal shows the first ones of these that fit, and the sorted column: {order}."
+    rows += ["", textwrap.fill(text, 120, break_on_hyphens=False)]
     return "\n".join([*rows, ""])
 
 

@@ -66,13 +66,23 @@ def command(config: str, *, options: ListOptions, **given: Any) -> None:
         return
 
 
-def _show(context: Context, options: ListOptions, given: Mapping[str, Any]) -> None:
+def details_of(context: Context, options: ListOptions, given: Mapping[str, Any]) -> list[PodDetails]:
+    """Return all facts about the selected pods and foreign groups; ``given`` are the options of other houses.
+
+    Raises:
+        NoSuchPodError, ClickException: none matches, or they have ended.
+    """
     # Those of `show` first: they may measure for a while, and all others are of the end of that time.
     readers = {field.name: field.read(context, given) for field in (*details_fields(), *pod_fields())}
     found = []
     for pod in _chosen(context, options):
         details = pod if isinstance(pod, PodDetails) else _details(context, pod)
         found.append(details.model_copy(update={name: read(pod) for name, read in readers.items()}))
+    return found
+
+
+def _show(context: Context, options: ListOptions, given: Mapping[str, Any]) -> None:
+    found = details_of(context, options, given)
     if not options.table:
         rows = [_Line(pod, counter) for pod in found for counter in pod.counters]
         names = [pod.name for pod in found]

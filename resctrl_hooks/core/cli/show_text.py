@@ -30,9 +30,9 @@ MOST_LINES = 10
 _FIELD = 10  # column at which the values of the first lines begin
 
 
-def print_pod(pod: PodDetails, *, headers: bool) -> None:
+def print_pod(pod: PodDetails, *, headers: bool, out: Console | None = None) -> None:
     """Print all facts about a pod, or about a foreign group, which has no key."""
-    out = console()
+    out = out or console()
     _print_head(out, pod)
     _print_groups(out, pod)
     if pod.key:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from rich.console import Console
 from rich.markup import escape
 
 from resctrl_hooks.core.cli.same_config import with_config
@@ -34,9 +35,9 @@ _NAMED_WAITS = 1.02
 _STYLES = {"slowed": "red", "normal": "green", "unknown": "yellow"}
 
 
-def print_diagnosis(one: Diagnosis) -> None:
+def print_diagnosis(one: Diagnosis, out: Console | None = None) -> None:
     """Print a pod's paragraph: verdict, evidence, causes, and what helps."""
-    out = console()
+    out = out or console()
     out.print(f"{escape(one.name)}: [{_STYLES[one.verdict]}]{one.verdict}[/]{escape(_ratio(one))}", soft_wrap=True)
     lines = [f"evidence: {_GRADES[one.method]}, {one.samples} samples; baseline: {one.baseline_samples} samples"]
     if one.baseline_seconds is not None:

@@ -2,7 +2,8 @@
 
 import os
 import re
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import click
 
@@ -12,10 +13,11 @@ from resctrl_hooks.core.cli.params import Duration, Number
 from resctrl_hooks.core.cli.same_config import with_config
 from resctrl_hooks.core.cli.tables import duration
 from resctrl_hooks.core.inventory.gather import gather, name_podmans
+from resctrl_hooks.core.inventory.models import Pod
 from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.core.node.reconcile.note import note_running
-from resctrl_hooks.observe.limits.limiter import FOREVER, Limiter
+from resctrl_hooks.observe.limits.limiter import FOREVER, Limiter, Plan
 from resctrl_hooks.observe.limits.request import LimitError, Request, bytes_of
 
 _DEFAULT = 1800.0
@@ -88,36 +90,83 @@ def command(config: str, /, *, options: ListOptions, seconds: float, reason: str
     that another limit or an experiment has changed is refused.
     """
     options.require_pods()
+    request = _request(given)
+    context = open_node(config)
+    if os.geteuid() and not dry_run:
+        raise HookError("only root can limit pods")
+    note_running(context)
+    found = planned(context, options, request, seconds, reason)
+    for one in found:
+        click.echo(in_words(context, one, done=False) if dry_run else apply(context, one))
+    if not dry_run:
+        click.echo(with_config(f"undo: {undo(found)}"))
+
+
+class Planned(NamedTuple):
+    """A limit of a pod that was checked."""
+
+    pod: Pod
+    plan: Plan
+    seconds: float
+    reason: str
+
+
+def _request(given: Mapping[str, Any]) -> Request:
     request = Request(**given)
     if request.is_empty:
         raise click.UsageError("no limit given, such as --cpu 50%.")
     if request.rdt_class and (request.mb or request.l3):
         raise click.UsageError("--class and --mb or --l3 cannot be combined.")
-    context = open_node(config)
-    if os.geteuid() and not dry_run:
-        raise HookError("only root can limit pods")
-    limit_pods(context, options, request, seconds, reason, dry_run=dry_run)
+    return request
 
 
-def limit_pods(
-    context: Context, options: ListOptions, request: Request, seconds: float, reason: str, *, dry_run: bool
-) -> None:
-    """Limit the selected pods, after all of them were checked; print each one's values before and after."""
-    note_running(context)
+def parsed(words: Sequence[str]) -> tuple[ListOptions, Request, float, str]:
+    """Return the pods, the limit, its seconds and the reason in arguments of this command.
+
+    Raises:
+        UsageError: they are wrong.
+    """
+    if {"-h", "--help"} & {*words}:
+        raise click.UsageError("`resctrl-hook limit --help` lists the options.")
+    given = command.make_context("limit", [*words]).params
+    options = ListOptions(given.pop("pods"), namespace=given.pop("namespace"), selector=given.pop("selector"))
+    seconds, reason, _ = given.pop("seconds"), given.pop("reason"), given.pop("dry_run")
+    return options, _request(given), seconds, reason
+
+
+def planned(context: Context, options: ListOptions, request: Request, seconds: float, reason: str) -> list[Planned]:
+    """Return the limits of the selected pods, after all of them were checked. Read-only.
+
+    Raises:
+        LimitError: no running pod matches, or one may not be limited.
+    """
     found = gather(context).pods
     name_podmans(found)
     pods = [pod for pod in options.chosen(context, found) if pod.living]
     if not pods:
         raise LimitError("no running pod matches")
     limiter = Limiter(context)
-    planned = [(pod, limiter.plan(pod, request)) for pod in pods]
-    for pod, plan in planned:
-        shown = limiter.shown(plan)
-        if not dry_run:
-            limiter.limit(pod, plan, seconds, reason)
-        end = "until its end" if seconds >= FOREVER else f"for {duration(seconds)}"
-        would = "would be " if dry_run else ""
-        click.echo(f"{pod.name} {would}limited {end}: {', '.join(one.text for one in shown)}")
-    if not dry_run:
-        names = " ".join(pod.name for pod, _ in planned)
-        click.echo(with_config(f"undo: `resctrl-hook unlimit {names}`"))
+    return [Planned(pod, limiter.plan(pod, request), seconds, reason) for pod in pods]
+
+
+def in_words(context: Context, one: Planned, *, done: bool) -> str:
+    """Return a limit with each value before and after."""
+    end = "until its end" if one.seconds >= FOREVER else f"for {duration(one.seconds)}"
+    values = ", ".join(value.text for value in Limiter(context).shown(one.plan))
+    return f"{one.pod.name} {'' if done else 'would be '}limited {end}: {values}"
+
+
+def apply(context: Context, one: Planned) -> str:
+    """Limit a pod, and return that in words.
+
+    Raises:
+        HookError: as `Limiter.limit`.
+    """
+    text = in_words(context, one, done=True)
+    Limiter(context).limit(one.pod, one.plan, one.seconds, one.reason)
+    return text
+
+
+def undo(found: Sequence[Planned]) -> str:
+    """Return the command that ends limits."""
+    return f"`resctrl-hook unlimit {' '.join(one.pod.name for one in found)}`"

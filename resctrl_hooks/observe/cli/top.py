@@ -1,5 +1,6 @@
 """`resctrl-hook top`: live cache occupancy, memory bandwidth and power of each pod."""
 
+import functools
 import sys
 import time
 from contextlib import closing
@@ -17,8 +18,9 @@ from resctrl_hooks.core.cli.tables import console, print_table
 from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.observe.cli.class_lines import BY_CLASS, changed
 from resctrl_hooks.observe.cli.lost_text import BY_NAMESPACE, lost_lines
+from resctrl_hooks.observe.cli.top_lines import domain_line, head_line, memory_lines, power_lines
 from resctrl_hooks.observe.cli.top_scene import Scene
-from resctrl_hooks.observe.cli.top_table import domain_line, head_line, memory_lines, power_lines, usage_table
+from resctrl_hooks.observe.cli.top_table import usage_table
 from resctrl_hooks.observe.inventory.columns import BY_KEY, COLUMNS, values_of
 from resctrl_hooks.observe.inventory.rates import Line
 from resctrl_hooks.observe.inventory.slowdown import SORT as SLOW
@@ -28,6 +30,7 @@ from resctrl_hooks.observe.params import Bandwidth, at_option, domain_of, interv
 
 if TYPE_CHECKING:
     from resctrl_hooks.observe.cli.top_past import PastSamples
+    from resctrl_hooks.observe.cli.top_pod import PodPage
 from resctrl_hooks.observe.cli.top_live import show_live
 from resctrl_hooks.observe.cli.top_samples import LiveSamples
 
@@ -90,7 +93,13 @@ def command(
         options = samples.options
         if interactive:
             show_live(
-                samples, interval, options, by, lambda: _past(node, options, samples.scenes.domain, capacity), when
+                samples,
+                interval,
+                options,
+                by,
+                lambda: _past(node, options, samples.scenes.domain, capacity),
+                functools.partial(_page, node),
+                when,
             )
             return
         try:
@@ -168,3 +177,9 @@ def _past(
     from resctrl_hooks.observe.cli.top_past import PastSamples  # noqa: PLC0415  # most runs show the present
 
     return PastSamples(context, options, domain, capacity)
+
+
+def _page(context: Context, name: str) -> "PodPage":
+    from resctrl_hooks.observe.cli.top_pod import PodPage  # noqa: PLC0415  # as above
+
+    return PodPage(context, name)

@@ -16,12 +16,12 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 
 class Share(NamedTuple):
-    """The share of a quantity in the node's capacity for it, in per cent: field, description, heading, least width."""
+    """The share of a quantity in the node's capacity for it, in per cent: field, description, heading, rank."""
 
     field: str
     description: str
     heading: str
-    min_width: int
+    rank: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +52,8 @@ class Column:
     """Its name in sentences, if that is not `key`."""
     short: str = ""
     """Its name among a pod's rates in `show`."""
-    min_width: int = 0
-    """The width of the terminal from which it is shown."""
+    rank: int = 0
+    """A terminal shows the columns with the smallest ranks that fit; `cli.top_columns` ranks pictures among them."""
     share: Share | None = None
     recorded: str = ""
     """The series of the recording rules for Prometheus."""
@@ -83,9 +83,9 @@ LLC: Final = Column(
     meaning="L3 (last-level) cache that the pod occupies; `L3%`: share of all L3 caches",
     title="L3 occupancy",
     is_rate=False,
-    share=Share("llc_share_percent", "Share of all L3 caches of the node.", "L3%", 66),
-    min_width=50,
+    share=Share("llc_share_percent", "Share of all L3 caches of the node.", "L3%", 30),
     recorded="instance_namespace_pod:l3_llc_occupancy_bytes:sum",
+    rank=10,
 )
 MBM: Final = Column(
     key="mbm",
@@ -111,8 +111,8 @@ LOCAL: Final = Column(
     meaning="part of `MBM` to the local NUMA node",
     title="Memory bandwidth of the local NUMA node",
     short="local",
-    min_width=96,
     recorded="instance_namespace_pod:l3_mbm_local_bytes:last_counted_rate",
+    rank=105,
 )
 POWER: Final = Column(
     key="watts",
@@ -127,8 +127,8 @@ POWER: Final = Column(
     is_optional=True,
     name="energy",
     short="power",
-    min_width=50,
     recorded="instance_namespace_pod:perf_core_energy_joules:last_counted_rate",
+    rank=20,
 )
 CPU: Final = Column(
     key="cpu",
@@ -142,9 +142,9 @@ CPU: Final = Column(
     title="CPUs in use",
     is_optional=True,
     short="CPUs",
-    min_width=84,
     recorded="instance_namespace_pod:cgroup_cpu_seconds:rate5m",
     of_cgroup=True,
+    rank=50,
 )
 WAIT: Final = Column(
     key="wait",
@@ -158,11 +158,11 @@ WAIT: Final = Column(
     title="Waiting for CPUs",
     is_optional=True,
     short="waiting",
-    min_width=92,
     recorded="instance_namespace_pod:cgroup_cpu_waiting:percent5m",
     of_cgroup=True,
     factor=100.0,
     adds=False,
+    rank=60,
 )
 THROTTLED: Final = Column(
     key="throttled",
@@ -176,9 +176,9 @@ THROTTLED: Final = Column(
     title="CPUs that limits kept from pods",
     is_optional=True,
     short="limited",
-    min_width=120,
     recorded="instance_namespace_pod:cgroup_cpu_throttled_seconds:rate5m",
     of_cgroup=True,
+    rank=120,
 )
 MEMORY: Final = Column(
     key="memory",
@@ -192,9 +192,9 @@ MEMORY: Final = Column(
     title="Memory in use",
     is_rate=False,
     is_optional=True,
-    min_width=104,
     recorded="instance_namespace_pod:cgroup_memory_bytes:sum",
     of_cgroup=True,
+    rank=90,
 )
 DISK: Final = Column(
     key="disk",
@@ -208,9 +208,9 @@ DISK: Final = Column(
     title="Disk traffic",
     is_optional=True,
     short="disk",
-    min_width=112,
     recorded="instance_namespace_pod:cgroup_disk_bytes:rate5m",
     of_cgroup=True,
+    rank=110,
 )
 COLUMNS: Final = (LLC, MBM, LOCAL, POWER, CPU, WAIT, THROTTLED, MEMORY, DISK)
 GAUGES: Final = tuple(column for column in COLUMNS if not column.is_rate)

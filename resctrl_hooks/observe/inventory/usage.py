@@ -21,11 +21,11 @@ USERS = (POD, FOREIGN)
 """The kinds of lines that have a user of their own."""
 FOREIGN_GROUPS = "(foreign groups)"
 _NO_GROUP = "(no group)"
-_NO_NAMESPACE = "(no namespace)"
+NO_NAMESPACE = "(no namespace)"
 
 GROUPINGS: dict[str, Callable[[Line], str]] = {
     "pod": lambda line: line.name,
-    "namespace": lambda line: line.namespace or _NO_NAMESPACE,
+    "namespace": lambda line: line.namespace or NO_NAMESPACE,
     "class": lambda line: _NO_GROUP if line.rdt_class is None else line.rdt_class or "/",
 }
 

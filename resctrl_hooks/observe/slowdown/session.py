@@ -100,15 +100,25 @@ class Session:
 
     def sample(self, seconds: float, keys: Sequence[str]) -> None:
         """Sample for so many seconds, with performance counters of these pods; without keys, of the chosen ones."""
+        watch = self.begin(keys)
+        number = max(FEWEST, round(seconds / SECONDS))
+        for _ in range(number):
+            self._sleep(seconds / number)
+            self.live.step(watch)
+
+    def begin(self, keys: Sequence[str]) -> list[str]:
+        """Begin the first window; return the pods that have performance counters: these, or the chosen ones."""
         most = int(self._settings["pods"])
         self.live.step([])
         watch = list(keys)[:most] or self._chosen(most)
         self.live.step(watch)
         self.live.windows.clear()
-        number = max(FEWEST, round(seconds / SECONDS))
-        for _ in range(number):
-            self._sleep(seconds / number)
-            self.live.step(watch)
+        return watch
+
+    def step(self, keys: Sequence[str], keep: int) -> None:
+        """End a window, and forget all but so many."""
+        self.live.step(keys)
+        self.live.forget(keep)
 
     def _chosen(self, most: int) -> list[str]:
         names, classes = self.names(), classes_of(self._context)

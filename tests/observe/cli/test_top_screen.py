@@ -1,34 +1,25 @@
-"""The screen of `top`: its picture at several widths, the effect of each key, and when it samples."""
+"""The screen of `top`: its picture at several widths, and any keys on any node."""
 
-import contextlib
 import io
-import os
-import pty
 import re
-import signal
-import sys
-import termios
-import time
-from collections.abc import Callable, Iterator
-from typing import Any, Self
+from typing import Any
 
-import click
 import pytest
 from conftest import examples
 from golden import Golden
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from rich.console import Console
+from rich.text import Text
 
-from resctrl_hooks.core.cli.list_options import ListOptions
 from resctrl_hooks.core.inventory.models import Rmids
-from resctrl_hooks.core.node.errors import HookError
-from resctrl_hooks.observe.cli import top_live
-from resctrl_hooks.observe.cli.bars import bar, sparkline
-from resctrl_hooks.observe.cli.keyboard import Keys, first_key
+from resctrl_hooks.observe.cli import top_state
 from resctrl_hooks.observe.cli.top_scene import Scene
-from resctrl_hooks.observe.cli.top_screen import Screen
+from resctrl_hooks.observe.cli.top_screen import Page, Screen
+from resctrl_hooks.observe.cli.top_state import PAST_KEYS, SORT_KEYS, Mode, State
 from resctrl_hooks.observe.inventory.rates import Line, added
+from resctrl_hooks.observe.inventory.usage_models import MemoryUsage
 
 PODS = (
     ("shop", "checkout-7d9f8c6b54-x2x9z", "", 1.0),
@@ -72,7 +63,7 @@ def picture(made: Screen, width: int = 120, height: int = 24) -> list[str]:
 
 
 def names(made: Screen, height: int = 24) -> list[str]:
-    lines = picture(made, 200, height)
+    lines = picture(made, 150, height)
     end = next(place for place, line in enumerate(lines) if line.startswith(("(ungrouped)", "TOTAL")))
     return [line.split()[0] for line in lines[3:end]]
 
@@ -81,55 +72,100 @@ BATCH = "batch/reports-nightly-28913760-qtz7k"
 
 
 def test_pictures(golden: Golden) -> None:
-    for width in (40, 60, 80, 130):
-        lines = picture(screen(), width)
-        assert len(lines) <= 24
-        golden("\n".join(line.rstrip() for line in lines), f"{width} columns")
-    for keys, label in ((["t"], "by namespace"), (["t", "t"], "by class"), (["?"], "help")):
+    for width in (40, 80, 120, 200):
+        made = screen("down", "down")
+        for amount in (2.0, 7.0, 4.0):
+            made.update(scene(batch=amount))
+        golden("\n".join(line.rstrip() for line in picture(made, width)), f"{width} columns")
+    for keys, label in ((["t"], "by namespace"), (["?"], "help")):
         golden("\n".join(line.rstrip() for line in picture(screen(*keys), 80)), label)
-    unknown = Screen(scene(batch=None))
-    unknown.update(scene(batch=None))
-    golden("\n".join(line.rstrip() for line in picture(unknown)), "unknown value")
-    without = scene()
-    without.absent = f"this node has no resctrl: {'a long reason ' * 12}"
-    made = screen()
-    made.update(without)
-    golden("\n".join(line.rstrip() for line in picture(made, 80)), "no counters")
+    unknown = scene(batch=None)
+    unknown.absent = f"this node has no resctrl: {'a long reason ' * 12}"
+    made = Screen(unknown)
+    made.update(unknown)
+    golden("\n".join(line.rstrip() for line in picture(made, 80)), "unknown values")
 
 
-KEYS = st.lists(
-    st.sampled_from(
-        [*"tnrlmow jk", "up", "down", "pageup", "pagedown", "home", "end", "/", "a", "enter", "escape", "?"]
-    ),
-    max_size=8,
-)
+KEYS = (
+    *SORT_KEYS, *PAST_KEYS, *"qtr/gd?hjkpy x0", "up", "down", "pageup", "pagedown", "home", "end", "enter", "escape",
+    "backspace", "", *(f"click {line}" for line in range(0, 30, 3)),
+)  # fmt: skip
 
 
-@settings(max_examples=examples(40))
-@given(KEYS, st.integers(20, 140), st.integers(9, 24))
-def test_any_keys_leave_a_picture_within_the_terminal(keys: list[str], width: int, height: int) -> None:
-    made = screen(*keys)
-    lines = picture(made, width, height)
-    assert len(lines) <= height
-    assert max(map(len, lines)) <= width
-    made.update(scene(payments=3.0))
-    assert len(picture(made, width, height)) <= height
+class AnyKeys(RuleBasedStateMachine):
+    """Any keys and samples on a terminal of any size: pods come and go, pages open, limits are planned or refused."""
+
+    @initialize(width=st.integers(10, 250), height=st.integers(5, 40))
+    def begin(self, width: int, height: int) -> None:
+        self.size = width, height
+        self.screen = Screen(Scene("worker-3", "01:48:06", []))
+
+    @rule(pods=st.sets(st.sampled_from([f"{space}/{pod}" for space in ("a", "bx") for pod in range(12)])))
+    def sample(self, pods: set[str]) -> None:
+        lines = [Line("pod", name, f"key-{name}", used(len(name)), name.partition("/")[0], name) for name in pods]
+        rest = [Line("ungrouped", "(ungrouped)", "", used(0.7))]
+        memory = [memory_of(2e9)] if len(pods) % 2 else []
+        lines = [*lines, *rest, added([*lines, *rest], "total", "TOTAL")]
+        self.screen.update(Scene("worker-3", "01:48:06", lines, 32 << 20, Rmids(total=64, used=9), memory=memory))
+
+    @rule(width=st.integers(10, 250), height=st.integers(5, 40))
+    def resize(self, width: int, height: int) -> None:
+        self.size = width, height
+
+    @rule(key=st.sampled_from(KEYS), fails=st.booleans())
+    def press(self, key: str, fails: bool) -> None:
+        before, names = self.screen.state, {line.key: line.name for line in self.screen.shown.lines}
+        effect = self.screen.press(key)
+        after = self.screen.state
+        if before.mode is Mode.TABLE and (key in SORT_KEYS or key == "r") and before.selected in names:
+            assert after.selected == before.selected, "the order changes, the selected pod stays"
+        if before.mode is Mode.FILTER and before.selected in names and after.filter != before.filter:
+            found = after.filter.lower() in names[before.selected].lower() and before.by == "pod"
+            self.screen.render(*self.size)
+            assert not found or self.screen.state.selected == before.selected, "a pod that passes the filter stays"
+        if effect is None:
+            return
+        if fails:
+            self.screen.show_message("refused")
+        elif effect.name == top_state.OPEN:
+            assert names.get(effect.text)
+            self.screen.page = Page([Text("line")] * 50, "--cpu 50%")
+        elif effect.name == top_state.PLAN:
+            self.screen.ask(["pod would be limited"])
+        elif effect.name == top_state.APPLY:
+            assert before.mode is Mode.QUESTION
+            assert key == "y"
+        elif effect.name in (top_state.MOVE, top_state.PRESENT):
+            self.screen.past = self.screen.scene if effect.name == top_state.MOVE else None
+
+    @invariant()
+    def picture_is_whole_and_a_selected_row_is_in_view(self) -> None:
+        width, height = self.size
+        out = Console(file=io.StringIO(), width=width, height=height, color_system="truecolor", force_terminal=True)
+        lines = out.render_lines(self.screen.render(width, height), out.options.update(height=None), pad=False)
+        assert max(sum(one.cell_length for one in line) for line in lines) <= width
+        state = self.screen.state
+        if state.mode is Mode.HELP or height < 14:
+            return  # a long text is cut by the terminal
+        assert len(lines) <= height
+        marked = [line for line in lines[1:] if line and line[0].style and line[0].style.reverse]
+        if state.mode in (Mode.TABLE, Mode.FILTER, Mode.TIME):
+            assert len(marked) == bool(state.selected)
+            assert not state.selected or any(line.kind == "pod" for line in self.screen.shown.lines)
 
 
-def test_t_key_cycles_grouping_and_r_key_reverses_the_order() -> None:
-    made = screen("t", "t", "t")
-    assert names(made) == names(screen())
-    made.press("n")
-    before = names(made)
-    made.press("r")
-    assert names(made) == before[::-1]
-    made.press("r")
-    assert names(made) == before
+TestAnyKeys = AnyKeys.TestCase
+TestAnyKeys.settings = settings(max_examples=examples(15), stateful_step_count=25)
+
+
+def memory_of(capacity: float) -> MemoryUsage:
+    values: dict[str, Any] = {"domain": 0, "l3": [0], "memory_bandwidth_bytes_per_second": 1e9, "estimated": False}
+    return MemoryUsage(**values, capacity_bytes_per_second=capacity, load_percent=50.0, pods=[])
 
 
 def test_filter_is_typed_kept_and_dropped() -> None:
     made = screen("/", "q", "t", "z")  # none of them is a command now
-    assert (made.quit, names(made)) == (False, [BATCH])
+    assert (made.state.quit, names(made)) == (False, [BATCH])
     assert "filter: qtz_" in picture(made)[1]
     made.press("backspace")
     made.press("enter")
@@ -137,7 +173,7 @@ def test_filter_is_typed_kept_and_dropped() -> None:
     made.press("escape")
     assert len(names(made)) == 7
     made.press("q")
-    assert made.quit
+    assert made.state.quit
 
 
 @pytest.mark.parametrize(
@@ -171,268 +207,85 @@ def test_space_pauses_and_resumes() -> None:
     assert names(made)[0] == "payments/payments-0"
 
 
-def test_long_table_scrolls() -> None:
+def test_selection_scrolls_and_begins_with_the_first_key() -> None:
     made = screen()
     whole = names(made)
-    assert names(made, height=11) == whole[:3]
+    assert (names(made, height=11), made.state.selected) == (whole[:3], "")
     assert "1 to 3 of 7" in "\n".join(picture(made, height=11))
-    for keys, first in (
-        (["down"], 1), (["pagedown"], 4), (["pagedown"], 4), (["up"], 3), (["home"], 0), (["end"], 4), (["k", "j"], 4),
+    for keys, place, first in (
+        ("down", 0, 0), ("down down", 2, 0), ("j", 3, 1), ("pagedown", 6, 4), ("up k", 4, 4), ("home", 0, 0),
+        ("end", 6, 4), ("pageup", 3, 3),
     ):  # fmt: skip
-        for key in keys:
+        for key in keys.split():
             made.press(key)
-        assert names(made, height=11) == whole[first : first + 3], keys
+        assert (names(made, height=11), made.state.place) == (whole[first : first + 3], place), keys
     assert "(ungrouped)" in "\n".join(picture(made, height=11)), "the sums stay"
-    assert len(names(made, height=5)) == 1
+    made.press("escape")
+    assert (names(made, height=11), made.state.selected) == (whole[:3], ""), "the largest pods are in view again"
+
+
+def test_click_selects_a_row_and_a_second_one_opens_it() -> None:
+    made = screen()
+    top = next(at for at, line in enumerate(picture(made)) if line.startswith(BATCH))
+    assert [made.press(f"click {top + 1}"), made.press(f"click {top - 1}"), made.press("click 99")] == [None] * 3
+    assert made.state.selected == "cart-5b8fd6f7c4-8m2lq"
+    assert made.press(f"click {top + 1}") == (top_state.OPEN, "cart-5b8fd6f7c4-8m2lq")
+
+
+def test_enter_opens_a_namespace_and_a_pod_of_the_present() -> None:
+    made = screen("t", "enter")
+    assert (names(made), made.state.by) == ([BATCH], "pod")
+    made.press("escape")
+    made.state = State(by="class")
+    assert made.press("enter") is None
+    assert "only pods and namespaces" in made.state.message
+    made.state, made.past = State(), scene()
+    assert made.press("enter") is None
+    assert "End returns" in made.state.message
+
+
+def test_pods_page_scrolls_and_limits_after_a_question() -> None:
+    made = screen()
+    assert made.press("enter") == (top_state.OPEN, "reports-nightly-28913760-qtz7k")
+    made.page = Page([Text(f"line {number}") for number in range(50)], "--cpu 50%")
+    shown = picture(made, 80, 12)
+    assert [shown[1].split()[0], shown[2].split()[1:5], shown[3]] == ["POD", ["6.00", "MiB", "19%", "600"], "line 0"]
+    made.press("pagedown")
+    made.press("down")
+    assert picture(made, 80, 12)[3] == "line 7"
     made.press("end")
-    assert names(made) == whole, "a larger terminal shows all"
-
-
-@pytest.mark.parametrize(
-    "typed, keys",
-    [
-        ("q", ["q"]),
-        ("wr", ["w", "r"]),
-        ("\x1b[A\x1b[6~j", ["up", "pagedown", "j"]),
-        ("\x1b", ["escape"]),
-        ("\x1bOB", ["down"]),
-        ("\x1b[99~x", ["", "x"]),
-        ("\r\x7f", ["enter", "backspace"]),
-        ("\x1b[Dq\x1bOC\x1b[1;2D\x1b[1;2C", ["left", "q", "right", "shift-left", "shift-right"]),
-    ],
-)
-def test_terminal_keys_have_names(typed: str, keys: list[str]) -> None:
-    found = []
-    while typed:
-        key, typed = first_key(typed)
-        found.append(key)
-    assert found == keys
-
-
-def test_bars_and_sparklines_match_values() -> None:
-    shares = (0.0, 0.5, 1.0, 2.0, 1 / 32, None)
-    assert [bar(share, 4) for share in shares] == ["    ", "██  ", "████", "████", "▏   ", "·   "]
-    assert sparkline([0.0, 5.0, None, 10.0], 10.0, 6) == "  ▁▅·█"
-    assert sparkline([1.0, 2.0, 3.0], 0.0, 2) == "▁▁"
+    assert "line 49" in picture(made, 80, 12)
+    for key in ("l", "backspace", "backspace", "5", "%"):
+        made.press(key)
+    assert "limit: --cpu 55%_" in picture(made)
+    assert made.press("enter") == (top_state.PLAN, "--cpu 55%")
+    made.ask(["batch/reports would be limited"])
+    assert "batch/reports would be limited" in picture(made)
+    assert (made.press("n"), made.state.mode) == (None, Mode.POD)
+    made.ask([])
+    assert (made.press("y"), made.state.mode) == ((top_state.APPLY, ""), Mode.POD)
+    made.press("escape")
+    assert names(made)[0] == BATCH
 
 
 def test_past_is_in_the_first_line_until_the_present_returns() -> None:
     made, past = screen(), scene()
     past.past, past.note = "PAST 14:00:00 (2h ago)", "no samples in the 10m before, so no rates"
-    made.show(past)
+    made.past = past
     lines = picture(made)
     assert lines[0].startswith("PAST 14:00:00 (2h ago)  worker-3")
     assert "no samples in the 10m before, so no rates" in lines[1]
     made.update(scene())
     assert picture(made)[0].startswith("PAST"), "a sample of the present does not end the past"
-    made.show(None)
-    assert picture(made)[0].startswith("worker-3  01:48:06")
+    assert made.press("end") == (top_state.PRESENT, "")
 
 
-def test_entered_time_is_asked_for_once_and_a_message_stays_until_the_next_key() -> None:
-    made = screen()
-    for key in ("g", "1", "4", "x", "backspace", ":", "0", "0"):
-        made.press(key)
-        assert not made.takes_keys
+def test_time_is_typed_and_a_message_stays_until_the_next_key() -> None:
+    made = screen("g", "1", "4", "x", "backspace", ":", "0", "0")
     assert "go to time: 14:00_" in picture(made)[1]
-    made.press("enter")
-    assert (made.asked(), made.asked(), made.takes_keys) == ("14:00", "", True)
-    made.press("g")
-    made.press("escape")
-    assert (made.asked(), made.takes_keys) == ("", True)
+    assert made.press("enter") == (top_state.TIME, "14:00")
+    assert (made.press("g"), made.press("escape")) == (None, None)
     made.show_message("no sample at 14:00")
     assert "no sample at 14:00" in picture(made)[1]
     made.press("down")
     assert "no sample at 14:00" not in picture(made)[1]
-
-
-class _Samples:
-    """Scenes of the present; `scenes` notes that another L3 cache was selected."""
-
-    def __init__(self, log: list[str]) -> None:
-        self._log = log
-        self.scenes = self
-
-    def first(self) -> Scene:
-        return Scene("node", "first", [])
-
-    def next(self) -> Scene:
-        self._log.append("sample")
-        return scene()
-
-    def turn_domain(self) -> None:
-        self._log.append("turn present")
-
-
-class _Past:
-    """Scenes of the past, which note where a key leads; `x` is refused."""
-
-    def __init__(self, log: list[str]) -> None:
-        self._log = log
-        self.scenes = self
-
-    def at(self, when: float) -> Scene:
-        self._log.append(f"at {when:.0f}")
-        if when == 0:
-            raise HookError("no sample there")
-        return scene()
-
-    def pressed(self, key: str) -> Scene | None:
-        self._log.append(f"key {key}")
-        if key == "{":
-            raise click.BadParameter("no labels")
-        return None if key == "right" else scene()
-
-    def scene(self) -> Scene:
-        self._log.append("again")
-        return scene()
-
-    def turn_domain(self) -> None:
-        self._log.append("turn past")
-
-    def leave(self) -> None:
-        self._log.append("leave")
-
-
-class Live:
-    """A screen that gets keys from a list, one each tenth of a second, and notes what happens."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.log: list[str] = []
-        self.opened = 0
-        self.now = 100.0
-        self.waits: list[float] = []
-        self._keys: Iterator[str] = iter(())
-        self._step = 0.1
-        monkeypatch.setattr(top_live, "Keys", lambda: self)
-        monkeypatch.setattr(time, "monotonic", lambda: self.now)
-        monkeypatch.setattr(signal, "signal", lambda *_: None)
-        monkeypatch.setattr(Screen, "show_message", lambda _, text: self.log.append(f"say {text}"))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.log.append("restored")
-
-    def pressed(self, seconds: float) -> str:
-        self.waits.append(round(seconds, 3))
-        self.now += self._step
-        return next(self._keys)
-
-    def past(self) -> Any:
-        self.opened += 1
-        return _Past(self.log)
-
-    def run(self, *keys: str, step: float = 0.0, when: float | None = None, interval: float = 2.0) -> list[str]:
-        self.log.clear()
-        self._keys, self._step = iter(keys), step
-        samples: Any = _Samples(self.log)
-        top_live.show_live(samples, interval, ListOptions(sort="mbm"), "pod", self.past, when)
-        return self.log[:-1]
-
-
-@pytest.fixture
-def live(monkeypatch: pytest.MonkeyPatch) -> Live:
-    return Live(monkeypatch)
-
-
-@pytest.mark.parametrize(
-    "keys, log",
-    [
-        (["d"], ["turn present"]),
-        (["left", "d"], ["key left", "turn past", "again"]),
-        (["left", "end", "d"], ["key left", "leave", "turn present"]),
-        (["left", "right", "d"], ["key left", "key right", "turn present"]),
-        (["end"], []),
-        (["{"], ["key {", "say Invalid value: no labels"]),
-        (["/", "d", "left", "end", "enter"], []),
-        (["?", "d", "left"], ["key left"]),
-        (["g", "d", "enter"], ["say "]),
-    ],
-)
-def test_key_leads_to_the_present_or_the_past(live: Live, keys: list[str], log: list[str]) -> None:
-    found = live.run(*keys, "q")
-    assert [one.partition("'")[0] if one.startswith("say 'd'") else one for one in found] == log
-    assert live.opened == any("key" in one for one in found)
-
-
-def test_history_is_opened_once_and_a_time_without_a_sample_is_reported(live: Live) -> None:
-    assert live.run("left", "[", "q", when=50.0) == ["at 50", "key left", "key ["]
-    assert live.opened == 1
-    assert live.run("q", when=0.0) == ["at 0", "say no sample there"]
-
-
-def test_entered_time_is_shown(live: Live) -> None:
-    found = live.run("g", *"2001-09-09T01:46:40Z", "enter", "q")
-    assert found == ["at 1000000000"]
-    (said,) = live.run("g", "x", "enter", "q")
-    assert said.startswith("say 'x' is not a time")
-
-
-def test_first_sample_comes_soon_and_others_at_the_interval(live: Live) -> None:
-    keys = [""] * 7 + ["q"]
-    assert live.run(*keys, step=0.25, interval=1.0) == ["sample"] * 2
-    assert live.waits == [0.5, 0.25, 1.0, 0.75, 0.5, 0.25, 1.0, 0.75]
-    live.waits.clear()
-    assert live.run("", "q", step=0.25, interval=0.25) == ["sample"] * 2
-    assert live.waits == [0.25, 0.25]
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt, EOFError])
-def test_interrupt_and_end_of_the_terminal_restore_it(
-    live: Live, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
-) -> None:
-    def pressed(_: float) -> str:
-        raise error
-
-    monkeypatch.setattr(live, "pressed", pressed)
-    live.run()
-    assert live.log == ["restored"]
-
-
-def test_signal_ends_the_screen(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
-    handlers: dict[int, Callable[..., Any]] = {}
-    monkeypatch.setattr(signal, "signal", handlers.__setitem__)
-    live.run("q")
-    assert handlers.keys() == {signal.SIGTERM, signal.SIGHUP}
-    for handler in handlers.values():
-        with pytest.raises(KeyboardInterrupt):
-            handler(0, None)
-
-
-@pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, int]]:
-    """Return both ends of a terminal that is stdin."""
-    theirs, ours = pty.openpty()
-    with os.fdopen(ours, "r", closefd=True) as stdin:
-        monkeypatch.setattr(sys, "stdin", stdin)
-        yield theirs, ours
-    with contextlib.suppress(OSError):
-        os.close(theirs)  # unless the test has closed it
-
-
-def test_keys_are_read_one_at_a_time_and_the_mode_is_restored(terminal: tuple[int, int]) -> None:
-    theirs, ours = terminal
-    before = termios.tcgetattr(ours)
-    with Keys() as keys:
-        assert not termios.tcgetattr(ours)[3] & termios.ICANON
-        assert keys.pressed(0) == keys.pressed(-1) == ""
-        os.write(theirs, b"a\x1b[A\x1b[99~")
-        assert [keys.pressed(5) for _ in range(3)] == ["a", "up", ""]
-        assert keys.pressed(0) == ""
-    assert termios.tcgetattr(ours) == before
-
-
-def test_end_of_the_terminal_ends_the_keys(terminal: tuple[int, int]) -> None:
-    with Keys() as keys:
-        os.close(terminal[0])
-        with pytest.raises(EOFError):
-            keys.pressed(5)
-
-
-def test_keyboard_without_a_terminal_has_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    with open(os.devnull, encoding="utf-8") as stdin:
-        monkeypatch.setattr(sys, "stdin", stdin)
-        with Keys() as keys:
-            assert keys.pressed(0) == ""

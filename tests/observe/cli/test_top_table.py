@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import examples
 from golden import Golden
 from hosts.counter_tree import say_paths
 from hosts.guard_and_packages import write_slowdown_state
 from hosts.monitored import KEYS, MonitoredHost, plain_host
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from rich.console import Console
 
 from resctrl_hooks.core.cli import list_options
@@ -20,9 +23,13 @@ from resctrl_hooks.core.inventory.models import Pod, Rmids
 from resctrl_hooks.core.inventory.selector import Selector
 from resctrl_hooks.core.node.resctrl.counters import slot_at
 from resctrl_hooks.observe.cli import top_samples
+from resctrl_hooks.observe.cli.top_columns import LESS, LONG_NAME, NAME, SHOWN, Shown, fitting
+from resctrl_hooks.observe.cli.top_curves import HEIGHT, Past, curves
+from resctrl_hooks.observe.cli.top_lines import domain_line, head_line, memory_lines, power_lines
 from resctrl_hooks.observe.cli.top_scene import Scene
 from resctrl_hooks.observe.cli.top_scenes import Scenes
-from resctrl_hooks.observe.cli.top_table import domain_line, head_line, memory_lines, power_lines, usage_table
+from resctrl_hooks.observe.cli.top_table import usage_table
+from resctrl_hooks.observe.inventory.columns import BY_KEY
 from resctrl_hooks.observe.inventory.package_energy import power_usage
 from resctrl_hooks.observe.inventory.rates import FOREIGN, POD, TOTAL, UNGROUPED, Line
 from resctrl_hooks.observe.inventory.usage_models import DomainUsage, MemoryShare, MemoryUsage, PowerUsage
@@ -40,7 +47,7 @@ def line(kind: str, name: str, *values: float | None, counted: float | None = No
 def rows(scene: Scene, width: int = 200, *, colors: bool = False, **more: Any) -> str:
     options: dict[str, Any] = {"by": "pod", "sort": "mbm", "reverse": False, "pictures": False, "headers": True}
     out = Console(
-        width=width, file=io.StringIO(), highlight=False, force_terminal=colors, color_system="standard", no_color=None
+        width=width, file=io.StringIO(), highlight=False, force_terminal=colors, color_system="truecolor", no_color=None
     )
     out.print(usage_table(scene, scene.lines, width=width, **{**options, **more}))
     assert isinstance(out.file, io.StringIO)
@@ -76,12 +83,44 @@ def test_table_has_each_measured_column_marks_and_colors(golden: Golden, monkeyp
     golden("\n\n".join(texts), "forms")
 
 
-def test_columns_and_pictures_are_added_at_these_widths() -> None:
-    def columns(width: int) -> int:
-        options: Any = {"by": "pod", "sort": "mbm", "reverse": False, "pictures": True, "headers": True}
-        return len(usage_table(WHOLE, PODS, width=width, **options).columns)
+@settings(max_examples=examples(80))
+@given(
+    st.sets(st.sampled_from(SHOWN), min_size=1),
+    st.sampled_from([*BY_KEY, "slow"]),
+    st.integers(1, 80),
+    st.integers(20, 300),
+)
+def test_columns_fit_by_rank_and_a_wider_terminal_only_adds(
+    known: set[Shown], sort: str, names: int, width: int
+) -> None:
+    columns = [one for one in SHOWN if one in known]
+    found = dict(fitting(columns, sort, names, width))
+    assert [*found] == [one for one in columns if one in found]
+    assert found.keys() <= dict(fitting(columns, sort, names, width + 7)).keys()
+    assert all(one.width <= wide <= max(one.width, one.most) for one, wide in found.items())
+    main = [one for one in columns if one.of is not None and one.of.key == sort and one.head == one.of.heading]
+    assert {*main} <= {*found}, "the order can be seen"
+    taken = sum(wide + 2 for wide in found.values())
+    if len(found) > 1:
+        least = NAME if max(one.rank for one in found if one not in main) < LESS else LONG_NAME
+        assert taken + min(names, least) <= width
+    missing = [one.rank for one in columns if one not in found]
+    assert not missing or min(missing) > max((one.rank for one in found if one not in main), default=-1)
 
-    assert [width for width in range(41, 200) if columns(width) != columns(width - 1)] == [50, 66, 76, 96, 110, 130]
+
+def test_wide_terminal_has_curves_of_the_node(golden: Golden) -> None:
+    past = Past()
+    scene = Scene("n", "t", PODS, 1000, Rmids(total=8, used=3), seconds=2.0)
+    for domain in (None, ("L3", 1), None):
+        for rate in (*range(20), 3):
+            scene.domain, scene.memory = domain, [memory(capacity_bytes_per_second=9e6)]
+            PODS[-1].values["mbm"] = rate * 1e6
+            past.add(scene)
+    assert curves(past, scene, 159, 40) == curves(past, scene, 160, 23) == curves(Past(), scene, 160, 40) == []
+    found = curves(past, scene, 160, 40)
+    assert ({len(line) for line in found}, len(found)) == ({159}, HEIGHT)
+    golden("\n".join(line.plain.rstrip() for line in found))
+    PODS[-1].values["mbm"] = 4.5e6
 
 
 def domain(number: int, rate: float | None = 5e8, **more: Any) -> DomainUsage:

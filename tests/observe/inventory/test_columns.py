@@ -22,7 +22,8 @@ from resctrl_hooks.core.inventory.amounts import scaled
 from resctrl_hooks.core.node.resctrl.counters import COUNTERS, CUMULATIVE, UNASSIGNED, UNAVAILABLE, WAITING, slot_at
 from resctrl_hooks.observe.cli.top import _CSV, _item
 from resctrl_hooks.observe.cli.top_scene import Scene
-from resctrl_hooks.observe.cli.top_screen import SORT_KEYS, Screen
+from resctrl_hooks.observe.cli.top_screen import Screen
+from resctrl_hooks.observe.cli.top_state import SORT_KEYS
 from resctrl_hooks.observe.cli.top_table import usage_table
 from resctrl_hooks.observe.cluster import usage as cluster
 from resctrl_hooks.observe.cluster.api import MetricsPod
@@ -94,7 +95,7 @@ def test_column_is_a_field_of_json_and_csv(column: Column) -> None:
 def test_column_is_a_key_and_a_line_of_the_help(column: Column) -> None:
     screen = Screen(scene(column))
     screen.press(column.press)
-    assert screen.sort == SORT_KEYS[column.press] == column.key
+    assert screen.state.sort == SORT_KEYS[column.press] == column.key
     screen.press("?")
     assert column.meaning.replace("`", "") in text_of(screen.render(200, 50))
 

@@ -22,10 +22,7 @@ from resctrl_hooks.core.cli.schemas import schemas
 from resctrl_hooks.core.inventory import pod_names
 from resctrl_hooks.core.inventory.amounts import clock
 from resctrl_hooks.core.inventory.podman import PodmanNames
-from resctrl_hooks.observe.cli.top_live import _Shown
 from resctrl_hooks.observe.cli.top_past import PastSamples
-from resctrl_hooks.observe.cli.top_samples import LiveSamples
-from resctrl_hooks.observe.cli.top_screen import Screen
 from resctrl_hooks.observe.inventory.usage import usage
 from resctrl_hooks.observe.node.history.place import claim
 from resctrl_hooks.observe.node.history.rows import RATIO, SLOWED, Sampler
@@ -208,17 +205,6 @@ def test_status_names_the_service_after_three_intervals_without_a_sample(
     interval = section(past.host.context.settings)["interval"]
     monkeypatch.setattr(time, "time", lambda: past.first + STARTED - 20 + intervals * interval)
     assert ("check resctrl-hooks-guard.service" in past.run("history", "status").output) is late
-
-
-def test_domain_key_acts_on_the_present_again_after_the_past(past: Past) -> None:
-    context = past.host.context
-    context.settings.sections["history"] = {"file": str(past.file)}
-    samples = LiveSamples(context, ListOptions())
-    shown = _Shown(Screen(samples.first()), samples, lambda: PastSamples(context, ListOptions(), None, None))
-    shown.at(past.first + 605)
-    assert shown.scenes is not samples.scenes
-    shown.leave()
-    assert shown.scenes is samples.scenes
 
 
 def test_keys_go_through_the_past_and_back_to_the_present(past: Past) -> None:
