@@ -24,10 +24,11 @@ _LESS = ClassLimit(
     MB,
     "less memory bandwidth for {pods}",
     "a smaller MB value for class {rdt_class} ({pods}): `rdt.classes.{rdt_class}.MB`, then "
-    "`resctrl-hook config apply` and `resctrl-hook rdt apply`",
-    "an RDT class with an MB value for {pods}: `rdt.classes` and `rdt.defaults`, then `resctrl-hook config apply`",
-    "another RDT class than that of {name}, with an MB value, for {pods}: `rdt.classes` and `rdt.defaults`, then "
+    "`resctrl-hook rdt apply` and `resctrl-hook config apply`",
+    "an RDT class with an MB value for {pods}: `rdt.classes` and `rdt.defaults`, then `resctrl-hook rdt apply` and "
     "`resctrl-hook config apply`",
+    "another RDT class than that of {name}, with an MB value, for {pods}: `rdt.classes` and `rdt.defaults`, then "
+    "`resctrl-hook rdt apply` and `resctrl-hook config apply`",
 )
 
 

@@ -18,10 +18,11 @@ _FEWER_WAYS = ClassLimit(
     L3,
     "fewer L3 ways for {pods}",
     "fewer L3 ways for class {rdt_class} ({pods}): `rdt.classes.{rdt_class}.L3`, then "
-    "`resctrl-hook config apply` and `resctrl-hook rdt apply`",
-    "an RDT class with few L3 ways for {pods}: `rdt.classes` and `rdt.defaults`, then `resctrl-hook config apply`",
-    "another RDT class than that of {name}, with few L3 ways, for {pods}: `rdt.classes` and `rdt.defaults`, then "
+    "`resctrl-hook rdt apply` and `resctrl-hook config apply`",
+    "an RDT class with few L3 ways for {pods}: `rdt.classes` and `rdt.defaults`, then `resctrl-hook rdt apply` and "
     "`resctrl-hook config apply`",
+    "another RDT class than that of {name}, with few L3 ways, for {pods}: `rdt.classes` and `rdt.defaults`, then "
+    "`resctrl-hook rdt apply` and `resctrl-hook config apply`",
 )
 
 
