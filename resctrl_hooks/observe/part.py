@@ -34,7 +34,12 @@ PART: Final = Part(
         "diagnose": Entry(
             "Diagnose",
             "Find slowed pods, the pods that slow them, and the remedies.",
-            ("diagnose", "diagnose shop/web-0 --for 2m", "diagnose shop/web-0 --experiment"),
+            (
+                "diagnose",
+                "diagnose shop/web-0 --for 2m",
+                "diagnose shop/web-0 --experiment",
+                "diagnose shop/web-0 --apply --for 10m",
+            ),
             rank=1,
         ),
         "limit": Entry(

@@ -20,13 +20,17 @@ from resctrl_hooks.core.node.reconcile.note import note_running
 from resctrl_hooks.observe.limits.limiter import FOREVER, Limiter, Plan
 from resctrl_hooks.observe.limits.request import LimitError, Request, bytes_of
 
-_DEFAULT = 1800.0
+DEFAULT = 1800.0
+"""Seconds until a limit's end."""
 _FOREVER = "forever"
 _MASK = re.compile(r"(?:[0-9]{1,3}-)?[1-9][0-9]{0,2}%|(?:0[xX])?[0-9a-fA-F]{1,16}")
 
 
-class _Time(Duration):
+class LimitTime(Duration):
+    """The time until a limit's end: a duration, or ``forever``, the pod's end."""
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the seconds."""
         return FOREVER if value in (_FOREVER, FOREVER) else super().convert(value, param, ctx)
 
 
@@ -69,8 +73,8 @@ def _mask(_: click.Context, __: click.Parameter, value: str | None) -> str | Non
 @click.option(
     "--for",
     "seconds",
-    type=_Time(1.0),
-    default=_DEFAULT,
+    type=LimitTime(1.0),
+    default=DEFAULT,
     help="Time until its end; default 30m. forever: the pod's end.",
 )
 @click.option("--reason", default="", metavar="TEXT", help="Why, for the log and for `limits`.")

@@ -67,6 +67,15 @@ class Help(Record):
     command: str = Field(description="The call of `resctrl-hook limit` that does it now; empty: that command cannot.")
 
 
+class Applied(Record):
+    """The remedy that `--apply` has done."""
+
+    command: str = Field(description="The call of `resctrl-hook limit` that it did.")
+    seconds: float | None = Field(description="Seconds until its end; null: the pods' end.")
+    ratio_after: float | None = Field(description="The ratio in a second time of sampling; null: unknown.")
+    waits_after: float = Field(description="The part of waits in it.")
+
+
 class Diagnosis(Record):
     """The result for one pod."""
 
@@ -109,6 +118,7 @@ class Diagnosis(Record):
         description="What it lost by cause and culprit: in this run, or since the sampling process first saw it.",
     )
     experiments: list[ClassEffect] | None = Field(description="Results of --experiment; null without it.")
+    applied: Applied | None = Field(default=None, description="What --apply has done; null without it.")
 
 
 def diagnosis(facts: Facts, found: Mapping[str, Any], changes: Sequence[ClassChange] = ()) -> Diagnosis:
