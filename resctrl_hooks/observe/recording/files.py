@@ -90,12 +90,12 @@ def _read_csv(path: str) -> Iterator[Row]:
         try:
             names = next(reader, [])
             _check_columns(path, names)
-            labels = [name in LABELS for name in names]
+            counted = [name for name in names if name not in LABELS]
             time_of = names.index("time")
             for fields in reader:
                 if not fields:
                     continue
-                row = _row(names, labels, fields)
+                row = _row(names, counted, fields)
                 if fields[time_of] != checked:
                     datetime.fromisoformat(fields[time_of])
                     checked = fields[time_of]
@@ -106,12 +106,12 @@ def _read_csv(path: str) -> Iterator[Row]:
             raise RecordingError(f"{path}:{reader.line_num}: {error}") from error
 
 
-def _row(names: Sequence[str], labels: Sequence[bool], fields: Sequence[str]) -> Row:
+def _row(names: Sequence[str], counted: Sequence[str], fields: Sequence[str]) -> Row:
     if len(fields) != len(names):
         raise ValueError("the row has more or fewer fields than the header; the file may be truncated")
-    row: dict[str, Value] = {}
-    for name, text, is_label in zip(names, fields, labels, strict=True):
-        row[name] = text if is_label else _number(name, text) if text else None
+    row: dict[str, Value] = dict(zip(names, fields, strict=True))
+    for name in counted:
+        row[name] = _number(name, row[name]) if row[name] else None
     return row
 
 

@@ -3,7 +3,7 @@
 from array import array
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import isnan
 from typing import Final
@@ -67,6 +67,19 @@ def memories(recording: Recording, capacity: Mapping[str, float]) -> list[Memory
             loads = array("d", [rate / carries for rate in together(users.values())])
             found[name] = Memory(next(iter(users)).host, name, [name], loads, carries, estimated=True)
     return list(found.values())
+
+
+def by_memory(recording: Recording, known: Iterable[Memory]) -> dict[str, dict[User, Line]]:
+    """Return the bandwidth of each user by domain; caches of one of the known memory domains are together."""
+    found = dict(domains(recording, BANDWIDTH))
+    for memory in known:
+        if len(memory.l3) > 1:
+            lines: dict[User, list[Line]] = defaultdict(list)
+            for user, line in ((user, line) for l3 in memory.l3 for user, line in found.pop(l3, {}).items()):
+                lines[user].append(line)
+            if lines:
+                found[memory.name] = {user: together(parts) for user, parts in lines.items()}
+    return dict(sorted(found.items()))
 
 
 def full_times(recording: Recording, capacity: Mapping[str, float]) -> list[Full]:

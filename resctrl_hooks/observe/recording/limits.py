@@ -1,29 +1,23 @@
 """The most that a domain carries or holds, as a line of its chart: capacity, cache size, power of the package."""
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Iterable
 
 from resctrl_hooks.core.node.resctrl.layouts import parse_domain
 from resctrl_hooks.observe.node.history.rows import L3_SIZE, PACKAGE, PACKAGE_ENERGY
 
 from .analysis import BANDWIDTH, OCCUPANCY, POWER, Measure, domains, line_of
 from .drawing import Limit
-from .full import memories
+from .full import Memory
 from .tracks import Recording, known
 
 
-def limits_of(recording: Recording, measure: Measure, capacity: Mapping[str, float]) -> dict[str, Limit]:
-    """Return the line of each domain of a measure that has one.
-
-    A capacity is that of the memory domain; one of several caches has no line, because no cache uses all of it.
-    """
+def limits_of(recording: Recording, measure: Measure, memory: Iterable[Memory]) -> dict[str, Limit]:
+    """Return the line of each domain of a measure that has one; ``memory`` are the domains with a capacity."""
     found = domains(recording, measure)
     if measure == BANDWIDTH:
-        carrying = {one.l3[0]: one for one in memories(recording, capacity) if len(one.l3) == 1 and one.capacity}
         return {
-            name: Limit("capacity", array("d", [one.capacity]) * len(one.loads))
-            for name, one in carrying.items()
-            if name in found
+            one.name: Limit("capacity", array("d", [one.capacity]) * len(one.loads)) for one in memory if one.capacity
         }
     if measure == OCCUPANCY:
         sizes = {

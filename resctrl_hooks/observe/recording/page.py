@@ -12,7 +12,8 @@ from resctrl_hooks.observe.node.history.rows import POD
 from .analysis import BANDWIDTH, MEASURES, OCCUPANCY, POWER, Measure, by_name, domains, series, together
 from .answers import sentences
 from .axes import TimeAxis, axis_of
-from .drawing import Limit, Mark, chart
+from .drawing import Mark, chart
+from .full import by_memory, memories
 from .heat import heat_map
 from .legend import Legend, legend_of
 from .limits import limits_of
@@ -92,7 +93,8 @@ class _Page:
         self.marks: list[Mark] = marks_of_events(recording)
         ends = [moment for of in recording.times.values() for moment in (of.each[0], of.each[-1])]
         self.axis = TimeAxis(min(ends), max(ends))
-        self.limits = {measure: limits_of(recording, measure, capacity) for measure in _FIRST}
+        self.memory = memories(recording, capacity)
+        self.limits = {measure: limits_of(recording, measure, self.memory) for measure in _FIRST}
         number = sum(len(domains(recording, measure)) for measure in MEASURES) or 1
         self.samples = min(_MOST_SAMPLES, _POINTS // (number * (len(self.legend.styles) + 2)))
 
@@ -109,7 +111,8 @@ class _Page:
 
     def charts(self, measure: Measure, level: int = 2) -> str:
         """Return a chart of each domain; of a measure that does not add up, a map."""
-        found = domains(self.recording, measure)
+        is_bandwidth = measure is BANDWIDTH
+        found = by_memory(self.recording, self.memory) if is_bandwidth else domains(self.recording, measure)
         if not found:
             return ""
         if not measure.adds:
@@ -120,12 +123,12 @@ class _Page:
             values = known(together(users.values()))
             values += known(limits[domain].line) if domain in limits else []
             most[domain] = max(values)
-        made = [self._chart(measure, domain, most[domain], limits.get(domain)) for domain in found]
+        made = [self._chart(measure, domain, users, most[domain]) for domain, users in found.items()]
         return f"<h{level}>{escape(measure.title)}</h{level}>{''.join(made)}"
 
-    def _chart(self, measure: Measure, domain: str, most: float, limit: Limit | None) -> str:
-        users = domains(self.recording, measure)[domain]
-        caption = escape(domain_name(domain, several=len(self.recording.times) > 1))
+    def _chart(self, measure: Measure, domain: str, users: Mapping[User, Line], most: float) -> str:
+        caption = escape(self._caption(measure, domain))
+        limit = self.limits.get(measure, {}).get(domain)
         if limit:
             largest = max(known(limit.line))
             text = scaled(largest, measure.unit, binary=measure is OCCUPANCY)
@@ -140,6 +143,13 @@ class _Page:
             marks=self.marks,
             most=self.samples,
         )
+
+    def _caption(self, measure: Measure, domain: str) -> str:
+        """Return the name of a domain, with its caches if they are several."""
+        several = len(self.recording.times) > 1
+        name = domain_name(domain, several=several)
+        l3 = next((one.l3 for one in self.memory if one.name == domain and measure is BANDWIDTH), [])
+        return f"memory of {', '.join(domain_name(one, several=several) for one in l3)}" if len(l3) > 1 else name
 
     def heat(self) -> str:
         """Return the map of all pods' bandwidth if they are more than have a colour."""

@@ -2,13 +2,13 @@
 
 from typing import Final
 
-from resctrl_hooks.observe.inventory.palette import BAD, CAPACITY, REST, SERIES
+from resctrl_hooks.observe.inventory.palette import CAPACITY, REST, SERIES
 
 HEAD: Final = (
     '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
     '<meta name="color-scheme" content="light dark">'
 )
-_COLORS: Final = {**{f"s{number}": color for number, color in enumerate(SERIES)}, "slow": BAD}
+_COLORS: Final = {**{f"s{number}": color for number, color in enumerate(SERIES)}}
 _BANDS: Final = "".join(
     f".{name} {{ fill: {color}; --color: {color}; }}\n"
     for name, color in (*_COLORS.items(), ("rest", "var(--rest)"), ("outside", "var(--outside)"))

@@ -11,7 +11,7 @@ from resctrl_hooks.observe.node.slowdown.constants import SLOWED
 from .analysis import BANDWIDTH, by_name, series
 from .axes import TimeAxis, axis_of
 from .drawing import Band, Mark, lane, marks_of, peak, time_ticks
-from .legend import Legend
+from .legend import OTHER, Legend
 from .slowdown import SlowedPod
 from .texts import SOURCES, event_text, utc
 from .tracks import Line, Recording, known
@@ -41,7 +41,7 @@ def timeline(
     marks: Sequence[Mark],
 ) -> str:
     """Return the timeline; empty where nothing is to be drawn. ``culprits`` are the names of the pods below."""
-    victims = "".join(_victim(pod, recording, axis) for pod in slowed[:_MOST_LANES])
+    victims = "".join(_victim(pod, recording, legend, axis) for pod in slowed[:_MOST_LANES])
     users = series(recording, BANDWIDTH)
     lines = by_name({user: line for user, line in users.items() if user.kind == POD})
     hosts = {user.name: user.host for user in users}
@@ -67,13 +67,13 @@ def timeline(
     )
 
 
-def _victim(pod: SlowedPod, recording: Recording, axis: TimeAxis) -> str:
-    """Return the lane of a slowed pod: its ratio above 1, in red where it was slowed."""
+def _victim(pod: SlowedPod, recording: Recording, legend: Legend, axis: TimeAxis) -> str:
+    """Return the lane of a slowed pod: its ratio above 1, with its colour where it was slowed."""
     times = recording.times[pod.user.host]
     ratios = [pod.ratios.get(when, nan) for when in times.each]
     bands = [
         Band(name, style, Line("d", [max(ratio - 1, 0.0) * (is_slow == (ratio >= SLOWED)) for ratio in ratios]))
-        for name, style, is_slow in (("not slowed", "rest", False), (pod.user.name, "slow", True))
+        for name, style, is_slow in (("not slowed", OTHER, False), (pod.user.name, legend.style(pod.user.name), True))
     ]
     values = axis_of(pod.most - 1, "times")
     return lane(pod.user.name, f"up to {pod.most:.2f} times", bands, times, axis, values, 1)

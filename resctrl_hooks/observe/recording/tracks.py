@@ -34,14 +34,8 @@ if TYPE_CHECKING:
     """A value for each sample of a host; NaN where there is none."""
 else:
     Line = array  # Python 3.11 has no parameters for it
-_NUMBERS: Final = tuple(
-    dict.fromkeys(
-        (
-            *map(column_of, COUNTERS.values()),
-            *map(counted_column, COUNTERS),
-            *(PACKAGE_ENERGY, L3_SIZE),
-        )
-    )
+_NUMBERS: Final = frozenset(
+    (*map(column_of, COUNTERS.values()), *map(counted_column, COUNTERS), PACKAGE_ENERGY, L3_SIZE)
 )
 
 
@@ -93,15 +87,14 @@ class Track:
         """Add a row."""
         number = len(self.at)
         self.at.append(place)
-        for name in _NUMBERS:
-            value = row.get(name)
-            if value is not None:
+        for name, value in row.items():
+            if value is not None and not isinstance(value, str) and name in _NUMBERS:
                 column = self.columns.get(name)
                 if column is None:
                     column = self.columns[name] = array("d")
                 if len(column) < number:
                     column.extend(repeat(nan, number - len(column)))
-                column.append(float(value))
+                column.append(value)
         if row.get("missing"):
             self.missing.update(str(row["missing"]).split())
 

@@ -165,6 +165,13 @@ def test_legend_has_the_ten_largest_and_the_bands_of_a_domain_are_its_total() ->
     assert [*stacked([band.line for band in bands])[-1]][1:] == pytest.approx([*together(users.values())][1:])
 
 
+def test_caches_of_one_memory_are_one_chart_with_its_capacity() -> None:
+    rows = rows_of({"web": [1.0] * 3}, domains=[*L3, "mon_L3_02"])
+    page = page_of(recording_of([*rows, *({**row, "key": " ".join(L3)} for row in memory([2, 2, 2]))]))
+    captions = re.findall(r"<figcaption>(.*?)</figcaption>", page)
+    assert captions == ["memory of L3 0, L3 1 <small>capacity 100 GB/s</small>", "L3 2"]
+
+
 def test_changes_of_several_domains_at_once_are_one_mark_and_limits_come_first() -> None:
     row: Row = row_of(2, SCHEMATA, SCHEMATA, rdt_class="batch", event="class batch: MB 100 to 30")
     limit = row_of(3, LIMIT, "web", domain="", event="cpu.weight 100 -> 10")
