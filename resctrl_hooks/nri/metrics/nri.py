@@ -26,22 +26,22 @@ TABLE: Final = Table(
     (
         Row(
             "resctrl_hooks_nri_connected",
-            "1 while the NRI plugin is connected to a runtime, else 0.",
+            "1 while the NRI plugin is connected to a runtime.",
             lambda status: float(status.get("connected") is True),
         ),
-        counter_of("nri_starts", "Starts of the NRI plugin since boot; all but the first are restarts."),
-        counter_of("nri_connections", "Connections accepted by a runtime; all but the first are reconnects."),
-        counter_of("nri_drops", "Connections closed: the runtime restarted or dropped the plugin."),
+        counter_of("nri_starts", "Starts of the NRI plugin since boot."),
+        counter_of("nri_connections", "Connections to a runtime since boot."),
+        counter_of("nri_drops", "Connections that the runtime closed."),
         Row(
             "resctrl_hooks_nri_events_failed",
-            "Events whose worker died, exceeded its time, or rejected the container.",
+            "Events that failed, took too long, or rejected the container.",
             lambda status: {name: event["failed"] for name, event in _events(status).items()},
             ("event",),
             kind=COUNTER,
         ),
         Row(
             "resctrl_hooks_nri_event_duration_seconds",
-            "Time from the runtime's request to the end of the plugin's work, for events that cause work.",
+            "Time from the runtime's request to the end of the work.",
             _durations,
             ("event",),
             unit="seconds",

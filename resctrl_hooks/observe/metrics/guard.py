@@ -13,7 +13,7 @@ Capacities = Mapping[int, Capacity | None]
 CAPACITY: tuple[Row[Capacities], ...] = (
     Row(
         "resctrl_domain_capacity_bytes_per_second",
-        "Capacity of a memory domain, by source; by `seen` it is a lower bound.",
+        "Capacity of a memory domain; `seen`: a lower bound.",
         lambda found: {(str(domain), one.source): one.rate for domain, one in found.items() if one},
         ("domain", "source"),
     ),
@@ -32,31 +32,31 @@ def _limits(status: GuardStatus) -> Mapping[tuple[str, ...], float]:
 ROWS: tuple[Row[GuardStatus], ...] = (
     Row(
         "resctrl_guard_running",
-        "1 while the bandwidth guard runs, by its mode; act is experimental.",
+        "1 while the bandwidth guard runs; act is experimental.",
         lambda status: {status.mode: 1},
         ("mode",),
     ),
     Row(
         "resctrl_guard_state",
-        "1 for the current state of a memory domain, else 0.",
+        "1 for the current state of a memory domain.",
         lambda status: {(one.domain, name): name == one.state for one in status.domains for name in STATES},
         ("domain", "state"),
     ),
     Row(
         "resctrl_guard_load_ratio",
-        "Traffic of a memory domain as a share of its capacity, in the guard's last sample; absent while unknown.",
+        "Load of a memory domain in the guard's last sample.",
         lambda status: {one.domain: one.load for one in status.domains if one.load is not None},
         ("domain",),
     ),
     Row(
         "resctrl_guard_class_limit",
-        "Declared and current MB value of a class in rdt.guard.throttle, in the unit of the mount.",
+        "Declared and current MB value, in the unit of the mount.",
         _limits,
         ("domain", "rdt_class", "kind"),
     ),
     Row(
         "resctrl_guard_class_kept",
-        "1 while a class is not lowered, because a cut slowed a protected class on the same processor cores.",
+        "1 while a class is not lowered, because a cut slowed a protected class.",
         lambda status: {
             (one.domain, name): bool(of.kept) for one in status.domains for name, of in one.classes.items()
         },
@@ -64,14 +64,14 @@ ROWS: tuple[Row[GuardStatus], ...] = (
     ),
     Row(
         "resctrl_guard_actions",
-        "Changes by the guard; in observe mode, changes that it would make.",
+        "Changes by the guard; in the mode observe, proposed changes.",
         lambda status: dict(sorted(status.actions.items())),
         ("action",),
         kind=COUNTER,
     ),
     Row(
         "resctrl_guard_throttled_seconds",
-        "Time that a class was below its declared value, summed over memory domains.",
+        "Time below the declared value, summed over memory domains.",
         lambda status: dict(sorted(status.throttled_seconds.items())),
         ("rdt_class",),
         kind=COUNTER,

@@ -118,7 +118,7 @@ ROWS: tuple[Row[Node], ...] = (
     ),
     Row(
         "resctrl_hooks_unsaved",
-        "1 while this content cannot be written, as on a full disk, else 0; the log has the reason.",
+        "1 while this content cannot be written; the log has the reason.",
         _unsaved,
         ("content",),
     ),
@@ -136,39 +136,39 @@ ROWS: tuple[Row[Node], ...] = (
     ),
     Row(
         "resctrl_class_free_rmids",
-        "Free RMIDs of each class, where each class has its own (Arm's MPAM).",
+        "Free RMIDs by class, on Arm.",
         lambda node: dict(node.account.free_by_class),
         ("rdt_class",),
     ),
     Row("resctrl_hooks_waiting_pods", "Pods that wait for an RMID.", lambda node: len(node.waiting)),
     Row(
         "resctrl_hooks_queued_pods",
-        "Part of the waiting pods: those that wait because of monitoring.priority, reserve, share or limits.",
+        "Pods that wait by monitoring.priority, reserve, share or limits.",
         lambda node: len(queued_pods(node.context, node.waiting)),
     ),
     Row(
         "resctrl_hooks_groups_vanished",
-        "Groups of live pods that another program removed since boot, as detected by reconcile.",
+        "Groups of running pods that another program removed since boot.",
         lambda node: read_vanished(node.context.settings.state_dir)["total"],
         kind=COUNTER,
     ),
     Row(
         "resctrl_hooks_unmet_containers",
-        "Containers that run without a feature they should have, at the last reconcile.",
+        "Containers without a feature that they should have.",
         _unmet,
         ("feature",),
     ),
     Row(
         "resctrl_hooks_runs",
-        "Calls of the hook, by stage, and of reconcile.",
+        "Calls of the hook and of reconcile.",
         lambda node: {name: stage.runs for name, stage in node.stages.items()},
         ("stage",),
         kind=COUNTER,
     ),
-    Row("resctrl_hooks_failures", "Failures of calls, by stage and reason.", _failures, ("stage", "reason"), COUNTER),
+    Row("resctrl_hooks_failures", "Failed calls.", _failures, ("stage", "reason"), COUNTER),
     Row(
         "resctrl_hooks_duration_seconds",
-        "Duration of a call, without the start of the interpreter.",
+        "Duration of a call, without the start of Python.",
         lambda node: {
             name: Histogram(call_metrics.BOUNDS, stage.buckets, stage.seconds) for name, stage in node.stages.items()
         },
@@ -177,7 +177,7 @@ ROWS: tuple[Row[Node], ...] = (
     ),
     Row(
         "resctrl_hooks_last_run_timestamp_seconds",
-        "Time of the last call of a stage, in seconds since 1970.",
+        "Time of the last call, in seconds since 1970.",
         lambda node: {name: stage.last for name, stage in node.stages.items() if stage.runs},
         ("stage",),
         unit="seconds",

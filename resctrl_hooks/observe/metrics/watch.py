@@ -17,15 +17,15 @@ TABLE: Final = Table(
         counter_of("exec_events", "Execs reported by the kernel."),
         counter_of("exec_moved", "Processes moved into their pod's group after an exec."),
         counter_of("exec_gone", "Processes that ended before they could be inspected."),
-        counter_of("exec_left", "Processes left to reconcile because their pod has no RMID or its lock was held."),
+        counter_of("exec_left", "Processes left to reconcile: no RMID, or the pod was locked."),
         counter_of("exec_failed", "Processes that could not be moved."),
         counter_of(
             "exec_overruns",
-            "Times that the kernel dropped events because its buffer was full; then all containers are scanned.",
+            "Times that the kernel dropped events; then all containers are scanned.",
         ),
         counter_of(
             "exec_degraded",
-            "Times that a container or the node had too many execs; it was then polled every two seconds.",
+            "Times of too many execs; then polled every two seconds.",
         ),
         counter_of("exec_sampled", "Threads moved by scans and polls of containers."),
     ),
