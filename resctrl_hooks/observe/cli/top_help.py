@@ -8,14 +8,14 @@ from resctrl_hooks.observe.inventory.slowdown import HEADING, MEANING
 
 _TABLE = ("q quit", "/ filter", "Enter open", "space pause", "t totals", "? help")
 _TYPED = ("Enter apply", "Esc cancel")
-_POD = ("Esc back", "up down scroll", "l limit", "space pause", "q quit")
+_POD = ("Esc back", "up down scroll", "l limit", "u unlimit", "space pause", "q quit")
 FOOTS: Final = {
     Mode.TABLE: _TABLE,
     Mode.FILTER: _TYPED,
     Mode.TIME: _TYPED,
     Mode.POD: _POD,
     Mode.LIMIT: ("Enter plan", "Esc cancel", "options of `resctrl-hook limit`"),
-    Mode.QUESTION: ("y limit", "any other key: cancel"),
+    Mode.QUESTION: ("y apply", "any other key: cancel"),
 }
 _HEADINGS = ", ".join(column.heading for column in COLUMNS)
 _MEANINGS = "\n".join(f"{column.heading:<10}{column.meaning}" for column in COLUMNS).replace("`", "")
@@ -27,7 +27,7 @@ d           next domain: all, then each L3 cache, then each memory that counts i
 /           filter by part of a name; Enter applies the filter, Esc removes it
 up down, j k, PgUp PgDn, Home End, mouse   select a line, which stays selected; Esc ends that
 Enter       open the line: a pod's page (Esc returns), the pods of a namespace
-l           on a pod's page: limit the pod, after a question
+l  u        on a pod's page: limit what helps it, or the pod; end its limits; after a question
 space       pause or continue
 left right  one sample back or forth in the history; with Shift ten
 [ ]  {{ }}    a minute back or forth; an hour

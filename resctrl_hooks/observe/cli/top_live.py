@@ -56,7 +56,8 @@ class _Owner:
             top_state.PRESENT: self._leave,
             top_state.TIME: self._go_to,
             top_state.OPEN: self._open,
-            top_state.PLAN: self._plan,
+            top_state.PLAN: lambda text: self._ask(lambda page: page.plan(text)),
+            top_state.PLAN_END: lambda _: self._ask(lambda page: page.plan_end()),
             top_state.APPLY: self._apply,
         }
 
@@ -88,7 +89,7 @@ class _Owner:
     def draw(self, width: int) -> None:
         """Draw the page of a pod for a width."""
         if self._page is not None:
-            self._screen.page.lines = self._page.lines(width)
+            self._screen.page.lines, self._screen.page.limit = self._page.lines(width), self._page.proposal
 
     def close(self) -> None:
         """Close the page of a pod."""
@@ -130,11 +131,10 @@ class _Owner:
         except (HookError, click.ClickException):
             self._screen.state = replace(self._screen.state, mode=Mode.TABLE)
             raise
-        self._screen.page.limit = self._page.proposal
 
-    def _plan(self, text: str) -> None:
+    def _ask(self, plan: Callable[["PodPage"], list[str]]) -> None:
         if self._page is not None:
-            self._screen.ask(self._page.plan(text))
+            self._screen.ask(plan(self._page))
 
     def _apply(self, _: str) -> None:
         if self._page is not None:

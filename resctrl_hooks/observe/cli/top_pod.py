@@ -14,16 +14,18 @@ from resctrl_hooks.core.cli.list_options import ListOptions
 from resctrl_hooks.core.cli.show import details_of
 from resctrl_hooks.core.cli.show_text import print_pod
 from resctrl_hooks.core.cli.tables import SafeConsole
-from resctrl_hooks.core.inventory.find import NoSuchPodError
 from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.core.node.resctrl.layouts import MB
 from resctrl_hooks.observe.cli import limit
 from resctrl_hooks.observe.cli.diagnosis_text import print_diagnosis
+from resctrl_hooks.observe.cli.limits import limits_of
+from resctrl_hooks.observe.limits.limiter import Limiter
+from resctrl_hooks.observe.limits.request import LimitError
 from resctrl_hooks.observe.slowdown.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from resctrl_hooks.core.inventory.pod_details import PodDetails
     from resctrl_hooks.observe.slowdown.diagnosis import Diagnosis
@@ -53,7 +55,8 @@ class PodPage:
         self._read_at = 0.0
         self._found: Sequence[Diagnosis] = ()
         self._remark = "measuring …" if self._keys else ""
-        self._planned: list[limit.Planned] = []
+        self._planned: Callable[[], str] = str
+        """Does what was planned last; returns the result in words."""
         self._session: Session | None = None
         self._read()
         if self._keys:
@@ -62,9 +65,12 @@ class PodPage:
 
     @property
     def proposal(self) -> str:
-        """The proposed options of `limit`: what helps this pod, or a limit of it; empty for a foreign group."""
+        """The proposed arguments of `limit`: what helps this pod, or a limit of it; empty for a foreign group."""
         if not self._keys:
             return ""
+        helps = (help_.command for one in self._found for help_ in one.remedies if help_.command)
+        if command := next(helps, ""):
+            return command.partition(" limit ")[2]
         resctrl = self._context.monitor.resctrl
         value = "--mb 50" if resctrl.fs.is_folder(f"{resctrl.root}/info/{MB}") else "--cpu 50%"
         return f"{value} --for 30m"
@@ -118,26 +124,48 @@ class PodPage:
             words = shlex.split(text)
         except ValueError as error:
             raise click.UsageError(str(error)) from None
-        self._planned = []
         options, request, seconds, reason = limit.parsed(words)
         if not options.filtered:
             options = self._options
-        self._planned = limit.planned(self._context, options, request, seconds, reason or "from top")
-        return [limit.in_words(self._context, one, done=False) for one in self._planned]
+        found = limit.planned(self._context, options, request, seconds, reason or "from top")
+
+        def apply() -> str:
+            done = [limit.apply(self._context, one) for one in found]
+            return f"{'; '.join(done)}; undo: {limit.undo(found)}"
+
+        self._planned = apply
+        return [limit.in_words(self._context, one, done=False) for one in found]
+
+    def plan_end(self) -> list[str]:
+        """Return in words which limits of this pod would end.
+
+        Raises:
+            LimitError: it has none.
+        """
+        found = [one for one in limits_of(self._context) if one.key in self._keys]
+        if not found:
+            raise LimitError("the pod is not limited")
+
+        def apply() -> str:
+            result = Limiter(self._context).end(found)
+            if result.failed:
+                raise HookError(f"cannot restore {'; '.join(result.failed)}: reconcile tries again")
+            foreign = [f"not restored: {one}" for one in result.foreign]
+            return "; ".join([*(f"restored {one}" for one in result.done), *foreign]) or "nothing to restore"
+
+        self._planned = apply
+        return [f"{one.owner} would end: {', '.join(value.text for value in one.values)}" for one in found]
 
     def apply(self) -> str:
-        """Limit the planned pods; return the result in words.
+        """Do what was planned; return the result in words.
 
         Raises:
             HookError: the kernel refuses a value, or the user is not root.
         """
         if os.geteuid():
             raise HookError("only root can limit pods")
-        if not self._planned:
-            raise NoSuchPodError("nothing is planned")
-        limited = [limit.apply(self._context, one) for one in self._planned]
         self._read_at = 0.0
-        return f"{'; '.join(limited)}; undo: {limit.undo(self._planned)}"
+        return self._planned()
 
 
 def _wrapped(text: str, out: Console, width: int) -> list[Text]:

@@ -3,6 +3,7 @@
 It uses rich, which is required anyway: one table does not justify Textual's dependency and event loop on every node.
 """
 
+import textwrap
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -24,7 +25,8 @@ from resctrl_hooks.observe.inventory.rates import Line
 from resctrl_hooks.observe.inventory.usage import GROUPINGS, USERS, grouped, ordered, with_total
 
 _FRAME = 6  # lines around the table: head, state, table head, place, blank, keys
-_POD_FRAME = 4  # lines around a pod's page: head, state, blank, keys
+_LEAST_ROWS = 5  # pods that come before the lines above the table
+_POD_FRAME = 3  # lines around a pod's page: head, blank, keys
 _SPARKLINE = 64  # samples in a sparkline
 
 
@@ -35,7 +37,7 @@ class Page:
     lines: Sequence[Text] = ()
     limit: str = ""
     question: Sequence[str] = ()
-    """The planned limit in words."""
+    """The planned limit, or the end of limits, in words."""
 
 
 @dataclass(slots=True)
@@ -65,7 +67,7 @@ class Screen:
         self.state = replace(self.state, message=text)
 
     def ask(self, question: Sequence[str]) -> None:
-        """Show a planned limit, and ask whether to apply it."""
+        """Show a plan, and ask whether to apply it."""
         self.page.question = question
         self.state = replace(self.state, mode=Mode.QUESTION)
 
@@ -130,6 +132,7 @@ class Screen:
             *lost_lines(scene, self.state.by, width),
             *changed(scene, self.state.by, width),
         ]
+        extra = extra[: max(height - _FRAME - len(rest) - min(len(users), _LEAST_ROWS), 0)]
         self._room = max(height - _FRAME - len(rest) - len(extra), 1)
         self._top = len(extra) + 3
         state = self.state = settled(self.state, self.view(users))
@@ -161,11 +164,13 @@ class Screen:
         scene, asks = self.shown, self.page.question if self.state.mode is Mode.QUESTION else ()
         line = next((one for one in scene.lines if line_id(one) == self.state.pod), None)
         rates = [] if line is None else [self._usage([line], width)]
-        words = [Text(one, "bold", no_wrap=True, overflow="ellipsis") for one in asks]
+        words = [
+            Text(line, no_wrap=True) for one in (*asks, self._words()) for line in textwrap.wrap(one, width) or [""]
+        ]
         self._page_room = max(height - _POD_FRAME - 2 * len(rates) - len(words), 1)
         state = self.state = settled(self.state, self.view(self._users()))
         page = self.page.lines[state.line : state.line + self._page_room]
-        return Group(head, *rates, *page, Text(), *words, _cut(self._words(), width), _foot(state.mode, width))
+        return Group(head, *rates, *page, Text(), *words, _foot(state.mode, width))
 
     def _words(self) -> str:
         state, scene = self.state, self.shown
@@ -176,9 +181,11 @@ class Screen:
         if state.mode is Mode.LIMIT:
             return f"limit: {state.text}_"
         if state.mode is Mode.QUESTION:
-            return "limit it so? y: yes, any other key: no"
+            return "apply this? y: yes, any other key: no"
         if state.mode is Mode.POD:
-            return "PAUSED" if state.paused else ""
+            last = min(state.line + self._page_room, len(self.page.lines))
+            place = f"lines {state.line + 1} to {last} of {len(self.page.lines)}" if self.page.lines else ""
+            return f"{place}{'   PAUSED' if state.paused else ''}"
         domain = "" if scene.domain is None else f"{' '.join(map(str, scene.domain))}: "
         parts = [f"{domain}{state.by} by {state.sort}{', smallest first' if state.reverse else ''}"]
         if state.mode is Mode.FILTER or state.filter:

@@ -40,9 +40,9 @@ class Effect(NamedTuple):
     text: str = ""
 
 
-DOMAIN, MOVE, PRESENT, TIME, OPEN, PLAN, APPLY = EFFECTS = (
+DOMAIN, MOVE, PRESENT, TIME, OPEN, PLAN, PLAN_END, APPLY = EFFECTS = (
     *("next domain", "move in time", "return to the present", "go to a time"),
-    *("open a pod's page", "plan a limit", "limit"),
+    *("open a pod's page", "plan a limit", "plan the end of a pod's limits", "apply the plan"),
 )
 PAST_KEYS: Final = frozenset(("left", "right", "shift-left", "shift-right", "[", "]", "{", "}"))
 """Keys that go to another moment of the history."""
@@ -213,6 +213,8 @@ def _pod(state: State, key: str, view: View) -> tuple[State, Effect | None]:
             return replace(state, mode=Mode.TABLE), None
         case "l" if view.limit:
             return replace(state, mode=Mode.LIMIT, text=view.limit), None
+        case "u" if view.limit:
+            return state, Effect(PLAN_END)
         case " " | "p":
             return replace(state, paused=not state.paused), None
     return settled(replace(state, line=state.line + _STEPS.get(key, 0) + _PAGES.get(key, 0) * view.page), view), None

@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import select
+import shlex
 import signal
 import struct
 import subprocess
@@ -74,11 +75,13 @@ def test_rates_match_simulated_ones(host: MonitoredHost) -> None:
 class Terminal:
     """A terminal with `top` in it."""
 
-    def __init__(self, host: MonitoredHost, kind: str = "xterm") -> None:
+    def __init__(self, host: MonitoredHost, kind: str = "xterm", shell: str = "") -> None:
         self.pid, self.fd = pty.fork()
+        self.top = host.command("top", "--interval", "0.3")
         if not self.pid:
-            arguments = host.command("top", "--interval", "0.3")
-            os.execve(sys.executable, arguments, {**os.environ, "TERM": kind, "COLUMNS": "", "LINES": ""})
+            arguments = [shell, "--norc", "--noediting", "-i"] if shell else self.top
+            environment = {**os.environ, "TERM": kind, "COLUMNS": "", "LINES": "", "PS1": "ready> "}
+            os.execvpe(shell or sys.executable, arguments, environment)
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
         self.before = termios.tcgetattr(self.fd)
         self.seen = ""
@@ -95,6 +98,10 @@ class Terminal:
         """Press a key; earlier output on the screen is ignored."""
         self.seen = ""
         os.write(self.fd, key.encode())
+
+    def mode(self) -> list[Any]:
+        """Return the terminal's mode."""
+        return termios.tcgetattr(self.fd)
 
     def exit_code(self) -> int:
         """Return its exit code, once the screen's last content was read."""
@@ -144,6 +151,16 @@ def test_keys_sort_and_q_restores_terminal(host: MonitoredHost) -> None:
     terminal.wait_for("POWER▾")
     terminal.press("r")
     terminal.wait_for("POWER▴")
+    terminal.press("\x1b[<0;9;4M\r")
+    terminal.wait_for("l limit")
+    assert "state     assigned" in terminal.seen
+    terminal.press("\x1b")
+    terminal.wait_for("/ filter")
+    terminal.press("\x1a")  # nobody could continue it: the kernel does not stop it
+    terminal.wait_for("/ filter")
+    fcntl.ioctl(terminal.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
+    terminal.seen = ""
+    terminal.wait_for("? help")
     terminal.press("q")
     assert terminal.exit_code() == 0
     assert "\x1b[?1049l" in terminal.seen  # back on the terminal's first screen
@@ -153,14 +170,36 @@ def test_keys_sort_and_q_restores_terminal(host: MonitoredHost) -> None:
 
 @pytest.mark.ci
 @pytest.mark.fuse
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_signal_ends_top_cleanly(host: MonitoredHost, number: signal.Signals) -> None:
+@pytest.mark.parametrize("end", ["\x03", "\x1a", *(f"kill -{name} %1" for name in ("INT", "TERM", "HUP"))])
+def test_terminal_is_as_before_for_the_shell(host: MonitoredHost, end: str) -> None:
+    """A key ends or stops it; a signal ends it after it was stopped and continued."""
     host.pod(0, "three", processes=3)
-    terminal = Terminal(host)
+    terminal = Terminal(host, shell="bash")
+    terminal.wait_for("ready> ")
+    before = terminal.mode()
+    terminal.press(f"{shlex.join(terminal.top)}\n")
     terminal.wait_for("shop/three")
-    os.kill(terminal.pid, number)
-    assert terminal.exit_code() == 0
-    assert "\x1b[?1049l" in terminal.seen
+    assert terminal.mode() != before
+    terminal.press(end[0] if len(end) == 1 else "\x1a")
+    terminal.wait_for("ready> ")
+    assert all(f"\x1b[?{mode}" in terminal.seen for mode in ("1049l", "25h", "1000l"))
+    assert terminal.mode() == before
+    if end == "\x03":
+        terminal.press("exit\n")
+        assert terminal.exit_code() == 0
+        return
+    assert "Stopped" in terminal.seen
+    if end != "\x1a":
+        terminal.press(f"{end}; fg\n")
+    else:
+        terminal.press("fg\n")
+        terminal.wait_for("shop/three")
+        terminal.press("q")
+    terminal.wait_for("ready> ")
+    assert terminal.mode() == before
+    assert "Traceback" not in terminal.seen
+    terminal.press("exit\n")
+    terminal.exit_code()
 
 
 @pytest.mark.ci

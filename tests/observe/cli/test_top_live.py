@@ -128,6 +128,10 @@ class _Page:
             raise click.UsageError("no such option")
         return [text]
 
+    def plan_end(self) -> list[str]:
+        self._log.append("plan end")
+        return []
+
     def apply(self) -> str:
         self._log.append("apply")
         return "limited"
@@ -219,6 +223,7 @@ CART = "open cart-5b8fd6f7c4-8m2lq"
          [CART, "plan --cpu 50%", "apply", "say limited", "sample", "step", "close"]),
         (["down", "down", "enter", "l", "x", "enter", "backspace", "enter", "n"],
          [CART, "plan --cpu 50%x", "say no such option", "plan --cpu 50%", "sample", "step", "close"]),
+        (["down", "down", "enter", "u", "y"], [CART, "plan end", "apply", "say limited", "sample", "step", "close"]),
         (["suspend", "continue"], ["stopped", "sample"]),
     ],
 )  # fmt: skip

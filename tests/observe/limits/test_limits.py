@@ -5,15 +5,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
-from hosts.monitored import MonitoredHost, plain_host
+from hosts.monitored import KEYS, MonitoredHost, plain_host
 from jsonschema import validate
 
 from resctrl_hooks.core.cli.schemas import schemas
 from resctrl_hooks.core.inventory.pod_names import PodNames
+from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.core.node.reconcile.cleanup import tidy
 from resctrl_hooks.core.node.reconcile.release import Released, restore_values
 from resctrl_hooks.core.node.reconcile.report import Report
+from resctrl_hooks.observe.cli.top_pod import PodPage
 from resctrl_hooks.observe.events.conditions import LIMITED as LIMITED_EVENT
 from resctrl_hooks.observe.events.conditions import conditions
 from resctrl_hooks.observe.limits.request import bytes_of
@@ -176,3 +179,30 @@ def test_limit_is_refused(
 @pytest.mark.parametrize("text, number", [("20M", 20 << 20), ("1", 1), ("0", None), ("2MB", None), ("-1", None)])
 def test_bytes_have_binary_units(text: str, number: int | None) -> None:
     assert bytes_of(text) == number
+
+
+def test_page_of_top_limits_a_pod_and_ends_the_limit(host: MonitoredHost, pod: Path) -> None:
+    page = PodPage(host.context, KEYS[0])
+    try:
+        page.step()
+        text = "\n".join(line.plain for line in page.lines(60))
+        assert {len(line) > 60 for line in page.lines(60)} == {False}
+        assert ("Counters" in text, text.startswith(f"{POD}: unknown"), page.proposal) == (
+            True,
+            True,
+            "--cpu 50% --for 30m",
+        )
+        for wrong in ("", "--cpu fast", "--cpu '", "--help", "--cpu 50% shop/none"):
+            with pytest.raises((click.ClickException, HookError)):
+                page.plan(wrong)
+        assert page.plan("--cpu-weight 10 --for 5m") == [f"{POD} would be limited for 5m: cpu.weight 100 -> 10"]
+        assert values(pod) == BEFORE
+        assert page.apply().endswith("cpu.weight 100 -> 10; undo: `resctrl-hook unlimit shop/web-0`")
+        assert (pod / "cpu.weight").read_text().strip() == "10"
+        assert page.plan_end()[0].endswith("would end: cpu.weight 100 -> 10")
+        assert page.apply().startswith("restored cpu.weight")
+        assert values(pod) == BEFORE
+        with pytest.raises(HookError, match="is not limited"):
+            page.plan_end()
+    finally:
+        page.close()
