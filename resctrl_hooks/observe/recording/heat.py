@@ -64,7 +64,7 @@ def heat_map(
     """
     columns = min(MOST_COLUMNS, max(len(line) for line in lines.values()))
     picture = b64encode(png(levels([*lines.values()], most, columns), SERIES[0])).decode()
-    names = "".join(f"<span>{escape(name)}</span>" for name in lines)
+    names = "".join(map(_name, lines))
     left, right = (100 * axis.part(one) for one in span)
     place = f"left:{left:.2f}%;width:{right - left:.2f}%"
     data = f'data-top="{most:.6g}" data-unit="{escape(unit)}" data-start="{span[0]:.0f}" data-end="{span[1]:.0f}"'
@@ -73,3 +73,9 @@ def heat_map(
         f'<img alt="" style="{place}" src="data:image/png;base64,{picture}">{marks_of(marks, axis)}'
         f"</div></div>{time_ticks(axis)}"
     )
+
+
+def _name(name: str) -> str:
+    """Return a name whose namespace a phone leaves out."""
+    namespace, slash, pod = name.rpartition("/")
+    return f"<span><i>{escape(namespace + slash)}</i>{escape(pod)}</span>"

@@ -1,6 +1,6 @@
 """A recording as one self-contained HTML page: what happened in a sentence, in a timeline, in charts, and in tables."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Final
 
@@ -164,17 +164,18 @@ class _Page:
 
     def _map_of(self, host: str, lines: dict[str, Line], measure: Measure) -> str:
         order = sorted(lines, key=lambda name: -sum(known(lines[name])))
-        most = max(max(known(line)) for line in lines.values()) or 1.0
         marks = [Mark(one.moment) for one in self.marks]
         span = self.recording.times[host].each[0], self.recording.times[host].each[-1]
 
-        def drawn(names: Iterable[str]) -> str:
-            return heat_map({name: lines[name] for name in names}, self.axis, span, most, measure.unit, marks)
+        def drawn(names: Sequence[str]) -> str:
+            rows = {name: lines[name] for name in names}
+            most = max(max(known(line)) for line in rows.values()) or 1.0
+            note = f"Full colour is {scaled(most, measure.unit)}; half as strong is a quarter of that."
+            return f'<p class="note">{note}</p>{heat_map(rows, self.axis, span, most, measure.unit, marks)}'
 
-        rest: Sequence[str] = order[_MOST_ROWS:]
-        note = f"Full colour is {scaled(most, measure.unit)}; half as strong is a quarter of it."
+        rest = order[_MOST_ROWS:]
         folded = f"<details><summary>{counted(len(rest), 'more pod')}</summary>{drawn(rest)}</details>" if rest else ""
-        return f'<p class="note">{escape(note)}</p>{drawn(order[:_MOST_ROWS])}{folded}'
+        return drawn(order[:_MOST_ROWS]) + folded
 
 
 def _folded(title: str, text: str) -> str:

@@ -53,7 +53,7 @@ figure {{ margin: 0 0 .8em; }} figcaption {{ margin: 0 0 .1em var(--gutter); fon
 .times span:first-child[style="left:0.00%"] {{ transform: none; }}
 .times span:last-child[style="left:100.00%"] {{ transform: translateX(-100%); }}
 .mark {{ position: absolute; top: 0; bottom: 0; width: 0; border-left: 1px dashed var(--mark); opacity: .75;
-  pointer-events: none; }}
+  pointer-events: none; font-style: normal; }}
 .timeline {{ margin-top: .8em; }} .lanes {{ position: relative; padding-top: 1.3em; }}
 .lane {{ margin-bottom: 3px; }} .lane .plot {{ height: 34px; }}
 .lane .gutter {{ line-height: 1.2; padding-right: 8px; }}
@@ -71,6 +71,7 @@ figure {{ margin: 0 0 .8em; }} figcaption {{ margin: 0 0 .1em var(--gutter); fon
 .marks time {{ color: var(--note); }}
 .heat .gutter span {{ display: block; height: 16px; line-height: 16px; overflow: hidden; text-overflow: ellipsis;
   white-space: nowrap; padding-right: 8px; color: var(--text); }}
+.heat .gutter i {{ font-style: normal; }}
 .heat img {{ position: absolute; top: 0; height: 100%; image-rendering: pixelated; print-color-adjust: exact; }}
 details {{ border-top: 1px solid var(--rule); padding: .35em 0; }} summary {{ cursor: pointer; font-weight: 600; }}
 table {{ border-collapse: collapse; }} th, td {{ padding: .2em .8em .2em 0; text-align: left; vertical-align: top; }}
@@ -92,7 +93,8 @@ td.number {{ text-align: right; font-variant-numeric: tabular-nums; white-space:
   .lane {{ display: block; }} .lane .gutter {{ width: auto; display: flex; gap: .6em; }}
   .lane .plot {{ margin-left: var(--gutter); }} .marks {{ margin-left: 0; }}
   .legend {{ flex-wrap: nowrap; overflow-x: auto; }} .legend li {{ flex: none; }}
-  .times span:nth-child(even) {{ display: none; }} .heat .gutter {{ font-size: .66em; }}
+  .times span:nth-child(even) {{ display: none; }} .heat .gutter {{ font-size: .7em; }}
+  .heat .gutter i {{ display: none; }}
   td:not(.number) {{ min-width: 7em; }}
 }}
 @media print {{
