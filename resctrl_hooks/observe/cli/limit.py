@@ -2,11 +2,13 @@
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from errno import EPERM
 from typing import Any, NamedTuple
 
 import click
 
+from resctrl_hooks.core.cli.errors import FailedError
 from resctrl_hooks.core.cli.list_options import ListOptions, select_options
 from resctrl_hooks.core.cli.node import open_node
 from resctrl_hooks.core.cli.params import Duration, Number
@@ -18,7 +20,7 @@ from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.core.node.reconcile.note import note_running
 from resctrl_hooks.observe.limits.limiter import FOREVER, Limiter, Plan
-from resctrl_hooks.observe.limits.request import LimitError, Request, bytes_of
+from resctrl_hooks.observe.limits.request import LimitError, Rates, Request, bytes_of
 
 DEFAULT = 1800.0
 """Seconds until a limit's end."""
@@ -43,11 +45,24 @@ def _per_cent(_: click.Context, __: click.Parameter, value: str | None) -> float
     return float(number)
 
 
-def _bytes(_: click.Context, __: click.Parameter, value: str | None) -> int | None:
-    found = None if value is None else bytes_of(value)
-    if value is not None and found is None:
-        raise click.BadParameter(f"{value!r} is not a number of bytes such as 20M.")
-    return found
+def _rates(number: Callable[[str], int | None], example: str) -> Callable[..., Rates]:
+    """Return a callback for ``[DISK=]NUMBER``, given once or more."""
+
+    def parsed(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> Rates:
+        found = []
+        for value in values:
+            name, _equals, text = value.rpartition("=")
+            rate = number(text)
+            if rate is None:
+                raise click.BadParameter(f"{value!r} is not {example}, or DISK= and that.")
+            found.append((name, rate))
+        return tuple(found)
+
+    return parsed
+
+
+def _operations(text: str) -> int | None:
+    return int(text) or None if text.isdecimal() and text.isascii() else None
 
 
 def _mask(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
@@ -66,9 +81,19 @@ def _mask(_: click.Context, __: click.Parameter, value: str | None) -> str | Non
 @click.option("--cpu", callback=_per_cent, metavar="PERCENT", help="Most CPU time, in per cent of one CPU: 50%.")
 @click.option("--cpu-weight", type=Number(1, 10_000), help="Its share of busy CPUs; 100 is usual.")
 @click.option(
-    "--io", callback=_bytes, metavar="BYTES", help="Most bytes per second, of reads and of writes of each disk."
+    "--io",
+    multiple=True,
+    callback=_rates(bytes_of, "a number of bytes such as 20M"),
+    metavar="[DISK=]BYTES",
+    help="Most bytes per second, of reads and of writes of each disk, or of a disk (/dev/sda, 8:0): 20M.",
 )
-@click.option("--iops", type=Number(1), help="Most operations per second, of reads and of writes of each disk.")
+@click.option(
+    "--iops",
+    multiple=True,
+    callback=_rates(_operations, "a number of operations such as 500"),
+    metavar="[DISK=]NUMBER",
+    help="Most operations per second, of reads and of writes of each disk, or of a disk.",
+)
 @click.option("--io-weight", type=Number(1, 10_000), help="Its share of busy disks; 100 is usual.")
 @click.option(
     "--for",
@@ -97,13 +122,26 @@ def command(config: str, /, *, options: ListOptions, seconds: float, reason: str
     request = _request(given)
     context = open_node(config)
     if os.geteuid() and not dry_run:
-        raise HookError("only root can limit pods")
+        raise HookError("cannot limit pods", errno=EPERM)
     note_running(context)
     found = planned(context, options, request, seconds, reason)
-    for one in found:
-        click.echo(in_words(context, one, done=False) if dry_run else apply(context, one))
-    if not dry_run:
-        click.echo(with_config(f"undo: {undo(found)}"))
+    if dry_run:
+        for one in found:
+            click.echo(in_words(context, one, done=False))
+        return
+    done, refused = [], []
+    try:
+        for one in found:
+            try:
+                click.echo(apply(context, one))
+                done.append(one)
+            except HookError as error:
+                refused.append(_refused(one.pod, error))
+    finally:  # also after an interrupt
+        if done:
+            click.echo(with_config(f"undo: {undo(done)}"))
+    if refused:
+        raise FailedError("\n".join(refused))
 
 
 class Planned(NamedTuple):
@@ -149,8 +187,20 @@ def planned(context: Context, options: ListOptions, request: Request, seconds: f
     pods = [pod for pod in options.chosen(context, found) if pod.living]
     if not pods:
         raise LimitError("no running pod matches")
-    limiter = Limiter(context)
-    return [Planned(pod, limiter.plan(pod, request), seconds, reason) for pod in pods]
+    limiter, request = Limiter(context), request.on_disks(context.settings.sys_path)
+    planned_, refused = [], []
+    for pod in pods:
+        try:
+            planned_.append(Planned(pod, limiter.plan(pod, request), seconds, reason))
+        except HookError as error:
+            refused.append(_refused(pod, error))
+    if refused:
+        raise LimitError("\n".join([*refused, *(["no pod was limited"] if len(pods) > 1 else [])]))
+    return planned_
+
+
+def _refused(pod: Pod, error: HookError) -> str:
+    return f"cannot limit {pod.name}: {str(error).replace(f'pod {pod.key}', 'the pod')}"
 
 
 def in_words(context: Context, one: Planned, *, done: bool) -> str:

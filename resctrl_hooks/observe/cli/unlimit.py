@@ -1,11 +1,15 @@
 """`resctrl-hook unlimit`: end limits of pods before their time."""
 
+import os
+from functools import reduce
+
 import click
 
 from resctrl_hooks.core.cli.errors import FailedError
 from resctrl_hooks.core.cli.list_options import ListOptions, select_options
 from resctrl_hooks.core.cli.node import open_node
 from resctrl_hooks.core.inventory.gather import gather
+from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.observe.cli.limits import limits_of
 from resctrl_hooks.observe.limits.limiter import Limiter
 
@@ -26,10 +30,16 @@ def command(config: str, *, options: ListOptions, every: bool) -> None:
     if not found:
         click.echo("no limit to end")
         return
+    if os.geteuid():
+        raise HookError("only root can end limits")
     result = Limiter(context).end(found)
+
+    def named(line: str) -> str:
+        return reduce(lambda text, one: text.replace(f"pod {one.key}", f"pod {one.pod}"), found, line)
+
     for line in result.done:
-        click.echo(f"restored {line}")
+        click.echo(f"restored {named(line)}")
     for line in result.foreign:
-        click.echo(f"not restored: {line}")
+        click.echo(f"not restored: {named(line)}")
     if result.failed:
-        raise FailedError(f"cannot restore {'; '.join(result.failed)}: reconcile tries again")
+        raise FailedError("\n".join(f"cannot restore {named(line)}; reconcile tries again" for line in result.failed))

@@ -3,16 +3,20 @@
 import re
 from typing import Any, NamedTuple
 
+from resctrl_hooks.core.inventory.base import class_text
 from resctrl_hooks.core.inventory.models import Pod
 from resctrl_hooks.core.node.context import Context
+from resctrl_hooks.core.node.errors import NotMountedError
 from resctrl_hooks.core.node.resctrl.schemata import BANDWIDTHS, MANAGED
-from resctrl_hooks.core.rdt.capabilities import Schemata, read_abilities, read_schemata
+from resctrl_hooks.core.rdt.capabilities import Schemata, present_classes, read_abilities, read_schemata
 from resctrl_hooks.core.rdt.config import desired_schemata, lines
 from resctrl_hooks.core.rdt.held import held_values
 from resctrl_hooks.observe.node.temporary.classes import PREFIX
 
 from .request import LimitError, Request
 
+RUNTIME = "runtime"
+"""The origin of a group that a runtime has created (`inventory.models.Group`)."""
 _OTHERS = re.compile(r"[^A-Za-z0-9]+")
 
 
@@ -30,50 +34,73 @@ def choose(context: Context, pod: Pod, request: Request) -> ChosenClass | None:
         LimitError: the class does not exist, or the values are impossible on this node.
         HookError: resctrl cannot be read.
     """
-    if request.rdt_class:
-        return _named(context, pod, request.rdt_class)
     spec = {name: value for name, value in (("MB", request.mb), ("L3", request.l3)) if value is not None}
-    return _with_values(context, pod, spec) if spec else None
+    if not request.rdt_class and not spec:
+        return None
+    try:
+        there = sorted(context.monitor.resctrl.classes())
+    except NotMountedError as error:
+        why = "use --cpu, --cpu-weight, --io or --io-weight" if error.impossible else error.hint
+        raise LimitError(f"--class, --mb and --l3 need RDT: {error.message}", hint=why) from error
+    _check_groups(context, pod)
+    if not request.rdt_class:
+        return _with_values(context, pod, spec, there)
+    if request.rdt_class not in there:
+        hint = f"there are {', '.join(there)}" if there else "there are none; use --mb, or `resctrl-hook rdt apply`"
+        raise LimitError(f"there is no RDT class {request.rdt_class}", hint=hint)
+    if _own(pod) == [request.rdt_class]:
+        raise LimitError(f"it is in RDT class {request.rdt_class} already")
+    return ChosenClass(request.rdt_class)
 
 
-def _named(context: Context, pod: Pod, name: str) -> ChosenClass:
-    there = sorted(context.monitor.resctrl.classes())
-    if name not in there:
-        raise LimitError(f"there is no RDT class {name}", hint=f"there are {', '.join(there) or 'no classes'}")
-    _check_change(pod, name)
-    return ChosenClass(name)
+def _check_groups(context: Context, pod: Pod) -> None:
+    """Check that no other program counts the pod's threads: a task of another class leaves its group."""
+    own = context.monitor.group_prefix + pod.key
+    others = {one.group for container in pod.living for one in container.outside_threads} - {"", own}
+    others |= {group.name for group in pod.groups if group.origin == RUNTIME}
+    if others:
+        raise LimitError(
+            f"its threads are in group {', '.join(sorted(others))} of its runtime or of another program, whose class "
+            "cannot change",
+            hint="use --cpu, --cpu-weight, --io or --io-weight",
+        )
 
 
-def _check_change(pod: Pod, name: str) -> None:
-    if [*pod.classes] == [name]:
-        raise LimitError(f"{pod.name} is in RDT class {name} already")
+def _own(pod: Pod) -> list[str]:
+    """Return the classes of its running containers; those of its groups where they are unknown."""
+    known = {class_text(one.rdt_class) for one in pod.living if one.rdt_class is not None}
+    return sorted(known) if known else pod.classes
 
 
-def _with_values(context: Context, pod: Pod, spec: dict[str, Any]) -> ChosenClass:
+def _with_values(context: Context, pod: Pod, spec: dict[str, Any], there: list[str]) -> ChosenClass:
     """Return a class with the schemata of the pod's own, but these values."""
     resctrl = context.monitor.resctrl
-    own = [name if name != "/" else "" for name in pod.classes]
+    own = _own(pod)
     if len(own) != 1:
-        raise LimitError(f"{pod.name} is in several RDT classes: {', '.join(pod.classes)}", hint="use --class")
-    base = own[0]
+        raise LimitError(f"it is in several RDT classes: {', '.join(own)}", hint="use --class")
+    base = "" if own[0] == "/" else own[0]
     held = held_values(context)
     if base in held.declared:
         raise LimitError(f"{held.owner} keeps MB of RDT class {base or '/'} changed now", hint="wait for its end")
     can = read_abilities(resctrl.root, resctrl.proc)
     desired, problems = desired_schemata(spec, can, context.settings.monitoring.get("capacity"))
     if problems:
-        raise LimitError(f"{pod.name}: {'; '.join(problems)}")
+        raise LimitError("; ".join(problems))
     now = read_schemata(resctrl.root, base)
     wanted = {name: values for name, values in {**now, **_lower(desired, now)}.items() if name in MANAGED}
     if _same(wanted, now):
-        raise LimitError(f"RDT class {base or '/'} of {pod.name} has these values already, or lower ones")
-    for name in sorted(resctrl.classes()):
+        raise LimitError(f"its RDT class {base or '/'} has these values already, or lower ones")
+    for name in there:
         if _same(wanted, read_schemata(resctrl.root, name)):
             return ChosenClass(name, tuple(lines(wanted)) if name.startswith(PREFIX) else ())
     suffix = "-".join(f"{name.lower()}{_OTHERS.sub('', str(value))}" for name, value in spec.items())
     name = f"{PREFIX}{base or 'root'}-{suffix}"
-    if name in resctrl.classes():
+    if name in there:
         raise LimitError(f"RDT class {name} has other values", hint="`resctrl-hook limits` shows who uses it")
+    if len(present_classes(resctrl)) >= can.classes - 1:
+        raise LimitError(
+            f"no CLOSID is free for RDT class {name}", hint=f"limit to one of these with --class: {', '.join(there)}"
+        )
     return ChosenClass(name, tuple(lines(wanted)))
 
 

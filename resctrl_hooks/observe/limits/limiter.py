@@ -18,7 +18,7 @@ from resctrl_hooks.core.node.names import clean
 from resctrl_hooks.core.node.restored import Restored
 from resctrl_hooks.observe.node.temporary.address import POD, Address, is_same
 from resctrl_hooks.observe.node.temporary.limits import NAME
-from resctrl_hooks.observe.node.temporary.store import Store, boot_time
+from resctrl_hooks.observe.node.temporary.store import Store, TemporaryError, boot_time
 
 from .classes import ChosenClass, choose
 from .model import Limit, Value, limit_of
@@ -53,27 +53,27 @@ class Limiter:
 
         Raises:
             LimitError: the operator does not permit it, or a value does not exist.
+            TemporaryError: another limit or an experiment has changed a value.
             HookError: a value cannot be read.
         """
         if why := refusal(self._context.settings, pod.name, pod.classes):
-            raise LimitError(f"cannot limit {pod.name}: {why}")
+            raise LimitError(why)
         chosen = choose(self._context, pod, request)
         values: dict[Address, str] = {} if chosen is None else {Address(POD, pod.key, "class"): chosen.name}
         if request.sets_cgroup:
             values.update(self._of_cgroups(pod, request))
         for address in values:
+            self._store.check_free(address)
             if self._store.read(address) is None:
                 controller = address.name.partition(".")[0]
-                raise LimitError(
-                    f"{pod.name}: there is no {address}",
-                    hint=f"write +{controller} to cgroup.subtree_control of each parent directory",
-                )
+                hint = f"write +{controller} to cgroup.subtree_control of each parent directory"
+                raise LimitError(f"there is no {address}", hint="" if address.kind == POD else hint)
         return Plan(values, chosen if chosen is not None and chosen.lines else None)
 
     def _of_cgroups(self, pod: Pod, request: Request) -> dict[Address, str]:
         folders = [pod.cgroup] if pod.cgroup else [one.cgroup for one in pod.living if one.cgroup]
         if not folders:
-            raise LimitError(f"{pod.name} has no cgroup of its own", hint="its containers may have ended")
+            raise LimitError("it has no cgroup of its own", hint="its containers may have ended")
         return {address: value for folder in folders for address, value in request.of_cgroup(folder).items()}
 
     def shown(self, plan: Plan) -> list[Value]:
@@ -107,11 +107,18 @@ class Limiter:
         self._log(f"{pod.name} limited by {_user()} {end}: {words}{f' ({reason})' if reason else ''}", pod.key)
 
     def _begin(self, pod: Pod, seconds: float, reason: str) -> str:
-        taken = self._store.entries()
-        number = next(one for one in range(1, len(taken) + 2) if f"{NAME}{one}" not in taken)
-        name, owner = f"{NAME}{number}", f"`limit` of {_user()}"
-        self._store.begin(name, owner, reason, pod.key, seconds, posix.getpid(), follows=True)
-        return name
+        owner, taken = f"`limit` of {_user()}", self._store.entries()
+        while True:
+            number = next(one for one in range(1, len(taken) + 2) if f"{NAME}{one}" not in taken)
+            name = f"{NAME}{number}"
+            try:
+                self._store.begin(name, owner, reason, pod.key, seconds, posix.getpid(), follows=True)
+            except TemporaryError:
+                taken = self._store.entries()
+                if name not in taken:  # else another call has just taken it
+                    raise
+            else:
+                return name
 
     def limits(self, named: Callable[[str], str]) -> list[Limit]:
         """Return the active limits; ``named`` returns a pod's name.
@@ -133,7 +140,7 @@ class Limiter:
         """End limits; return what was restored.
 
         Raises:
-            TemporaryError: the file of changes cannot be read or written.
+            HookError: the state directory cannot be used.
         """
         all_ = Restored("")
         for one in limits:
@@ -141,6 +148,9 @@ class Limiter:
                 found = self._store.end(one.id)
             except OSError as error:
                 raise HookError.of_file(error, error.filename or self._store.path, "write") from error
+            except TemporaryError as error:  # such as of a full disk: the other limits end
+                all_.failed.append(f"the limit of {one.pod}: {error}")
+                continue
             for field in ("done", "foreign", "failed"):
                 getattr(all_, field).extend(getattr(found, field))
             self._log(

@@ -4,11 +4,15 @@ import re
 from dataclasses import dataclass, replace
 
 from resctrl_hooks.core.node.errors import HookError
+from resctrl_hooks.core.node.features.blockio import devices_of, whole_disk
 from resctrl_hooks.core.node.host.cgroup import read_value
 from resctrl_hooks.observe.node.temporary.address import CGROUP, Address
 
+Rates = tuple[tuple[str, int], ...]
+"""Disks with a rate each; an empty name is each disk that the pod has used."""
 LEAST_QUOTA = 1000  # microseconds (kernel, Documentation/scheduler/sched-bwc.rst)
 _PERIOD = "100000"
+_NUMBERS = re.compile(r"[0-9]+:[0-9]+")
 _BYTES = re.compile(r"([0-9]+)([KMGT]?)")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _BYTES_OF, _OPERATIONS = ("rbps", "wbps"), ("riops", "wiops")
@@ -28,7 +32,7 @@ class Request:
     """What a limit sets; None for values that stay.
 
     ``mb`` and ``l3`` are as in ``rdt.classes``. ``cpu`` is in per cent of one CPU, ``io`` in bytes per second, ``iops``
-    in operations per second, of reads and of writes of each disk.
+    in operations per second, of reads and of writes of each named disk (`by_disk`).
     """
 
     rdt_class: str | None = None
@@ -37,8 +41,8 @@ class Request:
     cpu_weight: int | None = None
     cpu: float | None = None
     io_weight: int | None = None
-    io: int | None = None
-    iops: int | None = None
+    io: Rates = ()
+    iops: Rates = ()
 
     @property
     def is_empty(self) -> bool:
@@ -49,6 +53,10 @@ class Request:
     def sets_cgroup(self) -> bool:
         """Return whether it sets values of a cgroup."""
         return replace(self, rdt_class=None, mb=None, l3=None) != Request()
+
+    def on_disks(self, sys_path: str) -> "Request":
+        """Return it with the numbers of disks; raises as `by_disk`."""
+        return replace(self, io=by_disk(self.io, sys_path), iops=by_disk(self.iops, sys_path))
 
     def of_cgroup(self, folder: str) -> dict[Address, str]:
         """Return the values of a pod's cgroup.
@@ -65,8 +73,7 @@ class Request:
         if self.io_weight is not None:
             files = [name for name in _WEIGHTS if read_value(folder, name)] or _WEIGHTS[:1]
             found.update({Address(CGROUP, folder, name, "default"): str(self.io_weight) for name in files})
-        rates = [*_each(_BYTES_OF, self.io), *_each(_OPERATIONS, self.iops)]
-        return {**found, **(_io(folder, rates) if rates else {})}
+        return {**found, **_io(folder, {_BYTES_OF: self.io, _OPERATIONS: self.iops})}
 
 
 def bytes_of(text: str) -> int | None:
@@ -81,18 +88,36 @@ def _cpu(folder: str, per_cent: float) -> dict[Address, str]:
     return {Address(CGROUP, folder, "cpu.max"): f"{quota} {period}"}
 
 
-def _each(names: tuple[str, ...], rate: int | None) -> list[tuple[str, int]]:
-    return [] if rate is None else [(name, rate) for name in names]
+def by_disk(rates: Rates, sys_path: str) -> Rates:
+    """Return rates with the numbers of their disks (``8:0``) in place of paths; a partition means its disk.
+
+    Raises:
+        LimitError: there is no such disk.
+    """
+    found = []
+    for name, rate in rates:
+        path = name if "/" in name else f"/dev/{name}"
+        disks = [whole_disk(name, sys_path)] if _NUMBERS.fullmatch(name) else devices_of([path], sys_path)
+        if name and not disks:
+            raise LimitError(f"there is no disk {name}", hint="`lsblk` lists the disks of this node")
+        found += [(disk, rate) for disk in (disks if name else [""])]
+    return tuple(found)
 
 
-def _io(folder: str, rates: list[tuple[str, int]]) -> dict[Address, str]:
+def _io(folder: str, limits: dict[tuple[str, str], Rates]) -> dict[Address, str]:
     used = [line.split()[0] for line in read_value(folder, "io.stat").splitlines() if "=" in line]
-    if not used:
-        raise LimitError(f"{folder} has used no disk", hint="its controller `io` may be off; try --io-weight or --cpu")
+    wanted: dict[str, dict[str, int]] = {}
+    for names, rates in limits.items():
+        for name, rate in sorted(rates):  # that of all disks comes first
+            if not name and not used:
+                hint = "name the disk, as in --io /dev/sda=20M; its controller `io` may be off"
+                raise LimitError(f"{folder} has used no disk", hint=hint)
+            for disk in [name] if name else used:
+                wanted.setdefault(disk, {}).update(dict.fromkeys(names, rate))
     lines = dict(line.split(None, 1) for line in read_value(folder, "io.max").splitlines() if " " in line)
     found = {}
-    for disk in used:
+    for disk, values in wanted.items():
         now = dict(one.split("=") for one in lines.get(disk, _UNLIMITED).split())
-        text = " ".join(f"{name}={value}" for name, value in {**now, **dict(rates)}.items())
+        text = " ".join(f"{name}={value}" for name, value in {**now, **values}.items())
         found[Address(CGROUP, folder, "io.max", disk)] = text
     return found

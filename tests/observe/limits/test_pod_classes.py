@@ -22,6 +22,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.core.node.ledger import Ledger
+from resctrl_hooks.core.node.reconcile import class_move
 from resctrl_hooks.core.node.watch.containers import Containers
 from resctrl_hooks.core.node.watch.move import serve
 from resctrl_hooks.observe.limits.classes import ChosenClass
@@ -73,9 +74,11 @@ class Limits(Doomed, RuleBasedStateMachine):
         self.key, self.address = KEY, Address(POD, KEY, "class")
         self.now, self.numbers = 1000.0, count(1)
         self.runs = False
+        self.forks: list[str] = []
         self._patch = pytest.MonkeyPatch()
         self._patch.setattr(store_module, "boot_time", lambda: self.now)
         self._patch.setattr(entry_module, "lives", lambda *_: self.runs)
+        self._patch.setattr(class_move, "time", SimpleNamespace(sleep=self.pause))
         effects: list[tuple[Any, str]] = [(self.kernel, name) for name in ("write", "rename", "mkdir", "rmdir")]
         effects += [(Ledger, name) for name in ("write_pod", "write_member")]
         for owner, name in (*effects, (store_module, "write_file"), (store_module, "remove_file")):
@@ -86,10 +89,15 @@ class Limits(Doomed, RuleBasedStateMachine):
         self.homes: dict[int, str] = {}
         self.moved: set[int] = set()
         self.goal = HOME
-        self.start("gold", 1)
+        self.shared: object = None
 
-    @initialize(rdt_class=st.sampled_from(["gold", "bronze"]), threads=st.integers(1, 2))
-    def populate(self, rdt_class: str, threads: int) -> None:
+    @initialize(rdt_class=st.sampled_from(["gold", "bronze"]), threads=st.integers(1, 2), shared=st.booleans())
+    def populate(self, rdt_class: str, threads: int, shared: bool) -> None:
+        """Start two containers, the first one in a group that another program has created."""
+        if shared:
+            self.kernel.mkdir(f"{self.cluster.host.resctrl}/gold/mon_groups/{self.key}")
+            self.shared = self.kernel.model.classes["gold"].monitored[self.key]
+        self.start("gold", 1)
         self.start(rdt_class, threads)
 
     def teardown(self) -> None:
@@ -100,15 +108,29 @@ class Limits(Doomed, RuleBasedStateMachine):
         raise PermissionError(errno.EPERM, "Linux 6.1", old)
 
     @contextmanager
-    def command(self, kill: int, *, interrupted: bool) -> Iterator[None]:
-        """Run a command until it ends; without a `goal` then unless it sets one."""
+    def command(self, kill: int, *, interrupted: bool, forks: list[str]) -> Iterator[None]:
+        """Run a command until it ends, during ``forks`` in these classes; without a `goal` then unless it sets one."""
+        self.forks = forks
         self.left, self.interrupted, self.runs, self.goal = kill, interrupted, True, UNKNOWN
         try:
             yield
         except Killed:
             pass
         finally:
-            self.left, self.runs = 0, False
+            self.left, self.runs, self.forks = 0, False, []
+
+    def pause(self, _: float) -> None:
+        """Finish a fork that the kernel had begun before the tasks moved: the child has the former class, no group."""
+        if self.forks:
+            self.spawn(self.forks.pop())
+
+    def spawn(self, rdt_class: str) -> int:
+        """Return a new process of the first container, in no group."""
+        pid = next(iter(self.containers.values()))
+        cgroup = (self.cluster.host.proc / str(pid) / "cgroup").read_text().strip().removeprefix("0::")
+        new = self.kernel.spawn(cgroup, rdt_class=rdt_class)
+        self.homes[new] = "gold"
+        return new
 
     def store(self) -> Store:
         return Store(self.cluster.context())
@@ -151,10 +173,7 @@ class Limits(Doomed, RuleBasedStateMachine):
     @rule(watched=st.booleans())
     def enter(self, watched: bool) -> None:
         """Enter a container, as `exec` of its runtime does: in its first class, in no group."""
-        pid = next(iter(self.containers.values()))
-        cgroup = (self.cluster.host.proc / str(pid) / "cgroup").read_text().strip().removeprefix("0::")
-        new = self.kernel.spawn(cgroup, rdt_class="gold")
-        self.homes[new] = "gold"
+        new = self.spawn("gold")
         if watched:
             context = self.cluster.context()
             with nullcontext() if self.is_known else suppress(HookError):  # a refused move is left to reconcile
@@ -167,18 +186,19 @@ class Limits(Doomed, RuleBasedStateMachine):
         return self.goal in self.kernel.model.classes or self.goal == HOME
 
     @precondition(lambda self: not self.limited and "copper" not in self.homes.values())
-    @rule(goal=st.sampled_from(["silver", MADE]), kill=KILL, interrupted=st.booleans())
-    def limit(self, goal: str, kill: int, interrupted: bool) -> None:
+    @rule(goal=st.sampled_from(["silver", MADE]), kill=KILL, interrupted=st.booleans(), forks=st.integers(0, 2))
+    def limit(self, goal: str, kill: int, interrupted: bool, forks: int) -> None:
         before, was_there = self.rmids(), goal == MADE or goal in self.kernel.model.classes
         pod: Any = SimpleNamespace(name="shop/cart", key=self.key)
         plan = Plan({self.address: goal}, ChosenClass(goal, ("MB:0=30",)) if goal == MADE else None)
-        with self.command(kill, interrupted=interrupted):
+        with self.command(kill, interrupted=interrupted, forks=["gold"] * forks):
             with nullcontext() if was_there else pytest.raises(HookError):
                 Limiter(self.cluster.context()).limit(pod, plan, SECONDS, "a test")
             self.goal = goal if was_there else HOME
             self.moved.clear()
             self.check()
-            assert not self.RENAMES or len({*self.homes.values()}) > 1 or self.rmids() == before
+            renamed = self.RENAMES and not self.shared and len({*self.homes.values()}) == 1
+            assert not renamed or self.rmids() == before
 
     def rmids(self) -> set[int]:
         """Return the identities of the pod's groups, which a rename keeps."""
@@ -196,10 +216,11 @@ class Limits(Doomed, RuleBasedStateMachine):
         self.kernel.now += 3
 
     @precondition(lambda self: self.limited)
-    @rule(kill=KILL, interrupted=st.booleans())
-    def unlimit(self, kill: int, interrupted: bool) -> None:
+    @rule(kill=KILL, interrupted=st.booleans(), forks=st.integers(0, 2))
+    def unlimit(self, kill: int, interrupted: bool, forks: int) -> None:
         limited_to = self.goal
-        with self.command(kill, interrupted=interrupted):
+        in_classes = [self.goal] * forks if self.goal in self.kernel.model.classes else []
+        with self.command(kill, interrupted=interrupted, forks=in_classes):
             store = self.store()
             for name in store.entries():
                 store.end(name)
@@ -224,6 +245,7 @@ class Limits(Doomed, RuleBasedStateMachine):
         assert not record.keys() & {"limitedTo", "limitedFrom"}
         assert MADE not in self.kernel.model.classes
         self.check()
+        assert self.shared in (None, self.kernel.model.classes["gold"].monitored.get(self.key))
 
     @rule()
     def reconcile(self) -> None:

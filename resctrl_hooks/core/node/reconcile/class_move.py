@@ -4,6 +4,8 @@ A group is renamed, so it keeps its RMID and its counts; where the kernel cannot
 `RecordedGroups.limited_to` is then the class of all that starts or enters later, for hooks, NRI, watch and reconcile.
 """
 
+import time
+
 from ..container.names import short_id
 from ..errors import HookError, NoRMIDsError
 from ..feature import obtain_group
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from ..resctrl.locked_key import LockedKey
 
 _MOST_ROUNDS = 100
+PAUSES = (0.0, 0.01, 0.03, 0.1)
+"""Seconds before each further look at the tasks: a child whose fork the kernel had begun has the former class."""
 
 
 class PodClassError(HookError):
@@ -187,15 +191,28 @@ def _move(
     monitored = {name for name, member in members.items() if _group_step(member) or "steps" not in member}
     for rdt_class in {wanted[name] for name in monitored} - locked.origins.keys() if has_groups else ():
         obtain_group(locked, rdt_class, context)
+    groups = {
+        name: locked.name_in(rdt_class) if name in monitored and rdt_class in locked.origins else ""
+        for name, rdt_class in wanted.items()
+    }
+
+    def move_all() -> bool:
+        moved = [_move_threads(context, one, wanted[name], groups[name]) for name, one in members.items()]
+        return any(moved)
+
+    move_all()
     for name, member in members.items():
-        rdt_class = wanted[name]
-        group = locked.name_in(rdt_class) if name in monitored and rdt_class in locked.origins else ""
-        _move_threads(context, member, rdt_class, group)
-        step = _group_step(member)
+        rdt_class, step = wanted[name], _group_step(member)
         if step is not None and step["needs"]["class"] != rdt_class:
             now: "StepRecord" = {**step, "needs": {**step["needs"], "class": rdt_class}}
             steps = [now if one is step else one for one in member["steps"]]
             locked.add_member(name, {**member, "steps": steps}, member["pid"])
+    pauses = list(PAUSES)
+    for _ in range(_MOST_ROUNDS):
+        if pauses:
+            time.sleep(pauses.pop(0))
+            if move_all():
+                pauses = list(PAUSES)
 
 
 def _forget_missing(locked: "LockedKey", context: "Context") -> None:
@@ -209,18 +226,19 @@ def _forget_missing(locked: "LockedKey", context: "Context") -> None:
         locked.forget_groups(*missing())
 
 
-def _move_threads(context: "Context", member: "MemberRecord", rdt_class: str, group: str) -> None:
-    """Move all threads of a container, its init process last: `classes_now` looks at that."""
+def _move_threads(context: "Context", member: "MemberRecord", rdt_class: str, group: str) -> bool:
+    """Move all threads of a container, its init process last: `classes_now` looks at that; return whether any moved."""
     resctrl = context.monitor.resctrl
-    for _ in range(_MOST_ROUNDS):
+    for number in range(_MOST_ROUNDS):
         inside = resctrl.tasks(rdt_class, group) if group else _tasks(context, rdt_class)
         tids = threads_of_container(context.proc, member.get("cgroup", ""), member["pid"])
         outside = sorted((tid for tid in tids if tid not in inside), key=member["pid"].__eq__)
         if not outside:
-            return
+            return number > 0
         resctrl.add_tasks(rdt_class, "", outside)
         if group:
             resctrl.add_tasks(rdt_class, group, outside)
+    return True
 
 
 def _group_step(member: "MemberRecord") -> "StepRecord | None":

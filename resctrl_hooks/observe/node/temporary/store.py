@@ -99,6 +99,8 @@ class Store:
             found = parse(read_file(self.path, _LIMIT, trusted=True), _File)["entries"]
         except FileNotFoundError:
             return {}
+        except PermissionError as error:
+            raise TemporaryError.of_file(error, self.path, "read") from error
         except (OSError, ValueError) as error:
             hint = "compare the values with the configuration, correct them, then remove the file"
             raise TemporaryError(f"cannot read the changed values in {self.path}: {error}", hint=hint) from error
@@ -242,12 +244,22 @@ class Store:
             self._write(entries)
             classes.make(self._resctrl, rdt_class, lines)
 
+    def check_free(self, address: Address, entries: "Mapping[str, Entry] | None" = None) -> None:
+        """Check that none of the changes has a value.
+
+        Raises:
+            TemporaryError: one has it.
+        """
+        for name, entry in (self.entries() if entries is None else entries).items():
+            if address in entry.values:
+                record = entry.record
+                what = f"{name}: {record['reason']}" if record["reason"] else name
+                hint = "`resctrl-hook unlimit` ends limits" if record.get("follows") else "wait for its end"
+                raise TemporaryError(f"{record['owner']} has changed {address} already ({what})", hint=hint)
+
     def _found(self, entries: "Mapping[str, Entry]", name: str, address: Address) -> str:
         """Return a value before this step."""
-        for other, entry in entries.items():
-            if other != name and address in entry.values:
-                record = entry.record
-                raise TemporaryError(f"{record['owner']} has changed {address} already ({other}: {record['reason']})")
+        self.check_free(address, {other: one for other, one in entries.items() if other != name})
         value = self.read(address)
         if value is None:
             raise TemporaryError(f"{address} is gone")
@@ -267,7 +279,8 @@ class Store:
             result = Restored(entry.record["owner"] if entry else "")
             if entry is not None:
                 entry.record["end"] = 0.0  # others complete it after a kill
-                self._write(entries)
+                with suppress(TemporaryError):  # on a full disk, where the file can still be removed
+                    self._write(entries)
             if entry is not None and self._restore(entry, result) and self._remove_classes(entries, name):
                 del entries[name]
             self._write(entries)
