@@ -12,8 +12,8 @@ import pytest
 
 from kernel.bundles import FIRST_INSTRUCTION
 from kernel.groups import Place, parse_place
-from kernel.installed import CONFIG, clear_host, configure_host, failed_units, state_of, succeeds
-from kernel.runtimes import IMAGE, Podman, run, wait_until
+from kernel.installed import CONFIG, clear_host, configure_host, failed_units, resctrl_hook, state_of, succeeds
+from kernel.runtimes import IMAGE, Podman, cgroup_of, run, wait_until
 from resctrl_hooks.core.install import units
 from resctrl_hooks.core.node.names import SLOWDOWN_STATUS
 from resctrl_hooks.observe.service import GUARD
@@ -69,6 +69,12 @@ def test_starved_container_has_its_culprit_within_a_minute_and_nothing_fails(eng
     assert {one["state"] for one in json.loads(succeeds("list", "-o", "json"))["items"]} == {"no-rdt"}
     assert "victim" in succeeds("top", "--once")
     assert (state_of(GUARD), run(["systemctl", "show", "-P", "NRestarts", GUARD]).strip()) == ("active", "0")
+    maximum = cgroup_of(int(engine.inspect("hog", "{{.State.Pid}}"))) / "cpu.max"
+    assert "cpu.max max 100000 -> 20000 100000" in succeeds("limit", "hog", "--cpu", "20%")
+    assert maximum.read_text() == "20000 100000\n"
+    assert "need RDT: this node has no resctrl" in resctrl_hook("limit", "hog", "--mb", "30").output
+    succeeds("unlimit", "hog")
+    assert maximum.read_text() == "max 100000\n"
     assert failed_units() == ""
     lines = run(["journalctl", "-t", "resctrl-hook", "--no-pager", "-q", "-o", "cat"]).splitlines()
     without_ids = [re.sub("[0-9a-f]{64}", "ID", line) for line in lines]

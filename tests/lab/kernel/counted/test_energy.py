@@ -97,6 +97,20 @@ def test_energy_of_a_handover_is_split_between_giver_and_taker(
     check(comparison, high, "gets the RMID and works in package 1", sum(real(comparison, rmid)) - first)
 
 
+@ENERGY
+def test_energy_of_a_limited_pod_stays_and_counts_on(pods: list[KubernetesPod], comparison: Comparison) -> None:
+    pod, installed = pods[0], comparison.installed
+    Resctrl(ROOT).make("batch")
+    pid, container = working(pod, 3)
+    os.sched_setaffinity(pid, {THERE})
+    for words, rdt_class in ((), ""), (("limit", pod.uid, "--class", "batch"), "batch"), (("unlimit", pod.uid), ""):
+        container.step()
+        if words:
+            installed.prints(*words)
+        true = sum(real(comparison, comparison.rmid(pod.uid, rdt_class)))
+        check(comparison, pod, f"works and {' '.join(words)}", true)
+
+
 RMIDS = 5
 
 

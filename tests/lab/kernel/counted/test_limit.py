@@ -1,10 +1,13 @@
 """Limits of running pods on a real kernel: another class at once, for all that starts and enters, with all bytes."""
 
-import subprocess
-import sys
+import contextlib
+import os
+import signal
 import time
 from pathlib import Path
 from random import Random
+
+import pytest
 
 from kernel.counted.conftest import COUNTED, EACH_ONCE
 from kernel.counted.truth import Comparison, Stepped, copy, in_steps
@@ -12,27 +15,28 @@ from kernel.groups import Place, Resctrl, place_of
 from kernel.installed import Installed, resctrl_hook
 from kernel.pods import KubernetesPod
 from kernel.runtimes import wait_until
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node.reconcile.report import Options
 
 HOUSES = ("observe",)
 pytestmark = COUNTED
-FORKS = "while :; do /bin/true; sleep 0.1; done"
-KILLS = 3
+FORKS = "while :; do sleep 5 & sleep 0.1; done"
+BUSY = "while :; do :; done"
+KILLS = 100
+CLUSTERS = pytest.mark.parametrize(
+    "runtime_name, processor",
+    [pytest.param("crun", "Intel", marks=pytest.mark.guest(cpus=4, numa=4, snc=2))],
+    indirect=["processor"],
+)
 
 
-def places(pod: KubernetesPod, pid: int) -> set[Place]:
-    """Return the places of a container's threads that are there now."""
+def places(pod: KubernetesPod, *pids: int) -> set[Place]:
+    """Return the places of containers' threads that are there now."""
     found = set()
-    for task in pod.threads(pid):
-        try:
+    for task in set().union(*map(pod.threads, pids)):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             found.add(place_of(task))
-        except (FileNotFoundError, ProcessLookupError):
-            continue
     return found
-
-
-def moved(pod: KubernetesPod, pid: int, rdt_class: str) -> None:
-    """Wait until a container is in a class: a child whose fork the kernel had begun has the former class once."""
-    wait_until(lambda: places(pod, pid) == {Place(rdt_class, pod.uid)}, f"all threads are in {rdt_class or 'the root'}")
 
 
 def limits(installed: Installed) -> list[str]:
@@ -59,6 +63,22 @@ def test_limited_pod_moves_with_all_bytes_and_returns(
     assert limits(installed) == []
 
 
+@CLUSTERS
+def test_total_of_a_limited_pod_stays_on_clusters_of_a_socket(
+    pod: KubernetesPod, installed: Installed, resctrl: Resctrl, processor: str
+) -> None:
+    pid = pod.start("c1", in_steps(copy(10), copy(10)))
+    container, totals = Stepped(pid), []
+    for words in (["limit", "--mb", "30"], ["unlimit"]):
+        container.step()
+        totals.append(installed.total_bytes(pod.uid))
+        installed.prints(words[0], pod.uid, *words[1:])
+        assert installed.total_bytes(pod.uid) == totals[-1]
+        assert places(pod, pid) == {Place("".join(resctrl.classes()), pod.uid)}
+    assert 0 < totals[0] < totals[1]
+    assert resctrl.classes() == []
+
+
 @EACH_ONCE
 def test_what_starts_and_forks_in_a_limited_pod_is_limited(
     pod: KubernetesPod, installed: Installed, resctrl: Resctrl, processor: str
@@ -66,17 +86,38 @@ def test_what_starts_and_forks_in_a_limited_pod_is_limited(
     resctrl.make("batch")
     pid = pod.start("c1", FORKS)
     installed.prints("limit", pod.uid, "--class", "batch")
-    moved(pod, pid, "batch")
     for _ in range(20):
-        assert places(pod, pid) <= {Place("batch", pod.uid)}
+        assert places(pod, pid) == {Place("batch", pod.uid)}
     later = pod.start("c2", FORKS)
-    assert places(pod, later) <= {Place("batch", pod.uid)}
     installed.reconcile()
-    assert places(pod, pid) | places(pod, later) == {Place("batch", pod.uid)}
+    assert places(pod, pid, later) == {Place("batch", pod.uid)}
     installed.prints("unlimit", pod.uid)
-    wait_until(lambda: places(pod, pid) | places(pod, later) == {Place("", pod.uid)}, "all threads are back")
-    installed.reconcile()
-    assert places(pod, later) <= {Place("", pod.uid)}
+    for _ in range(20):
+        assert places(pod, pid, later) == {Place("", pod.uid)}
+
+
+@pytest.mark.parametrize(
+    "runtime_name, processor",
+    [pytest.param("crun", "Intel", marks=pytest.mark.guest(cpus=8, numa=2, bandwidth=640, core=320))],
+    indirect=["processor"],
+)
+def test_limited_pod_moves_less_in_the_next_second(
+    pod: KubernetesPod, installed: Installed, resctrl: Resctrl, processor: str
+) -> None:
+    pod.start("c1", BUSY)
+
+    def moved() -> int:
+        before = installed.total_bytes(pod.uid)
+        time.sleep(1)
+        return installed.total_bytes(pod.uid) - before
+
+    usual = max(moved() for _ in range(3))
+    installed.prints("limit", pod.uid, "--mb", "10")
+    limited = moved()
+    print(f"{usual} bytes in a second, {limited} in the one after the limit")
+    assert limited < usual / 2
+    installed.prints("unlimit", pod.uid)
+    wait_until(lambda: moved() > usual / 2, "the pod moves as much as before")
 
 
 @EACH_ONCE
@@ -86,7 +127,7 @@ def test_class_of_a_limit_ends_with_it_and_without_a_free_one_the_others_are_nam
     pid = pod.start("c1", FORKS)
     installed.prints("limit", pod.uid, "--mb", "30")
     (name,) = resctrl.classes()
-    moved(pod, pid, name)
+    assert places(pod, pid) == {Place(name, pod.uid)}
     assert "=30" in resctrl.read(name, "schemata")
     installed.prints("unlimit", pod.uid)
     assert resctrl.classes() == []
@@ -98,9 +139,9 @@ def test_class_of_a_limit_ends_with_it_and_without_a_free_one_the_others_are_nam
     installed.prints("limit", pod.uid, "--class", "taken0")
     resctrl.rmdir(resctrl.path("taken0"))
     installed.reconcile(check=False)
-    assert resctrl_hook("--config", installed.config, "unlimit", pod.uid).exit_code in (0, 1)
+    installed.prints("unlimit", pod.uid)
     installed.reconcile()
-    wait_until(lambda: places(pod, pid) == {Place("", pod.uid)}, "the pod has a group in the root class")
+    assert places(pod, pid) == {Place("", pod.uid)}
     assert limits(installed) == []
 
 
@@ -108,23 +149,32 @@ def test_class_of_a_limit_ends_with_it_and_without_a_free_one_the_others_are_nam
 def test_killed_command_leaves_no_limit(
     pod: KubernetesPod, installed: Installed, resctrl: Resctrl, processor: str
 ) -> None:
-    pid = pod.start("c1", FORKS)
-    weight = pod.cgroup / "cpu.weight"
-    words = [sys.executable, "-m", "resctrl_hooks", "--config", str(installed.config), "limit", pod.uid]
-    begun = time.monotonic()
-    subprocess.run([*words, "--mb", "30", "--cpu-weight", "10", "--for", "1s"], check=True)
-    usual, chance = time.monotonic() - begun, Random(1)
-    assert int(weight.read_text()) == 10
-    for _ in range(KILLS):
-        installed.prints("unlimit", pod.uid)
-        process = subprocess.Popen([*words, "--mb", "30", "--cpu-weight", "10"])
-        time.sleep(usual * chance.uniform(0.5, 1.0))
-        process.kill()
-        process.wait()
-        installed.reconcile()
-        if limits(installed):  # it had ended before the kill
-            installed.prints("unlimit", pod.uid)
-        assert places(pod, pid) <= {Place("", pod.uid)}
+    pid, weight = pod.start("c1", FORKS), pod.cgroup / "cpu.weight"
+    words = {"limit": ["limit", pod.uid, "--mb", "30", "--cpu-weight", "10"], "unlimit": ["unlimit", pod.uid]}
+    usual, chance, left = {}, Random(1), 0
+    for name, command in words.items():
+        begun = time.monotonic()
+        installed.prints(*command)
+        usual[name] = time.monotonic() - begun
+    for name in chance.choices([*words], k=KILLS):
+        if name == "unlimit":
+            installed.prints(*words["limit"])
+            assert int(weight.read_text()) == 10
+        process = os.fork()
+        if not process:
+            resctrl_hook("--config", installed.config, *words[name])
+            os._exit(0)
+        time.sleep(usual[name] * chance.uniform(0.0, 1.1))
+        os.kill(process, signal.SIGKILL)
+        os.waitpid(process, 0)
+        reconcile(installed.context(), Options(wait=False))
+        if limits(installed):  # `limit` had ended before the kill, or `unlimit` had not begun
+            left += 1
+            assert places(pod, pid) == {Place(*resctrl.classes(), pod.uid)}
+            installed.prints(*words["unlimit"])
+        assert places(pod, pid) == {Place("", pod.uid)}
         assert int(weight.read_text()) == 100
         assert resctrl.classes() == []
         assert not Path(installed.state, "temporary-values.json").exists()
+    print(f"{KILLS} kills, {left} of them after or before all effects")
+    assert left < KILLS
