@@ -4,6 +4,7 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
+from errno import EPERM
 
 import click
 
@@ -12,7 +13,7 @@ from resctrl_hooks.core.cli.same_config import with_config
 from resctrl_hooks.core.cli.tables import duration
 from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.errors import HookError
-from resctrl_hooks.observe.cli.limit import apply, in_words, parsed, planned, undo
+from resctrl_hooks.observe.cli.limit import apply_all, in_words, parsed, planned, undo
 from resctrl_hooks.observe.limits.limiter import FOREVER
 from resctrl_hooks.observe.slowdown.diagnosis import Applied, Diagnosis
 from resctrl_hooks.observe.slowdown.session import Session
@@ -33,7 +34,7 @@ def check_apply(pods: Sequence[str], *, yes: bool) -> None:
     if not yes and not sys.stdin.isatty():
         raise click.UsageError("--apply asks before it limits a pod: use a terminal, or --yes.")
     if os.geteuid():
-        raise HookError("only root can limit pods")
+        raise HookError("cannot limit pods", errno=EPERM)
 
 
 class Chosen:
@@ -69,7 +70,7 @@ class Chosen:
 
         Raises:
             Abort: the answer is no.
-            HookError: the kernel refuses, or another limit has changed a value. Pods before that one are limited.
+            FailedError: the kernel refuses, or another limit has changed a value. The other pods are limited.
         """
         self._print(with_config(f"apply: `{self._command}`"))
         for one in self._planned:
@@ -77,9 +78,7 @@ class Chosen:
         if not yes:
             names = ", ".join(one.pod.name for one in self._planned)
             click.confirm(f"Limit {names}?", abort=True, err=self._err)
-        for one in self._planned:
-            self._print(apply(self._context, one))
-        self._print(with_config(f"undo: {undo(self._planned)}"))
+        apply_all(self._context, self._planned, self._print)
 
     def followed(self, session: Session, seconds: float) -> Diagnosis:
         """Sample again, print the ratio before and after, and return the diagnosis with both.

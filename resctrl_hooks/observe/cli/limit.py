@@ -129,19 +129,7 @@ def command(config: str, /, *, options: ListOptions, seconds: float, reason: str
         for one in found:
             click.echo(in_words(context, one, done=False))
         return
-    done, refused = [], []
-    try:
-        for one in found:
-            try:
-                click.echo(apply(context, one))
-                done.append(one)
-            except HookError as error:
-                refused.append(_refused(one.pod, error))
-    finally:  # also after an interrupt
-        if done:
-            click.echo(with_config(f"undo: {undo(done)}"))
-    if refused:
-        raise FailedError("\n".join(refused))
+    apply_all(context, found, click.echo)
 
 
 class Planned(NamedTuple):
@@ -219,6 +207,27 @@ def apply(context: Context, one: Planned) -> str:
     text = in_words(context, one, done=True)
     Limiter(context).limit(one.pod, one.plan, one.seconds, one.reason)
     return text
+
+
+def apply_all(context: Context, found: Sequence[Planned], output: Callable[[str], None]) -> None:
+    """Limit pods; print that, and the command that ends it, also after an interrupt.
+
+    Raises:
+        FailedError: some could not be limited; the others are.
+    """
+    done, refused = [], []
+    try:
+        for one in found:
+            try:
+                output(apply(context, one))
+                done.append(one)
+            except HookError as error:
+                refused.append(_refused(one.pod, error))
+    finally:
+        if done:
+            output(with_config(f"undo: {undo(done)}"))
+    if refused:
+        raise FailedError("\n".join(refused))
 
 
 def undo(found: Sequence[Planned]) -> str:

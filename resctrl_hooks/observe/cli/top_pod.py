@@ -163,7 +163,7 @@ class PodPage:
             HookError: the kernel refuses a value, or the user is not root.
         """
         if os.geteuid():
-            raise HookError("only root can limit pods")
+            raise HookError("root is required: cannot limit pods")
         self._read_at = 0.0
         return self._planned()
 

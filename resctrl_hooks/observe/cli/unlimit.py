@@ -1,6 +1,7 @@
 """`resctrl-hook unlimit`: end limits of pods before their time."""
 
 import os
+from errno import EPERM
 from functools import reduce
 
 import click
@@ -31,7 +32,7 @@ def command(config: str, *, options: ListOptions, every: bool) -> None:
         click.echo("no limit to end")
         return
     if os.geteuid():
-        raise HookError("only root can end limits")
+        raise HookError("cannot unlimit pods", errno=EPERM)
     result = Limiter(context).end(found)
 
     def named(line: str) -> str:

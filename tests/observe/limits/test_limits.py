@@ -1,16 +1,24 @@
 """`limit`, `unlimit` and `limits` on a host of plain files, with processes as containers."""
 
+import errno
 import json
+import re
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
+from shutil import copytree
 from typing import Any
+from unittest.mock import Mock
 
 import click
 import pytest
 from hosts.monitored import KEYS, MonitoredHost, plain_host
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from jsonschema import validate
 
 from resctrl_hooks.core.cli.schemas import schemas
+from resctrl_hooks.core.inventory.models import Container, Group, Outside, Pod
 from resctrl_hooks.core.inventory.pod_names import PodNames
 from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.core.node.reconcile.cleanup import tidy
@@ -19,7 +27,8 @@ from resctrl_hooks.core.node.reconcile.report import Report
 from resctrl_hooks.observe.cli.top_pod import PodPage
 from resctrl_hooks.observe.events.conditions import LIMITED as LIMITED_EVENT
 from resctrl_hooks.observe.events.conditions import conditions
-from resctrl_hooks.observe.limits.request import bytes_of
+from resctrl_hooks.observe.limits.classes import choose
+from resctrl_hooks.observe.limits.request import LimitError, Request, by_disk, bytes_of
 from resctrl_hooks.observe.node.history.rows import LIMIT, UNLIMIT, Sampler
 from resctrl_hooks.observe.node.temporary import store as store_module
 from resctrl_hooks.observe.node.temporary.store import Store, boot_time
@@ -174,6 +183,98 @@ def test_limit_is_refused(
     assert done.exit_code
     assert error in done.output
     assert values(pod) == BEFORE
+
+
+def tree(host: MonitoredHost) -> dict[Path, bytes]:
+    """Return all files of a host with their contents."""
+    return {file: file.read_bytes() for file in host.config.parent.rglob("*") if file.is_file()}
+
+
+OPTIONS = [*zip(ALL[::2], ALL[1::2], strict=True), ("--io", "8:16=1M"), ("--iops", "9")]
+
+
+@given(st.lists(st.sampled_from(OPTIONS)))
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_dry_run_changes_nothing(host: MonitoredHost, pod: Path, options: list[tuple[str, str]]) -> None:
+    before = tree(host)
+    done = host.run("limit", POD, "--dry-run", *chain.from_iterable(options))
+    assert ("would be limited" in done.output) is bool(options)
+    assert tree(host) == before
+
+
+def test_rates_are_of_each_used_disk_or_of_a_named_one(pod: Path) -> None:
+    request = Request(io=(("8:16", 5), ("", 6)), iops=(("8:16", 7),))
+    assert {address.part: value for address, value in request.of_cgroup(str(pod)).items()} == {
+        "8:0": "rbps=6 wbps=6 riops=7 wiops=max",
+        "8:16": "rbps=5 wbps=5 riops=7 wiops=7",
+    }
+    with pytest.raises(LimitError, match="no disk sdq"):
+        by_disk((("sdq", 1),), "/sys")
+
+
+@pytest.mark.parametrize("when", ["before", "meanwhile", "interrupted"])
+def test_one_of_several_pods_fails(host: MonitoredHost, pod: Path, when: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    host.pod(1, "web-1")
+    other = copytree(pod, pod.with_name("other")) if when == "interrupted" else pod  # else the first has its value then
+    with host.context.monitor.hold(KEYS[1]) as locked:
+        locked.record["cgroup"] = str(other)
+        locked.save()
+    if when == "before":
+        host.configure(slowdown={"limit": [POD]})
+    elif when == "interrupted":
+        monkeypatch.setattr(Store, "keep", Mock(side_effect=[None, KeyboardInterrupt]))
+    done = host.run("limit", "-n", "shop", "--cpu-weight", "10")
+    assert done.exit_code == 1
+    assert ("cannot limit shop/web-1: " in done.output) is (when != "interrupted")
+    if when == "before":
+        assert "no pod was limited" in done.output
+        assert values(pod) == BEFORE
+        return
+    assert re.search(rf"unlimit {POD}`", done.output)
+    assert (values(pod)["cpu.weight"], values(other)["cpu.weight"] == "10") == ("10", other is pod)
+    assert [one["pod"] for one in json.loads(host.run("limits", "-o", "json").output)["items"]] == [POD]
+
+
+def test_full_disk_keeps_no_limit(host: MonitoredHost, pod: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    assert host.run("limit", POD, "--cpu-weight", "10").exit_code == 0
+    monkeypatch.setattr(store_module, "write_file", full)
+    done = host.run("limit", POD, "--cpu", "50%")
+    assert "cannot limit shop/web-0: cannot write" in done.output
+    assert "ENOSPC" in done.output
+    assert "restored cpu.weight" in host.run("unlimit", POD).output
+    assert values(pod) == BEFORE
+
+
+@pytest.mark.parametrize("command", [("limit", POD, "--cpu", "50%"), ("unlimit", POD)])
+def test_root_is_required(
+    host: MonitoredHost, pod: Path, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert host.run("limit", POD, "--cpu-weight", "10").exit_code == 0
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    monkeypatch.setattr("posix.geteuid", lambda: 1000)
+    assert f"root is required: cannot {command[0]} pods; try sudo resctrl-hook" in host.run(*command).output
+
+
+OUTSIDE = [Outside(thread=9, rdt_class="", group="sap")]
+FOREIGN = Container(id="a" * 64, alive=True, rdt_class="", outside=1, outside_threads=OUTSIDE)
+OF_RUNTIME = Group(rdt_class="", name="b" * 64, path="", origin="runtime", tasks=1)
+
+
+@pytest.mark.parametrize(
+    "given_, error",
+    [
+        ({"containers": [FOREIGN]}, "group sap of its runtime or of another program"),
+        ({"groups": [OF_RUNTIME]}, f"group {'b' * 64} of its runtime"),
+    ],
+)
+def test_pods_in_groups_of_other_programs_keep_their_class(
+    host: MonitoredHost, given_: dict[str, Any], error: str
+) -> None:
+    with pytest.raises(LimitError, match=error):
+        choose(host.context, Pod(key=KEYS[1], state="assigned", **given_), Request(mb="30"))
 
 
 @pytest.mark.parametrize("text, number", [("20M", 20 << 20), ("1", 1), ("0", None), ("2MB", None), ("-1", None)])

@@ -25,7 +25,7 @@ BUSY = "while :; do :; done"
 KILLS = 100
 CLUSTERS = pytest.mark.parametrize(
     "runtime_name, processor",
-    [pytest.param("crun", "Intel", marks=pytest.mark.guest(cpus=4, numa=4, snc=2))],
+    [pytest.param("crun", "Intel", marks=pytest.mark.guest(cpus=4, numa=4, snc=2, count=1))],
     indirect=["processor"],
 )
 
@@ -170,7 +170,7 @@ def test_killed_command_leaves_no_limit(
         reconcile(installed.context(), Options(wait=False))
         if limits(installed):  # `limit` had ended before the kill, or `unlimit` had not begun
             left += 1
-            assert places(pod, pid) == {Place(*resctrl.classes(), pod.uid)}
+            assert places(pod, pid) == {Place("".join(resctrl.classes()), pod.uid)}
             installed.prints(*words["unlimit"])
         assert places(pod, pid) == {Place("", pod.uid)}
         assert int(weight.read_text()) == 100
