@@ -5,7 +5,7 @@ It uses rich, which is required anyway: one table does not justify Textual's dep
 
 import textwrap
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from rich.console import Group
@@ -164,12 +164,11 @@ class Screen:
         scene, asks = self.shown, self.page.question if self.state.mode is Mode.QUESTION else ()
         line = next((one for one in scene.lines if line_id(one) == self.state.pod), None)
         rates = [] if line is None else [self._usage([line], width)]
-        words = [
-            Text(line, no_wrap=True) for one in (*asks, self._words()) for line in textwrap.wrap(one, width) or [""]
-        ]
-        self._page_room = max(height - _POD_FRAME - 2 * len(rates) - len(words), 1)
+        said = [*_lines_of((*asks, self._words()), width)]
+        self._page_room = max(height - _POD_FRAME - 2 * len(rates) - len(said), 1)
         state = self.state = settled(self.state, self.view(self._users()))
         page = self.page.lines[state.line : state.line + self._page_room]
+        words = [Text(one, no_wrap=True) for one in _lines_of((*asks, self._words()), width)]
         return Group(head, *rates, *page, Text(), *words, _foot(state.mode, width))
 
     def _words(self) -> str:
@@ -195,6 +194,11 @@ class Screen:
         if scene.note:
             parts.append(scene.note)
         return "   ".join(parts)
+
+
+def _lines_of(texts: Sequence[str], width: int) -> Iterator[str]:
+    for one in texts:
+        yield from textwrap.wrap(one, width) or [""]
 
 
 def _cut(text: str, width: int) -> Text:

@@ -252,7 +252,7 @@ def test_pods_page_scrolls_and_limits_after_a_question() -> None:
     assert [shown[1].split()[0], shown[2].split()[1:5], shown[3]] == ["POD", ["6.00", "MiB", "19%", "600"], "line 0"]
     made.press("pagedown")
     made.press("down")
-    assert picture(made, 80, 12)[3] == "line 7"
+    assert (picture(made, 80, 12)[3], picture(made, 80, 12)[-2].rstrip()) == ("line 7", "lines 8 to 13 of 50")
     made.press("end")
     assert "line 49" in picture(made, 80, 12)
     for key in ("l", "backspace", "backspace", "5", "%"):
