@@ -1,6 +1,7 @@
 """What helps a slowed pod on this node: the remedies of its causes, checked against the facts of the node."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from resctrl_hooks.core.node.context import Context
@@ -9,9 +10,10 @@ from resctrl_hooks.core.node.resctrl.layouts import L3, MB
 from resctrl_hooks.observe.limits.permission import refusal
 from resctrl_hooks.observe.node.slowdown.case import Culprit
 from resctrl_hooks.observe.node.slowdown.causes.cause import SUPPORTED, Cause
-from resctrl_hooks.observe.node.slowdown.causes.remedy import Facts, Remedy
+from resctrl_hooks.observe.node.slowdown.causes.remedy import Facts, Remedy, file_of
 from resctrl_hooks.observe.node.slowdown.causes.table import CAUSES
 from resctrl_hooks.observe.node.snapshot.pods import PodCgroups
+from resctrl_hooks.observe.node.temporary.limits import owners
 
 from .lower_values import LowerValues
 
@@ -26,17 +28,36 @@ def facts_of(context: Context, names: Mapping[str, str], classes: Mapping[str, s
     """
     resctrl = context.monitor.resctrl
     there = [name for name in (L3, MB) if resctrl.fs.is_folder(f"{resctrl.root}/info/{name}")]
+    folders = PodCgroups(context).of
     return Facts(
         "",
         names,
         classes,
         has_mb=MB in there,
         has_l3=L3 in there,
-        folders=PodCgroups(context).of,
+        folders=folders,
         read=_read,
         refusal=lambda key: refusal(context.settings, names.get(key, key), [classes.get(key, "")]),
+        owner=_Owners(context, folders).of,
         lower=LowerValues(context).options,
     )
+
+
+class _Owners:
+    """Who has changed values of pods for a time, read when it is first needed."""
+
+    def __init__(self, context: Context, folders: Callable[[str], Sequence[str]]) -> None:
+        self._context = context
+        self._folders = folders
+
+    @cached_property
+    def _found(self) -> Mapping[tuple[str, str], str]:
+        return owners(self._context)
+
+    def of(self, key: str, sets: str) -> str:
+        name = file_of(sets)
+        places = self._folders(key) if name else [key]
+        return next((owner for one in places if (owner := self._found.get((one, name or "class")))), "")
 
 
 def _read(folder: str, name: str) -> str:

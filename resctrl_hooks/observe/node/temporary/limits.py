@@ -68,6 +68,18 @@ def active_limits(context: "Context") -> "dict[str, ActiveLimit]":
     }
 
 
+def owners(context: "Context") -> "dict[tuple[str, str], str]":
+    """Return the owner of each changed value by its place and name, of limits and experiments.
+
+    There are none if they cannot be read, which `limits` reports.
+    """
+    try:
+        entries = Store(context).entries()
+    except HookError:
+        return {}
+    return {(address.place, address.name): one.record["owner"] for one in entries.values() for address in one.values}
+
+
 def _limit(entry: "Entry") -> ActiveLimit:
     record = entry.record
     left = seconds_left(entry, boot_time())

@@ -34,7 +34,10 @@ def judge(case: "Case", judged: "Judged") -> Cause:
 
 
 def remedies(cause: Cause, facts: "Facts") -> "Iterator[Remedy]":
-    """Yield a higher limit."""
+    """Yield a higher limit, or the end of one for a time."""
+    owner = facts.owner(facts.key, CPU_MAX)
+    if owner:
+        yield Remedy(f"end its limit by {owner}: `resctrl-hook unlimit {facts.name}`")
     value = float(cause.values.get(OWN_MAX, 0))
     least = f" of at least {value:g} CPUs" if value else ", higher than now,"
     command = facts.own(CPU_MAX, f"{100 * value:.0f}") if value else ""

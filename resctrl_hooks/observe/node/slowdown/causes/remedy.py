@@ -76,6 +76,8 @@ class Facts(NamedTuple):
     """Returns the text of a file in a cgroup's folder; empty: there is none."""
     refusal: "Callable[[str], str]" = _no_text
     """Returns why the operator does not permit a limit of a pod; empty: it is permitted."""
+    owner: "Callable[[str, str], str]" = _no_text
+    """Returns who has changed a value of a pod for a time, by the pod and what is set; empty: it is as declared."""
     lower: "Callable[[str, str, str, str], Sequence[str]]" = _nothing
     """Returns the options of `limit` that lower `MB` or `L3` of pods, by resource, their class, the victim's class and
     what is needed (`Cause.values`); none: there is no lower value, or no CLOSID for it."""
@@ -109,8 +111,8 @@ class Facts(NamedTuple):
         if sets not in _OPTIONS or not pods:
             return ended([*(text for key in pods for text in self._commands(key, sets, value)), *units]), ""
         options = [_OPTIONS[sets].format(value.rpartition(" ")[2])] if all(map(self.folders, pods)) else []
-        limit = self.limit(pods, options)
-        whole = ended([limit, *units]) if limit else self.why_not(pods)
+        limit = self.limit(pods, sets, options)
+        whole = ended([limit, *units]) if limit else self.why_not(pods, sets)
         return whole, "" if units else limit
 
     def own(self, sets: str, value: str) -> str:
@@ -120,17 +122,22 @@ class Facts(NamedTuple):
     def _commands(self, key: str, sets: str, value: str) -> "list[str]":
         return [text for folder in self.folders(key) if (text := command_of(folder, sets, value))]
 
-    def limit(self, keys: "Sequence[str]", options: "Sequence[str]") -> str:
-        """Return the call of `limit` for some pods; empty if it is not permitted, or too long for a line."""
+    def limit(self, keys: "Sequence[str]", sets: str, options: "Sequence[str]") -> str:
+        """Return the call of `limit` for some pods; empty if that would fail, or is too long for a line."""
         names = list(map(self._argument, keys))
-        if not options or len(keys) > MOST_NAMED or not all(names) or any(map(self.refusal, keys)):
+        if not options or len(keys) > MOST_NAMED or not all(names) or self.why_not(keys, sets):
             return ""
         return " ".join(["resctrl-hook limit", *names, *options])
 
-    def why_not(self, keys: "Sequence[str]") -> str:
-        """Return why some pods may not be limited, as the end of a line; empty if they may."""
-        reasons = dict.fromkeys(filter(None, map(self.refusal, keys)))
-        return f"; `limit` is not permitted: {next(iter(reasons))}" if reasons else ""
+    def why_not(self, keys: "Sequence[str]", sets: str) -> str:
+        """Return why `limit` would refuse some pods, as the end of a line; empty if it would not."""
+        for key in keys:
+            owner = self.owner(key, sets)
+            known = f"{owner} has limited {self.name_of(key)} already (`resctrl-hook limits`)"
+            reason = known if owner else self.refusal(key)
+            if reason:
+                return f"; `limit` refuses: {reason}"
+        return ""
 
     def _argument(self, key: str) -> str:
         """Return a word of a command line that is one pod only; empty if there is none."""
@@ -166,6 +173,11 @@ _SETTINGS = {
     MEMORY_MAX: ("MemoryMax={0}", "memory.max"),
 }
 """systemd.resource-control(5): the property, and the file of the cgroup."""
+
+
+def file_of(sets: str) -> str:
+    """Return the file of a cgroup that a remedy sets; empty: it sets a class's values."""
+    return _SETTINGS.get(sets, ("", ""))[1]
 
 
 def command_of(place: str, sets: str, value: str) -> str:
@@ -211,9 +223,14 @@ class ClassLimit(NamedTuple):
         own = facts.classes.get(facts.key, "")
         for rdt_class, keys in facts.by_class(culprits):
             words = {"rdt_class": rdt_class, "pods": facts.called(keys), "name": facts.name}
-            limit = facts.limit(keys, facts.lower(self.sets, rdt_class, own, wanted))
+            limit = facts.limit(keys, self.sets, facts.lower(self.sets, rdt_class, own, wanted))
             if limit:
                 yield Remedy(f"{self.now.format(**words)}{ended([limit])}", self.sets, pods=keys, command=limit)
+            if any(facts.owner(key, self.sets) for key in keys):  # the class is that of a limit
+                text = f"{self.now} than class {{rdt_class}} has{facts.why_not(keys, self.sets)}"
+                yield Remedy(text.format(**words), self.sets, pods=keys)
+                continue
             line = self.in_root if not rdt_class else self.in_own if rdt_class == own else self.in_class
             classes = () if rdt_class in ("", own) else (rdt_class,)
-            yield Remedy(f"{'for good, ' if limit else ''}{line.format(**words)}", self.sets, classes, keys)
+            text = f"for good, {line}" if limit else f"{line}{facts.why_not(keys, self.sets)}"
+            yield Remedy(text.format(**words), self.sets, classes, keys)

@@ -250,8 +250,11 @@ def test_remedy_has_a_command_where_the_cgroup_is_known(
     text = " ".join(one.text for one in found)
     outside = text.count("systemctl set-property --runtime kubepods-podx.slice") + text.count("> /sys/fs/cgroup/podx/")
     assert outside == (0 if options or not folder else 1), text
-    refused = remedies(name, facts._replace(refusal=lambda _: "because"), [NOISY], weight)
-    assert not any(one.command or "resctrl-hook limit" in one.text for one in refused)
+    for why in (facts._replace(refusal=lambda _: "because"), facts._replace(owner=lambda *_: "an experiment")):
+        refused = remedies(name, why, [NOISY], weight)
+        assert not any(one.command or "resctrl-hook limit " in one.text for one in refused)
+        assert any("`limit` refuses: " in one.text for one in refused) is bool(options)
+    assert any("resctrl-hook unlimit shop/cart" in one.text for one in refused) is (name == "cpu-limit")
 
 
 @given(
