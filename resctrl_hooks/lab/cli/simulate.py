@@ -66,7 +66,8 @@ def _number(name: str, text: str) -> Callable[[Callable[..., Any]], Callable[...
 @click.option(
     "--scene",
     type=click.Choice(list(SCENES)),
-    help="Simulate a whole node in this folder, with three pods of which one slows the others.",
+    metavar="SCENE",
+    help=f"Simulate a whole node in this folder, with three pods of which one slows the others: {', '.join(SCENES)}.",
 )
 @click.option("--background", is_flag=True, help="Return after mounting; `umount MOUNTPOINT` stops it.")
 def command(mountpoint: str, *, scene: str | None, background: bool, **hardware: Any) -> None:
@@ -110,9 +111,9 @@ def _simulate_node(folder: str, scene: str, *, background: bool) -> None:
             node.add_process(pod)
         if scene != QUIET:
             click.echo(f"learning what their work costs in quiet times ({SECONDS_TO_LEARN} s)")
+        node.sample()
         node.learn()
         node.play(scene)
-        node.sample()
         click.echo(f"scene {scene}: {SCENES[scene].text}")
         for words in filter(None, ("top", f"diagnose {VICTIM.full_name} --for 10s", SCENES[scene].limit)):
             click.echo(f"  {node.command} {words}")

@@ -17,6 +17,7 @@ from .podman import OF_VERSION_1, Podman, has_only_version_2
 from .process import PlainProcess
 from .stage import RMIDS, Stage
 from .subject import POD_UID, RuntimeFailedError, Subject
+from .text import heading, line, remark
 
 PROCESS = "process"
 # In order of preference; most hosts have Podman's hooks folder.
@@ -26,7 +27,6 @@ SUBJECTS: dict[str, Callable[[Stage], Subject]] = {
     "crun": lambda stage: Bundle(stage, "crun"),
     PROCESS: PlainProcess,
 }
-_COLUMN = 38
 _FIELDS = re.compile(r"( [a-z_]+=\S*)+$")
 _LONG_ID = re.compile(r"\b[0-9a-f]{36,64}\b")
 _SECONDS_TO_COUNT = 1.0
@@ -62,7 +62,7 @@ def available(requested: str = "") -> tuple[list[str], str]:
 
 
 def run_demo(stage: Stage, requested: str = "") -> None:
-    """Run the whole demo on a stage, and explain each line.
+    """Show a container on a stage, and explain each line.
 
     Raises:
         DemoError: A step had an unexpected result.
@@ -83,21 +83,26 @@ def run_demo(stage: Stage, requested: str = "") -> None:
         subject.remove()
         raise
     _removed(stage, subject)
-    click.echo()
+    if missing or stage.why_plain:
+        click.echo()
     if missing:
-        click.secho(f"For more: {missing}.", fg="yellow")
+        remark(f"For more: {missing}.")
     if stage.why_plain:
-        click.secho(f"For a resctrl with limited RMIDs and growing counters: {stage.why_plain}.", fg="yellow")
+        remark(f"For a resctrl with limited RMIDs and growing counters: {stage.why_plain}.")
+
+
+def show_next() -> None:
+    """Print what to do after the demo."""
     click.echo("Next: install it (README.md, section Install), and check this machine with `resctrl-hook doctor`.")
 
 
 def _resctrl(stage: Stage) -> None:
-    _heading("1. A resctrl, without the hardware")
+    heading("1. A resctrl, without the hardware")
     if stage.why_plain:
-        _line("resctrl/", "a plain directory tree replaces it: no counters, no limits")
+        line("resctrl/", "a plain directory tree replaces it: no counters, no limits")
     else:
-        _line("resctrl/", "a simulation mounted with FUSE, with the kernel's rules")
-        _line(f"{RMIDS} RMIDs", "hardware monitoring IDs; each group uses one, including the root group")
+        line("resctrl/", "a simulation mounted with FUSE, with the kernel's rules")
+        line(f"{RMIDS} RMIDs", "hardware monitoring IDs; each group uses one, including the root group")
 
 
 def _created(stage: Stage, names: list[str]) -> Subject:
@@ -116,14 +121,14 @@ def _created(stage: Stage, names: list[str]) -> Subject:
             if name == names[-1]:
                 raise
             reason = str(error).rpartition("\n")[2]
-            click.secho(f"\n{subject.name} cannot run a container here; continuing without it: {reason}", fg="yellow")
+            remark(f"\n{subject.name} cannot run a container here; continuing without it: {reason}")
             continue
         except BaseException:
             _abandon(subject)
             raise
-        _heading(f"2. {subject.captions.created} ({subject.name})")
-        _line(subject.hint, subject.captions.registered)
-        _line(f"$ {command}", subject.captions.waits)
+        heading(f"2. {subject.captions.created} ({subject.name})")
+        line(subject.hint, subject.captions.registered)
+        line(f"$ {command}", subject.captions.waits)
         return subject
     raise AssertionError("the plain process always works")
 
@@ -146,13 +151,13 @@ def _waiting(stage: Stage, subject: Subject) -> None:
     _log(stage)
     _expect(stage.groups() == [subject.key], f"expected one group, {subject.key}; found {stage.groups()}")
     named = "pod's UID" if subject.key == POD_UID else "container's id"
-    _line(f"mon_groups/{_short(subject.key)}", f"the hook created this monitoring group; its name is the {named}")
+    line(f"mon_groups/{_short(subject.key)}", f"the hook created this monitoring group; its name is the {named}")
     _show_tasks(stage, subject, "waits for its start, already in its group")
 
 
 def _running(stage: Stage, subject: Subject) -> None:
-    _heading("3. It is started")
-    _line(f"$ {subject.start()}", subject.captions.runs)
+    heading("3. It is started")
+    line(f"$ {subject.start()}", subject.captions.runs)
     time.sleep(_SECONDS_TO_FORK)
     if not stage.why_plain:  # a folder does not see forks
         _show_tasks(stage, subject, "its child processes are in the group as well")
@@ -160,9 +165,9 @@ def _running(stage: Stage, subject: Subject) -> None:
 
 def _log(stage: Stage) -> None:
     """Return the hook's log messages without journald's fields."""
-    for line in stage.new_log():
-        sentence = _FIELDS.sub("", line).replace(f"{stage.folder}/", "")
-        _line(f"log: {_LONG_ID.sub(lambda found: _short(found[0]), sentence)}", "")
+    for logged in stage.new_log():
+        sentence = _FIELDS.sub("", logged).replace(f"{stage.folder}/", "")
+        line(f"log: {_LONG_ID.sub(lambda found: _short(found[0]), sentence)}", "")
 
 
 def _show_tasks(stage: Stage, subject: Subject, why: str) -> None:
@@ -170,13 +175,13 @@ def _show_tasks(stage: Stage, subject: Subject, why: str) -> None:
     _expect(bool(tasks), f"{_short(subject.key)} has no tasks")
     named = Counter(tasks.values())
     text = ", ".join(name if count == 1 else f"{name} ({count} threads)" for name, count in named.items())
-    _line(f"  tasks: {text}", why)
+    line(f"  tasks: {text}", why)
 
 
 def _counters(stage: Stage, subject: Subject) -> None:
     if stage.why_plain:
         return
-    _heading("4. Its counters, after a second")
+    heading("4. Its counters, after a second")
     before = _sums(stage, subject)
     time.sleep(_SECONDS_TO_COUNT)
     after = _sums(stage, subject)
@@ -184,8 +189,8 @@ def _counters(stage: Stage, subject: Subject) -> None:
     for name, why in _MEANING.items():
         value, reading = after[name]
         growth = f" +{(value - before[name][0]) / _MEGA:.0f}" if reading.kind == CUMULATIVE else ""
-        _line(f"  {name:<16}{value / _MEGA:6.0f} MB{growth}", why)
-    _line("", "simulated values; on a node with RDT, the hardware counts")
+        line(f"  {name:<16}{value / _MEGA:6.0f} MB{growth}", why)
+    line("", "simulated values; on a node with RDT, the hardware counts")
 
 
 _MEANING = {
@@ -205,26 +210,13 @@ def _sums(stage: Stage, subject: Subject) -> dict[str, tuple[float, Reading]]:
 
 
 def _removed(stage: Stage, subject: Subject) -> None:
-    _heading(f"{4 if stage.why_plain else 5}. It is removed")
-    _line(f"$ {subject.remove()}", subject.captions.removed)
+    heading(f"{4 if stage.why_plain else 5}. It is removed")
+    line(f"$ {subject.remove()}", subject.captions.removed)
     _log(stage)
     _expect(not stage.groups(), f"groups are left: {stage.groups()}")
     _expect(not stage.records(), f"records are left: {stage.records()}")
-    _line("mon_groups is empty", "the group is removed; its RMID is free for the next pod")
-    _line("no records", "no record remains")
-
-
-def _heading(text: str) -> None:
-    click.echo()
-    click.secho(text, fg="green", bold=True)
-
-
-def _line(what: str, why: str) -> None:
-    """Print a line with its explanation, on the right if it fits, else below."""
-    if why and len(what) >= _COLUMN:
-        click.echo(f"   {what}")
-        what = ""
-    click.echo(f"   {what:<{_COLUMN}}{click.style(why, dim=True)}" if why else f"   {what}")
+    line("mon_groups is empty", "the group is removed; its RMID is free for the next pod")
+    line("no records", "no record remains")
 
 
 def _short(key: str) -> str:

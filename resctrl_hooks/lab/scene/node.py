@@ -5,12 +5,13 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from typing import Final
 
 from resctrl_hooks.core.fuse import MountError
 from resctrl_hooks.lab.demo.process import PlainProcess
 from resctrl_hooks.lab.demo.stage import Stage
-from resctrl_hooks.lab.demo.subject import Subject, run
+from resctrl_hooks.lab.demo.subject import RuntimeFailedError, Subject, run
 from resctrl_hooks.lab.simulation.machine import Machine
 from resctrl_hooks.lab.simulation.mount import start, stop
 
@@ -21,6 +22,7 @@ _WORK, _CGROUPS, _RESCTRL = "work.json", "cgroup", "resctrl"
 _CONTAINERD = "io.containerd.runtime.v2.task/k8s.io"
 """The folder of its bundles, by which the hook knows that containerd wrote the annotations."""
 SECONDS_TO_LEARN: Final = 12
+_SECONDS_TO_END = 10
 _RUNS_TO_LEARN = 2
 """Of `diagnose`, with five windows each: a pod needs ten quiet ones."""
 _WHILE_MOUNTED = "while [ -d '{}/info' ]; do sleep 1; done"
@@ -43,6 +45,13 @@ class Node:
         self.stage.bundles = f"{self.folder}/{_CONTAINERD}"
         self._cgroups = f"{self.folder}/{_CGROUPS}"
         self._process: subprocess.Popen[bytes] | None = None
+        self._sampling: subprocess.Popen[bytes] | None = None
+        self._subjects: list[Subject] = []
+        self._configure(judged=False)
+        self.play(QUIET)
+
+    def _configure(self, *, judged: bool) -> None:
+        """Write the settings; ``judged`` is whether the sampling process judges pods."""
         self.stage.configure(
             cgroupPath=self._cgroups,
             sysPath=f"{self.folder}/sys",
@@ -54,10 +63,9 @@ class Node:
                 "allow": {BATCH: [BATCH]},
                 "guard": {"throttle": {BATCH: {"floor": 20}}},
             },
-            slowdown={"enabled": True, "perf": False, "directory": f"{self.folder}/baselines"},
+            slowdown={"enabled": judged, "perf": False, "directory": f"{self.folder}/baselines"},
             history={"enabled": True, "file": f"{self.folder}/history.sqlite", "interval": 1.0},
         )
-        self.play(QUIET)
 
     @property
     def command(self) -> str:
@@ -92,6 +100,9 @@ class Node:
         if self._process is not None:
             stop(self._process, self.stage.resctrl)
             self._process = None
+        if self._sampling is not None:
+            self._sampling.wait(_SECONDS_TO_END)
+            self._sampling = None
 
     def add(self, pod: Pod, subject: Subject) -> None:
         """Create and start a pod; ``subject`` is its container.
@@ -101,6 +112,7 @@ class Node:
         """
         folder = f"{self._cgroups}/{pod.cgroup}"
         os.makedirs(folder, exist_ok=True)
+        self._subjects.append(subject)
         subject.create()
         # Its cgroup on this node, where its counters are: not the one in which its process is on this machine.
         with self.stage.monitor.hold(pod.uid) as locked:
@@ -108,15 +120,22 @@ class Node:
             locked.save()
         subject.start()
 
+    def remove_pods(self) -> None:
+        """Remove the pods that were added."""
+        while self._subjects:
+            with suppress(RuntimeFailedError):  # it was never created
+                self._subjects.pop().remove()
+
     def add_process(self, pod: Pod) -> None:
         """Create a pod of a plain process."""
         script = _WHILE_MOUNTED.format(self.stage.resctrl)
         self.add(pod, PlainProcess(self.stage, pod.container_id, pod.annotations, script))
 
     def learn(self) -> None:
-        """Let `diagnose` learn what the work of the pods costs now."""
+        """Let `diagnose` learn what the work of the pods costs now; then the sampling process judges them."""
         for _ in range(_RUNS_TO_LEARN):
             self.run("diagnose", "--for", "5s")
+        self._configure(judged=True)
 
     def run(self, *arguments: str) -> str:
         """Return the output of a command for this node.
@@ -128,10 +147,12 @@ class Node:
 
     def sample(self) -> None:
         """Start the sampling process, which ends with the simulation."""
-        script = f'"$@" & {_WHILE_MOUNTED.format(self.stage.resctrl)}; kill $!'
+        script = f'"$@" & {_WHILE_MOUNTED.format(self.stage.resctrl)}; kill $!; wait'
         words = ["sh", "-c", script, "sh", *self.stage.hook[:-1], "guard", "run"]
         null = subprocess.DEVNULL
-        subprocess.Popen(words, stdin=null, stdout=null, stderr=null, start_new_session=True, env={}, cwd="/")
+        self._sampling = subprocess.Popen(
+            words, stdin=null, stdout=null, stderr=null, start_new_session=True, env={}, cwd="/"
+        )
 
 
 def is_node(folder: str) -> bool:

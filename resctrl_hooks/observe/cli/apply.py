@@ -1,6 +1,5 @@
 """`diagnose --apply`: do the first remedy that `limit` can do, after a question, and measure what it changed."""
 
-import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.observe.cli.limit import apply_all, in_words, parsed, planned, undo
 from resctrl_hooks.observe.limits.limiter import FOREVER
+from resctrl_hooks.observe.limits.permission import is_owner
 from resctrl_hooks.observe.slowdown.diagnosis import Applied, Diagnosis
 from resctrl_hooks.observe.slowdown.session import Session
 
@@ -22,7 +22,7 @@ _BETTER = 0.95
 """A ratio that falls to at most this part of the one before is better."""
 
 
-def check_apply(pods: Sequence[str], *, yes: bool) -> None:
+def check_apply(context: Context, pods: Sequence[str], *, yes: bool) -> None:
     """Check the call before anything is sampled.
 
     Raises:
@@ -33,7 +33,7 @@ def check_apply(pods: Sequence[str], *, yes: bool) -> None:
         raise click.UsageError("--apply needs one POD.")
     if not yes and not sys.stdin.isatty():
         raise click.UsageError("--apply asks before it limits a pod: use a terminal, or --yes.")
-    if os.geteuid():
+    if not is_owner(context.settings):
         raise HookError("cannot limit pods", errno=EPERM)
 
 

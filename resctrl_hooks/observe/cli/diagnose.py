@@ -101,11 +101,11 @@ def command(
     if experiment + is_applied + (by != "pod") > 1:
         raise click.UsageError("--experiment, --apply and --by cannot be combined.")
     refuse_with_at(when, experiment=experiment, apply=is_applied, by=by != "pod", **{"for": seconds is not None})
+    context = open_node(config)
     if is_applied:
-        check_apply(pods, yes=yes)
+        check_apply(context, pods, yes=yes)
     elif yes or sampled is not None or seconds == FOREVER:
         raise click.UsageError("--yes, --sample and --for forever need --apply.")
-    context = open_node(config)
     if when is not None:
         from resctrl_hooks.observe.cli.past_text import past_pods, print_slowdowns  # noqa: PLC0415  # SQLite, for the past only
 

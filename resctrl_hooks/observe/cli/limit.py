@@ -1,6 +1,5 @@
 """`resctrl-hook limit`: limit running pods at once, for a time."""
 
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from errno import EPERM
@@ -20,6 +19,7 @@ from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.core.node.reconcile.note import note_running
 from resctrl_hooks.observe.limits.limiter import FOREVER, Limiter, Plan
+from resctrl_hooks.observe.limits.permission import is_owner
 from resctrl_hooks.observe.limits.request import LimitError, Rates, Request, bytes_of
 
 DEFAULT = 1800.0
@@ -121,7 +121,7 @@ def command(config: str, /, *, options: ListOptions, seconds: float, reason: str
     options.require_pods()
     request = _request(given)
     context = open_node(config)
-    if os.geteuid() and not dry_run:
+    if not dry_run and not is_owner(context.settings):
         raise HookError("cannot limit pods", errno=EPERM)
     note_running(context)
     found = planned(context, options, request, seconds, reason)

@@ -1,7 +1,6 @@
 """The page of a pod in `top`: what `diagnose` and `show` print, with each sample again; and limits from there."""
 
 import io
-import os
 import shlex
 import time
 from typing import TYPE_CHECKING
@@ -21,6 +20,7 @@ from resctrl_hooks.observe.cli import limit
 from resctrl_hooks.observe.cli.diagnosis_text import print_diagnosis
 from resctrl_hooks.observe.cli.limits import limits_of
 from resctrl_hooks.observe.limits.limiter import Limiter
+from resctrl_hooks.observe.limits.permission import is_owner
 from resctrl_hooks.observe.limits.request import LimitError
 from resctrl_hooks.observe.slowdown.session import Session
 
@@ -162,7 +162,7 @@ class PodPage:
         Raises:
             HookError: the kernel refuses a value, or the user is not root.
         """
-        if os.geteuid():
+        if not is_owner(self._context.settings):
             raise HookError("root is required: cannot limit pods")
         self._read_at = 0.0
         return self._planned()

@@ -1,6 +1,5 @@
 """`resctrl-hook unlimit`: end limits of pods before their time."""
 
-import os
 from errno import EPERM
 from functools import reduce
 
@@ -13,6 +12,7 @@ from resctrl_hooks.core.inventory.gather import gather
 from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.observe.cli.limits import limits_of
 from resctrl_hooks.observe.limits.limiter import Limiter
+from resctrl_hooks.observe.limits.permission import is_owner
 
 
 @click.command()
@@ -31,7 +31,7 @@ def command(config: str, *, options: ListOptions, every: bool) -> None:
     if not found:
         click.echo("no limit to end")
         return
-    if os.geteuid():
+    if not is_owner(context.settings):
         raise HookError("cannot unlimit pods", errno=EPERM)
     result = Limiter(context).end(found)
 

@@ -1,5 +1,6 @@
 """Whether the operator permits limits of a pod."""
 
+import os
 from collections.abc import Sequence
 
 from resctrl_hooks.core.node.names import matches
@@ -15,3 +16,12 @@ def refusal(settings: Settings, name: str, classes: Sequence[str]) -> str:
     protected = guard_section(settings)["protect"]
     found = [one for one in (of or "/" for of in classes) if one in protected]
     return f"{name} is in the protected class {found[0]} (`rdt.guard.protect`)" if found else ""
+
+
+def is_owner(settings: Settings) -> bool:
+    """Return whether this user may change values of pods: root, or on a simulated node the owner of its records."""
+    try:
+        owner = os.stat(settings.state_dir).st_uid
+    except OSError:
+        owner = 0
+    return os.geteuid() in (0, owner)

@@ -38,7 +38,7 @@ def stage(temporary: Path) -> Iterator[Stage]:
 def demo(*arguments: str) -> Result:
     before = signal.getsignal(signal.SIGTERM)
     try:
-        return CliRunner().invoke(main, ["demo", *arguments])
+        return CliRunner().invoke(main, ["demo", "--no-neighbour", *arguments])
     finally:
         signal.signal(signal.SIGTERM, before)
 

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from click.testing import CliRunner
 from hosts.processes import wait_until
 
 from resctrl_hooks.core.cli import main
+from resctrl_hooks.lab.scene import story
 from resctrl_hooks.lab.scene.scenes import SCENES
 
 EXPECTED = {
@@ -62,6 +64,36 @@ def test_scene_has_its_verdict_and_its_limit_helps(node: Path, scene: str) -> No
         run(*command, *SCENES[scene].limit.split())
         assert diagnosed(node)["ratio"] < 1.15
         run(*command, "unlimit", "batch/reports")
+
+
+@pytest.mark.ci
+@pytest.mark.fuse
+@pytest.mark.runtime
+def test_demo_finds_proves_and_limits_neighbour(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with story.prepared() as begun:
+        story.tell(begun)
+    page = capsys.readouterr().out.split()[-1]
+    assert (Path(page).stat().st_size > 0, os.listdir(tmp_path)) == (True, [Path(page).name])
+
+
+@pytest.mark.ci
+@pytest.mark.fuse
+def test_interrupted_demo_without_runtime_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(story, "RUNTIMES", ())
+    with story.prepared() as begun:
+        assert begun.pods.result() == "plain processes"
+    assert os.listdir(tmp_path) == []
+
+
+def test_demo_without_fuse_names_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.path.exists
+    monkeypatch.setattr(os.path, "exists", lambda path: path != "/dev/fuse" and real(path))
+    result = CliRunner().invoke(main, ["demo", "--neighbour"])
+    assert (result.exit_code, "/dev/fuse is missing" in result.output) == (1, True)
 
 
 def test_scene_of_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
