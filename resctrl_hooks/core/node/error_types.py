@@ -167,12 +167,14 @@ class BadClassError(ResctrlError, ValueError):
     """An RDT class name that can't be one, or that has no ctrl_group; class folders are never created here."""
 
     reason = "bad-class"
+    hint = "`resctrl-hook rdt show` lists the classes of this node"
 
 
 class ClassMismatchError(ResctrlError):
     """The task is in another ctrl_group than the mon_group's parent (EINVAL): a move would change its allocation."""
 
     reason = "class-mismatch"
+    hint = "reconcile creates a group in the class of the process"
     remedy = "call `ensure_group` for the process's own class first"
 
 
@@ -192,6 +194,7 @@ class GroupExistsError(ResctrlError):
     """A foreign group of that name exists already (EEXIST)."""
 
     reason = "exists"
+    hint = "another program created it: stop that program, or set groupPrefix"
 
 
 class TaskGoneError(ResctrlError):
@@ -209,6 +212,7 @@ class BadPidError(ResctrlError, ValueError):
     """A process id that names no process to be moved."""
 
     reason = "bad-pid"
+    hint = "pass the id of a running process of the host"
 
 
 class NotArrivedError(ResctrlError):

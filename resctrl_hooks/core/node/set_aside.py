@@ -38,6 +38,7 @@ class SetAsideError(HookError):
     """A container has used up its processor time, in this pass or an earlier one."""
 
     reason = "set-aside"
+    hint = "use fewer or simpler annotations in this pod"
 
 
 def bounded(context: "Context", container: str, act: "Callable[[], T]") -> "T":

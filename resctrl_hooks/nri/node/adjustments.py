@@ -163,7 +163,7 @@ def _device(spec: "dict[str, Any]") -> "Adjustment":
     found = posix.stat(path)
     kind = found.st_mode & S_IFMT
     if kind not in (S_IFBLK, S_IFCHR):
-        raise AdjustmentError(f"{path} is not a device")
+        raise AdjustmentError(f"{path} is not a device", hint="correct `devices` of the memory class")
     return {
         "path": path,
         "type": "b" if kind == S_IFBLK else "c",

@@ -98,7 +98,7 @@ def _exec_watcher(config: str, find: "Find", plugin: NodePlugin, *, stderr: bool
         except RunningError:
             pass  # its own unit serves this node already
         except HookError as error:
-            plugin.log(ERROR, f"no exec watcher: {error}", reason=error.reason)
+            plugin.log(ERROR, f"exec watcher not started: {error}; reconcile moves the processes", reason=error.reason)
 
     def is_useful() -> bool:
         settings = plugin.refresh()

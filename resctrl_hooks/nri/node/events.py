@@ -81,7 +81,7 @@ def late_start(event: Event, context: "Context") -> "tuple[str, bytes]":
     try:
         summary, answer = start_container(event, context)
     except NoProcessError:
-        raise InputError("the runtime sends no pid in StartContainer and PostStartContainer") from None
+        raise InputError("the runtime sent no pid of the container in StartContainer and PostStartContainer") from None
     if summary:
         context.failures.append(LATE)
         context.ledger.wake()  # reconcile moves the process's existing children
@@ -220,7 +220,7 @@ def _tidy(stage: str, context: "Context") -> bool:
         finally:
             set_deadline(0)
     except Exception as caught:  # noqa: BLE001  # the runtime has its answer
-        context.log(WARNING, f"idle groups left to reconcile: {as_hook_error(caught)}", stage=stage)
+        context.log(WARNING, f"groups of ended pods left to reconcile: {as_hook_error(caught)}", stage=stage)
         return False
     return True
 

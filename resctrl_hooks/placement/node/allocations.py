@@ -103,7 +103,9 @@ class Book:
         try:
             self.reserved = parse_list(options.get("reservedCpus") or "")
         except ValueError as error:
-            raise PlacementError(f"invalid placement.reservedCpus: {error}") from error
+            raise PlacementError(
+                f"invalid placement.reservedCpus: {error}", hint="run `resctrl-hook config check`"
+            ) from error
         pools = pools_in_use(options)
         self._balloons = pools if any(isinstance(pool, dict) and changes(pool) for pool in pools) else []
         self.unsure = context.ledger.flagged(_WRITING)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .usage import Choose, Usage
 
 _LIMIT = 1 << 20
+_HINT = "correct this file, or placement.policy in the configuration"
 
 
 def load_policy(path: str) -> "Choose":
@@ -31,10 +32,10 @@ def load_policy(path: str) -> "Choose":
     except OSError as error:
         raise PlacementError.of_file(error, f"policy {path}") from error
     except Exception as error:
-        raise PlacementError(f"cannot load policy {path}: {type(error).__name__}: {error}") from error
+        raise PlacementError(f"cannot load policy {path}: {type(error).__name__}: {error}", hint=_HINT) from error
     choose = space.get("choose")
     if not callable(choose):
-        raise PlacementError(f"policy {path} has no function choose(topology, usage, request)")
+        raise PlacementError(f"policy {path} has no function choose(topology, usage, request)", hint=_HINT)
 
     def guarded(topology: "Topology", usage: "Usage", request: "Request") -> Decision:
         try:
@@ -42,9 +43,9 @@ def load_policy(path: str) -> "Choose":
         except PlacementError:
             raise
         except Exception as error:
-            raise PlacementError(f"policy {path} failed: {type(error).__name__}: {error}") from error
+            raise PlacementError(f"policy {path} failed: {type(error).__name__}: {error}", hint=_HINT) from error
         if not isinstance(decision, Decision):
-            raise PlacementError(f"policy {path} returned {type(decision).__name__}, not a Decision")
+            raise PlacementError(f"policy {path} returned {type(decision).__name__}, not a Decision", hint=_HINT)
         return decision
 
     return guarded

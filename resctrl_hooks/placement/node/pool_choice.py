@@ -45,7 +45,7 @@ def choose_pool(request: "Request", workload: "Workload", pools: "list[Pool]") -
     except InputError as error:
         raise PlacementError(f"its pool depends on labels that cannot be read: {error.message}") from error
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise PlacementError(f"invalid placement.pools: {error}") from error
+        raise PlacementError(f"invalid placement.pools: {error}", hint="run `resctrl-hook config check`") from error
 
 
 def _as_name(group: str) -> str:

@@ -29,7 +29,7 @@ def sets_in(pools: "list[dict[str, Any]]") -> "list[tuple[str, int, dict[str, An
             for pool in pools
         ]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise PlacementError(f"invalid placement.pools: {error}") from error
+        raise PlacementError(f"invalid placement.pools: {error}", hint="run `resctrl-hook config check`") from error
 
 
 def used_by_key(key: str, usage: "Usage", options: "dict[str, Any]") -> "list[tuple[str, int]]":

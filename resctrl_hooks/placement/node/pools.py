@@ -103,7 +103,7 @@ def sets_of(pools: "list[dict[str, Any]]", usage: "Usage") -> "dict[str, tuple[i
             mems = parse_list(pool.get("mems") or "") & usage.topology.memory_nodes
             found[name] = cpus & usage.usable, mems, pool.get("namespaces") or []
         except (TypeError, ValueError, AttributeError) as error:
-            raise PlacementError(f"invalid placement.pools: {error}") from error
+            raise PlacementError(f"invalid placement.pools: {error}", hint="run `resctrl-hook config check`") from error
         if cpus > 0:  # not those of a pool without CPUs of its own
             left &= ~cpus
     if DEFAULT_POOL not in found:

@@ -83,7 +83,9 @@ def request_of(workload: "Workload", settings: "Settings") -> Request:
     request.by_hints = _flag(workload, BY_HINTS) or False
     request.any_memory = _flag(workload, PRESERVE_MEMORY) or False
     if len(request.pool) > _LONGEST_POOL:
-        raise PlacementError(f"annotation {POOL} is too long for a pool name: {request.pool[:80]!r} …")
+        raise PlacementError(
+            f"annotation {POOL} is too long for a pool name: {request.pool[:80]!r} …", hint="shorten it"
+        )
     if request.pool:
         pools = [str(pool.get("name")) for pool in pools_in_use(options)]
         _check_allowed(request.pool, f"pool {request.pool[:80]!r}", workload, settings, pools)

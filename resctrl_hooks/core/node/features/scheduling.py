@@ -75,7 +75,10 @@ class Scheduling(CgroupFeature):
         if process.get("ioClass"):
             _set_io_priority(threads, process)
         if not _is_scheduled(living_thread(context.proc, container.pid), process):
-            raise ClassError(f"the kernel did not schedule process {container.pid} as {process}")
+            raise ClassError(
+                f"the kernel did not schedule process {container.pid} as {process}",
+                hint="another program schedules it, too; reconcile tries again",
+            )
         if needs["values"]:
             super().apply(step, container, locked, context)
 

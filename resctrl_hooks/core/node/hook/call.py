@@ -178,5 +178,5 @@ class Call:
                 reap_some(context)
         except Exception as error:  # noqa: BLE001
             # This container's part is complete: leftovers of others are no reason to refuse it.
-            context.log(WARNING, f"idle groups left to reconcile: {error}", stage=self.stage)
+            context.log(WARNING, f"groups of ended pods left to reconcile: {error}", stage=self.stage)
         return summary

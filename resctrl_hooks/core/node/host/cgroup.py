@@ -159,7 +159,10 @@ def write_value(folder: str, name: str, value: str) -> None:
     except OSError as error:
         raise _refusal(folder, name, value, error) from error
     if not same_value(name, have, value):
-        raise CgroupError(f"the kernel set {name} to {have!r} instead of {value!r} in {folder}")
+        raise CgroupError(
+            f"the kernel set {name} to {have!r} instead of {value!r} in {folder}",
+            hint="another program writes it, or a parent cgroup limits it",
+        )
 
 
 def same_value(name: str, have: str, want: str) -> bool:

@@ -93,9 +93,15 @@ def limit_pod(context: "Context", key: str, rdt_class: str) -> None:
             return
         members = _living(context, key)
         if not _exists(context, rdt_class):
-            raise PodClassError(f"there is no RDT class {rdt_class}")
+            raise PodClassError(
+                f"cannot move pod {key}: there is no RDT class {rdt_class}",
+                hint="`resctrl-hook rdt show` lists the classes",
+            )
         if any(one.get("runtimeGroup") for one in members.values()):
-            raise PodClassError(f"the runtime of pod {key} has created a group for it, which cannot change its class")
+            raise PodClassError(
+                f"the runtime of pod {key} has created a group for it, which cannot change its class",
+                hint="set the class in the container's specification (linux.intelRdt)",
+            )
         before = locked.record.get("limitedTo")
         homes = locked.record.setdefault("limitedFrom", {})
         homes.update((name, one) for name, one in _classes(context, members).items() if name not in homes)

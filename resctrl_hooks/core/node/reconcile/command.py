@@ -148,6 +148,9 @@ def _renew_features(context: "Context") -> None:
         renew(context)
 
 
+_FORM = "write a JSON list of keys, or one key per line"
+
+
 def read_live(path: str) -> "set[str]":
     """Read the keys in the file: a JSON list of strings, or one key per line, pod UIDs in any spelling.
 
@@ -162,10 +165,10 @@ def read_live(path: str) -> "set[str]":
     except OSError as error:
         raise InputError.of_file(error, path, "read") from error
     except ValueError as error:
-        raise InputError(f"{path} is neither a JSON list nor one key per line: {error}") from error
+        raise InputError(f"invalid list of keys in {path}: {error}", hint=_FORM) from error
     for key in keys:
         if not isinstance(key, str) or not default_key_validator(key):
-            raise InputError(f"{path} is neither a JSON list nor one key per line: invalid key {str(key)[:80]!r}")
+            raise InputError(f"invalid key {str(key)[:80]!r} in {path}", hint=_FORM)
     return {canonical_pod_uid(key) for key in keys}
 
 

@@ -71,7 +71,7 @@ def ensure_by_rules(
             return
         # If an RMID is in limbo, the pod waits for that one, and no other pod is preempted.
         if thorough and not isinstance(error, RMIDsBusyError) and _free_lower(locked, priority, context):
-            raise RMIDsBusyError("the RMID of a pod of lower priority is in limbo") from error
+            raise RMIDsBusyError(f"the RMID for {locked.key}, of a pod of lower priority, is in limbo") from error
         raise
 
 

@@ -85,7 +85,12 @@ def ensure_counted(context: "Context", key: str) -> None:
     try:
         found = balance(context)
     except (LedgerError, LockTimeoutError, ResctrlError) as error:
-        context.log(WARNING, f"cannot assign a bandwidth counter: {error}", key=key, reason=error.reason)
+        context.log(
+            WARNING,
+            f"cannot assign a bandwidth counter to {key}: {error}",
+            key=key,
+            reason=error.reason,
+        )
         return
     if found is None:
         return

@@ -135,8 +135,11 @@ def _no_connector(error: OSError) -> NoConnectorError:
     if error.errno in (errno.EPERM, errno.EACCES):
         return NoConnectorError("no permission for the process connector", hint="this requires CAP_NET_ADMIN")
     if error.errno == errno.EPROTONOSUPPORT:
-        return NoConnectorError("this kernel has no connector (CONFIG_CONNECTOR, CONFIG_PROC_EVENTS)")
-    return NoConnectorError("cannot use the process connector", errno=error.errno or 0)
+        return NoConnectorError(
+            "this kernel has no process connector", hint="it needs CONFIG_CONNECTOR and CONFIG_PROC_EVENTS"
+        )
+    hint = "docs/exec.md lists the requirements"
+    return NoConnectorError("cannot use the process connector", hint=hint, errno=error.errno or 0)
 
 
 def _filter(socket: "_socket.socket") -> None:

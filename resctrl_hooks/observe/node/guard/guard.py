@@ -63,7 +63,8 @@ class Guard:
         self._sufferers = Sufferers(context, least)
         if least and context.settings.sections["slowdown"].get("enabled") is False:  # `auto` is on beside a guard
             self._log(
-                WARNING, "guard: rdt.guard.protect with a slowdown needs slowdown.enabled; it does not act without"
+                WARNING,
+                "guard: rdt.guard.protect has a slowdown, but slowdown.enabled is off; the guard does not act",
             )
         self._mount = Mount(self._resctrl)
         self.mode: str = settings["mode"]
@@ -151,7 +152,7 @@ class Guard:
             raise
         except (OSError, ResctrlError) as error:
             if str(error) != self._read_error:
-                self._log(WARNING, f"guard: the load is unknown: {error}")
+                self._log(WARNING, f"guard: load of the memory domains unknown, no value changed: {error}")
             self._read_error = str(error)
             return ClassCounts(now, {})
         return found

@@ -41,10 +41,13 @@ class TemporaryError(HookError):
     """A value cannot be changed for a time."""
 
     reason = "temporary-value"
+    hint = "`resctrl-hook limits` lists the active limits"
 
 
 class EndedError(TemporaryError):
     """The change is over, so its owner must not write any more."""
+
+    hint = ""
 
 
 def boot_time() -> float:

@@ -242,7 +242,7 @@ def test_failure_with_idle_pods_does_not_affect_the_container(host: Host, pod: d
     host.context().ledger.mark("idle", "another")
     outcome = host.call(pod)
     assert (outcome.code, host.groups()) == (0, [GROUP])
-    assert outcome.stderr == "resctrl-hook: idle groups left to reconcile: a bug\n"
+    assert outcome.stderr == "resctrl-hook: groups of ended pods left to reconcile: a bug\n"
 
 
 # Refusals

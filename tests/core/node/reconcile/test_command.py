@@ -176,8 +176,8 @@ def test_failed_pass_is_reported_without_a_traceback(
 
 
 @pytest.mark.parametrize("text, keys", [
-    ("b\n\n a \n", {"a", "b"}), (' ["a",\n"b"]\n', {"a", "b"}), ("/" * 100, f": invalid key '{'/' * 80}'"),
-    ('["a", 1]', "neither a JSON list nor one key per line: invalid key '1'"),
+    ("b\n\n a \n", {"a", "b"}), (' ["a",\n"b"]\n', {"a", "b"}), ("/" * 100, f"invalid key '{'/' * 80}' in "),
+    ('["a", 1]', "invalid key '1' in .*; write a JSON list of keys, or one key per line"),
 ])  # fmt: skip
 def test_live_file_has_keys_by_line_or_as_json_and_can_be_a_link(tmp_path: Path, text: str, keys: Any) -> None:
     (tmp_path / "real").write_text(text)

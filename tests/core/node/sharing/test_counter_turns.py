@@ -144,7 +144,7 @@ def test_busy_counters_are_not_a_failure(tmp_path: Path) -> None:
     context.monitor.patience = 0.01
     with context.ledger.lock_named(LOCK, 1):
         ensure_counted(context, node.pods[0].key)
-    assert "cannot assign a bandwidth counter: " in said(node)
+    assert "cannot assign a bandwidth counter to " in said(node)
 
 
 @pytest.mark.parametrize(

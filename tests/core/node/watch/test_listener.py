@@ -189,7 +189,7 @@ def test_refused_subscription_is_reported(
 
 def test_kernel_without_connector_is_reported(fail: Fail) -> None:
     fail(module._socket, "socket", OSError(errno.EPROTONOSUPPORT, "Protocol not supported"))  # type: ignore[attr-defined]
-    with pytest.raises(NoConnectorError, match="this kernel has no connector"):
+    with pytest.raises(NoConnectorError, match="this kernel has no process connector"):
         Listener()
 
 

@@ -152,7 +152,8 @@ class Memtierd(Feature):
             from .start import MemtierdError  # not to end one
 
             raise MemtierdError(
-                f"{len(problems)} orphaned memtierd instances cannot be stopped: {'; '.join(problems[:5])}"
+                f"{len(problems)} orphaned memtierd instances cannot be stopped: {'; '.join(problems[:5])}",
+                hint="end them by hand; `ps -C memtierd` lists them",
             )
         return ended
 

@@ -33,6 +33,7 @@ class SupervisorError(HookError):
     """memtierd did not start as a plain process, or does not end."""
 
     reason = "memtierd"
+    hint = "run `resctrl-hook doctor` to check memtierd on this node"
 
 
 def cgroup_folder(cgroup_root: str, container: str) -> str:

@@ -37,7 +37,7 @@ def configuration(name: str, cgroup: str, stats: str, settings: "Settings") -> s
     """
     template = next((spec["memtierdconfig"] for spec in settings.classes if spec.get("name") == name), None)
     if template is None:
-        raise MemtierdError(f"memory class {name!r} no longer exists")
+        raise MemtierdError(f"memory class {name!r} no longer exists", hint="add it again, or restart the container")
     try:
         return fill(str(template), cgroup, stats)
     except TemplateError as error:

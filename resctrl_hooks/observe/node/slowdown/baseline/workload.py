@@ -80,7 +80,9 @@ def recorded_workload(context: "Context", key: str, ids: "list[str]") -> "Worklo
     record = context.ledger.read_pod(key) or {}
     members = [context.ledger.read_member(key, id_) for id_ in ids]
     if None in members:
-        raise errors.InputError(f"pod {key}: the record of a container is missing or damaged")
+        raise errors.InputError(
+            f"pod {key}: the record of a container is missing or damaged", hint="reconcile writes it"
+        )
     ours = [one for one in members if one is not None and one.get("boot") == context.monitor.boot]
     pod = record.get("pod", "") or next((one["pod"] for one in ours if one.get("pod")), "")
     namespace = record.get("namespace", "") or next((one["namespace"] for one in ours if one.get("namespace")), "")
