@@ -146,6 +146,8 @@ class Recording:
     slowed: dict[User, Verdicts] = field(default_factory=dict)
     measured: dict[Any, dict[str, dict[User, Line]]] = field(default_factory=dict, repr=False, compare=False)
     """The results of `analysis.domains`, which are computed once."""
+    summed: dict[Any, dict[User, Line]] = field(default_factory=dict, repr=False, compare=False)
+    """Those of `analysis.series`."""
 
     @property
     def users(self) -> list[User]:

@@ -6,7 +6,7 @@ from resctrl_hooks.core.inventory.interval import Interval, interval_of
 from resctrl_hooks.observe.node.history.rows import POD
 
 from .analysis import BANDWIDTH
-from .tracks import Recording, Track, User
+from .tracks import Recording, Track, User, known
 
 
 def turn_rates(recording: Recording) -> dict[User, Interval]:
@@ -31,13 +31,13 @@ def turn_rates(recording: Recording) -> dict[User, Interval]:
 
 def _turns(track: Track) -> list[tuple[float, float]]:
     """Return seconds and bytes of each turn: the difference between the ends of two runs of rows with a value."""
+    values, counted = track.column(BANDWIDTH.column), track.column(BANDWIDTH.seconds)
+    if len(known(values)) == len(values):
+        return []  # counted all the time
     found: list[tuple[float, float]] = []
     end: tuple[float, float] | None = None
     last: tuple[float, float] | None = None
-    for seconds, value in [
-        *zip(track.column(BANDWIDTH.seconds), track.column(BANDWIDTH.column), strict=True),
-        (nan, nan),
-    ]:
+    for seconds, value in [*zip(counted, values, strict=True), (nan, nan)]:
         if not isnan(seconds) and not isnan(value):
             last = seconds, value
             end = end or last
