@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -94,6 +96,25 @@ def test_demo_without_fuse_names_what_is_missing(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(os.path, "exists", lambda path: path != "/dev/fuse" and real(path))
     result = CliRunner().invoke(main, ["demo", "--neighbour"])
     assert (result.exit_code, "/dev/fuse is missing" in result.output) == (1, True)
+
+
+PAGE = Path(__file__).parents[3] / "docs/diagnose.md"
+SHOWN = re.compile(r"^# resctrl-hook (.*)\n((?:(?!```|#).*\n)*)", re.MULTILINE)
+LONG = ("--experiment", "--apply")
+"""Commands of the page that take a minute; their options are tested elsewhere."""
+
+
+@pytest.mark.ci
+@pytest.mark.fuse
+@pytest.mark.xdist_group("scene")
+def test_commands_of_the_page_print_what_it_shows(node: Path) -> None:
+    run("simulate", str(node), "--scene", "noisy")
+    for command, shown in SHOWN.findall(PAGE.read_text()):
+        if not any(one in command for one in LONG):
+            printed = run("--config", str(node / "config.json"), *shlex.split(command))
+            words = set(re.findall(r"[a-z][a-z/-]+", shown)) - {"resctrl-hook"}
+            missing = [word for word in words if word not in printed]
+            assert missing == [], printed
 
 
 def test_scene_of_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
