@@ -22,7 +22,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.core.node.ledger import Ledger
-from resctrl_hooks.core.node.reconcile import class_move
+from resctrl_hooks.core.node.reconcile import forks as forks_module
 from resctrl_hooks.core.node.watch.containers import Containers
 from resctrl_hooks.core.node.watch.move import serve
 from resctrl_hooks.observe.limits.classes import ChosenClass
@@ -78,7 +78,8 @@ class Limits(Doomed, RuleBasedStateMachine):
         self._patch = pytest.MonkeyPatch()
         self._patch.setattr(store_module, "boot_time", lambda: self.now)
         self._patch.setattr(entry_module, "lives", lambda *_: self.runs)
-        self._patch.setattr(class_move, "time", SimpleNamespace(sleep=self.pause))
+        self._patch.setattr(forks_module, "time", SimpleNamespace(sleep=self.pause, monotonic=lambda: 0))
+        self._patch.setattr(forks_module, "may_fork", lambda *_: bool(self.forks))
         effects: list[tuple[Any, str]] = [(self.kernel, name) for name in ("write", "rename", "mkdir", "rmdir")]
         effects += [(Ledger, name) for name in ("write_pod", "write_member")]
         for owner, name in (*effects, (store_module, "write_file"), (store_module, "remove_file")):

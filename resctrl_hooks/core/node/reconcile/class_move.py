@@ -4,8 +4,6 @@ A group is renamed, so it keeps its RMID and its counts; where the kernel cannot
 `RecordedGroups.limited_to` is then the class of all that starts or enters later, for hooks, NRI, watch and reconcile.
 """
 
-import time
-
 from ..container.names import short_id
 from ..errors import HookError, NoRMIDsError
 from ..feature import obtain_group
@@ -14,6 +12,7 @@ from ..host.cgroup_tasks import threads_of_container
 from ..host.procfs import groups_of_process
 from ..resctrl.group_moves import part_with
 from ..resctrl.locked_key import record_is_dead
+from .forks import await_forks
 from .group_class import move_group
 
 TYPE_CHECKING = False
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from ..resctrl.locked_key import LockedKey
 
 _MOST_ROUNDS = 100
-PAUSES = (0.0, 0.01, 0.03, 0.1)
-"""Seconds before each further look at the tasks: a child whose fork the kernel had begun has the former class."""
 
 
 class PodClassError(HookError):
@@ -202,9 +199,9 @@ def _move(
         for name, rdt_class in wanted.items()
     }
 
-    def move_all() -> bool:
-        moved = [_move_threads(context, one, wanted[name], groups[name]) for name, one in members.items()]
-        return any(moved)
+    def move_all() -> "list[int]":
+        moved = (_move_threads(context, one, wanted[name], groups[name]) for name, one in members.items())
+        return [tid for tids in moved for tid in tids]
 
     move_all()
     for name, member in members.items():
@@ -213,12 +210,8 @@ def _move(
             now: "StepRecord" = {**step, "needs": {**step["needs"], "class": rdt_class}}
             steps = [now if one is step else one for one in member["steps"]]
             locked.add_member(name, {**member, "steps": steps}, member["pid"])
-    pauses = list(PAUSES)
-    for _ in range(_MOST_ROUNDS):
-        if pauses:
-            time.sleep(pauses.pop(0))
-            if move_all():
-                pauses = list(PAUSES)
+    tids = (threads_of_container(context.proc, one.get("cgroup", ""), one["pid"]) for one in members.values())
+    await_forks(context.proc, [tid for of_one in tids for tid in of_one], move_all)
 
 
 def _forget_missing(locked: "LockedKey", context: "Context") -> None:
@@ -232,19 +225,21 @@ def _forget_missing(locked: "LockedKey", context: "Context") -> None:
         locked.forget_groups(*missing())
 
 
-def _move_threads(context: "Context", member: "MemberRecord", rdt_class: str, group: str) -> bool:
-    """Move all threads of a container, its init process last: `classes_now` looks at that; return whether any moved."""
+def _move_threads(context: "Context", member: "MemberRecord", rdt_class: str, group: str) -> "list[int]":
+    """Move all threads of a container, its init process last: `classes_now` looks at that; return those that moved."""
     resctrl = context.monitor.resctrl
-    for number in range(_MOST_ROUNDS):
+    moved: "list[int]" = []
+    for _ in range(_MOST_ROUNDS):
         inside = resctrl.tasks(rdt_class, group) if group else _tasks(context, rdt_class)
         tids = threads_of_container(context.proc, member.get("cgroup", ""), member["pid"])
         outside = sorted((tid for tid in tids if tid not in inside), key=member["pid"].__eq__)
         if not outside:
-            return number > 0
+            break
+        moved += outside
         resctrl.add_tasks(rdt_class, "", outside)
         if group:
             resctrl.add_tasks(rdt_class, group, outside)
-    return True
+    return moved
 
 
 def _group_step(member: "MemberRecord") -> "StepRecord | None":
