@@ -128,16 +128,25 @@ class Cluster:
             for item in items
         ]
 
+    async def on_nodes(self, namespace: str, name: str) -> list[PodOnNode]:
+        """Return the pods with this name.
+
+        Raises:
+            ClusterError: no such pod is on a node.
+        """
+        there = [one for one in await self.pods(namespace, name=name) if one.node]
+        if not there:
+            where = f"namespace {namespace}" if namespace else "any namespace"
+            raise ClusterError(f"no pod {name!r} on a node in {where}")
+        return there
+
     async def nodes_of(self, namespace: str, name: str) -> tuple[list[PodOnNode], list[MetricsPod]]:
         """Return the pods with this name, and the metrics pods of their nodes.
 
         Raises:
             ClusterError: no such pod is on a node, or its node has no metrics pod.
         """
-        there = [one for one in await self.pods(namespace, name=name) if one.node]
-        if not there:
-            where = f"namespace {namespace}" if namespace else "any namespace"
-            raise ClusterError(f"no pod {name!r} on a node in {where}")
+        there = await self.on_nodes(namespace, name)
         nodes = {one.node for one in there}
         metrics = [pod for pod in await self.metrics_pods() if pod.node in nodes]
         if not metrics:

@@ -17,6 +17,7 @@ from resctrl_hooks.core.cli.errors import KUBECTL, FailedError, OneLineGroup
 from .access import Access, access_options
 from .api import Cluster
 from .diagnose import diagnose_command
+from .limit import limit_command
 from .nodes import NAMES as NODE_NAMES
 from .nodes import Node, missing, node_of
 from .prometheus import SERVICES, recorded_pods
@@ -74,6 +75,7 @@ async def _nodes(cluster: Cluster, *, access: Access, selector: str) -> list[Nod
 
 
 group.add_command(diagnose_command)
+group.add_command(limit_command)
 
 
 @group.command("top")

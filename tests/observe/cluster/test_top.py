@@ -142,12 +142,16 @@ def test_selector_and_show_read_only_the_nodes_of_their_pods(two: FakeCluster) -
     shown = run(two, "show", "shop/etl").stdout.splitlines()
     assert [line.split()[:2] for line in shown] == [["POD", "NODE"], ["shop/etl", "b"]]
     assert [*two.counts] == ["b"]
+    printed = run(two, "limit", "shop/etl", "--cpu", "50%", "--for", "10m")
+    assert printed.stdout == "resctrl-hook limit shop/etl --cpu 50% --for 10m\n"
+    assert "is on node b" in printed.stderr
 
 
 @pytest.mark.parametrize(
     "words, why",
     [
         ("show shop/none", "no pod 'none'"),
+        ("limit shop/none --cpu 50%", "no pod 'none'"),
         ("show late", "has no counters on its node"),
         ("top --prometheus http://127.0.0.1:1", "cannot reach http://127.0.0.1:1"),
     ],
