@@ -9,6 +9,7 @@ from rich.table import Table
 from resctrl_hooks.core.cli.tables import Name, aligned, console, print_table, table
 from resctrl_hooks.core.inventory.amounts import scaled
 from resctrl_hooks.observe.inventory.columns import COLUMNS, value_in
+from resctrl_hooks.observe.inventory.limited import HEADING, values_cell
 from resctrl_hooks.observe.inventory.load_text import load_text, source_text
 
 from .nodes import Node
@@ -73,13 +74,15 @@ def pods_table(lines: Sequence[PodUsage], by: str, *, headers: bool) -> Table:
 
 def _cells(lines: Sequence[PodUsage], by: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     columns = [of for of in COLUMNS if not of.of_cgroup or any(value_in(one, of) is not None for one in lines)]
-    heads = (*_POD_HEADS[by], *(of.heading for of in columns), _SLOW)
+    is_limited = any(one.limited for one in lines)
+    heads = (*_POD_HEADS[by], *(of.heading for of in columns), _SLOW, *([HEADING] if is_limited else []))
     rows = [
         (
             name_of(one),
             one.node if by == "pod" else str(one.pods),
             *(_cell(value_in(one, of), of.unit, binary=not of.is_rate) for of in columns),
             _NONE if one.slowdown is None else f"{one.slowdown:.1f}x",
+            *([values_cell(one.limited, one.limit_ends) or _NONE] if is_limited else []),
         )
         for one in lines
     ]

@@ -19,11 +19,12 @@ from .exposition import Series, labels_of, named
 from .readings import NodeReading
 
 SECONDS, SLOWDOWN = "resctrl_counted_seconds_total", "resctrl_pod_slowdown_ratio"
+LIMIT = "resctrl_pod_limit_end_timestamp_seconds"
 FORMER_SECONDS = "resctrl_counter_seconds_total"
 """The name in version 0.2; later nodes have both names, with equal values."""
 BY_METRIC = {column.metric.partition("_")[2]: column for column in COLUMNS}
 """The columns by the names of their metrics without the resource that counts, which is another on some machines."""
-NAMES = dict.fromkeys((SECONDS, FORMER_SECONDS, SLOWDOWN, *(f"*_{name}" for name in BY_METRIC)), "")
+NAMES = dict.fromkeys((SECONDS, FORMER_SECONDS, SLOWDOWN, LIMIT, *(f"*_{name}" for name in BY_METRIC)), "")
 """The series that this module reads; none has a required label."""
 _NEW = 0.5  # seconds that a new pod in an interval may seem older than the interval
 
@@ -37,6 +38,10 @@ class PodUsage(Record):
     pod: str
     uid: str = Field(default="", description="The pod's UID.")
     slowdown: float | None = Field(default=None, description="Multiple of its baseline; 1 is not slowed.")
+    limited: list[str] = Field(default=[], description="Values that `resctrl-hook limit` has lowered, as cpu.max.")
+    limit_ends: float | None = Field(
+        default=None, description="The first end of these, in seconds since 1970; null: none, or the pod's end."
+    )
     pods: int = 1
 
 
@@ -67,6 +72,7 @@ def pods_of(reading: NodeReading) -> list[PodUsage]:
     growths: dict[_Pod, dict[Column, dict[str, list[Growth]]]] = {}
     gauges: dict[_Pod, dict[Column, list[float]]] = {}
     slowed: dict[_Pod, float] = {}
+    limits: dict[_Pod, dict[str, float]] = {}
     bandwidth = _bandwidth_resource(reading.now)
     for series, value in reading.now.items():
         name = series.partition("{")[0]
@@ -76,7 +82,9 @@ def pods_of(reading: NodeReading) -> list[PodUsage]:
         pod = _pod(labels)
         resource, _, metric = name.partition("_")
         column = BY_METRIC.get(metric)
-        if column is None:
+        if name == LIMIT:
+            limits.setdefault(pod, {})[labels.get("value", "")] = value
+        elif column is None:
             slowed[pod] = value
         elif column.counter in EVENTS and resource != bandwidth:
             continue  # counted twice
@@ -96,6 +104,8 @@ def pods_of(reading: NodeReading) -> list[PodUsage]:
     found = []
     for pod in dict.fromkeys([*growths, *gauges]):
         one = PodUsage(node=reading.pod.node, namespace=pod[0], pod=pod[1], uid=pod[2], slowdown=slowed.get(pod))
+        one.limited = sorted(limits.get(pod, ()))
+        one.limit_ends = min(filter(None, limits.get(pod, {}).values()), default=None)
         for column, values in gauges.get(pod, {}).items():
             setattr(one, column.field, sum(values))
         for column, domains in growths.get(pod, {}).items():

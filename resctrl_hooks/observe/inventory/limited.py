@@ -46,9 +46,13 @@ def limits_by_pod(context: Context) -> dict[str, list[PodLimit]]:
 def as_cell(limits: Sequence[PodLimit] | None) -> str:
     """Return which values are limited and the time of the first end: ``cpu.weight to 14:03``; empty without one."""
     names = list(dict.fromkeys(value.split()[0] for one in limits or () for value in one.values))
+    return values_cell(names, min((one.ends for one in limits or () if one.ends is not None), default=None))
+
+
+def values_cell(names: Sequence[str], ends: float | None) -> str:
+    """Return names of limited values with the time of the first end; None: no end but the pod's."""
     more = f"+{len(names) - _MOST}" if len(names) > _MOST else ""
-    ends = [one.ends for one in limits or () if one.ends is not None]
-    end = f" to {time.strftime('%H:%M', time.localtime(min(ends)))}" if ends else ""
+    end = "" if ends is None else f" to {time.strftime('%H:%M', time.localtime(ends))}"
     return f"{','.join(names[:_MOST])}{more}{end}"
 
 

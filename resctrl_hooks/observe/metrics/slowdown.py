@@ -1,6 +1,5 @@
 """Metrics of the pods' speed, which the node's sampling process judges (`slowdown.enabled`), and of their limits."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -78,7 +77,7 @@ ROWS: tuple[Row[Judged], ...] = (
     ),
     Row(
         "resctrl_pod_limit_end_timestamp_seconds",
-        "End of a limit in seconds since 1970; +Inf: the pod's end.",
+        "End of a limit in seconds since 1970; 0: the pod's end.",
         lambda judged: judged.limits,
         (*LABELS, "value", "owner"),
     ),
@@ -89,7 +88,7 @@ def slowdown_families(context: Context, names: PodNames, selection: Selection = 
     """Return the families of all judged or limited pods with a known name; none of speed if no process judges them."""
     status = read_status(context) or {"pods": {}}
     limits: dict[tuple[str, ...], float] = {
-        (key, *names.of(key), value.split()[0], one.owner): math.inf if one.ends is None else round(one.ends, 3)
+        (key, *names.of(key), value.split()[0], one.owner): round(one.ends or 0.0, 3)
         for key, of in limits_by_pod(context).items()
         if selection.has_namespace(names.of(key).namespace)
         for one in of

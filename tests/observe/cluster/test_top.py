@@ -119,6 +119,15 @@ def two(cluster: FakeCluster) -> FakeCluster:
     return cluster
 
 
+def test_limited_pod_has_a_mark(two: FakeCluster) -> None:
+    unlimited, of = two.pages["a"], labels("cart", value="cpu.max", owner="`limit` of root")
+    two.pages["a"] = lambda count: f"{unlimited(count)}resctrl_pod_limit_end_timestamp_seconds{{{of}}} 0\n"
+    lines = [line.split() for line in run(two, "top").stdout.splitlines()]
+    assert [line[-1] for line in lines] == ["LIMITED", "-", "-", "cpu.max"]
+    cart = items(run(two, "top", "-o", "json"))[-1]
+    assert (cart["pod"], cart["limited"], cart["limitEnds"]) == ("cart", ["cpu.max"], None)
+
+
 def test_pods_of_all_nodes_are_sorted_selected_and_added(two: FakeCluster) -> None:
     lines = run(two, "top").stdout.splitlines()
     expected = [["POD", "NODE"], ["shop/etl", "b"], ["shop/web", "a"], ["shop/cart", "a"]]

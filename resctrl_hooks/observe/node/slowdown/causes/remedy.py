@@ -110,7 +110,7 @@ class Facts(NamedTuple):
         units = [text for one in culprits if one.outside and (text := command_of(one.key, sets, value))]
         if sets not in _OPTIONS or not pods:
             return ended([*(text for key in pods for text in self._commands(key, sets, value)), *units]), ""
-        options = [_OPTIONS[sets].format(value.rpartition(" ")[2])] if all(map(self.folders, pods)) else []
+        options = [_OPTIONS[sets].format(value.replace(" ", "="))] if all(map(self.folders, pods)) else []
         limit = self.limit(pods, sets, options)
         whole = ended([limit, *units]) if limit else self.why_not(pods, sets)
         return whole, "" if units else limit

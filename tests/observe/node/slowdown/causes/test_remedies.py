@@ -233,7 +233,7 @@ def lower(sets: str, *_: str) -> tuple[str, ...]:
         ("cpu-contention", "", ["--cpu 5%", "--cpu-weight 4"]),
         ("disk", BY_COST, ["--io-weight 10"]),
         ("disk", BY_BFQ, ["--io-weight 10"]),
-        ("disk", "", ["--iops 3"]),
+        ("disk", "", ["--iops /dev/sda=3"]),
         ("memory-reclaim", "", []),
         ("cpu-limit", "", []),
         ("memory-limit", "", []),
