@@ -4,12 +4,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from math import isnan, nan
+from typing import Final
 
 from resctrl_hooks.core.inventory.amounts import scaled
 
 from .axes import UNITS, TimeAxis, ValueAxis
 from .thinning import places_of
 from .tracks import Line, Times, known
+
+_CLOSE: Final = 0.025
+"""Marks that are closer, as a part of the axis, share a number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,12 +150,23 @@ def lane(
 
 
 def marks_of(marks: Iterable[Mark], axis: TimeAxis) -> str:
-    """Return the marks; those with a number show it."""
-    return "".join(
-        f'<i class="mark" style="left:{100 * axis.part(one.moment):.2f}%" title="{escape(one.text)}">'
-        f"{f'<b>{one.number}</b>' if one.number else ''}</i>"
-        for one in marks
-    )
+    """Return the marks, in order of time. Those with a number show it; close ones share a badge."""
+    found: list[tuple[Mark, list[int]]] = []
+    last: tuple[float, list[int]] = (-1.0, [])
+    for one in marks:
+        numbers = [one.number] if one.number else []
+        if numbers and axis.part(one.moment) - last[0] < _CLOSE:
+            last[1].append(one.number)
+            numbers = []
+        elif numbers:
+            last = axis.part(one.moment), numbers
+        found.append((one, numbers))
+    made = ""
+    for one, numbers in found:
+        badge = f"<b>{'-'.join(str(number) for number in sorted({*numbers[:1], *numbers[-1:]}))}</b>" if numbers else ""
+        place = f'style="left:{100 * axis.part(one.moment):.2f}%" title="{escape(one.text)}"'
+        made += f'<i class="mark" {place}>{badge}</i>'
+    return made
 
 
 def time_ticks(axis: TimeAxis) -> str:

@@ -9,7 +9,7 @@ from resctrl_hooks.core.cli.tables import counted
 from resctrl_hooks.observe.inventory.palette import SERIES
 from resctrl_hooks.observe.node.history.rows import PACKAGE, POD, REST
 
-from .analysis import BANDWIDTH, OCCUPANCY, POWER, Measure, by_name, series, together
+from .analysis import BANDWIDTH, MEASURES, OCCUPANCY, POWER, Measure, by_name, series, together
 from .drawing import Band, Limit
 from .tracks import Line, Recording, User, known
 
@@ -56,16 +56,11 @@ class Legend:
 
 
 def legend_of(recording: Recording, first: Sequence[str]) -> Legend:
-    """Return the legend of a recording: the users with the largest shares of bandwidth, cache or power.
+    """Return the legend of a recording: the users with the largest shares of bandwidth, cache or power, else of others.
 
     ``first`` are names that have a colour in any case: pods that slowed others, and those that were slowed.
     """
-    scores: dict[str, float] = {}
-    for measure in _RANKED:
-        sums = _sums(recording, measure)
-        whole = sum(sums.values()) or 1.0
-        for name, value in sums.items():
-            scores[name] = max(scores.get(name, 0.0), value / whole)
+    scores = _scores(recording, _RANKED) or _scores(recording, [one for one in MEASURES if one.adds])
     order = sorted(scores, key=lambda name: (name not in first, -scores[name], name))
     chosen = sorted(order[: len(SERIES)], key=lambda name: (-scores[name], name))
     pods = {user.name for user in recording.users if user.kind == POD}
@@ -78,6 +73,13 @@ def legend_of(recording: Recording, first: Sequence[str]) -> Legend:
     )
 
 
-def _sums(recording: Recording, measure: Measure) -> dict[str, float]:
-    users = {user: line for user, line in series(recording, measure).items() if user.kind not in (REST, PACKAGE)}
-    return {name: sum(known(line)) for name, line in by_name(users).items()}
+def _scores(recording: Recording, measures: Iterable[Measure]) -> dict[str, float]:
+    """Return the largest share of each name in one of the measures."""
+    scores: dict[str, float] = {}
+    for measure in measures:
+        users = {user: line for user, line in series(recording, measure).items() if user.kind not in (REST, PACKAGE)}
+        sums = {name: sum(known(line)) for name, line in by_name(users).items()}
+        whole = sum(sums.values()) or 1.0
+        for name, value in sums.items():
+            scores[name] = max(scores.get(name, 0.0), value / whole)
+    return scores

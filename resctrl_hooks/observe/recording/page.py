@@ -44,6 +44,9 @@ _MOST_SAMPLES: Final = 2_400
 _FIRST: Final = (BANDWIDTH, OCCUPANCY, POWER)
 _MANY: Final = 10
 _MOST_ROWS: Final = 40
+"""Rows of a map that are not folded."""
+_MOST_MAPPED: Final = 1_000
+"""Rows of all maps of a measure."""
 
 
 def page_of(
@@ -53,16 +56,17 @@ def page_of(
     page = _Page(recording, capacity or {})
     title = f"resctrl recording of {', '.join(filter(None, recording.times)) or 'a node'}"
     rest = [measure for measure in MEASURES if measure not in _FIRST]
+    first = "".join(page.charts(measure) for measure in _FIRST)
     parts = [
         f"<h1>{escape(title)}</h1>",
         *(f'<p class="answer">{escape(text)}</p>' for text in sentences(recording, page.slowed)),
-        f"<p>{escape(answer(recording, page.noisy))}</p>",
+        f"<p>{escape(answer(recording, page.noisy))}</p>" if domains(recording, BANDWIDTH) else "",
         page.summary(),
         page.legend.html(one for of in page.limits.values() for one in of.values()),
-        timeline(recording, page.slowed, page.culprits, page.legend, page.axis, page.marks),
-        *(page.charts(measure) for measure in _FIRST),
+        timeline(recording, page.slowed, page.culprits, page.legend, page.axis, page.all_marks),
+        first,
         page.heat(),
-        _folded("More measures", "".join(page.charts(measure, level=3) for measure in rest)),
+        _folded("More measures", "".join(page.charts(measure, level=3) for measure in rest), is_open=not first),
         slowed_table(page.slowed, recording),
         lost_table(lost_time(recording)),
         noisy_table(page.noisy, recording),
@@ -90,7 +94,8 @@ class _Page:
         self.culprits = [*(blamed or loud)]
         first = self.culprits[:5] + [pod.user.name for pod in self.slowed[:3]]
         self.legend: Legend = legend_of(recording, first)
-        self.marks: list[Mark] = marks_of_events(recording)
+        self.all_marks: list[Mark] = marks_of_events(recording)
+        self.marks = [one for one in self.all_marks if one.number]
         ends = [moment for of in recording.times.values() for moment in (of.each[0], of.each[-1])]
         self.axis = TimeAxis(min(ends), max(ends))
         self.memory = memories(recording, capacity)
@@ -160,9 +165,10 @@ class _Page:
         hosts: dict[str, dict[User, Line]] = {}
         for user, line in users.items():
             hosts.setdefault(user.host, {})[user] = line
-        return "".join(self._map_of(host, by_name(of), measure) for host, of in hosts.items())
+        most = _MOST_MAPPED // len(hosts)
+        return "".join(self._map_of(host, by_name(of), measure, most) for host, of in hosts.items())
 
-    def _map_of(self, host: str, lines: dict[str, Line], measure: Measure) -> str:
+    def _map_of(self, host: str, lines: dict[str, Line], measure: Measure, most_rows: int) -> str:
         order = sorted(lines, key=lambda name: -sum(known(lines[name])))
         marks = [Mark(one.moment) for one in self.marks]
         span = self.recording.times[host].each[0], self.recording.times[host].each[-1]
@@ -173,10 +179,10 @@ class _Page:
             note = f"Full colour is {scaled(most, measure.unit)}; half as strong is a quarter of that."
             return f'<p class="note">{note}</p>{heat_map(rows, self.axis, span, most, measure.unit, marks)}'
 
-        rest = order[_MOST_ROWS:]
-        folded = f"<details><summary>{counted(len(rest), 'more pod')}</summary>{drawn(rest)}</details>" if rest else ""
-        return drawn(order[:_MOST_ROWS]) + folded
+        rest, left_out = order[_MOST_ROWS:most_rows], len(order[max(most_rows, _MOST_ROWS) :])
+        title = counted(len(rest), "more pod") + (f"; {left_out} smaller ones are left out" if left_out else "")
+        return drawn(order[:_MOST_ROWS]) + (_folded(title, drawn(rest)) if rest else "")
 
 
-def _folded(title: str, text: str) -> str:
-    return f"<details><summary>{escape(title)}</summary>{text}</details>" if text else ""
+def _folded(title: str, text: str, *, is_open: bool = False) -> str:
+    return f"<details{' open' if is_open else ''}><summary>{escape(title)}</summary>{text}</details>" if text else ""

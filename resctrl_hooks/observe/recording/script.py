@@ -66,7 +66,7 @@ function cell(box, x, event) {
   const name = box.querySelectorAll(".gutter span")[row].textContent;
   return [x, [[name, "s0", level * level * Number(box.dataset.top)]]];
 }
-document.addEventListener("pointermove", event => {
+function show(event) {
   const plot = event.target.closest && event.target.closest(".plot"), box = plot && plot.closest("[data-top]");
   tip.style.display = "none";
   if (!box || plot.closest(".times")) return;
@@ -84,7 +84,8 @@ document.addEventListener("pointermove", event => {
   const { width, height } = tip.getBoundingClientRect();
   tip.style.left = Math.max(4, Math.min(event.clientX + 14, innerWidth - width - 8)) + "px";
   tip.style.top = Math.max(4, Math.min(event.clientY + 14, innerHeight - height - 8)) + "px";
-});
+}
+for (const kind of ["pointermove", "pointerdown"]) document.addEventListener(kind, show);
 let opened = [];
 addEventListener("beforeprint", () => {
   opened = [...document.querySelectorAll("details:not([open])")];

@@ -44,11 +44,12 @@ def slowed_pods(recording: Recording) -> list[SlowedPod]:
             continue
         times = recording.times[user.host]
         lengths = times.lengths
-        one = SlowedPod(user, {times.each[at]: ratio for at, ratio in verdicts.ratios.items()})
+        ratios = dict(zip(verdicts.at, verdicts.ratios, strict=True))
+        one = SlowedPod(user, {times.each[at]: ratio for at, ratio in ratios.items()})
         causes, keys, places = Counter[str](), Counter[str](), Counter[str]()
         for at, why in verdicts.why.items():
             one.seconds += lengths[at]
-            one.lost += lost_seconds(lengths[at], verdicts.ratios[at])
+            one.lost += lost_seconds(lengths[at], ratios[at])
             causes.update(why.causes)
             keys.update(why.culprits)
             places.update([why.domain])
@@ -68,7 +69,7 @@ def lost_time(recording: Recording) -> list[LostTime]:
     A total that is smaller than before is of a new process. One that appears later than the first verdicts began at 0.
     """
     first: dict[str, float] = {}
-    judged = ((user.host, recording.times[user.host].each[min(of.ratios)]) for user, of in recording.slowed.items())
+    judged = ((user.host, recording.times[user.host].each[of.at[0]]) for user, of in recording.slowed.items())
     for host, when in (*judged, *((str(row.get("host") or ""), when) for when, row in recording.lost)):
         first[host] = min(when, first.get(host, when))
     before: dict[tuple[str, str, str], float] = {}

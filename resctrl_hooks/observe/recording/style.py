@@ -62,7 +62,8 @@ figure {{ margin: 0 0 .8em; }} figcaption {{ margin: 0 0 .1em var(--gutter); fon
 .head {{ margin: .2em 0; font-size: .9em; }}
 .over {{ position: absolute; inset: 0; pointer-events: none; }} .over .plot {{ border: 0; }}
 .mark b {{ position: absolute; top: 0; left: 0; transform: translateX(-50%); background: var(--mark);
-  color: var(--ground); font-size: .72em; line-height: 1.5; min-width: 1.5em; text-align: center; border-radius: 1em;
+  color: var(--ground); font-size: .72em; line-height: 1.5; min-width: 1.5em; text-align: center; padding: 0 .3em;
+  white-space: nowrap; border-radius: 1em;
   print-color-adjust: exact; }}
 .over .mark {{ opacity: 1; }} .chart .mark b {{ top: -1.1em; }}
 .head b, .head small, .lane .gutter b, .lane .gutter small {{ position: relative; z-index: 1; }}

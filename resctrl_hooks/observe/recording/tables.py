@@ -163,7 +163,7 @@ def gaps_table(recording: Recording) -> str:
 
 
 def use_table(recording: Recording) -> str:
-    """Return the mean and largest use of each namespace and of each pod."""
+    """Return the mean and largest use of each namespace and of each pod; empty where no bandwidth was counted."""
     bandwidth, cache, power = (series(recording, measure) for measure in (BANDWIDTH, OCCUPANCY, POWER))
     rows = []
     for kind, by in (("namespace", by_namespace), ("pod", by_name)):
@@ -174,7 +174,7 @@ def use_table(recording: Recording) -> str:
             cells.append(scaled(_mean(pods[1][name]), "B", binary=True) if name in pods[1] else "-")
             rows.append([*cells, scaled(_mean(pods[2][name]), "W") if name in pods[2] else "-"])
     heads = ("", "Name", "Mean bandwidth", "Largest", "Mean L3", "Mean power")
-    return _folded("Use by namespace and pod", "", _table(heads, rows, "No pod was counted."))
+    return _folded("Use by namespace and pod", "", _table(heads, rows, "")) if rows else ""
 
 
 def turns_table(rates: Mapping[User, Interval]) -> str:

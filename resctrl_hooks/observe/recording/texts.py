@@ -5,6 +5,7 @@ from typing import Final
 
 from resctrl_hooks.observe.inventory.palette import domain_title
 from resctrl_hooks.observe.node.history.rows import GUARD, LIMIT, SCHEMATA, UNLIMIT, Row
+from resctrl_hooks.observe.node.snapshot.cgroups import CGROUP
 
 SOURCES: Final = {
     GUARD: "guard (experimental)",
@@ -31,7 +32,8 @@ def utc(moment: float) -> str:
 def domain_name(folder: str, *, several: bool = False) -> str:
     """Return the name of a domain: ``L3 0``; with ``several`` hosts, the folder begins with its host's name."""
     host, slash, name = folder.partition("/") if several else ("", "", folder)
-    return f"{host}: {domain_title(name)}" if slash else domain_title(folder)
+    title = "all pods" if name == CGROUP else domain_title(name)
+    return f"{host}: {title}" if slash else title
 
 
 def event_text(row: Row) -> str:

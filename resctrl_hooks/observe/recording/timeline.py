@@ -18,10 +18,15 @@ from .tracks import Line, Recording, known
 
 _MOST_LANES: Final = 6
 _MOST_MARKS: Final = 12
+"""Marks with a number, which are also in the charts."""
+_MOST_OTHERS: Final = 100
 
 
 def marks_of_events(recording: Recording) -> list[Mark]:
-    """Return a mark for each change, limits first in the numbers; changes of several domains at once are one mark."""
+    """Return a mark for each change; changes of several domains at once are one.
+
+    Twelve have numbers: limits, then changes of classes, then the guard's. Of the others, the last hundred are marked.
+    """
     kinds: dict[tuple[float, str], str] = {}
     for when, row in recording.events:
         kind = str(row["kind"])
@@ -29,7 +34,8 @@ def marks_of_events(recording: Recording) -> list[Mark]:
         kinds[when, text] = kind
     order = sorted(kinds, key=lambda one: (kinds[one] not in (LIMIT, UNLIMIT), kinds[one] == GUARD, one))[:_MOST_MARKS]
     numbers = {one: number for number, one in enumerate(sorted(order), 1)}
-    return [Mark(when, numbers.get((when, text), 0), text) for when, text in kinds]
+    others = [one for one in kinds if one not in numbers][-_MOST_OTHERS:]
+    return [Mark(when, numbers.get((when, text), 0), text) for when, text in sorted([*numbers, *others])]
 
 
 def timeline(

@@ -124,9 +124,10 @@ class Why(NamedTuple):
 
 @dataclass(slots=True)
 class Verdicts:
-    """The ratios of a judged pod by place, and why for those of a slowed one."""
+    """The ratios of a judged pod at the places ``at``, and why by place for those of a slowed one."""
 
-    ratios: dict[int, float] = field(default_factory=dict)
+    at: "array[int]" = field(default_factory=lambda: array("I"))
+    ratios: Line = field(default_factory=lambda: array("d"))
     why: dict[int, Why] = field(default_factory=dict)
 
 
@@ -200,7 +201,8 @@ class _Reader:
         if (ratio := row.get(RATIO)) is None:
             return
         of = self.slowed.setdefault(user_of({**row, "kind": POD}, several=False), Verdicts())
-        of.ratios[place] = float(ratio)
+        of.at.append(place)
+        of.ratios.append(float(ratio))
         if float(ratio) >= SLOWED_FROM:
             causes = filter(None, str(row.get("event") or "").split(", "))
             of.why[place] = Why(str(row["domain"]), tuple(causes), tuple(str(row.get("culprits") or "").split()))
@@ -244,12 +246,10 @@ def _sort(found: _Reader, host: str) -> None:
             track.move(places)
     for user, verdicts in found.slowed.items():
         if user.host == host:
-            verdicts.ratios = {place: verdicts.ratios[old] for place, old in _moved(verdicts.ratios, places)}
-            verdicts.why = {place: verdicts.why[old] for place, old in _moved(verdicts.why, places)}
-
-
-def _moved(old: Iterable[int], places: list[int]) -> list[tuple[int, int]]:
-    return sorted((places[one], one) for one in old)
+            order = sorted(range(len(verdicts.at)), key=lambda one: places[verdicts.at[one]])  # used at once
+            verdicts.ratios = array("d", map(verdicts.ratios.__getitem__, order))
+            verdicts.at = array("I", (places[verdicts.at[one]] for one in order))
+            verdicts.why = {places[old]: why for old, why in verdicts.why.items()}
 
 
 def _on_host(user: User) -> User:
