@@ -1,13 +1,21 @@
 """The two Grafana dashboards, all nodes and one node: `nox -s generate` writes them to contrib/grafana.
 
 Every query is of series that contrib/prometheus/resctrl-hooks.rules.yaml records, so that a panel costs the same with
-ten pods and with a hundred thousand. Pods are told apart by instance, namespace and pod: a Podman container has no
-namespace, and each host has its own.
+ten pods and with a hundred thousand. Names, units and colours are those of `top`. Pods are told apart by instance,
+namespace and pod: a Podman container has no namespace, and each host has its own.
 """
 
 from collections.abc import Sequence
 
-from panels import WIDTH, Column, Lines, Number, Query, Rows, Section, dashboard, variable
+from panels import UNITS, WIDTH, Column, Lines, Number, Query, Rows, Section, dashboard, variable
+
+from resctrl_hooks.observe.inventory.columns import LLC, MBM
+from resctrl_hooks.observe.inventory.columns import POWER as POWER_OF
+from resctrl_hooks.observe.inventory.palette import KINDS as COLORS
+from resctrl_hooks.observe.inventory.palette import memory_title
+from resctrl_hooks.observe.inventory.rates import FOREIGN, UNGROUPED
+from resctrl_hooks.observe.inventory.rates import POD as POD_LINE
+from resctrl_hooks.observe.inventory.usage import FOREIGN_GROUPS
 
 FLEET, NODE = "resctrl-hooks", "resctrl-hooks-node"
 ON_NODE = '{instance=~"$node"}'
@@ -19,7 +27,9 @@ OCCUPANCY = "l3_llc_occupancy_bytes:sum"
 CLASS = "resctrl_class_l3_mbm_total_bytes:rate5m"
 LOAD, LOWERED = "resctrl_domain_load:ratio", "resctrl_guard_lowered:ratio"
 OF_NAMESPACE = "instance_namespace:l3_mbm_total_bytes:last_counted_rate"
-KINDS = (("pods", "pods"), ("ungrouped tasks", "ungrouped"), ("foreign groups", "foreign"))
+KINDS = (("pods", "pods", POD_LINE), ("(ungrouped)", "ungrouped", UNGROUPED), (FOREIGN_GROUPS, "foreign", FOREIGN))
+"""Name as in `top`, part of the series, and kind of line."""
+BYTES, RATE, WATTS = (UNITS[column.unit] for column in (LLC, MBM, POWER_OF))
 TO_NODE = "/d/resctrl-hooks-node?var-node=${__data.fields.Node}&${__url_time_range}"
 
 
@@ -30,12 +40,21 @@ def _top(series: str, by: str, rank: str = "avg_over_time") -> str:
 
 def _kinds(level: str, matcher: str, metric: str, legend: str = "") -> list[Query]:
     """Return the queries of what pods, ungrouped tasks and foreign groups have: parts of one whole."""
-    return [Query(f"{level}:resctrl_{kind}_{metric}{matcher}", f"{legend}{name}") for name, kind in KINDS]
+    return [
+        Query(f"{level}:resctrl_{series}_{metric}{matcher}", f"{legend}{name}", COLORS[kind])
+        for name, series, kind in KINDS
+    ]
 
 
 def _of_classes(series: str) -> Query:
     """Return the query of a line for each class, the root class with a name."""
     return Query(f'label_replace({series}, "rdt_class", "(root)", "rdt_class", "")', "class {{rdt_class}}")
+
+
+def _of_domains(series: str, more: str = "") -> Query:
+    """Return the query of a line for each L3 cache, with the name that `top` gives it."""
+    named = f'label_replace({series}, "domain_name", "$1 $2", "domain_name", "mon_(.+)_0?([0-9]+)")'
+    return Query(named, f"{{{{domain_name}}}}{more}")
 
 
 def _power(level: str, matcher: str = "", width: int = 12) -> Lines:
@@ -44,10 +63,16 @@ def _power(level: str, matcher: str = "", width: int = 12) -> Lines:
         "Power of processor packages",
         "By RAPL: cores, caches, memory controllers. The pods' part is that of the cores as estimated for their tasks: "
         "only on processors with Application Energy Telemetry.",
-        "watt",
+        WATTS,
         [
-            Query(f"{level}:resctrl_pods_perf_core_energy_joules:rate5m{matcher}", "attributed to pods"),
-            Query(f"{level}:resctrl_unattributed_energy_joules:rate5m{matcher}", "not attributed to pods"),
+            Query(
+                f"{level}:resctrl_pods_perf_core_energy_joules:rate5m{matcher}", "attributed to pods", COLORS[POD_LINE]
+            ),
+            Query(
+                f"{level}:resctrl_unattributed_energy_joules:rate5m{matcher}",
+                "not attributed to pods",
+                COLORS[UNGROUPED],
+            ),
         ],
         width,
         stacked=True,
@@ -95,8 +120,8 @@ FLEET_NUMBERS = [
     Number("Pods", "short", "cluster:resctrl_pods:count"),
     Number("Pods waiting for an RMID", "short", "cluster:resctrl_waiting_pods:sum", 1),
     Number("Least RMIDs free on a node", "short", "cluster:resctrl_rmids_free:min"),
-    Number("Memory bandwidth", "Bps", f"cluster:{CLASS}"),
-    Number("Core power", "watt", "cluster:resctrl_class_perf_core_energy_joules:rate5m"),
+    Number(MBM.title, RATE, f"cluster:{CLASS}"),
+    Number(POWER_OF.title, WATTS, "cluster:resctrl_class_perf_core_energy_joules:rate5m"),
 ]
 FLEET_SECTIONS: Sequence[Section] = [
     (
@@ -115,12 +140,12 @@ FLEET_SECTIONS: Sequence[Section] = [
                     FREE,
                     WAITING,
                     FAILURES,
-                    Column("Bandwidth", "Bps", f"instance:{CLASS}"),
+                    Column(MBM.title, RATE, f"instance:{CLASS}"),
                     Column("Of the week's peak", "percentunit", PEAK),
-                    Column("Fullest domain", "percentunit", f"instance:{LOAD}"),
-                    Column("L3 in use", "percentunit", "instance:resctrl_class_l3_llc_occupancy:ratio"),
+                    Column("Fullest memory", "percentunit", f"instance:{LOAD}"),
+                    Column(LLC.title, "percentunit", "instance:resctrl_class_l3_llc_occupancy:ratio"),
                 ],
-                "Bandwidth",
+                MBM.title,
                 link=TO_NODE,
             ),
         ],
@@ -129,29 +154,29 @@ FLEET_SECTIONS: Sequence[Section] = [
         "Memory bandwidth",
         [
             Lines(
-                "Memory bandwidth by kind",
+                f"{MBM.title} by kind",
                 "Pods, ungrouped tasks (system services, unmonitored pods), and foreign groups. Together they are what "
                 "the L3 caches of all nodes move to and from memory.",
-                "Bps",
+                RATE,
                 _kinds("cluster", "", "l3_mbm_total_bytes:rate5m"),
                 stacked=True,
             ),
             Lines(
-                "Memory bandwidth by namespace: top 10",
+                f"{MBM.title} by namespace: top 10",
                 "The sum of its pods' rates while they were counted. Podman's containers have no namespace.",
-                "Bps",
+                RATE,
                 [Query(_top(f"namespace:{BANDWIDTH}", "namespace"), "{{namespace}}")],
             ),
             Lines(
-                "Memory bandwidth by node: top 10",
+                f"{MBM.title} by node: top 10",
                 "All classes of the node together.",
-                "Bps",
+                RATE,
                 [Query(_top(f"instance:{CLASS}", "instance"), "{{instance}}")],
             ),
             Lines(
-                "Memory bandwidth by pod: top 10",
+                f"{MBM.title} by pod: top 10",
                 "Of the twenty pods that moved most at each moment, the ten that did so most in the time shown.",
-                "Bps",
+                RATE,
                 [
                     Query(
                         _top(f"{POD}:l3_mbm_total_bytes:top20", NAMES, "sum_over_time"),
@@ -165,7 +190,7 @@ FLEET_SECTIONS: Sequence[Section] = [
         "Memory domains and RDT classes",
         [
             Lines(
-                "Fullest memory domain by node: top 10",
+                "Fullest memory by node: top 10",
                 "Traffic over the memory's capacity; absent while it is unknown. Above 85 % pods wait for memory.",
                 "percentunit",
                 [Query(_top(f"instance:{LOAD}", "instance"), "{{instance}}")],
@@ -179,9 +204,9 @@ FLEET_SECTIONS: Sequence[Section] = [
                 width=8,
             ),
             Lines(
-                "Memory bandwidth by RDT class",
+                f"{MBM.title} by RDT class",
                 "Each class with all of its groups.",
-                "Bps",
+                RATE,
                 [_of_classes(f"class:{CLASS}")],
                 stacked=True,
                 width=8,
@@ -192,22 +217,22 @@ FLEET_SECTIONS: Sequence[Section] = [
         "Cache and power",
         [
             Lines(
-                "L3 cache in use by node: top 10",
+                f"{LLC.title} by node: top 10",
                 "Share of a node's caches that is filled with lines which any group counts.",
                 "percentunit",
                 [Query(_top("instance:resctrl_class_l3_llc_occupancy:ratio", "instance"), "{{instance}}")],
             ),
             Lines(
-                "L3 cache by namespace: top 10",
+                f"{LLC.title} by namespace: top 10",
                 "Lines that the namespace's pods brought in and that are still in the caches.",
-                "bytes",
+                BYTES,
                 [Query(_top(f"namespace:{OCCUPANCY}", "namespace"), "{{namespace}}")],
             ),
             _power("cluster"),
             Lines(
-                "Core power by namespace: top 10",
+                f"{POWER_OF.title} by namespace: top 10",
                 "Watts of the cores, as estimated: only on processors with Application Energy Telemetry.",
-                "watt",
+                WATTS,
                 [Query(_top(f"namespace:{POWER}", "namespace"), "{{namespace}}")],
             ),
         ],
@@ -273,9 +298,9 @@ NODE_NUMBERS = [
     Number("Pods", "short", f"instance:resctrl_pods:count{ON_NODE}"),
     Number("Pods waiting for an RMID", "short", f"instance:resctrl_waiting_pods:sum{ON_NODE}", 1),
     Number("Free RMIDs", "short", f"instance:resctrl_rmids_free:sum{ON_NODE}"),
-    Number("Memory bandwidth", "Bps", f"instance:{CLASS}{ON_NODE}"),
-    Number("L3 in use", "percentunit", f"instance:resctrl_class_l3_llc_occupancy:ratio{ON_NODE}"),
-    Number("Core power", "watt", f"instance:resctrl_class_perf_core_energy_joules:rate5m{ON_NODE}"),
+    Number(MBM.title, RATE, f"instance:{CLASS}{ON_NODE}"),
+    Number(LLC.title, "percentunit", f"instance:resctrl_class_l3_llc_occupancy:ratio{ON_NODE}"),
+    Number(POWER_OF.title, WATTS, f"instance:resctrl_class_perf_core_energy_joules:rate5m{ON_NODE}"),
 ]
 NODE_SECTIONS: Sequence[Section] = [
     (
@@ -287,27 +312,27 @@ NODE_SECTIONS: Sequence[Section] = [
                 "of the pod's life if that is shorter.",
                 {"namespace": "Namespace", "pod": "Pod"},
                 [
-                    Column("L3", "bytes", f"{POD}:{OCCUPANCY}{OF_POD}"),
-                    Column("Share of L3", "percentunit", f"{POD}:{OCCUPANCY}{OF_POD} / {SIZE}"),
-                    Column("Bandwidth", "Bps", f"{POD}:{BANDWIDTH}{OF_POD}"),
+                    Column(LLC.title, BYTES, f"{POD}:{OCCUPANCY}{OF_POD}"),
+                    Column("L3%", "percentunit", f"{POD}:{OCCUPANCY}{OF_POD} / {SIZE}"),
+                    Column(MBM.title, RATE, f"{POD}:{BANDWIDTH}{OF_POD}"),
                     Column("To other NUMA nodes", "percentunit", f"{POD}:l3_mbm_remote:ratio{OF_POD}"),
-                    Column("Power", "watt", f"{POD}:{POWER}{OF_POD}"),
+                    Column(POWER_OF.title, WATTS, f"{POD}:{POWER}{OF_POD}"),
                     Column("Counted", "percentunit", f"{POD}:resctrl_counted:ratio15m{OF_POD}"),
                 ],
-                "Bandwidth",
+                MBM.title,
             ),
             _pods(
-                "L3 cache: top 10",
+                f"{LLC.title} by pod: top 10",
                 "Lines that the pod's tasks loaded and that are still in the caches. This is not the working set: "
                 "an idle pod keeps its lines until other tasks replace them.",
-                "bytes",
+                BYTES,
                 OCCUPANCY,
             ),
             _pods(
-                "Memory bandwidth: top 10",
+                f"{MBM.title} by pod: top 10",
                 "Traffic between the L3 caches and memory on any node, while the pod was counted. Between its turns a "
                 "pod keeps its last rate for a quarter of an hour.",
-                "Bps",
+                RATE,
                 BANDWIDTH,
             ),
             _pods(
@@ -317,9 +342,9 @@ NODE_SECTIONS: Sequence[Section] = [
                 "l3_mbm_remote:ratio",
             ),
             _pods(
-                "Core power: top 10",
+                f"{POWER_OF.title} by pod: top 10",
                 "Estimated by the cores from instructions, only on processors with Application Energy Telemetry.",
-                "watt",
+                WATTS,
                 POWER,
             ),
         ],
@@ -328,48 +353,47 @@ NODE_SECTIONS: Sequence[Section] = [
         "The node",
         [
             Lines(
-                "Memory bandwidth by kind",
+                f"{MBM.title} by kind",
                 "Pods, ungrouped tasks (system services, unmonitored pods), and foreign groups. Namespaces and pods "
                 "chosen above make no difference here.",
-                "Bps",
+                RATE,
                 _kinds("instance", ON_NODE, "l3_mbm_total_bytes:rate5m"),
                 stacked=True,
             ),
             Lines(
-                "L3 cache by kind",
+                f"{LLC.title} by kind",
                 "As in the previous panel. Lines stay until other data replaces them.",
-                "bytes",
+                BYTES,
                 _kinds("instance", ON_NODE, "l3_llc_occupancy_bytes:sum"),
                 stacked=True,
             ),
             Lines(
-                "Memory bandwidth by L3 cache",
+                f"{MBM.title} by L3 cache",
                 "All classes together, and the most that each cache has moved in the last week.",
-                "Bps",
+                RATE,
                 [
-                    Query(f"instance_domain:{CLASS}{ON_NODE}", "{{domain_name}}"),
-                    Query(
-                        f"instance_domain:resctrl_class_l3_mbm_total_bytes:peak7d{ON_NODE}",
-                        "{{domain_name}} the week's peak",
+                    _of_domains(f"instance_domain:{CLASS}{ON_NODE}"),
+                    _of_domains(
+                        f"instance_domain:resctrl_class_l3_mbm_total_bytes:peak7d{ON_NODE}", ", the week's peak"
                     ),
                 ],
             ),
             Lines(
-                "L3 cache in use",
+                f"{LLC.title} by L3 cache",
                 "Share of each cache that is filled with lines which any group counts.",
                 "percentunit",
-                [Query(f"instance_domain:resctrl_class_l3_llc_occupancy:ratio{ON_NODE}", "{{domain_name}}")],
+                [_of_domains(f"instance_domain:resctrl_class_l3_llc_occupancy:ratio{ON_NODE}")],
             ),
             Lines(
-                "Memory bandwidth by RDT class",
+                f"{MBM.title} by RDT class",
                 "Each class with all of its groups.",
-                "Bps",
+                RATE,
                 [_of_classes(f"instance_class:{CLASS}{ON_NODE}")],
             ),
             Lines(
-                "L3 cache by RDT class",
+                f"{LLC.title} by RDT class",
                 "As in the previous panel.",
-                "bytes",
+                BYTES,
                 [_of_classes(f"instance_class:resctrl_class_l3_llc_occupancy_bytes:sum{ON_NODE}")],
             ),
             _power("instance", ON_NODE, WIDTH),
@@ -382,18 +406,18 @@ NODE_SECTIONS: Sequence[Section] = [
                 "Load of memory domains",
                 "Traffic over the memory's capacity; absent while it is unknown. Above 85 % pods wait for memory.",
                 "percentunit",
-                [Query(f"instance_domain:{LOAD}{ON_NODE}", "domain {{domain}}")],
+                [Query(f"instance_domain:{LOAD}{ON_NODE}", memory_title("{{domain}}"))],
             ),
             Lines(
                 "Traffic of memory domains",
                 "Of all classes; remote traffic of more than two domains is spread evenly.",
-                "Bps",
-                [Query(f"instance_domain:resctrl_domain_mbm_bytes:rate5m{ON_NODE}", "domain {{domain}}")],
+                RATE,
+                [Query(f"instance_domain:resctrl_domain_mbm_bytes:rate5m{ON_NODE}", memory_title("{{domain}}"))],
             ),
             Lines(
-                "Memory bandwidth by namespace: top 10",
+                f"{MBM.title} by namespace: top 10",
                 "The sum of its pods' rates on this node while they were counted.",
-                "Bps",
+                RATE,
                 [Query(_top(f"{OF_NAMESPACE}{ON_NODE}", "namespace"), "{{namespace}}")],
             ),
             Lines(

@@ -14,15 +14,17 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from resctrl_hooks.core.inventory.amounts import scaled
+from resctrl_hooks.observe.inventory.palette import SERIES
+
 DASHBOARD = Path(__file__).parent / "grafana/resctrl-hooks.json"
 WIDTH, CELL, GAP, TOP = 1240, 38, 8, 26
 STEPS = 90
-COLORS = ("#7eb26d", "#eab839", "#6ed0e0", "#ef843c", "#e24d42", "#1f78c1", "#ba43a9", "#705da0", "#508642", "#cca300")
 EVERYTHING = ".*"
-PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
-UNITS = {"bytes": "B", "Bps": "B/s", "watt": "W", "ops": "/s", "s": "s", "short": "", "percentunit": ""}
+UNITS = {"bytes": "B", "Bps": "B/s", "watt": "W", "ops": "/s", "s": "s", "short": ""}
 
-Series = tuple[str, list[tuple[float, float]]]
+Series = tuple[str, list[tuple[float, float]], str]
+"""Name, points, and a colour of its own."""
 
 
 def ask(url: str, path: str, **asked: str | float) -> list[dict[str, Any]]:
@@ -69,14 +71,22 @@ def legend(target: dict[str, Any], labels: dict[str, str]) -> str:
     return " ".join(text.split())
 
 
+def color_of(panel: dict[str, Any], target: dict[str, Any]) -> str:
+    """Return the colour that a panel gives a query; empty if it gives none."""
+    for one in panel["fieldConfig"]["overrides"]:
+        if one["matcher"] == {"id": "byFrameRefID", "options": target["refId"]}:
+            found: str = one["properties"][0]["value"]["fixedColor"]
+            return found
+    return ""
+
+
 def number(value: float, unit: str) -> str:
     """Return a value as displayed."""
     if unit == "percentunit":
         return f"{value:.0%}"
-    for size, prefix in PREFIXES:
-        if abs(value) >= size:
-            return f"{value / size:.3g} {prefix}{UNITS[unit]}"
-    return f"{value:.3g} {UNITS[unit]}".strip()
+    if 0 < abs(value) < 1:
+        return f"{value:.3g} {UNITS[unit]}".strip()
+    return scaled(value, UNITS[unit], binary=unit == "bytes")
 
 
 def text(x: float, y: float, said: str, *, size: int = 11, color: str = "#ccccdc", anchor: str = "start") -> str:
@@ -93,12 +103,13 @@ def lines(panel: dict[str, Any], series: list[Series], box: tuple[float, float, 
     series = sorted(series, key=lambda one: -one[1][-1][1])[:10]
     shown = series[: int((height - 120) // 14) + 3]
     plot = height - 34 - 14 * len(shown)
-    times = sorted({when for _, points in series for when, _ in points})
+    times = sorted({when for _, points, _ in series for when, _ in points})
     if not times:
         return [text(x + width / 2, y + height / 2, "no data", anchor="middle", color="#8e8e9a")]
     base = dict.fromkeys(times, 0.0)
     drawn = []
-    for place, (_, points) in enumerate(series):
+    colors = [color or SERIES[place] for place, (*_, color) in enumerate(series)]
+    for place, (_, points, _) in enumerate(series):
         if stacked:
             for when, value in points:
                 base[when] += value
@@ -116,10 +127,10 @@ def lines(panel: dict[str, Any], series: list[Series], box: tuple[float, float, 
             f"{x + 60 + (when - times[0]) / span * (width - 70):.1f},{y + TOP + (1 - value / top) * (plot - TOP):.1f}"
             for when, value in points
         )
-        out.append(f'<polyline points="{spots}" fill="none" stroke="{COLORS[place]}" stroke-width="1.5"/>')
-    for place, (name, points) in enumerate(shown):
+        out.append(f'<polyline points="{spots}" fill="none" stroke="{colors[place]}" stroke-width="1.5"/>')
+    for place, (name, points, _) in enumerate(shown):
         at = y + plot + 20 + 14 * place
-        out.append(f'<rect x="{x + 12:.0f}" y="{at - 8:.0f}" width="10" height="3" fill="{COLORS[place]}"/>')
+        out.append(f'<rect x="{x + 12:.0f}" y="{at - 8:.0f}" width="10" height="3" fill="{colors[place]}"/>')
         out += [text(x + 28, at - 3, name), text(x + width - 12, at - 3, number(points[-1][1], unit), anchor="end")]
     return out
 
@@ -176,7 +187,7 @@ def draw(url: str, minutes: float, dashboard: Path, node: str) -> str:
             for found in source.over_time(target):
                 points = [(float(when), float(value)) for when, value in found["values"] if value != "NaN"]
                 if points:
-                    series.append((legend(target, found["metric"]), points))
+                    series.append((legend(target, found["metric"]), points, color_of(panel, target)))
         if panel["type"] == "stat":
             said = number(series[0][1][-1][1], panel["fieldConfig"]["defaults"]["unit"]) if series else "no data"
             out.append(text(x + width / 2, y + height / 2 + 18, said, size=26, anchor="middle"))

@@ -45,16 +45,24 @@ from grafana_foundation_sdk.models.dashboard import (
 )
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
+from resctrl_hooks.observe.inventory.palette import SERIES, WARNING
+
+UNITS = {"B": "bytes", "B/s": "Bps", "W": "watt"}
+"""Grafana's names of the units of measured columns: binary prefixes for bytes, decimal ones for rates, as in `top`."""
 SOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
 WIDTH = 24
 """Of a dashboard; panels have a part of it."""
 
 
 class Query(NamedTuple):
-    """A query and what its series are called."""
+    """A query and what its series are called; one series has a colour, the first free one of the palette if not given.
+
+    Grafana colours the series of a query with several itself.
+    """
 
     expr: str
     legend: str
+    color: str = ""
 
 
 class Lines(NamedTuple):
@@ -138,12 +146,16 @@ def _lines(panel: Lines) -> Timeseries:
         .tooltip(VizTooltipOptions().mode(TooltipDisplayMode.MULTI).sort(SortOrder.DESCENDING))
     )
     for number, query in enumerate(panel.queries):
-        built.with_target(_target(query, chr(ord("A") + number)))
+        ref = chr(ord("A") + number)
+        built.with_target(_target(query, ref))
+        if "{{" not in query.legend:
+            color = {"mode": "fixed", "fixedColor": query.color or SERIES[number]}
+            built.override_by_query(ref, [DynamicConfigValue(id_val="color", value=color)])
     return built
 
 
 def _stat(panel: Number, width: int) -> Stat:
-    bad = [Threshold(value=panel.bad, color="orange")] if panel.bad else []
+    bad = [Threshold(value=panel.bad, color=WARNING)] if panel.bad else []
     steps = [Threshold(value=None, color="text"), *bad]
     return (
         Stat()
@@ -239,7 +251,7 @@ def dashboard(
             .name("Alerts")
             .datasource(SOURCE)
             .enable(True)  # noqa: FBT003  # Grafana's own builder
-            .icon_color("orange")
+            .icon_color(WARNING)
             .expr('ALERTS{alertname=~"Resctrl.*",alertstate="firing"}')
         )
     )

@@ -9,8 +9,11 @@ from rich.table import Table
 from resctrl_hooks.core.cli.tables import Name, aligned, console, print_table, table
 from resctrl_hooks.core.inventory.amounts import scaled
 from resctrl_hooks.observe.inventory.columns import COLUMNS, value_in
-from resctrl_hooks.observe.inventory.limited import HEADING, values_cell
+from resctrl_hooks.observe.inventory.limited import HEADING as LIMITED
+from resctrl_hooks.observe.inventory.limited import values_cell
 from resctrl_hooks.observe.inventory.load_text import load_text, source_text
+from resctrl_hooks.observe.inventory.slowdown import HEADING as SLOW
+from resctrl_hooks.observe.inventory.slowdown import as_text
 
 from .nodes import Node
 from .usage import PodUsage, name_of
@@ -19,8 +22,7 @@ _NONE = "-"
 _MOST_STYLED = 1000  # rows; Rich takes a third of a millisecond for each
 _NODE_HEADS = ("NODE", "COUNTING", "RMIDS", "FREE", "WAITING", "LOAD", "SLOWED", "VERSION")
 _POD_HEADS = {"pod": ("POD", "NODE"), "namespace": ("NAMESPACE", "PODS"), "node": ("NODE", "PODS")}
-_SLOW = "SLOW"
-_NUMBERS = frozenset({"RMIDS", "FREE", "WAITING", "LOAD", "SLOWED", "PODS", _SLOW, *(one.heading for one in COLUMNS)})
+_NUMBERS = frozenset({"RMIDS", "FREE", "WAITING", "LOAD", "SLOWED", "PODS", SLOW, *(one.heading for one in COLUMNS)})
 
 
 def print_nodes(nodes: Sequence[Node], *, wide: bool, headers: bool) -> None:
@@ -75,13 +77,13 @@ def pods_table(lines: Sequence[PodUsage], by: str, *, headers: bool) -> Table:
 def _cells(lines: Sequence[PodUsage], by: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     columns = [of for of in COLUMNS if not of.of_cgroup or any(value_in(one, of) is not None for one in lines)]
     is_limited = any(one.limited for one in lines)
-    heads = (*_POD_HEADS[by], *(of.heading for of in columns), _SLOW, *([HEADING] if is_limited else []))
+    heads = (*_POD_HEADS[by], *(of.heading for of in columns), SLOW, *([LIMITED] if is_limited else []))
     rows = [
         (
             name_of(one),
             one.node if by == "pod" else str(one.pods),
             *(_cell(value_in(one, of), of.unit, binary=not of.is_rate) for of in columns),
-            _NONE if one.slowdown is None else f"{one.slowdown:.1f}x",
+            as_text(one.slowdown),
             *([values_cell(one.limited, one.limit_ends) or _NONE] if is_limited else []),
         )
         for one in lines
