@@ -55,7 +55,9 @@ PART: Final = Part(
             "Limit the bandwidth of RDT classes while memory is full.",
             ("guard status", "guard run", "guard restore"),
         ),
-        "events": Entry("Called by the system", "Send Kubernetes Events of slowed and of waiting pods.", ("events",)),
+        "events": Entry(
+            "Called by the system", "Send Kubernetes Events of slowed, limited and waiting pods.", ("events",)
+        ),
     },
     documents="resctrl_hooks.observe.documents:DOCUMENTS",
     units="resctrl_hooks.observe.service:UNITS",

@@ -93,6 +93,8 @@ class Chosen:
         self._print(f"{before.name}: {_ratio(before)} before, {_ratio(after)} now")
         if after.ratio is not None and before.ratio is not None and after.ratio > _BETTER * before.ratio:
             self._print(with_config(f"the limit has not helped so far; {undo(self._planned)} ends it"))
+        if after.verdict == "slowed" and (more := next((one.command for one in after.remedies if one.command), "")):
+            self._print(with_config(f"helps, too: `{more}`"))
         done = Applied(
             command=self._command,
             seconds=None if self._seconds >= FOREVER else self._seconds,

@@ -21,7 +21,7 @@ _SECONDS = 10.0
 @click.command()
 @click.pass_obj
 def command(config: str) -> None:
-    """Send Kubernetes Events of pods that neighbours slow, or that wait for an RMID, until SIGTERM.
+    """Send Kubernetes Events of pods that neighbours slow, that are limited, or that wait for an RMID, until SIGTERM.
 
     The DaemonSet resctrl-hooks-events runs it, if `events: true` is set. It only reads records, listens nowhere, and
     may create and change Events, nothing else.

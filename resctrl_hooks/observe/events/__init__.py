@@ -1,1 +1,1 @@
-"""Kubernetes Events of pods that are slowed by neighbours or wait for an RMID (`events: true`)."""
+"""Kubernetes Events of pods that are slowed by neighbours, limited, or wait for an RMID (`events: true`)."""

@@ -1,11 +1,13 @@
 """What helps a slowed pod on this node: the remedies of its causes, checked against the facts of the node."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.host.cgroup import read_value
+from resctrl_hooks.core.node.host.files import is_folder
 from resctrl_hooks.core.node.resctrl.layouts import L3, MB
 from resctrl_hooks.observe.limits.permission import refusal
 from resctrl_hooks.observe.node.slowdown.case import Culprit
@@ -37,6 +39,7 @@ def facts_of(context: Context, names: Mapping[str, str], classes: Mapping[str, s
         has_l3=L3 in there,
         folders=folders,
         read=_read,
+        lacks=lambda folder, name: is_folder(folder) and not os.path.exists(f"{folder}/{name}"),
         refusal=lambda key: refusal(context.settings, names.get(key, key), [classes.get(key, "")]),
         owner=_Owners(context, folders).of,
         lower=LowerValues(context).options,

@@ -7,6 +7,7 @@ from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.core.node.resctrl.bandwidth_unit import AMD, AMD_UNIT, PER_CENT
 from resctrl_hooks.core.node.resctrl.layouts import L3
 from resctrl_hooks.core.rdt.capabilities import Capabilities, Schemata, present_classes, read_abilities, read_schemata
+from resctrl_hooks.core.rdt.held import held_values
 from resctrl_hooks.observe.node.guard.section import class_name
 from resctrl_hooks.observe.node.guard.section import section as guard_section
 from resctrl_hooks.observe.node.slowdown.causes.remedy import MB
@@ -32,6 +33,8 @@ class LowerValues:
             victims: the class of the pod that is to be helped.
             wanted: for MB, the part of its traffic that stays, and bytes per second in a domain.
         """
+        if sets == MB and rdt_class in held_values(self._context).declared:
+            return ()  # the guard or an experiment limits it now
         try:
             now = read_schemata(self._context.monitor.resctrl.root, rdt_class)
             if sets != MB:

@@ -57,6 +57,10 @@ def _no_text(*_: str) -> str:
     return ""
 
 
+def _no_lack(*_: str) -> bool:
+    return False
+
+
 class Facts(NamedTuple):
     """What decides which remedies can act."""
 
@@ -74,6 +78,8 @@ class Facts(NamedTuple):
     """Returns the folders of a pod's cgroup."""
     read: "Callable[[str, str], str]" = _no_text
     """Returns the text of a file in a cgroup's folder; empty: there is none."""
+    lacks: "Callable[[str, str], bool]" = _no_lack
+    """Returns whether a cgroup's folder is there without such a file: its controller is off, or it is of v1."""
     refusal: "Callable[[str], str]" = _no_text
     """Returns why the operator does not permit a limit of a pod; empty: it is permitted."""
     owner: "Callable[[str, str], str]" = _no_text
@@ -110,8 +116,8 @@ class Facts(NamedTuple):
         units = [text for one in culprits if one.outside and (text := command_of(one.key, sets, value))]
         if sets not in _OPTIONS or not pods:
             return ended([*(text for key in pods for text in self._commands(key, sets, value)), *units]), ""
-        options = [_OPTIONS[sets].format(value.replace(" ", "="))] if all(map(self.folders, pods)) else []
-        limit = self.limit(pods, sets, options)
+        option = _OPTIONS[sets].format(value.replace(" ", "="))
+        limit = self.limit(pods, sets, [option] if all(self._has(key, sets) for key in pods) else [])
         whole = ended([limit, *units]) if limit else self.why_not(pods, sets)
         return whole, "" if units else limit
 
@@ -120,7 +126,13 @@ class Facts(NamedTuple):
         return ended(self._commands(self.key, sets, value))
 
     def _commands(self, key: str, sets: str, value: str) -> "list[str]":
-        return [text for folder in self.folders(key) if (text := command_of(folder, sets, value))]
+        folders = self.folders(key) if self._has(key, sets) else ()
+        return [text for folder in folders if (text := command_of(folder, sets, value))]
+
+    def _has(self, key: str, sets: str) -> bool:
+        """Return whether the pod's cgroups are known, and have the file that is set as far as they can be seen."""
+        folders = self.folders(key)
+        return bool(folders) and not any(self.lacks(folder, file_of(sets)) for folder in folders)
 
     def limit(self, keys: "Sequence[str]", sets: str, options: "Sequence[str]") -> str:
         """Return the call of `limit` for some pods; empty if that would fail, or is too long for a line."""

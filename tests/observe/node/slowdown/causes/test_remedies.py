@@ -250,6 +250,8 @@ def test_remedy_has_a_command_where_the_cgroup_is_known(
     text = " ".join(one.text for one in found)
     outside = text.count("systemctl set-property --runtime kubepods-podx.slice") + text.count("> /sys/fs/cgroup/podx/")
     assert outside == (0 if options or not folder else 1), text
+    if not of_class:
+        assert not any(one.command for one in remedies(name, facts._replace(lacks=lambda *_: True), [NOISY], weight))
     for why in (facts._replace(refusal=lambda _: "because"), facts._replace(owner=lambda *_: "an experiment")):
         refused = remedies(name, why, [NOISY], weight)
         assert not any(one.command or "resctrl-hook limit " in one.text for one in refused)
