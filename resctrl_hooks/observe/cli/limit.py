@@ -121,8 +121,10 @@ def command(config: str, /, *, options: ListOptions, seconds: float, reason: str
     options.require_pods()
     request = _request(given)
     context = open_node(config)
-    if not dry_run and not is_owner(context.settings):
-        raise HookError("cannot limit pods", errno=EPERM)
+    if not dry_run:
+        if not is_owner(context.settings):
+            raise HookError("cannot limit pods", errno=EPERM)
+        Limiter(context).end_over()
     note_running(context)
     found = planned(context, options, request, seconds, reason)
     if dry_run:
@@ -174,7 +176,8 @@ def planned(context: Context, options: ListOptions, request: Request, seconds: f
     name_podmans(found)
     pods = [pod for pod in options.chosen(context, found) if pod.living]
     if not pods:
-        raise LimitError("no running pod matches")
+        hint = "labels are those of Kubernetes pods; " if options.selector else ""
+        raise LimitError("no running pod matches", hint=f"{hint}`resctrl-hook list` shows all")
     limiter, request = Limiter(context), request.on_disks(context.settings.sys_path)
     planned_, refused = [], []
     for pod in pods:

@@ -38,6 +38,8 @@ def command(config: str, *, options: ListOptions, every: bool) -> None:
     def named(line: str) -> str:
         return reduce(lambda text, one: text.replace(f"pod {one.key}", f"pod {one.pod}"), found, line)
 
+    if not (result.done or result.foreign or result.failed):
+        click.echo("ended; nothing was left to restore")
     for line in result.done:
         click.echo(f"restored {named(line)}")
     for line in result.foreign:

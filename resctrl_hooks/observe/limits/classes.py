@@ -35,7 +35,7 @@ def choose(context: Context, pod: Pod, request: Request) -> ChosenClass | None:
         HookError: resctrl cannot be read.
     """
     spec = {name: value for name, value in (("MB", request.mb), ("L3", request.l3)) if value is not None}
-    if not request.rdt_class and not spec:
+    if not request.sets_class:
         return None
     try:
         there = sorted(context.monitor.resctrl.classes())

@@ -8,6 +8,7 @@ import os
 import posix
 import pwd
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from resctrl_hooks.core.inventory.models import Pod
@@ -58,6 +59,8 @@ class Limiter:
         """
         if why := refusal(self._context.settings, pod.name, pod.classes):
             raise LimitError(why)
+        if request.sets_class:
+            self._store.check_free(Address(POD, pod.key, "class"))
         chosen = choose(self._context, pod, request)
         values: dict[Address, str] = {} if chosen is None else {Address(POD, pod.key, "class"): chosen.name}
         if request.sets_cgroup:
@@ -75,6 +78,15 @@ class Limiter:
         if not folders:
             raise LimitError("it has no cgroup of its own", hint="its containers may have ended")
         return {address: value for folder in folders for address, value in request.of_cgroup(folder).items()}
+
+    def end_over(self) -> None:
+        """End limits that are over, which nothing has restored yet.
+
+        Raises:
+            TemporaryError: the file of changes is unreadable or damaged.
+        """
+        with suppress(OSError):  # without a state directory there are none
+            self._store.restore_over()
 
     def shown(self, plan: Plan) -> list[Value]:
         """Return planned values with those of now."""
@@ -112,7 +124,7 @@ class Limiter:
             number = next(one for one in range(1, len(taken) + 2) if f"{NAME}{one}" not in taken)
             name = f"{NAME}{number}"
             try:
-                self._store.begin(name, owner, reason, pod.key, seconds, posix.getpid(), follows=True)
+                self._store.begin(name, owner, clean(reason), pod.key, seconds, posix.getpid(), follows=True)
             except TemporaryError:
                 taken = self._store.entries()
                 if name not in taken:  # else another call has just taken it

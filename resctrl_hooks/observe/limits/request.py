@@ -50,6 +50,11 @@ class Request:
         return self == Request()
 
     @property
+    def sets_class(self) -> bool:
+        """Return whether it moves the pod to another class."""
+        return bool(self.rdt_class or self.mb or self.l3)
+
+    @property
     def sets_cgroup(self) -> bool:
         """Return whether it sets values of a cgroup."""
         return replace(self, rdt_class=None, mb=None, l3=None) != Request()

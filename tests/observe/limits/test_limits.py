@@ -24,13 +24,16 @@ from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.core.node.reconcile.cleanup import tidy
 from resctrl_hooks.core.node.reconcile.release import Released, restore_values
 from resctrl_hooks.core.node.reconcile.report import Report
+from resctrl_hooks.core.rdt.held import Held
 from resctrl_hooks.observe.cli.top_pod import PodPage
 from resctrl_hooks.observe.events.conditions import LIMITED as LIMITED_EVENT
 from resctrl_hooks.observe.events.conditions import conditions
+from resctrl_hooks.observe.limits import classes
 from resctrl_hooks.observe.limits.classes import choose
 from resctrl_hooks.observe.limits.request import LimitError, Request, by_disk, bytes_of
 from resctrl_hooks.observe.node.history.rows import LIMIT, UNLIMIT, Sampler
 from resctrl_hooks.observe.node.temporary import store as store_module
+from resctrl_hooks.observe.node.temporary.address import CGROUP, Address
 from resctrl_hooks.observe.node.temporary.store import Store, boot_time
 
 FILES = {
@@ -256,6 +259,20 @@ def test_root_is_required(
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     monkeypatch.setattr("posix.geteuid", lambda: 1000)
     assert f"root is required: cannot {command[0]} pods; try sudo resctrl-hook" in host.run(*command).output
+
+
+def test_experiment_and_guard_beside_a_limit_are_named(
+    host: MonitoredHost, pod: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(host.context)
+    store.begin("experiment", "an experiment", "why", KEYS[0], 36.0)
+    store.change("experiment", {Address(CGROUP, str(pod), "cpu.weight"): "50"})
+    assert "an experiment has changed cpu.weight" in host.run("limit", POD, "--cpu-weight", "20").output
+    assert host.run("limit", POD, "--cpu", "50%").exit_code == 0
+    store.end("experiment")
+    assert values(pod) == {**BEFORE, "cpu.max": LIMITED["cpu.max"]}
+    monkeypatch.setattr(classes, "held_values", lambda _: Held("the bandwidth guard", {"": {0: 100}}))
+    assert "the bandwidth guard keeps MB of RDT class / changed" in host.run("limit", POD, "--mb", "30").output
 
 
 OUTSIDE = [Outside(thread=9, rdt_class="", group="sap")]
