@@ -18,8 +18,8 @@ _TELEMETRY: Final = "/sys/class/intel_pmt"
 _RMIDS: Final = "per_rmid_energy_telemetry/num_rmids"
 _BOOT: Final = f"boot Linux 7.0 or later with {_OPTION}=y"
 _READERS: Final = (
-    "point such programs at `resctrl-hook view DIR`, or use `resctrl-hook metrics`; docs/energy.md lists the affected "
-    "metrics of Kepler"
+    "point such programs at `resctrl-hook view DIR`, or use `resctrl-hook metrics`; docs/energy.md lists "
+    "the affected pods"
 )
 
 
