@@ -49,4 +49,4 @@ class Events(Section):
     """Kubernetes Events."""
 
     events: bool = KEYS["events"]
-    """Send Kubernetes Events for slowed and waiting pods: docs/kubectl.md."""
+    """Send Kubernetes Events for slowed, limited and waiting pods: docs/kubectl.md."""

@@ -118,4 +118,4 @@ def test_protection_has_no_value_by_default() -> None:
 
 
 def test_section_in_a_section_of_a_section_is_on_the_page() -> None:
-    assert "### `protect` in `guard` in `rdt`\n" in REFERENCE.reference()
+    assert "### `rdt.guard.protect`\n" in REFERENCE.reference()

@@ -236,13 +236,12 @@ class ClassLimit(NamedTuple):
         for rdt_class, keys in facts.by_class(culprits):
             words = {"rdt_class": rdt_class, "pods": facts.called(keys), "name": facts.name}
             limit = facts.limit(keys, self.sets, facts.lower(self.sets, rdt_class, own, wanted))
-            if limit:
-                yield Remedy(f"{self.now.format(**words)}{ended([limit])}", self.sets, pods=keys, command=limit)
+            now, why_not = self.now.format(**words), facts.why_not(keys, self.sets)
             if any(facts.owner(key, self.sets) for key in keys):  # the class is that of a limit
-                text = f"{self.now} than class {{rdt_class}} has{facts.why_not(keys, self.sets)}"
-                yield Remedy(text.format(**words), self.sets, pods=keys)
+                yield Remedy(f"{now} than class {rdt_class} has{why_not}", self.sets, pods=keys)
                 continue
+            if limit:
+                yield Remedy(f"{now}{ended([limit])}", self.sets, pods=keys, command=limit)
             line = self.in_root if not rdt_class else self.in_own if rdt_class == own else self.in_class
-            classes = () if rdt_class in ("", own) else (rdt_class,)
-            text = f"for good, {line}" if limit else f"{line}{facts.why_not(keys, self.sets)}"
-            yield Remedy(text.format(**words), self.sets, classes, keys)
+            text = f"{'for good, ' if limit else ''}{line.format(**words)}{why_not}"
+            yield Remedy(text, self.sets, () if rdt_class in ("", own) else (rdt_class,), keys)
