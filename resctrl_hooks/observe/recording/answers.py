@@ -19,7 +19,8 @@ def sentences(recording: Recording, slowed: Sequence[SlowedPod]) -> list[str]:
     start, end = min(each), max(each)
     if slowed:
         found = [_sentence(pod) for pod in slowed[:_MOST]]
-        return found + ([f"{len(slowed) - _MOST} more pods were slowed, see below."] if len(slowed) > _MOST else [])
+        more = len(slowed) - _MOST
+        return found + ([f"{counted(more, 'more slowed pod')}: see the table."] if more > 0 else [])
     span = f"in {duration(end - start)}, {clock(start, end)} to {clock(end, start)} UTC"
     if not recording.slowed:
         return [f"No pod was judged {span}: the recording has no ratios, which need slowdown.enabled."]
