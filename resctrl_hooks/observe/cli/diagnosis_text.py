@@ -100,7 +100,7 @@ def _compared(found: Sequence[Diagnosis], known: int) -> Iterator[str]:
 def print_effects(name: str, method: str, effects: list[ClassEffect]) -> None:
     """Print the table of an experiment, and what it proves."""
     out = console()
-    unit = effects[0].unit if effects else ""
+    unit = ", or ".join(dict.fromkeys(one.unit for one in effects))
     out.print(escape(f"\nExperiment for {name}, in {unit}{' (an estimate)' if method == 'traffic' else ''}:"))
     rows = table("LIMIT OF", "VALUE", "LIMITED", "COST", "COST LIMITED", "EFFECT", "95 % INTERVAL", "RESULT")
     for one in effects:

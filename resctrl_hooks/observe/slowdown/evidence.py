@@ -14,7 +14,7 @@ programs differ. It is compared with the same pod's cost at another time. ``traf
 pod does the same kind of work, and not where its cache changes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.errors import HookError, NotTrackedError
@@ -22,6 +22,7 @@ from resctrl_hooks.core.node.resctrl.bandwidth import bandwidth_of
 from resctrl_hooks.core.node.resctrl.counters import Reading
 from resctrl_hooks.observe.node.guard.snapshots import domains_of_slots
 from resctrl_hooks.observe.node.slowdown.constants import AET, PERF, TRAFFIC
+from resctrl_hooks.observe.node.slowdown.evidence.disks import read_moved
 from resctrl_hooks.observe.node.slowdown.evidence.perf.counters import PerfCounters, PerfError
 from resctrl_hooks.observe.node.slowdown.evidence.reader import counts_of
 from resctrl_hooks.observe.node.slowdown.evidence.use import Use
@@ -35,6 +36,9 @@ UNITS = {
     TRAFFIC: "CPU seconds per GB",
     WAITS: "seconds per second that it ran",
 }
+ON_DISK = "seconds per operation on a disk"
+_LEAST_OPERATIONS = 5
+"""Of a measured time: beyond, a mean tells something."""
 
 
 class EvidenceError(HookError):
@@ -112,17 +116,34 @@ class Evidence:
         """Return what the pod used between two readings."""
         return use_between(before, after, seconds, self.domains)
 
-    def cost(self, before: Counts, after: Counts, seconds: float, *, on_disk: bool = False) -> float | None:
+    def measure(self, sleep: Callable[[float], None], seconds: float, *, on_disk: bool = False) -> float | None:
+        """Let so much time pass; return the cost of a unit of work meanwhile, None if it is unknown.
+
+        With ``on_disk``, the unit of work is an operation on a disk, and its cost the time for which the pod ran or
+        waited. What operations take alone is not known, but the same work takes the same ones.
+        """
+        before, done = self.read(), self._operations() if on_disk else 0.0
+        sleep(seconds)
+        after = self.read()
+        if not on_disk:
+            return self.cost(before, after, seconds)
+        done = self._operations() - done
+        return time_taken(self.use(before, after, seconds)) * seconds / done if done >= _LEAST_OPERATIONS else None
+
+    def cost(self, before: Counts, after: Counts, seconds: float) -> float | None:
         """Return the cost of a unit of work between two readings, with what the pod lost by waiting meanwhile.
 
-        None if it is unknown in the pod's grade. With ``on_disk``, waits for the pod's own operations count as well:
-        what these take alone is not known.
+        None if it is unknown in the pod's grade.
         """
         use = self.use(before, after, seconds)
-        lost = time_taken(use) if on_disk else waiting_of([(use, seconds)]).stretch
+        lost = waiting_of([(use, seconds)]).stretch
         if self.method == WAITS:
             return lost if use.cpu else None
         return use.price * lost if use.method == self.method and use.price else None
+
+    def _operations(self) -> float:
+        """Return the operations of the pod on disks so far."""
+        return sum(one.operations for one in (read_moved(self._folders) or {}).values())
 
     def close(self) -> None:
         """Give the performance counters back."""

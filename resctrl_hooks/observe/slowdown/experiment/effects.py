@@ -5,7 +5,9 @@ from pydantic import Field
 from resctrl_hooks.core.inventory.base import Record
 from resctrl_hooks.observe.node.slowdown.causes.remedy import L3, MB
 
+from ..evidence import ON_DISK
 from .proof import Proof
+from .value_trial import OF_DISKS
 
 
 class ClassEffect(Record):
@@ -33,6 +35,8 @@ class ClassEffect(Record):
 def effect_of_class(proof: Proof, unit: str, normal: float | None) -> ClassEffect:
     """Return what the experiment showed of a limit; ``normal`` is the pod's cost in quiet times, None if unknown."""
     effect = proof.effect
+    if proof.sets in OF_DISKS:
+        unit, normal = ON_DISK, None
     return ClassEffect(
         rdt_class=proof.name if proof.sets in (MB, L3) else "",
         sets=proof.sets,

@@ -187,9 +187,7 @@ class Experiment:
         for window in limited:
             trial.set(limited=window)
             self._sleep(SETTLE)
-            before = self.evidence.read()
-            self._sleep(SECONDS - SETTLE)
-            cost = self.evidence.cost(before, self.evidence.read(), SECONDS - SETTLE, on_disk=trial.on_disk)
+            cost = self.evidence.measure(self._sleep, SECONDS - SETTLE, on_disk=trial.on_disk)
             if cost is not None:
                 costs[window].append(cost)
         return effect_of(costs[False], costs[True])

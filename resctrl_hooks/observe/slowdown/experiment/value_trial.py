@@ -97,7 +97,7 @@ class ValueTrial:
     def __init__(self, context: Context, plan: Plan, key: str, used: Mapping[tuple[str, str], float]) -> None:
         resctrl = context.monitor.resctrl
         self.name = f"{plan.sets} of {plan.name}"
-        self.on_disk = plan.sets in _OF_DISKS
+        self.on_disk = plan.sets in OF_DISKS
         self._store = Store(context)
         wanted: dict[Address, Callable[[str], str]] = {}
         for place in plan.places:
@@ -212,4 +212,4 @@ _OF: dict[str, Callable[..., dict[Address, Callable[[str], str]]]] = {
     L3: _few_ways,
 }
 """By what a remedy sets, what it makes of each value of a place."""
-_OF_DISKS = (IO_WEIGHT, BFQ_WEIGHT, IO_MAX)
+OF_DISKS = (IO_WEIGHT, BFQ_WEIGHT, IO_MAX)

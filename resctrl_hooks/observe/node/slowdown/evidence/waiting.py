@@ -88,16 +88,11 @@ def waiting_of(uses: "Sequence[tuple[Use, float]]", alone: "Alone | None" = None
 
 
 def time_taken(use: "Use") -> float:
-    """Return the seconds that a pod took for each second that it ran, with all its waits, also for its own operations.
-
-    The same work takes about the same operations, so this compares a pod with itself while others use its disk less.
-    """
-    ran, blocked = use.cpu, float(use.blocked_fully or 0)
-    if not ran:
-        return 1.0
-    lost = sum([use.lost.limited, use.lost.waited]) if use.lost is not None else 0.0
+    """Return the CPUs for whose time a pod ran or waited, also for its own operations on disks."""
+    ran, blocked = use.cpu or 0.0, float(use.blocked_fully or 0)
+    wanted = ran + (use.lost.limited + use.lost.waited if use.lost is not None else 0.0)
     still = min(_ALL_STILL, blocked * (1 - use.again) + max(blocked * use.again, float(use.reclaimed_fully or 0)))
-    return 1.0 + (lost + still * max(1.0, (ran + lost) / (1.0 - still))) / ran
+    return wanted + still * max(1.0, wanted / (1.0 - still))
 
 
 def _mean(parts: "Iterable[tuple[object, float]]") -> float:
