@@ -52,7 +52,7 @@ class RdtClass(Section):
     """Bandwidth of slow memory, as MB."""
 
     exclusive: bool = False
-    """Only this class may use these ways."""
+    """Reserve the cache ways for this class."""
 
     optional: bool = False
     """Leave out limits that a node does not have. Otherwise `rdt apply` refuses the class there."""

@@ -29,7 +29,7 @@ class Throttle(Section):
 
 
 class Protection(Section):
-    """When the guard acts for one class."""
+    """Condition on which the guard acts for one class."""
 
     slowdown: Annotated[float, Field(ge=SLOWED, le=10)] | None = None
     """Ratio such as 1.2 at which the guard acts, instead of the load `high`. Needs `slowdown.enabled`."""

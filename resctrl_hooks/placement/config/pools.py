@@ -89,7 +89,7 @@ class Pool(Section):
     """Containers also run on idle CPUs of the same part of the machine."""
 
     hide_hyperthreads: bool = False
-    """Run on one thread of each core."""
+    """Containers run on one thread of each core."""
 
     mems: Cpus = ""
     """Memory nodes. Default: those of the CPUs."""
