@@ -12,6 +12,7 @@ from accounting.events import CLASS, POD, TROUBLE, Events
 from accounting.node import PODS, RMIDS, STRAY, NodeProgram
 from accounting.trouble import troubled
 from resctrl_hooks.core.node.host.descriptors import Descriptors
+from resctrl_hooks.core.node.reconcile.class_move import limit_pod, return_pod
 from resctrl_hooks.core.node.resctrl.open_files import OpenFiles
 from resctrl_hooks.errors import NotMountedError
 
@@ -43,6 +44,19 @@ class Counts(Events):
         self.work()
         self.read(which)
         self.node.begin(pod, rdt_class, 1, hooked=True)
+
+    @rule(pod=POD, rdt_class=CLASS, ends=st.booleans(), which=st.integers(0, 1))
+    def limit(self, pod: str, rdt_class: str, ends: bool, which: int) -> None:
+        """A pod is kept in a class for a time, or that time ends."""
+        program = NodeProgram(self.node)
+        left = (self.node.pod_record(pod) or {}).get("limitedTo")
+        with program.running(self.kernel):
+            if not ends:
+                self.tolerate(lambda: limit_pod(program.context, pod, rdt_class))
+            elif left is not None:
+                self.tolerate(lambda: return_pod(program.context, pod, {}, "", {left}))
+        self.work()
+        self.read(which)
 
     @rule(prefix=st.sampled_from(PREFIXES))
     def change_prefix(self, prefix: str) -> None:
