@@ -29,7 +29,16 @@ from resctrl_hooks.core.node.settings import Settings
 from resctrl_hooks.observe.node.slowdown.baseline.store import Store
 from resctrl_hooks.observe.node.slowdown.causes.cause import Cause
 from resctrl_hooks.observe.node.slowdown.causes.cpu import ABOVE, FULL, REQUEST
-from resctrl_hooks.observe.node.slowdown.causes.remedy import IO_MAX, OWN_MAX, OWN_WEIGHT, Facts
+from resctrl_hooks.observe.node.slowdown.causes.remedy import (
+    BFQ_WEIGHT,
+    CPU_MAX,
+    IO_MAX,
+    IO_WEIGHT,
+    OWN_MAX,
+    OWN_WEIGHT,
+    Facts,
+    file_of,
+)
 from resctrl_hooks.observe.node.slowdown.causes.table import CAUSES
 from resctrl_hooks.observe.node.slowdown.evidence.cpu.lost_time import mean_lost
 from resctrl_hooks.observe.node.slowdown.live import Live
@@ -188,6 +197,10 @@ def _follow(cause: Cause, workers: list[Worker]) -> str:
         most = limit.group(1) if limit else f"{remedy.value:.0f}"
         for key in remedy.pods or [one.key for one in cause.pods]:
             (folders[key] / "io.max").write_text(f"{os.major(number)}:{os.minor(number)} riops={most}")
+    elif remedy.pods and remedy.sets in (CPU_MAX, IO_WEIGHT, BFQ_WEIGHT):  # what `resctrl-hook limit` writes
+        text = f"{round(remedy.value * 100_000)} 100000" if remedy.sets == CPU_MAX else f"{remedy.value:.0f}"
+        for key in remedy.pods:
+            (folders[key] / file_of(remedy.sets)).write_text(text)
     elif quota := re.search(r"CPUQuota=(\d+)%", remedy.text):  # the guest's init is no systemd
         for one in cause.pods:
             (folders[one.key] / "cpu.max").write_text(f"{quota.group(1)}000 100000")
