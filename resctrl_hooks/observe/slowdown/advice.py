@@ -12,7 +12,7 @@ from resctrl_hooks.core.node.resctrl.layouts import L3, MB
 from resctrl_hooks.observe.limits.permission import refusal
 from resctrl_hooks.observe.node.slowdown.case import Culprit
 from resctrl_hooks.observe.node.slowdown.causes.cause import SUPPORTED, Cause
-from resctrl_hooks.observe.node.slowdown.causes.remedy import Facts, Remedy, file_of
+from resctrl_hooks.observe.node.slowdown.causes.remedy import Facts, Remedy, file_of, is_unit
 from resctrl_hooks.observe.node.slowdown.causes.table import CAUSES
 from resctrl_hooks.observe.node.snapshot.pods import PodCgroups
 from resctrl_hooks.observe.node.temporary.limits import owners
@@ -30,7 +30,11 @@ def facts_of(context: Context, names: Mapping[str, str], classes: Mapping[str, s
     """
     resctrl = context.monitor.resctrl
     there = [name for name in (L3, MB) if resctrl.fs.is_folder(f"{resctrl.root}/info/{name}")]
-    folders = PodCgroups(context).of
+    pods, root = PodCgroups(context), context.settings.cgroup_path
+
+    def folders(key: str) -> Sequence[str]:
+        return [f"{root}/{key}"] if is_unit(key) else pods.of(key)
+
     return Facts(
         "",
         names,

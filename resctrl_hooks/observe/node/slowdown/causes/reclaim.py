@@ -8,11 +8,11 @@ from ..constants import BESIDE, WAITED
 from . import memory
 from .cause import EXCLUDED, SUPPORTED, UNKNOWN, Cause
 from .culprits import smallest_set
-from .remedy import ELSEWHERE, MEMORY_HIGH, MOST_NAMED, Remedy, command_of, ended, less_for_units
+from .remedy import ELSEWHERE, MEMORY_HIGH, MOST_NAMED, Remedy, command_of, ended, is_unit, less_for_units
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from ..case import Case
     from .cause import Judged
@@ -61,10 +61,18 @@ def remedies(cause: Cause, facts: "Facts") -> "Iterator[Remedy]":
     keys = tuple([one.key for one in cause.pods if not one.outside])
     if keys:
         text = f"a smaller memory limit for {facts.called(keys)} (`resources.limits.memory`, or `memory.high`)"
-        now = {place: facts.read(place, "memory.current") for key in keys[:MOST_NAMED] for place in facts.folders(key)}
-        commands = [command_of(place, MEMORY_HIGH, of) for place, of in now.items() if of]
-        how = f", no more than now{ended(commands)}" if commands else ""
-        yield Remedy(f"{text}{how}", MEMORY_HIGH, pods=keys)
-    yield from less_for_units(cause.pods, facts, MEMORY_HIGH, _FEW)
+        yield Remedy(f"{text}{_no_more(keys[:MOST_NAMED], facts)}", MEMORY_HIGH, pods=keys)
+    units = [one.key for one in cause.pods if one.outside and is_unit(one.key)]
+    if how := _no_more(units, facts):
+        yield Remedy(f"less for {', '.join(units)}{how}")
+    else:
+        yield from less_for_units(cause.pods, facts, MEMORY_HIGH, _FEW)
     yield Remedy(f"or protected memory for {facts.name}: a memory class with `memory.low` (`classes`)")
     yield ELSEWHERE
+
+
+def _no_more(keys: "Sequence[str]", facts: "Facts") -> str:
+    """Return the commands that keep cgroups at their present memory, as the end of a line; empty: it is unknown."""
+    now = {place: facts.read(place, "memory.current") for key in keys for place in facts.folders(key)}
+    commands = [command_of(place, MEMORY_HIGH, text) for place, text in now.items() if text]
+    return f", no more than now{ended(commands)}" if commands else ""

@@ -75,7 +75,7 @@ class Facts(NamedTuple):
     has_l3: bool = True
     """Whether it can divide the cache."""
     folders: "Callable[[str], Sequence[str]]" = _nothing
-    """Returns the folders of a pod's cgroup."""
+    """Returns the folders of a pod's cgroup, or that of a unit."""
     read: "Callable[[str, str], str]" = _no_text
     """Returns the text of a file in a cgroup's folder; empty: there is none."""
     lacks: "Callable[[str, str], bool]" = _no_lack
@@ -204,14 +204,19 @@ def command_of(place: str, sets: str, value: str) -> str:
     return f"echo {text} > {place}/{file}"
 
 
+def is_unit(key: str) -> bool:
+    """Return whether the key of a culprit is the path of a unit of systemd."""
+    return key.endswith(_UNITS)
+
+
 def limitable(culprits: "Sequence[Culprit]") -> "list[Culprit]":
     """Return the culprits that have a cgroup of their own: pods, and systemd's units."""
-    return [one for one in culprits if not one.outside or one.key.endswith(_UNITS)]
+    return [one for one in culprits if not one.outside or is_unit(one.key)]
 
 
 def less_for_units(culprits: "Sequence[Culprit]", facts: Facts, sets: str, value: str) -> "Iterator[Remedy]":
     """Yield a command that sets a value of all culprits that are units and no pods."""
-    units = [one for one in culprits if one.outside and one.key.endswith(_UNITS)]
+    units = [one for one in culprits if one.outside and is_unit(one.key)]
     if units:
         yield Remedy(f"less for {', '.join([one.key for one in units])}{facts.set_by(units, sets, value)[0]}")
 
