@@ -60,8 +60,12 @@ class PodPage:
         self._session: Session | None = None
         self._read()
         if self._keys:
-            self._session = Session(context, self._note)
-            self._session.begin(self._keys)
+            self._session = Session(context, self._note, learns=False)  # a page can stay open for hours
+            try:
+                self._session.begin(self._keys)
+            except BaseException:
+                self.close()
+                raise
 
     @property
     def proposal(self) -> str:

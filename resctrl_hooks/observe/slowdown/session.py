@@ -48,13 +48,19 @@ class Session:
         context: the node.
         output: prints a remark.
         sleep: waits for so many seconds; tests replace it.
+        learns: whether it may do that; the resident process cannot start meanwhile.
 
     Raises:
         HookError: resctrl should be mounted and is not, or the state directory or the baselines are unusable.
     """
 
     def __init__(
-        self, context: Context, output: Callable[[str], None], sleep: Callable[[float], None] = time.sleep
+        self,
+        context: Context,
+        output: Callable[[str], None],
+        sleep: Callable[[float], None] = time.sleep,
+        *,
+        learns: bool = True,
     ) -> None:
         self._context = context
         self._sleep = sleep
@@ -64,7 +70,7 @@ class Session:
         self._lock: int | None = None
         try:
             context.ledger.prepare()
-            self._lock = only_instance(f"{context.settings.state_dir}/{LOCK}")
+            self._lock = only_instance(f"{context.settings.state_dir}/{LOCK}") if learns else None
         except RunningError:
             pass  # the resident process updates the baselines
         except OSError as error:
@@ -84,6 +90,7 @@ class Session:
             sizes=sizes,
             files=self._files,
             keep=1 << 16,
+            saves=self._lock is not None,
         )
 
     def __enter__(self) -> Self:

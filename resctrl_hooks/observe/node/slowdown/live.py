@@ -70,6 +70,7 @@ class Live:
         sizes: bytes of each L3, as far as known.
         files: counter files that stay open.
         keep: the number of windows.
+        saves: whether the baselines are saved; one process may do that.
 
     Raises:
         HookError: resctrl is missing, or the state directory is unusable.
@@ -85,6 +86,7 @@ class Live:
         sizes: "Mapping[int, float] | None" = None,
         files: "OpenFiles | None" = None,
         keep: int = STORED_WINDOWS,
+        saves: bool = True,
     ) -> None:
         self._context = context
         self.store = store
@@ -101,7 +103,7 @@ class Live:
         self._quiet: "dict[str, tuple[float, int]]" = {}
         """By pod: its seconds so far, and its quiet samples in them."""
         self._last: "Moment | None" = None
-        self._saved = time.monotonic()
+        self._saved = time.monotonic() if saves else float("inf")
         self._log = log
         self.saving = Retried(log, "baselines are only in memory", "baselines are saved again")
 
