@@ -68,9 +68,13 @@ class Limiter:
         for address in values:
             self._store.check_free(address)
             if self._store.read(address) is None:
+                if address.kind == POD:
+                    raise LimitError("no container of it is running")
                 controller = address.name.partition(".")[0]
-                hint = f"write +{controller} to cgroup.subtree_control of each parent directory"
-                raise LimitError(f"there is no {address}", hint="" if address.kind == POD else hint)
+                raise LimitError(
+                    f"there is no {address}",
+                    hint=f"write +{controller} to cgroup.subtree_control of each parent directory",
+                )
         return Plan(values, chosen if chosen is not None and chosen.lines else None)
 
     def _of_cgroups(self, pod: Pod, request: Request) -> dict[Address, str]:
