@@ -118,6 +118,11 @@ def test_limit_is_listed_and_ends_by_unlimit(host: MonitoredHost, pod: Path) -> 
     assert (event.pod.name, event.reason) == ("web-0", LIMITED_EVENT)
     assert "cpu.weight 100 -> 10, " in event.note
     assert "incident" not in event.note
+    file = Path(Store(host.context).path)
+    whole = file.read_text()
+    file.write_text(re.sub('"end": [^,]*', '"end": 0.0', whole))
+    assert events(sampler) == [], "it is still active while `unlimit` restores its values"
+    file.write_text(whole)
     assert "restored cpu.weight" in host.run("unlimit", POD).output
     assert values(pod) == BEFORE
     assert events(sampler) == [{**began, "kind": UNLIMIT}]

@@ -59,7 +59,7 @@ class LimitEvents:
 
     def new(self) -> "Iterator[tuple[bool, dict[str, str]]]":
         """Yield whether each is active now, and its labels: first those that ended."""
-        found = {(name, one._replace(ends=None)): one for name, one in active_limits(self._node).items()}
+        found = {(name, one._replace(ends=None, end=0.0)): one for name, one in active_limits(self._node).items()}
         for ended in [one for one in self._active if one not in found]:
             yield False, self._active.pop(ended)  # the name of an ended pod is forgotten
         for known, limit in found.items():

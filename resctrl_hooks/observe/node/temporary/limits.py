@@ -88,7 +88,7 @@ def _limit(entry: "Entry") -> ActiveLimit:
         record["key"],
         record["owner"],
         record["reason"],
-        None if left is None else time.time() + left,
+        None if left is None else time.time() + (left if record["end"] else 0.0),  # 0: it is ended at this moment
         tuple([value_text(address, one["before"], last[address]) for address, one in entry.values.items()]),
         next((text for address, text in last.items() if address.kind == POD), ""),
         record["end"],
