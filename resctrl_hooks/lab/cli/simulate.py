@@ -103,7 +103,7 @@ def _simulate_node(folder: str, scene: str, *, background: bool) -> None:
         return
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     with ExitStack() as stack:
-        node = Node(folder)
+        node = Node(folder, has_processors=True)
         stack.callback(node.stop)
         node.start()
         click.echo(f"simulated node with {', '.join(pod.full_name for pod in PODS)}")

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+from collections.abc import Callable
 
 from .stage import Stage
 from .subject import COMMAND, CRIO_ANNOTATIONS, NAME, POD_UID, Captions, RuntimeFailedError
@@ -17,6 +18,7 @@ class PlainProcess:
         id_: The id of the container that it stands for.
         annotations: Those of the container; None for those of a Kubernetes pod's.
         script: What it runs.
+        begun: Called with its process id before the hook.
     """
 
     name = "a plain process"
@@ -30,13 +32,19 @@ class PlainProcess:
     )
 
     def __init__(
-        self, stage: Stage, id_: str = NAME, annotations: dict[str, str] | None = None, script: str = COMMAND[-1]
+        self,
+        stage: Stage,
+        id_: str = NAME,
+        annotations: dict[str, str] | None = None,
+        script: str = COMMAND[-1],
+        begun: Callable[[int], None] = lambda _: None,
     ) -> None:
         self.key = POD_UID
         self._stage = stage
         self._id = id_
         self._annotations = CRIO_ANNOTATIONS if annotations is None else annotations
         self._script = script
+        self._begun = begun
         self._bundle = f"{stage.bundles}/{id_}"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -50,6 +58,7 @@ class PlainProcess:
         self._process = subprocess.Popen(
             ["sh", "-c", script], stdin=subprocess.PIPE, stdout=null, stderr=null, start_new_session=True
         )
+        self._begun(self._process.pid)
         self._call("creating", self._process.pid)
         return "resctrl-hook hook < state.json"
 

@@ -14,11 +14,12 @@ from resctrl_hooks.lab.demo.stage import Stage
 from resctrl_hooks.lab.demo.subject import RuntimeFailedError, Subject, run
 from resctrl_hooks.lab.simulation.machine import Machine
 from resctrl_hooks.lab.simulation.mount import start, stop
+from resctrl_hooks.lab.simulation.processors import link
 
 from .scenes import BATCH, CAPACITY, CPUS, CULPRIT, PODS, QUIET, SCENES, Pod
 
 MACHINE: Final = Machine(rmids=16, l3_domains=1, energy=True, perf=True, cpus=CPUS)
-_WORK, _CGROUPS, _RESCTRL = "work.json", "cgroup", "resctrl"
+_WORK, _CGROUPS, _PROC, _RESCTRL = "work.json", "cgroup", "proc", "resctrl"
 _CONTAINERD = "io.containerd.runtime.v2.task/k8s.io"
 """The folder of its bundles, by which the hook knows that containerd wrote the annotations."""
 SECONDS_TO_LEARN: Final = 12
@@ -33,17 +34,23 @@ class Node:
 
     Args:
         folder: its folder; created if missing. Files of an earlier node in it are removed.
+        has_processors: whether it has CPUs of its own, in a /proc of its own. Then all pods are plain processes.
 
     Raises:
         MountError: something else is in the folder.
     """
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, *, has_processors: bool = False) -> None:
         self.folder = os.path.abspath(folder)
         _clear(self.folder)
         self.stage = Stage(self.folder)
         self.stage.bundles = f"{self.folder}/{_CONTAINERD}"
         self._cgroups = f"{self.folder}/{_CGROUPS}"
+        self._proc = f"{self.folder}/{_PROC}" if has_processors else ""
+        if self._proc:
+            os.mkdir(self._proc)
+            for name in os.listdir("/proc"):
+                link(self._proc, name)
         self._process: subprocess.Popen[bytes] | None = None
         self._sampling: subprocess.Popen[bytes] | None = None
         self._subjects: list[Subject] = []
@@ -55,6 +62,7 @@ class Node:
         self.stage.configure(
             cgroupPath=self._cgroups,
             sysPath=f"{self.folder}/sys",
+            procPath=self._proc or "/proc",
             monitoring={"capacity": {"*": CAPACITY}},
             rdt={
                 "enabled": True,
@@ -129,7 +137,12 @@ class Node:
     def add_process(self, pod: Pod) -> None:
         """Create a pod of a plain process."""
         script = _WHILE_MOUNTED.format(self.stage.resctrl)
-        self.add(pod, PlainProcess(self.stage, pod.container_id, pod.annotations, script))
+        self.add(pod, PlainProcess(self.stage, pod.container_id, pod.annotations, script, self._link))
+
+    def _link(self, pid: int) -> None:
+        """Show a process in the node's /proc before its hook looks for it."""
+        if self._proc:
+            link(self._proc, str(pid))
 
     def learn(self) -> None:
         """Let `diagnose` learn what the work of the pods costs now; then the sampling process judges them."""
@@ -164,7 +177,19 @@ def play(folder: str, scene: str) -> None:
     """Let the pods of a node do what a scene says; its simulation reads that within a tenth of a second."""
     works = {pod: SCENES[scene].work if pod is CULPRIT else pod.quiet for pod in PODS}
     pods = {pod.uid: {**work._asdict(), "cgroup": pod.cgroup} for pod, work in works.items()}
-    values = {"cpus": CPUS, "capacity": CAPACITY, "cgroups": f"{os.path.abspath(folder)}/{_CGROUPS}", "pods": pods}
+    folder = os.path.abspath(folder)
+    proc = f"{folder}/{_PROC}"
+    values = {
+        "cpus": CPUS,
+        "capacity": CAPACITY,
+        "cgroups": f"{folder}/{_CGROUPS}",
+        "proc": proc if os.path.isdir(proc) else "",
+        "pods": pods,
+    }
+    culprit = f"{folder}/{_CGROUPS}/{CULPRIT.cgroup}"
+    os.makedirs(culprit, exist_ok=True)
+    with open(f"{culprit}/cpu.weight", "w", encoding="utf-8") as file:
+        file.write(f"{SCENES[scene].weight}\n")
     path = f"{folder}/{_WORK}"
     with open(f"{path}~", "w", encoding="utf-8") as file:
         json.dump(values, file, indent=1)

@@ -70,6 +70,8 @@ class Scene(NamedTuple):
     work: Work
     text: str
     limit: str = ""
+    weight: int = 100
+    """Its `cpu.weight`."""
 
 
 SCENES: Final[Mapping[str, Scene]] = MappingProxyType(
@@ -84,9 +86,10 @@ SCENES: Final[Mapping[str, Scene]] = MappingProxyType(
             Work(cpus=4, bytes=0.4, held=12 << 20), "batch/reports fills the L3 cache", "limit batch/reports --l3 20%"
         ),
         "cpu": Scene(
-            Work(cpus=22, bytes=0.1, held=1 << 20, priority=1000),
+            Work(cpus=48, bytes=0.1, held=1 << 20),
             "batch/reports takes the CPUs",
-            "limit batch/reports --cpu 1600%",
+            "limit batch/reports --cpu 1800%",
+            weight=1000,
         ),
     }
 )

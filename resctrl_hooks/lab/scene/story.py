@@ -23,6 +23,7 @@ from .scenes import CULPRIT, PODS, VICTIM
 RUNTIMES = ("runc", "crun")
 _VICTIM, _CULPRIT = VICTIM.full_name, CULPRIT.full_name
 _RATIO = re.compile(r"its work takes ([0-9.]+) times")
+_PROVE = f"diagnose {_VICTIM} --for 5s --experiment"
 _LIMIT = re.compile(rf"`resctrl-hook (limit {_CULPRIT} [^`]+)`")
 _USUAL_LIMIT = f"limit {_CULPRIT} --mb 30"
 
@@ -34,6 +35,7 @@ class Prepared(NamedTuple):
     pods: Future[str]
     """Done when the pods run: their kind in words."""
     learned: Future[None]
+    background: ThreadPoolExecutor
 
 
 @contextmanager
@@ -50,7 +52,7 @@ def prepared() -> Iterator[Prepared]:
         node = Node(os.path.realpath(folder))
         try:
             node.start()
-            yield Prepared(node, background.submit(_add_pods, node), background.submit(_learn, node))
+            yield Prepared(node, background.submit(_add_pods, node), background.submit(_learn, node), background)
         finally:
             background.shutdown(wait=False, cancel_futures=True)
             node.stop()  # ends a command that still runs in the background
@@ -78,13 +80,12 @@ def tell(begun: Prepared) -> None:
     _explain("Each pod is counted. Meanwhile `diagnose` learns what the work of each costs in quiet times (12 s).")
     begun.learned.result()
     node.play("noisy")
+    diagnosis = begun.background.submit(node.run, *shlex.split(_PROVE))  # meanwhile, `top`
     heading(f"2. {_CULPRIT} starts its nightly job")
     _show_top(node)
     _explain(f"{_CULPRIT} takes most of the memory bandwidth. Does that slow another pod?")
     heading("3. Who suffers, and why? (45 s)")
-    found = _show(
-        node, f"diagnose {_VICTIM} --for 5s --experiment", rf"{_VICTIM}: |because|less memory|MB of .*limited"
-    )
+    found = _show(node, _PROVE, rf"{_VICTIM}: |because|less memory|MB of .*limited", diagnosis)
     before = _ratio(found, "slowed")
     _explain("The experiment limits the class in random windows and compares the victim's cost: a proof, no guess.")
     heading("4. Limit it, without a restart")
@@ -121,10 +122,10 @@ def _show_top(node: Node) -> None:
     _show(node, "top --once", r"memory|POD|~?(shop|batch)/")
 
 
-def _show(node: Node, words: str, shown: str) -> str:
-    """Run a command, and print the lines that begin with a pattern; return its whole output."""
+def _show(node: Node, words: str, shown: str, begun: Future[str] | None = None) -> str:
+    """Run a command, if it is not ``begun``, and print lines that begin with a pattern; return its whole output."""
     click.echo(f"   $ resctrl-hook {words}")
-    output = node.run(*shlex.split(words)).replace(f" --config {node.stage.config}", "")
+    output = (begun.result() if begun else node.run(*shlex.split(words))).replace(f" --config {node.stage.config}", "")
     for line in output.splitlines():
         if re.match(rf"\s*(helps: )?({shown})", line):
             click.echo(f"     {line.strip()}")

@@ -15,12 +15,17 @@ _QUIET = "".join(f"{kind} {_PRESSURE}0\n" for kind in ("some", "full"))
 class Cgroup:
     """A folder whose counters go on with `run`. Its settings are files that anyone may write, as in the kernel."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, cpus: int) -> None:
         self._folder = folder
         self._since: float | None = None
         self._used = self._throttled = self._waited = self._stopped = 0.0
         os.makedirs(folder, exist_ok=True)
-        for name, text in {**_FILES, "memory.pressure": _QUIET, "io.pressure": _QUIET}.items():
+        for name, text in {
+            **_FILES,
+            "cpuset.cpus.effective": f"0-{cpus - 1}\n",
+            "memory.pressure": _QUIET,
+            "io.pressure": _QUIET,
+        }.items():
             if not os.path.exists(f"{folder}/{name}"):
                 self._write(name, text)
 

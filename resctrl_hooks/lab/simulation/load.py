@@ -1,8 +1,9 @@
 """The work of a simulated node's pods: read from a file, and counted in their groups and cgroups.
 
 The file is JSON, and is read again when it changes: ``cpus`` of the node, ``capacity`` of its memory in bytes per
-second, ``cgroups``, the folder of its cgroups, and ``pods``: the `Work` of each by the name of its group, with
-``cgroup``, its path below that folder. Of a cgroup ``cpu.weight`` and ``cpu.max`` are read, and its counters written.
+second, ``cgroups``, the folder of its cgroups, ``proc``, that of its /proc or empty, and ``pods``: the `Work` of each
+by the name of its group, with ``cgroup``, its path below the folder of cgroups. Of a cgroup ``cpu.weight`` and
+``cpu.max`` are read, and its counters written.
 """
 
 import json
@@ -15,6 +16,7 @@ from .cgroup import Cgroup
 from .counters import CYCLES, NOTHING, OPERATIONS, REFERENCES, Rates
 from .group import Group
 from .machine import CACHE_BYTES, CBM_BITS, Machine
+from .processors import Processors
 from .work import CYCLES as CYCLES_PER_SECOND
 from .work import Pace, Work, settle, share_cpus
 
@@ -47,7 +49,8 @@ class Load:
         self._seen: object = None
         self._works: dict[str, Work] = {}
         self._cgroups: dict[str, Cgroup] = {}
-        self._cpus, self._capacity = 1.0, 1.0
+        self._cpus, self._capacity = 1, 1.0
+        self._processors: Processors | None = None
         self._setting: _Setting | None = None
         self._paces: dict[str, Pace] = {}
 
@@ -82,6 +85,8 @@ class Load:
         for name, cgroup in self._cgroups.items():
             wish = self._works[name].cpus if name in present else 0.0
             cgroup.run(now, wish, used.get(name, 0.0), self._limit(name))
+        if self._processors is not None:
+            self._processors.run(now, sum(used.values()))
 
     def rates(self, name: str) -> Rates:
         """Return what a pod adds to its counters; nothing before the first step that has it."""
@@ -110,8 +115,7 @@ class Load:
         return self._cgroups[name].limit if name in self._cgroups else float("inf")
 
     def _weight(self, name: str) -> float:
-        weight = self._cgroups[name].weight if name in self._cgroups else 1.0
-        return weight * self._works[name].priority
+        return self._cgroups[name].weight if name in self._cgroups else 1.0
 
     def _read(self) -> None:
         """Read the file if it has changed; an unreadable one changes nothing."""
@@ -127,12 +131,15 @@ class Load:
         self._seen = found.st_ino, found.st_mtime_ns
 
     def _take(self, values: Mapping[str, Any]) -> None:
+        self._cpus, self._capacity = int(values["cpus"]), float(values["capacity"])
         pods = {name: dict(one) for name, one in values["pods"].items()}
         paths = {name: f"{values['cgroups']}/{one.pop('cgroup')}" for name, one in pods.items()}
         self._works = {name: Work(**one) for name, one in pods.items()}
-        self._cpus, self._capacity = float(values["cpus"]), float(values["capacity"])
+        if values.get("proc") and self._processors is None:
+            self._processors = Processors(values["proc"], self._cpus)
         self._cgroups = {
-            name: self._cgroups[name] if name in self._cgroups else Cgroup(path) for name, path in paths.items()
+            name: self._cgroups[name] if name in self._cgroups else Cgroup(path, self._cpus)
+            for name, path in paths.items()
         }
 
 

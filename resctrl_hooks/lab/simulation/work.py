@@ -30,8 +30,6 @@ class Work(NamedTuple):
     """Bytes of the cache that it fills."""
     reuses: bool = False
     """Whether it reads its cache again. Such a pod gets the cache that others leave."""
-    priority: float = 1.0
-    """A factor of its cgroup's weight: real-time tasks do not share CPUs fairly."""
 
 
 class Pace(NamedTuple):

@@ -41,7 +41,10 @@ def test_cpus_are_shared_by_weight(wanted: dict[str, tuple[float, float]], cpus:
 def _paces(scene: str, *, mb: float = inf, cache: float = CACHE_BYTES, cpus: float = inf) -> Pace:
     works = {pod.name: pod.quiet for pod in PODS} | {CULPRIT.name: SCENES[scene].work}
     used = share_cpus(
-        {name: (min(work.cpus, cpus if name == CULPRIT.name else inf), work.priority) for name, work in works.items()},
+        {
+            name: (min(work.cpus, cpus), SCENES[scene].weight) if name == CULPRIT.name else (work.cpus, 100)
+            for name, work in works.items()
+        },
         CPUS,
     )
     works = {name: work._replace(cpus=used[name]) for name, work in works.items()}
@@ -50,7 +53,7 @@ def _paces(scene: str, *, mb: float = inf, cache: float = CACHE_BYTES, cpus: flo
 
 @pytest.mark.parametrize(
     "scene, limit",
-    [("noisy", {"mb": 0.3 * CAPACITY}), ("cache", {"cache": CACHE_BYTES / 5}), ("cpu", {"cpus": 16}), (QUIET, {})],
+    [("noisy", {"mb": 0.3 * CAPACITY}), ("cache", {"cache": CACHE_BYTES / 5}), ("cpu", {"cpus": 18}), (QUIET, {})],
 )
 def test_scene_slows_victim_until_culprit_is_limited(scene: str, limit: dict[str, float]) -> None:
     quiet, slowed, limited = (pace.operations for pace in (_paces(QUIET), _paces(scene), _paces(scene, **limit)))
