@@ -15,6 +15,7 @@ from resctrl_hooks.observe.inventory.limited import as_cell
 from resctrl_hooks.observe.inventory.palette import QUANTITIES
 from resctrl_hooks.observe.inventory.rates import POD, TOTAL, Line
 from resctrl_hooks.observe.inventory.slowdown import HEADING, as_text
+from resctrl_hooks.observe.node.slowdown.constants import SLOWED
 
 UNKNOWN = "-"
 NAME, LONG_NAME = 28, 56
@@ -40,6 +41,7 @@ class Shown:
         color: that of a picture.
         left: whether it is text, aligned at the left.
         screen: whether it is on terminals only: programs read the other ones.
+        heat: the style of a line's cell.
         pods: whether only lines of pods have it, not their sums.
     """
 
@@ -54,6 +56,7 @@ class Shown:
     left: bool = False
     screen: bool = True
     pods: bool = False
+    heat: Callable[[Line], str] = lambda _: ""
 
 
 class Fitted(NamedTuple):
@@ -133,6 +136,10 @@ def _has_history(scene: Scene) -> bool:
     return any(scene.history.values())
 
 
+def _slowed(line: Line) -> str:
+    return "bold red" if line.slowdown is not None and line.slowdown >= SLOWED else ""
+
+
 def _is_judged(scene: Scene) -> bool:
     return any(line.slowdown is not None for line in scene.lines)
 
@@ -175,7 +182,9 @@ _MORE: Final = {
 """Pictures and shares by the column that they follow."""
 SHOWN: Final = (
     *(shown for column in COLUMNS for shown in (*_measured(column), *_MORE.get(column, ()))),
-    Shown(HEADING, None, 5, 4, lambda line, _, __: as_text(line.slowdown), is_known=_is_judged, screen=False),
+    Shown(
+        HEADING, None, 5, 4, lambda line, _, __: as_text(line.slowdown), is_known=_is_judged, screen=False, heat=_slowed
+    ),
     Shown("COUNTED", None, 45, 7, _counted, is_known=_is_estimated, screen=False),
     Shown(
         LIMITED, None, 25, 20, lambda line, _, __: as_cell(line.limited), is_known=_is_limited, left=True, screen=False

@@ -76,7 +76,7 @@ class Screen:
         self._node.add(scene)
         for by in GROUPINGS:
             for line in grouped(scene.lines, by):
-                self._history.setdefault(_id(by, line), deque(maxlen=_SPARKLINE)).append(line[MBM])
+                self._history.setdefault(_id(scene, by, line), deque(maxlen=_SPARKLINE)).append(line[MBM])
         if not self.state.paused:
             self.scene = scene
 
@@ -146,7 +146,7 @@ class Screen:
     def _usage(self, lines: Sequence[Line], width: int, selected: str = "") -> Table:
         scene, state = self.shown, self.state
         if self.past is None:
-            scene.history = {line.name: list(self._history.get(_id(state.by, line), ())) for line in lines}
+            scene.history = {line.name: list(self._history.get(_id(scene, state.by, line), ())) for line in lines}
         return usage_table(
             scene,
             lines,
@@ -215,5 +215,5 @@ def _foot(mode: Mode, width: int) -> Text:
     return _cut("  ".join(words), width)
 
 
-def _id(by: str, line: Line) -> str:
-    return f"{by} {line.name}"
+def _id(scene: Scene, by: str, line: Line) -> str:
+    return f"{scene.domain} {by} {line.name}"

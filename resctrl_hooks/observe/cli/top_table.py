@@ -53,7 +53,8 @@ def usage_table(
         is_selected = line.kind in USERS and line_id(line) == selected
         style = _SELECTED if is_selected else _heat(line, scene) or _STYLES.get(line.kind, _FOREIGN_STYLE)
         cells = (
-            Text(one.cell(line, scene, wide), "" if is_selected else one.color, no_wrap=True) for one, wide in fitted
+            Text(one.cell(line, scene, wide), "" if is_selected else one.color or one.heat(line), no_wrap=True)
+            for one, wide in fitted
         )
         made.add_row(Name(name), *cells, style=style)
     return made
