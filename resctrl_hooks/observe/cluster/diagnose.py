@@ -52,7 +52,8 @@ def diagnose_command(
             if number:
                 click.echo()
             print_diagnosis(one)
-            click.echo(f"  node: {one.node}")
+            there = "; run the commands above there, as root" if any(of.command for of in one.remedies) else ""
+            click.echo(f"  node: {one.node}{there}")
         if not found:
             silent = f"; {len(problems)} nodes without an answer or a judging process" if problems else ""
             result = f"no pod is slowed; {len(judged)} pods" if judged else "no pod"

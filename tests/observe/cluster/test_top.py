@@ -23,7 +23,7 @@ from resctrl_hooks.observe.cluster.usage import NAMES, PodUsage, pods_of
 from resctrl_hooks.observe.inventory.class_changes import ClassChange
 from resctrl_hooks.observe.inventory.columns import LLC, MBM, value_in
 from resctrl_hooks.observe.metrics.diagnoses import diagnoses as served
-from resctrl_hooks.observe.slowdown.diagnosis import LIST, CausePod, CauseState, Diagnosis
+from resctrl_hooks.observe.slowdown.diagnosis import LIST, CausePod, CauseState, Diagnosis, Help
 
 from .fake_cluster import FakeCluster, node_page
 from .test_nodes import refused, run
@@ -232,7 +232,8 @@ CHANGE = ClassChange(rdt_class="bronze", since=12345.0, change="MB 100 to 30", s
 def pod(name: str, verdict: str = "slowed", ratio: float | None = 1.6, **more: Any) -> Diagnosis:
     causes = [CAUSE] if verdict == "slowed" else []
     facts = {"ratio": ratio, "ratio_low": ratio, "ratio_high": ratio, "advice": ["let the guard do it"], **more}
-    return diagnosis(name=name, key=name, verdict=verdict, causes=causes, **facts)
+    helps = [Help(cause=CAUSE.cause, text="less", command="resctrl-hook limit shop/batch --mb 30")]
+    return diagnosis(name=name, key=name, verdict=verdict, causes=causes, remedies=helps, **facts)
 
 
 def document(*pods: Diagnosis, judged: bool = True) -> str:
@@ -253,7 +254,11 @@ def test_pod_is_judged_by_its_own_node_only(judged: FakeCluster) -> None:
     done = run(judged, "diagnose", "shop/cart")
     assert done.exit_code == 0, done.output
     assert done.stdout.startswith("shop/cart: slowed, its work takes 1.60 times as long")
-    for words in ("because: memory-bandwidth: load 90 %; by shop/batch 80%", "helps: let the guard", "node: worker-0"):
+    for words in (
+        "because: memory-bandwidth: load 90 %; by shop/batch 80%",
+        "helps: let the guard",
+        "node: worker-0; run ",
+    ):
         assert words in done.stdout
     assert [*judged.counts] == ["worker-0"]
     assert run(judged, "diagnose", "-n", "shop", "search").stdout.startswith("shop/search: normal")
