@@ -91,7 +91,8 @@ EXAMPLES: list[tuple[Any, dict[str, Any], list[str]]] = [
     (records.ClaimRecord, {"priority": -1, "since": 0.5, "rules": 1, "entry": ""}, []),
     (records.PodRecord, {
         "format": 1, "key": "key", "boot": "boot", "groups": {"": "created"}, "names": {"": "pod-key"}, "born": 0.5,
-        "renaming": {"": "other"}, "limitedTo": "batch", "identities": {"": "7"}, "reserved": {"": 0.5}, **NAMES,
+        "renaming": {"": "other"}, "limitedTo": "batch", "limitedFrom": {"c": ""}, "identities": {"": "7"},
+        "reserved": {"": 0.5}, **NAMES,
         "cgroup": "/pod", "since": {"": 0.5}, "baselines": {"": ["7", {"core_energy": 0.5}]}, "unread": ["a.nri.io"],
         "claim": {"priority": 0, "since": 0.5, "rules": 1, "entry": ""},
     }, ["format"]),  # the ledger reads it first

@@ -4,7 +4,7 @@ Sources: kernel, Documentation/filesystems/resctrl.rst ("size", "cbm_mask"); for
 divided, Documentation/ABI/testing/sysfs-devices-system-cpu.
 """
 
-import glob
+import posix
 
 from ....core.node.host.files import kernel_text
 from ....core.node.resctrl.schemata import parse_schemata
@@ -35,8 +35,16 @@ def _of_resctrl(root: str) -> "dict[int, int]":
 
 def _of_sysfs(folder: str) -> "dict[int, int]":
     found: "dict[int, int]" = {}
-    for cache in glob.glob(f"{folder}/cpu[0-9]*/cache/index*"):
+    cpus = [name for name in _names(folder) if name[:3] == "cpu" and name[3:].isdecimal()]
+    for cache in [f"{folder}/{cpu}/cache/{name}" for cpu in cpus for name in _names(f"{folder}/{cpu}/cache")]:
         id_, size = kernel_text(f"{cache}/id"), kernel_text(f"{cache}/size")
         if kernel_text(f"{cache}/level") == "3" and id_.isdecimal() and size[:-1].isdecimal() and size[-1] in _UNITS:
             found[int(id_)] = int(size[:-1]) * _UNITS[size[-1]]
     return found
+
+
+def _names(folder: str) -> "list[str]":
+    try:
+        return posix.listdir(folder)
+    except OSError:
+        return []
