@@ -78,7 +78,7 @@ class Limits(Doomed, RuleBasedStateMachine):
         self._patch = pytest.MonkeyPatch()
         self._patch.setattr(store_module, "boot_time", lambda: self.now)
         self._patch.setattr(entry_module, "lives", lambda *_: self.runs)
-        self._patch.setattr(forks_module, "time", SimpleNamespace(sleep=self.pause))
+        self._patch.setattr(forks_module, "time", SimpleNamespace(sleep=self.pause, monotonic=lambda: 0))
         self._patch.setattr(forks_module, "may_fork", lambda *_: bool(self.forks))
         effects: list[tuple[Any, str]] = [(self.kernel, name) for name in ("write", "rename", "mkdir", "rmdir")]
         effects += [(Ledger, name) for name in ("write_pod", "write_member")]

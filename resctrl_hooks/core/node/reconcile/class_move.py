@@ -9,7 +9,7 @@ from ..errors import HookError, NoRMIDsError
 from ..feature import obtain_group
 from ..feature_table import MONITORING, RDT
 from ..host.cgroup_tasks import threads_of_container
-from ..host.procfs import groups_of_process
+from ..host.procfs import groups_of_process, resctrl_groups_of
 from ..resctrl.group_moves import part_with
 from ..resctrl.locked_key import record_is_dead
 from .forks import await_forks
@@ -230,9 +230,8 @@ def _move_threads(context: "Context", member: "MemberRecord", rdt_class: str, gr
     resctrl = context.monitor.resctrl
     moved: "list[int]" = []
     for _ in range(_MOST_ROUNDS):
-        inside = resctrl.tasks(rdt_class, group) if group else _tasks(context, rdt_class)
         tids = threads_of_container(context.proc, member.get("cgroup", ""), member["pid"])
-        outside = sorted((tid for tid in tids if tid not in inside), key=member["pid"].__eq__)
+        outside = sorted(_outside(context, tids, rdt_class, group), key=member["pid"].__eq__)
         if not outside:
             break
         moved += outside
@@ -240,6 +239,29 @@ def _move_threads(context: "Context", member: "MemberRecord", rdt_class: str, gr
         if group:
             resctrl.add_tasks(rdt_class, group, outside)
     return moved
+
+
+def _outside(context: "Context", tids: "list[int]", rdt_class: str, group: str) -> "list[int]":
+    """Return the threads that are in another class, or outside a group in it.
+
+    The list of a group also has threads with its RMID in another class: children of forks that a rename has met.
+    """
+    found, inside = [], None
+    for tid in tids:
+        try:
+            where = resctrl_groups_of(context.proc, tid)
+        except ProcessLookupError:
+            continue
+        if where is not None:
+            is_inside = where[0] == rdt_class and group in ("", where[1])
+        else:
+            if inside is None:
+                resctrl = context.monitor.resctrl
+                inside = resctrl.tasks(rdt_class, group) if group else _tasks(context, rdt_class)
+            is_inside = tid in inside
+        if not is_inside:
+            found.append(tid)
+    return found
 
 
 def _group_step(member: "MemberRecord") -> "StepRecord | None":

@@ -12,8 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-LOOKS = 50
-"""A thread that always runs is never seen outside of a system call."""
+LEAST_LOOKS, LOOKS, _SECONDS = 10, 50, 0.5
+"""How often to look, because a thread that always runs is never seen outside of a system call."""
 _NAP = 0.005
 _RUNNING = b"running"
 """Of a thread that runs or could (fs/proc/base.c, proc_pid_syscall); others show the number of their call."""
@@ -22,18 +22,20 @@ _FORKS = {"x86_64": (b"56", b"57", b"58", b"435"), "aarch64": (b"220", b"435")}
 
 
 def await_forks(proc: str, tids: "Iterable[int]", move: "Callable[[], list[int]]") -> None:
-    """Move the children of such forks, until no thread can be in one, with `LOOKS` looks at most.
+    """Move the children of such forks, until no thread can be in one.
+
+    It gives up after `LOOKS` looks, or after `LEAST_LOOKS` and half a second.
 
     Args:
         proc: the mount of /proc.
         tids: the threads that were moved.
         move: moves the threads that are still outside, and returns them.
     """
-    suspects = [*tids]
-    for _ in range(LOOKS):
+    end, suspects = time.monotonic() + _SECONDS, [*tids]
+    for number in range(LOOKS):
         suspects = [tid for tid in suspects if may_fork(proc, tid)]
         suspects += move()  # after the look: what the others had begun is there
-        if not suspects:
+        if not suspects or (number >= LEAST_LOOKS and time.monotonic() > end):
             return
         time.sleep(_NAP)
 
