@@ -8,7 +8,7 @@ from math import ceil
 from typing import NamedTuple
 
 from ......core.node.host.cpulist import count
-from .shares import shares_on
+from .shares import leaves, shares_on
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,13 +53,17 @@ class WhatIf:
         # A pod that rests wants whole CPUs while it does not.
         self._wanted = min(capacity, max(1.0, wanted, float(ceil(wanted - _NEARLY))))
 
-    def limit(self) -> Enough:
-        """Return the largest limit of each other one, in CPUs, and the ratio of the pod with it."""
+    def limit(self) -> "Enough | None":
+        """Return the largest limit of each other one, in CPUs, and the ratio of the pod with it.
+
+        None if it is above what each of them uses now, as of tasks that are bound to CPUs without a cpuset.
+        """
         low, high = _LEAST, max(_LEAST, self._capacity)
         for _ in range(_STEPS):
             middle = (low + high) / 2
             low, high = (middle, high) if self._ratio(limit=middle) <= GOAL else (low, middle)
-        return Enough(low, self._ratio(limit=low))
+        used = [one.used for one in leaves(self._groups) if one.name in self._names]
+        return Enough(low, self._ratio(limit=low)) if low < max(used, default=0.0) else None
 
     def less_weight(self) -> "Enough | None":
         """Return the largest part of its weight for each other one; None if the pod's own group is not above theirs."""

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resctrl_hooks.observe.node.slowdown.evidence.cpu.shares import Group, Share, cpus_beside, leaves, shares_on
+from resctrl_hooks.observe.node.slowdown.evidence.cpu.what_if import WhatIf
 
 ALL = 0b1111
 EXACT = 1e-6
@@ -77,3 +78,12 @@ def test_part_of_a_group_on_some_cpus_and_the_cpus_of_those_beside() -> None:
     assert by_name([*found.values()]) == {"a": 0.5, "b": 0.5}
     assert found["b"].used == 0.75
     assert cpus_beside([near, wide, far], 1) == 0b11
+
+
+@given(used=st.floats(0.1, 8), others=st.integers(1, 4), cpus=st.integers(1, 8))
+def test_offered_limit_is_below_what_a_culprit_uses(used: float, others: int, cpus: int) -> None:
+    names = [f"hog{number}" for number in range(others)]
+    groups = [Group("pod", wanted=1.0, used=0.5), *(Group(name, used=used, wanted=used) for name in names)]
+    limit = WhatIf(groups, "pod", names, (1 << cpus) - 1, float(cpus), 1.0).limit()
+    assert limit is None or limit.value < used
+    assert limit is not None or used <= cpus, "more than there are"
