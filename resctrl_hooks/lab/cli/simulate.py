@@ -12,7 +12,7 @@ from resctrl_hooks.core.cli.params import Duration, Number
 from resctrl_hooks.core.fuse import MountError
 from resctrl_hooks.lab.demo.subject import RuntimeFailedError
 from resctrl_hooks.lab.scene.node import SECONDS_TO_LEARN, Node, is_node, play
-from resctrl_hooks.lab.scene.scenes import PODS, QUIET, SCENES, VICTIM
+from resctrl_hooks.lab.scene.scenes import PODS, SCENES, VICTIM
 from resctrl_hooks.lab.simulation.machine import MOST, VENDORS, Machine
 from resctrl_hooks.lab.simulation.mount import serve_here, start
 
@@ -109,8 +109,7 @@ def _simulate_node(folder: str, scene: str, *, background: bool) -> None:
         click.echo(f"simulated node with {', '.join(pod.full_name for pod in PODS)}")
         for pod in PODS:
             node.add_process(pod)
-        if scene != QUIET:
-            click.echo(f"learning what their work costs in quiet times ({SECONDS_TO_LEARN} s)")
+        click.echo(f"learning what their work costs in quiet times ({SECONDS_TO_LEARN} s)")
         node.sample()
         node.learn()
         node.play(scene)

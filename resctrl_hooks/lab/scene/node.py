@@ -3,12 +3,15 @@
 import json
 import os
 import shutil
+import signal
+import stat
 import subprocess
 import sys
 from contextlib import suppress
 from typing import Final
 
-from resctrl_hooks.core.fuse import MountError
+from resctrl_hooks.core.fuse import MountError, check_fuse, prepare
+from resctrl_hooks.core.node.host.procfs import in_initial_user_namespace
 from resctrl_hooks.lab.demo.process import PlainProcess
 from resctrl_hooks.lab.demo.stage import Stage
 from resctrl_hooks.lab.demo.subject import RuntimeFailedError, Subject, run
@@ -23,6 +26,7 @@ _WORK, _CGROUPS, _PROC, _RESCTRL = "work.json", "cgroup", "proc", "resctrl"
 _CONTAINERD = "io.containerd.runtime.v2.task/k8s.io"
 """The folder of its bundles, by which the hook knows that containerd wrote the annotations."""
 SECONDS_TO_LEARN: Final = 12
+"""About, of `Node.learn`."""
 _SECONDS_TO_END = 10
 _RUNS_TO_LEARN = 2
 """Of `diagnose`, with five windows each: a pod needs ten quiet ones."""
@@ -37,11 +41,14 @@ class Node:
         has_processors: whether it has CPUs of its own, in a /proc of its own. Then all pods are plain processes.
 
     Raises:
-        MountError: something else is in the folder.
+        MountError: something else is in the folder, or no simulation is possible.
     """
 
     def __init__(self, folder: str, *, has_processors: bool = False) -> None:
         self.folder = os.path.abspath(folder)
+        if not in_initial_user_namespace():
+            raise MountError("this is a user namespace (a rootless container?), where the hook does nothing by design")
+        check_fuse()
         _clear(self.folder)
         self.stage = Stage(self.folder)
         self.stage.bundles = f"{self.folder}/{_CONTAINERD}"
@@ -109,7 +116,10 @@ class Node:
             stop(self._process, self.stage.resctrl)
             self._process = None
         if self._sampling is not None:
-            self._sampling.wait(_SECONDS_TO_END)
+            with suppress(subprocess.TimeoutExpired):
+                self._sampling.wait(_SECONDS_TO_END)
+            with suppress(ProcessLookupError):
+                os.killpg(self._sampling.pid, signal.SIGKILL)
             self._sampling = None
 
     def add(self, pod: Pod, subject: Subject) -> None:
@@ -200,16 +210,21 @@ def _clear(folder: str) -> None:
     """Remove the files of an earlier node, or create the folder.
 
     Raises:
-        MountError: the folder has other files, or its simulation runs.
+        MountError: the folder has other files, is another user's, or its simulation runs.
     """
-    os.makedirs(folder, exist_ok=True)
-    names = os.listdir(folder)
+    try:
+        os.makedirs(folder, exist_ok=True)
+        found = os.lstat(folder)
+        names = os.listdir(folder)
+    except OSError as error:
+        raise MountError(f"cannot create {folder}: {error.strerror}") from None
+    if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise MountError(f"other users can write to {folder}: name a folder of your own")
     if names and _WORK not in names:
         raise MountError(f"{folder} has other files: name an empty or a new folder")
+    prepare(f"{folder}/{_RESCTRL}")
     for name in sorted(names, key=_WORK.__eq__):  # a removal that is interrupted goes on the next time
         path = f"{folder}/{name}"
-        if os.path.ismount(path):
-            raise MountError(f"a simulation is mounted at {path}: end it first")
         if os.path.isdir(path):
             shutil.rmtree(path)
         else:

@@ -126,15 +126,19 @@ class Load:
             with open(self._path, encoding="utf-8") as file:
                 values = json.load(file)
             self._take(values)
-        except (OSError, ValueError, TypeError, KeyError):
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):
             return
         self._seen = found.st_ino, found.st_mtime_ns
 
     def _take(self, values: Mapping[str, Any]) -> None:
-        self._cpus, self._capacity = int(values["cpus"]), float(values["capacity"])
+        cpus, capacity = int(values["cpus"]), float(values["capacity"])
         pods = {name: dict(one) for name, one in values["pods"].items()}
         paths = {name: f"{values['cgroups']}/{one.pop('cgroup')}" for name, one in pods.items()}
-        self._works = {name: Work(**one) for name, one in pods.items()}
+        works = {name: Work(**one) for name, one in pods.items()}
+        amounts = [amount for work in works.values() for amount in (work.cpus, work.bytes, work.held, work.cycles)]
+        if min([cpus, capacity, *(work.cycles for work in works.values())]) <= 0 or min(amounts, default=0) < 0:
+            raise ValueError("amounts that nothing can have")
+        self._works, self._cpus, self._capacity = works, cpus, capacity
         if values.get("proc") and self._processors is None:
             self._processors = Processors(values["proc"], self._cpus)
         self._cgroups = {

@@ -117,8 +117,11 @@ def test_commands_of_the_page_print_what_it_shows(node: Path) -> None:
             assert missing == [], printed
 
 
-def test_scene_of_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
+@pytest.mark.fuse
+@pytest.mark.parametrize("mode, words", [(0o755, "has other files"), (0o777, "other users can write")])
+def test_scene_in_unsuitable_folder_is_refused(tmp_path: Path, mode: int, words: str) -> None:
     (tmp_path / "letter").write_text("")
+    tmp_path.chmod(mode)
     result = CliRunner().invoke(main, ["simulate", str(tmp_path), "--scene", "noisy"])
-    assert (result.exit_code, "has other files" in result.output) == (1, True)
+    assert (result.exit_code, words in result.output) == (1, True)
     assert [path.name for path in tmp_path.iterdir()] == ["letter"]

@@ -92,9 +92,14 @@ def test_cgroup_has_waits_and_obeys_its_limit(node: Node) -> None:
     assert int(after[-1]) > int(before[-1])
 
 
-def test_damaged_file_changes_nothing_and_ended_pods_do_nothing(node: Node) -> None:
+@pytest.mark.parametrize(
+    "old, new",
+    [("{", "{{"), ('"cpus": 24', '"cpus": 0'), ('"cycles": 1.0', '"cycles": 0'), ("held", "hold"), ("4", "[]")],
+)
+def test_damaged_file_changes_nothing_and_ended_pods_do_nothing(node: Node, old: str, new: str) -> None:
     node.seconds(1)
-    (node.folder / "work.json").write_text("{")
+    file = node.folder / "work.json"
+    file.write_text(file.read_text().replace(old, new))
     assert node.used(VICTIMS, "mon_L3_00/mbm_total_bytes") > 4e9
     for task in range(100, 103):
         node.proc.end(task)
