@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hosts.node import Node
+    from resctrl_hooks.lab.simulation.group import Group
 
 ROOT_CALLER = (1, 0)
 
@@ -114,6 +115,7 @@ class Kernel(Filesystem):
         self._next_pid = 100
         self._shown: dict[int, tuple[str, str]] = {}
         self._graves = 0
+        self._late: dict[int, Group] = {}
         self.boot(1)
 
     def boot(self, number: int) -> None:
@@ -148,6 +150,17 @@ class Kernel(Filesystem):
                 self.model.write_tasks(parent.monitored[group], f"{tid}\n", ROOT_CALLER)
         self.write_cgroup(cgroup)
         self.show_tasks()
+        return pid
+
+    def fork_late(self, cgroup: str, rdt_class: str, name: str) -> int:
+        """Start a process as by a fork that had begun in this class, before a rename took its group to another one.
+
+        The group of that name lists it by its RMID.
+        """
+        pid = self.spawn(cgroup, rdt_class=rdt_class)
+        self._late.update(
+            (pid, one) for of in self.model.all_classes() for key, one in of.monitored.items() if key == name
+        )
         return pid
 
     def end(self, pid: int) -> None:
@@ -255,12 +268,16 @@ class Kernel(Filesystem):
 
     def read(self, path: str) -> bytes:
         node = self.tree.find(self._below(path))
-        return node.file.read(node.group).encode()
+        late = [tid for tid, group in self._late.items() if group is node.group and tid in self.threads.starts]
+        listed = "".join(f"{tid}\n" for tid in late if path.endswith("/tasks"))
+        return f"{node.file.read(node.group)}{listed}".encode()
 
     def write(self, path: str, value: bytes) -> None:
         node = self.tree.find(self._below(path))
         assert node.file.write is not None
         node.file.write(node.group, value.decode(), ROOT_CALLER)
+        if path.endswith("/tasks"):
+            self._late.pop(int(value), None)
         self.show_tasks()
 
     def listdir(self, path: str) -> list[str]:

@@ -121,17 +121,14 @@ class Limits(Doomed, RuleBasedStateMachine):
             self.left, self.runs, self.forks = 0, False, []
 
     def pause(self, _: float) -> None:
-        """Finish a fork that the kernel had begun before the tasks moved: the child has the former class, no group."""
+        """Finish a fork that the kernel had begun before the tasks moved: the child has the former class."""
         if self.forks:
-            self.spawn(self.forks.pop())
+            self.homes[self.kernel.fork_late(self.cgroup(), self.forks.pop(), self.key)] = "gold"
 
-    def spawn(self, rdt_class: str) -> int:
-        """Return a new process of the first container, in no group."""
+    def cgroup(self) -> str:
+        """Return the cgroup of the first container."""
         pid = next(iter(self.containers.values()))
-        cgroup = (self.cluster.host.proc / str(pid) / "cgroup").read_text().strip().removeprefix("0::")
-        new = self.kernel.spawn(cgroup, rdt_class=rdt_class)
-        self.homes[new] = "gold"
-        return new
+        return (self.cluster.host.proc / str(pid) / "cgroup").read_text().strip().removeprefix("0::")
 
     def store(self) -> Store:
         return Store(self.cluster.context())
@@ -174,7 +171,8 @@ class Limits(Doomed, RuleBasedStateMachine):
     @rule(watched=st.booleans())
     def enter(self, watched: bool) -> None:
         """Enter a container, as `exec` of its runtime does: in its first class, in no group."""
-        new = self.spawn("gold")
+        new = self.kernel.spawn(self.cgroup(), rdt_class="gold")
+        self.homes[new] = "gold"
         if watched:
             context = self.cluster.context()
             with nullcontext() if self.is_known else suppress(HookError):  # a refused move is left to reconcile
