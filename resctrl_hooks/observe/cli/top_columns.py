@@ -14,8 +14,7 @@ from resctrl_hooks.observe.inventory.limited import HEADING as LIMITED
 from resctrl_hooks.observe.inventory.limited import as_cell
 from resctrl_hooks.observe.inventory.palette import QUANTITIES
 from resctrl_hooks.observe.inventory.rates import POD, TOTAL, Line
-from resctrl_hooks.observe.inventory.slowdown import HEADING, as_text
-from resctrl_hooks.observe.node.slowdown.constants import SLOWED
+from resctrl_hooks.observe.inventory.slowdown import HEADING, as_text, style_of
 
 UNKNOWN = "-"
 NAME, LONG_NAME = 28, 56
@@ -136,10 +135,6 @@ def _has_history(scene: Scene) -> bool:
     return any(scene.history.values())
 
 
-def _slowed(line: Line) -> str:
-    return "bold red" if line.slowdown is not None and line.slowdown >= SLOWED else ""
-
-
 def _is_judged(scene: Scene) -> bool:
     return any(line.slowdown is not None for line in scene.lines)
 
@@ -183,7 +178,14 @@ _MORE: Final = {
 SHOWN: Final = (
     *(shown for column in COLUMNS for shown in (*_measured(column), *_MORE.get(column, ()))),
     Shown(
-        HEADING, None, 5, 4, lambda line, _, __: as_text(line.slowdown), is_known=_is_judged, screen=False, heat=_slowed
+        HEADING,
+        None,
+        5,
+        4,
+        lambda line, _, __: as_text(line.slowdown),
+        is_known=_is_judged,
+        screen=False,
+        heat=lambda line: style_of(line.slowdown),
     ),
     Shown("COUNTED", None, 45, 7, _counted, is_known=_is_estimated, screen=False),
     Shown(

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import click
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from resctrl_hooks.core.cli.tables import Name, aligned, console, print_table, table
 from resctrl_hooks.core.inventory.amounts import scaled
@@ -13,7 +14,7 @@ from resctrl_hooks.observe.inventory.limited import HEADING as LIMITED
 from resctrl_hooks.observe.inventory.limited import values_cell
 from resctrl_hooks.observe.inventory.load_text import load_text, source_text
 from resctrl_hooks.observe.inventory.slowdown import HEADING as SLOW
-from resctrl_hooks.observe.inventory.slowdown import as_text
+from resctrl_hooks.observe.inventory.slowdown import as_text, style_of
 
 from .nodes import Node
 from .usage import PodUsage, name_of
@@ -69,8 +70,10 @@ def pods_table(lines: Sequence[PodUsage], by: str, *, headers: bool) -> Table:
     """Return the table of pods, or of their sums."""
     heads, rows = _cells(lines, by)
     printed = table(*heads, right=_NUMBERS, names=heads[0], headers=headers)
-    for name, *cells in rows:
-        printed.add_row(Name(name), *cells)
+    slow = heads.index(SLOW) - 1
+    for (name, *cells), line in zip(rows, lines, strict=True):
+        marked = Text(cells[slow], style_of(line.slowdown))
+        printed.add_row(Name(name), *cells[:slow], marked, *cells[slow + 1 :])
     return printed
 
 

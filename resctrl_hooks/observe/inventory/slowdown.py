@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resctrl_hooks.core.inventory.pod_fields import PodField
 from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.observe.inventory.lost_time import LostTime, ordered
+from resctrl_hooks.observe.node.slowdown.constants import SLOWED
 from resctrl_hooks.observe.node.slowdown.status import read_status
 
 if TYPE_CHECKING:
@@ -46,6 +47,11 @@ def as_displayed(ratio: float) -> float:
 def as_text(ratio: float | None) -> str:
     """Return a ratio for people, with a multiplication sign; a dash while it is unknown."""
     return "-" if ratio is None else f"{ratio:.1f}×"  # noqa: RUF001  # not an x
+
+
+def style_of(ratio: float | None) -> str:
+    """Return the style of a ratio in a table."""
+    return "bold red" if ratio is not None and ratio >= SLOWED else ""
 
 
 def _of_pods(context: Context, given: Mapping[str, Any]) -> Callable[["Pod"], float | None]:

@@ -9,7 +9,8 @@ import sys
 import termios
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, Self
+from types import SimpleNamespace
+from typing import Any, NoReturn, Self
 
 import click
 import pytest
@@ -59,85 +60,23 @@ def test_bars_and_sparklines_match_values() -> None:
     assert area([1.0], 0.0, 1.0, 2, 1) == area([], 5.0, None, 2, 1) == ["  "]
 
 
-class _Samples:
-    """Scenes of the present; `scenes` notes that another L3 cache was selected."""
+def noting(log: list[str], prefix: str, **methods: Callable[..., Any]) -> Any:
+    """Return an object whose methods note their calls before they answer."""
 
-    def __init__(self, log: list[str]) -> None:
-        self._log = log
-        self.scenes = self
+    def method(name: str, answer: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*given: Any) -> Any:
+            log.append(" ".join([prefix + name, *(f"{one:.0f}" if isinstance(one, float) else one for one in given)]))
+            return answer(*given)
 
-    def first(self) -> Scene:
-        return Scene("node", "first", [])
+        return called
 
-    def next(self) -> Scene:
-        self._log.append("sample")
-        return scene()
-
-    def turn_domain(self) -> None:
-        self._log.append("turn present")
+    made = SimpleNamespace(**{name: method(name, answer) for name, answer in methods.items()})
+    made.scenes = made
+    return made
 
 
-class _Past:
-    """Scenes of the past, which note where a key leads; `x` is refused."""
-
-    def __init__(self, log: list[str]) -> None:
-        self._log = log
-        self.scenes = self
-
-    def at(self, when: float) -> Scene:
-        self._log.append(f"at {when:.0f}")
-        if when == 0:
-            raise HookError("no sample there")
-        return scene()
-
-    def pressed(self, key: str) -> Scene | None:
-        self._log.append(f"key {key}")
-        if key == "{":
-            raise click.BadParameter("no labels")
-        return None if key == "right" else scene()
-
-    def scene(self) -> Scene:
-        self._log.append("again")
-        return scene()
-
-    def turn_domain(self) -> None:
-        self._log.append("turn past")
-
-    def leave(self) -> None:
-        self._log.append("leave")
-
-
-class _Page:
-    """A pod's page, which notes what happens to it."""
-
-    proposal = "--cpu 50%"
-
-    def __init__(self, log: list[str], name: str) -> None:
-        self._log = log
-        log.append(f"open {name}")
-
-    def step(self) -> None:
-        self._log.append("step")
-
-    def lines(self, width: int) -> list[Text]:
-        return [Text("page")]
-
-    def plan(self, text: str) -> list[str]:
-        self._log.append(f"plan {text}")
-        if text != self.proposal:
-            raise click.UsageError("no such option")
-        return [text]
-
-    def plan_end(self) -> list[str]:
-        self._log.append("plan end")
-        return []
-
-    def apply(self) -> str:
-        self._log.append("apply")
-        return "limited"
-
-    def close(self) -> None:
-        self._log.append("close")
+def refused(text: str) -> NoReturn:
+    raise (click.ClickException if text.startswith("no ") else HookError)(text)
 
 
 class Live:
@@ -169,17 +108,37 @@ class Live:
 
     def past(self) -> Any:
         self.opened += 1
-        return _Past(self.log)
+        return noting(
+            self.log,
+            "past ",
+            at=lambda when: scene() if when else refused("no sample there"),
+            pressed=lambda key: refused("no labels") if key == "{" else None if key == "right" else scene(),
+            scene=scene,
+            turn_domain=str,
+            leave=str,
+        )
 
     def page(self, name: str) -> Any:
+        self.log.append(f"open {name}")
         if name == "payments-0":
-            raise HookError("ended")
-        return _Page(self.log, name)
+            refused("ended")
+        made = noting(
+            self.log,
+            "",
+            plan=lambda text: [text] if text == "--cpu 50%" else refused("no such option"),
+            plan_end=list,
+            apply=lambda: "limited",
+            step=str,
+            close=str,
+        )
+        made.proposal, made.lines = "--cpu 50%", lambda _: [Text("page")]
+        return made
 
     def run(self, *keys: str, step: float = 0.0, when: float | None = None, interval: float = 2.0) -> list[str]:
         self.log.clear()
         self._keys, self._step = iter(keys), step
-        samples: Any = _Samples(self.log)
+        samples = noting(self.log, "", next=scene, turn_domain=str)
+        samples.first = lambda: Scene("node", "first", [])
         top_live.show_live(samples, interval, ListOptions(sort="mbm"), "pod", self.past, self.page, when)
         assert self.log[-1:] == ["restored"] or self.log[-2:] == ["restored", "close"]
         return [one for one in self.log if one != "restored"]
@@ -193,21 +152,21 @@ def live(monkeypatch: pytest.MonkeyPatch) -> Live:
 @pytest.mark.parametrize(
     "keys, log",
     [
-        (["d"], ["turn present"]),
-        (["left", "d"], ["key left", "turn past", "again"]),
-        (["left", "end", "d"], ["key left", "leave", "turn present"]),
-        (["left", "right", "d"], ["key left", "key right", "turn present"]),
+        (["d"], ["turn_domain"]),
+        (["left", "d"], ["past pressed left", "past turn_domain", "past scene"]),
+        (["left", "end", "d"], ["past pressed left", "past leave", "turn_domain"]),
+        (["left", "right", "d"], ["past pressed left", "past pressed right", "turn_domain"]),
         (["end"], []),
-        (["{"], ["key {", "say Invalid value: no labels"]),
+        (["{"], ["past pressed {", "say no labels"]),
         (["/", "d", "left", "end", "enter"], []),
-        (["?", "d", "left"], ["key left"]),
+        (["?", "d", "left"], ["past pressed left"]),
         (["g", "d", "enter"], ["say "]),
     ],
 )
 def test_key_leads_to_the_present_or_the_past(live: Live, keys: list[str], log: list[str]) -> None:
     found = live.run(*keys, "q")
     assert [one.partition("'")[0] if one.startswith("say 'd'") else one for one in found] == log
-    assert live.opened == any("key" in one for one in found)
+    assert live.opened == any("past" in one for one in found)
 
 
 CART = "open cart-5b8fd6f7c4-8m2lq"
@@ -216,43 +175,43 @@ CART = "open cart-5b8fd6f7c4-8m2lq"
 @pytest.mark.parametrize(
     "keys, log",
     [
-        (["enter"], ["open reports-nightly-28913760-qtz7k", "sample", "step", "close"]),
-        (["down", "down", "enter", "escape"], [CART, "sample", "close"]),
-        (["n", "end", *["up"] * 3, "enter"], ["say ended", "sample"]),
+        (["enter"], ["open reports-nightly-28913760-qtz7k", "next", "step", "close"]),
+        (["down", "down", "enter", "escape"], [CART, "next", "close"]),
+        (["n", "end", *["up"] * 3, "enter"], ["open payments-0", "say ended", "next"]),
         (["down", "down", "enter", "l", "enter", "y"],
-         [CART, "plan --cpu 50%", "apply", "say limited", "sample", "step", "close"]),
+         [CART, "plan --cpu 50%", "apply", "say limited", "next", "step", "close"]),
         (["down", "down", "enter", "l", "x", "enter", "backspace", "enter", "n"],
-         [CART, "plan --cpu 50%x", "say no such option", "plan --cpu 50%", "sample", "step", "close"]),
-        (["down", "down", "enter", "u", "y"], [CART, "plan end", "apply", "say limited", "sample", "step", "close"]),
-        (["suspend", "continue"], ["stopped", "sample"]),
+         [CART, "plan --cpu 50%x", "say no such option", "plan --cpu 50%", "next", "step", "close"]),
+        (["down", "down", "enter", "u", "y"], [CART, "plan_end", "apply", "say limited", "next", "step", "close"]),
+        (["suspend", "continue"], ["stopped", "next"]),
     ],
 )  # fmt: skip
 def test_page_is_opened_sampled_limited_and_closed(live: Live, keys: list[str], log: list[str]) -> None:
     """The first sample comes before the keys, the second after them."""
     found = live.run(*[""] * 6, *keys, *[""] * 25, "q", step=0.1, interval=2.5)
-    assert found[0] == "sample"
+    assert found[0] == "next"
     assert found[1:] == log
 
 
 def test_history_is_opened_once_and_a_time_without_a_sample_is_reported(live: Live) -> None:
-    assert live.run("left", "[", "q", when=50.0) == ["at 50", "key left", "key ["]
+    assert live.run("left", "[", "q", when=50.0) == ["past at 50", "past pressed left", "past pressed ["]
     assert live.opened == 1
-    assert live.run("q", when=0.0) == ["at 0", "say no sample there"]
+    assert live.run("q", when=0.0) == ["past at 0", "say no sample there"]
 
 
 def test_entered_time_is_shown(live: Live) -> None:
     found = live.run("g", *"2001-09-09T01:46:40Z", "enter", "q")
-    assert found == ["at 1000000000"]
+    assert found == ["past at 1000000000"]
     (said,) = live.run("g", "x", "enter", "q")
     assert said.startswith("say 'x' is not a time")
 
 
 def test_first_sample_comes_soon_and_others_at_the_interval(live: Live) -> None:
     keys = [""] * 7 + ["q"]
-    assert live.run(*keys, step=0.25, interval=1.0) == ["sample"] * 2
+    assert live.run(*keys, step=0.25, interval=1.0) == ["next"] * 2
     assert live.waits == [0.5, 0.25, 1.0, 0.75, 0.5, 0.25, 1.0, 0.75]
     live.waits.clear()
-    assert live.run("", "q", step=0.25, interval=0.25) == ["sample"] * 2
+    assert live.run("", "q", step=0.25, interval=0.25) == ["next"] * 2
     assert live.waits == [0.25, 0.25]
 
 
