@@ -18,7 +18,7 @@ def columns() -> str:
         rows.append(f"| {', '.join(f'`{head}`' for head in heads)} | {column.meaning} |")
     ranked = sorted((one for one in SHOWN if one.head), key=lambda one: one.rank)
     order = ", ".join(f"`{one.head}`" for one in ranked)
-    text = f"A terminal shows the first columns that fit, and the sorted column: {order}."
+    text = f"A terminal shows the sorted column, and as many others as fit, in this order: {order}."
     rows += ["", textwrap.fill(text, 120, break_on_hyphens=False)]
     return "\n".join([*rows, ""])
 

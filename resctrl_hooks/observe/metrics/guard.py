@@ -50,13 +50,13 @@ ROWS: tuple[Row[GuardStatus], ...] = (
     ),
     Row(
         "resctrl_guard_class_limit",
-        "Declared and current MB value, in the unit of the mount.",
+        "MB value of a class, declared and now, in the unit of the mount.",
         _limits,
         ("domain", "rdt_class", "kind"),
     ),
     Row(
         "resctrl_guard_class_kept",
-        "1 while a class is not lowered, because a cut slowed a protected class.",
+        "1 while the guard spares a class, because its limit slows a protected class.",
         lambda status: {
             (one.domain, name): bool(of.kept) for one in status.domains for name, of in one.classes.items()
         },

@@ -118,7 +118,7 @@ ROWS: tuple[Row[Node], ...] = (
     ),
     Row(
         "resctrl_hooks_unsaved",
-        "1 while this content cannot be written; the log has the reason.",
+        "1 while this content cannot be written, as on a full disk.",
         _unsaved,
         ("content",),
     ),
@@ -143,7 +143,7 @@ ROWS: tuple[Row[Node], ...] = (
     Row("resctrl_hooks_waiting_pods", "Pods that wait for an RMID.", lambda node: len(node.waiting)),
     Row(
         "resctrl_hooks_queued_pods",
-        "Pods that wait by monitoring.priority, reserve, share or limits.",
+        "Pods that wait because of the rules in `monitoring`.",
         lambda node: len(queued_pods(node.context, node.waiting)),
     ),
     Row(

@@ -17,7 +17,7 @@ TABLE: Final = Table(
         counter_of("exec_events", "Execs reported by the kernel."),
         counter_of("exec_moved", "Processes moved into their pod's group after an exec."),
         counter_of("exec_gone", "Processes that ended before they could be inspected."),
-        counter_of("exec_left", "Processes left to reconcile: no RMID, or the pod was locked."),
+        counter_of("exec_left", "Processes that reconcile moves later: no RMID, or the pod is locked."),
         counter_of("exec_failed", "Processes that could not be moved."),
         counter_of(
             "exec_overruns",
@@ -25,7 +25,7 @@ TABLE: Final = Table(
         ),
         counter_of(
             "exec_degraded",
-            "Times of too many execs; then polled every two seconds.",
+            "Times that execs were too frequent; containers are then scanned every two seconds.",
         ),
         counter_of("exec_sampled", "Threads moved by scans and polls of containers."),
     ),
