@@ -7,7 +7,7 @@ _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _HEIGHTS = "▁▂▃▄▅▆▇█"
 _LEVELS = " " + _HEIGHTS
 _UNKNOWN = "·"
-_MARK = "╌"
+MARK = "╌"
 
 
 def bar(share: float | None, width: int) -> str:
@@ -41,7 +41,7 @@ def area(values: Sequence[float | None], most: float, mark: float | None, width:
     marked = None if mark is None or most <= 0 else min(max(math.ceil(mark / most * height) - 1, 0), height - 1)
     lines = []
     for row in reversed(range(height)):
-        empty = _MARK if row == marked else " "
+        empty = MARK if row == marked else " "
         parts = (min(max(one - 8 * row, 0), 8) for one in eighths)
         lines.append("".join(_LEVELS[part] if part else empty for part in parts))
     return lines

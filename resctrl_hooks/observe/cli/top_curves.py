@@ -9,10 +9,10 @@ from rich.text import Text
 
 from resctrl_hooks.core.cli.tables import duration
 from resctrl_hooks.core.inventory.amounts import scaled
-from resctrl_hooks.observe.cli.bars import area
+from resctrl_hooks.observe.cli.bars import MARK, area
 from resctrl_hooks.observe.cli.top_scene import Scene
 from resctrl_hooks.observe.inventory.columns import CPU, LLC, MBM, POWER, Column
-from resctrl_hooks.observe.inventory.palette import QUANTITIES
+from resctrl_hooks.observe.inventory.palette import CAPACITY, QUANTITIES
 
 HEIGHT: Final = 5
 """Lines of the curves: a title and the area."""
@@ -105,14 +105,19 @@ def _lines(one: _Curve, past: Past, scene: Scene, width: int) -> Iterator[Text]:
     values = [found[one.key] for found in past.values][-width:]
     capacity, now = one.most(scene), values[-1]
     largest = max((value for value in values if value is not None), default=0.0)
-    text = f"{one.title} {'-' if now is None else one.text(now)}"
-    if capacity:
-        text += f" of {one.text(capacity)}" + ("" if now is None else f", {now / capacity:.0%}")
     since = duration(sum([*past.seconds][-width:]))
-    if largest > (capacity or 0.0):
-        text += f"; the most: {one.text(largest)}"
     room = max(width - len(since) - 2, 0)
-    yield Text(text[:room].ljust(room), "bold", no_wrap=True).append(f"  {since}"[:width], "not bold dim")
+    parts = [f"{one.title} {'-' if now is None else one.text(now)}"]
+    if capacity:
+        parts[0] += f" of {one.text(capacity)}"
+        parts += [] if now is None else [f"{now / capacity:.0%}"]
+    if largest > (capacity or 0.0):
+        parts.append(f"max {one.text(largest)}")
+    while len(parts) > 1 and len(", ".join(parts)) > room:
+        parts.pop()
+    yield Text(", ".join(parts)[:room].ljust(room), "bold", no_wrap=True).append(f"  {since}"[:width], "not bold dim")
     mark = capacity if capacity and capacity < largest else None
     for line in area(values, max(largest, capacity or 0.0), mark, width, HEIGHT - 1):
-        yield Text(line, QUANTITIES[one.key], no_wrap=True)
+        drawn = Text(line, QUANTITIES[one.key], no_wrap=True)
+        drawn.highlight_words([MARK], CAPACITY)
+        yield drawn
