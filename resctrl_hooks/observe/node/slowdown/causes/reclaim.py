@@ -61,9 +61,9 @@ def remedies(cause: Cause, facts: "Facts") -> "Iterator[Remedy]":
     keys = tuple([one.key for one in cause.pods if not one.outside])
     if keys:
         text = f"a smaller memory limit for {facts.called(keys)} (`resources.limits.memory`, or `memory.high`)"
-        yield Remedy(f"{text}{_no_more(keys[:MOST_NAMED], facts)}", MEMORY_HIGH, pods=keys)
+        yield Remedy(f"{text}{_half(keys[:MOST_NAMED], facts)}", MEMORY_HIGH, pods=keys)
     units = [one.key for one in cause.pods if one.outside and is_unit(one.key)]
-    if how := _no_more(units, facts):
+    if how := _half(units, facts):
         yield Remedy(f"less for {', '.join(units)}{how}")
     else:
         yield from less_for_units(cause.pods, facts, MEMORY_HIGH, _FEW)
@@ -71,8 +71,11 @@ def remedies(cause: Cause, facts: "Facts") -> "Iterator[Remedy]":
     yield ELSEWHERE
 
 
-def _no_more(keys: "Sequence[str]", facts: "Facts") -> str:
-    """Return the commands that keep cgroups at their present memory, as the end of a line; empty: it is unknown."""
+def _half(keys: "Sequence[str]", facts: "Facts") -> str:
+    """Return the commands that leave cgroups half of their memory, as the end of a line; empty: it is unknown.
+
+    No more than now would leave the victim as it is: what they have taken stays theirs.
+    """
     now = {place: facts.read(place, "memory.current") for key in keys for place in facts.folders(key)}
-    commands = [command_of(place, MEMORY_HIGH, text) for place, text in now.items() if text]
-    return f", no more than now{ended(commands)}" if commands else ""
+    commands = [command_of(place, MEMORY_HIGH, str(int(text) // 2)) for place, text in now.items() if text.isdigit()]
+    return f", such as half of now{ended(commands)}" if commands else ""

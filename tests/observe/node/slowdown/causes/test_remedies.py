@@ -259,8 +259,8 @@ def test_remedy_has_a_command_where_the_cgroup_is_known(
     assert any("resctrl-hook unlimit shop/cart" in one.text for one in refused) is (name == "cpu-limit")
 
 
-@pytest.mark.parametrize("now, value", [("4096", "4096"), ("", "10%")])
-def test_unit_that_takes_memory_keeps_what_it_has(now: str, value: str) -> None:
+@pytest.mark.parametrize("now, value", [("4096", "2048"), ("", "10%")])
+def test_unit_that_takes_memory_keeps_half_of_it(now: str, value: str) -> None:
     cause = Cause("memory-reclaim", SUPPORTED, "", (Culprit(BACKUP, 1.0, None, outside=True),))
     facts = FACTS._replace(folders=lambda key: [f"/cg/{key}"], read=lambda *_: now)
     text = next(CAUSES["memory-reclaim"].remedies(cause, facts)).text
