@@ -66,6 +66,9 @@ class Pod:
         self._idle = ctypes.c_double.from_buffer(self._shared, 16)
         self._kind.value = kind
         self.pids = [self._start(cpu) for cpu in cpus]
+        if self._is_pod:
+            with context.monitor.hold(self.key) as locked:
+                locked.add_member(self.key, {"cgroup": str(self.folder)}, self.pids[0])
 
     def _start(self, cpu: int) -> int:
         pid = os.fork()

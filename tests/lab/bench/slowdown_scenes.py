@@ -28,6 +28,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from remedies import follow, unfollow
 from slowdown_pods import ELSEWHERE, HASH, LOOP, SAMPLER, SERVICE, SERVICES, VICTIM, WALK, Stage
 from slowdown_table import table
 
@@ -35,11 +36,12 @@ from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.log import Log
 from resctrl_hooks.core.node.settings import Settings
 from resctrl_hooks.observe.node.slowdown.baseline.store import NAME, Store
+from resctrl_hooks.observe.node.slowdown.causes.cause import Cause
 from resctrl_hooks.observe.node.slowdown.constants import GRADES
 from resctrl_hooks.observe.node.slowdown.live import Live
 
-LEARNED, QUIET, JUDGED = 10, 4, 10
-"""Windows: of a baseline, before a scene, and of a verdict."""
+LEARNED, QUIET, JUDGED, FOLLOWED = 10, 4, 10, 5
+"""Windows: of a baseline, before a scene, of a verdict, and with its remedies."""
 MOST_TRIES = 5
 BANDWIDTH, CACHE, LIMIT, CONTENTION, OWN = "memory-bandwidth", "l3-cache", "cpu-limit", "cpu-contention", "own-change"
 SMALL, WAYS = "small", "003"
@@ -68,6 +70,10 @@ class Scene(NamedTuple):
     """Rounds by second, by second of CPU time (`cpu`), or by cycle; empty: two kinds of work cannot be compared."""
     boots: tuple[str, ...] = ("pmu",)
     rdt_class: str = ""
+
+    def left(self, after: dict[str, float]) -> float | None:
+        """Return how slow the victim is after the remedies; None if unknown."""
+        return self.by_cycles(after) or after.get(self.true_by)
 
     def by_cycles(self, truths: dict[str, float]) -> float | None:
         """Return the truth by the victim's own cycles for a round and by its part of the CPU time; None if unknown."""
@@ -211,6 +217,13 @@ class Player:
             "cycles": done / cycles if cycles else None,
         }
 
+    def _followed(self, stage: Stage, causes: list[Cause]) -> list[str]:
+        """Follow the remedies of causes; return their lines."""
+        victim, units = stage.victim, {name: pod.folder for name, pod in stage.others.items()}
+        lines = [line for one in causes if (line := follow(stage.context, victim.key, one, units, victim.folder))]
+        time.sleep(self._window)
+        return lines
+
     def play(self, scene: Scene) -> dict[str, Any]:
         """Run a scene once; return what was found, and the truth."""
         with self._stage(scene) as (stage, live):
@@ -224,16 +237,22 @@ class Player:
             verdict, causes = found.verdict, found.causes
             names = {pod.key: pod.name for pod in stage.others.values()}
             supported = [one for one in causes if one.state == "supported"]
+            seen, seconds = [*live.windows], time.monotonic() - begun
+            lines = self._followed(stage, supported) if verdict.verdict == "slowed" else []
+            after = self._sample(stage, live, FOLLOWED, scene.each) if lines else {}
+            unfollow(stage.context)
             return {
+                "followed": lines,
+                "after": {name: one / other for name, one in alone.items() if one and (other := after.get(name))},
                 "verdict": verdict.verdict,
                 "reason": verdict.reason,
                 "ratio": verdict.ratio,
                 "truths": {name: one / other for name, one in alone.items() if one and (other := beside[name])},
                 "method": verdict.method,
                 "samples": [verdict.samples, verdict.baseline_samples],
-                "load": [window.load.get(found.domain or 0) for window in live.windows],
-                "seconds": time.monotonic() - begun,
-                "prices": [use.price for window in live.windows if (use := window.uses.get(stage.victim.key))],
+                "load": [window.load.get(found.domain or 0) for window in seen],
+                "seconds": seconds,
+                "prices": [use.price for window in seen if (use := window.uses.get(stage.victim.key))],
                 "texts": {one.cause: f"{one.state}: {one.text}" for one in causes},
                 "causes": sorted(one.cause for one in supported) if verdict.verdict == "slowed" else [],
                 "factors": {one.cause: one.factor for one in supported},

@@ -7,7 +7,9 @@ from typing import Any
 TRUE = 1.25
 """The true slowdown from which a verdict is missed."""
 NEAR, NEAR_PART = 0.15, 0.2
-ROUNDS, CYCLES = "truth", "by_cycles"
+ROUNDS, CYCLES, AFTER = "truth", "by_cycles", "left"
+NORMAL = 1.15
+"""How slow a pod may be after a remedy."""
 HEADS = (
     "scene",
     "evidence",
@@ -18,12 +20,14 @@ HEADS = (
     "ratio",
     "by seconds",
     "by cycles",
+    "after remedies",
 )
 
 FIGURES = (
     *("evidence", "runs, kinds", "precision", f"recall from {TRUE}", "cause right", "culprits right"),
     *(f"ratio within {NEAR:.0%} by cycles", "by seconds", f"parts within {NEAR_PART:.0%}"),
     "false alarms, pod-minutes of harmless scenes",
+    "remedies followed that helped",
 )
 
 
@@ -32,6 +36,7 @@ def table(lines: Sequence[str], scenes: Mapping[str, Any]) -> str:
     runs = [json.loads(line) for line in lines if line.startswith("{")]
     for run in runs:
         scene = scenes[run["scene"]]
+        run[AFTER] = scene.left(run["after"]) if run.get("followed") else None
         run[ROUNDS] = run["truths"].get(scene.true_by)
         run[CYCLES] = scene.by_cycles(run["truths"])
     rows = [f"| {' | '.join(HEADS)} |", f"|---|---|{'--:|' * (len(HEADS) - 2)}"]
@@ -42,7 +47,7 @@ def table(lines: Sequence[str], scenes: Mapping[str, Any]) -> str:
             *(name, method, len(some), sum(run["verdict"] == scene.right for run in some)),
             sum(_cause(run, scene) for run in slowed) if scene.cause else "-",
             sum(_culprits(run, scene) for run in slowed) if scene.cause else "-",
-            *(_range(some, field) for field in ("ratio", ROUNDS, CYCLES)),
+            *(_range(some, field) for field in ("ratio", ROUNDS, CYCLES, AFTER)),
         )
         rows.append(f"| {' | '.join(map(str, cells))} |")
     rows += ["", f"| {' | '.join(FIGURES)} |", f"|---|{'--:|' * (len(FIGURES) - 1)}"]
@@ -74,6 +79,7 @@ def _figures(runs: list[dict[str, Any]], scenes: Mapping[str, Any]) -> list[str]
         _of(sum(near), len(near)),
         _of(sum(_parts(*one) for one in both), len(both)),
         f"{len(slowed) - len(right)} in {harmless:.1f}",
+        _of(sum(run[AFTER] < NORMAL for run, _ in right if run[AFTER]), sum(bool(run[AFTER]) for run, _ in right)),
     ]
 
 

@@ -21,25 +21,14 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from waits_pods import DEVICE, GROW, KEEP, LOOP, READ, Load, Worker, fill, make_disk
+from remedies import follow, unfollow
+from waits_pods import GROW, KEEP, LOOP, READ, Load, Worker, fill, make_disk
 
 from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.log import Log
 from resctrl_hooks.core.node.settings import Settings
 from resctrl_hooks.observe.node.slowdown.baseline.store import Store
-from resctrl_hooks.observe.node.slowdown.causes.cause import Cause
 from resctrl_hooks.observe.node.slowdown.causes.cpu import ABOVE, FULL, REQUEST
-from resctrl_hooks.observe.node.slowdown.causes.remedy import (
-    BFQ_WEIGHT,
-    CPU_MAX,
-    IO_MAX,
-    IO_WEIGHT,
-    OWN_MAX,
-    OWN_WEIGHT,
-    Facts,
-    file_of,
-)
-from resctrl_hooks.observe.node.slowdown.causes.table import CAUSES
 from resctrl_hooks.observe.node.slowdown.evidence.cpu.lost_time import mean_lost
 from resctrl_hooks.observe.node.slowdown.live import Live
 
@@ -154,9 +143,11 @@ def play(scene: Scene, window: float) -> dict[str, Any]:
             names = {one.key: one.load.path.rpartition("/")[2] for one in workers if one.key}
             uses = [one.uses[victim.key] for one in live.windows if victim.key in one.uses]
             supported = [one for one in found.causes if one.state == "supported"]
-            lines = [line for one in supported if (line := _follow(one, workers))]
+            units = {one.load.path: one.folder for one in workers}
+            lines = [line for one in supported if (line := follow(context, victim.key, one, units, victim.inner))]
             time.sleep(2 * window)
             after = _sample(live, victim, FOLLOWED, window)
+            unfollow(context)
             return {
                 "followed": lines,
                 "after": alone[0] / after[0],
@@ -179,36 +170,6 @@ def play(scene: Scene, window: float) -> dict[str, Any]:
             live.watched.close()
             for one in workers:
                 one.end()
-
-
-def _follow(cause: Cause, workers: list[Worker]) -> str:
-    """Do what the first remedy of a cause tells; return its line, or nothing if it is none of this node."""
-    folders = {one.key or one.load.path: one.folder for one in workers}
-    own = workers[0]
-    facts = Facts(own.key, {own.key: "victim"}, {}, folders=lambda key: [str(folders[key])])
-    remedy = next(iter(CAUSES[cause.cause].remedies(cause, facts)))
-    if remedy.sets == OWN_WEIGHT:
-        file = own.folder / "cpu.weight"
-        file.write_text(f"{round(float(file.read_text()) * remedy.value)}")
-    elif remedy.sets == OWN_MAX:
-        (own.inner / "cpu.max").write_text(f"{round(remedy.value * 100_000)} 100000")
-    elif remedy.sets == IO_MAX or "IOPSMax" in remedy.text:
-        number, limit = os.stat(DEVICE).st_rdev, re.search(r'IOPSMax="\S+ (\d+)"', remedy.text)
-        most = limit.group(1) if limit else f"{remedy.value:.0f}"
-        for key in remedy.pods or [one.key for one in cause.pods]:
-            (folders[key] / "io.max").write_text(f"{os.major(number)}:{os.minor(number)} riops={most}")
-    elif remedy.pods and remedy.sets in (CPU_MAX, IO_WEIGHT, BFQ_WEIGHT):  # what `resctrl-hook limit` writes
-        text = f"{round(remedy.value * 100_000)} 100000" if remedy.sets == CPU_MAX else f"{remedy.value:.0f}"
-        for key in remedy.pods:
-            (folders[key] / file_of(remedy.sets)).write_text(text)
-    elif quota := re.search(r"CPUQuota=(\d+)%", remedy.text):  # the guest's init is no systemd
-        for one in cause.pods:
-            (folders[one.key] / "cpu.max").write_text(f"{quota.group(1)}000 100000")
-    elif command := re.search(r"`(echo [^`]*)`", remedy.text):
-        os.system(command.group(1).replace("infinity", "max"))
-    else:
-        return ""
-    return remedy.text
 
 
 def _sample(live: Live, victim: Worker, number: int, window: float) -> tuple[float, float]:
