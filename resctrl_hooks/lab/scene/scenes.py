@@ -80,7 +80,7 @@ SCENES: Final[Mapping[str, Scene]] = MappingProxyType(
         "noisy": Scene(
             Work(cpus=16, bytes=6, held=2 << 20),
             "batch/reports takes the memory bandwidth",
-            "limit batch/reports --mb 30",
+            "limit batch/reports --mb 40",
         ),
         "cache": Scene(
             Work(cpus=4, bytes=0.4, held=12 << 20), "batch/reports fills the L3 cache", "limit batch/reports --l3 20%"

@@ -25,7 +25,7 @@ _VICTIM, _CULPRIT = VICTIM.full_name, CULPRIT.full_name
 _RATIO = re.compile(r"its work takes ([0-9.]+) times")
 _PROVE = f"diagnose {_VICTIM} --for 5s --experiment"
 _LIMIT = re.compile(rf"`resctrl-hook (limit {_CULPRIT} [^`]+)`")
-_USUAL_LIMIT = f"limit {_CULPRIT} --mb 30"
+_USUAL_LIMIT = f"limit {_CULPRIT} --mb 40"
 
 
 class Prepared(NamedTuple):
