@@ -40,7 +40,9 @@ def command(subject: str | None, *, plain: bool, neighbour: bool | None) -> None
             if neighbour is not False and not plain:
                 begun, why_not = _begin(stack)
             if not neighbour:
-                run_demo(stack.enter_context(staged(plain=plain)), subject or "")
+                stage = stack.enter_context(staged(plain=plain))
+                run_demo(stage, subject or "")
+                why_not = "" if stage.why_plain else why_not  # it was printed
             if begun is not None:
                 tell(begun)
         except (DemoError, RuntimeFailedError) as error:

@@ -88,7 +88,7 @@ def run_demo(stage: Stage, requested: str = "") -> None:
     if missing:
         remark(f"For more: {missing}.")
     if stage.why_plain:
-        remark(f"For a resctrl with limited RMIDs and growing counters: {stage.why_plain}.")
+        remark(f"For limited RMIDs, growing counters and the demo of a noisy neighbour: {stage.why_plain}.")
 
 
 def show_next() -> None:
