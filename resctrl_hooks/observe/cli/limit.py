@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from errno import EPERM
+from errno import ENOSPC, EPERM, EROFS
 from typing import Any, NamedTuple
 
 import click
@@ -16,7 +16,7 @@ from resctrl_hooks.core.cli.tables import duration
 from resctrl_hooks.core.inventory.gather import gather, name_podmans
 from resctrl_hooks.core.inventory.models import Pod
 from resctrl_hooks.core.node.context import Context
-from resctrl_hooks.core.node.errors import HookError
+from resctrl_hooks.core.node.errors import HookError, ResctrlError
 from resctrl_hooks.core.node.reconcile.note import note_running
 from resctrl_hooks.observe.limits.limiter import FOREVER, Limiter, Plan
 from resctrl_hooks.observe.limits.permission import is_owner
@@ -25,6 +25,10 @@ from resctrl_hooks.observe.limits.request import LimitError, Rates, Request, byt
 DEFAULT = 1800.0
 """Seconds until a limit's end."""
 _FOREVER = "forever"
+_REMEDIES = {
+    ENOSPC: "; free space on its file system",
+    EROFS: "; it is read-only here: run the command on the host, outside of a container",
+}
 _MASK = re.compile(r"(?:[0-9]{1,3}-)?[1-9][0-9]{0,2}%|(?:0[xX])?[0-9a-fA-F]{1,16}")
 
 
@@ -191,7 +195,8 @@ def planned(context: Context, options: ListOptions, request: Request, seconds: f
 
 
 def _refused(pod: Pod, error: HookError) -> str:
-    return f"cannot limit {pod.name}: {str(error).replace(f'pod {pod.key}', 'the pod')}"
+    remedy = _REMEDIES.get(error.errno, "") if not isinstance(error, ResctrlError) else ""
+    return f"cannot limit {pod.name}: {str(error).replace(f'pod {pod.key}', 'the pod')}{remedy}"
 
 
 def in_words(context: Context, one: Planned, *, done: bool) -> str:

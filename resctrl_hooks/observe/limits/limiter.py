@@ -29,6 +29,7 @@ from .request import LimitError, Request
 FOREVER = 1e12
 """Seconds of a limit until its pod's end."""
 _STAGE = "limit"
+_LONGEST_REASON = 200
 
 
 class Plan(NamedTuple):
@@ -128,7 +129,9 @@ class Limiter:
             number = next(one for one in range(1, len(taken) + 2) if f"{NAME}{one}" not in taken)
             name = f"{NAME}{number}"
             try:
-                self._store.begin(name, owner, clean(reason), pod.key, seconds, posix.getpid(), follows=True)
+                self._store.begin(
+                    name, owner, clean(reason)[:_LONGEST_REASON], pod.key, seconds, posix.getpid(), follows=True
+                )
             except TemporaryError:
                 taken = self._store.entries()
                 if name not in taken:  # else another call has just taken it

@@ -252,6 +252,7 @@ def test_full_disk_keeps_no_limit(host: MonitoredHost, pod: Path, monkeypatch: p
     done = host.run("limit", POD, "--cpu", "50%")
     assert "cannot limit shop/web-0: cannot write" in done.output
     assert "ENOSPC" in done.output
+    assert "free space" in done.output
     assert "restored cpu.weight" in host.run("unlimit", POD).output
     assert values(pod) == BEFORE
 
