@@ -83,17 +83,18 @@ def test_total_of_a_limited_pod_stays_on_clusters_of_a_socket(
 def test_what_starts_and_forks_in_a_limited_pod_is_limited(
     pod: KubernetesPod, installed: Installed, resctrl: Resctrl, processor: str
 ) -> None:
-    resctrl.make("batch")
+    resctrl.make("batch", "gold")
     pid = pod.start("c1", FORKS)
     installed.prints("limit", pod.uid, "--class", "batch")
     for _ in range(20):
         assert places(pod, pid) == {Place("batch", pod.uid)}
-    later = pod.start("c2", FORKS)
+    later = pod.start("c2", FORKS, rdt_class="gold")
     installed.reconcile()
     assert places(pod, pid, later) == {Place("batch", pod.uid)}
     installed.prints("unlimit", pod.uid)
     for _ in range(20):
-        assert places(pod, pid, later) == {Place("", pod.uid)}
+        assert places(pod, pid) == {Place("", pod.uid)}
+        assert places(pod, later) == {Place("gold", pod.uid)}
 
 
 @pytest.mark.parametrize(
