@@ -97,7 +97,7 @@ def _with_values(context: Context, pod: Pod, spec: dict[str, Any], there: list[s
     name = f"{PREFIX}{base or 'root'}-{suffix}"
     if name in there:
         raise LimitError(f"RDT class {name} has other values", hint="`resctrl-hook limits` shows who uses it")
-    if len(present_classes(resctrl)) >= can.classes - 1:
+    if can.classes and len(present_classes(resctrl)) >= can.classes - 1:
         raise LimitError(
             f"no CLOSID is free for RDT class {name}", hint=f"limit to one of these with --class: {', '.join(there)}"
         )

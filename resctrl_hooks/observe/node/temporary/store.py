@@ -242,7 +242,8 @@ class Store:
                 raise EndedError(f"{name} is over")
             is_known = any(rdt_class in one.record.get("classes", ()) for one in entries.values())
             if not is_known and self._resctrl.fs.is_folder(self._resctrl.class_folder(rdt_class)):
-                raise TemporaryError(f"another program has created RDT class {rdt_class}")
+                folder = self._resctrl.class_folder(rdt_class)
+                raise TemporaryError(f"another program has created RDT class {rdt_class}", hint=f"`rmdir {folder}`")
             entries[name].record["classes"] = [rdt_class]
             self._write(entries)
             classes.make(self._resctrl, rdt_class, lines)
