@@ -69,7 +69,11 @@ def _number(name: str, text: str) -> Callable[[Callable[..., Any]], Callable[...
     metavar="SCENE",
     help=f"Simulate a whole node in this folder, with three pods of which one slows the others: {', '.join(SCENES)}.",
 )
-@click.option("--background", is_flag=True, help="Return after mounting; `umount MOUNTPOINT` stops it.")
+@click.option(
+    "--background",
+    is_flag=True,
+    help="Return after mounting. `umount MOUNTPOINT` stops it; with --scene, the printed `kill`.",
+)
 def command(mountpoint: str, *, scene: str | None, background: bool, **hardware: Any) -> None:
     """Mount a simulated resctrl at MOUNTPOINT, which is created if missing.
 

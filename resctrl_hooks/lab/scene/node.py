@@ -63,6 +63,8 @@ class Node:
         self._subjects: list[Subject] = []
         self._configure(judged=False)
         self.play(QUIET)
+        with open(f"{self._cgroups}/cgroup.controllers", "w", encoding="ascii") as file:
+            file.write("cpu\n")
 
     def _configure(self, *, judged: bool) -> None:
         """Write the settings; ``judged`` is whether the sampling process judges pods."""

@@ -1,5 +1,6 @@
 """The check of the node's evidence: what the tools can know of its pods, and what the node lacks for the rest."""
 
+import glob
 import os
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
@@ -28,7 +29,9 @@ def _has_pressure(host: Host) -> bool:
     return os.path.exists(f"{host.settings.proc_path}/pressure/cpu")
 
 
-def _has_performance_counters(host: Host) -> bool:
+def _has_cost(host: Host) -> bool:
+    if glob.glob(f"{host.settings.resctrl_path}/mon_data/mon_PERF_PKG_*/uops_retired"):
+        return True  # resctrl's own counters, of Linux 7.0
     found = names(f"{host.settings.sys_path}/bus/event_source/devices")
     return any(name in _COUNTERS_OF_CPUS or name.startswith(_COUNTERS_OF_ARM) for name in found)
 
@@ -40,7 +43,7 @@ def _has_resctrl(host: Host) -> bool:
 FACTS: Final = (
     Fact("CPU, memory and disk use, CPU limits", "cgroup v2", _has_controllers),
     Fact("waits for CPUs, memory and disks", "pressure: boot with psi=1", _has_pressure),
-    Fact("cost of work", "performance counters, rare in virtual machines", _has_performance_counters),
+    Fact("cost of work", "performance counters, rare in virtual machines", _has_cost),
     Fact("L3 cache and memory bandwidth", "resctrl with monitoring", _has_resctrl),
 )
 

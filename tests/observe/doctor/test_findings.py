@@ -121,6 +121,11 @@ def test_each_fact_is_known_where_the_node_has_its_source(tmp_path: Path, there:
         assert (fact.text in known, fact.needs in unknown) == (is_known, not is_known)
 
 
+def test_cost_of_work_is_known_from_resctrl_alone(tmp_path: Path) -> None:
+    with plain_host(tmp_path, "mon_data/mon_PERF_PKG_00/uops_retired", sysPath=str(tmp_path / "sys")) as host:
+        assert "cost of work" in next(evidence(Host(str(host.config)))).text.partition("; unknown")[0]
+
+
 HOUR = 3600.0
 HISTORY: dict[str, tuple[tuple[float, ...], float, float]] = {
     "no sample": ((), HOUR, HOUR),
