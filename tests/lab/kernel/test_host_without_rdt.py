@@ -75,6 +75,13 @@ def test_starved_container_has_its_culprit_within_a_minute_and_nothing_fails(eng
     assert "need RDT: this node has no resctrl" in resctrl_hook("limit", "hog", "--mb", "30").output
     succeeds("unlimit", "hog")
     assert maximum.read_text() == "max 100000\n"
+    words = ("--apply", "--yes", "--sample", "30s", "--for", "10m", "-o", "json")
+    (found,) = json.loads(succeeds("diagnose", "victim", *words))["items"]
+    applied = found["applied"]
+    assert applied["command"].startswith("resctrl-hook limit hog --cpu "), found
+    assert applied["waitsAfter"] < 0.6 * found["ratio"], found
+    assert maximum.read_text() != "max 100000\n"
+    succeeds("unlimit", "--all")
     assert failed_units() == ""
     lines = run(["journalctl", "-t", "resctrl-hook", "--no-pager", "-q", "-o", "cat"]).splitlines()
     without_ids = [re.sub("[0-9a-f]{64}", "ID", line) for line in lines]
