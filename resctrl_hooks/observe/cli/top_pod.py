@@ -134,8 +134,13 @@ class PodPage:
         found = limit.planned(self._context, options, request, seconds, reason or "from top")
 
         def apply() -> str:
-            done = [limit.apply(self._context, one) for one in found]
-            return f"{'; '.join(done)}; undo: {limit.undo(found)}"
+            lines: list[str] = []
+            Limiter(self._context).end_over()
+            try:
+                limit.apply_all(self._context, found, lines.append)
+            except click.ClickException as error:
+                lines.append(error.format_message())
+            return "; ".join(lines)
 
         self._planned = apply
         return [limit.in_words(self._context, one, done=False) for one in found]

@@ -64,7 +64,7 @@ class Screen:
 
     def show_message(self, text: str) -> None:
         """Show a message until the next key."""
-        self.state = replace(self.state, message=text)
+        self.state = replace(self.state, message=" ".join(text.split()))
 
     def ask(self, question: Sequence[str]) -> None:
         """Show a plan, and ask whether to apply it."""
