@@ -13,7 +13,7 @@ from resctrl_hooks.observe.node.guard.section import section as guard_section
 from resctrl_hooks.observe.node.slowdown.causes.remedy import MB
 from resctrl_hooks.observe.node.temporary.classes import PREFIX
 
-_FEWER_WAYS = 4
+_FEWER_WAYS = 8
 """The part of its cache ways that a class keeps is one in so many."""
 _MEGA = 1_000_000
 

@@ -323,7 +323,7 @@ def test_limit_uses_a_class_with_its_values_and_names_the_classes_if_no_closid_i
         ("mb", "0.01 1e9", "", ["--mb 10"]),
         ("mb", "0.35 1e9", "MB:0=10", ["--class silver"]),
         ("mb", "0.35 1e9", "MB:0=40", []),
-        ("l3", "", "", ["--l3 25%"]),
+        ("l3", "", "", ["--l3 8%"]),
         ("l3", "", "MB:0=10", []),
     ],
 )

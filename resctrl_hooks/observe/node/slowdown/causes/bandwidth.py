@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from .remedy import Facts
 
 NAME = "memory-bandwidth"
-_MOST_LEFT, _LEAST_LEFT = 0.5, 0.1
-"""What a limit leaves of the culprits' traffic."""
+_MOST_LEFT, _LEAST_LEFT, _LEFT = 0.5, 0.1, 0.3
+"""What a limit leaves of the culprits' traffic: at most, at least, and where the load is unknown."""
 _LESS = ClassLimit(
     MB,
     "less memory bandwidth for {pods}",
@@ -75,7 +75,7 @@ def _supported(case: "Case", text: str, movers: "list[Culprit]") -> Cause:
     own = case.mean(lambda use: sum((use.traffic or {}).values())) or 0.0
     # Less traffic by so much that the domain is quiet; a small limit has hardly an effect (Intel delays in few steps).
     excess = (beside + own) * (1 - QUIET_LOAD / load) if load else 0.0
-    part = min(_MOST_LEFT, max(_LEAST_LEFT, 1 - excess / moved)) if moved else _MOST_LEFT
+    part = min(_MOST_LEFT, max(_LEAST_LEFT, 1 - excess / moved)) if load and moved else _LEFT
     return Cause(NAME, SUPPORTED, text, culprits, values={MB: f"{part:.2f} {part * moved / len(case.memory):.4g}"})
 
 
