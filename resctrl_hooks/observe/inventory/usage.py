@@ -89,8 +89,8 @@ def usage(before: Snapshot, now: Snapshot, users: Users | None = None, domain: s
     whole = total(lines, now, seconds, domain)
     pods = [cpus for line in lines if line.kind == POD and (cpus := line[CPU]) is not None]
     if pods and now.busy is not None and before.busy is not None and not domain:
-        busy = max((now.busy - before.busy) / seconds, sum(pods))  # a simulated node has pods busier than this host
-        whole.values[CPU.key], lines[-1].values[CPU.key] = busy, busy - sum(pods)
+        busy = whole.values[CPU.key] = max(now.busy - before.busy, 0.0) / seconds
+        lines[-1].values[CPU.key] = max(busy - sum(pods), 0.0)
     return [*lines, whole]
 
 
