@@ -17,6 +17,7 @@ from hosts.processes import wait_until
 
 from resctrl_hooks.core.cli import main
 from resctrl_hooks.lab.scene import story
+from resctrl_hooks.lab.scene.scenes import SCENES
 
 EXPECTED = {
     "noisy": ("slowed", "memory-bandwidth"),
@@ -113,3 +114,9 @@ def test_scene_in_unsuitable_folder_is_refused(tmp_path: Path, mode: int, words:
     result = CliRunner().invoke(main, ["simulate", str(tmp_path), "--scene", "noisy"])
     assert (result.exit_code, words in result.output) == (1, True)
     assert [path.name for path in tmp_path.iterdir()] == ["letter"]
+
+
+def test_scenes_of_the_page_are_all_with_their_remedies() -> None:
+    page = (Path(__file__).parents[3] / "docs/simulation.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \| [^|]+ \| (?:`(.+)` )?\|$", page, re.MULTILINE)
+    assert dict(rows) == {name: scene.limit for name, scene in SCENES.items()}
