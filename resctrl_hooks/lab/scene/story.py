@@ -87,7 +87,9 @@ def tell(begun: Prepared) -> None:
     heading("3. Who suffers, and why? (45 s)")
     found = _show(node, _PROVE, rf"{_VICTIM}: |because|less memory|MB of .*limited", diagnosis)
     before = _ratio(found, "slowed")
-    _explain("The experiment limits the class in random windows and compares the victim's cost: a proof, no guess.")
+    _explain(
+        "The experiment limits the class in random windows and compares the victim's cost, which proves the cause."
+    )
     heading("4. Limit it, without a restart")
     limit = _LIMIT.search(found)
     _show(node, f"{limit[1] if limit else _USUAL_LIMIT} --for 30m", ".")
