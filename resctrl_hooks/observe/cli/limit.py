@@ -227,8 +227,9 @@ def apply_all(context: Context, found: Sequence[Planned], output: Callable[[str]
     try:
         for one in found:
             try:
-                output(apply(context, one))
+                text = apply(context, one)
                 done.append(one)
+                output(text)
             except HookError as error:
                 refused.append(_refused(one.pod, error))
     finally:

@@ -77,7 +77,7 @@ def _with_values(context: Context, pod: Pod, spec: dict[str, Any], there: list[s
     resctrl = context.monitor.resctrl
     own = _own(pod)
     if len(own) != 1:
-        raise LimitError(f"it is in several RDT classes: {', '.join(own)}", hint="use --class")
+        raise LimitError(f"it is in several RDT classes: {', '.join(one or '/' for one in own)}", hint="use --class")
     base = "" if own[0] == "/" else own[0]
     held = held_values(context)
     if base in held.declared:
