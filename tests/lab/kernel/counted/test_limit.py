@@ -22,7 +22,6 @@ HOUSES = ("observe",)
 pytestmark = COUNTED
 FORKS = "while :; do sleep 5 & sleep 0.1; done"
 BUSY = "while :; do :; done"
-KILLS = 100
 CLUSTERS = pytest.mark.parametrize(
     "runtime_name, processor",
     [pytest.param("crun", "Intel", marks=pytest.mark.guest(cpus=4, numa=4, snc=2, count=1))],
@@ -147,8 +146,9 @@ def test_class_of_a_limit_ends_with_it_and_without_a_free_one_the_others_are_nam
 
 
 @EACH_ONCE
+@pytest.mark.parametrize("kills", [5, pytest.param(100, marks=pytest.mark.nightly)])
 def test_killed_command_leaves_no_limit(
-    pod: KubernetesPod, installed: Installed, resctrl: Resctrl, processor: str
+    pod: KubernetesPod, installed: Installed, resctrl: Resctrl, processor: str, kills: int
 ) -> None:
     pid, weight = pod.start("c1", FORKS), pod.cgroup / "cpu.weight"
     words = {"limit": ["limit", pod.uid, "--mb", "30", "--cpu-weight", "10"], "unlimit": ["unlimit", pod.uid]}
@@ -157,7 +157,7 @@ def test_killed_command_leaves_no_limit(
         begun = time.monotonic()
         installed.prints(*command)
         usual[name] = time.monotonic() - begun
-    for name in chance.choices([*words], k=KILLS):
+    for name in chance.choices([*words], k=kills):
         if name == "unlimit":
             installed.prints(*words["limit"])
             assert int(weight.read_text()) == 10
@@ -177,5 +177,5 @@ def test_killed_command_leaves_no_limit(
         assert int(weight.read_text()) == 100
         assert resctrl.classes() == []
         assert not Path(installed.state, "temporary-values.json").exists()
-    print(f"{KILLS} kills, {left} of them after or before all effects")
-    assert left < KILLS
+    print(f"{kills} kills, {left} of them after or before all effects")
+    assert left < kills
