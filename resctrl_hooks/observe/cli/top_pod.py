@@ -1,5 +1,6 @@
 """The page of a pod in `top`: what `diagnose` and `show` print, with each sample again; and limits from there."""
 
+import contextlib
 import io
 import shlex
 import time
@@ -174,7 +175,12 @@ class PodPage:
         if not is_owner(self._context.settings):
             raise HookError("root is required: cannot limit pods")
         self._read_at = 0.0
-        return self._planned()
+        try:
+            return self._planned()
+        finally:
+            if self._session is not None:
+                with contextlib.suppress(HookError):  # the next sample reports it
+                    self._session.step(self._keys, 0)  # the next verdict is of the time after
 
 
 def _wrapped(text: str, out: Console, width: int) -> list[Text]:
