@@ -1,6 +1,5 @@
 """The check of the node's evidence: what the tools can know of its pods, and what the node lacks for the rest."""
 
-import glob
 import os
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
@@ -8,6 +7,7 @@ from typing import Final, NamedTuple
 from resctrl_hooks.core.doctor.finding import Check, Finding, ok
 from resctrl_hooks.core.doctor.host import Host, names
 from resctrl_hooks.core.node.resctrl.absence import why_no_monitoring
+from resctrl_hooks.core.node.resctrl.layouts import PERF, is_of
 
 _COUNTERS_OF_CPUS: Final = ("cpu", "cpu_core", "cpu_atom")
 _COUNTERS_OF_ARM: Final = ("armv8", "armv9", "arm_pmu")
@@ -30,7 +30,9 @@ def _has_pressure(host: Host) -> bool:
 
 
 def _has_cost(host: Host) -> bool:
-    if glob.glob(f"{host.settings.resctrl_path}/mon_data/mon_PERF_PKG_*/uops_retired"):
+    data = f"{host.settings.resctrl_path}/mon_data"
+    packages = [name for name in names(data) if is_of(PERF, name)]
+    if any(os.path.exists(f"{data}/{name}/uops_retired") for name in packages):
         return True  # resctrl's own counters, of Linux 7.0
     found = names(f"{host.settings.sys_path}/bus/event_source/devices")
     return any(name in _COUNTERS_OF_CPUS or name.startswith(_COUNTERS_OF_ARM) for name in found)
