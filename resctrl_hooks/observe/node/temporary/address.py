@@ -3,6 +3,7 @@
 Sources: kernel, Documentation/filesystems/resctrl.rst ("schemata"), Documentation/admin-guide/cgroup-v2.rst.
 """
 
+import posix
 from typing import NamedTuple
 
 from ....core.node.errors import ResctrlError
@@ -54,10 +55,19 @@ def read(resctrl: "Resctrl", address: Address) -> "str | None":
         text = read_value(address.place, address.name)
     except OSError as error:
         raise CgroupError.of_file(error, f"{address.place}/{address.name}", "read") from error
-    if not text or not address.part:
+    if not address.part or not (text or _exists(address)):
         return text or None
     lines = dict(line.split(None, 1) for line in text.splitlines() if " " in line)
     return lines.get(address.part, _UNSET.get(address.name))
+
+
+def _exists(address: Address) -> bool:
+    """Return whether a cgroup has the file: without a line for any device, the kernel's `io.max` is empty."""
+    try:
+        posix.stat(f"{address.place}/{address.name}")
+    except OSError:
+        return False
+    return True
 
 
 def _read_class(resctrl: "Resctrl", address: Address) -> "str | None":

@@ -137,7 +137,7 @@ TestChanges.settings = settings(max_examples=100, stateful_step_count=15, deadli
         ("io.weight", "8:16", "default 100\n8:0 50\n", "default", "10"),
         ("io.max", "8:0", "8:0 rbps=9 wbps=max riops=max wiops=max\n", "rbps=9 wbps=max riops=max wiops=max",
          "rbps=7 wbps=max riops=max wiops=max"),
-        ("io.max", "8:0", "", None, None),
+        ("io.max", "8:0", "", "rbps=max wbps=max riops=max wiops=max", "rbps=7 wbps=max riops=max wiops=max"),
         ("cpu.max", "", "max 100000\n", "max 100000", "50000 100000"),
     ],
 )  # fmt: skip
