@@ -153,7 +153,7 @@ def test_killed_command_leaves_no_limit(
     pid, weight = pod.start("c1", FORKS), pod.cgroup / "cpu.weight"
     words = {"limit": ["limit", pod.uid, "--mb", "30", "--cpu-weight", "10"], "unlimit": ["unlimit", pod.uid]}
     usual, chance, left = {}, Random(1), 0
-    for name, command in words.items():
+    for name, command in [*words.items()] * 2:  # the first calls import
         begun = time.monotonic()
         installed.prints(*command)
         usual[name] = time.monotonic() - begun
