@@ -179,6 +179,9 @@ def planned(context: Context, options: ListOptions, request: Request, seconds: f
     found = gather(context).pods
     name_podmans(found)
     pods = [pod for pod in options.chosen(context, found) if pod.living]
+    left = [pod.name for pod in found if pod.key in options.targets(context)[0] and pod not in pods]
+    if pods and left:
+        raise LimitError(f"{', '.join(left)}: not running, or not selected by -n and -l", hint="no pod is limited")
     if not pods:
         hint = "labels are those of Kubernetes pods; " if options.selector else ""
         raise LimitError("no running pod matches", hint=f"{hint}`resctrl-hook list` shows all")

@@ -243,6 +243,13 @@ def test_one_of_several_pods_fails(host: MonitoredHost, pod: Path, when: str, mo
     assert [one["pod"] for one in json.loads(host.run("limits", "-o", "json").output)["items"]] == [POD]
 
 
+def test_named_pod_that_is_not_selected_is_no_silent_omission(host: MonitoredHost, pod: Path) -> None:
+    host.pod(1, "job", namespace="batch")
+    done = host.run("limit", "-n", "shop", POD, "batch/job", "--cpu", "50%")
+    assert (done.exit_code, "batch/job: not running, or not selected by -n and -l" in done.output) == (1, True)
+    assert values(pod) == BEFORE
+
+
 def test_full_disk_keeps_no_limit(host: MonitoredHost, pod: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
