@@ -57,10 +57,12 @@ def test_values_are_in_effect_and_come_back_by_end_and_by_reconcile(
 ) -> None:
     folder, mounted = str(pods["noisy"]), context.monitor.resctrl
     resctrl.make("batch")
+    disk = next(one for one in Path("/sys/block").glob("vd*/dev")).read_text().strip()
     wanted = {
         Address(CGROUP, folder, "cpu.weight"): "10",
         Address(CGROUP, folder, "cpu.max"): "50000 100000",
         Address(CGROUP, folder, "io.weight", "default"): "10",
+        Address(CGROUP, folder, "io.max", disk): "rbps=max wbps=max riops=9 wiops=9",
         Address(CLASS, "batch", "L3", "0"): "3",
         Address(CLASS, "batch", "MB", "0"): "50",
     }
