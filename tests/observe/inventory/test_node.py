@@ -30,6 +30,7 @@ from resctrl_hooks.observe.inventory.columns import MBM, value_in
 from resctrl_hooks.observe.inventory.foreign_numbers import LEAST, MOST, number
 from resctrl_hooks.observe.inventory.guard import guard_status, held_values, lowered_values
 from resctrl_hooks.observe.inventory.package_energy import PackagePower, power_usage
+from resctrl_hooks.observe.inventory.palette import domain_title
 from resctrl_hooks.observe.inventory.rates import FOREIGN, POD, TOTAL, UNGROUPED, Line
 from resctrl_hooks.observe.inventory.slowdown import as_text, ratios
 from resctrl_hooks.observe.node.slowdown.evidence.reader import NodeReader
@@ -262,7 +263,7 @@ def test_recording_report_kubectl_and_slowdown_have_the_domains(laid_out: Layout
     for kind in ("pod", "memory"):
         assert sorted({row["domain"] for row in found if row["kind"] == kind}) == sorted(laid_out.folders)
     made = laid_out.run("report", str(file), "-o", str(page))
-    assert (made.exit_code, all(folder in page.read_text() for folder in laid_out.folders)) == (0, True), made.output
+    assert (made.exit_code, all(domain_title(one) in page.read_text() for one in laid_out.folders)) == (0, True)
     window = reader.window(first, reader.read(watched))
     traffic = window.uses[KEYS[0]].traffic
     assert traffic is not None

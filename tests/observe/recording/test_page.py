@@ -273,7 +273,7 @@ document.getElementById("page").onload = () => setTimeout(() => { try {
   found.charts = Math.max(...charts.map(one => one.getBoundingClientRect().right));
   found.plot = Math.min(...charts.map(one => one.getBoundingClientRect().width));
   found.ground = inner.getComputedStyle(page.body).backgroundColor;
-  found.ink = inner.getComputedStyle(page.querySelector(".lane b")).color;
+  found.ink = inner.getComputedStyle(page.querySelector("h2")).color;
   found.answer = page.querySelector(".answer").getBoundingClientRect().bottom;
   found.marks = page.querySelectorAll(".chart .mark").length;
   const plot = page.querySelector(".chart .plot"), place = plot.getBoundingClientRect();
@@ -310,6 +310,7 @@ def test_page_fits_its_width_and_follows_the_style(tmp_path: Path, width: int, d
     data = re.search(r'data-found="([^"]*)"', done.stdout)
     assert data, done.stdout[-2000:]
     found = dict(pair.split("=", 1) for pair in data[1].split(";"))
+    assert "error" not in found, found
     room = float(found["room"])
     assert float(found["width"]) <= room, "the page scrolls sideways"
     assert float(found["charts"]) <= room
