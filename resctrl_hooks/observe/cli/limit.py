@@ -29,6 +29,7 @@ _REMEDIES = {
     ENOSPC: "; free space on its file system",
     EROFS: "; it is read-only here: run the command on the host, outside of a container",
 }
+_COUNT = re.compile(r"[0-9]{1,9}")
 _MASK = re.compile(r"(?:[0-9]{1,3}-)?[1-9][0-9]{0,2}%|(?:0[xX])?[0-9a-fA-F]{1,16}")
 
 
@@ -44,7 +45,7 @@ def _per_cent(_: click.Context, __: click.Parameter, value: str | None) -> float
     if value is None:
         return None
     number = value.removesuffix("%")
-    if number == value or not number.isdecimal() or not int(number):
+    if number == value or not _COUNT.fullmatch(number) or not int(number):
         raise click.BadParameter(f"{value!r} is not a number of per cent such as 50%.")
     return float(number)
 
@@ -66,7 +67,7 @@ def _rates(number: Callable[[str], int | None], example: str) -> Callable[..., R
 
 
 def _operations(text: str) -> int | None:
-    return int(text) or None if text.isdecimal() and text.isascii() else None
+    return int(text) or None if _COUNT.fullmatch(text) else None
 
 
 def _mask(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
@@ -179,7 +180,8 @@ def planned(context: Context, options: ListOptions, request: Request, seconds: f
     found = gather(context).pods
     name_podmans(found)
     pods = [pod for pod in options.chosen(context, found) if pod.living]
-    left = [pod.name for pod in found if pod.key in options.targets(context)[0] and pod not in pods]
+    named, _ = options.targets(context)
+    left = [pod.name for pod in found if pod.key in named and pod not in pods]
     if pods and left:
         raise LimitError(f"{', '.join(left)}: not running, or not selected by -n and -l", hint="no pod is limited")
     if not pods:

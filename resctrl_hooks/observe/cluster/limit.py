@@ -23,7 +23,9 @@ def limit_command(*, access: Access, namespace: str, pod: str, words: tuple[str,
     POD is a pod's name or NAMESPACE/POD. The options of `resctrl-hook limit` follow it, such as --cpu 50%. Nothing is
     changed: a limit needs root on the node, which no right of this cluster gives.
     """
-    parsed([pod, *words])
+    options = parsed([pod, *words])[0]
+    if options.pods != (pod,) or options.namespace or options.selector:
+        raise click.UsageError("limit takes one POD, and then options of `resctrl-hook limit` that select no pods.")
     space, _, name = pod.rpartition("/")
     nodes = access.run(functools.partial(_nodes, namespace=space or namespace, name=name))
     for called, node in nodes.items():

@@ -50,7 +50,10 @@ def choose(context: Context, pod: Pod, request: Request) -> ChosenClass | None:
         raise LimitError(f"there is no RDT class {request.rdt_class}", hint=hint)
     if _own(pod) == [request.rdt_class]:
         raise LimitError(f"it is in RDT class {request.rdt_class} already")
-    return ChosenClass(request.rdt_class)
+    if not request.rdt_class.startswith(PREFIX):
+        return ChosenClass(request.rdt_class)
+    now = read_schemata(context.monitor.resctrl.root, request.rdt_class)  # a temporary class, for one user more
+    return ChosenClass(request.rdt_class, tuple(lines({name: one for name, one in now.items() if name in MANAGED})))
 
 
 def _check_groups(context: Context, pod: Pod) -> None:
@@ -105,14 +108,27 @@ def _with_values(context: Context, pod: Pod, spec: dict[str, Any], there: list[s
 
 
 def _lower(desired: Schemata, now: Schemata) -> Schemata:
-    """Return the wanted values, except bandwidths that are lower already."""
+    """Return the wanted values, except bandwidths that are lower already, and cache ways outside of the class."""
     return {
         name: {
-            number: min(value, now[name].get(number, value), key=int) if name in BANDWIDTHS else value
+            number: (
+                min(value, now[name].get(number, value), key=int)
+                if name in BANDWIDTHS
+                else _within(value, now.get(name, {}).get(number, value))
+            )
             for number, value in values.items()
         }
         for name, values in desired.items()
     }
+
+
+def _within(mask: str, now: str) -> str:
+    """Return a mask, or as many of the lowest ways of a class if the class does not have all of its ways."""
+    ways, there = int(mask, 16), int(now, 16)
+    if not ways & ~there:
+        return mask
+    lowest, count = there & -there, ways.bit_count()
+    return now if count >= there.bit_count() else f"{(lowest << count) - lowest:x}"
 
 
 def _same(one: Schemata, other: Schemata) -> bool:

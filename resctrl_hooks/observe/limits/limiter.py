@@ -24,7 +24,7 @@ from resctrl_hooks.observe.node.temporary.store import Store, TemporaryError, bo
 from .classes import ChosenClass, choose
 from .model import Limit, Value, limit_of
 from .permission import refusal
-from .request import LimitError, Request
+from .request import LimitError, Request, lowered
 
 FOREVER = 1e12
 """Seconds of a limit until its pod's end."""
@@ -64,11 +64,12 @@ class Limiter:
             self._store.check_free(Address(POD, pod.key, "class"))
         chosen = choose(self._context, pod, request)
         values: dict[Address, str] = {} if chosen is None else {Address(POD, pod.key, "class"): chosen.name}
-        if request.sets_cgroup:
-            values.update(self._of_cgroups(pod, request))
-        for address in values:
+        wanted = {**values, **(self._of_cgroups(pod, request) if request.sets_cgroup else {})}
+        same: dict[str, str] = {}
+        for address, value in wanted.items():
             self._store.check_free(address)
-            if self._store.read(address) is None:
+            now = self._store.read(address)
+            if now is None:
                 if address.kind == POD:
                     raise LimitError("no container of it is running")
                 controller = address.name.partition(".")[0]
@@ -76,6 +77,14 @@ class Limiter:
                     f"there is no {address}",
                     hint=f"write +{controller} to cgroup.subtree_control of each parent directory",
                 )
+            least = value if address.kind == POD else lowered(address.name, now, value)
+            if is_same(address, now, least):
+                same[address.name] = now
+            else:
+                values[address] = least
+        kept = [f"{name} is {now} already" for name, now in same.items() if name not in {one.name for one in values}]
+        if kept:
+            raise LimitError(f"{', '.join(kept)}: a limit only lowers values")
         return Plan(values, chosen if chosen is not None and chosen.lines else None)
 
     def _of_cgroups(self, pod: Pod, request: Request) -> dict[Address, str]:

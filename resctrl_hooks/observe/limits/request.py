@@ -13,10 +13,11 @@ Rates = tuple[tuple[str, int], ...]
 LEAST_QUOTA = 1000  # microseconds (kernel, Documentation/scheduler/sched-bwc.rst)
 _PERIOD = "100000"
 _NUMBERS = re.compile(r"[0-9]+:[0-9]+")
-_BYTES = re.compile(r"([0-9]+)([KMGT]?)")
+_BYTES = re.compile(r"([0-9]{1,15})([KMGT]?)")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _BYTES_OF, _OPERATIONS = ("rbps", "wbps"), ("riops", "wiops")
 _UNLIMITED = "rbps=max wbps=max riops=max wiops=max"
+_NO_LIMIT = "max"
 _WEIGHTS = ("io.weight", "io.bfq.weight")
 """Of the cost model, and of the scheduler bfq; a kernel may have one of them."""
 
@@ -85,6 +86,20 @@ def bytes_of(text: str) -> int | None:
     """Return the bytes of ``20M``, as systemd and the kernel have units; None for any other text, and for 0."""
     found = _BYTES.fullmatch(text)
     return int(found[1]) * _UNITS[found[2]] or None if found else None
+
+
+def lowered(name: str, now: str, wanted: str) -> str:
+    """Return the lower one of two values of a cgroup's file, number by number: a limit raises nothing."""
+    if name == "io.max":
+        there = dict(one.split("=") for one in now.split())
+        pairs = [one.split("=") for one in wanted.split()]
+        return " ".join(f"{key}={_lower(there.get(key, _NO_LIMIT), value)}" for key, value in pairs)
+    quota, *period = wanted.split()
+    return " ".join([_lower(now.split(maxsplit=1)[0], quota), *period])
+
+
+def _lower(one: str, other: str) -> str:
+    return one if one.isdecimal() and not (other.isdecimal() and int(other) < int(one)) else other
 
 
 def _cpu(folder: str, per_cent: float) -> dict[Address, str]:

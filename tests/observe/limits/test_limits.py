@@ -30,7 +30,7 @@ from resctrl_hooks.observe.events.conditions import LIMITED as LIMITED_EVENT
 from resctrl_hooks.observe.events.conditions import conditions
 from resctrl_hooks.observe.limits import classes
 from resctrl_hooks.observe.limits.classes import choose
-from resctrl_hooks.observe.limits.request import LimitError, Request, by_disk, bytes_of
+from resctrl_hooks.observe.limits.request import LimitError, Request, by_disk, bytes_of, lowered
 from resctrl_hooks.observe.node.history.rows import LIMIT, UNLIMIT, Sampler
 from resctrl_hooks.observe.node.temporary import store as store_module
 from resctrl_hooks.observe.node.temporary.address import CGROUP, Address
@@ -179,6 +179,9 @@ def test_value_of_another_limit_is_refused_and_a_foreign_one_stays(host: Monitor
         ({}, (POD, "--cpu", "0%"), "per cent"),
         ({}, (POD, "--io", "5 apples"), "bytes"),
         ({}, (POD,), "no limit given"),
+        ({}, (POD, "--cpu-weight", "500"), "a limit only lowers values"),
+        ({}, (POD, "--iops", "9" * 5000), "operations"),
+        ({}, (POD, "--io", "/dev/sd[a-]=20M"), "there is no disk"),
         ({}, ("--cpu", "50%"), "no pod given"),
         ({}, ("-n", "other", "--cpu", "50%"), "no running pod matches"),
     ],
@@ -191,6 +194,18 @@ def test_limit_is_refused(
     assert done.exit_code
     assert error in done.output
     assert values(pod) == BEFORE
+
+
+VALUES = st.sampled_from(["max", "0", "7", "80", "500"])
+
+
+@given(now=VALUES, wanted=VALUES)
+def test_limit_raises_no_number(now: str, wanted: str) -> None:
+    least = min(now, wanted, key=lambda one: float(one.replace("max", "inf")))
+    assert lowered("cpu.weight", now, wanted) == least
+    assert lowered("cpu.max", f"{now} 100000", f"{wanted} 100000") == f"{least} 100000"
+    found = lowered("io.max", f"rbps={now} riops=max", f"rbps={wanted} wbps={wanted} riops={wanted}")
+    assert found == f"rbps={least} wbps={wanted} riops={wanted}"
 
 
 def tree(host: MonitoredHost) -> dict[Path, bytes]:

@@ -139,9 +139,10 @@ def without_brackets(pattern: str) -> "list[str]":
         return [pattern]
     one_of: "list[str]" = []
     while inside:
-        last = inside[2] if inside[1:2] == "-" else inside[0]
+        is_range = inside[1:2] == "-" and inside[2:] != ""  # a hyphen at the end is one, as in a shell
+        last = inside[2] if is_range else inside[0]
         one_of += map(chr, range(ord(inside[0]), ord(last) + 1))
-        inside = inside[3 if inside[1:2] == "-" else 1 :]
+        inside = inside[3 if is_range else 1 :]
     return [f"{before}{one}{end}" for one in one_of for end in without_brackets(after)]
 
 

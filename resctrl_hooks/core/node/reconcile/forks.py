@@ -24,20 +24,30 @@ _FORKS = {"x86_64": (b"56", b"57", b"58", b"435"), "aarch64": (b"220", b"435")}
 def await_forks(proc: str, tids: "Iterable[int]", move: "Callable[[], list[int]]") -> None:
     """Move the children of such forks, until no thread can be in one.
 
-    It gives up after `LOOKS` looks, or after `LEAST_LOOKS` and half a second.
+    It gives up after `LOOKS` looks, or after `LEAST_LOOKS` and half a second. Where the calls of threads are not shown,
+    as without CAP_SYS_PTRACE in reconcile's unit, it takes `LEAST_LOOKS`.
 
     Args:
         proc: the mount of /proc.
         tids: the threads that were moved.
         move: moves the threads that are still outside, and returns them.
     """
-    end, suspects = time.monotonic() + _SECONDS, [*tids]
+    suspects = [*tids]
+    end = time.monotonic() + (_SECONDS if all(_shows_calls(proc, tid) for tid in suspects[:1]) else 0.0)
     for number in range(LOOKS):
         suspects = [tid for tid in suspects if may_fork(proc, tid)]
         suspects += move()  # after the look: what the others had begun is there
         if not suspects or (number >= LEAST_LOOKS and time.monotonic() > end):
             return
         time.sleep(_NAP)
+
+
+def _shows_calls(proc: str, tid: int) -> bool:
+    try:
+        read_kernel_file(f"{proc}/{tid}/syscall")
+    except OSError as error:
+        return error.errno in GONE
+    return True
 
 
 def may_fork(proc: str, tid: int) -> bool:

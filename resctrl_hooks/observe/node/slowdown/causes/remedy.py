@@ -23,6 +23,7 @@ NOWHERE = ""
 MOST_NAMED = 10
 """Pods that a line names, and a command limits, at most."""
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]*")
+_SAFE = re.compile(r"[A-Za-z0-9@%+=:,./_-]+")
 _OPTIONS = {
     CPU_MAX: "--cpu {}%",
     CPU_WEIGHT: "--cpu-weight {}",
@@ -197,11 +198,16 @@ def command_of(place: str, sets: str, value: str) -> str:
     setting, file = _SETTINGS[sets]
     unit = place.rpartition("/")[2]
     if unit.endswith(_UNITS):
-        return f"systemctl set-property --runtime {unit} {setting.format(value)}"
+        return f"systemctl set-property --runtime {_quoted(unit)} {setting.format(value)}"
     if not place.startswith("/") or sets == IO_MAX:  # a device by number
         return ""
     text = f"{int(float(value) * 1000)} 100000" if sets == CPU_MAX else {"infinity": "max"}.get(value, value)
-    return f"echo {text} > {place}/{file}"
+    return f"echo {text} > {_quoted(f'{place}/{file}')}"
+
+
+def _quoted(word: str) -> str:
+    """Return a word as a shell reads it: names of units have backslashes."""
+    return word if _SAFE.fullmatch(word) else "'" + word.replace("'", "'\\''") + "'"
 
 
 def is_unit(key: str) -> bool:
