@@ -86,6 +86,7 @@ def test_watchdog_restores_values_after_each_kill_and_stop_at_a_random_moment(
             _experiments_until_killed(world, passed)
         moment, stopped = chance.randrange(STRETCHES), turn % 2
         while passed[0] < moment:
+            assert not os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT), "an error ended it"
             time.sleep(0.0005)
         time.sleep(chance.uniform(0.0, 0.002))
         os.kill(child, signal.SIGSTOP if stopped else signal.SIGKILL)
