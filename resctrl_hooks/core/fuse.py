@@ -52,8 +52,8 @@ def prepare(mountpoint: str) -> str:
     """
     path = os.path.abspath(mountpoint)
     try:
-        os.stat(path)
-    except FileNotFoundError:
+        os.listdir(path)  # the kernel answers stat from memory
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
         pass
     except OSError as error:
         if error.errno != errno.ENOTCONN:

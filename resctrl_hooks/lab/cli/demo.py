@@ -31,7 +31,8 @@ def command(subject: str | None, *, plain: bool, neighbour: bool | None) -> None
     Needs no RDT hardware: resctrl is a simulation in a temporary folder. As root with Podman, runc or crun it runs
     small containers, else plain processes. Only files in the temporary folder are changed; the report's page stays.
     """
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # SIGTERM must unmount the simulation
+    for number in (signal.SIGTERM, signal.SIGHUP):  # they must unmount the simulation and end its containers
+        signal.signal(number, lambda *_: sys.exit(128 + signal.SIGTERM))
     if neighbour and plain:
         raise click.UsageError("--neighbour needs a simulation: leave out --plain.")
     with ExitStack() as stack:

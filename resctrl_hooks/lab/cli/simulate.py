@@ -1,5 +1,6 @@
 """`resctrl-hook simulate`: a resctrl filesystem for machines without one."""
 
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -101,11 +102,14 @@ def command(mountpoint: str, *, scene: str | None, background: bool, **hardware:
 
 
 def _simulate_node(folder: str, scene: str, *, background: bool) -> None:
+    folder = os.path.abspath(folder)
+    os.umask(0o022)  # other users write nothing into its folders
     if is_node(folder):
         play(folder, scene)
         click.echo(f"scene {scene}: {SCENES[scene].text}")
         return
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: sys.exit(128 + signal.SIGTERM))
     with ExitStack() as stack:
         node = Node(folder, has_processors=True)
         stack.callback(node.stop)

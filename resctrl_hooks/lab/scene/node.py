@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import stat
@@ -30,7 +31,15 @@ SECONDS_TO_LEARN: Final = 12
 _SECONDS_TO_END = 10
 _RUNS_TO_LEARN = 2
 """Of `diagnose`, with five windows each: a pod needs ten quiet ones."""
-_WHILE_MOUNTED = "while [ -d '{}/info' ]; do sleep 1; done"
+_MARK = ".resctrl-node"
+"""A file by which a folder is known as that of a node."""
+_OWN: Final = (
+    *("baselines", _CGROUPS, "config.json", "hook.log", _CONTAINERD.partition("/")[0], _PROC, _RESCTRL, "state", "sys"),
+    *(_WORK, f"{_WORK}~", "history.sqlite", "history.sqlite-shm", "history.sqlite-wal"),
+)
+"""What a node writes into its folder; other files there are the user's."""
+_WHILE_MOUNTED = "while true 2>/dev/null <{}; do sleep 1; done"
+"""The kernel answers from memory whether a file of a dead simulation exists, but cannot open it."""
 
 
 class Node:
@@ -87,7 +96,7 @@ class Node:
     @property
     def command(self) -> str:
         """The beginning of each command for this node."""
-        return f"resctrl-hook --config {self.stage.config}"
+        return f"resctrl-hook --config {shlex.quote(self.stage.config)}"
 
     def play(self, scene: str) -> None:
         """Let the pods do what a scene says."""
@@ -148,7 +157,7 @@ class Node:
 
     def add_process(self, pod: Pod) -> None:
         """Create a pod of a plain process."""
-        script = _WHILE_MOUNTED.format(self.stage.resctrl)
+        script = _WHILE_MOUNTED.format(shlex.quote(f"{self.stage.resctrl}/schemata"))
         self.add(pod, PlainProcess(self.stage, pod.container_id, pod.annotations, script, self._link))
 
     def _link(self, pid: int) -> None:
@@ -172,7 +181,7 @@ class Node:
 
     def sample(self) -> None:
         """Start the sampling process, which ends with the simulation."""
-        script = f'"$@" & {_WHILE_MOUNTED.format(self.stage.resctrl)}; kill $!; wait'
+        script = f'"$@" & {_WHILE_MOUNTED.format(shlex.quote(f"{self.stage.resctrl}/schemata"))}; kill $!; wait'
         words = ["sh", "-c", script, "sh", *self.stage.hook[:-1], "guard", "run"]
         null = subprocess.DEVNULL
         self._sampling = subprocess.Popen(
@@ -181,8 +190,19 @@ class Node:
 
 
 def is_node(folder: str) -> bool:
-    """Return whether a node runs in a folder."""
-    return os.path.exists(f"{folder}/{_WORK}") and os.path.ismount(f"{folder}/{_RESCTRL}")
+    """Return whether a node runs in a folder of this user.
+
+    Raises:
+        MountError: other users can write to the folder, or it is a link.
+    """
+    if not os.path.lexists(folder):
+        return False
+    _check_own(folder)
+    try:
+        os.listdir(f"{folder}/{_RESCTRL}")
+    except OSError:
+        return False  # such as of a killed simulation
+    return os.path.exists(f"{folder}/{_MARK}") and os.path.ismount(f"{folder}/{_RESCTRL}")
 
 
 def play(folder: str, scene: str) -> None:
@@ -208,6 +228,19 @@ def play(folder: str, scene: str) -> None:
     os.replace(f"{path}~", path)
 
 
+def _check_own(folder: str) -> None:
+    """Check that only this user writes to a folder: what root writes there could otherwise end elsewhere.
+
+    Raises:
+        MountError: it is a link, or other users can write to it.
+    """
+    found = os.lstat(folder)
+    if stat.S_ISLNK(found.st_mode):
+        raise MountError(f"{folder} is a link: name a folder of your own")
+    if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise MountError(f"other users can write to {folder}: name a folder of your own")
+
+
 def _clear(folder: str) -> None:
     """Remove the files of an earlier node, or create the folder.
 
@@ -215,19 +248,19 @@ def _clear(folder: str) -> None:
         MountError: the folder has other files, is another user's, or its simulation runs.
     """
     try:
-        os.makedirs(folder, exist_ok=True)
-        found = os.lstat(folder)
+        os.makedirs(folder, 0o755, exist_ok=True)
         names = os.listdir(folder)
     except OSError as error:
         raise MountError(f"cannot create {folder}: {error.strerror}") from None
-    if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise MountError(f"other users can write to {folder}: name a folder of your own")
-    if names and _WORK not in names:
+    _check_own(folder)
+    if names and _MARK not in names:
         raise MountError(f"{folder} has other files: name an empty or a new folder")
+    with open(f"{folder}/{_MARK}", "w", encoding="ascii"):
+        pass
     prepare(f"{folder}/{_RESCTRL}")
-    for name in sorted(names, key=_WORK.__eq__):  # a removal that is interrupted goes on the next time
+    for name in set(names).intersection(_OWN):  # a removal that is interrupted goes on the next time
         path = f"{folder}/{name}"
-        if os.path.isdir(path):
+        if os.path.isdir(path) and not os.path.islink(path):
             shutil.rmtree(path)
         else:
             os.remove(path)

@@ -109,11 +109,16 @@ def test_commands_of_the_page_print_what_it_shows(node: Path) -> None:
 @pytest.mark.fuse
 @pytest.mark.parametrize("mode, words", [(0o755, "has other files"), (0o777, "other users can write")])
 def test_scene_in_unsuitable_folder_is_refused(tmp_path: Path, mode: int, words: str) -> None:
-    (tmp_path / "letter").write_text("")
-    tmp_path.chmod(mode)
-    result = CliRunner().invoke(main, ["simulate", str(tmp_path), "--scene", "noisy"])
-    assert (result.exit_code, words in result.output) == (1, True)
-    assert [path.name for path in tmp_path.iterdir()] == ["letter"]
+    folder, link = tmp_path / "folder", tmp_path / "link"
+    folder.mkdir()
+    link.symlink_to(folder)
+    for name in ("letter", "work.json"):
+        (folder / name).write_text("")
+    folder.chmod(mode)
+    for place, said in ((folder, words), (link, "is a link")):
+        result = CliRunner().invoke(main, ["simulate", str(place), "--scene", "noisy"])
+        assert (result.exit_code, said in result.output) == (1, True)
+    assert {path.name for path in folder.iterdir()} == {"letter", "work.json"}
 
 
 def test_scenes_of_the_page_are_all() -> None:
