@@ -19,6 +19,8 @@ from resctrl_hooks.observe.cli.top_state import CLICK
 # Source: ECMA-48 5.4 for the form of a sequence, and xterm's and VT220's for what these keys send. A terminal that
 # does not know the form `<` of the mouse's events sends M and three characters.
 _SEQUENCE = re.compile("\x1b(?:\\[M.{3}|\\[[0-9;<]*[A-Za-z~]|O[A-Z])", re.DOTALL)
+_PARTIAL = re.compile("\x1b(\\[(M.{0,2}|[0-9;<]*)|O)?$", re.DOTALL)
+_REST = 0.05  # seconds in which the rest of a sequence arrives, as of a fast mouse wheel
 _MOUSE = re.compile("\x1b\\[<([0-9]+);[0-9]+;([0-9]+)M")
 _LEFT, _WHEEL = 0, {64: "up", 65: "down"}
 _MOUSE_ON, _MOUSE_OFF = "\x1b[?1000h\x1b[?1006h", "\x1b[?1006l\x1b[?1000l"
@@ -117,6 +119,9 @@ class Keys:
             if not data:
                 raise EOFError  # the terminal is gone
             self._typed = data.decode("utf-8", "replace")
+            while data and _PARTIAL.search(self._typed) and select.select(self._terminal, [], [], _REST)[0]:
+                data = os.read(self._terminal[0], _READ)
+                self._typed += data.decode("utf-8", "replace")
         key, self._typed = first_key(self._typed)
         return key
 

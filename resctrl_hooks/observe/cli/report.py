@@ -1,5 +1,6 @@
 """`resctrl-hook report`: draw a recording as one HTML page."""
 
+import os
 import time
 from collections.abc import Iterator
 
@@ -56,6 +57,9 @@ def command(
     if since is None and until is not None:
         raise click.UsageError("--until needs --since")
     target = output or (f"{recording.rpartition('.')[0]}.html" if recording else "history.html")
+    files = [os.path.realpath(one) for one in (recording, target, energy_csv) if one]
+    if len({*files}) < len(files):
+        raise click.UsageError("the recording, the page and --energy-csv need different files")
     try:
         rows = read(recording) if recording else _past(config, since or 0.0, until)
         found = recording_of(rows)

@@ -164,11 +164,16 @@ class Screen:
         scene, asks = self.shown, self.page.question if self.state.mode is Mode.QUESTION else ()
         line = next((one for one in scene.lines if line_id(one) == self.state.pod), None)
         rates = [] if line is None else [self._usage([line], width)]
-        said = [*_lines_of((*asks, self._words()), width)]
+        room = max(height - _POD_FRAME - 2 * len(rates) - 2, 1)
+        asked = [*_lines_of(asks, width)]
+        if len(asked) > room:  # the question itself stays in view
+            more = f"and {len(asked) - room + 1} more lines: `resctrl-hook limit --dry-run` prints all"
+            asked = [*asked[: room - 1], more]
+        said = [*asked, *_lines_of((self._words(),), width)]
         self._page_room = max(height - _POD_FRAME - 2 * len(rates) - len(said), 1)
         state = self.state = settled(self.state, self.view(self._users()))
         page = self.page.lines[state.line : state.line + self._page_room]
-        words = [Text(one, no_wrap=True) for one in _lines_of((*asks, self._words()), width)]
+        words = [Text(one, no_wrap=True) for one in (*asked, *_lines_of((self._words(),), width))]
         return Group(head, *rates, *page, Text(), *words, _foot(state.mode, width))
 
     def _words(self) -> str:
