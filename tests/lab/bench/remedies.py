@@ -64,7 +64,8 @@ def _run(context: Context, command: str, units: Mapping[str, Path]) -> None:
     words = shlex.split(command)
     if words[0] == "resctrl-hook":
         given = limit.make_context("limit", words[2:]).params
-        limiter, request = Limiter(context), Request(**{name: given[name] for name in Request.__dataclass_fields__})
+        request = Request(**{name: given[name] for name in Request.__dataclass_fields__})
+        limiter, request = Limiter(context), request.on_disks(context.settings.sys_path)
         for key in given["pods"]:
             pod = pod_of(context, key)
             assert pod is not None
