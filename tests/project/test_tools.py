@@ -16,6 +16,7 @@ import mutants
 import mutations
 import pytest
 from golden import Golden
+from hosts.processes import wait_until
 
 pytestmark = pytest.mark.no_cover
 NODE = "resctrl_hooks/core/node"
@@ -199,9 +200,15 @@ resctrl_hooks/core/node/one.py:20: return len("")  ->  return None  (SURVIVED 0 
 """
     )
     assert project.read_text() == TRIED
-    for process in Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):  # it has ended by now
-            assert mark.encode() not in process.read_bytes()
+
+    def left() -> bool:
+        for process in Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):  # it has ended by now
+                if mark.encode() in process.read_bytes():
+                    return True
+        return False
+
+    wait_until(lambda: not left(), "the processes of mutants end")  # they were killed, which takes the kernel a moment
 
 
 def test_listed_equivalents_exist() -> None:
