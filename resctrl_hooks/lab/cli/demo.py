@@ -57,7 +57,7 @@ def command(subject: str | None, *, plain: bool, neighbour: bool | None) -> None
 
 
 def _begin(stack: ExitStack) -> tuple[Prepared | None, str]:
-    """Return a node whose costs are learned meanwhile, or why there is none."""
+    """Return a node that learns costs meanwhile; without one, the missing requirement."""
     try:
         return stack.enter_context(prepared()), ""
     except MountError as error:

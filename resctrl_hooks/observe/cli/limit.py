@@ -120,8 +120,8 @@ def command(config: str, /, *, options: ListOptions, seconds: float, reason: str
     With --mb and --l3, a pod moves to an RDT class with these values and else those of its own class; without such a
     class, one is created for that time. The pod's counts go on. What starts or enters later is moved, too.
 
-    Only root can limit pods, and only those that match `slowdown.limit`. Further limits of a pod are added. A value
-    that another limit or an experiment has changed is refused.
+    Only root can limit pods, and only those that match `slowdown.limit`. Further limits of a pod are added. A limit
+    only lowers values. A value that another limit or an experiment has changed is refused.
     """
     options.require_pods()
     request = _request(given)

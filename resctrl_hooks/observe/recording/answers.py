@@ -1,4 +1,4 @@
-"""The first lines of a page: who was slowed, because of whom, when and how much; or that nobody was."""
+"""The first lines of a page: the slowed pods, with culprits, times and ratios, or a sentence that there are none."""
 
 from collections.abc import Sequence
 
