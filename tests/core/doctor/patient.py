@@ -48,6 +48,8 @@ class Patient:
         self.state.mkdir(parents=True, mode=0o700)
         (self.state / "exec.json").write_text(json.dumps({"pid": os.getpid(), "mode": "events"}))
         put(root)
+        installed = json.loads(self.compiled.read_text())  # its stateDir is this machine's, which may have pods
+        self.compiled.write_text(json.dumps(installed | {"stateDir": str(self.state)}))
         self.yaml.write_text(
             f"resctrlPath: {self.resctrl}\nprocPath: {self.proc}\nstateDir: {self.state}\n"
             f"cgroupPath: {root}/sys/fs/cgroup\n"
