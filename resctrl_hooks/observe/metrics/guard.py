@@ -32,7 +32,7 @@ def _limits(status: GuardStatus) -> Mapping[tuple[str, ...], float]:
 ROWS: tuple[Row[GuardStatus], ...] = (
     Row(
         "resctrl_guard_running",
-        "1 while the bandwidth guard runs; act is experimental.",
+        "1 while the bandwidth guard runs in this mode, observe or act.",
         lambda status: {status.mode: 1},
         ("mode",),
     ),
@@ -50,13 +50,13 @@ ROWS: tuple[Row[GuardStatus], ...] = (
     ),
     Row(
         "resctrl_guard_class_limit",
-        "MB value of a class, declared and now, in the unit of the mount.",
+        "MB value of a class in the unit of the mount; kind is declared or now.",
         _limits,
         ("domain", "rdt_class", "kind"),
     ),
     Row(
         "resctrl_guard_class_kept",
-        "1 while the guard spares a class, because its limit slows a protected class.",
+        "1 while the guard leaves a class alone, because a lower MB value slows a protected class.",
         lambda status: {
             (one.domain, name): bool(of.kept) for one in status.domains for name, of in one.classes.items()
         },
@@ -71,7 +71,7 @@ ROWS: tuple[Row[GuardStatus], ...] = (
     ),
     Row(
         "resctrl_guard_throttled_seconds",
-        "Time below the declared value, summed over memory domains.",
+        "Time for which a class had less than its declared MB value, summed over memory domains.",
         lambda status: dict(sorted(status.throttled_seconds.items())),
         ("rdt_class",),
         kind=COUNTER,

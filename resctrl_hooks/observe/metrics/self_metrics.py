@@ -118,7 +118,7 @@ ROWS: tuple[Row[Node], ...] = (
     ),
     Row(
         "resctrl_hooks_unsaved",
-        "1 while this content cannot be written, as on a full disk.",
+        "1 while baselines, history or totals cannot be written, as on a full disk.",
         _unsaved,
         ("content",),
     ),

@@ -42,14 +42,14 @@ ROWS: tuple[Row[Judged], ...] = (
     ),
     Row(
         "resctrl_pod_cycles",
-        "Cycles while the performance was counted, by perf or aet.",
+        "Cycles of the pod in the time for which perf or aet counted.",
         lambda judged: {labels: cycles for labels, (cycles, _) in judged.sums("counted")},
         (*LABELS, "method"),
         kind=COUNTER,
     ),
     Row(
         "resctrl_pod_instructions",
-        "Instructions in the time of the cycles; with aet, micro-operations.",
+        "Instructions of the pod in the same time; with aet, micro-operations.",
         lambda judged: {labels: work for labels, (_, work) in judged.sums("counted")},
         (*LABELS, "method"),
         kind=COUNTER,
