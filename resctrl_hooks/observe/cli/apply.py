@@ -12,9 +12,11 @@ from resctrl_hooks.core.cli.same_config import with_config
 from resctrl_hooks.core.cli.tables import duration
 from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.errors import HookError
-from resctrl_hooks.observe.cli.limit import apply_all, in_words, parsed, planned, undo
+from resctrl_hooks.observe.cli.limit_options import parsed, selected_pods
+from resctrl_hooks.observe.cli.limit_text import apply_all, in_words, undo
 from resctrl_hooks.observe.limits.limiter import FOREVER
 from resctrl_hooks.observe.limits.permission import is_owner
+from resctrl_hooks.observe.limits.planner import Planner
 from resctrl_hooks.observe.slowdown.diagnosis import Applied, Diagnosis
 from resctrl_hooks.observe.slowdown.session import Session
 
@@ -63,7 +65,8 @@ class Chosen:
         words = [*shlex.split(command), "--for", _time(seconds), "--reason", f"slows {found.name}"]
         self._command = shlex.join(words)
         self._context = context
-        self._planned = planned(context, *parsed(words[2:]))
+        options, request, _, self._reason = parsed(words[2:])
+        self._planned = Planner(context).plan_all(selected_pods(context, options), request)
 
     def apply(self, *, yes: bool) -> None:
         """Show what is done, ask unless ``yes``, and do it.
@@ -74,11 +77,11 @@ class Chosen:
         """
         self._print(with_config(f"apply: `{self._command}`"))
         for one in self._planned:
-            self._print(f"  {in_words(self._context, one, done=False)}")
+            self._print(f"  {in_words(one, self._seconds, done=False)}")
         if not yes:
             names = ", ".join(one.pod.name for one in self._planned)
             click.confirm(f"Limit {names}?", abort=True, err=self._err)
-        apply_all(self._context, self._planned, self._print)
+        apply_all(self._context, self._planned, self._seconds, self._reason, self._print)
 
     def followed(self, session: Session, seconds: float) -> Diagnosis:
         """Sample again, print the ratio before and after, and return the diagnosis with both.

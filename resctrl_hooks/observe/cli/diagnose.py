@@ -20,7 +20,7 @@ from resctrl_hooks.observe.cli.diagnosis_text import (
     print_need,
     print_none_slowed,
 )
-from resctrl_hooks.observe.cli.limit import DEFAULT, LimitTime
+from resctrl_hooks.observe.cli.limit_options import DEFAULT, LimitTime
 from resctrl_hooks.observe.cli.lost_text import print_by_culprit, print_by_namespace
 from resctrl_hooks.observe.inventory.lost_time import LIST as LOST
 from resctrl_hooks.observe.inventory.lost_time import by_culprit, by_namespace

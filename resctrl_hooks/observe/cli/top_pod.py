@@ -17,11 +17,13 @@ from resctrl_hooks.core.cli.tables import SafeConsole
 from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.core.node.resctrl.layouts import MB
-from resctrl_hooks.observe.cli import limit
 from resctrl_hooks.observe.cli.diagnosis_text import print_diagnosis
+from resctrl_hooks.observe.cli.limit_options import parsed, selected_pods
+from resctrl_hooks.observe.cli.limit_text import apply_all, in_words
 from resctrl_hooks.observe.cli.limits import limits_of
 from resctrl_hooks.observe.limits.limiter import Limiter
 from resctrl_hooks.observe.limits.permission import is_owner
+from resctrl_hooks.observe.limits.planner import Planner
 from resctrl_hooks.observe.limits.request import LimitError
 from resctrl_hooks.observe.slowdown.session import Session
 
@@ -129,22 +131,22 @@ class PodPage:
             words = shlex.split(text)
         except ValueError as error:
             raise click.UsageError(str(error)) from None
-        options, request, seconds, reason = limit.parsed(words)
+        options, request, seconds, reason = parsed(words)
         if not options.filtered:
             options = self._options
-        found = limit.planned(self._context, options, request, seconds, reason or "from top")
+        found = Planner(self._context).plan_all(selected_pods(self._context, options), request)
 
         def apply() -> str:
             lines: list[str] = []
             Limiter(self._context).end_over()
             try:
-                limit.apply_all(self._context, found, lines.append)
+                apply_all(self._context, found, seconds, reason or "from top", lines.append)
             except click.ClickException as error:
                 lines.append(error.format_message())
             return "; ".join(lines)
 
         self._planned = apply
-        return [limit.in_words(self._context, one, done=False) for one in found]
+        return [in_words(one, seconds, done=False) for one in found]
 
     def plan_end(self) -> list[str]:
         """Return in words which limits of this pod would end.

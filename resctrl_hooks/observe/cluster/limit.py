@@ -6,7 +6,7 @@ import shlex
 import click
 
 from resctrl_hooks.core.cli.errors import KUBECTL
-from resctrl_hooks.observe.cli.limit import parsed
+from resctrl_hooks.observe.cli.limit_options import parsed
 
 from .access import Access, access_options
 from .api import Cluster

@@ -9,7 +9,6 @@ import posix
 import pwd
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import NamedTuple
 
 from resctrl_hooks.core.inventory.models import Pod
 from resctrl_hooks.core.node.context import Context
@@ -17,26 +16,17 @@ from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.core.node.log import NOTICE
 from resctrl_hooks.core.node.names import clean
 from resctrl_hooks.core.node.restored import Restored
-from resctrl_hooks.observe.node.temporary.address import POD, Address, is_same
+from resctrl_hooks.observe.node.temporary.address import Address, is_same
 from resctrl_hooks.observe.node.temporary.limits import NAME
 from resctrl_hooks.observe.node.temporary.store import Store, TemporaryError, boot_time
 
-from .classes import ChosenClass, choose
 from .model import Limit, Value, limit_of
-from .permission import refusal
-from .request import LimitError, Request, lowered
+from .planner import Plan
 
 FOREVER = 1e12
 """Seconds of a limit until its pod's end."""
 _STAGE = "limit"
 _LONGEST_REASON = 200
-
-
-class Plan(NamedTuple):
-    """The values that a limit writes, and the RDT class that is created for it; None for none."""
-
-    values: dict[Address, str]
-    creates: ChosenClass | None = None
 
 
 class Limiter:
@@ -50,49 +40,6 @@ class Limiter:
         self._context = context
         self._store = Store(context)
 
-    def plan(self, pod: Pod, request: Request) -> Plan:
-        """Return the values that a limit of a pod would write. Read-only.
-
-        Raises:
-            LimitError: the operator does not permit it, or a value does not exist.
-            TemporaryError: another limit or an experiment has changed a value.
-            HookError: a value cannot be read.
-        """
-        if why := refusal(self._context.settings, pod.name, pod.classes):
-            raise LimitError(why)
-        if request.sets_class:
-            self._store.check_free(Address(POD, pod.key, "class"))
-        chosen = choose(self._context, pod, request)
-        values: dict[Address, str] = {} if chosen is None else {Address(POD, pod.key, "class"): chosen.name}
-        wanted = {**values, **(self._of_cgroups(pod, request) if request.sets_cgroup else {})}
-        same: dict[str, str] = {}
-        for address, value in wanted.items():
-            self._store.check_free(address)
-            now = self._store.read(address)
-            if now is None:
-                if address.kind == POD:
-                    raise LimitError("no container of it is running")
-                controller = address.name.partition(".")[0]
-                raise LimitError(
-                    f"there is no {address}",
-                    hint=f"write +{controller} to cgroup.subtree_control of each parent directory",
-                )
-            least = value if address.kind == POD else lowered(address.name, now, value)
-            if is_same(address, now, least):
-                same[address.name] = now
-            else:
-                values[address] = least
-        kept = [f"{name} is {now} already" for name, now in same.items() if name not in {one.name for one in values}]
-        if kept:
-            raise LimitError(f"{', '.join(kept)}: a limit only lowers values")
-        return Plan(values, chosen if chosen is not None and chosen.lines else None)
-
-    def _of_cgroups(self, pod: Pod, request: Request) -> dict[Address, str]:
-        folders = [pod.cgroup] if pod.cgroup else [one.cgroup for one in pod.living if one.cgroup]
-        if not folders:
-            raise LimitError("it has no cgroup of its own", hint="its containers may have ended")
-        return {address: value for folder in folders for address, value in request.of_cgroup(folder).items()}
-
     def end_over(self) -> None:
         """End limits that are over, which nothing has restored yet.
 
@@ -101,10 +48,6 @@ class Limiter:
         """
         with suppress(OSError):  # without a state directory there are none
             self._store.restore_over()
-
-    def shown(self, plan: Plan) -> list[Value]:
-        """Return planned values with those of now."""
-        return [Value.of_address(one, self._store.read(one) or "", new) for one, new in plan.values.items()]
 
     def limit(self, pod: Pod, plan: Plan, seconds: float, reason: str) -> None:
         """Write a pod's planned values, for so many seconds.

@@ -13,6 +13,7 @@ from resctrl_hooks.core.inventory.records import classes_of
 from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.observe.cli.limit import command as limit
 from resctrl_hooks.observe.limits.limiter import FOREVER, Limiter
+from resctrl_hooks.observe.limits.planner import Planner
 from resctrl_hooks.observe.limits.request import Request
 from resctrl_hooks.observe.node.slowdown.causes.cause import Cause
 from resctrl_hooks.observe.node.slowdown.causes.remedy import OWN_MAX, OWN_WEIGHT
@@ -65,11 +66,9 @@ def _run(context: Context, command: str, units: Mapping[str, Path]) -> None:
     if words[0] == "resctrl-hook":
         given = limit.make_context("limit", words[2:]).params
         request = Request(**{name: given[name] for name in Request.__dataclass_fields__})
-        limiter, request = Limiter(context), request.on_disks(context.settings.sys_path)
-        for key in given["pods"]:
-            pod = pod_of(context, key)
-            assert pod is not None
-            limiter.limit(pod, limiter.plan(pod, request), FOREVER, "")
+        pods = [pod for key in given["pods"] if (pod := pod_of(context, key)) is not None]
+        for one in Planner(context).plan_all(pods, request):
+            Limiter(context).limit(one.pod, one.plan, FOREVER, "")
     elif words[0] == "systemctl":
         for word in words[4:]:
             name, _, value = word.partition("=")

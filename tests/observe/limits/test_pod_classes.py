@@ -26,7 +26,8 @@ from resctrl_hooks.core.node.reconcile import forks as forks_module
 from resctrl_hooks.core.node.watch.containers import Containers
 from resctrl_hooks.core.node.watch.move import serve
 from resctrl_hooks.observe.limits.classes import ChosenClass
-from resctrl_hooks.observe.limits.limiter import Limiter, Plan
+from resctrl_hooks.observe.limits.limiter import Limiter
+from resctrl_hooks.observe.limits.planner import Plan
 from resctrl_hooks.observe.node.temporary import entry as entry_module
 from resctrl_hooks.observe.node.temporary import store as store_module
 from resctrl_hooks.observe.node.temporary.address import POD, Address
