@@ -68,6 +68,7 @@ class LiveSamples:
         now = take(self._context, self._files)
         watts = self._packages.watts()
         before, self._before = self._before, now
+        self._selected = {key: self._selected[key] for key in now.pods.keys() & self._selected}
         scene = self._with_state(self.scenes.between(before, now, self._users, watts))
         scene.rmids = rmids_of(self._context.monitor.resctrl, now.rmids)
         if self._has_capacity:

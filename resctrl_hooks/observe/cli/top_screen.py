@@ -74,9 +74,12 @@ class Screen:
     def update(self, scene: Scene) -> None:
         """Take a new sample; a paused screen shows it after the pause."""
         self._node.add(scene)
+        before, self._history = self._history, {}  # ended pods, and other domains, are forgotten
         for by in GROUPINGS:
             for line in grouped(scene.lines, by):
-                self._history.setdefault(_id(scene, by, line), deque(maxlen=_SPARKLINE)).append(line[MBM])
+                name = _id(scene, by, line)
+                self._history[name] = before.get(name) or deque(maxlen=_SPARKLINE)
+                self._history[name].append(line[MBM])
         if not self.state.paused:
             self.scene = scene
 

@@ -72,7 +72,7 @@ def pods_of(reading: NodeReading) -> list[PodUsage]:
     growths: dict[_Pod, dict[Column, dict[str, list[Growth]]]] = {}
     gauges: dict[_Pod, dict[Column, list[float]]] = {}
     slowed: dict[_Pod, float] = {}
-    limits: dict[_Pod, dict[str, float]] = {}
+    limits: dict[_Pod, list[tuple[str, float]]] = {}
     bandwidth = _bandwidth_resource(reading.now)
     for series, value in reading.now.items():
         name = series.partition("{")[0]
@@ -83,7 +83,7 @@ def pods_of(reading: NodeReading) -> list[PodUsage]:
         resource, _, metric = name.partition("_")
         column = BY_METRIC.get(metric)
         if name == LIMIT:
-            limits.setdefault(pod, {})[labels.get("value", "")] = value
+            limits.setdefault(pod, []).append((labels.get("value", ""), value))
         elif column is None:
             slowed[pod] = value
         elif column.counter in EVENTS and resource != bandwidth:
@@ -104,8 +104,8 @@ def pods_of(reading: NodeReading) -> list[PodUsage]:
     found = []
     for pod in dict.fromkeys([*growths, *gauges]):
         one = PodUsage(node=reading.pod.node, namespace=pod[0], pod=pod[1], uid=pod[2], slowdown=slowed.get(pod))
-        one.limited = sorted(limits.get(pod, ()))
-        one.limit_ends = min(filter(None, limits.get(pod, {}).values()), default=None)
+        one.limited = sorted({name for name, _ in limits.get(pod, ())})
+        one.limit_ends = min((end for _, end in limits.get(pod, ()) if end), default=None)
         for column, values in gauges.get(pod, {}).items():
             setattr(one, column.field, sum(values))
         for column, domains in growths.get(pod, {}).items():

@@ -72,7 +72,7 @@ def _limited(context: Context, names: PodNames) -> list[Condition]:
         pod = _pod(one.key, name.namespace, name.pod)
         if pod is not None:
             note = f"limited: {one._replace(reason='').text} (`resctrl-hook limits` on the node)"
-            found.append(Condition(pod, LIMITED, f"{', '.join(one.values)} {one.end}", "Limited", note))
+            found.append(Condition(pod, LIMITED, f"{one.change} {one.end}", "Limited", note))
     return found
 
 

@@ -38,7 +38,7 @@ def limits_by_pod(context: Context) -> dict[str, list[PodLimit]]:
     """Return the active limits of each limited pod, by key."""
     found: dict[str, list[PodLimit]] = {}
     for one in active_limits(context).values():
-        limit = PodLimit(values=[*one.values], owner=one.owner, reason=one.reason, ends=one.ends)
+        limit = PodLimit(values=[value.text for value in one.values], owner=one.owner, reason=one.reason, ends=one.ends)
         found.setdefault(one.key, []).append(limit)
     return found
 

@@ -8,7 +8,7 @@ from pydantic import Field
 from resctrl_hooks.core.inventory.base import Record
 from resctrl_hooks.observe.node.temporary.address import Address
 from resctrl_hooks.observe.node.temporary.entry import Entry
-from resctrl_hooks.observe.node.temporary.limits import seconds_left, value_text
+from resctrl_hooks.observe.node.temporary.limits import LimitedValue, seconds_left
 
 LIST = "LimitList"
 
@@ -32,7 +32,7 @@ class Value(Record):
     @property
     def text(self) -> str:
         """Return it in words."""
-        return value_text(self.address, self.before, self.limit)
+        return LimitedValue(self.address, self.before, self.limit).text
 
     @classmethod
     def of_address(cls, address: Address, before: str, new: str, now: str | None = None) -> "Value":

@@ -9,8 +9,8 @@ from prometheus_client.core import Metric
 from resctrl_hooks.core.inventory.pod_names import LABELS, PodNames
 from resctrl_hooks.core.metric import COUNTER, Row
 from resctrl_hooks.core.node.context import Context
-from resctrl_hooks.observe.inventory.limited import limits_by_pod
 from resctrl_hooks.observe.node.slowdown.status import read_status
+from resctrl_hooks.observe.node.temporary.limits import active_limits
 
 from .families import families
 from .selection import EVERYTHING, Selection
@@ -24,7 +24,7 @@ class Judged:
     lost: Sequence[Mapping[str, Any]] = ()
     """What the pods of a namespace lost to those of another."""
     limits: Mapping[tuple[str, ...], float] = field(default_factory=dict)
-    """The end of each limited value, by the pod's labels, the value's name and the owner."""
+    """The end of each limited value, by the pod's labels, the value's name, the disk and the owner."""
 
     def sums(self, of: str) -> Iterator[tuple[tuple[str, ...], Any]]:
         """Yield each value of a pod's field that has keys, with the pod's labels and the key."""
@@ -79,7 +79,7 @@ ROWS: tuple[Row[Judged], ...] = (
         "resctrl_pod_limit_end_timestamp_seconds",
         "End of a limit in seconds since 1970; 0: the pod's end.",
         lambda judged: judged.limits,
-        (*LABELS, "value", "owner"),
+        (*LABELS, "value", "device", "owner"),
     ),
 )
 
@@ -88,10 +88,9 @@ def slowdown_families(context: Context, names: PodNames, selection: Selection = 
     """Return the families of all judged or limited pods with a known name; none of speed if no process judges them."""
     status = read_status(context) or {"pods": {}}
     limits: dict[tuple[str, ...], float] = {
-        (key, *names.of(key), value.split()[0], one.owner): round(one.ends or 0.0, 3)
-        for key, of in limits_by_pod(context).items()
-        if selection.has_namespace(names.of(key).namespace)
-        for one in of
+        (one.key, *names.of(one.key), value.address.name, value.address.part, one.owner): round(one.ends or 0.0, 3)
+        for one in active_limits(context).values()
+        if selection.has_namespace(names.of(one.key).namespace)
         for value in one.values
     }
     found = {(key, *names.of(key)): pod for key, pod in status["pods"].items()}

@@ -107,6 +107,7 @@ class AnyKeys(RuleBasedStateMachine):
         memory = [memory_of(2e9)] if len(pods) % 2 else []
         lines = [*lines, *rest, added([*lines, *rest], "total", "TOTAL")]
         self.screen.update(Scene("worker-3", "01:48:06", lines, 32 << 20, Rmids(total=64, used=9), memory=memory))
+        assert len(self.screen._history) <= 3 * len(lines), "ended pods are forgotten"
 
     @rule(width=st.integers(10, 250), height=st.integers(5, 40))
     def resize(self, width: int, height: int) -> None:

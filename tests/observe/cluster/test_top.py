@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -120,12 +121,15 @@ def two(cluster: FakeCluster) -> FakeCluster:
 
 
 def test_limited_pod_has_a_mark(two: FakeCluster) -> None:
-    unlimited, of = two.pages["a"], labels("cart", value="cpu.max", owner="`limit` of root")
-    two.pages["a"] = lambda count: f"{unlimited(count)}resctrl_pod_limit_end_timestamp_seconds{{{of}}} 0\n"
+    unlimited, limits = two.pages["a"], ""
+    for value, device, end in (("cpu.max", "", 0), ("io.max", "8:0", 1.9e9), ("io.max", "8:16", 1.8e9)):
+        of = labels("cart", value=value, device=device, owner="`limit` of root")
+        limits += f"resctrl_pod_limit_end_timestamp_seconds{{{of}}} {end}\n"
+    two.pages["a"] = lambda count: f"{unlimited(count)}{limits}"
     lines = [line.split() for line in run(two, "top").stdout.splitlines()]
-    assert [line[-1] for line in lines] == ["LIMITED", "-", "-", "cpu.max"]
+    assert [line[-1] for line in lines] == ["LIMITED", "-", "-", time.strftime("%H:%M", time.localtime(1.8e9))]
     cart = items(run(two, "top", "-o", "json"))[-1]
-    assert (cart["pod"], cart["limited"], cart["limitEnds"]) == ("cart", ["cpu.max"], None)
+    assert (cart["pod"], cart["limited"], cart["limitEnds"]) == ("cart", ["cpu.max", "io.max"], 1.8e9)
 
 
 def test_pods_of_all_nodes_are_sorted_selected_and_added(two: FakeCluster) -> None:

@@ -113,7 +113,8 @@ def test_limit_is_listed_and_ends_by_unlimit(host: MonitoredHost, pod: Path) -> 
     assert "cpu.weight,cpu.max+2 to " in host.run("list").output
     assert "cpu.weight 100 -> 10, cpu.max max" in host.run("show", POD).output
     assert "cpu.weight,cpu.max+2 to " in host.run("top", "--once", "--interval", "0.1").output
-    assert host.run("metrics").output.count("\nresctrl_pod_limit_end_timestamp_seconds{") == 4
+    metrics = re.findall(r'limit_end_\w+{.*device="(.*?)".*value="(.*?)"', host.run("metrics").output)
+    assert sorted(metrics) == [("", "cpu.max"), ("", "cpu.weight"), ("8:0", "io.max"), ("default", "io.weight")]
     (event,) = conditions(host.context, PodNames(host.context))
     assert (event.pod.name, event.reason) == ("web-0", LIMITED_EVENT)
     assert "cpu.weight 100 -> 10, " in event.note

@@ -59,7 +59,7 @@ GUARD = GuardStatus(
 POD = {"ratio": 1.6, "counted": {"perf": [3e9, 2e9]}, "slowedSeconds": {"memory-bandwidth": 20.0}}
 LOST = {"namespace": "shop", "culpritNamespace": "batch", "seconds": 9.5}
 SPEED = {**POD, "lostSeconds": {"memory-bandwidth": 7.5}}
-LIMITS: dict[tuple[str, ...], float] = {("9c3d", "batch", "reports", "", "cpu.max", "`limit` of root"): 1.8e9}
+LIMITS: dict[tuple[str, ...], float] = {("9c3d", "batch", "reports", "", "io.max", "8:0", "`limit` of root"): 1.8e9}
 JUDGED = slowdown.Judged({("4f0a", "shop", "cart", ""): SPEED}, [LOST], LIMITS)
 
 

@@ -17,6 +17,20 @@ NAME = "limit-"
 _LONGEST = 1e9  # seconds until an end; a longer time is no end of its own
 
 
+class LimitedValue(NamedTuple):
+    """One limited value."""
+
+    address: Address
+    before: str
+    limit: str
+
+    @property
+    def text(self) -> str:
+        """Return it in words: ``cpu.weight 100 -> 10``."""
+        of = self.address
+        return f"{of.name}{f' {of.part}' if of.part else ''} {self.before} -> {self.limit}"
+
+
 class ActiveLimit(NamedTuple):
     """One limit of a pod."""
 
@@ -26,24 +40,23 @@ class ActiveLimit(NamedTuple):
     reason: str
     ends: "float | None"
     """In seconds since 1970; None: the pod's end."""
-    values: "tuple[str, ...]"
-    """Each as ``cpu.weight 100 -> 10``."""
+    values: "tuple[LimitedValue, ...]"
     rdt_class: str = ""
     """The class to which it moves the pod; empty: none."""
     end: float = 0.0
     """Its end in seconds since the boot, which no clock moves."""
 
     @property
+    def change(self) -> str:
+        """Return its values in words."""
+        return ", ".join([one.text for one in self.values])
+
+    @property
     def text(self) -> str:
         """Return it in words, without the pod."""
         end = "the pod's end" if self.ends is None else time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(self.ends))
         why = f" ({self.reason})" if self.reason else ""
-        return f"{', '.join(self.values)} until {end} by {self.owner}{why}"
-
-
-def value_text(address: Address, before: str, limit: str) -> str:
-    """Return a limited value in words: ``cpu.weight 100 -> 10``."""
-    return f"{address.name}{f' {address.part}' if address.part else ''} {before} -> {limit}"
+        return f"{self.change} until {end} by {self.owner}{why}"
 
 
 def seconds_left(entry: "Entry", now: float) -> "float | None":
@@ -89,7 +102,7 @@ def _limit(entry: "Entry") -> ActiveLimit:
         record["owner"],
         record["reason"],
         None if left is None else time.time() + (left if record["end"] else 0.0),  # 0: it is ended at this moment
-        tuple([value_text(address, one["before"], last[address]) for address, one in entry.values.items()]),
+        tuple([LimitedValue(address, one["before"], last[address]) for address, one in entry.values.items()]),
         next((text for address, text in last.items() if address.kind == POD), ""),
         record["end"],
     )
