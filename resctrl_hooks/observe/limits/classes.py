@@ -1,12 +1,14 @@
 """The RDT class of a limit: the named one, one that has the wanted values already, or one to be created for a time."""
 
 import re
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from resctrl_hooks.core.inventory.base import class_text
 from resctrl_hooks.core.inventory.models import Pod
 from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.errors import NotMountedError
+from resctrl_hooks.core.node.resctrl.rmids import free_rmids, rmids_of_each_class
 from resctrl_hooks.core.node.resctrl.schemata import BANDWIDTHS, MANAGED
 from resctrl_hooks.core.rdt.capabilities import Schemata, present_classes, read_abilities, read_schemata
 from resctrl_hooks.core.rdt.config import desired_schemata, lines
@@ -27,8 +29,14 @@ class ChosenClass(NamedTuple):
     lines: tuple[str, ...] = ()
 
 
-def choose(context: Context, pod: Pod, request: Request) -> ChosenClass | None:
+def choose(context: Context, pod: Pod, request: Request, created: Sequence[ChosenClass] = ()) -> ChosenClass | None:
     """Return the class for a limit of a pod; None if the limit needs none. Read-only.
+
+    Args:
+        context: the node.
+        pod: the pod.
+        request: its limit.
+        created: the classes that will be there before.
 
     Raises:
         LimitError: the class does not exist, or the values are impossible on this node.
@@ -44,7 +52,7 @@ def choose(context: Context, pod: Pod, request: Request) -> ChosenClass | None:
         raise LimitError(f"--class, --mb and --l3 need RDT: {error.message}", hint=why) from error
     _check_groups(context, pod)
     if not request.rdt_class:
-        return _with_values(context, pod, spec, there)
+        return _with_values(context, pod, spec, there, created)
     if request.rdt_class not in there:
         hint = f"there are {', '.join(there)}" if there else "there are none; use --mb, or `resctrl-hook rdt apply`"
         raise LimitError(f"there is no RDT class {request.rdt_class}", hint=hint)
@@ -75,7 +83,9 @@ def _own(pod: Pod) -> list[str]:
     return sorted(known) if known else pod.classes
 
 
-def _with_values(context: Context, pod: Pod, spec: dict[str, Any], there: list[str]) -> ChosenClass:
+def _with_values(
+    context: Context, pod: Pod, spec: dict[str, Any], there: list[str], created: Sequence[ChosenClass]
+) -> ChosenClass:
     """Return a class with the schemata of the pod's own, but these values."""
     resctrl = context.monitor.resctrl
     own = _own(pod)
@@ -100,11 +110,20 @@ def _with_values(context: Context, pod: Pod, spec: dict[str, Any], there: list[s
     name = f"{PREFIX}{base or 'root'}-{suffix}"
     if name in there:
         raise LimitError(f"RDT class {name} has other values", hint="`resctrl-hook limits` shows who uses it")
-    if can.classes and len(present_classes(resctrl)) >= can.classes - 1:
-        raise LimitError(
-            f"no CLOSID is free for RDT class {name}", hint=f"limit to one of these with --class: {', '.join(there)}"
-        )
+    made = next((one for one in created if one.lines == tuple(lines(wanted))), None)
+    if made is not None:
+        return made
+    number = len({*created})
+    if can.classes and len(present_classes(resctrl)) + number >= can.classes - 1:
+        raise LimitError(f"no CLOSID is free for RDT class {name}", hint=_in_others(there))
+    free = None if rmids_of_each_class(resctrl) else free_rmids(resctrl, base)
+    if free is not None and free <= number:
+        raise LimitError(f"no RMID is free for RDT class {name}", hint=_in_others(there))
     return ChosenClass(name, tuple(lines(wanted)))
+
+
+def _in_others(there: list[str]) -> str:
+    return f"limit to one of these with --class: {', '.join(there)}" if there else "use --cpu, --cpu-weight or --io"
 
 
 def _lower(desired: Schemata, now: Schemata) -> Schemata:

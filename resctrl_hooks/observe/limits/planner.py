@@ -1,7 +1,7 @@
 """The plan of a limit: which values of a pod change to what, or why it is refused. Reads only."""
 
 from collections.abc import Sequence
-from errno import ENOSPC, EROFS
+from errno import EACCES, ENOSPC, EPERM, EROFS
 from typing import NamedTuple
 
 from resctrl_hooks.core.inventory.models import Pod
@@ -53,20 +53,45 @@ class Planner:
         Raises:
             LimitError: one may not be limited so, or there is no such disk.
         """
-        request = request.on_disks(self._context.settings.sys_path)
-        found, refused = [], []
-        for pod in pods:
-            try:
-                plan = self.plan(pod, request)
-                found.append(Planned(pod, plan, self._shown(plan)))
-            except HookError as error:
-                refused.append(refused_text(pod, error))
+        found, refused = self._plans([(pods, request)])
         if refused:
-            raise LimitError("\n".join([*refused, *(["no pod was limited"] if len(pods) > 1 else [])]))
+            lines = [refused_text(pod, error) for pod, error in refused]
+            raise LimitError("\n".join([*lines, *(["no pod was limited"] if len(pods) > 1 else [])]))
         return found
 
-    def plan(self, pod: Pod, request: Request) -> Plan:
+    def why_not(self, calls: Sequence[tuple[Sequence[Pod], Request]]) -> str:
+        """Return why one of some calls of `limit`, one after the other, is refused; empty if none is."""
+        try:
+            _, refused = self._plans(calls)
+        except LimitError as error:
+            return str(error)
+        return "; ".join(
+            f"{pod.name}: {_of(pod, error)}" for pod, error in refused[:1] if error.errno not in (EACCES, EPERM)
+        )
+
+    def _plans(
+        self, calls: Sequence[tuple[Sequence[Pod], Request]]
+    ) -> tuple[list[Planned], list[tuple[Pod, HookError]]]:
+        found: list[Planned] = []
+        refused: list[tuple[Pod, HookError]] = []
+        for pods, request in calls:
+            on_disks = request.on_disks(self._context.settings.sys_path)
+            for pod in pods:
+                created = [one.plan.creates for one in found if one.plan.creates is not None]
+                try:
+                    plan = self.plan(pod, on_disks, created)
+                    found.append(Planned(pod, plan, self._shown(plan)))
+                except HookError as error:
+                    refused.append((pod, error))
+        return found, refused
+
+    def plan(self, pod: Pod, request: Request, created: Sequence[ChosenClass] = ()) -> Plan:
         """Return the values that a limit of a pod would write. Read-only.
+
+        Args:
+            pod: the pod.
+            request: its limit, with the numbers of disks (`Request.on_disks`).
+            created: the classes that earlier plans create.
 
         Raises:
             LimitError: the operator does not permit it, or a value does not exist.
@@ -77,7 +102,7 @@ class Planner:
             raise LimitError(why)
         if request.sets_class:
             self._store.check_free(Address(POD, pod.key, "class"))
-        chosen = choose(self._context, pod, request)
+        chosen = choose(self._context, pod, request, created)
         values: dict[Address, str] = {} if chosen is None else {Address(POD, pod.key, "class"): chosen.name}
         wanted = {**values, **(self._of_cgroups(pod, request) if request.sets_cgroup else {})}
         same: dict[str, str] = {}
@@ -114,5 +139,9 @@ class Planner:
 
 def refused_text(pod: Pod, error: HookError) -> str:
     """Return why a pod cannot be limited, with what to do."""
+    return f"cannot limit {pod.name}: {_of(pod, error)}"
+
+
+def _of(pod: Pod, error: HookError) -> str:
     remedy = _REMEDIES.get(error.errno, "") if not isinstance(error, ResctrlError) else ""
-    return f"cannot limit {pod.name}: {str(error).replace(f'pod {pod.key}', 'the pod')}{remedy}"
+    return f"{str(error).replace(f'pod {pod.key}', 'the pod')}{remedy}"

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Callable
+from typing import Any, Final
 
-from .request import bytes_of
+from .request import Request, bytes_of
 
 _COUNT = re.compile(r"[0-9]{1,9}")
 _MASK = re.compile(r"(?:[0-9]{1,3}-)?[1-9][0-9]{0,2}%|(?:0[xX])?[0-9a-fA-F]{1,16}")
@@ -42,3 +43,25 @@ def _rate(text: str, number: Callable[[str], int | None], example: str) -> tuple
     if rate is None:
         raise ValueError(f"{text!r} is not {example}, or DISK= and that.")
     return disk, rate
+
+
+_READERS: Final[dict[str, Callable[[str], dict[str, Any]]]] = {
+    "--class": lambda text: {"rdt_class": text},
+    "--mb": lambda text: {"mb": text},
+    "--l3": lambda text: {"l3": mask(text)},
+    "--cpu": lambda text: {"cpu": per_cent(text)},
+    "--cpu-weight": lambda text: {"cpu_weight": int(text)},
+    "--io": lambda text: {"io": (of_bytes(text),)},
+    "--iops": lambda text: {"iops": (of_operations(text),)},
+    "--io-weight": lambda text: {"io_weight": int(text)},
+}
+
+
+def request_of(option: str) -> Request:
+    """Return what one option with its value requests, such as ``--cpu 50%``.
+
+    Raises:
+        KeyError, ValueError: it is none of `limit`.
+    """
+    name, _, value = option.partition(" ")
+    return Request(**_READERS[name](value))

@@ -2,17 +2,20 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
+from resctrl_hooks.core.inventory.gather import pod_of
+from resctrl_hooks.core.inventory.models import Pod
 from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.host.cgroup import read_value
 from resctrl_hooks.core.node.host.files import is_folder
 from resctrl_hooks.core.node.resctrl.layouts import L3, MB
-from resctrl_hooks.observe.limits.permission import refusal
+from resctrl_hooks.observe.limits.planner import Planner
+from resctrl_hooks.observe.limits.words import request_of
 from resctrl_hooks.observe.node.slowdown.case import Culprit
 from resctrl_hooks.observe.node.slowdown.causes.cause import SUPPORTED, Cause
-from resctrl_hooks.observe.node.slowdown.causes.remedy import Facts, Remedy, file_of, is_unit
+from resctrl_hooks.observe.node.slowdown.causes.remedy import Call, Facts, Remedy, file_of, is_unit
 from resctrl_hooks.observe.node.slowdown.causes.table import CAUSES
 from resctrl_hooks.observe.node.snapshot.pods import PodCgroups
 from resctrl_hooks.observe.node.temporary.limits import owners
@@ -44,10 +47,35 @@ def facts_of(context: Context, names: Mapping[str, str], classes: Mapping[str, s
         folders=folders,
         read=_read,
         lacks=lambda folder, name: is_folder(folder) and not os.path.exists(f"{folder}/{name}"),
-        refusal=lambda key: refusal(context.settings, names.get(key, key), [classes.get(key, "")]),
+        refusal=_Refusals(context, names).of,
         owner=_Owners(context, folders).of,
         lower=LowerValues(context).options,
     )
+
+
+class _Refusals:
+    """Why `limit` would refuse a call, by its own planner."""
+
+    def __init__(self, context: Context, names: Mapping[str, str]) -> None:
+        self._context = context
+        self._names = names
+        self._planner = Planner(context)
+        self._pod = cache(self._read)
+
+    def _read(self, key: str) -> Pod | None:
+        pod = pod_of(self._context, key)
+        if pod is not None:
+            pod.pod = pod.pod or self._names.get(key, "")  # Podman's
+        return pod
+
+    def of(self, calls: Sequence[Call]) -> str:
+        found = []
+        for call in calls:
+            pods = [pod for key in call.keys if (pod := self._pod(key)) is not None]
+            if len(pods) < len(call.keys):
+                return "a pod has ended"
+            found.append((pods, request_of(call.option)))
+        return self._planner.why_not(found)
 
 
 class _Owners:

@@ -6,7 +6,7 @@ from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.core.node.resctrl.bandwidth_unit import AMD, AMD_UNIT, PER_CENT
 from resctrl_hooks.core.node.resctrl.layouts import L3
-from resctrl_hooks.core.rdt.capabilities import Capabilities, Schemata, present_classes, read_abilities, read_schemata
+from resctrl_hooks.core.rdt.capabilities import Capabilities, Schemata, read_abilities, read_schemata
 from resctrl_hooks.core.rdt.held import held_values
 from resctrl_hooks.observe.node.guard.section import class_name
 from resctrl_hooks.observe.node.guard.section import section as guard_section
@@ -25,7 +25,7 @@ class LowerValues:
         self._context = context
 
     def options(self, sets: str, rdt_class: str, victims: str, wanted: str) -> tuple[str, ...]:
-        """Return the options that limit pods of a class; none without a lower value, or without a CLOSID for it.
+        """Return options that each limit pods of a class, the best first; none without a lower value.
 
         Args:
             sets: MB or L3.
@@ -33,20 +33,16 @@ class LowerValues:
             victims: the class of the pod that is to be helped.
             wanted: for MB, the part of its traffic that stays, and bytes per second in a domain.
         """
-        if sets == MB and rdt_class in held_values(self._context).declared:
-            return ()  # the guard or an experiment limits it now
         try:
             now = read_schemata(self._context.monitor.resctrl.root, rdt_class)
             if sets != MB:
                 value = self._fewer_ways(now)
-                return (f"--l3 {value}",) if value and self._has_closid else ()
+                return (f"--l3 {value}",) if value else ()
             least = self._less_bandwidth(now, wanted)
             if not least:
                 return ()
-            if self._has_closid:
-                return (f"--mb {self._written(least)}",)
             slower = self._slower_class(least, {rdt_class, victims})
-            return (f"--class {slower}",) if slower else ()
+            return (f"--mb {self._written(least)}", *([f"--class {slower}"] if slower else ()))
         except HookError:
             return ()  # `diagnose` has reported it, or the class is gone
 
@@ -54,10 +50,6 @@ class LowerValues:
     def _can(self) -> Capabilities:
         resctrl = self._context.monitor.resctrl
         return read_abilities(resctrl.root, resctrl.proc)
-
-    @cached_property
-    def _has_closid(self) -> bool:
-        return len(present_classes(self._context.monitor.resctrl)) + 1 < self._can.classes
 
     def _less_bandwidth(self, now: Schemata, wanted: str) -> int:
         """Return a lower value in the unit of the mount; 0: there is none."""
@@ -83,7 +75,8 @@ class LowerValues:
         resctrl = self._context.monitor.resctrl
         found = {}
         kept = set(map(class_name, guard_section(self._context.settings)["protect"]))
-        for name in set(resctrl.classes()) - others - kept:
+        held = held_values(self._context).declared  # their values are not those that they will have
+        for name in set(resctrl.classes()) - others - kept - held.keys():
             values = [int(value) for value in read_schemata(resctrl.root, name).get("MB", {}).values()]
             if values and max(values) <= most and not name.startswith(PREFIX):
                 found[name] = max(values)

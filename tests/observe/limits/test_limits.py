@@ -25,12 +25,14 @@ from resctrl_hooks.core.node.reconcile.cleanup import tidy
 from resctrl_hooks.core.node.reconcile.release import Released, restore_values
 from resctrl_hooks.core.node.reconcile.report import Report
 from resctrl_hooks.core.rdt.held import Held
+from resctrl_hooks.observe.cli.limit_options import parsed
 from resctrl_hooks.observe.cli.top_pod import PodPage
 from resctrl_hooks.observe.events.conditions import LIMITED as LIMITED_EVENT
 from resctrl_hooks.observe.events.conditions import conditions
 from resctrl_hooks.observe.limits import classes
 from resctrl_hooks.observe.limits.classes import choose
 from resctrl_hooks.observe.limits.request import LimitError, Request, by_disk, bytes_of, lowered
+from resctrl_hooks.observe.limits.words import request_of
 from resctrl_hooks.observe.node.history.rows import LIMIT, UNLIMIT, Sampler
 from resctrl_hooks.observe.node.temporary import store as store_module
 from resctrl_hooks.observe.node.temporary.address import CGROUP, Address
@@ -234,6 +236,11 @@ def test_rates_are_of_each_used_disk_or_of_a_named_one(pod: Path) -> None:
     }
     with pytest.raises(LimitError, match="no disk sdq"):
         by_disk((("sdq", 1),), "/sys")
+
+
+@pytest.mark.parametrize("option", [*map(" ".join, OPTIONS), "--class gold", "--mb 30", "--l3 20%"])
+def test_option_of_a_remedy_means_the_same_as_that_of_the_command(option: str) -> None:
+    assert parsed([POD, *option.split()])[1] == request_of(option)
 
 
 @pytest.mark.parametrize("when", ["before", "meanwhile", "interrupted"])

@@ -20,6 +20,7 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
+from resctrl_hooks.core.inventory.records import classes_of
 from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.core.node.ledger import Ledger
 from resctrl_hooks.core.node.reconcile import forks as forks_module
@@ -28,12 +29,15 @@ from resctrl_hooks.core.node.watch.move import serve
 from resctrl_hooks.observe.limits.classes import ChosenClass
 from resctrl_hooks.observe.limits.limiter import Limiter
 from resctrl_hooks.observe.limits.planner import Plan
+from resctrl_hooks.observe.node.slowdown.case import Culprit
+from resctrl_hooks.observe.node.slowdown.causes.cause import Cause
+from resctrl_hooks.observe.node.slowdown.causes.table import CAUSES
 from resctrl_hooks.observe.node.temporary import entry as entry_module
 from resctrl_hooks.observe.node.temporary import store as store_module
 from resctrl_hooks.observe.node.temporary.address import POD, Address
 from resctrl_hooks.observe.node.temporary.entry import GRACE
 from resctrl_hooks.observe.node.temporary.store import Store
-from resctrl_hooks.observe.slowdown.lower_values import LowerValues
+from resctrl_hooks.observe.slowdown.advice import facts_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +46,7 @@ if TYPE_CHECKING:
     from hosts.monitored import MonitoredHost
 
 HOUSES = ("lab",)
-POD_0, POD_1 = "shop/web-0", "shop/web-1"
+POD_0, POD_1, POD_2 = "shop/web-0", "shop/web-1", "shop/web-2"
 SECONDS = 10.0
 KILL = st.just(0) | st.integers(1, 20)
 CLASSES = ("gold", "silver", "bronze", "copper")
@@ -317,25 +321,45 @@ def test_limit_uses_a_class_with_its_values_and_names_the_classes_if_no_closid_i
     assert {one.name for one in (host.resctrl / "mon_groups").iterdir()} == {*KEYS[:2]}
 
 
+BOTH = f"{POD_0} {POD_1}"
+
+
 @pytest.mark.parametrize(
-    "sets, wanted, schemata, options",
+    "cause, wanted, classes, silver, commands",
     [
-        ("mb", "0.35 1e9", "", ["--mb 30"]),
-        ("mb", "0.01 1e9", "", ["--mb 10"]),
-        ("mb", "0.35 1e9", "MB:0=10", ["--class silver"]),
-        ("mb", "0.35 1e9", "MB:0=40", []),
-        ("l3", "", "", ["--l3 8%"]),
-        ("l3", "", "MB:0=10", []),
+        ("memory-bandwidth", "0.35", "//", "", [f"{BOTH} --mb 30"]),
+        ("memory-bandwidth", "0.01", "//", "", [f"{BOTH} --mb 10"]),
+        ("memory-bandwidth", "0.35", "//", "MB:0=10", [f"{BOTH} --class silver"]),
+        ("memory-bandwidth", "0.35", "//", "MB:0=40", []),
+        ("memory-bandwidth", "0.35", "/ gold", "", [f"{POD_0} --mb 30"]),  # the second needs a CLOSID, too
+        ("memory-bandwidth", "0.7", "/ gold", "MB:0=30", [f"{POD_0} --class gold", f"{POD_2} --mb 30"]),
+        ("memory-bandwidth", "0.35", "mixed /", "MB:0=10", [f"{BOTH} --class silver"]),
+        ("memory-bandwidth", "0.35", "mixed /", "", []),
+        ("memory-bandwidth", "0.35", "limited /", "", [f"{POD_1} --mb 30"]),
+        ("l3-cache", "", "//", "", [f"{BOTH} --l3 8%"]),
+        ("l3-cache", "", "//", "MB:0=10", []),
     ],
 )
-def test_lower_value_that_diagnose_proposes_can_be_set(
-    host: MonitoredHost, sets: str, wanted: str, schemata: str, options: list[str]
+def test_diagnose_prints_the_limits_that_limit_does(
+    host: MonitoredHost, cause: str, wanted: str, classes: str, silver: str, commands: list[str]
 ) -> None:
-    if schemata:  # the last CLOSID
+    keys = [KEYS[0], host.pod(2, "web-2", rdt_class="gold")] if "gold" in classes else KEYS[:2]
+    if "mixed" in classes:
+        host.pod(0, "web-0", rdt_class="gold")
+    if "limited" in classes:
+        assert host.run("limit", POD_0, "--mb", "30").exit_code == 0
+    if silver:  # the last CLOSID
         (host.resctrl / "silver").mkdir()
-        (host.resctrl / "silver/schemata").write_text(f"{schemata}\n")
-    found = LowerValues(host.context).options(sets, "", "", wanted)
-    assert [*found] == options
-    for one in found:
-        done = host.run("limit", POD_0, *one.split())
+        (host.resctrl / "silver/schemata").write_text(f"{silver}\n")
+    context = host.context
+    names = dict(zip(KEYS, (POD_0, POD_1, POD_2), strict=False))
+    facts = facts_of(context, names, classes_of(context))._replace(key="victim")
+    culprits = tuple(Culprit(key, 0.4, None) for key in keys)
+    found = Cause(cause, "supported", "", culprits, values={"mb": f"{wanted} 1e9"})
+    remedies = [*CAUSES[cause].remedies(found, facts)]
+    assert [one.command for one in remedies if one.command] == [f"resctrl-hook limit {one}" for one in commands]
+    limited = " ".join(commands)
+    assert any("`limit` refuses" in one.text for one in remedies) is any(names[key] not in limited for key in keys)
+    for one in commands:
+        done = host.run("limit", *one.split())
         assert done.exit_code == 0, done.output

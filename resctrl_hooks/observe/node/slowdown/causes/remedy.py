@@ -34,6 +34,24 @@ _OPTIONS = {
 """Those of `limit`, for values of cgroups."""
 
 
+class Call(NamedTuple):
+    """A call of `limit`."""
+
+    keys: "tuple[str, ...]"
+    """The pods."""
+    option: str
+    """Such as ``--cpu 50%``."""
+
+
+class Limit(NamedTuple):
+    """A limit of pods: the command, or why there is none."""
+
+    command: str = ""
+    call: "Call | None" = None
+    why_not: str = ""
+    """The end of a line."""
+
+
 class Remedy(NamedTuple):
     """One remedy."""
 
@@ -54,7 +72,7 @@ def _nothing(*_: str) -> "Sequence[str]":
     return ()
 
 
-def _no_text(*_: str) -> str:
+def _no_text(*_: object) -> str:
     return ""
 
 
@@ -81,13 +99,13 @@ class Facts(NamedTuple):
     """Returns the text of a file in a cgroup's folder; empty: there is none."""
     lacks: "Callable[[str, str], bool]" = _no_lack
     """Returns whether a cgroup's folder is there without such a file: its controller is off, or it is of v1."""
-    refusal: "Callable[[str], str]" = _no_text
-    """Returns why the operator does not permit a limit of a pod; empty: it is permitted."""
+    refusal: "Callable[[Sequence[Call]], str]" = _no_text
+    """Returns why `limit` refuses the last of some calls, one after the other; empty: it does it."""
     owner: "Callable[[str, str], str]" = _no_text
     """Returns who has changed a value of a pod for a time, by the pod and what is set; empty: it is as declared."""
     lower: "Callable[[str, str, str, str], Sequence[str]]" = _nothing
-    """Returns the options of `limit` that lower `MB` or `L3` of pods, by resource, their class, the victim's class and
-    what is needed (`Cause.values`); none: there is no lower value, or no CLOSID for it."""
+    """Returns options of `limit` that each lower `MB` or `L3` of pods, the best first, by resource, their class, the
+    victim's class and what is needed (`Cause.values`); none: there is no lower value."""
 
     @property
     def name(self) -> str:
@@ -117,10 +135,8 @@ class Facts(NamedTuple):
         units = [text for one in culprits if one.outside and (text := command_of(one.key, sets, value))]
         if sets not in _OPTIONS or not pods:
             return ended([*(text for key in pods for text in self._commands(key, sets, value)), *units]), ""
-        option = _OPTIONS[sets].format(value.replace(" ", "="))
-        limit = self.limit(pods, sets, [option] if all(self._has(key, sets) for key in pods) else [])
-        whole = ended([limit, *units]) if limit else self.why_not(pods, sets)
-        return whole, "" if units else limit
+        limit = self.limit(pods, [_OPTIONS[sets].format(value.replace(" ", "="))])
+        return (ended([limit.command, *units]) if limit.call else limit.why_not), "" if units else limit.command
 
     def own(self, sets: str, value: str) -> str:
         """Return the command that sets a value of the victim's cgroup, as the end of a line."""
@@ -135,22 +151,22 @@ class Facts(NamedTuple):
         folders = self.folders(key)
         return bool(folders) and not any(self.lacks(folder, file_of(sets)) for folder in folders)
 
-    def limit(self, keys: "Sequence[str]", sets: str, options: "Sequence[str]") -> str:
-        """Return the call of `limit` for some pods; empty if that would fail, or is too long for a line."""
-        names = list(map(self._argument, keys))
-        if not options or len(keys) > MOST_NAMED or not all(names) or self.why_not(keys, sets):
-            return ""
-        return " ".join(["resctrl-hook limit", *names, *options])
+    def limit(self, keys: "Sequence[str]", options: "Sequence[str]", earlier: "Sequence[Call]" = ()) -> Limit:
+        """Return the call of `limit` with the first of the options that it accepts for all of some pods.
 
-    def why_not(self, keys: "Sequence[str]", sets: str) -> str:
-        """Return why `limit` would refuse some pods, as the end of a line; empty if it would not."""
-        for key in keys:
-            owner = self.owner(key, sets)
-            known = f"{owner} has limited {self.name_of(key)} already (`resctrl-hook limits`)"
-            reason = known if owner else self.refusal(key)
-            if reason:
-                return f"; `limit` refuses: {reason}"
-        return ""
+        Args:
+            keys: the pods; if they are too many for a line there is no call.
+            options: as `Call.option`; the reason is that of the first one.
+            earlier: the calls that come before this one.
+        """
+        names, why_not = list(map(self._argument, keys)), ""
+        for option in options if len(keys) <= MOST_NAMED and all(names) else ():
+            call = Call(tuple(keys), option)
+            reason = self.refusal([*earlier, call])
+            if not reason:
+                return Limit(" ".join(["resctrl-hook limit", *names, option]), call)
+            why_not = why_not or f"; `limit` refuses: {reason}"
+        return Limit(why_not=why_not)
 
     def _argument(self, key: str) -> str:
         """Return a word of a command line that is one pod only; empty if there is none."""
@@ -244,15 +260,19 @@ class ClassLimit(NamedTuple):
     def remedies(self, culprits: "Sequence[Culprit]", facts: Facts, wanted: str = "") -> "Iterator[Remedy]":
         """Yield for each class with a culprit what helps now, and what helps for good."""
         own = facts.classes.get(facts.key, "")
+        calls: "list[Call]" = []
         for rdt_class, keys in facts.by_class(culprits):
             words = {"rdt_class": rdt_class, "pods": facts.called(keys), "name": facts.name}
-            limit = facts.limit(keys, self.sets, facts.lower(self.sets, rdt_class, own, wanted))
-            now, why_not = self.now.format(**words), facts.why_not(keys, self.sets)
-            if any(facts.owner(key, self.sets) for key in keys):  # the class is that of a limit
-                yield Remedy(f"{now} than class {rdt_class} has{why_not}", self.sets, pods=keys)
+            now = self.now.format(**words)
+            owner, key = next(((one, key) for key in keys if (one := facts.owner(key, self.sets))), ("", ""))
+            if owner:  # the class is that of a limit
+                why_not = f"{owner} has limited {facts.name_of(key)} already (`resctrl-hook limits`)"
+                yield Remedy(f"{now} than class {rdt_class} has; `limit` refuses: {why_not}", self.sets, pods=keys)
                 continue
-            if limit:
-                yield Remedy(f"{now}{ended([limit])}", self.sets, pods=keys, command=limit)
+            limit = facts.limit(keys, facts.lower(self.sets, rdt_class, own, wanted), calls)
+            if limit.call:
+                calls.append(limit.call)
+                yield Remedy(f"{now}{ended([limit.command])}", self.sets, pods=keys, command=limit.command)
             line = self.in_root if not rdt_class else self.in_own if rdt_class == own else self.in_class
-            text = f"{'for good, ' if limit else ''}{line.format(**words)}{why_not}"
+            text = f"{'for good, ' if limit.call else ''}{line.format(**words)}{limit.why_not}"
             yield Remedy(text, self.sets, () if rdt_class in ("", own) else (rdt_class,), keys)

@@ -245,18 +245,18 @@ def test_remedy_has_a_command_where_the_cgroup_is_known(
     facts = FACTS._replace(folders=lambda _: [folder] if folder else [], lower=lower, read=lambda _, file: NOW[file])
     found = remedies(name, facts, [NOISY], weight)
     of_class = name in ("memory-bandwidth", "l3-cache")
-    expected = [f"resctrl-hook limit batch/a {one}" for one in options] if folder or of_class else []
+    options = [one for one in options if folder or "cpu-weight" not in one]
+    expected = [f"resctrl-hook limit batch/a {one}" for one in options]
     assert [one.command for one in found if one.command] == expected
     text = " ".join(one.text for one in found)
     outside = text.count("systemctl set-property --runtime kubepods-podx.slice") + text.count("> /sys/fs/cgroup/podx/")
     assert outside == (0 if options or not folder else 1), text
-    if not of_class:
-        assert not any(one.command for one in remedies(name, facts._replace(lacks=lambda *_: True), [NOISY], weight))
-    for why in (facts._replace(refusal=lambda _: "because"), facts._replace(owner=lambda *_: "an experiment")):
-        refused = remedies(name, why, [NOISY], weight)
-        assert not any(one.command or "resctrl-hook limit " in one.text for one in refused)
-        assert any("`limit` refuses: " in one.text for one in refused) is bool(options)
-    assert any("resctrl-hook unlimit shop/cart" in one.text for one in refused) is (name == "cpu-limit")
+    refused = remedies(name, facts._replace(refusal=lambda _: "because"), [NOISY], weight)
+    assert not any(one.command or "resctrl-hook limit " in one.text for one in refused)
+    assert any("`limit` refuses: because" in one.text for one in refused) is bool(options)
+    taken = remedies(name, facts._replace(owner=lambda *_: "an experiment"), [NOISY], weight)
+    assert of_class is any("`limit` refuses: an experiment has limited batch/a" in one.text for one in taken)
+    assert any("resctrl-hook unlimit shop/cart" in one.text for one in taken) is (name == "cpu-limit")
 
 
 @pytest.mark.parametrize("now, value", [("4096", "2048"), ("", "10%")])
