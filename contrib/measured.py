@@ -1,11 +1,9 @@
 """Parts of pages that `nox -s generate` writes: measured columns and metrics, from their rows."""
 
-import textwrap
 from typing import Any
 
 from reference import filled
 
-from resctrl_hooks.observe.cli.top_columns import SHOWN
 from resctrl_hooks.observe.inventory.columns import COLUMNS
 from resctrl_hooks.observe.metrics import self_metrics, slowdown
 
@@ -16,10 +14,7 @@ def columns() -> str:
     for column in COLUMNS:
         heads = [column.heading, *([column.share.heading] if column.share else [])]
         rows.append(f"| {', '.join(f'`{head}`' for head in heads)} | {column.meaning} |")
-    ranked = sorted((one for one in SHOWN if one.head), key=lambda one: one.rank)
-    order = ", ".join(f"`{one.head}`" for one in ranked)
-    text = f"A terminal shows the sorted column, and as many others as fit, in this order: {order}."
-    rows += ["", textwrap.fill(text, 120, break_on_hyphens=False)]
+    rows += ["", "A terminal shows the sorted column, and as many others as fit."]
     return "\n".join([*rows, ""])
 
 

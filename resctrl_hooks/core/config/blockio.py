@@ -97,7 +97,7 @@ class Blockio(SectionOfOwnClasses):
     """Block I/O classes. Off by default."""
 
     classes: dict[ClassName, list[BlockioPart]] = {}
-    """The classes by name. Of the parts that match a device, the last applies."""
+    """The classes by name. If several entries of a class match a device, the last applies."""
 
     @model_validator(mode="before")
     @classmethod

@@ -46,8 +46,8 @@ class SectionOfClasses(FeatureSection):
     """Whether the feature is enabled."""
 
     allow: Allow = {}
-    """Classes that each namespace may request: `{namespace pattern: [class patterns]}`. The name `none` permits no
-    class in place of a default."""
+    """Classes that each namespace may request: `{namespace pattern: [class patterns]}`. `none` permits to
+    have no class in spite of a default."""
 
     defaults: ClassDefaults = ClassDefaults()
     """The class of containers that request none."""

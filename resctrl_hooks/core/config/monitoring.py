@@ -75,8 +75,8 @@ class Reserve(Section):
     """Pods above this priority may use `rmids`."""
 
     runtimes: Annotated[int, Field(ge=0)] | None = None
-    """Number of RMIDs for groups and classes of container runtimes. Default, also without `reserve`: the most in the
-    last day, up to a quarter of the RMIDs."""
+    """Number of RMIDs for groups and classes of container runtimes. Default: the largest number
+    in the last day, at most a quarter of the RMIDs."""
 
 
 class Share(Section):
@@ -150,15 +150,15 @@ class Monitoring(FeatureSection):
     """Time-sharing of RMIDs among pods of one priority. Without this key, the first pods keep their RMIDs."""
 
     limits: dict[NamespacePattern, Annotated[int, Field(ge=0)]] = {}
-    """Most RMIDs per namespace; the first matching pattern applies. More pods wait."""
+    """Largest number of RMIDs per namespace; the first matching pattern applies. Further pods wait."""
 
     capacity: Capacity = {}
-    """Bandwidth of each memory domain: `180GB/s`, or `{"0": 180GB/s}` by the lowest L3 id in `schemata`. Default: from
-    the firmware, or the largest measured bandwidth."""
+    """Bandwidth of each memory domain: `180GB/s`, or `{"0": 180GB/s}` with the lowest L3 id of each domain. Default:
+    from the firmware, or the largest measured bandwidth."""
 
     memory_domains: Literal["auto", "node", "package", "l3"] = _DEFAULTS["memoryDomains"]
     """L3 domains that share one memory: of a NUMA `node`, of a `package`, or each alone (`l3`). `auto` is `package` if
-    each of several L3 domains in a package is a NUMA node; otherwise `node`."""
+    a package has several L3 domains and each is a NUMA node; otherwise `node`."""
 
     def remarks(self) -> list[Remark]:
         """Return remarks for unreachable rules, and for a reserve that serves all pods or no pod."""

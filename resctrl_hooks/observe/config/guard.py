@@ -25,7 +25,7 @@ class Throttle(Section):
     """Limit of the guard for one class."""
 
     floor: OneBandwidth
-    """Lowest value: "2000MBps", or per cent (20 or "20%"); on AMD of the memory's capacity."""
+    """Lowest value: "2000MBps", or per cent (20 or "20%"); on AMD, per cent of the memory's bandwidth."""
 
 
 class Protection(Section):

@@ -60,7 +60,7 @@ class History(Section):
     """Time between two samples."""
 
     keep: Keep = Keep()
-    """How long samples and minutes are kept."""
+    """How long single samples, and then one sample per minute, are kept."""
 
     size: Size = _DEFAULTS["size"]
     """Largest size of the file, such as `256M` (powers of 1024). The oldest samples are deleted first."""

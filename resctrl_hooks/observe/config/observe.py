@@ -22,7 +22,7 @@ class Slowdown(Section):
     """Use performance counters."""
 
     pods: Annotated[int, Field(ge=0, le=256)] = _DEFAULTS["pods"]
-    """Most pods with performance counters, in turns of 10 seconds."""
+    """Largest number of pods with performance counters at a time. Pods take turns of 10 seconds."""
 
     watch: list[Pattern] = _DEFAULTS["watch"]
     """Pods with performance counters, as patterns of NAMESPACE/POD. Empty: pods of `rdt.guard.protect`, slowed pods,

@@ -74,7 +74,7 @@ class CpuClass(Section):
     """cpufreq governor, such as `performance`."""
 
     turbo_priority: Annotated[int, Field(ge=0)] = 0
-    """While a class with a higher value has CPUs in the `turboDomain`, `turbo` means `base`."""
+    """For CPUs of this class, `turbo` means `base` while a class with a higher value has CPUs in the `turboDomain`."""
 
     uncore_min_freq: Uncore | None = None
     """Minimum frequency of the uncore, as `minFreq`, except `base`."""

@@ -64,7 +64,7 @@ class Pool(Section):
     """CPUs of the pool. Default: CPUs that no pool lists."""
 
     min_cpus: Annotated[int, Field(ge=0, le=MOST_CPUS)] | None = None
-    """Fewest used CPUs. If set, the pool uses only as many CPUs as containers request."""
+    """With this key, the pool uses as many CPUs as containers request, but at least so many."""
 
     max_cpus: Annotated[int, Field(ge=0, le=MOST_CPUS)] | None = None
     """Most CPUs of an instance, in whole cores; 0: no limit."""
@@ -76,8 +76,8 @@ class Pool(Section):
     """Most instances; 0: no limit. Default: 0 with `instancePer`, else 1."""
 
     instance_per: Annotated[str, AfterValidator(_per)] = ""
-    """An instance for each `container`, `pod`, `namespace`, or text such as `${pod/labels/app}`. Default: when the
-    others are full."""
+    """An instance for each `container`, `pod`, `namespace`, or text such as `${pod/labels/app}`. Default: a new
+    instance when all others are full."""
 
     spread: bool = False
     """Place a new instance where the most CPUs are free."""
@@ -95,7 +95,7 @@ class Pool(Section):
     """Memory nodes. Default: those of the CPUs."""
 
     prefer_isol_cpus: bool = False
-    """As `placement.preferIsolCpus`, anywhere on the node."""
+    """As `placement.preferIsolCpus`, also with isolated CPUs outside the pool."""
 
     cpu_class: str = ""
     """A class of `cpuClasses`, for the CPUs that the pool's containers use."""
