@@ -1,7 +1,5 @@
 """`resctrl-hook metrics`: OpenMetrics on stdout, in a file for node_exporter, or over HTTP."""
 
-import os
-import tempfile
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -12,6 +10,7 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 from resctrl_hooks.core.cli.errors import INVALID, FailedError, remarks
 from resctrl_hooks.core.cli.node import open_node
 from resctrl_hooks.core.cli.params import Duration
+from resctrl_hooks.core.cli.replaced import replacing
 from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.fault_report import lacks_root
 from resctrl_hooks.core.node.resctrl.counter_files import layout
@@ -159,14 +158,7 @@ def _address(listen: str) -> tuple[str, int]:
 def _replace(path: str, text: bytes) -> None:
     """Replace the file atomically, readable by node_exporter's user; the temporary name is one that it ignores."""
     try:
-        with tempfile.NamedTemporaryFile(dir=os.path.dirname(path) or ".", suffix=".new", delete=False) as file:
-            try:
-                file.write(text)
-                os.fchmod(file.fileno(), _READABLE)
-                file.flush()
-                os.rename(file.name, path)
-            except BaseException:
-                os.unlink(file.name)
-                raise
+        with replacing(path, _READABLE) as file:
+            file.write(text.decode())
     except OSError as error:
         raise click.ClickException(f"cannot write {path}: {error.strerror}") from error

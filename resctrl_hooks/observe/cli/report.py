@@ -7,13 +7,14 @@ from collections.abc import Iterator
 import click
 
 from resctrl_hooks.core.cli.errors import INVALID, FailedError
+from resctrl_hooks.core.cli.replaced import replacing
 from resctrl_hooks.observe.node.history.rows import Row
 from resctrl_hooks.observe.params import Bandwidth, Past, not_negative
 from resctrl_hooks.observe.past.times import FORMS
 from resctrl_hooks.observe.recording.energy import write_csv
 from resctrl_hooks.observe.recording.files import RecordingError, read
 from resctrl_hooks.observe.recording.page import page_of
-from resctrl_hooks.observe.recording.tracks import recording_of
+from resctrl_hooks.observe.recording.reading import recording_of
 
 
 @click.command()
@@ -67,7 +68,7 @@ def command(
     except RecordingError as error:
         raise FailedError(str(error), INVALID) from error
     try:
-        with open(target, "w", encoding="utf-8") as file:
+        with replacing(target) as file:
             file.write(text)
         if energy_csv:
             write_csv(energy_csv, found, grams_per_kwh)

@@ -16,6 +16,9 @@ _PART: Final = re.compile(r"([0-9.]+)([smhd])")
 _CLOCK: Final = re.compile(r"(?:(today|yesterday) )?([0-9]{1,2}):([0-9]{2})(?::([0-9]{2}))?")
 _DAY: Final = 86_400.0
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST_YEAR: Final = 9998
+"""The last year whose times exist in every zone."""
+_REMEDY: Final = "enter a time of the past, such as '3m ago'"
 _LAST_HOUR, _LAST_MINUTE = 23, 59
 
 
@@ -26,7 +29,7 @@ def parse_time(text: str, now: datetime) -> datetime:
     its rules, so that a time in summer has summer's offset. A time of day without a date is the last one before now.
 
     Raises:
-        ValueError: not a time, one before 1970, or one in the future.
+        ValueError: not a time, one before 1970, or one in the future; the text is a sentence with a remedy.
     """
     words = " ".join(text.split())
     try:
@@ -36,9 +39,9 @@ def parse_time(text: str, now: datetime) -> datetime:
     if found is None:
         raise ValueError(f"{text!r} is not a time such as {FORMS}")
     if found < _EPOCH:
-        raise ValueError(f"{text!r} is before 1970")
+        raise ValueError(f"{text!r} is before 1970; {_REMEDY}")
     if found > now.astimezone(UTC):
-        raise ValueError(f"{text!r} is in the future: {found.isoformat(' ', 'seconds')}")
+        raise ValueError(f"{text!r} is in the future: {found.isoformat(' ', 'seconds')}; {_REMEDY}")
     return found
 
 
@@ -67,6 +70,9 @@ def _parsed(words: str, now: datetime) -> datetime | None:
         return None
     if dated.year < _EPOCH.year - 1:  # a conversion to another zone would leave the years of Python
         raise OverflowError
+    dated = dated.replace(
+        year=min(dated.year, _LAST_YEAR), day=min(dated.day, 28) if dated.year > _LAST_YEAR else dated.day
+    )
     return dated if dated.tzinfo else _local(dated, now)
 
 

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from math import nan
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from resctrl_hooks.core.node.resctrl.counters import counter_named
 from resctrl_hooks.observe.inventory.columns import COLUMNS, LLC, MBM, Column
@@ -16,7 +16,11 @@ from resctrl_hooks.observe.inventory.columns import POWER as ENERGY
 from resctrl_hooks.observe.inventory.rates import WHOLE, rate_of
 from resctrl_hooks.observe.node.history.rows import column_of, counted_column
 
+from .times import Times
 from .tracks import Line, Recording, Track, User, known
+
+_WHOLE_SECONDS: Final = 1.0
+"""The error of a difference of two numbers of whole seconds."""
 
 
 class Measure(NamedTuple):
@@ -61,7 +65,7 @@ def domains(recording: Recording, measure: Measure) -> dict[str, dict[User, Line
     found: dict[str, dict[User, Line]] = defaultdict(dict)
     for (user, domain), track in recording.tracks.items():
         if measure.column in track.columns:
-            line = line_of(track, measure, recording.times[user.host].each)
+            line = line_of(track, measure, recording.times[user.host])
             if known(line):
                 found[domain][user] = line
     recording.measured[measure] = dict(sorted(found.items()))
@@ -129,9 +133,12 @@ def missing(recording: Recording) -> list[MissingValue]:
     return sorted(every, key=lambda one: (-one.rows / one.of, one.user.name, one.column))
 
 
-def line_of(track: Track, measure: Measure, times: list[float]) -> Line:
-    """Return values, or rates at the end of each interval. A counter that decreased was restarted: no rate."""
-    line = array("d", [nan]) * len(times)
+def line_of(track: Track, measure: Measure, times: Times) -> Line:
+    """Return values, or rates at the end of each interval.
+
+    A counter that decreased was restarted: no rate. Nor is there one where the clock was set back by an unknown time.
+    """
+    line = array("d", [nan]) * len(times.each)
     values = track.column(measure.column)
     if not measure.seconds:
         for place, value in zip(track.at, values, strict=True):
@@ -142,10 +149,19 @@ def line_of(track: Track, measure: Measure, times: list[float]) -> Line:
     for (earlier, before, start), (place, value, end) in pairwise(samples):
         if place <= earlier or not value >= before:  # also if one is NaN
             continue
-        interval, seconds = times[place] - times[earlier], end - start
+        interval, seconds = times.between(earlier, place), end - start
+        if seconds < 0:
+            seconds = _since_restart(track.restarts.get((measure.seconds, place), 0.0), interval)
+        if interval <= 0:
+            continue
         if seconds < WHOLE * interval:
             rate = rate_of((value - before, seconds), interval)
             line[place] = nan if rate is None else measure.factor * rate
         else:  # also if one is NaN: counted all the time
             line[place] = measure.factor * (value - before) / interval
     return line
+
+
+def _since_restart(seconds: float, interval: float) -> float:
+    """Return the counted seconds up to the first sample of a new process, of which the recording has whole ones."""
+    return interval if interval > 1 + _WHOLE_SECONDS and seconds > interval - _WHOLE_SECONDS else seconds

@@ -1,6 +1,6 @@
 """Drawings as SVG that needs no script: stacked areas on the page's time axis, with ticks and marks as HTML."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from math import isnan, nan
@@ -10,10 +10,13 @@ from resctrl_hooks.core.inventory.amounts import scaled
 
 from .axes import UNITS, TimeAxis, ValueAxis
 from .thinning import places_of
-from .tracks import Line, Times, known
+from .times import Times
+from .tracks import Line, known
 
 _CLOSE: Final = 0.025
 """Marks that are closer, as a part of the axis, share a number."""
+_MOST_MISSING: Final = 2
+"""Samples without a value in a line that goes on: a pod in two classes at one sample has no rate at it and the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +49,8 @@ class Mark:
 def paths(bands: Sequence[Band], times: Times, axis: TimeAxis, values: ValueAxis, most: int) -> str:
     """Return the bands stacked in their order, the first at the bottom, at about ``most`` samples.
 
-    Each is drawn from the axis to the sum up to it, and covered by those below. A missing value counts as 0; where all
-    are missing or the recording has no samples, there is a gap.
+    Each is drawn from the axis to the sum up to it, and covered by those below. There is a gap where the sum has no
+    value, and where the recording has no samples.
     """
     sums = stacked([band.line for band in bands])
     places = places_of([band.line for band in bands] + sums[-1:], most) if sums else []
@@ -60,15 +63,31 @@ def paths(bands: Sequence[Band], times: Times, axis: TimeAxis, values: ValueAxis
 
 
 def stacked(lines: Sequence[Line]) -> list[Line]:
-    """Return the sum of the lines up to each of them; NaN only where all lines have no value."""
+    """Return the sum of the lines up to each of them.
+
+    It has no value where all lines have none, and where one misses at most two samples, which is no fall to 0: its pod
+    has moved to another group, or its counter started again. A value that is missing for longer counts as 0.
+    """
     found: list[Line] = []
     has_value = [any(not isnan(one) for one in values) for values in zip(*lines, strict=True)]
+    for at in (at for line in lines for at in _holes(line)):
+        has_value[at] = False
     for line in lines:
         before = found[-1] if found else Line("d", [0.0 if one else nan for one in has_value])
         found.append(
             Line("d", [low + (0.0 if isnan(value) else value) for low, value in zip(before, line, strict=True)])
         )
     return found
+
+
+def _holes(line: Line) -> Iterator[int]:
+    """Yield the places of at most two missing values between known ones."""
+    last = len(line)
+    for at, value in enumerate(line):
+        if not isnan(value):
+            if at - last <= _MOST_MISSING + 1:
+                yield from range(last + 1, at)
+            last = at
 
 
 def _pieces(places: Iterable[int], whole: Line, times: Times) -> list[list[int]]:

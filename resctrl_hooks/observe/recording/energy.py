@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
+from resctrl_hooks.core.cli.replaced import replacing
 from resctrl_hooks.observe.node.history.rows import PACKAGE, PACKAGE_ENERGY, POD
 
 from .tracks import Recording, Track
@@ -83,7 +84,7 @@ def write_csv(path: str, recording: Recording, grams_per_kwh: float | None) -> N
     Raises:
         OSError: the file cannot be written.
     """
-    with open(path, "w", encoding="utf-8", newline="") as file:
+    with replacing(path) as file:
         writer = csv.writer(file)
         writer.writerow(("kind", "namespace", "name", "joules", "watt_hours", "grams_co2"))
         for one in shares(recording):

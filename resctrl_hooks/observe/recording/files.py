@@ -15,6 +15,7 @@ from resctrl_hooks.observe.node.history.rows import LABELS, Row, Value
 PARQUET = ".parquet"
 FORMATS = (".csv", PARQUET)
 _UNFINISHED = ".unfinished"  # end of a Parquet file's name until it is complete
+_YEARS = 1969, 9998  # 1969: the local time of the first hours
 _NEEDED = frozenset(("time", "kind", "domain"))
 
 
@@ -97,13 +98,24 @@ def _read_csv(path: str) -> Iterator[Row]:
                     continue
                 row = _row(names, counted, fields)
                 if fields[time_of] != checked:
-                    datetime.fromisoformat(fields[time_of])
-                    checked = fields[time_of]
+                    checked = _checked_time(fields[time_of])
                 yield row
         except UnicodeDecodeError as error:
             raise RecordingError(f"{path} is not a recording: not a text file") from error
         except (ValueError, csv.Error) as error:
             raise RecordingError(f"{path}:{reader.line_num}: {error}") from error
+
+
+def _checked_time(text: str) -> str:
+    """Return the text of a time.
+
+    Raises:
+        ValueError: it is no time, or of a year in which some zones have no times or before 1970.
+    """
+    year = datetime.fromisoformat(text).year
+    if not _YEARS[0] <= year <= _YEARS[1]:
+        raise ValueError(f"{text} is not a time from 1970 to 9998; remove its rows, or set the clock and record again")
+    return text
 
 
 def _row(names: Sequence[str], counted: Sequence[str], fields: Sequence[str]) -> Row:
@@ -156,8 +168,11 @@ def _read_parquet(path: str) -> Iterator[Row]:
     try:
         with arrow.parquet.ParquetFile(path) as file:
             _check_columns(path, file.schema_arrow.names)
+            checked = ""
             for batch in file.iter_batches():
                 for row in batch.to_pylist():
+                    if row["time"] != checked:
+                        checked = _checked_time(str(row["time"]))
                     yield {name: _typed(name, value) for name, value in row.items()}
     except arrow.ArrowException as error:
         raise RecordingError(f"{path}: {str(error).partition(chr(10))[0]}") from error

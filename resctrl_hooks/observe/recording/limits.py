@@ -31,7 +31,7 @@ def limits_of(recording: Recording, measure: Measure, memory: Iterable[Memory]) 
     packages = {}
     for (user, name), track in recording.tracks.items():
         if user.kind == PACKAGE:
-            times = recording.times[user.host].each
+            times = recording.times[user.host]
             line = line_of(track, POWER._replace(column=PACKAGE_ENERGY), times)
             packages[user.host, name.rpartition("-")[2]] = Limit("power of the package", line, "whole")
     made = {}

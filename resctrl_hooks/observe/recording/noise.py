@@ -10,7 +10,8 @@ from resctrl_hooks.core.inventory.amounts import scaled
 from resctrl_hooks.observe.node.history.rows import REST
 
 from .analysis import BANDWIDTH, domains, together
-from .tracks import Line, Recording, Times, User, known
+from .times import Times
+from .tracks import Line, Recording, User, known
 
 NOISY_SHARE: Final = 1 / 3
 """A user becomes noisy when it causes more than this share of its L3 domain's traffic …"""

@@ -158,6 +158,11 @@ def gaps_table(recording: Recording) -> str:
         for host, times in recording.times.items()
         for start, end in times.gaps
     ]
+    rows += [
+        (f"{host}: (all)", "clock set back", "-", f"{times.left_out} samples left out")
+        for host, times in recording.times.items()
+        if times.left_out
+    ]
     heads = ("Pod", "Counter", "Value in the kernel", "Share of its rows")
     return _folded(f"Gaps ({len(rows)})", "", _table(heads, rows, "Every counter had a value in every sample."))
 

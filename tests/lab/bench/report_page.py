@@ -19,7 +19,7 @@ from typing import Any
 from resctrl_hooks.observe.node.history.rows import GUARD, LABELS, MEMORY, PACKAGE, POD, REST, SCHEMATA, SLOWED
 from resctrl_hooks.observe.recording.files import read
 from resctrl_hooks.observe.recording.page import page_of
-from resctrl_hooks.observe.recording.tracks import recording_of
+from resctrl_hooks.observe.recording.reading import recording_of
 
 START = datetime(2026, 11, 24, 0, tzinfo=UTC)
 NAMES = ("batch/reports-nightly", "shop/cart", "shop/web", "shop/search", "ml/train-0", "infra/ingress")

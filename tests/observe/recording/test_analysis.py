@@ -19,8 +19,10 @@ from resctrl_hooks.observe.recording.analysis import BANDWIDTH, by_namespace, mi
 from resctrl_hooks.observe.recording.energy import shares, write_csv
 from resctrl_hooks.observe.recording.full import full_times, memories
 from resctrl_hooks.observe.recording.noise import answer, noisy
+from resctrl_hooks.observe.recording.reading import recording_of
 from resctrl_hooks.observe.recording.slowdown import lost_time, slowed_pods
-from resctrl_hooks.observe.recording.tracks import Line, Times, User, recording_of, user_of
+from resctrl_hooks.observe.recording.times import Times
+from resctrl_hooks.observe.recording.tracks import Line, User, user_of
 from resctrl_hooks.observe.recording.turns import turn_rates
 
 from .rows import GB, L3, START, lost, memory, on, row_of, rows_of, slowdown, turns
@@ -276,6 +278,41 @@ def test_rate_is_by_the_counted_seconds_from_half_of_the_interval_on(counted: fl
     ]
     found = [value / 1e9 for line in series(recording_of(rows), BANDWIDTH).values() for value in values(line).values()]
     assert found == ([] if rate is None else [pytest.approx(rate)])
+
+
+@settings(max_examples=examples(60))
+@given(st.lists(st.tuples(st.integers(1, 60), st.sampled_from([0, 0, 0, 40, -1, -40, -400])), max_size=12))
+def test_clock_that_is_set_makes_no_rate_larger(samples: list[tuple[int, int]]) -> None:
+    """Everything moves 1 GB/s; before each sample a time passes, and the clock is set by some seconds."""
+    rows, passed, clock = (
+        [row_of(0, mbm_total_bytes=0.0, counted_seconds=0.0), row_of(0, REST, "", mbm_total_bytes=0)],
+        0,
+        0,
+    )
+    for wait, jump in samples:
+        passed, clock = passed + wait, clock + wait + jump
+        rows.append(row_of(clock, mbm_total_bytes=passed * GB, counted_seconds=passed))
+        rows.append(row_of(clock, REST, "", mbm_total_bytes=passed * GB))
+    found = recording_of(rows)
+    rates = {user.kind: values(line).values() for user, line in series(found, BANDWIDTH).items()}
+    assert all(rate == pytest.approx(GB, rel=0.021) for rate in rates.get(POD, ()))
+    assert max(rates.get(REST, ()), default=0) <= 1.021 * GB
+    is_set = any(jump for _, jump in samples)
+    assert is_set or len(rates.get(REST, ())) == len(samples)
+    assert found.times["n1"].left_out == 0 or any(jump < 0 for _, jump in samples)
+
+
+@pytest.mark.parametrize("earlier, rate", [((100, 100, 133), 1.0), ((100, 100, 127), 13 / 7), ((100, 100, 121), None)])
+def test_rate_across_a_restart_of_the_sampling_process_is_by_the_totals_seconds(
+    earlier: tuple[int, ...], rate: float | None
+) -> None:
+    """The second process begins after 13 seconds, in which the counter counted for 13, 7 or 1 of them."""
+    rows = [
+        row_of(second, mbm_total_bytes=total * GB, counted_seconds=counted, earlier_counted_seconds=before)
+        for (second, total, counted), before in zip(((0, 0, 10), (10, 10, 20), (23, 23, 0)), earlier, strict=True)
+    ]
+    ((_, line),) = series(recording_of(rows), BANDWIDTH).items()
+    assert values(line).get(2) == (rate if rate is None else pytest.approx(rate * GB))
 
 
 def test_counters_that_restart_rows_of_one_time_and_other_domains_have_no_rate() -> None:

@@ -115,6 +115,8 @@ def test_written_recording_reads_back(host: MonitoredHost, tmp_path: Path, name:
         ("binary row.csv", b"time,kind,domain\n\xff\xfe,pod,mon_L3_00\n"),
         ("cut off.csv", b"time,kind,domain,mbm_total_bytes\n2026-01-01T00:00:00.000+00:00,pod\n"),
         ("half a time.csv", b"time,kind,domain\n2026-01-0,pod,mon_L3_00\n"),
+        ("first year.csv", b"time,kind,domain\n0001-01-01,pod,mon_L3_00\n"),
+        ("last year.csv", b"time,kind,domain\n9999-12-31T23:59:59.000+00:00,pod,mon_L3_00\n"),
         ("too long.csv", b"time,kind,domain\n2026-01-01T00:00:00.000+00:00,pod,mon_L3_00,1,2\n"),
         *(
             (
