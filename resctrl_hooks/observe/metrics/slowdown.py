@@ -36,13 +36,13 @@ class Judged:
 ROWS: tuple[Row[Judged], ...] = (
     Row(
         "resctrl_pod_slowdown_ratio",
-        "Time of the pod's work, divided by the time in quiet times.",
+        "How many times longer the pod's work takes than without disturbance.",
         lambda judged: {labels: pod["ratio"] for labels, pod in judged.pods.items() if pod["ratio"] is not None},
         LABELS,
     ),
     Row(
         "resctrl_pod_cycles",
-        "Cycles of the pod in the time for which perf or aet counted.",
+        "Cycles of the pod while its work was counted, by perf or Intel's telemetry (aet).",
         lambda judged: {labels: cycles for labels, (cycles, _) in judged.sums("counted")},
         (*LABELS, "method"),
         kind=COUNTER,
