@@ -4,8 +4,8 @@
     PYTHONPATH=. python tests/lab/bench/waits_scenes.py --table runs.jsonl
 
 The truth is the victim's own work: its rounds in a second of quiet windows by those in the scene. On a busy machine,
-emulation takes time that the guest cannot see. So the truth of a pod that only computes is corrected by its rounds in a
-second of CPU time.
+emulation takes time that the guest cannot see, and it is slower after each wait. So the truth is corrected by the CPU
+time of its own code in each round, except that of direct reads, which hardly compute.
 
 Then the first remedy of each cause is followed, with its own values, and the victim's work is counted again.
 """
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from remedies import follow, unfollow
-from waits_pods import GROW, KEEP, LOOP, READ, Load, Worker, fill, make_disk
+from waits_pods import GROW, KEEP, READ, Load, Worker, fill, make_disk
 
 from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.log import Log
@@ -173,15 +173,15 @@ def play(scene: Scene, window: float) -> dict[str, Any]:
 
 
 def _sample(live: Live, victim: Worker, number: int, window: float) -> tuple[float, float]:
-    """Sample so many windows; return the victim's rounds by second, and by second of CPU time."""
+    """Sample so many windows; return the victim's rounds by second, and by second of CPU time of its own code."""
     live.step([])
     live.windows.clear()
-    begun, rounds, used = time.monotonic(), victim.rounds, victim.cpu_seconds
+    begun, rounds, used = time.monotonic(), victim.rounds, victim.own_seconds
     for _ in range(number):
         time.sleep(window)
         live.step([])
     done = victim.rounds - rounds
-    return done / (time.monotonic() - begun), done / max(1e-6, victim.cpu_seconds - used)
+    return done / (time.monotonic() - begun), done / max(1e-6, victim.own_seconds - used)
 
 
 def main() -> None:
@@ -237,11 +237,11 @@ def _helped(run: dict[str, Any]) -> bool:
 
 
 def _after(run: dict[str, Any]) -> float:
-    return float(run["after corrected" if SCENES[run["scene"]].victim.kind == LOOP else "after"])
+    return float(run["after" if SCENES[run["scene"]].victim.kind == READ else "after corrected"])
 
 
 def _truth(run: dict[str, Any]) -> float:
-    return float(run["corrected" if SCENES[run["scene"]].victim.kind == LOOP else "truth"])
+    return float(run["truth" if SCENES[run["scene"]].victim.kind == READ else "corrected"])
 
 
 def _answered(run: dict[str, Any], scene: Scene) -> bool:

@@ -14,7 +14,7 @@ from .case import mean
 from .causes import bandwidth
 from .causes.table import causes_of, confirmed, is_supported
 from .constants import ENOUGH, STORED_WINDOWS
-from .evidence.alone import teaches
+from .evidence.alone import CALM_WINDOWS, lacks_memory, teaches
 from .evidence.perf.watched import BY_TRAFFIC, BY_WAITS, Watched
 from .evidence.reader import NodeReader
 from .evidence.waiting import waiting_of
@@ -100,8 +100,8 @@ class Live:
         self._sizes = sizes or {}
         self.workloads = Workloads(context)
         self._learner = Learner(store)
-        self._quiet: "dict[str, tuple[float, int]]" = {}
-        """By pod: its seconds so far, and its quiet samples in them."""
+        self._quiet: "dict[str, tuple[float, int, int]]" = {}
+        """By pod: its seconds so far, its quiet samples in them, and its windows since it lacked memory."""
         self._last: "Moment | None" = None
         self._saved = time.monotonic() if saves else float("inf")
         self._log = log
@@ -142,17 +142,18 @@ class Live:
         self._learner.keep(window.uses)
         self._quiet = {key: found for key, found in self._quiet.items() if key in window.uses}
         for key, use in window.uses.items():
-            seconds, quiet = self._quiet.get(key, (0.0, 0))
-            self._quiet[key] = seconds + window.seconds, quiet
+            seconds, quiet, calm = self._quiet.get(key, (0.0, 0, CALM_WINDOWS))
+            calm = 0 if lacks_memory(use) else calm + 1
+            self._quiet[key] = seconds + window.seconds, quiet, calm
             workload = self.workloads.of(key)
             if workload is None or not self._is_of_present(window, key):
                 continue
-            if teaches(use):
+            if calm >= CALM_WINDOWS and teaches(use):
                 self.store.obtain(workload).alone.learn(use, window.seconds)
             if is_quiet(window, key, self._peaks, self._sizes, self.store.find(workload)):
                 waiting = waiting_of([(use, window.seconds)])
                 self._learner.add(key, workload, Sample(use, window.seconds, waiting, surroundings(window, key)))
-                self._quiet[key] = seconds + window.seconds, quiet + 1
+                self._quiet[key] = seconds + window.seconds, quiet + 1, calm
 
     def _is_of_present(self, window: "Window", key: str) -> bool:
         """Return whether the pod had its present containers for the whole window."""
@@ -180,7 +181,7 @@ class Live:
         return self._finding(windows, key, verdict, causes)
 
     def _finding(self, windows: "Sequence[Window]", key: str, verdict: "Verdict", causes: "list[Cause]") -> Finding:
-        seconds, quiet = self._quiet.get(key, (0.0, 0))
+        seconds, quiet, _ = self._quiet.get(key, (0.0, 0, 0))
         missing = ENOUGH - verdict.baseline_samples
         until = missing * seconds / quiet if missing > 0 and quiet else None
         return Finding(confirmed(verdict, causes), causes, windows=windows, until=until, **self._place(windows, key))

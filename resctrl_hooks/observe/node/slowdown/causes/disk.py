@@ -57,9 +57,10 @@ def judge(case: "Case", judged: "Judged") -> Cause:
     delay = disk_delay([(use, window.seconds) for use, window in zip(case.uses, case.windows)], case.verdict.alone)
     if delay is None:
         return Cause(NAME, UNKNOWN, text)
+    if not delay.is_measured and not found[-1].kind.rotates:
+        text += f"; what its operations take alone is not known: it is slowed {delay.most:.1f} times at most"
     if not delay.is_known:
-        what = f"what its operations take alone is not known: it is slowed {delay.most:.1f} times at most"
-        return Cause(NAME, UNKNOWN, f"{text}; {what}")
+        return Cause(NAME, UNKNOWN, text)
     if delay.factor < CERTAIN:
         return Cause(NAME, EXCLUDED, f"{text}; its operations take about as long as alone")
     pods = {key for window in case.windows for key in window.uses}

@@ -44,8 +44,13 @@ def waited(case: "Case") -> "float | None":
 def bound(case: "Case") -> str:
     """Return in words that the factor of a lack of memory is a lower bound, if it is."""
     alone = case.verdict.alone
-    is_known = alone is not None and alone.by_user is not None
-    return "" if is_known else "; what its work takes with enough memory is not known, so its factor is a lower bound"
+    if alone is None or alone.by_user is None:
+        what = "what its work takes with enough memory is not known"
+    elif case.verdict.dearer is None:
+        what = "whether its own code runs as fast as then is not known"
+    else:
+        return ""
+    return f"; {what}, so its factor is a lower bound"
 
 
 def remedies(cause: Cause, facts: "Facts") -> "Iterator[Remedy]":

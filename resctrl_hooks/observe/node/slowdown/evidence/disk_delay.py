@@ -9,7 +9,7 @@ now. For a disk of many units, which serves some as fast as one, that is an uppe
 from typing import NamedTuple
 
 from ..constants import BESIDE
-from .alone import time_on_disk
+from .alone import all_wait, time_on_disk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,6 +30,9 @@ class DiskDelay(NamedTuple):
     most: float
     """Its upper bound."""
     is_known: bool
+    is_measured: bool
+    """Whether earlier windows tell what its operations take alone; otherwise the factor is an upper bound, except for
+    one head."""
     lost: float
     """CPUs that it would have used, or waited for its own operations, on average over all windows."""
 
@@ -44,13 +47,14 @@ def disk_delay(uses: "Sequence[tuple[Use, float]]", alone: "Alone | None") -> "D
     shared = [(use, use.disk, seconds) for use, seconds in uses if use.disk is not None and _is_shared(use)]
     if not shared:
         return None
-    time = own = ran = some = active = operations = size = 0.0
+    time = own = ran = some = wholly = active = operations = size = 0.0
     for use, disk, seconds in shared:
         cpu, waits, stood = use.cpu or 0.0, float(use.blocked or 0), float(use.blocked_fully or 0) * (1 - use.again)
         time += time_on_disk(use) * seconds
         own += disk.part * disk.busy * seconds
         ran += cpu * seconds
         some += waits * (1 - use.again) * seconds
+        wholly += stood * seconds
         active += (cpu + stood * max(1.0, cpu / (1 - min(stood, 0.95)))) * seconds
         operations += disk.operations * seconds
         size += disk.size * disk.operations * seconds
@@ -59,13 +63,19 @@ def disk_delay(uses: "Sequence[tuple[Use, float]]", alone: "Alone | None") -> "D
     # Its tasks wait for no more than the time in which some do; what is written later is in the queue without a wait.
     bound = max((ran + some) / ran if ran else 1.0, 1 / max(_LEAST_FREE, 1 - some / whole))
     serial = max(1.0, min(time / (ran + own), whole / own if own else bound, bound))
-    known = alone.by_operation(shared[-1][1].name, size / operations) if alone and operations else None
+    known = None
+    if alone is not None and operations:
+        place = shared[-1][1].name, size / operations
+        known = alone.in_turn(*place) if all_wait(some, wholly) else None
+        if known:  # its part of the queue is a guess, and others' operations may take longer than its own
+            time = ran + some
+        known = known or alone.by_operation(*place)
     if known:
         factor = most = max(1.0, min(time / (operations * known), bound))
     else:
         factor, most = serial if 2 * full >= whole else 1.0, serial
     lost = active * (1 - 1 / factor) / sum([seconds for _, seconds in uses])
-    return DiskDelay(factor, most, bool(known) or 2 * full >= whole, lost)
+    return DiskDelay(factor, most, bool(known) or 2 * full >= whole, bool(known), lost)
 
 
 def _is_shared(use: "Use") -> bool:

@@ -41,8 +41,9 @@ def run(
     *,
     kind: Kind = ANY_KIND,
     rest: float = 0.0,
+    heavy: float = 1.0,
 ) -> Run:
-    """Let a pod's tasks compute and read one block after the other, beside others that read and rest."""
+    """Let a pod's tasks compute and read one block after the other, beside others that read (heavier ones) and rest."""
     random, now, queue = Random(seed), 0.0, 0.0
     service = service if units == 1 else service / 4  # no heads
     left = 200 * (think + service)
@@ -59,7 +60,8 @@ def run(
     while now < left:
         while free and waiting:
             free -= 1
-            heappush(events, (now + draw(service), 1, waiting.pop(0)))
+            task = waiting.pop(0)
+            heappush(events, (now + draw(service if task < tasks else service * heavy), 1, task))
         then, step, task = heappop(events)
         then = min(then, left)
         part, now = then - now, then
@@ -105,12 +107,14 @@ def known(*calm: Use) -> Alone:
     return alone_of(found.as_record())
 
 
-@given(SCENE)
+@given(SCENE, st.sampled_from([1.0, 1.0, 3.0]))
 def test_delay_against_earlier_windows_is_within_15_per_cent_for_any_disk_and_number_of_tasks(
-    scene: tuple[int, float, int, int, float, int],
+    scene: tuple[int, float, int, int, float, int], heavy: float
 ) -> None:
     tasks, think, others, units, service, seed = scene
-    calm, now = run(tasks, think, 0, units, service, seed), run(tasks, think, others, units, service, seed)
+    heavy = heavy if tasks == 1 else 1.0  # the kernel does not count whose operations take longer
+    calm = run(tasks, think, 0, units, service, seed)
+    now = run(tasks, think, others, units, service, seed, heavy=heavy)
     alone = known(*[calm.use] * FEWEST)
     found = waiting_of([(now.use, SECONDS)] * 3, alone)
     truth = calm.rate / now.rate

@@ -13,6 +13,7 @@ from conftest import Host
 from hosts.counter_tree import say
 from hosts.descriptors import nothing_left_open
 
+from observe.node.slowdown.samples import use, window
 from observe.slowdown.world import KEY, World
 from resctrl_hooks.core.node.host.descriptors import Descriptors
 from resctrl_hooks.core.node.resctrl.counters import (
@@ -27,6 +28,7 @@ from resctrl_hooks.core.node.resctrl.counters import (
 from resctrl_hooks.core.node.resctrl.open_files import OpenFiles
 from resctrl_hooks.observe.node.slowdown.baseline.store import Store
 from resctrl_hooks.observe.node.slowdown.baseline.workload import Workloads, workload_of
+from resctrl_hooks.observe.node.slowdown.evidence.alone import CALM_WINDOWS
 from resctrl_hooks.observe.node.slowdown.evidence.cgroup_waits import read_cpus, read_waits
 from resctrl_hooks.observe.node.slowdown.evidence.cpu.task_delays import Delays
 from resctrl_hooks.observe.node.slowdown.evidence.perf import counters as perf_module
@@ -374,6 +376,20 @@ def test_baseline_of_a_pod_is_that_of_its_present_containers(pod: Pod, tmp_path:
     found = live.workloads.of(KEY)
     assert found == workload_of("shop", "cart", [APP])
     assert store.find(workload_of("shop", "cart", [INIT])) is None
+
+
+def test_pod_that_lacks_memory_teaches_its_needs_only_after_some_calm_windows(pod: Pod, tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "store"))
+    live = Live(pod.context, store, lambda _, text: pytest.fail(text), perf=False)
+    pod.start("b", APP)
+    live.step([])
+    calm, short = use(user=0.5, cpu=0.6), use(user=0.1, cpu=0.5, reclaimed=0.3)
+    looks_calm = use(user=0.1, cpu=0.9)
+    for number, one in enumerate([*[calm] * 3, short, *[looks_calm] * (CALM_WINDOWS - 1), calm, calm]):
+        live._learn(window(number + 10**8, 0.1, **{KEY: one}))
+    baseline = store.find(workload_of("shop", "cart", [APP]))
+    assert baseline is not None
+    assert baseline.alone.by_user == pytest.approx(1.2)
 
 
 def test_limit_of_a_container_is_its_pods_and_delays_replace_unknown_pressure() -> None:
