@@ -54,7 +54,7 @@ _LOST_CSV = attributes("culprit", "victim", "cause", "seconds", "cpu_seconds")
 @click.option(
     "--experiment",
     is_flag=True,
-    help="Prove it for one POD: try each limit that helps and that you permit, 36 s each.",
+    help="Prove it for one POD: try each limit that helps and that you permit, up to 36 s each.",
 )
 @click.option("--apply", "is_applied", is_flag=True, help="Do the first remedy for one POD that `limit` can do.")
 @click.option("--yes", is_flag=True, help="With --apply: do not ask.")

@@ -5,6 +5,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Self
 
 from resctrl_hooks.core.node.context import Context
@@ -19,7 +20,7 @@ from resctrl_hooks.observe.node.slowdown.evidence.neighbours import memory_of
 
 from ..evidence import Evidence, EvidenceError
 from .class_trial import Trial, TrialError, hold_lease
-from .schedule import SECONDS, SETTLE, WINDOWS, Effect, effect_of, order
+from .schedule import SECONDS, SECONDS_BY_GRADE, SETTLE, Effect, effect_by_windows
 from .signals import uninterrupted
 from .value_trial import RATES, Plan, ValueTrial, texts
 from .watchdog import Watchdog
@@ -100,6 +101,7 @@ class Experiment:
         try:
             self._lease = hold_lease(context, posix.getpid())
             self.evidence = Evidence(context, key, cgroups)
+            self._seconds = SECONDS_BY_GRADE.get(self.evidence.method, SECONDS)
         except BaseException:
             posix.close(self._lock)
             raise
@@ -169,28 +171,25 @@ class Experiment:
         """Return what the plan's cgroups use by second."""
         read, begun = RATES[plan.sets], time.monotonic()
         before = read(plan.places)
-        self._sleep(SECONDS)
-        seconds = max(SECONDS, time.monotonic() - begun)
+        self._sleep(self._seconds)
+        seconds = max(self._seconds, time.monotonic() - begun)
         return {place: (new - before[place]) / seconds for place, new in read(plan.places).items() if place in before}
 
     def _tried(self, trial: Trial | ValueTrial, chance: random.Random) -> tuple[Effect | None, str]:
         """Return a limit's effect, or the reason why there is none; its values are restored."""
-        effect = self._windows(trial, order(WINDOWS, chance.shuffle))
+        seconds = SECONDS if trial.on_disk else self._seconds
+        effect = effect_by_windows(partial(self._cost, trial, seconds), chance.shuffle, seconds)
         failed = trial.end()
         if failed:
             raise TrialError(f"cannot restore {'; '.join(failed)}", hint="run `resctrl-hook guard restore`")
         self._trial = None
         return effect, "" if effect else "the pod did too little work in most windows"
 
-    def _windows(self, trial: Trial | ValueTrial, limited: list[bool]) -> Effect | None:
-        costs: dict[bool, list[float]] = {True: [], False: []}
-        for window in limited:
-            trial.set(limited=window)
-            self._sleep(SETTLE)
-            cost = self.evidence.measure(self._sleep, SECONDS - SETTLE, on_disk=trial.on_disk)
-            if cost is not None:
-                costs[window].append(cost)
-        return effect_of(costs[False], costs[True])
+    def _cost(self, trial: Trial | ValueTrial, seconds: float, limited: bool) -> float | None:  # noqa: FBT001 - one factor
+        """Return the cost of the pod's work in a window of so many seconds; None if it is unknown."""
+        trial.set(limited=limited)
+        self._sleep(SETTLE)
+        return self.evidence.measure(self._sleep, seconds - SETTLE, on_disk=trial.on_disk)
 
     def _survey(self) -> tuple[list[tuple[int, ...]], dict[str, float]]:
         """Return the memory domains of the pod's traffic, and each class's bytes per second in them.
@@ -202,9 +201,9 @@ class Experiment:
             raise EvidenceError("the pod's memory traffic is not counted, so no class can be tried")
         evidence, classes = self.evidence, ["", *self._resctrl.classes()]
         own, all_ = evidence.read(), read_classes(self._resctrl, classes, evidence.bandwidth, time.monotonic())
-        self._sleep(SECONDS)
+        self._sleep(self._seconds)
         now, all_now = evidence.read(), read_classes(self._resctrl, classes, evidence.bandwidth, time.monotonic())
-        busy = memory_of(evidence.use(own, now, SECONDS))
+        busy = memory_of(evidence.use(own, now, self._seconds))
         here = [domain for domain in evidence.domains if domain[0] in busy]
         if not here:
             raise EvidenceError("the pod has no memory traffic now, so nobody can slow it there")

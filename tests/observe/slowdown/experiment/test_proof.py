@@ -7,6 +7,7 @@ import posix
 import random
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -31,54 +32,60 @@ from resctrl_hooks.observe.slowdown.experiment import class_trial as trial
 from resctrl_hooks.observe.slowdown.experiment import schedule as plan
 from resctrl_hooks.observe.slowdown.experiment.class_trial import TrialError
 from resctrl_hooks.observe.slowdown.experiment.proof import Experiment
-from resctrl_hooks.observe.slowdown.experiment.schedule import LEAST, WINDOWS, effect_of, order
 from resctrl_hooks.observe.slowdown.session import Session
 
 
+def tried(cost_of: Callable[[bool], float | None], seed: int = 1) -> plan.Effect | None:
+    return plan.effect_by_windows(cost_of, random.Random(seed).shuffle, plan.SECONDS)
+
+
 def test_order_is_random_and_has_as_many_windows_of_each_kind() -> None:
-    orders = {tuple(order(WINDOWS, random.Random(seed).shuffle)) for seed in range(20)}
+    orders = {tuple(plan.order(4, random.Random(seed).shuffle)) for seed in range(20)}
     assert len(orders) > 10
-    assert all(sum(one) == WINDOWS == len(one) - sum(one) for one in orders)
+    assert all(sum(one) == 4 == len(one) - sum(one) for one in orders)
 
 
 def test_effect_without_noise_is_the_ratio_of_the_costs() -> None:
-    found = effect_of([1.61] * WINDOWS, [1.04] * WINDOWS)
+    found = tried(lambda limited: 1.04 if limited else 1.61)
     assert found is not None
-    assert [found.off, found.on] == pytest.approx([1.61, 1.04])
-    assert found.windows == 2 * WINDOWS
-    assert found.effect == pytest.approx(1.04 / 1.61 - 1)
+    assert [found.off, found.on, found.effect] == pytest.approx([1.61, 1.04, 1.04 / 1.61 - 1])
+    assert found.windows == 2 * plan.BLOCKS[0], "its interval is narrow at once"
     assert found.effect - 0.008 < found.low < found.effect - 0.004, "the kernel's ticks"
     assert found.effect + 0.004 < found.high < found.effect + 0.008
     assert found.helps
 
 
+@pytest.mark.parametrize("noise, windows", [(0.01, {8}), (0.03, {8, 12}), (0.1, {12})])
 @pytest.mark.parametrize("true", [1.0, 0.65, 1.2])
-def test_interval_contains_the_truth_in_95_percent(true: float) -> None:
-    chance, hits, width = random.Random(7), 0, 0.0
-    for _ in range(60):
-        off = [math.exp(chance.gauss(0, 0.05)) for _ in range(WINDOWS)]
-        on = [true * math.exp(chance.gauss(0, 0.05)) for _ in range(WINDOWS)]
-        found = effect_of(off, on)
+def test_interval_contains_the_truth_in_95_percent(true: float, noise: float, windows: set[int]) -> None:
+    chance, hits = random.Random(7), 0
+    for seed in range(60):
+        found = tried(lambda limited: (true if limited else 1.0) * math.exp(chance.gauss(0, noise)), seed)
         assert found is not None
+        assert found.windows in windows
         hits += found.low <= true - 1 <= found.high
-        width = max(width, found.high - found.low)
     assert hits >= 53, "of 60; fewer have a probability below 2 %"
-    assert width < 0.4, "and it is narrow enough to say something"
 
 
 def test_limit_without_effect_is_not_said_to_help() -> None:
-    found = effect_of([1.0, 1.3, 0.9, 1.2, 1.1, 0.8], [1.1, 0.8, 1.2, 1.0, 0.9, 1.3])
+    chance = random.Random(3)
+    found = tried(lambda _: math.exp(chance.gauss(0, 0.15)))
     assert found is not None
     assert found.low < 0 < found.high
     assert not found.helps
 
 
-def test_too_few_windows_have_no_effect() -> None:
-    assert effect_of([1.0] * (LEAST - 1), [0.5] * WINDOWS) is None
-    assert effect_of([1.0] * WINDOWS, []) is None
-    fewest = effect_of([1.0, 1.01, 1.02, 1.03], [0.5, 0.51, 0.52, 0.53])
-    assert fewest is not None
-    assert fewest.helps, "the fewest windows can still prove a clear effect"
+@pytest.mark.parametrize("lost, windows", [(0, 12), (1, 11), (2, 10), (6, None), (12, None)])
+def test_too_few_windows_have_no_effect(lost: int, windows: int | None) -> None:
+    left, noise = [lost], random.Random(1)
+
+    def cost_of(limited: bool) -> float | None:
+        left[0] -= 1
+        return None if left[0] >= 0 else (0.5 if limited else 1.0) * math.exp(noise.gauss(0, 0.1))
+
+    found = tried(cost_of)
+    assert (found.windows if found else None) == windows
+    assert found is None or found.helps, "the fewest windows can still prove a clear effect"
 
 
 @pytest.fixture
