@@ -40,7 +40,7 @@ settings.load_profile("fast")
 # jsonschema's checker of international addresses, which no schema here asks for: it compiles its grammars when it is
 # imported, two seconds in each worker (pytest-xdist). None makes its import fail, which jsonschema accepts.
 sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
-pytest_plugins = ["requirements", "changed", "houses", "golden"]  # tests/tools
+pytest_plugins = ["requirements", "changed", "houses", "golden", "untouched"]  # tests/tools
 
 # nohup or a shell's background job ignores these signals, and the tests' processes would inherit that.
 for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGQUIT):

@@ -1,12 +1,11 @@
 """`resctrl-hook demo`: a container in its group, and a noisy neighbour, on any Linux machine."""
 
-import signal
-import sys
 from contextlib import ExitStack
 
 import click
 
 from resctrl_hooks.core.fuse import MountError
+from resctrl_hooks.lab.demo.interrupts import interrupts_deferred
 from resctrl_hooks.lab.demo.stage import staged
 from resctrl_hooks.lab.demo.story import SUBJECTS, DemoError, run_demo, show_next
 from resctrl_hooks.lab.demo.subject import RuntimeFailedError
@@ -31,11 +30,9 @@ def command(subject: str | None, *, plain: bool, neighbour: bool | None) -> None
     Needs no RDT hardware: resctrl is a simulation in a temporary folder. As root with Podman, runc or crun it runs
     small containers, else plain processes. Only files in the temporary folder are changed; the report's page stays.
     """
-    for number in (signal.SIGTERM, signal.SIGHUP):  # they must unmount the simulation and end its containers
-        signal.signal(number, lambda *_: sys.exit(128 + signal.SIGTERM))
     if neighbour and plain:
         raise click.UsageError("--neighbour needs a simulation: leave out --plain.")
-    with ExitStack() as stack:
+    with interrupts_deferred(), ExitStack() as stack:
         begun, why_not = None, ""
         try:
             if neighbour is not False and not plain:

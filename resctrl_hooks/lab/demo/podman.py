@@ -1,7 +1,7 @@
 """A Podman container, with the hook in a hooks folder.
 
-All of Podman's files are below the stage's folder, separate from the containers, images and locks of this machine's own
-Podman. Only the OCI runtime has a folder in /run while the container lives.
+All files of Podman and of the OCI runtime are below the stage's folder, separate from the containers, images and locks
+of this machine's own Podman: commands for this machine find no container of the demo.
 """
 
 import contextlib
@@ -63,6 +63,7 @@ class Podman:
             "podman", "--root", f"{folder}/podman", "--runroot", f"{folder}/podman-run",
             "--tmpdir", f"{folder}/podman-tmp", "--storage-driver", "vfs", "--cgroup-manager", manager,
             "--hooks-dir", self.hooks, *(["--runtime", runtime] if runtime else []),
+            "--runtime-flag", f"root={folder}/oci",
         ]
         # fmt: on
         self.environment = {**os.environ, "CONTAINERS_CONF": f"{folder}/containers.conf"}

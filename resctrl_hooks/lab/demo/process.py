@@ -90,7 +90,13 @@ class PlainProcess:
             "annotations": self._annotations,
         }
         done = subprocess.run(
-            self._stage.hook, input=json.dumps(state).encode(), capture_output=True, check=False, env={}, cwd="/"
+            self._stage.hook,
+            input=json.dumps(state).encode(),
+            capture_output=True,
+            check=False,
+            env={},
+            cwd="/",
+            start_new_session=True,
         )
         if done.returncode or done.stderr:
             raise RuntimeFailedError(done.stderr.decode(errors="replace").strip() or f"status {done.returncode}")

@@ -13,6 +13,7 @@ from resctrl_hooks.core.node.host.procfs import in_initial_user_namespace
 from resctrl_hooks.core.node.resctrl.counters import CUMULATIVE, Reading
 
 from .bundle import Bundle
+from .interrupts import waiting
 from .podman import OF_VERSION_1, Podman, has_only_version_2
 from .process import PlainProcess
 from .stage import RMIDS, Stage
@@ -72,17 +73,17 @@ def run_demo(stage: Stage, requested: str = "") -> None:
     click.secho("resctrl-hooks puts each pod into its own resctrl monitoring group before it runs.", bold=True)
     click.echo(f"The demo uses only {stage.folder} and removes it at the end.")
     _resctrl(stage)
-    subject = _created(stage, names)
+    subject, command = _created(stage, names)
     if isinstance(subject, PlainProcess) and len(names) > 1:
         missing = _remedy()
     try:
-        _waiting(stage, subject)
+        _waiting(stage, subject, command)
         _running(stage, subject)
         _counters(stage, subject)
+        _removed(stage, subject)
     except BaseException:
-        subject.remove()
+        _abandon(subject)
         raise
-    _removed(stage, subject)
     if missing or stage.why_plain:
         click.echo()
     if missing:
@@ -105,8 +106,8 @@ def _resctrl(stage: Stage) -> None:
         line(f"{RMIDS} RMIDs", "hardware monitoring IDs; each group uses one, including the root group")
 
 
-def _created(stage: Stage, names: list[str]) -> Subject:
-    """Return the first subject that can be created; print a line for each failure."""
+def _created(stage: Stage, names: list[str]) -> tuple[Subject, str]:
+    """Return the first subject that can be created, and its command; print a line for each failure."""
     for name in names:
         subject = SUBJECTS[name](stage)
         try:
@@ -126,10 +127,7 @@ def _created(stage: Stage, names: list[str]) -> Subject:
         except BaseException:
             _abandon(subject)
             raise
-        heading(f"2. {subject.captions.created} ({subject.name})")
-        line(subject.hint, subject.captions.registered)
-        line(f"$ {command}", subject.captions.waits)
-        return subject
+        return subject, command
     raise AssertionError("the plain process always works")
 
 
@@ -144,10 +142,13 @@ def _abandon(subject: Subject) -> None:
     try:
         subject.remove()
     except RuntimeFailedError:
-        return  # it was never created
+        return  # it was never created, or is removed
 
 
-def _waiting(stage: Stage, subject: Subject) -> None:
+def _waiting(stage: Stage, subject: Subject, command: str) -> None:
+    heading(f"2. {subject.captions.created} ({subject.name})")
+    line(subject.hint, subject.captions.registered)
+    line(f"$ {command}", subject.captions.waits)
     _log(stage)
     _expect(stage.groups() == [subject.key], f"expected one group, {subject.key}; found {stage.groups()}")
     named = "pod's UID" if subject.key == POD_UID else "container's id"
@@ -158,7 +159,8 @@ def _waiting(stage: Stage, subject: Subject) -> None:
 def _running(stage: Stage, subject: Subject) -> None:
     heading("3. It is started")
     line(f"$ {subject.start()}", subject.captions.runs)
-    time.sleep(_SECONDS_TO_FORK)
+    with waiting():
+        time.sleep(_SECONDS_TO_FORK)
     if not stage.why_plain:  # a folder does not see forks
         _show_tasks(stage, subject, "its child processes are in the group as well")
 
@@ -183,7 +185,8 @@ def _counters(stage: Stage, subject: Subject) -> None:
         return
     heading("4. Its counters, after a second")
     before = _sums(stage, subject)
-    time.sleep(_SECONDS_TO_COUNT)
+    with waiting():
+        time.sleep(_SECONDS_TO_COUNT)
     after = _sums(stage, subject)
     _expect(_MEANING.keys() <= after.keys(), f"the group has only the counters {sorted(after)}")
     for name, why in _MEANING.items():

@@ -85,6 +85,7 @@ def run(command: list[str], environment: dict[str, str] | None = None) -> str:
                 stderr=error_output,
                 check=False,
                 timeout=_SECONDS,
+                start_new_session=True,  # Ctrl-C is the demo's alone
             )
         except subprocess.TimeoutExpired:
             raise RuntimeFailedError(f"{command[0]} did not answer in {_SECONDS} s") from None

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import click
 
 from resctrl_hooks.lab.demo.bundle import Bundle
+from resctrl_hooks.lab.demo.interrupts import waiting
 from resctrl_hooks.lab.demo.story import DemoError
 from resctrl_hooks.lab.demo.subject import RuntimeFailedError
 from resctrl_hooks.lab.demo.text import heading
@@ -72,19 +73,22 @@ def tell(begun: Prepared) -> None:
         DemoError: a step had an unexpected result.
         RuntimeFailedError: a command failed.
     """
-    node, kind = begun.node, begun.pods.result()
+    node = begun.node
+    with waiting():
+        kind = begun.pods.result()
     click.echo()
     click.secho(f"A noisy neighbour: three pods on a simulated node ({kind})", bold=True)
     heading("1. A quiet node")
     _show_top(node)
     _explain("Each pod is counted. Meanwhile `diagnose` learns what the work of each costs in quiet times (12 s).")
-    begun.learned.result()
+    with waiting():
+        begun.learned.result()
     node.play("noisy")
     diagnosis = begun.background.submit(node.run, *shlex.split(_PROVE))  # meanwhile, `top`
     heading(f"2. {_CULPRIT} starts its nightly job")
     _show_top(node)
     _explain(f"{_CULPRIT} takes most of the memory bandwidth. Does that slow another pod?")
-    heading("3. Who suffers, and why? (45 s)")
+    heading("3. Who suffers, and why? (20 s)")
     found = _show(node, _PROVE, rf"{_VICTIM}: |because|less memory|MB of .*limited", diagnosis)
     before = _ratio(found, "slowed")
     _explain(
@@ -127,7 +131,9 @@ def _show_top(node: Node) -> None:
 def _show(node: Node, words: str, shown: str, begun: Future[str] | None = None) -> str:
     """Run a command, if it is not ``begun``, and print lines that begin with a pattern; return its whole output."""
     click.echo(f"   $ resctrl-hook {words}")
-    output = (begun.result() if begun else node.run(*shlex.split(words))).replace(f" --config {node.stage.config}", "")
+    with waiting():
+        output = begun.result() if begun else node.run(*shlex.split(words))
+    output = output.replace(f" --config {node.stage.config}", "")
     for line in output.splitlines():
         if re.match(rf"\s*(helps: )?({shown})", line):
             click.echo(f"     {line.strip()}")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from core.install.breakages import BROKEN, HANGING, Breakage, dead_loop, module_loop
-from core.install.staged import SOON, call, command, impatient, put
+from core.install.staged import SOON, call, command, given, impatient, put
 from resctrl_hooks.core.install.guard import ALARM, GUARD, TIMEOUT
 from resctrl_hooks.core.install.paths import CODE
 from resctrl_hooks.core.node.context import LONGEST_STARVED, TIME_TO_TAKE_BACK
@@ -100,6 +100,7 @@ def test_process_limit_is_not_a_failure(shell: list[str]) -> None:
 @pytest.fixture
 def host(tmp_path: Path) -> Path:
     put(tmp_path)
+    given(tmp_path, "/etc/resctrl-hooks/config.json", json.dumps({"format": 1, "stateDir": f"{tmp_path}/state"}))
     return tmp_path
 
 

@@ -127,7 +127,7 @@ def test_upgrade_keeps_settings_and_facts_and_its_code_runs(tmp_path: Path, ship
     features, yaml = tmp_path / NODE_FEATURES.lstrip("/"), tmp_path / CONFIG.lstrip("/")
     assert (features.read_text(), features.stat().st_mode & 0o777) == (FIRST_FEATURES, 0o644)
     features.write_text("facts\n")
-    yaml.write_text("# mine\ngroupPrefix: mine-\n")
+    yaml.write_text(f"# mine\ngroupPrefix: mine-\nstateDir: {tmp_path}/state\n")
     assert run("--config", str(yaml), "config", "apply").exit_code == 0
     ship(Payload("9", "node-000000000001", payload_once().modules | {"extra.py": b"\n"}))
     install(tmp_path, "--history")

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -71,21 +72,27 @@ def test_subject_is_counted_and_leaves_nothing(temporary: Path, words: str, show
 
 @pytest.mark.ci
 @pytest.mark.runtime
-def test_interrupted_demo_cleans_up(temporary: Path) -> None:
+@pytest.mark.parametrize("numbers", [[], [signal.SIGTERM], [signal.SIGINT] * 3])
+@pytest.mark.parametrize("step", ["2.", "4."])
+def test_interrupted_demo_cleans_up(temporary: Path, numbers: list[int], step: str) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "resctrl_hooks", "demo", "--with", "podman"],
         env={**os.environ, "TMPDIR": str(temporary), "PYTHONUNBUFFERED": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
+        start_new_session=True,
     )
     assert process.stdout is not None
-    for line in process.stdout:
-        if line.startswith("4."):
-            break
-    process.terminate()
-    process.communicate()
-    assert process.returncode == 128 + signal.SIGTERM
+    next(line for line in process.stdout if line.startswith(step))
+    for number in numbers:
+        os.killpg(process.pid, number)
+        time.sleep(0.2)
+    if numbers:
+        process.stdout.read()
+    process.stdout.close()  # without a signal as `demo | head`
+    process.wait()
+    assert process.returncode == (128 + numbers[0] if numbers else 1)
     assert os.listdir(temporary) == []
     assert str(temporary) not in Path("/proc/mounts").read_text()
 

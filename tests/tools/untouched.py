@@ -1,0 +1,51 @@
+"""A run of tests changes nothing in the folders of an installed resctrl-hooks on this machine.
+
+Whoever runs tests may have it installed, and a record left there decides what a later run finds. A test needs settings
+with a state directory of its own.
+"""
+
+import os
+from contextlib import suppress
+
+import pytest
+
+FOLDERS = ("/run/resctrl-hooks", "/etc/resctrl-hooks")
+INSTALLED = "/usr/local/libexec/resctrl-hooks"
+"""With it, services may write there meanwhile."""
+_BEFORE = pytest.StashKey[dict[str, tuple[int, int]]]()
+
+
+def _files() -> dict[str, tuple[int, int]]:
+    """Return each path below the folders with its inode and time of change."""
+    names = [*FOLDERS]
+    for top in FOLDERS:
+        names += [os.path.join(folder, name) for folder, folders, files in os.walk(top) for name in folders + files]
+    found = {}
+    for name in names:
+        with suppress(FileNotFoundError):
+            one = os.lstat(name)
+            found[name] = one.st_ino, one.st_mtime_ns
+    return found
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Note the files; in the process that starts the others (pytest-xdist), once."""
+    if not hasattr(session.config, "workerinput") and not os.path.exists(INSTALLED):
+        session.config.stash[_BEFORE] = _files()
+
+
+def _changed(config: pytest.Config) -> list[str]:
+    before = config.stash.get(_BEFORE, None)
+    return [] if before is None else sorted({name for name, _ in before.items() ^ _files().items()})
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run that has changed a file."""
+    if _changed(session.config):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Name the changed files."""
+    for name in _changed(config):
+        terminalreporter.write_line(f"FAILED: a test changed {name} of this machine", red=True, bold=True)
