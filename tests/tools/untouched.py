@@ -1,7 +1,6 @@
 """A run of tests changes nothing in the folders of an installed resctrl-hooks on this machine.
 
-Whoever runs tests may have it installed, and a record left there decides what a later run finds. A test needs settings
-with a state directory of its own.
+A record that a test leaves there changes the results of later tests. A test needs a state directory of its own.
 """
 
 import os
