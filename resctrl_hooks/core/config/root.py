@@ -86,8 +86,8 @@ class Configuration(Section):
     """Time limit of a hook in seconds, without waits for a CPU. Then the hook leaves the rest to reconcile."""
 
     state_dir: AbsolutePath = DEFAULTS["stateDir"]
-    """Directory of the records: root-owned, on tmpfs. Until the next boot, a changed path is a link to the
-    former directory."""
+    """Directory of the records: root-owned, on tmpfs. After a change, the records stay in the former
+    directory until the next boot, and the new path is a link to the former directory."""
 
     cgroup_path: AbsolutePath = DEFAULTS["cgroupPath"]
     """Mount point of cgroups."""

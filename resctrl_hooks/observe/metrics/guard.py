@@ -50,7 +50,7 @@ ROWS: tuple[Row[GuardStatus], ...] = (
     ),
     Row(
         "resctrl_guard_class_limit",
-        "MB value of a class in the unit of the mount; kind is declared or now.",
+        "MB value of a class as in schemata. Kind declared: of the configuration; kind now: at present.",
         _limits,
         ("domain", "rdt_class", "kind"),
     ),

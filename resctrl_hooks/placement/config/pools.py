@@ -67,7 +67,7 @@ class Pool(Section):
     """With this key, the pool uses as many CPUs as containers request, but at least so many."""
 
     max_cpus: Annotated[int, Field(ge=0, le=MOST_CPUS)] | None = None
-    """Most CPUs of an instance, in whole cores; 0: no limit."""
+    """Largest number of CPUs of an instance; 0: no limit."""
 
     min_instances: Annotated[int, Field(ge=0, le=MOST_CPUS)] | None = None
     """Instances that exist without containers."""
