@@ -8,6 +8,7 @@ import posix
 
 from ....core.node.host.files import kernel_text
 from ....core.node.resctrl.counters import AVAILABLE, COUNTERS, CUMULATIVE, Domain, Reading
+from .io_stat import read_numbers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -83,14 +84,12 @@ def _words(text: str) -> "dict[str, int]":
 
 def _disk(text: str, sys_path: str) -> "int | None":
     """Return the bytes that were read and written; a device on top of others is left out, whose bytes these count."""
-    found = None
-    for line in text.splitlines():
-        device, *pairs = line.split()
-        if is_stacked(device, sys_path):
-            continue
-        numbers = (pair[len("rbytes=") :] for pair in pairs if pair.startswith(("rbytes=", "wbytes=")))
-        found = (found or 0) + sum([int(number) for number in numbers])
-    return found
+    parts = [
+        numbers.get("rbytes", 0) + numbers.get("wbytes", 0)
+        for device, numbers in read_numbers(text).items()
+        if not is_stacked(device, sys_path)
+    ]
+    return sum(parts) if parts else None
 
 
 def is_stacked(device: str, sys_path: str) -> bool:

@@ -30,6 +30,7 @@ from resctrl_hooks.observe.metrics.collector import NodeCollector, registry_of
 from resctrl_hooks.observe.node.history.rows import Sampler
 from resctrl_hooks.observe.node.history.sample import Sample
 from resctrl_hooks.observe.node.snapshot.cgroups import read_used
+from resctrl_hooks.observe.node.snapshot.io_stat import read_numbers
 from resctrl_hooks.observe.node.snapshot.snapshot import Files, Snapshot, take
 from resctrl_hooks.observe.past.moments import pair_of
 
@@ -262,6 +263,13 @@ def test_history_has_the_same_rates(tmp_path: Path) -> None:
         for one in (before, now)
     ]
     assert values_of(pair_of(*samples), POD) == pytest.approx(WANTED)
+
+
+@given(st.dictionaries(st.sampled_from(["8:0", "8:16", "253:0", "259:1"]), st.integers(0, 9)), st.booleans())
+def test_numbers_of_a_disk_are_its_own_also_where_the_kernel_ends_no_line(of: dict[str, int], ends: bool) -> None:
+    end = " \n" if ends else " "
+    text = "".join(f"{disk} rbytes={number} cost.usage=0.5\n" if number else disk + end for disk, number in of.items())
+    assert read_numbers(text) == {disk: {"rbytes": number} for disk, number in of.items() if number}
 
 
 @given(st.lists(st.integers(0, 10**15), min_size=1, max_size=3), st.sets(st.sampled_from(["cpu.pressure", "io.stat"])))

@@ -6,6 +6,7 @@ Source: kernel, Documentation/admin-guide/cgroup-v2.rst ("IO Interface Files", `
 from typing import NamedTuple
 
 from .....core.node.host.files import kernel_text
+from ...snapshot.io_stat import read_numbers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -129,9 +130,7 @@ def read_moved(folders: "Sequence[str]") -> "dict[str, Moved] | None":
     for folder in folders:
         text = kernel_text(f"{folder}/io.stat")
         is_known = is_known or bool(text)
-        for line in text.splitlines():
-            disk, *words = line.split()
-            values = {name: int(value) for name, _, value in [word.partition("=") for word in words] if value.isdigit()}
+        for disk, values in read_numbers(text).items():
             parts = [sum([values.get(name, 0) for name in names]) for names in (_BYTES, _OPERATIONS)]
             found[disk] = together([found.get(disk, Moved()), Moved(*parts)])
     return found if is_known else None
