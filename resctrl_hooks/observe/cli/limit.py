@@ -38,7 +38,8 @@ def command(config: str, /, *, options: ListOptions, seconds: float, reason: str
     if not dry_run:
         if not is_owner(context.settings):
             raise HookError("cannot limit pods", errno=EPERM)
-        Limiter(context).end_over()
+        for line in Limiter(context).end_over():
+            click.echo(line, err=True)
     note_running(context)
     found = Planner(context).plan_all(selected_pods(context, options), request)
     if dry_run:

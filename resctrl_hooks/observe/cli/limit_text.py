@@ -8,14 +8,15 @@ from resctrl_hooks.core.cli.tables import duration
 from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.observe.limits.limiter import FOREVER, Limiter
-from resctrl_hooks.observe.limits.planner import Planned, refused_text
+from resctrl_hooks.observe.limits.planner import Planned, refused_lines
 
 
 def in_words(one: Planned, seconds: float, *, done: bool) -> str:
     """Return a limit with each value before and after."""
     end = "until its end" if seconds >= FOREVER else f"for {duration(seconds)}"
-    values = ", ".join(value.text for value in one.shown)
-    return f"{one.pod.name} {'' if done else 'would be '}limited {end}: {values}"
+    values = ", ".join(dict.fromkeys(value.text for value in one.shown))
+    note = f" ({one.note})" if one.note else ""
+    return f"{one.pod.name} {'' if done else 'would be '}limited {end}: {values}{note}"
 
 
 def apply_all(
@@ -27,7 +28,8 @@ def apply_all(
         FailedError: some could not be limited; the others are.
     """
     limiter = Limiter(context)
-    done, refused = [], []
+    done: list[Planned] = []
+    refused = []
     try:
         for one in found:
             try:
@@ -35,12 +37,12 @@ def apply_all(
                 done.append(one)
                 output(in_words(one, seconds, done=True))
             except HookError as error:
-                refused.append(refused_text(one.pod, error))
+                refused.append((one.pod, error))
     finally:
         if done:
             output(with_config(f"undo: {undo(done)}"))
     if refused:
-        raise FailedError("\n".join(refused))
+        raise FailedError("\n".join(refused_lines(refused)))
 
 
 def undo(found: Sequence[Planned]) -> str:

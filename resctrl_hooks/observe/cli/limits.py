@@ -32,7 +32,7 @@ def command(config: str, *, form: Form) -> None:
     rows = table("POD", "LIMIT", "ENDS IN", "BY", "REASON", names="POD")
     for limit in found:
         head = (Name(limit.pod), _ends(limit), limit.owner, limit.reason or NONE)
-        for text in [_text(value) for value in limit.values] or [NONE]:
+        for text in dict.fromkeys(map(_text, limit.values)) or [NONE]:
             rows.add_row(head[0], escape(text), head[1], escape(head[2]), escape(head[3]))
             head = (Name(""), "", "", "")
     print_table(console(), rows)

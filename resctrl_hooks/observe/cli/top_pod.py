@@ -137,8 +137,7 @@ class PodPage:
         found = Planner(self._context).plan_all(selected_pods(self._context, options), request)
 
         def apply() -> str:
-            lines: list[str] = []
-            Limiter(self._context).end_over()
+            lines = Limiter(self._context).end_over()
             try:
                 apply_all(self._context, found, seconds, reason or "from top", lines.append)
             except click.ClickException as error:

@@ -8,7 +8,6 @@ import os
 import posix
 import pwd
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 
 from resctrl_hooks.core.inventory.models import Pod
 from resctrl_hooks.core.node.context import Context
@@ -17,8 +16,9 @@ from resctrl_hooks.core.node.log import NOTICE
 from resctrl_hooks.core.node.names import clean
 from resctrl_hooks.core.node.restored import Restored
 from resctrl_hooks.observe.node.temporary.address import Address, is_same
+from resctrl_hooks.observe.node.temporary.file import TemporaryError
 from resctrl_hooks.observe.node.temporary.limits import NAME
-from resctrl_hooks.observe.node.temporary.store import Store, TemporaryError, boot_time
+from resctrl_hooks.observe.node.temporary.store import Store, boot_time
 
 from .model import Limit, Value, limit_of
 from .planner import Plan
@@ -40,14 +40,19 @@ class Limiter:
         self._context = context
         self._store = Store(context)
 
-    def end_over(self) -> None:
-        """End limits that are over, which nothing has restored yet.
+    def end_over(self) -> list[str]:
+        """End limits that are over, which nothing has restored yet; return a line for each value that stays.
 
         Raises:
             TemporaryError: the file of changes is unreadable or damaged.
         """
-        with suppress(OSError):  # without a state directory there are none
-            self._store.restore_over()
+        try:
+            found = self._store.restore_over()
+        except OSError:
+            return []  # without a state directory there are none
+        if found.done:
+            self._log(f"restored after {found.owner} ended: {', '.join(found.done)}", "")
+        return [f"cannot restore {one}; reconcile tries again" for one in found.failed]
 
     def limit(self, pod: Pod, plan: Plan, seconds: float, reason: str) -> None:
         """Write a pod's planned values, for so many seconds.

@@ -1,24 +1,21 @@
 """The plan of a limit: which values of a pod change to what, or why it is refused. Reads only."""
 
 from collections.abc import Sequence
-from errno import EACCES, ENOSPC, EPERM, EROFS
+from errno import EACCES, EPERM
 from typing import NamedTuple
 
 from resctrl_hooks.core.inventory.models import Pod
 from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.errors import HookError, ResctrlError
-from resctrl_hooks.observe.node.temporary.address import POD, Address, is_same
+from resctrl_hooks.core.node.host.cgroup import why_missing
+from resctrl_hooks.observe.node.temporary.address import CGROUP, POD, Address, is_same
+from resctrl_hooks.observe.node.temporary.file import REMEDIES
 from resctrl_hooks.observe.node.temporary.store import Store
 
 from .classes import ChosenClass, choose
 from .model import Value
 from .permission import refusal
 from .request import LimitError, Request, lowered
-
-_REMEDIES = {
-    ENOSPC: "; free space on its file system",
-    EROFS: "; it is read-only here: run the command on the host, outside of a container",
-}
 
 
 class Plan(NamedTuple):
@@ -34,6 +31,19 @@ class Planned(NamedTuple):
     pod: Pod
     plan: Plan
     shown: list[Value]
+
+    @property
+    def note(self) -> str:
+        """What is to be known of it; empty: nothing."""
+        number = len({one.of for one in self.shown if one.kind == CGROUP})
+        if number <= 1:
+            return ""
+        return f"{number} containers get an equal part each, and later ones none: the pod has no cgroup of its own"
+
+
+def folders_of(pod: Pod) -> list[str]:
+    """Return the folder of a pod's cgroup, or those of its containers if it has none of its own."""
+    return [pod.cgroup] if pod.cgroup else list(dict.fromkeys(one.cgroup for one in pod.living if one.cgroup))
 
 
 class Planner:
@@ -51,20 +61,16 @@ class Planner:
         """Return the plans of pods, after all of them were checked.
 
         Raises:
-            LimitError: one may not be limited so, or there is no such disk.
+            LimitError: one may not be limited so.
         """
         found, refused = self._plans([(pods, request)])
         if refused:
-            lines = [refused_text(pod, error) for pod, error in refused]
-            raise LimitError("\n".join([*lines, *(["no pod was limited"] if len(pods) > 1 else [])]))
+            raise LimitError("\n".join([*refused_lines(refused), *(["no pod was limited"] if len(pods) > 1 else [])]))
         return found
 
     def why_not(self, calls: Sequence[tuple[Sequence[Pod], Request]]) -> str:
         """Return why one of some calls of `limit`, one after the other, is refused; empty if none is."""
-        try:
-            _, refused = self._plans(calls)
-        except LimitError as error:
-            return str(error)
+        _, refused = self._plans(calls)
         return "; ".join(
             f"{pod.name}: {_of(pod, error)}" for pod, error in refused[:1] if error.errno not in (EACCES, EPERM)
         )
@@ -75,11 +81,10 @@ class Planner:
         found: list[Planned] = []
         refused: list[tuple[Pod, HookError]] = []
         for pods, request in calls:
-            on_disks = request.on_disks(self._context.settings.sys_path)
             for pod in pods:
                 created = [one.plan.creates for one in found if one.plan.creates is not None]
                 try:
-                    plan = self.plan(pod, on_disks, created)
+                    plan = self.plan(pod, request, created)
                     found.append(Planned(pod, plan, self._shown(plan)))
                 except HookError as error:
                     refused.append((pod, error))
@@ -90,14 +95,15 @@ class Planner:
 
         Args:
             pod: the pod.
-            request: its limit, with the numbers of disks (`Request.on_disks`).
+            request: its limit.
             created: the classes that earlier plans create.
 
         Raises:
-            LimitError: the operator does not permit it, or a value does not exist.
+            LimitError: the operator does not permit it, or there is no such class, value or disk.
             TemporaryError: another limit or an experiment has changed a value.
             HookError: a value cannot be read.
         """
+        request = request.on_disks(self._context.settings.sys_path)
         if why := refusal(self._context.settings, pod.name, pod.classes):
             raise LimitError(why)
         if request.sets_class:
@@ -111,12 +117,8 @@ class Planner:
             now = self._store.read(address)
             if now is None:
                 if address.kind == POD:
-                    raise LimitError("no container of it is running")
-                controller = address.name.partition(".")[0]
-                raise LimitError(
-                    f"there is no {address}",
-                    hint=f"write +{controller} to cgroup.subtree_control of each parent directory",
-                )
+                    raise LimitError("no container of it is running", hint="`resctrl-hook list` shows all")
+                raise why_missing(address.place, address.name)
             least = value if address.kind == POD else lowered(address.name, now, value)
             if is_same(address, now, least):
                 same[address.name] = now
@@ -128,20 +130,24 @@ class Planner:
         return Plan(values, chosen if chosen is not None and chosen.lines else None)
 
     def _of_cgroups(self, pod: Pod, request: Request) -> dict[Address, str]:
-        folders = [pod.cgroup] if pod.cgroup else [one.cgroup for one in pod.living if one.cgroup]
+        folders = folders_of(pod)
         if not folders:
             raise LimitError("it has no cgroup of its own", hint="its containers may have ended")
-        return {address: value for folder in folders for address, value in request.of_cgroup(folder).items()}
+        part = request.divided(len(folders))
+        return {address: value for folder in folders for address, value in part.of_cgroup(folder).items()}
 
     def _shown(self, plan: Plan) -> list[Value]:
         return [Value.of_address(one, self._store.read(one) or "", new) for one, new in plan.values.items()]
 
 
-def refused_text(pod: Pod, error: HookError) -> str:
-    """Return why a pod cannot be limited, with what to do."""
-    return f"cannot limit {pod.name}: {_of(pod, error)}"
+def refused_lines(refused: Sequence[tuple[Pod, HookError]]) -> list[str]:
+    """Return why pods cannot be limited, with what to do: a line for each reason."""
+    names: dict[str, list[str]] = {}
+    for pod, error in refused:
+        names.setdefault(_of(pod, error), []).append(pod.name)
+    return [f"cannot limit {', '.join(pods)}: {why}" for why, pods in names.items()]
 
 
 def _of(pod: Pod, error: HookError) -> str:
-    remedy = _REMEDIES.get(error.errno, "") if not isinstance(error, ResctrlError) else ""
-    return f"{str(error).replace(f'pod {pod.key}', 'the pod')}{remedy}"
+    remedy = "" if error.hint or isinstance(error, ResctrlError) else REMEDIES.get(error.errno, "")
+    return str(error).replace(f"pod {pod.key}", "the pod") + (f"; {remedy}" if remedy else "")

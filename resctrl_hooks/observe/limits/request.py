@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.core.node.features.blockio import devices_of, whole_disk
 from resctrl_hooks.core.node.host.cgroup import read_value
+from resctrl_hooks.core.node.host.files import is_there
+from resctrl_hooks.observe.node.snapshot.io_stat import read_numbers
 from resctrl_hooks.observe.node.temporary.address import CGROUP, Address
 
 Rates = tuple[tuple[str, int], ...]
@@ -64,6 +66,21 @@ class Request:
         """Return it with the numbers of disks; raises as `by_disk`."""
         return replace(self, io=by_disk(self.io, sys_path), iops=by_disk(self.iops, sys_path))
 
+    def divided(self, number: int) -> "Request":
+        """Return the part of each of so many cgroups, which together get as much as this."""
+
+        def part(value: int) -> int:
+            return max(1, value // number)
+
+        return replace(
+            self,
+            cpu_weight=self.cpu_weight and part(self.cpu_weight),
+            cpu=self.cpu and self.cpu / number,
+            io_weight=self.io_weight and part(self.io_weight),
+            io=tuple((disk, part(rate)) for disk, rate in self.io),
+            iops=tuple((disk, part(rate)) for disk, rate in self.iops),
+        )
+
     def of_cgroup(self, folder: str) -> dict[Address, str]:
         """Return the values of a pod's cgroup.
 
@@ -117,7 +134,10 @@ def by_disk(rates: Rates, sys_path: str) -> Rates:
     found = []
     for name, rate in rates:
         path = name if "/" in name else f"/dev/{name}"
-        disks = [whole_disk(name, sys_path)] if _NUMBERS.fullmatch(name) else devices_of([path], sys_path)
+        if _NUMBERS.fullmatch(name):
+            disks = [whole_disk(name, sys_path)] if is_there(f"{sys_path}/dev/block/{name}") else []
+        else:
+            disks = devices_of([path], sys_path)
         if name and not disks:
             raise LimitError(f"there is no disk {name}", hint="`lsblk` lists the disks of this node")
         found += [(disk, rate) for disk in (disks if name else [""])]
@@ -125,7 +145,7 @@ def by_disk(rates: Rates, sys_path: str) -> Rates:
 
 
 def _io(folder: str, limits: dict[tuple[str, str], Rates]) -> dict[Address, str]:
-    used = [line.split()[0] for line in read_value(folder, "io.stat").splitlines() if "=" in line]
+    used = read_numbers(read_value(folder, "io.stat"))
     wanted: dict[str, dict[str, int]] = {}
     for names, rates in limits.items():
         for name, rate in sorted(rates):  # that of all disks comes first

@@ -16,7 +16,8 @@ from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.observe.node.slowdown.causes.remedy import CPU_WEIGHT, L3
 from resctrl_hooks.observe.node.temporary.address import CGROUP, CLASS, Address, read
-from resctrl_hooks.observe.node.temporary.store import FILE, Store
+from resctrl_hooks.observe.node.temporary.file import FILE
+from resctrl_hooks.observe.node.temporary.store import Store
 from resctrl_hooks.observe.slowdown.experiment.proof import Experiment
 from resctrl_hooks.observe.slowdown.experiment.value_trial import Plan, ValueTrial
 

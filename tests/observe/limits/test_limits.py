@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from shutil import copytree
+from shutil import copytree, rmtree
 from typing import Any
 from unittest.mock import Mock
 
@@ -34,11 +34,13 @@ from resctrl_hooks.observe.limits.classes import choose
 from resctrl_hooks.observe.limits.request import LimitError, Request, by_disk, bytes_of, lowered
 from resctrl_hooks.observe.limits.words import request_of
 from resctrl_hooks.observe.node.history.rows import LIMIT, UNLIMIT, Sampler
+from resctrl_hooks.observe.node.temporary import file as file_module
 from resctrl_hooks.observe.node.temporary import store as store_module
 from resctrl_hooks.observe.node.temporary.address import CGROUP, Address
 from resctrl_hooks.observe.node.temporary.store import Store, boot_time
 
 FILES = {
+    "cgroup.controllers": "cpu io",
     "cpu.weight": "100",
     "cpu.max": "max 100000",
     "io.weight": "default 100",
@@ -57,7 +59,9 @@ POD = "shop/web-0"
 
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[MonitoredHost]:
-    with plain_host(tmp_path, "info") as host:
+    for disk in ("8:0", "8:16"):
+        (tmp_path / "sys/dev/block" / disk).mkdir(parents=True)
+    with plain_host(tmp_path, "info", sysPath=str(tmp_path / "sys")) as host:
         yield host
 
 
@@ -185,6 +189,7 @@ def test_value_of_another_limit_is_refused_and_a_foreign_one_stays(host: Monitor
         ({}, (POD, "--cpu-weight", "500"), "a limit only lowers values"),
         ({}, (POD, "--iops", "9" * 5000), "operations"),
         ({}, (POD, "--io", "/dev/sd[a-]=20M"), "there is no disk"),
+        ({}, (POD, "--io", "999:0=20M", "--dry-run"), f"cannot limit {POD}: there is no disk 999:0; `lsblk` lists"),
         ({}, ("--cpu", "50%"), "no pod given"),
         ({}, ("-n", "other", "--cpu", "50%"), "no running pod matches"),
     ],
@@ -197,6 +202,41 @@ def test_limit_is_refused(
     assert done.exit_code
     assert error in done.output
     assert values(pod) == BEFORE
+
+
+@pytest.mark.parametrize(
+    "removed, controllers, error",
+    [
+        ("cpu.max", "io", "the cpu controller is not enabled for cgroup"),
+        ("cpu.max", "cpu", "this kernel has no cpu.max"),
+        ("cpu.max", "", "a cgroup of version 1, which has no cpu.max"),
+        ("", "", "no longer exists: the container has ended"),
+    ],
+)
+def test_missing_value_is_told_apart(
+    host: MonitoredHost, pod: Path, removed: str, controllers: str, error: str
+) -> None:
+    if removed:
+        (pod / removed).unlink()
+        (pod / "cgroup.controllers").write_text(controllers) if controllers else (pod / "cgroup.controllers").unlink()
+    else:
+        rmtree(pod)
+    assert error in host.run("limit", POD, "--cpu", "50%", "--dry-run").output
+
+
+def test_containers_of_a_pod_without_a_cgroup_share_its_limit(host: MonitoredHost, pod: Path) -> None:
+    folders = [pod.rename(pod.with_name("a")), copytree(pod.with_name("a"), pod.with_name("b"))]
+    with host.context.monitor.hold(KEYS[0]) as locked:
+        locked.record["cgroup"] = ""
+        locked.save()
+        for number, folder in enumerate(folders):
+            locked.add_member(f"{number}a" * 32, {"runtime": "cri-o", "cgroup": str(folder)}, host.process())
+    words = (POD, "--cpu", "50%", "--cpu-weight", "10", "--io", "20M")
+    line = host.run("limit", *words, "--dry-run").output
+    assert line.count("cpu.max max 100000 -> 25000 100000") == line.count("2 containers get an equal part each") == 1
+    assert host.run("limit", *words).exit_code == 0
+    parts = {"cpu.weight": "5", "cpu.max": "25000 100000", "io.max": LIMITED["io.max"].replace("20971520", "10485760")}
+    assert [{name: values(one)[name] for name in parts} for one in folders] == [parts] * 2
 
 
 VALUES = st.sampled_from(["max", "0", "7", "80", "500"])
@@ -278,7 +318,7 @@ def test_full_disk_keeps_no_limit(host: MonitoredHost, pod: Path, monkeypatch: p
         raise OSError(errno.ENOSPC, "No space left on device")
 
     assert host.run("limit", POD, "--cpu-weight", "10").exit_code == 0
-    monkeypatch.setattr(store_module, "write_file", full)
+    monkeypatch.setattr(file_module, "write_file", full)
     done = host.run("limit", POD, "--cpu", "50%")
     assert "cannot limit shop/web-0: cannot write" in done.output
     assert "ENOSPC" in done.output

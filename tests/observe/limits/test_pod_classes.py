@@ -33,6 +33,7 @@ from resctrl_hooks.observe.node.slowdown.case import Culprit
 from resctrl_hooks.observe.node.slowdown.causes.cause import Cause
 from resctrl_hooks.observe.node.slowdown.causes.table import CAUSES
 from resctrl_hooks.observe.node.temporary import entry as entry_module
+from resctrl_hooks.observe.node.temporary import file as file_module
 from resctrl_hooks.observe.node.temporary import store as store_module
 from resctrl_hooks.observe.node.temporary.address import POD, Address
 from resctrl_hooks.observe.node.temporary.entry import GRACE
@@ -87,7 +88,7 @@ class Limits(Doomed, RuleBasedStateMachine):
         self._patch.setattr(forks_module, "may_fork", lambda *_: bool(self.forks))
         effects: list[tuple[Any, str]] = [(self.kernel, name) for name in ("write", "rename", "mkdir", "rmdir")]
         effects += [(Ledger, name) for name in ("write_pod", "write_member")]
-        for owner, name in (*effects, (store_module, "write_file"), (store_module, "remove_file")):
+        for owner, name in (*effects, (file_module, "write_file"), (file_module, "remove_file")):
             self._patch.setattr(owner, name, self.doomed(getattr(owner, name)))
         if not self.RENAMES:
             self._patch.setattr(self.kernel, "rename", self._refuse)

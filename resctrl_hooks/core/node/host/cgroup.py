@@ -12,7 +12,7 @@ _UNITS = {"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}  # in file names of huge 
 _CLAMP, _UNCLAMPED = "cpu.uclamp.", "100.00"
 _GONE = "cgroup {folder} no longer exists: the container has ended", ""
 _OWN_CGROUP = "start it with a cgroup of its own (Podman: not with --cgroups=disabled)"
-_NOT_ENABLED, _NO_SWAP = -1, -2  # in addition to the errnos
+_NOT_ENABLED, _NO_SWAP, _VERSION_1, _NO_DISK = -1, -2, -3, -4  # in addition to the errnos
 # Causes and remedies of failed writes (kernel, Documentation/admin-guide/cgroup-v2.rst).
 _REFUSALS = {
     errno.ENODEV: _GONE,
@@ -20,6 +20,11 @@ _REFUSALS = {
     errno.EINVAL: ("the kernel rejected {value!r} for {name} of cgroup {folder}", ""),
     errno.ENOENT: ("this kernel has no {name}", ""),
     _NO_SWAP: ("this kernel has no {name}", "the kernel was built without CONFIG_SWAP or booted with swapaccount=0"),
+    _VERSION_1: (
+        "{folder} is a cgroup of version 1, which has no {name}",
+        "boot with systemd.unified_cgroup_hierarchy=1",
+    ),
+    _NO_DISK: ("there is no disk {value} for {name} of cgroup {folder}", "`lsblk` lists the disks of this node"),
     _NOT_ENABLED: (
         "the {controller} controller is not enabled for cgroup {folder}",
         (
@@ -191,17 +196,33 @@ def _grain(name: str) -> int:
     return int(number) * _UNITS[unit] if controller == "hugetlb" and number.isdigit() and unit in _UNITS else 0
 
 
-def _refusal(folder: str, name: str, value: str, error: OSError) -> CgroupError:
-    """Return the error for a failed write, by the errno and the existing files."""
-    number = case = error.errno or 0
-    controller = name.partition(".")[0]
+def why_missing(folder: str, name: str, number: int = 0) -> CgroupError:
+    """Return the error for a file that a cgroup does not have; ``number`` is the errno of its use."""
+    case = errno.ENOENT
     if not is_folder(folder):
         case = errno.ENODEV
-    elif number in (errno.ENOENT, errno.EACCES):
-        if controller not in read_value(folder, "cgroup.controllers").split():
-            case = _NOT_ENABLED
-        elif number == errno.ENOENT and "swap" in name:
-            case = _NO_SWAP
+    elif not is_there(f"{folder}/cgroup.controllers"):
+        case = _VERSION_1
+    elif name.partition(".")[0] not in read_value(folder, "cgroup.controllers").split():
+        case = _NOT_ENABLED
+    elif "swap" in name:
+        case = _NO_SWAP
+    return _error(case, folder, name, "", number)
+
+
+def _refusal(folder: str, name: str, value: str, error: OSError) -> CgroupError:
+    """Return the error for a failed write, by the errno and the existing files."""
+    number = error.errno or 0
+    if not is_folder(folder) or (number in (errno.ENOENT, errno.EACCES) and not is_there(f"{folder}/{name}")):
+        return why_missing(folder, name, number)
+    is_of_disk = number == errno.ENODEV and name.startswith("io.")
+    return _error(
+        _NO_DISK if is_of_disk else number, folder, name, value.partition(" ")[0] if is_of_disk else value, number
+    )
+
+
+def _error(case: int, folder: str, name: str, value: str, number: int) -> CgroupError:
     words, hint = _REFUSALS.get(case, ("cannot write {name} of cgroup {folder}", ""))
+    controller = name.partition(".")[0]
     message = words.format(folder=folder, name=name, value=value, controller=controller)
     return CgroupError(message, hint=hint.format(controller=controller), errno=number)

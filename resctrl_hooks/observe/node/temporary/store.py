@@ -5,78 +5,35 @@ in the file. A process that is stopped within a step keeps the lock; then others
 over without it, and leave the file, and the late process restores its own values when it goes on (`Store.change`).
 """
 
-import fcntl
-import posix
 import time
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 from ....core.node.errors import HookError
-from ....core.node.host.files import format_json, read_file, remove_file, write_file
 from ....core.node.host.procfs import boot_id, start_time
-from ....core.node.host.state_file import parse
 from ....core.node.restored import Restored
-from ....core.node.shapes import Text, TypedDict
 from . import classes, pod_class
 from .address import POD, Address, is_same, read, write
-from .entry import Entry, EntryRecord, ValueRecord
+from .entry import Entry, ValueRecord
+from .file import FILE, LOCK, NAP, TemporaryError, locked, read_entries, write_entries
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from ....core.node.context import Context
 
-FILE, LOCK = "temporary-values.json", "temporary-values.lock"
-_LIMIT = 1 << 20
-_PATIENCE, _NAP = 5.0, 0.02
-
-
-class _File(TypedDict):
-    """The file's content: the changes by name."""
-
-    entries: dict[Text, EntryRecord]
-
-
-class TemporaryError(HookError):
-    """A value cannot be changed for a time."""
-
-    reason = "temporary-value"
-    hint = "`resctrl-hook limits` lists the active limits"
+_TURN = 1.0
+"""Seconds for which the restoration of many changes holds the lock at a time."""
+_OTHERS = "`resctrl-hook limits` lists the active limits"
 
 
 class EndedError(TemporaryError):
     """The change is over, so its owner must not write any more."""
 
-    hint = ""
-
 
 def boot_time() -> float:
     """Return the seconds since boot, with those in suspend: no change of the wall clock moves them."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
-
-
-@contextmanager
-def _locked(path: str, *, needed: bool = True) -> "Iterator[bool]":
-    """Hold the lock; yield whether it is held, which is false only where it is not needed.
-
-    Raises:
-        TemporaryError: another process keeps it for too long.
-        OSError: the lock's file cannot be opened.
-    """
-    fd = posix.open(path, posix.O_RDWR | posix.O_CREAT | posix.O_NOFOLLOW | posix.O_CLOEXEC, 0o600)
-    try:
-        held, end = False, time.monotonic() + _PATIENCE
-        while not held and time.monotonic() < end:
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                held = True
-            except BlockingIOError:
-                time.sleep(_NAP)
-        if needed and not held:
-            raise TemporaryError(f"another process holds {path}", hint="wait for its end")
-        yield held
-    finally:
-        posix.close(fd)
 
 
 class Store:
@@ -98,27 +55,7 @@ class Store:
         Raises:
             TemporaryError: the file is unreadable or damaged; it stays.
         """
-        try:
-            found = parse(read_file(self.path, _LIMIT, trusted=True), _File)["entries"]
-        except FileNotFoundError:
-            return {}
-        except PermissionError as error:
-            raise TemporaryError.of_file(error, self.path, "read") from error
-        except (OSError, ValueError) as error:
-            hint = "compare the values with the configuration, correct them, then remove the file"
-            raise TemporaryError(f"cannot read the changed values in {self.path}: {error}", hint=hint) from error
-        boot = boot_id(self._context.proc)
-        # Another boot began with the kernel's own values.
-        return {name: Entry(one) for name, one in found.items() if one["boot"] == boot}
-
-    def _write(self, entries: "Mapping[str, Entry]") -> None:
-        try:
-            if not entries:
-                remove_file(self.path)
-                return
-            write_file(self.path, format_json({"entries": {name: one.record for name, one in entries.items()}}), 0o600)
-        except OSError as error:
-            raise TemporaryError(f"cannot write {self.path}", errno=error.errno or 0) from error
+        return read_entries(self.path, self._context.proc)
 
     def begin(
         self, name: str, owner: str, reason: str, key: str, seconds: float, pid: int = 0, *, follows: bool = False
@@ -137,10 +74,10 @@ class Store:
         Raises:
             TemporaryError: a change has this name, or the file cannot be written.
         """
-        with _locked(self._lock):
+        with locked(self._lock):
             entries = self.entries()
             if name in entries:
-                raise TemporaryError(f"{name} is there already, by {entries[name].record['owner']}")
+                raise TemporaryError(f"{name} is there already, by {entries[name].record['owner']}", hint=_OTHERS)
             proc = self._context.proc
             entries[name] = Entry(
                 {
@@ -155,7 +92,7 @@ class Store:
                     "follows": follows,
                 }
             )
-            self._write(entries)
+            write_entries(self.path, entries)
 
     def keep(self, name: str) -> None:
         """Let a change outlive its process: it ends at its end only.
@@ -164,12 +101,12 @@ class Store:
             EndedError: it is over.
             TemporaryError: the file cannot be read or written.
         """
-        with _locked(self._lock):
+        with locked(self._lock):
             entries = self.entries()
             if name not in entries:
                 raise EndedError(f"{name} is over; its values are restored")
             entries[name].record["pid"] = 0
-            self._write(entries)
+            write_entries(self.path, entries)
 
     def change(self, name: str, values: "Mapping[Address, str]", seconds: "float | None" = None) -> None:
         """Change values under a change; with ``seconds`` its end is so far away from now on.
@@ -180,7 +117,7 @@ class Store:
                 file cannot be written. Nothing is changed then.
             HookError: the kernel refuses one; all are restored to what they were before this step.
         """
-        with _locked(self._lock):
+        with locked(self._lock):
             entries = self.entries()
             entry = entries.get(name)
             if entry is None or boot_time() >= entry.record["end"]:
@@ -190,7 +127,7 @@ class Store:
                 entry.record["end"] = boot_time() + seconds
             for address, value in values.items():
                 entry.intend(address, found[address], value)
-            self._write(entries)
+            write_entries(self.path, entries)
             done: "list[Address]" = []
             try:
                 for address, value in values.items():
@@ -204,7 +141,7 @@ class Store:
                         else:
                             write(self._resctrl, address, found[address])
                 raise
-            self._write(entries)
+            write_entries(self.path, entries)
             if boot_time() >= entry.record["end"]:  # stopped between the check and here: others may have restored
                 self._restore(entry, Restored(entry.record["owner"]))
                 raise EndedError(f"{name} was stopped beyond its end; its values are restored")
@@ -236,7 +173,7 @@ class Store:
             EndedError: the change is over.
             HookError: the kernel refuses; there is no such class then.
         """
-        with _locked(self._lock):
+        with locked(self._lock):
             entries = self.entries()
             if name not in entries:
                 raise EndedError(f"{name} is over")
@@ -245,7 +182,7 @@ class Store:
                 folder = self._resctrl.class_folder(rdt_class)
                 raise TemporaryError(f"another program has created RDT class {rdt_class}", hint=f"`rmdir {folder}`")
             entries[name].record["classes"] = [rdt_class]
-            self._write(entries)
+            write_entries(self.path, entries)
             classes.make(self._resctrl, rdt_class, lines)
 
     def check_free(self, address: Address, entries: "Mapping[str, Entry] | None" = None) -> None:
@@ -266,9 +203,9 @@ class Store:
         self.check_free(address, {other: one for other, one in entries.items() if other != name})
         value = self.read(address)
         if value is None:
-            raise TemporaryError(f"{address} is gone")
+            raise TemporaryError(f"{address} is gone", hint="its containers may have ended")
         if address in entries[name].values and not entries[name].is_ours(address, value):
-            raise TemporaryError(f"another program changed {address} to {value}")
+            raise TemporaryError(f"another program changed {address} to {value}", hint=_OTHERS)
         return value
 
     def end(self, name: str) -> Restored:
@@ -277,36 +214,47 @@ class Store:
         Raises:
             TemporaryError: the file cannot be read or written.
         """
-        with _locked(self._lock):
+        with locked(self._lock):
             entries = self.entries()
             entry = entries.get(name)
             result = Restored(entry.record["owner"] if entry else "")
             if entry is not None:
                 entry.record["end"] = 0.0  # others complete it after a kill
                 with suppress(TemporaryError):  # on a full disk, where the file can still be removed
-                    self._write(entries)
+                    write_entries(self.path, entries)
             if entry is not None and self._restore(entry, result) and self._remove_classes(entries, name):
                 del entries[name]
-            self._write(entries)
+            write_entries(self.path, entries)
             return result
 
     def restore_over(self, *, all_without_process: bool = False) -> Restored:
         """Restore the values of all changes that are over, or also of those that have no process.
 
+        Others get the lock between turns: the end of a class's limit can wait for forks, and many can end at once.
+
         Raises:
             TemporaryError: the file cannot be read or written.
         """
-        result = Restored("")
-        with _locked(self._lock, needed=False) as held:
-            entries = self.entries()
+        result, tried = Restored(""), set[str]()
+        while self._restore_for_a_turn(result, tried, all_without_process):
+            time.sleep(2 * NAP)
+        return result
+
+    def _restore_for_a_turn(self, result: Restored, tried: "set[str]", all_without_process: bool) -> bool:  # noqa: FBT001  # one caller
+        """Restore changes that were not tried yet; return whether some are left."""
+        with locked(self._lock, needed=False) as held:
+            entries, end = self.entries(), time.monotonic() + _TURN
             over = [name for name, one in entries.items() if self._is_over(one, all_without_process)]
-            for name in over:
+            for number, name in enumerate([one for one in over if one not in tried]):
+                if number and held and time.monotonic() > end:
+                    break
+                tried.add(name)
                 result.owner = entries[name].record["owner"]
                 if self._restore(entries[name], result) and held and self._remove_classes(entries, name):
                     del entries[name]
             if held and (over or not entries):
-                self._write(entries)
-        return result
+                write_entries(self.path, entries)
+            return not tried.issuperset(over)
 
     def _is_over(self, entry: Entry, all_without_process: bool) -> bool:  # noqa: FBT001  # one caller
         record = entry.record

@@ -186,9 +186,16 @@ def test_each_kernel_refusal_has_its_words(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(CgroupError, match="the container has ended"):
         write_value(str(folder), "memory.high", "max")
     folder.mkdir()
-    with pytest.raises(CgroupError, match="memory controller is not enabled"):
+    with pytest.raises(CgroupError, match="a cgroup of version 1, which has no"):
         write_value(str(folder), "memory.high", "max")
     assert os.listdir(folder) == []
+    (folder / "cgroup.controllers").write_text("cpu\n")
+    with pytest.raises(CgroupError, match="memory controller is not enabled"):
+        write_value(str(folder), "memory.high", "max")
+    monkeypatch.setattr(cgroup, "write_kernel_file", raising(OSError(errno.ENODEV, "")))
+    with pytest.raises(CgroupError, match=r"there is no disk 9:0 .*ENODEV.*lsblk"):
+        write_value(str(folder), "io.max", "9:0 rbps=1")
+    monkeypatch.undo()
     (folder / "cgroup.controllers").write_text("cpu memory\n")
     with pytest.raises(CgroupError, match=r"this kernel has no memory.swap.max.*CONFIG_SWAP"):
         write_value(str(folder), "memory.swap.max", "0")

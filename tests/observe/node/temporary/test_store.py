@@ -2,6 +2,7 @@
 
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,10 +14,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.observe.node.temporary import address as address_module
+from resctrl_hooks.observe.node.temporary import file as file_module
 from resctrl_hooks.observe.node.temporary import store as store_module
 from resctrl_hooks.observe.node.temporary.address import CGROUP, CLASS, Address, is_same, read, write
 from resctrl_hooks.observe.node.temporary.entry import GRACE
-from resctrl_hooks.observe.node.temporary.store import EndedError, Store, TemporaryError
+from resctrl_hooks.observe.node.temporary.file import TemporaryError
+from resctrl_hooks.observe.node.temporary.store import EndedError, Store
 from resctrl_hooks.observe.node.watch import Watch
 
 SECONDS = 10.0
@@ -38,8 +41,8 @@ class Changes(Doomed, RuleBasedStateMachine):
         self.left = 0
         for owner, name in (
             (address_module, "write_value"),
-            (store_module, "write_file"),
-            (store_module, "remove_file"),
+            (file_module, "write_file"),
+            (file_module, "remove_file"),
         ):
             self._patch.setattr(owner, name, self.doomed(getattr(owner, name)))
         self.host.state.mkdir(parents=True)
@@ -181,3 +184,20 @@ def test_owner_that_was_stopped_beyond_its_end_restores_what_it_wrote_late(
     assert (folder / "cpu.weight").read_text().strip() == "100"
     with pytest.raises(EndedError):
         store.change("one", {address: "10"})
+
+
+def test_many_ends_leave_the_lock_to_others_between_turns(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    host.state.mkdir(parents=True)
+    store = Store(host.context())
+    left: list[int] = []
+    monkeypatch.setattr(store_module, "boot_time", lambda: 100.0)
+    for name in "abc":
+        store.begin(name, "a test", "", "", -SECONDS)
+
+    def other(_: float) -> None:
+        store.begin(f"other{len(left)}", "a test", "", "", SECONDS)  # needs the lock
+        left.append(len(store.entries()))
+
+    monkeypatch.setattr(store_module, "time", SimpleNamespace(sleep=other, monotonic=count(step=9).__next__))
+    store.restore_over()
+    assert (left, sorted(store.entries())) == ([3, 3], ["other0", "other1"])
