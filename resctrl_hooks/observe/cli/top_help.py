@@ -4,6 +4,8 @@ from typing import Final
 
 from resctrl_hooks.observe.cli.top_state import SORT_KEYS, Mode
 from resctrl_hooks.observe.inventory.columns import COLUMNS
+from resctrl_hooks.observe.inventory.limited import HEADING as LIMITED
+from resctrl_hooks.observe.inventory.limited import MARK as LIMIT_MARK
 from resctrl_hooks.observe.inventory.slowdown import HEADING, MEANING
 
 _TABLE = ("q quit", "/ filter", "Enter open", "space pause", "t totals", "? help")
@@ -38,6 +40,7 @@ q           quit
 {_MEANINGS}
 {HEADING:<10}{MEANING.replace("`", "")}
 MBM%      part of the node's memory bandwidth
+{LIMITED:<10}limited values, and their first end; without room for them, {LIMIT_MARK} begins the pod's name
 LAST      MBM of the last samples; all rows have the same scale
 With Shift, the mouse marks text as usual.
 

@@ -104,6 +104,10 @@ class PastSamples:
         users = PastUsers(found.sample, self._names)
         watts = packages_watts(found.before, found.sample)
         scene = self.scenes.between(before, now, users, watts)
+        limits = self._past.limits_at(found)
+        for line in scene.lines:
+            for one in (line, *line.shares):
+                one.limited = limits.get(line.key)
         when = found.entry.time / 1000
         scene.host, scene.time = found.sample.host, clock(when)
         scene.when, scene.past, scene.note = (

@@ -10,6 +10,8 @@ from resctrl_hooks.core.inventory.coverage import MARK
 from resctrl_hooks.observe.cli.top_columns import SHOWN, Fitted, fitting
 from resctrl_hooks.observe.cli.top_scene import Scene
 from resctrl_hooks.observe.inventory.columns import MBM
+from resctrl_hooks.observe.inventory.limited import HEADING as LIMITED
+from resctrl_hooks.observe.inventory.limited import MARK as LIMIT_MARK
 from resctrl_hooks.observe.inventory.rates import POD, TOTAL, UNGROUPED, Line
 from resctrl_hooks.observe.inventory.usage import USERS
 
@@ -46,6 +48,8 @@ def usage_table(
     ]
     names = [_name(line, scene, by) for line in lines]
     fitted = fitting(columns, sort, max(map(len, names), default=0), width)
+    if all(one.head != LIMITED for one, _ in fitted):
+        names = [f"{LIMIT_MARK if line.limited else ''}{name}" for line, name in zip(lines, names, strict=True)]
     heads = _heads(fitted, by, sort, "▴" if reverse else "▾")
     right = frozenset(head for head, (one, _) in zip(heads[1:], fitted, strict=True) if not one.color and not one.left)
     made = table(*heads, right=right, names=heads[0], headers=headers)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from resctrl_hooks.core.inventory.models import Pod
 
 HEADING = "LIMITED"
+MARK = "↓"
+"""Begins the name of a limited pod where the column has no room."""
 DESCRIPTION = "Active limits (`resctrl-hook limit`); null without one."
 _MOST = 2
 

@@ -6,11 +6,14 @@ from typing import NamedTuple
 
 from resctrl_hooks.core.inventory.amounts import clock
 from resctrl_hooks.core.node.context import Context
+from resctrl_hooks.observe.inventory.limited import PodLimit
 from resctrl_hooks.observe.node.history.rows import Row
 from resctrl_hooks.observe.node.history.sample import Sample
 from resctrl_hooks.observe.node.history.section import section
 from resctrl_hooks.observe.node.history.store import Store
 from resctrl_hooks.observe.node.history.tables import Entry, HistoryError
+
+from .limits import PastLimits
 
 _GAP = 2.5  # intervals without a sample that are a gap
 _MILLI = 1000
@@ -45,6 +48,12 @@ class Past:
                 hint = "resctrl-hooks-guard.service writes it; check that it runs"
             raise HistoryError(f"this node has no history ({self.path})", hint=hint) from None
         self._store = Store(self.path)
+        self._limits: PastLimits | None = None  # with a file of its own: its unreadable samples were not asked for
+
+    def limits_at(self, found: Found) -> dict[str, list[PodLimit]]:
+        """Return the active limits at a sample, by the pod's key."""
+        self._limits = self._limits or PastLimits(Store(self.path))
+        return self._limits.at(found.entry, found.sample.boot)
 
     def close(self) -> None:
         """Close the file."""

@@ -18,6 +18,7 @@ from resctrl_hooks.observe.cli import top_state
 from resctrl_hooks.observe.cli.top_scene import Scene
 from resctrl_hooks.observe.cli.top_screen import Page, Screen
 from resctrl_hooks.observe.cli.top_state import PAST_KEYS, SORT_KEYS, Mode, State
+from resctrl_hooks.observe.inventory.limited import PodLimit
 from resctrl_hooks.observe.inventory.rates import Line, added
 from resctrl_hooks.observe.inventory.usage_models import MemoryUsage
 
@@ -76,6 +77,7 @@ def test_pictures(golden: Golden) -> None:
         made = screen("down", "down")
         for amount in (2.0, 7.0, 4.0):
             made.update(scene(batch=amount))
+        made.scene.lines[4].limited = [PodLimit(values=["cpu.weight 100 -> 10"], owner="root", reason="", ends=None)]
         golden("\n".join(line.rstrip() for line in picture(made, width)), f"{width} columns")
     for keys, label in ((["t"], "by namespace"), (["?"], "help")):
         golden("\n".join(line.rstrip() for line in picture(screen(*keys), 80)), label)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .rows import Row
 
 _UPTIME, _DIGITS = b'"uptime": ', 32
+_LARGEST = (1 << 63) - 1  # id in SQLite
 _EVENT = b'"kind"'  # a label of all rows, but only events have their labels in a sample
 
 
@@ -116,16 +117,18 @@ class Reader:
             if found is not None:
                 yield found
 
-    def events(self, after: int, most: int, boot: str) -> "Iterator[tuple[Entry, list[Row]]]":
-        """Yield place and events of samples after an id, the newest first, until one of another boot.
+    def events(
+        self, after: int, most: int, boot: str, until: "int | None" = None
+    ) -> "Iterator[tuple[Entry, list[Row]]]":
+        """Yield place and events of samples after an id, up to another id, the newest first, until one of another boot.
 
         Only the last ``most`` samples are searched; those without events are not parsed. Samples in `skipped` have no
         events.
         """
-        query = "SELECT id, time, span, data FROM sample WHERE id > ? ORDER BY id DESC LIMIT ?"
+        query = "SELECT id, time, span, data FROM sample WHERE id > ? AND id <= ? ORDER BY id DESC LIMIT ?"
         own = f'"{boot}"'.encode()
         try:
-            for id_, time, span, data in self._file.execute(query, (after, most)):
+            for id_, time, span, data in self._file.execute(query, (after, _LARGEST if until is None else until, most)):
                 events: "list[Row]" = []
                 uptime = 0.0
                 try:

@@ -25,7 +25,7 @@ from resctrl_hooks.core.inventory.podman import PodmanNames
 from resctrl_hooks.observe.cli.top_past import PastSamples
 from resctrl_hooks.observe.inventory.usage import usage
 from resctrl_hooks.observe.node.history.place import claim
-from resctrl_hooks.observe.node.history.rows import RATIO, SLOWED, Sampler
+from resctrl_hooks.observe.node.history.rows import LIMIT, POD, RATIO, SLOWED, UNLIMIT, Sampler
 from resctrl_hooks.observe.node.history.sample import Sample
 from resctrl_hooks.observe.node.history.section import section
 from resctrl_hooks.observe.node.history.store import Store
@@ -123,6 +123,20 @@ def test_pods_of_a_time_have_their_values_and_rates(judged: Past) -> None:
     assert values == {"llc_occupancy": (600, None), "mbm_total_bytes": (600_000, 600.0)}
     assert (web["rates"][rate], web["rates"]["seconds"]) == (1000, 10)
     assert {name: line["slowdown"] for name, line in items(JUDGED).items()}["shop/web"] == 1.62
+
+
+def test_limits_of_a_time_are_marked(own: Past) -> None:
+    store = Store(str(own.file), write=True)
+    text = "cpu.weight 100 -> 10 until the pod's end by `limit` of root"
+    for second, kind in ((3582, LIMIT), (3585, POD), (3588, UNLIMIT)):
+        one = own.moved(sample(second, {"web": 1000.0, "batch": 5000.0}))
+        events = [] if kind == POD else [{"kind": kind, "key": "key-batch", "domain": "", "event": text}]
+        one.rows = [*one.rows, *events]
+        store.add(one)
+    store.close()
+    shown = [{one["name"]: one["limited"] for one in own.top(second)["items"]} for second in (3581, 3583, 3586, 3589)]
+    assert [bool(one["shop/batch"]) for one in shown] == [False, True, True, False]
+    assert not any(one["shop/web"] for one in shown)
 
 
 def test_node_without_a_readable_history_says_how_to_enable_it(tmp_path: Path, past: Past) -> None:
