@@ -22,7 +22,6 @@ from nri.node.conftest import (
     placement,
     plugin_of,
     served,
-    synchronized,
 )
 from resctrl_hooks.core.node.host.cpulist import parse_list
 from resctrl_hooks.nri.node.plugin import NodePlugin
@@ -111,11 +110,6 @@ def start(plugin: NodePlugin, host: Host, pod: dict[str, Any], id_: str, pid: in
     """Create and start a container; return its CPUs and the updates of others."""
     cpus = created(plugin, pod, id_)
     return cpus, started(plugin, host, pod, id_, pid, cpus)
-
-
-def listed(plugin: NodePlugin, *containers: dict[str, Any]) -> dict[str, str]:
-    """Return the updates after the runtime's list."""
-    return updates(synchronized(plugin, *containers))
 
 
 def noted(host: Host) -> dict[str, str]:

@@ -123,11 +123,9 @@ def test_variables_that_features_read_are_those_of_the_list() -> None:
 
 # NRI events while another process holds a needed lock, or after their time limit; served in this process
 
-
 Serve = Callable[..., tuple[int, bytes]]
 OTHER_CGROUP = POD_CGROUP[:-1] + "2"
 OTHER = {**POD, "uid": UID[:-1] + "2", "linux": {"cgroup_parent": OTHER_CGROUP}}
-ADMITTED = (0, b"")
 
 
 @pytest.fixture
@@ -142,19 +140,13 @@ def serve(host: Host) -> Serve:
     return make
 
 
-@pytest.fixture
-def crowded(host: Host) -> dict[str, Any]:
-    """Return the settings of a node with one RMID for pods below 50, which a pod of low priority may have first."""
+def test_existing_pod_is_waited_for(host: Host, serve: Serve) -> None:
+    """What was counted for it must not be lost, and it waits already: one RMID is for pods below 50."""
     (host.resctrl / "info/L3_MON").mkdir(parents=True)
     (host.resctrl / "info/L3_MON/num_rmids").write_text("5\n")
     (host.cgroup / OTHER_CGROUP.lstrip("/")).mkdir(parents=True)
-    rules = [{"namespaces": ["batch"], "value": -10}, {"namespaces": ["gold"], "value": 100}]
-    return {**FAIL, "monitoring": {"priority": rules, "reserve": {"rmids": 3, "above": 50}}}
-
-
-def test_existing_pod_is_waited_for(host: Host, serve: Serve, crowded: dict[str, Any]) -> None:
-    """What was counted for it must not be lost, and it waits already."""
-    assert serve(OTHER, **crowded) == ADMITTED
+    crowded = {**FAIL, "monitoring": {"reserve": {"rmids": 3, "above": 50}}}
+    assert serve(OTHER, **crowded) == (0, b"")
     with host.context().monitor.hold(UID) as locked:
         locked.save()
     assert serve(POD, **crowded)[0] == 2

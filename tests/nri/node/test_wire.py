@@ -18,7 +18,6 @@ HEAD = 10  # of a ttrpc message
 NOTHING = "SynchronizeResponse"
 """A type for messages without fields."""
 
-
 NAMES = st.sampled_from(sorted(messages.MESSAGES))
 
 
@@ -130,7 +129,6 @@ def test_number_of_fields_is_limited_and_packed_numbers_count(monkeypatch: pytes
 
 
 # The table of messages
-
 
 ENUMS = {
     "CONTAINER_CREATED": "1",

@@ -9,9 +9,8 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from conftest import Host
@@ -34,32 +33,27 @@ from resctrl_hooks.nri.node.workers import Workers
 
 JOB = pack_job("StartContainer", b"payload", answered=False)
 STEPS = 40
+Pair = tuple[socket.socket, socket.socket]
 
 
 @pytest.fixture
-def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+def pair() -> Iterator[Pair]:
     """The resident's end of a socket and the process's end."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         yield ours, theirs
 
 
-@pytest.mark.parametrize("size", [0, 1, 4, 5, len(JOB) - 1])
-def test_part_of_a_job_is_no_job(pair: tuple[socket.socket, socket.socket], size: int) -> None:
+@pytest.mark.parametrize("size", [0, 1, 4, 5, len(JOB) - 1, len(JOB)])
+def test_job_in_parts_is_read_whole_or_not_at_all(pair: Pair, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     ours, theirs = pair
     ours.sendall(JOB[:size])
     ours.close()
-    assert read_job(theirs.fileno()) == b""
-
-
-def test_job_in_parts_is_read_whole(pair: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch) -> None:
-    ours, theirs = pair
-    ours.sendall(JOB)
     monkeypatch.setattr(module, "AT_ONCE", 3)
-    assert read_job(theirs.fileno()) == JOB[4:]
+    assert read_job(theirs.fileno()) == (JOB[4:] if size == len(JOB) else b"")
 
 
-def test_worker_goes_through_its_states(pair: tuple[socket.socket, socket.socket]) -> None:
+def test_worker_goes_through_its_states(pair: Pair) -> None:
     ours, theirs = pair
     answers: list[tuple[int | None, bytes]] = []
     worker = Worker(1, ours.fileno(), 1)
@@ -187,11 +181,7 @@ def test_process_with_a_part_of_a_job_is_killed_and_another_one_serves(
         return False
 
     monkeypatch.setattr(Worker, "send", send)
-    answers: list[tuple[int | None, bytes]] = []
-    workers.ask("StartContainer", b"payload", 1, 60, lambda *answer: answers.append(answer))
-    while not answers:
-        workers.wait(60)
-    assert answers == [(0, b"payload")]
+    assert answer(workers, "StartContainer", b"payload") == (0, b"payload")
     pid = standing.pid
     wait_until(lambda: not is_alive(pid))
     while workers._ending:
@@ -203,15 +193,10 @@ def test_process_is_replaced_after_its_largest_number_of_jobs(
     workers: Workers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("resctrl_hooks.nri.node.workers._MOST_JOBS", 2)
-    served: list[int] = []
+    served = []
     for _ in range(3):
-        workers.prepare(1)
-        answers: list[tuple[int | None, bytes]] = []
-        workers.ask("StartContainer", b"payload", 1, 60, lambda *answer, into=answers: into.append(answer))
-        served += [one.pid for one in workers._living.values() if one.is_asked]
-        while not answers or any(one.state != STANDING_BY for one in workers._living.values()):
-            workers.wait(60)
-        assert answers == [(0, b"payload")]
+        served.append(standing_by(workers).pid)
+        assert answer(workers, "StartContainer", b"payload") == (0, b"payload")
     first, second, third = served
     assert first == second != third
 
@@ -226,65 +211,42 @@ def test_process_is_killed_at_its_limit(workers: Workers) -> None:
     assert 0.05 <= time.monotonic() - begun < 30
 
 
-class Node(Host):
-    """A service without a runtime, with a configuration of its own."""
+class Service(Host):
+    """A service without a runtime, with an exec watcher in a process of its own."""
 
-    def __init__(self, root: Path, watch: str) -> None:
-        super().__init__(root, real_proc=True, monitoring={"exec": watch}, log={"target": "none"})
-        self.service = subprocess.Popen(self.command("nri", "--socket", str(root / "nri.sock")))
+    def __init__(self, root: Path) -> None:
+        super().__init__(root, real_proc=True, monitoring={"exec": "watch"}, log={"target": "none"})
+        self.program = subprocess.Popen(self.command("nri", "--socket", str(root / "nri.sock")))
 
     def children(self) -> list[int]:
         """Return the service's processes that have not ended."""
-        return [pid for pid in children(self.service.pid) if is_alive(pid)]
+        return [pid for pid in children(self.program.pid) if is_alive(pid)]
 
-    def watcher(self) -> dict[str, Any]:
-        """Return the exec watcher's status."""
-        try:
-            found: dict[str, Any] = json.loads((self.state / "exec.json").read_text())
-        except FileNotFoundError:
-            return {}
-        return found
+    def watcher(self) -> int:
+        """Return the service's only process, once it watches."""
+        wait_until(self.children, "the watcher starts")
+        (pid,) = self.children()
+        wait_until(lambda: self.watches(pid), "it watches")
+        return pid
 
-
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[..., Node]]:
-    started: list[Node] = []
-
-    def make(watch: str = "watch") -> Node:
-        started.append(Node(tmp_path, watch))
-        return started[-1]
-
-    yield make
-    for node in started:
-        node.service.kill()
-        node.service.wait(60)
+    def watches(self, pid: int) -> bool:
+        status = self.state / "exec.json"
+        told = json.loads(status.read_text()) if status.exists() else {}
+        return told.get("pid") == pid and told["mode"] in ("events", "sampling")
 
 
-def watches(node: Node, pid: int) -> bool:
-    told = node.watcher()
-    return told.get("pid") == pid and told["mode"] in ("events", "sampling")
-
-
-@pytest.mark.ci
-def test_separate_exec_watcher_is_replaced_and_ends_with_service(start: Callable[..., Node]) -> None:
-    node = start()
-    wait_until(node.children, "the watcher starts")
-    (first,) = node.children()
-    wait_until(lambda: watches(node, first), "it watches")
-    subprocess.run(["kill", "-KILL", str(first)], check=True)
-    wait_until(lambda: node.children() not in ([], [first]), "another replaces it")
-    (second,) = node.children()
-    wait_until(lambda: watches(node, second), "it watches too")
-    node.service.terminate()
-    assert node.service.wait(60) == 0
-    wait_until(lambda: not is_alive(second), "it ends with the service")
-
-
-def test_exec_watcher_of_a_killed_service_ends(start: Callable[..., Node]) -> None:
-    node = start()
-    wait_until(node.children, "the watcher starts")
-    (pid,) = node.children()
-    wait_until(lambda: watches(node, pid), "it watches")
-    node.service.send_signal(signal.SIGKILL)
-    node.service.wait(60)
-    wait_until(lambda: not is_alive(pid), "it notices that its parent is gone")
+@pytest.mark.parametrize("end", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.ci)])
+def test_separate_exec_watcher_is_replaced_and_ends_with_its_service(tmp_path: Path, end: signal.Signals) -> None:
+    service = Service(tmp_path)
+    try:
+        first = service.watcher()
+        if end == signal.SIGTERM:
+            os.kill(first, signal.SIGKILL)
+            wait_until(lambda: service.children() not in ([], [first]), "another replaces it")
+        last = service.watcher()
+        service.program.send_signal(end)
+        assert service.program.wait(60) == (0 if end == signal.SIGTERM else -end)
+        wait_until(lambda: not is_alive(last), "it ends with the service")
+    finally:
+        service.program.kill()
+        service.program.wait(60)
