@@ -1,7 +1,5 @@
 """Placements in `explain`, `show` and `list`."""
 
-import json
-
 import pytest
 from conftest import Host
 from hosts.monitored import run
@@ -52,12 +50,3 @@ def test_allocations_of_another_version_are_shown_by_records(node: PlacedHost) -
     assert allocations.read_bytes() == b"placement 1\n"
     found = [one.text for one in placement(DoctorsHost(str(node.host.config)))]
     assert found == ["2 containers are placed; nothing else runs on their exclusive CPUs"]
-
-
-def test_topology_for_programs_has_the_whole_node_and_one_row_a_part(node: PlacedHost) -> None:
-    node.start("b", 2000, **{CPUS: "exclusive"})
-    (item,) = json.loads(run(node.host, "topology", "-o", "json").stdout)["items"]
-    assert len(item) > 1
-    head, *rows = run(node.host, "topology", "-o", "csv").stdout.splitlines()
-    assert head == "name,level,cpus"
-    assert (rows[0], len(rows) > 2) == ("node,node,0-31", True)

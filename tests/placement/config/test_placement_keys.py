@@ -65,7 +65,6 @@ SILENT = [
         "placement: {enabled: true, policy: /etc/policy.py, pools: [{name: a, cpus: '0'}], allow: {x: [anything]}}",
 ]  # fmt: skip
 
-
 VALUES = [
     (CPU % "minFreq: %s", "min | base | turbo | 2400000 | 2.4GHz | 2400MHz | 800kHz | 1", "'' | 0 | -1 | fast | 2.4THz | true | 0.0001kHz"),
     (CPU % "uncoreMinFreq: %s", "min | turbo | 1.8GHz", "base | 0"),

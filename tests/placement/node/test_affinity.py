@@ -177,9 +177,7 @@ def test_many_variables_give_no_hints_and_are_reported_once(node: PlacedHost) ->
 
 # Expressions about containers, and the pools that they select
 
-
 FACTS = {"name": "db", "namespace": "shop", "pod/name": "web-0", "pod/labels/app": "web", "pod/labels/empty": ""}
-
 
 OPERATORS = (
     *("name Equals db", "name Equals *", "name Equals d", "pod/labels/none Equals *", "name NotEqual db"),

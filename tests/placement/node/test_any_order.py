@@ -46,7 +46,6 @@ CLASS_VALUES = {
     "slow": {"scaling_max_freq"},
 }
 
-
 SECTIONS = [
     *("parts", "parts with a reserved CPU", "pools", "pools that grow", "pools that grow", "instances"),
     *("others only", "nothing allowed", "disabled"),

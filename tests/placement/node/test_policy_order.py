@@ -6,7 +6,7 @@ shares, nor how much is left. When they don't fit, the first to come is served: 
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import pytest
@@ -21,6 +21,8 @@ from resctrl_hooks.placement.node.policy import EXCLUSIVE, MILLI, MIXED, RESERVE
 from resctrl_hooks.placement.node.usage import Grant, Usage, check, effective
 
 pytestmark = pytest.mark.no_cover
+ALIKE = [name for name, one in MACHINES.items() if not one.isolated and len({*map(count, one.cores)}) == 1]
+"""Machines whose cores are all alike."""
 
 
 class Wish(NamedTuple):
@@ -61,14 +63,14 @@ wishes = st.lists(
 )
 
 
-def in_any_order(number: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Run a test with so many lists of wishes and their shuffles, by each policy, on each machine."""
+def in_any_order(number: int, machines: Iterable[str]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Run a test with so many lists of wishes and their shuffles, by each policy, on these machines."""
 
     def decorated(test: Callable[..., None]) -> Callable[..., None]:
         given_order = given(wanted=wishes, reserve=st.booleans(), shuffle=st.randoms(use_true_random=False))
         repeated = settings(max_examples=examples(number), deadline=None)(given_order(test))
         by_policy: Callable[..., None] = pytest.mark.parametrize("policy", POLICIES)(repeated)
-        on_each: Callable[..., None] = pytest.mark.parametrize("name", MACHINES)(by_policy)
+        on_each: Callable[..., None] = pytest.mark.parametrize("name", machines)(by_policy)
         return on_each
 
     return decorated
@@ -82,34 +84,30 @@ class Machine:
         online = self.topology.online
         self.reserved = online & -online if reserve else 0
         self.usable = online & ~self.topology.isolated & ~self.reserved
-        cores = [core for core in self.topology.cores if core & self.usable == core]
-        self.half = sum(cores[: len(cores) // 2])
+        self.half = sum(self.cores(self.usable)[: len(self.cores(self.usable)) // 2])
         self.pools = [{"name": "half", "cpus": format_list(self.half), "namespaces": ["shop"]}]
-        self.thread_counts = {count(core) for core in self.topology.cores}
+        self.threads = count(self.topology.cores[0])
 
     def usage(self, grants: list[Grant]) -> Usage:
         return Usage(self.topology, grants, self.reserved)
 
-    def place(self, policy: str, requests: list[Request]) -> dict[str, Grant]:
-        """Return the grants of containers that come in this order, by id."""
-        grants: dict[str, Grant] = {}
+    def place(self, policy: str, requests: list[Request]) -> list[Grant]:
+        """Return the grants of containers that come in this order."""
+        grants: list[Grant] = []
         for request in requests:
-            usage = self.usage(list(grants.values()))
+            usage = self.usage(grants)
             decision = POLICIES[policy](self.topology, usage, request)
             check(decision, usage)
-            grants[request.id] = Grant(decision, request.key)
+            grants.append(Grant(decision, request.key))
         return grants
 
-    def whole(self, cpus: int) -> int:
-        """Return the CPUs of a set's whole cores."""
-        return sum(core for core in self.topology.cores if core & cpus == core)
+    def cores(self, cpus: int) -> list[int]:
+        """Return the whole cores of a set."""
+        return [core for core in self.topology.cores if core & cpus == core]
 
     def cost(self, request: Request) -> int:
-        """Return the most CPUs that its whole cores can be: exact where all cores have as many threads."""
-        most = max(self.thread_counts)
-        if len(self.thread_counts) == 1:
-            return -(-request.exclusive // most) * most
-        return request.exclusive + most - 1
+        """Return the CPUs of its whole cores, of those that are alike."""
+        return -(-request.exclusive // self.threads) * self.threads
 
     def fitting(self, policy: str, requests: list[Request]) -> list[Request]:
         """Return those of them that fit all together, in any order.
@@ -123,19 +121,13 @@ class Machine:
             sets = dict.fromkeys(("shop", "other"), self.usable)
             leaves = [domain for domain in self.topology.domains if not domain.height]
             kept = max(1, min(len(leaves), sum(as_asked(request, self) in (SHARED, MIXED) for request in requests)))
-        left = {cpus: count(self.whole(cpus)) - kept * max(self.thread_counts) for cpus in sets.values()}
+        left = {cpus: (len(self.cores(cpus)) - kept) * self.threads for cpus in sets.values()}
         found = []
         for request in requests:
-            cost = self.cost(request) if request.exclusive else 0
-            if cost <= max(left[sets[request.namespace]], 0):
-                left[sets[request.namespace]] -= cost
+            if self.cost(request) <= max(left[sets[request.namespace]], 0):
+                left[sets[request.namespace]] -= self.cost(request)
                 found.append(request)
         return found
-
-    def isolated_suffice(self, requests: list[Request]) -> bool:
-        """Return whether all containers that prefer isolated CPUs get some, or none prefers them."""
-        wanted = sum(self.cost(request) for request in requests if request.isolated)
-        return wanted <= count(self.whole(self.topology.isolated & ~self.reserved))
 
 
 def as_asked(request: Request, machine: Machine) -> str:
@@ -147,76 +139,60 @@ def as_asked(request: Request, machine: Machine) -> str:
     return request.kind
 
 
-@in_any_order(60)
+@in_any_order(60, ALIKE)
 def test_order_decides_only_the_owner_of_cpus_if_all_fit(
     policy: str, name: str, wanted: list[Wish], reserve: bool, shuffle: random.Random
 ) -> None:
     machine = Machine(name, reserve=reserve)
-    named = [wish.request(f"c{place}", f"pod{wish.pod}", machine.pools) for place, wish in enumerate(wanted)]
+    plain = [wish._replace(isolated=False) for wish in wanted]
+    named = [wish.request(f"c{place}", f"pod{wish.pod}", machine.pools) for place, wish in enumerate(plain)]
     requests = machine.fitting(policy, named)
-    order = shuffle.sample(requests, len(requests))
-    first, second = machine.place(policy, requests), machine.place(policy, order)
-    even = len(machine.thread_counts) == 1
-    for request in requests:
-        one, other = first[request.id].decision, second[request.id].decision
+    order = shuffle.sample(range(len(requests)), len(requests))
+    first, later = machine.place(policy, requests), machine.place(policy, [requests[place] for place in order])
+    second = [later[order.index(place)] for place in range(len(requests))]
+    for request, *grants in zip(requests, first, second, strict=True):
+        one, other = (grant.decision for grant in grants)
         for decision in (one, other):
             assert decision.kind == as_asked(request, machine), "who shares"
             assert decision.milli == (request.shared_milli if request.exclusive else request.milli)
             assert request.exclusive <= count(decision.owned) <= machine.cost(request), "satisfied, without waste"
         if policy == "pools":
             assert (one.pool, one.cpus) == (other.pool, other.cpus) or request.exclusive
-        if even:
-            assert (count(one.owned), count(one.hidden)) == (count(other.owned), count(other.hidden))
-    ends = [machine.usage(list(grants.values())) for grants in (first, second)]
+        assert (count(one.owned), count(one.hidden)) == (count(other.owned), count(other.hidden))
     root = machine.topology.root.cpus
-    assert ends[0].load(root) == ends[1].load(root)
-    if even:
-        assert count(ends[0].owned) == count(ends[1].owned)
-        if machine.isolated_suffice(requests):
-            # The order may decide which pools need idle threads.
-            assert count(ends[0].common | ends[0].idle) == count(ends[1].common | ends[1].idle)
-            assert ends[0].room(root, lent=True) == ends[1].room(root, lent=True)
-            # The other thread of a half-used core may be lent, or its core be split again.
-            if all(not request.exclusive % max(machine.thread_counts) for request in requests):
-                assert count(machine.whole(ends[0].common)) == count(machine.whole(ends[1].common))
+    ends = [machine.usage(grants) for grants in (first, later)]
+    left = [(end.load(root), count(end.owned), count(end.common | end.idle), end.room(root, lent=True)) for end in ends]
+    assert left[0] == left[1]
+    # The other thread of a half-used core may be lent, or its core be split again.
+    if not any(request.exclusive % machine.threads for request in requests):
+        assert len(machine.cores(ends[0].common)) == len(machine.cores(ends[1].common))
 
 
 def record(decision: Decision) -> dict[str, Any]:
     return decision.as_record() | {"why": decision.why, "runners_up": decision.runners_up}
 
 
-@in_any_order(25)
-def test_equal_requests_get_same_grants_in_any_order(
+@in_any_order(25, MACHINES)
+def test_names_and_the_order_of_grants_have_no_effect(
     policy: str, name: str, wanted: list[Wish], reserve: bool, shuffle: random.Random
 ) -> None:
-    """In any order, with any names of containers and pods, fitting or not."""
+    """Whether all fit or not: allocations are stored by place, not by arrival."""
     machine = Machine(name, reserve=reserve)
-    places = list(range(len(wanted)))
-    names = shuffle.sample(places, len(places))
-    pods = shuffle.sample(range(4), 4)
     runs = []
-    for ids, keys in ((places, range(4)), (names, pods)):
-        requests = [
+    for ids, keys in (
+        (range(len(wanted)), range(4)),
+        (shuffle.sample(range(len(wanted)), len(wanted)), shuffle.sample(range(4), 4)),
+    ):
+        named = [
             wish.request(f"c{id_}", f"pod{keys[wish.pod]}", machine.pools)
             for id_, wish in zip(ids, wanted, strict=True)
         ]
-        grants = machine.place(policy, requests)
-        runs.append(([record(grants[request.id].decision) for request in requests], list(grants.values())))
-    assert runs[0][0] == runs[1][0]
-    assert machine.usage(runs[0][1]).common == machine.usage(runs[1][1]).common
-
-
-@in_any_order(25)
-def test_order_of_grants_has_no_effect(
-    policy: str, name: str, wanted: list[Wish], reserve: bool, shuffle: random.Random
-) -> None:
-    """Allocations are stored by place, not by arrival: the next decision and all grants stay the same."""
-    machine = Machine(name, reserve=reserve)
-    requests = [wish.request(f"c{place}", f"pod{wish.pod}", machine.pools) for place, wish in enumerate(wanted)]
-    grants = list(machine.place(policy, requests[1:]).values())
-    listed = machine.usage(grants), machine.usage(shuffle.sample(grants, len(grants)))
-    for request in requests[:1]:
-        one, other = (POLICIES[policy](machine.topology, usage, request) for usage in listed)
+        runs.append(machine.place(policy, named))
+    assert [record(grant.decision) for grant in runs[0]] == [record(grant.decision) for grant in runs[1]]
+    usages = machine.usage(runs[0]), machine.usage(shuffle.sample(runs[0], len(wanted)))
+    for wish in wanted[:1]:
+        late = wish.request("late", "pod9", machine.pools)
+        one, other = (POLICIES[policy](machine.topology, usage, late) for usage in usages)
         assert record(one) == record(other)
-    for grant in grants:
-        assert effective(grant.decision, listed[0]) == effective(grant.decision, listed[1])
+    for grant in runs[0]:
+        assert effective(grant.decision, usages[0]) == effective(grant.decision, usages[1])
