@@ -44,7 +44,6 @@ from resctrl_hooks.core.parts import Addition
 
 __all__ = ("planned",)
 
-
 COMPILED = CONFIG.replace(".yaml", ".json")
 
 
@@ -155,7 +154,6 @@ def test_exec_watcher_is_needed_unless_processes_stay_or_reconcile_moves_them() 
 
 # The modules that a host gets: those of the houses that it needs, and those that these import
 
-
 ALL_HOUSES = pytest.mark.houses("observe", "placement", "nri")
 
 
@@ -264,7 +262,6 @@ def test_folder_name_depends_on_all_names_and_contents() -> None:
 
 # The configuration of an installation: the initial one, an existing one, and a section that is added to it
 
-
 FOLDER = CONFIG.rpartition("/")[0]
 COMPILED, LAST = f"{FOLDER}/config.json", f"{FOLDER}/config.last.json"
 JSON = "/etc/mine/settings.json"
@@ -364,9 +361,7 @@ def test_fstab_mounts_resctrl_by_a_line_of_its_type(tmp_path: Path) -> None:
 
 # The registered JSON against the rules of its readers, and the repository's copy of it
 
-
 REPOSITORY = Path(__file__).parents[3]
-
 
 HOOK: dict[str, Any] = {"path": "/bin/sh"}
 HOOKS: list[Any] = [None, [], {"args": []}, {"path": "bin/sh"}, HOOK]
