@@ -124,6 +124,7 @@ def fill(host: MonitoredHost) -> None:
     host.processes[-1].kill()
     host.processes[-1].wait()
     host.context.ledger.mark("waiting", KEYS[6])
+    host.context.ledger.count_call("createRuntime", 0.002, ["rmids-busy"], KEYS[1])
     for name in ("x\x1b[2Jy", "\udcff"):
         os.mkdir(host.resctrl / "mon_groups" / name)
     names = {"namespace": "shop", "pod": "never", "container": "c1", "id": "d" * 64, "key": KEYS[7]}
@@ -218,6 +219,7 @@ def test_every_listed_name_is_accepted_as_an_argument(node: MonitoredHost) -> No
         assert shown["name"] == name
     text = "\n".join(at(node, *words).stdout for words in (("list",), ("show", NAMES[1])))
     assert text.count(f"shop/{NAMES[1]}") == 2
+    assert all(words in text for words in ("partly", "1 thread outside the group", "rmids-busy"))
 
 
 @pytest.mark.fuse

@@ -27,8 +27,6 @@ from resctrl_hooks.core.inventory.models import Refusal
 from resctrl_hooks.core.node import call_metrics
 from resctrl_hooks.core.node.settings import Settings
 
-FULL = "No space left on device"
-
 
 def invoke(*words: str, **more: Any) -> Result:
     return CliRunner().invoke(main, words, **more)

@@ -1,7 +1,6 @@
 """`config` and `edited`: what is printed of each result, as a table and for programs."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -27,34 +26,6 @@ def invoke(path: Path, *words: str) -> Result:
     return CliRunner().invoke(main, ["--config", str(path), "config", *words])
 
 
-def test_check_has_the_result_as_words_and_status(file: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden) -> None:
-    def check(label: str, path: Path = file) -> None:
-        done = invoke(path, "check")
-        golden(f"{done.output}exit {done.exit_code}", label)
-        found = json.loads(invoke(path, "check", "-o", "json").stdout)
-        assert (found["valid"], found["file"]) == (done.exit_code == 0, str(path))
-        assert bool([one for one in found["items"] if one["severity"] == "error"]) == (done.exit_code == 2)
-
-    check("valid")
-    file.write_text("namespaces: 5\n")
-    check("invalid")
-    assert json.loads(invoke(file, "check", "-o", "json").stdout)["items"][0]["line"] == 1
-    assert invoke(file, "check").stdout == ""
-    check("missing", file.parent / "none.yaml")
-    monkeypatch.setattr(command, "DEFAULT_CONFIG", str(file))
-    file.write_text("namespaces: [shop]\n")
-    assert invoke(file, "apply").exit_code == 0
-    (file.parent / "config.json").chmod(0o666)
-    check("active settings writable by others")
-    file.unlink()
-    (file.parent / "config.json").chmod(0o644)
-    for label in ("default missing, applied", "default missing"):
-        done = invoke(file, "check")
-        golden(f"{done.output}exit {done.exit_code}", label)
-        for path in file.parent.glob("*.json"):
-            path.unlink()
-
-
 @pytest.mark.parametrize("name", ["config.json", "config.last.json"])
 def test_check_accepts_a_compiled_file(file: Path, name: str) -> None:
     assert invoke(file, "apply").exit_code == 0
@@ -65,31 +36,6 @@ def test_check_accepts_a_compiled_file(file: Path, name: str) -> None:
     assert (done.exit_code, "zzz: unknown key" in done.stderr) == (2, True)
     path.write_text("{")
     assert invoke(path, "check").exit_code == 2
-
-
-def test_apply_says_what_changes(file: Path, golden: Golden) -> None:
-    for label, words in (("dry run", "--dry-run"), ("", "-o csv"), ("again", ""), ("dry run again", "--dry-run"),
-                         ("not newer", "--if-newer")):  # fmt: skip
-        done = invoke(file, "apply", *words.split())
-        golden(f"{done.output}exit {done.exit_code}", label)
-    found = json.loads(invoke(file, "apply", "--dry-run", "-o", "json").stdout)
-    assert (found["applied"], found["items"], found["problems"]) == (False, [], [])
-    found = json.loads(invoke(file, "apply", "--if-newer", "-o", "json").stdout)
-    assert (found["applied"], found["items"], found["file"]) == (False, [], str(file))
-    file.write_text("namespaces: [shop]\n")
-    done = invoke(file, "apply", "--if-newer")
-    golden(f"{done.output}exit {done.exit_code}", "edited")
-    file.write_text("namespaces: 5\n")
-    done = invoke(file, "apply")
-    assert done.stdout == ""
-    golden(f"{done.output}exit {done.exit_code}", "invalid")
-    done = invoke(file, "apply", "-o", "json")
-    assert (done.exit_code, len(json.loads(done.stdout)["problems"])) == (2, 1)
-    file.write_text("namespaces: [shop]\n")
-    (file.parent / "config.json").unlink()
-    (file.parent / "config.json").mkdir()
-    done = invoke(file, "apply")
-    golden(f"{done.output}exit {done.exit_code}".replace(f".{os.getpid()}.", ".<pid>."), "cannot be written")
 
 
 def shown(**more: Any) -> Shown:

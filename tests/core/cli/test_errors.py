@@ -85,13 +85,6 @@ def test_help_and_version_are_commands_too_and_a_bare_command_prints_help() -> N
         assert said(typed) == said(same) != ""
 
 
-def suggests(typed: str, meant: str) -> None:
-    """Check that a call with an unknown option suggests this one."""
-    done = CliRunner().invoke(main, typed.split())
-    assert done.exit_code == 2
-    assert (f"'{meant}'" in done.stderr.partition("Did you mean ")[2]) if meant else "mean" not in done.stderr
-
-
 @pytest.mark.ci
 @pytest.mark.parametrize("command", [("install", "--runtime", "podman"), ("uninstall",)], ids=lambda words: words[0])
 def test_install_needs_root(readable: Host, command: tuple[str, ...]) -> None:
@@ -156,15 +149,6 @@ def test_closed_standard_stream_is_no_internal_error(host: Host, words: str, to:
     assert to != "| true" or "Broken pipe" not in done.stderr
 
 
-def refused(words: str, said: str) -> None:
-    """Check that a call with a wrong value is refused with a text behind the option's name."""
-    done = CliRunner().invoke(main, words.split())
-    assert (done.exit_code, done.stderr.splitlines()[-1].partition(": Invalid value for ")[2].partition(": ")[2]) == (
-        2,
-        said,
-    )
-
-
 def test_wrong_use_is_explained(golden: Golden) -> None:
     for words in (
         *("list --nonsense", "list --once", "list --all-pods", "show --why", "list --jsn", "list --namespac x"),
@@ -187,7 +171,6 @@ def test_doctor_without_root_reports_no_bug(readable: Host) -> None:
 
 
 # Commands in messages have the option `--config` of the call, so that they concern the same file
-
 
 WITHOUT_FILE = ("demo", "machineconfig", "report", "simulate")
 COMMAND = re.compile(r"resctrl-hook ([\w-]+)")

@@ -25,23 +25,6 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
 
 
 @pytest.mark.fuse
-def test_show_prints_all_facts_of_one_pod(host: MonitoredHost) -> None:
-    key = host.pod(0, "web-0", outside=1)
-    host.context.ledger.count_call("createRuntime", 0.002, ["rmids-busy"], key)
-    (shown,) = host.json("show", "shop/web-0")["items"]
-    assert shown["key"] == key
-    assert [len(container["outsideThreads"]) for container in shown["containers"]] == [0, 1]
-    assert shown["containers"][1]["outsideThreads"][0]["thread"] == host.processes[1].pid
-    names = {(counter["domain"], counter["counter"], counter["unit"]) for counter in shown["counters"]}
-    assert ("mon_L3_01", "mbm_local_bytes", "By") in names
-    assert ("mon_PERF_PKG_00", "core_energy", "J") in names
-    assert shown["failures"][0]["reasons"] == ["rmids-busy"]
-    text = host.run("show", key[:6]).output
-    for word in ("shop/web-0", "partly", "1 thread outside the group", "llc_occupancy", "rmids-busy", "main0"):
-        assert word in text
-
-
-@pytest.mark.fuse
 @pytest.mark.parametrize("what", ["shop/never", KEYS[5][:5]])
 def test_show_of_pod_with_refused_container_names_the_refusal(host: MonitoredHost, what: str) -> None:
     names = {"namespace": "shop", "pod": "never", "container": "c1", "id": "d" * 64, "key": KEYS[5]}

@@ -136,7 +136,6 @@ def test_rate_from_turns_has_its_margin(golden: Golden) -> None:
 
 # Tables at a terminal: names give way to the numbers, nothing else does
 
-
 POD = "openshift-cluster-node-tuning-operator/checkout-7d9f8c6b54-x2x9z"
 COLUMNS = ("POD", "KEY", "CONTAINERS", "TASKS", "STATE")
 

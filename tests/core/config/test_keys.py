@@ -203,7 +203,6 @@ def test_message_for_a_wrong_kind_of_each_key(golden: Golden) -> None:
 
 # Keys and commands of the configuration that houses add, with their house and without it
 
-
 # The same in a process without a house, because the models are created when they are imported.
 WITHOUT = """
 import sys
