@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 HOUSES = ("lab",)
 
-
 _NAMES = st.sampled_from([f"group{number}" for number in range(12)])
 _GROUPS = st.dictionaries(_NAMES, st.lists(_NAMES, unique=True, max_size=6), max_size=5)
 

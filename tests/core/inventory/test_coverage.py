@@ -34,7 +34,6 @@ from resctrl_hooks.core.node.resctrl.counters import Reading, slot_at
 
 HOUSES = ("lab",)
 
-
 MBM, LOCAL = "mbm_total_bytes", "mbm_local_bytes"
 
 

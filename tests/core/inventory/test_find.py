@@ -21,7 +21,6 @@ from resctrl_hooks.core.node.refusals import record_refusal
 if TYPE_CHECKING:
     from resctrl_hooks.core.node.records import MemberRecord
 
-
 WEB, DB, NEVER = "a" * 64, "b" * 64, "d" * 64
 
 

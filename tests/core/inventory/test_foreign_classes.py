@@ -1,4 +1,7 @@
-"""Classes of other programs with names that are refused here: they are counted and shown, and nothing else."""
+"""Classes of other programs with names that are refused here: they are counted and shown, and nothing else.
+
+`test_life` has their groups in lists.
+"""
 
 import os
 from collections.abc import Iterator
@@ -18,16 +21,7 @@ TEXTS = {b"\xff": r"\xff", b"a\tb": r"a\x09b", b"\xfe\\": r"\xfe\\", "a\u2028b".
 """Names in the kernel, each with its text."""
 
 
-@pytest.fixture(params=TEXTS, ids=[*TEXTS.values()])
-def name(request: pytest.FixtureRequest) -> str:
-    return os.fsdecode(request.param)
-
-
-@pytest.fixture
-def text(name: str) -> str:
-    return TEXTS[os.fsencode(name)]
-
-
+@pytest.mark.parametrize("name", [os.fsdecode(name) for name in TEXTS], ids=[*TEXTS.values()])
 def test_proof_leaves_the_last_closids_beside_a_class_with_a_refused_name(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -55,24 +49,12 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
         yield found
 
 
-def test_list_prints_groups_of_classes_with_refused_names_that_show_takes(host: MonitoredHost) -> None:
-    names = host.run("list", "-o", "name").stdout.splitlines()
-    assert names[0] == "shop/web-0"
-    assert sorted(names[1:]) == sorted(f"{text}/mon_groups/{KEYS[0]}" for text in TEXTS.values())
-    for name in names[1:]:
-        (shown,) = host.json("show", name)["items"]
-        assert (shown["name"], shown["state"], shown["tasks"]) == (name, "foreign", 2)
-        assert {one["counter"] for one in shown["counters"]} == {"llc_occupancy", "mbm_total_bytes"}
-        assert host.run("list", name, "-o", "name").stdout.splitlines() == [name]
-    assert host.json("show", "web-0")["items"][0]["name"] == "shop/web-0"
-    assert host.run("show", KEYS[0]).stdout.splitlines()[0] == "shop/web-0"
-
-
+@pytest.mark.parametrize("name, text", TEXTS.items(), ids=[*TEXTS.values()])
 def test_container_in_a_class_with_a_refused_name_is_shown_with_its_text(
-    host: MonitoredHost, monkeypatch: pytest.MonkeyPatch, name: str, text: str
+    host: MonitoredHost, monkeypatch: pytest.MonkeyPatch, name: bytes, text: str
 ) -> None:
+    monkeypatch.setattr("resctrl_hooks.core.inventory.gather.groups_of_process", lambda *_: (os.fsdecode(name), ""))
     host.pod(1, "db")
-    monkeypatch.setattr("resctrl_hooks.core.inventory.gather.groups_of_process", lambda *_: (name, ""))
     (shown,) = host.json("show", "db")["items"]
     assert shown["rdtClasses"] == ["", text]
     assert [one["rdtClass"] for one in shown["containers"]] == [text]

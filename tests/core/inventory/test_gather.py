@@ -31,7 +31,6 @@ from resctrl_hooks.core.node.refusals import record_refusal
 HOUSES = ("lab",)
 GROUP = Group(rdt_class="", name="k", path="/r/mon_groups/k", origin="created", tasks=0)
 
-
 SHARE = {"share": {"interval": "10s"}}
 
 

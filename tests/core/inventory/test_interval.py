@@ -61,35 +61,28 @@ LOADS = [
     Load(3, 10, 10, pods=12, rmids=3),
 ]
 
-
 Passes = tuple[float, float]
 ANYTIME: Passes = (0.0, 0.0)
 """Seconds between two passes of reconcile: at least, and random ones more. By default there is one for each round."""
 
 
-def turns_of(
-    load: Load, seconds: float, chances: random.Random, *, by_chance: bool, passes: Passes = ANYTIME
-) -> list[tuple[float, float]]:
+def turns_of(load: Load, seconds: float, chances: random.Random, passes: Passes = ANYTIME) -> list[tuple[float, float]]:
     """Begin and end of each turn of one pod."""
     keys = [f"{number:02}" for number in range(load.pods)]
     chances.shuffle(keys)
     holders = [Claim(key, 0, 0.0) for key in keys[: load.rmids]]
     waiting = [Claim(key, 0, -chances.random() * load.turn) for key in keys[load.rmids :]]
-    shuffled = spread(load.turn, load.rmids, len(waiting)) if by_chance else 0.0
+    shuffled = spread(load.turn, load.rmids, len(waiting))
+
+    def delay() -> float:
+        return shuffled * chances.random()
+
     now, began, found = 0.0, 0.0 if POD in keys[: load.rmids] else None, []
     while now < seconds:
-        due = now + (gap(load.turn, chances.random()) if by_chance else load.turn)
+        due = now + gap(load.turn, chances.random())
         while now < due:
             now = now + passes[0] + passes[1] * chances.random() if any(passes) else due
-        pairs = turns(
-            holders,
-            waiting,
-            now,
-            last=-math.inf,
-            interval=0.0,
-            at_least=0,
-            delay=lambda: shuffled * chances.random(),
-        )
+        pairs = turns(holders, waiting, now, last=-math.inf, interval=0.0, at_least=0, delay=delay)
         for giver, taker in pairs:
             holders = [*(one for one in holders if one != giver), Claim(taker.key, 0, now)]
             waiting = [*(one for one in waiting if one != taker), Claim(giver.key, 0, now)]
@@ -101,7 +94,7 @@ def turns_of(
     return found
 
 
-def result_of(load: Load, window: float, *, by_chance: bool = True, windows: int = WINDOWS) -> Result:
+def result_of(load: Load, window: float, windows: int = WINDOWS) -> Result:
     """Return the results of the windows of a pod's turns."""
     chances = random.Random(f"{load} {window}")
     rates, inside, widths = [], [], []
@@ -110,7 +103,7 @@ def result_of(load: Load, window: float, *, by_chance: bool = True, windows: int
         phase = chances.random() * load.period
         parts = [
             (max(begin, start), min(end, start + window))
-            for begin, end in turns_of(load, start + window, chances, by_chance=by_chance)
+            for begin, end in turns_of(load, start + window, chances)
             if end > start and begin < start + window
         ][-MOST:]
         counted = [(end - begin, load.moved(begin, end, phase)) for begin, end in parts]
@@ -159,7 +152,7 @@ def test_pods_in_step_with_the_timer_have_true_rates(turn: float, rmids: int, ph
     near, inside, windows = 0, 0, 200
     for number in range(windows):
         chances = random.Random(f"{load} {number}")
-        found = turns_of(load, 60 * turn * load.pods, chances, by_chance=True, passes=timer())[1:21]
+        found = turns_of(load, 60 * turn * load.pods, chances, timer())[1:21]
         interval = not_none(interval_of([(end - begin, load.moved(begin, end, phase)) for begin, end in found]))
         truth = load.busy / load.period
         near += abs(interval.rate / truth - 1) <= 0.2
@@ -207,7 +200,7 @@ if __name__ == "__main__":
     for one in LOADS:
         for cycles in (10, 25, 50):
             length = cycles * one.turn * one.pods / one.rmids
-            said = result_of(one, length, windows=400)
+            said = result_of(one, length, 400)
             print(
                 f"| {one.busy} of {one.period} s | {one.pods}, {one.rmids} | {one.turn} s | {length / 60:.0f} min "
                 f"| {said.contain:.0%} | {said.width:.0%} | {said.bias:+.1%} | {said.shown:.0%} |"

@@ -1,5 +1,6 @@
 """A node through its life: what `list` and `show` print of pods, groups, owners and demand, as golden texts."""
 
+import json
 import os
 import re
 from collections.abc import Callable
@@ -94,6 +95,11 @@ def test_list_and_show_of_a_node(tmp_path: Path, golden: Golden, monkeypatch: py
         words = [*step.split(), "-n", "shop"] if step == "show" else step.split()
         node.kernel.show_counters()
         done = run(node.host, *words)
+        if step == "list -o name":
+            names = done.stdout.splitlines()
+            items = json.loads(run(node.host, "show", *names, "-o", "json").stdout)["items"]
+            assert sorted(item["name"] for item in items) == sorted(names)
+            assert run(node.host, "list", *names, "-o", "name").stdout == done.stdout
         if scene.startswith("odd classes"):
             context = node.context()
             assert gather(context).rmids == rmids_of(context.monitor.resctrl, 2), "those of the pod and the root class"

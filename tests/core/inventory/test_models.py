@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
-from conftest import Host, fixture, state
+from conftest import Host
 from golden import Golden
 from hosts.counter_tree import say
 from hosts.monitored import KEYS, MonitoredHost, plain_host
 
-from resctrl_hooks.core.cli import main
 from resctrl_hooks.core.inventory import pod_names, podman, selector
 from resctrl_hooks.core.inventory.amounts import scaled, with_margin
 from resctrl_hooks.core.inventory.models import Container, Group, Inventory, Pod, Rmids
@@ -136,21 +134,6 @@ def test_labels_are_those_of_the_first_container_that_has_any(host: Host, monkey
     assert of("broken", "gone") == of() == {}
 
 
-def test_list_finds_crio_pod_by_labels(host: Host) -> None:
-    sandbox = host.bundle(fixture("crio-crun-sandbox-config.json"), "sandbox")
-    annotations = fixture("crio-crun-createRuntime-state.json")["annotations"]
-    annotations |= {"io.kubernetes.cri-o.ResolvPath": f"{sandbox}/resolv.conf"}
-    bundle = host.bundle({"ociVersion": "1.2.1", "linux": {}, "annotations": annotations})
-    host.process(100)
-    assert host.call(state(annotations=annotations, pid=100, bundle=bundle)).code == 0
-
-    def listed(selector: str) -> int:
-        words = ["--config", str(host.config), "list", "-l", selector, "--no-headers"]
-        return len(CliRunner().invoke(main, words).stdout.splitlines())
-
-    assert [listed("app=web"), listed("app in (web),tier=backend"), listed("app=db"), listed("!app")] == [1, 1, 0, 0]
-
-
 def test_name_of_a_pod_is_its_own_or_its_containers_or_the_start_of_its_key() -> None:
     app, other, nameless = container("app"), container("other"), container()
     assert pod(namespace="shop", pod="web").name == "shop/web"
@@ -159,7 +142,6 @@ def test_name_of_a_pod_is_its_own_or_its_containers_or_the_start_of_its_key() ->
 
 
 # Names in metrics: Kubernetes' as recorded, Podman's as Podman has them, and never an empty one for a pod
-
 
 WEB, DB, GONE = "a" * 64, "b" * 64, "c" * 64
 POD = "d" * 64

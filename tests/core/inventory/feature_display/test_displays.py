@@ -20,7 +20,6 @@ from resctrl_hooks.core.node.features.memory import NAME as LIMITS
 
 CGROUP = f"{POD_CGROUP}/crio-{ID}"
 
-
 # Monitoring
 
 
