@@ -16,6 +16,7 @@ from resctrl_hooks.core.cli.same_config import with_config
 from resctrl_hooks.core.cli.streams import OutputError, standard_streams
 from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.core.node.fault_report import lacks_root
+from resctrl_hooks.core.node.settings import active_path
 
 NAME = "resctrl-hook"
 INVALID = 2
@@ -95,7 +96,7 @@ def in_one_line(arguments: Sequence[str] = ()) -> Iterator[None]:
             raise  # the reader closed the pipe: click ends quietly
         if os.environ.get(TRACEBACK):
             traceback.print_exception(error, file=sys.stderr)
-        raise FailedError(_forbidden(error, arguments) or _fault(error)) from error
+        raise FailedError(_forbidden(error, arguments) or _wrong_settings(error) or _fault(error)) from error
 
 
 class HelpfulGroup(click.Group):
@@ -169,6 +170,22 @@ def _misuse(error: click.UsageError) -> str:
         near = [plain[one] for one in close]
         return click.NoSuchOption(error.option_name, possibilities=near, ctx=error.ctx).format_message()
     return error.format_message()
+
+
+def _wrong_settings(error: Exception) -> str:
+    """Return the first mistake in the active settings, which can be the cause of a fault; empty without one.
+
+    `config apply` checks all values; the node half trusts them, and the file may come from elsewhere.
+    """
+    context = click.get_current_context(silent=True)
+    config = context.find_root().params.get("config") if context is not None else None
+    if isinstance(error, OSError) or not config or not os.path.lexists(active_path(config)):
+        return ""
+    from resctrl_hooks.core.config.applied import check_compiled  # noqa: PLC0415  # pydantic, for faults only
+
+    path = active_path(config)
+    wrong = check_compiled(path).errors
+    return f"invalid settings: {wrong[0]}" if wrong else ""
 
 
 def _fault(error: Exception) -> str:

@@ -21,7 +21,7 @@ class FaultError(HookError):
     """An internal error of this program."""
 
     reason = "fault"
-    hint = "please report it"
+    hint = "if `resctrl-hook config show` has no remark on invalid settings, please report it"
 
 
 def describe(error: BaseException) -> str:

@@ -11,11 +11,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 from click.testing import CliRunner, Result
-from conftest import Host
+from conftest import Host, raising
 from golden import Golden
 from hosts.commands import here
 from hosts.faults import failing
@@ -159,6 +160,16 @@ def test_wrong_use_is_explained(golden: Golden) -> None:
         done = CliRunner().invoke(main, words.split(), prog_name="resctrl-hook")
         assert (done.exit_code, done.stdout) == (2, "")
         golden(done.stderr, words)
+
+
+@pytest.mark.parametrize("values, key", [({"priority": [5]}, "priority[0]"), ({"capacity": 7}, "capacity")])
+def test_fault_by_a_wrong_type_in_the_compiled_file_has_file_and_key(
+    host: Host, monkeypatch: pytest.MonkeyPatch, values: dict[str, Any], key: str
+) -> None:
+    host.configure(monitoring=values)
+    monkeypatch.setattr("resctrl_hooks.core.cli.list.gather", raising(AttributeError("'int' object has no 'get'")))
+    error = run(host, "list").stderr
+    assert re.search(rf"invalid settings: {host.config}:\d+: monitoring.{re.escape(key)}: ", error), error
 
 
 def test_doctor_without_root_reports_no_bug(readable: Host) -> None:

@@ -17,6 +17,7 @@ from hosts.node_half import put_node_half
 
 from resctrl_hooks.core.node import bytecode, launch, main
 from resctrl_hooks.core.node.bytecode import compile_folder
+from resctrl_hooks.core.node.fault_report import FaultError
 from resctrl_hooks.core.node.hook import call as hook
 
 if TYPE_CHECKING:
@@ -238,8 +239,8 @@ def test_missing_module_of_python_is_not_taken_for_one_of_ours(monkeypatch: pyte
 def test_early_fault_is_reported(host: Host, fail: Fail) -> None:
     fail(hook, "in_initial_user_namespace", AssertionError("a bug"))
     assert host.call({}, "hook") == (0, "resctrl-hook: internal error in resctrl-hook: AssertionError: a bug in "
-                                     + host.log.read_text().partition("a bug in ")[2].partition("; please")[0]
-                                     + "; please report it\n", host.log.read_text())  # fmt: skip
+                                     + host.log.read_text().partition("a bug in ")[2].partition("; if ")[0]
+                                     + f"; {FaultError.hint}\n", host.log.read_text())  # fmt: skip
     host.configure(failurePolicy="fail")
     assert host.call({}, "hook").code == 79
     assert host.call({}, "poststop").code == 0
