@@ -45,6 +45,7 @@ ABOVE = {
     "/machine.slice": ("", ""),
     "/system.slice/web.service": ("", "web.service"),
     "/user.slice/user-0.slice/user@0.service/app.slice": ("", "user@0.service"),
+    f"/kubepods/sub{UID}": ("", ""),
     "/mine": ("", ""),
     "": ("", ""),
 }
