@@ -44,15 +44,21 @@ def judge(case: "Case", judged: "Judged") -> Cause:
     else:
         return Cause(NAME, UNKNOWN, f"{text}; neither the node nor a cgroup above it reclaims memory")
     taken: "dict[str, float]" = {}
+    again: "dict[str, float]" = {}
     for one in nodes:
         for name, found in (one.memory or {}).items():
             taken[name] = taken.get(name, 0.0) + found.taken
+            again[name] = again.get(name, 0.0) + found.refaulted
     own = taken.pop(case.key, 0.0)
     beside = sum(taken.values())
     if beside < BESIDE * own:
         return Cause(NAME, EXCLUDED, f"{text}; what the pod takes in is its own")
+    # What a cgroup only reads again was taken from it: it suffers, too. Where all do that, there is too much of them.
+    new = {name: max(0.0, part - again[name]) for name, part in taken.items()}
+    parts = new if sum(new.values()) >= BESIDE * beside else taken
+    beside = sum(parts.values())
     pods = {key for window in case.windows for key in window.uses}
-    culprits = [Culprit(name, part / beside, None, outside=name not in pods) for name, part in taken.items() if part]
+    culprits = [Culprit(name, part / beside, None, outside=name not in pods) for name, part in parts.items() if part]
     return Cause(NAME, SUPPORTED, f"{text}{memory.bound(case)}", tuple(smallest_set(culprits)))
 
 

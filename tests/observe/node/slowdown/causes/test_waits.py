@@ -151,10 +151,13 @@ def test_wait_for_memory(
 
 def test_wait_for_a_disk_with_what_was_reclaimed_is_a_wait_for_memory() -> None:
     disk = DiskUse("sda", 1.0, {VICTIM: Moved(1e6, 10), NOISY: Moved(9e6, 90)})
-    memory = {VICTIM: Memory(1e6, 1e6), NOISY: Memory(9e6, 0.0)}
+    memory = {VICTIM: Memory(1e6, 1e6), NOISY: Memory(4e6, 0.0), OTHER: Memory(5e6, 4.9e6)}
     waits = {"waited": 0.0, "stood": 0.0, "blocked": 0.6, "blocked_fully": 0.6, "cpu": 0.4}
     node = NodeUse(disks={"8:0": disk}, memory=memory, scanned=9)
-    assert [name for name, one in causes(node, **waits).items() if one.state == "supported"] == ["memory-reclaim"]
+    supported = {name: one for name, one in causes(node, **waits).items() if one.state == "supported"}
+    assert {name: [pod.key for pod in one.pods] for name, one in supported.items()} == {"memory-reclaim": [NOISY]}
+    memory[NOISY] = Memory(4e6, 3.9e6)
+    assert [one.key for one in causes(node, **waits)["memory-reclaim"].pods] == [OTHER, NOISY], "all read again"
     found = causes(node._replace(scanned=0), memory_events=5, **waits)
     assert [name for name, one in found.items() if one.state == "supported"] == ["memory-limit"]
     assert found["memory-limit"].factor == pytest.approx(2.5)
