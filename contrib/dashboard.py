@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from panels import UNITS, WIDTH, Column, Lines, Number, Query, Rows, Section, dashboard, variable
 
+from resctrl_hooks.core.cli.tables import class_text
 from resctrl_hooks.observe.inventory.columns import LLC, MBM
 from resctrl_hooks.observe.inventory.columns import POWER as POWER_OF
 from resctrl_hooks.observe.inventory.palette import KINDS as COLORS
@@ -47,8 +48,9 @@ def _kinds(level: str, matcher: str, metric: str, legend: str = "") -> list[Quer
 
 
 def _of_classes(series: str) -> Query:
-    """Return the query of a line for each class, the root class with a name."""
-    return Query(f'label_replace({series}, "rdt_class", "(root)", "rdt_class", "")', "class {{rdt_class}}")
+    """Return the query of a line for each class, the root class with the name that `top` gives it."""
+    root = class_text("")
+    return Query(f'label_replace({series}, "rdt_class", "{root}", "rdt_class", "")', "class {{rdt_class}}")
 
 
 def _of_domains(series: str, more: str = "") -> Query:
@@ -180,7 +182,7 @@ FLEET_SECTIONS: Sequence[Section] = [
                 [
                     Query(
                         _top(f"{POD}:l3_mbm_total_bytes:top20", NAMES, "sum_over_time"),
-                        "{{instance}} {{namespace}} {{pod}}",
+                        "{{instance}}: {{namespace}}/{{pod}}",
                     )
                 ],
             ),
@@ -282,7 +284,7 @@ FLEET_SECTIONS: Sequence[Section] = [
         ],
     ),
     _slowed(
-        Query(_top(f"{POD}:resctrl_pod_slowdown:top20", NAMES, "sum_over_time"), "{{instance}} {{namespace}} {{pod}}"),
+        Query(_top(f"{POD}:resctrl_pod_slowdown:top20", NAMES, "sum_over_time"), "{{instance}}: {{namespace}}/{{pod}}"),
         Query("cause:resctrl_pod_slowed_seconds:rate5m", "{{cause}}"),
     ),
 ]
@@ -290,7 +292,7 @@ FLEET_SECTIONS: Sequence[Section] = [
 
 def _pods(title: str, description: str, unit: str, metric: str) -> Lines:
     series = f"{POD}:{metric}{OF_POD}"
-    return Lines(title, description, unit, [Query(_top(series, NAMES), "{{namespace}} {{pod}}")])
+    return Lines(title, description, unit, [Query(_top(series, NAMES), "{{namespace}}/{{pod}}")])
 
 
 SIZE = "on (instance) group_left () sum by (instance) (instance:resctrl_l3_size_bytes:sum)"
@@ -501,7 +503,7 @@ NODE_SECTIONS: Sequence[Section] = [
         ],
     ),
     _slowed(
-        Query(_top(f"{POD}:resctrl_pod_slowdown:max{OF_POD}", NAMES), "{{namespace}} {{pod}}"),
+        Query(_top(f"{POD}:resctrl_pod_slowdown:max{OF_POD}", NAMES), "{{namespace}}/{{pod}}"),
         Query(f"instance_cause:resctrl_pod_slowed_seconds:rate5m{ON_NODE}", "{{cause}}"),
     ),
 ]

@@ -6,6 +6,7 @@ It makes the pictures in the documents. It supports the dashboards' panels: line
 """
 
 import json
+import re
 import sys
 import time
 import urllib.parse
@@ -68,13 +69,14 @@ def legend(target: dict[str, Any], labels: dict[str, str]) -> str:
     for part in text.split("{{")[1:]:
         name = part.partition("}}")[0]
         text = text.replace(f"{{{{{name}}}}}", labels.get(name, ""))
-    return " ".join(text.split())
+    return re.sub("(^|: )/", r"\1", " ".join(text.split()))
 
 
-def color_of(panel: dict[str, Any], target: dict[str, Any]) -> str:
-    """Return the colour that a panel gives a query; empty if it gives none."""
+def color_of(panel: dict[str, Any], target: dict[str, Any], name: str) -> str:
+    """Return the colour that a panel gives a query, or one of its series; empty if it gives none."""
+    matchers = {"id": "byFrameRefID", "options": target["refId"]}, {"id": "byName", "options": name}
     for one in panel["fieldConfig"]["overrides"]:
-        if one["matcher"] == {"id": "byFrameRefID", "options": target["refId"]}:
+        if one["matcher"] in matchers:
             found: str = one["properties"][0]["value"]["fixedColor"]
             return found
     return ""
@@ -187,7 +189,8 @@ def draw(url: str, minutes: float, dashboard: Path, node: str) -> str:
             for found in source.over_time(target):
                 points = [(float(when), float(value)) for when, value in found["values"] if value != "NaN"]
                 if points:
-                    series.append((legend(target, found["metric"]), points, color_of(panel, target)))
+                    name = legend(target, found["metric"])
+                    series.append((name, points, color_of(panel, target, name)))
         if panel["type"] == "stat":
             said = number(series[0][1][-1][1], panel["fieldConfig"]["defaults"]["unit"]) if series else "no data"
             out.append(text(x + width / 2, y + height / 2 + 18, said, size=26, anchor="middle"))

@@ -15,6 +15,7 @@ from grafana_foundation_sdk.builders.dashboard import (
     Dashboard,
     DashboardLink,
     DatasourceVariable,
+    FieldColor,
     QueryVariable,
     Row,
     ThresholdsConfig,
@@ -37,6 +38,7 @@ from grafana_foundation_sdk.models.dashboard import (
     DataSourceRef,
     DataTransformerConfig,
     DynamicConfigValue,
+    FieldColorModeId,
     Threshold,
     ThresholdsMode,
     VariableOption,
@@ -45,11 +47,18 @@ from grafana_foundation_sdk.models.dashboard import (
 )
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
-from resctrl_hooks.observe.inventory.palette import SERIES, WARNING
+from resctrl_hooks.core.cli.tables import class_text
+from resctrl_hooks.observe.inventory.palette import REST, SERIES, WARNING
+from resctrl_hooks.observe.node.slowdown.causes.table import CAUSES
 
 UNITS = {"B": "bytes", "B/s": "Bps", "W": "watt"}
 """Grafana's names of the units of measured columns: binary prefixes for bytes, decimal ones for rates, as in `top`."""
 SOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
+ROOT_CLASS = f"class {class_text('')}"
+FIXED = {**dict(zip(CAUSES, SERIES, strict=True)), ROOT_CLASS: REST}
+"""The colours of series whose names are known: causes of a slowdown, and the root class."""
+_LEADING_SLASH = {"regex": r"/^(.*: |)\/(.*)$/", "renamePattern": "$1$2"}
+"""A name without a namespace, as of Podman, is that of the pod alone, as in `top`."""
 WIDTH = 24
 """Of a dashboard; panels have a part of it."""
 
@@ -57,7 +66,8 @@ WIDTH = 24
 class Query(NamedTuple):
     """A query and what its series are called; one series has a colour, the first free one of the palette if not given.
 
-    Grafana colours the series of a query with several itself.
+    Grafana colours the series of a query with several by their names: each pod has one colour in all panels. A panel
+    cannot have a palette of its own, so these are Grafana's colours, except those of `FIXED`.
     """
 
     expr: str
@@ -145,13 +155,24 @@ def _lines(panel: Lines) -> Timeseries:
         )
         .tooltip(VizTooltipOptions().mode(TooltipDisplayMode.MULTI).sort(SortOrder.DESCENDING))
     )
+    legends = "".join(query.legend for query in panel.queries)
+    if "{{" in legends:
+        built.color_scheme(FieldColor().mode(FieldColorModeId.PALETTE_CLASSIC_BY_NAME))
     for number, query in enumerate(panel.queries):
         ref = chr(ord("A") + number)
         built.with_target(_target(query, ref))
         if "{{" not in query.legend:
-            color = {"mode": "fixed", "fixedColor": query.color or SERIES[number]}
-            built.override_by_query(ref, [DynamicConfigValue(id_val="color", value=color)])
+            built.override_by_query(ref, [_fixed(query.color or SERIES[number])])
+    for name, color in FIXED.items():
+        if "{{cause}}" in legends if name in CAUSES else "{{rdt_class}}" in legends:
+            built.override_by_name(name, [_fixed(color)])
+    if "/{{pod}}" in legends:
+        built.transformations([DataTransformerConfig(id_val="renameByRegex", options=_LEADING_SLASH)])
     return built
+
+
+def _fixed(color: str) -> DynamicConfigValue:
+    return DynamicConfigValue(id_val="color", value={"mode": "fixed", "fixedColor": color})
 
 
 def _stat(panel: Number, width: int) -> Stat:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import Result
 from conftest import examples
@@ -14,15 +15,23 @@ from hosts.guard_and_packages import write_slowdown_state
 from hosts.monitored import KEYS, plain_host
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.table import Table
 
 from observe.cli.test_diagnosis_text import diagnosis
 from resctrl_hooks.core.inventory.envelope import envelope
+from resctrl_hooks.observe.cli.top import command as top_command
+from resctrl_hooks.observe.cli.top_scene import Scene
+from resctrl_hooks.observe.cli.top_table import usage_table
 from resctrl_hooks.observe.cluster.api import MetricsPod
+from resctrl_hooks.observe.cluster.command import top_command as on_cluster
 from resctrl_hooks.observe.cluster.exposition import parse
 from resctrl_hooks.observe.cluster.readings import NodeReading
+from resctrl_hooks.observe.cluster.tables import pods_table
 from resctrl_hooks.observe.cluster.usage import NAMES, PodUsage, pods_of
 from resctrl_hooks.observe.inventory.class_changes import ClassChange
-from resctrl_hooks.observe.inventory.columns import LLC, MBM, value_in
+from resctrl_hooks.observe.inventory.columns import BY_KEY, COLUMNS, LLC, MBM, value_in, values_of
+from resctrl_hooks.observe.inventory.limited import PodLimit
+from resctrl_hooks.observe.inventory.rates import Line
 from resctrl_hooks.observe.metrics.diagnoses import diagnoses as served
 from resctrl_hooks.observe.slowdown.diagnosis import LIST, CausePod, CauseState, Diagnosis, Help
 
@@ -130,6 +139,29 @@ def test_limited_pod_has_a_mark(two: FakeCluster) -> None:
     assert [line[-1] for line in lines] == ["LIMITED", "-", "-", time.strftime("%H:%M", time.localtime(1.8e9))]
     cart = items(run(two, "top", "-o", "json"))[-1]
     assert (cart["pod"], cart["limited"], cart["limitEnds"]) == ("cart", ["cpu.max", "io.max"], 1.8e9)
+
+
+def cells(table: Table) -> dict[str, str]:
+    """Return the texts of a table's first row by heading."""
+    first = {str(one.header): next(iter(one.cells)) for one in table.columns}
+    return {head: str(getattr(cell, "text", cell)) for head, cell in first.items()}
+
+
+def test_names_units_and_orders_are_those_of_top() -> None:
+    values: dict[str, float | None] = {column.key: 1_234_567_890.0 for column in COLUMNS}
+    limited = [PodLimit(values=["cpu.max max -> 5", "io.max 8:0 a -> b"], owner="", reason="", ends=1.8e9)]
+    line = Line("pod", "shop/web", "uid", values, "shop", "web", slowdown=1.6, limited=limited)
+    usage = PodUsage(node="a", namespace="shop", pod="web", slowdown=1.6, **values_of(values))
+    usage.limited, usage.limit_ends = ["cpu.max", "io.max"], 1.8e9
+    options: dict[str, Any] = dict.fromkeys(("reverse", "pictures"), False)
+    options.update(by="pod", sort="", width=400, headers=True)
+    found, top_scene = cells(pods_table([usage], "pod", headers=True)), Scene("n", "t", [line])
+    top = cells(usage_table(top_scene, [line], **options))
+    assert found.pop("NODE") == "a"
+    assert found == {head: top[head] for head in found}
+    assert {column.heading for column in COLUMNS} <= found.keys()
+    orders = [one.type for command in (top_command, on_cluster) for one in command.params if one.name == "sort"]
+    assert [{*one.choices} for one in orders if isinstance(one, click.Choice)] == [{*BY_KEY, "slow", "name"}] * 2
 
 
 def test_pods_of_all_nodes_are_sorted_selected_and_added(two: FakeCluster) -> None:

@@ -19,8 +19,10 @@ from prometheus_client.samples import Sample
 from requirements import grafana_schema
 
 from observe.metrics.conftest import scraped
-from resctrl_hooks.observe.inventory.palette import KINDS, REST
+from resctrl_hooks.core.cli.tables import ROOT
+from resctrl_hooks.observe.inventory.palette import KINDS, REST, SERIES
 from resctrl_hooks.observe.inventory.rates import POD
+from resctrl_hooks.observe.node.slowdown.causes.table import CAUSES
 
 REPOSITORY = Path(__file__).parents[3]
 METRICS_PAGE = REPOSITORY / "docs/metrics.md"
@@ -414,6 +416,24 @@ def series_of(samples: list[Sample], instance: str) -> dict[str, str]:
         numbers = f"{sample.value}+600x30" if rises else f"{sample.value}x30"
         found[f"{sample.name}{{{labels}}}"] = numbers
     return found
+
+
+def test_colors_are_those_of_names_and_known_names_have_those_of_the_palette(dashboard: dict[str, Any]) -> None:
+    """A line's colour depends on its name alone, so a pod has one in all panels."""
+    colored: dict[str, set[str]] = {}
+    for panel in dashboard["panels"]:
+        legends = [target["legendFormat"] for target in panel.get("targets", ())]
+        if panel["type"] == "timeseries" and "{{" in "".join(legends):
+            assert panel["fieldConfig"]["defaults"]["color"] == {"mode": "palette-classic-by-name"}, panel["title"]
+            for one in panel["fieldConfig"]["overrides"]:
+                (color,) = one["properties"]
+                colored.setdefault(one["matcher"]["options"], set()).add(color["value"]["fixedColor"])
+            pods = {legend.rpartition(": ")[2] for legend in legends if "{{pod}}" in legend}
+            assert pods <= {"{{namespace}}/{{pod}}"}, "as in `top`"
+    assert {name: {*of} for name, of in colored.items()} == {
+        **{cause: {color} for cause, color in zip(CAUSES, SERIES, strict=True)},
+        f"class {ROOT}": {REST},
+    }
 
 
 @pytest.mark.promtool
