@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import posix
+import signal
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +45,7 @@ class Interruption:
         return self.count > self.at
 
     def see(self, name: str, given: tuple[Any, ...]) -> None:
-        if not self.error and not (name in _EFFECTS or (name == "open" and given[1] & posix.O_CREAT)):
+        if not self.error and not _is_effect(name, given):
             return
         self.count += 1
         if not self.error and self.happened:
@@ -74,6 +75,24 @@ class Interruption:
             os.close(fd)
         _held.clear()
         _threads.clear()
+
+
+class Signal(Interruption):
+    """Sends a signal to this process at an effect, and to none of its children."""
+
+    def __init__(self, at: int = NEVER, number: int = signal.SIGKILL) -> None:
+        super().__init__(at)
+        self._number, self._pid = number, os.getpid()
+
+    def see(self, name: str, given: tuple[Any, ...]) -> None:
+        if _is_effect(name, given) and os.getpid() == self._pid:
+            self.count += 1
+            if self.count == self.at + 1:
+                os.kill(self._pid, self._number)
+
+
+def _is_effect(name: str, given: tuple[Any, ...]) -> bool:
+    return name in _EFFECTS or (name == "open" and given[1] & posix.O_CREAT)
 
 
 class _Seam:

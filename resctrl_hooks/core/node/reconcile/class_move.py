@@ -10,6 +10,7 @@ from ..feature import obtain_group
 from ..feature_table import MONITORING, RDT
 from ..host.cgroup_tasks import threads_of_container
 from ..host.procfs import groups_of_process, resctrl_groups_of
+from ..ledger import CHANGING
 from ..resctrl.group_moves import part_with
 from ..resctrl.locked_key import record_is_dead
 from .forks import await_forks
@@ -185,6 +186,7 @@ def _move(
     locked: "LockedKey", context: "Context", members: "Mapping[str, MemberRecord]", wanted: "Mapping[str, str]"
 ) -> None:
     resctrl = context.monitor.resctrl
+    context.ledger.mark(CHANGING, locked.key)  # a killed move is not another program that removes groups
     goals = set(wanted.values())
     has_groups = bool(locked.origins)
     _forget_missing(locked, context)
@@ -212,6 +214,7 @@ def _move(
             locked.add_member(name, {**member, "steps": steps}, member["pid"])
     tids = (threads_of_container(context.proc, one.get("cgroup", ""), one["pid"]) for one in members.values())
     await_forks(context.proc, [tid for of_one in tids for tid in of_one], move_all)
+    context.ledger.unmark(CHANGING, locked.key)
 
 
 def _forget_missing(locked: "LockedKey", context: "Context") -> None:
