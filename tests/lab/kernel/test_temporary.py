@@ -1,26 +1,35 @@
 """Values that are changed for a time on a real kernel: they are in effect, come back, and an experiment proves one."""
 
+import itertools
 import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
 import pytest
+from faults.interruptions import Signal, interrupted
 
 from kernel.groups import Resctrl
-from kernel.runtimes import CGROUPS
+from kernel.installed import Installed
+from kernel.runtimes import CGROUPS, wait_until
 from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
-from resctrl_hooks.observe.node.slowdown.causes.remedy import CPU_WEIGHT, L3
+from resctrl_hooks.observe.node.guard.lease import NAME
+from resctrl_hooks.observe.node.slowdown.causes.remedy import BFQ_WEIGHT, CPU_MAX, CPU_WEIGHT, IO_MAX, L3, MB
 from resctrl_hooks.observe.node.temporary.address import CGROUP, CLASS, Address, read
+from resctrl_hooks.observe.node.temporary.entry import GRACE
 from resctrl_hooks.observe.node.temporary.file import FILE
 from resctrl_hooks.observe.node.temporary.store import Store
+from resctrl_hooks.observe.slowdown.experiment import class_trial, proof, value_trial
 from resctrl_hooks.observe.slowdown.experiment.proof import Experiment
+from resctrl_hooks.observe.slowdown.experiment.signals import ended_like_ctrl_c
 from resctrl_hooks.observe.slowdown.experiment.value_trial import Plan, ValueTrial
 
+HOUSES = ("observe",)
 KEY = "5a0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
 BURN = [sys.executable, "-c", "while True: pass"]
 
@@ -112,3 +121,128 @@ def test_experiment_proves_the_weight_of_a_neighbour(context: Context, pods: dic
     # By weight the victim waits for half of the time, or an eleventh; the experiment itself uses the CPU, too.
     assert (proof.effect.off, proof.effect.on) == pytest.approx((2.0, 1.1), rel=0.15)
     assert (pods["noisy"] / "cpu.weight").read_text().strip() == "100"
+
+
+SETS = {CPU_WEIGHT: "cpu.weight", CPU_MAX: "cpu.max", BFQ_WEIGHT: "io.bfq.weight", IO_MAX: "io.max", MB: ""}
+LEASE, WINDOW = 3.0, 0.05
+LATE = 10.0
+"""Seconds after a deadline: the watchdog looks each second, waits for a lock, and emulation is slow."""
+AROUND = (-12, 18)
+"""Effects before and after a moment with changed values: as many as change them, or restore them."""
+UNWATCHED = 0
+"""Instead of a signal: SIGKILL to an experiment whose watchdog was killed, too."""
+ENDS = (signal.SIGKILL, UNWATCHED, signal.SIGTERM, signal.SIGINT, signal.SIGSTOP)
+
+
+@pytest.fixture
+def reading(pods: dict[str, Path]) -> Iterator[None]:
+    """Let the neighbour read a disk with the scheduler bfq, which has weights."""
+    disk = next(Path("/sys/block").glob("vd*"))
+    scheduler = disk / "queue/scheduler"
+    former = scheduler.read_text().partition("[")[2].partition("]")[0]
+    subprocess.run(["modprobe", "bfq"], check=True)
+    scheduler.write_text("bfq")
+    read_all = f"while :; do dd if=/dev/{disk.name} of=/dev/null bs=4k iflag=direct 2>/dev/null; done"
+    reader = subprocess.Popen(["/bin/sh", "-c", f"echo 0 > $0/cgroup.procs; {read_all}", pods["noisy"]])
+    yield
+    (pods["noisy"] / "cgroup.kill").write_text("1")
+    reader.wait()
+    scheduler.write_text(former)
+
+
+class Tried:
+    """An experiment with one kind of limit of the neighbour, or of its class, with short windows."""
+
+    def __init__(self, context: Context, pods: dict[str, Path], resctrl: Resctrl, sets: str) -> None:
+        self._context, self._pods, self._resctrl, self._sets = context, pods, resctrl, sets
+        self._before = self._values()
+
+    def run(self, effect: Signal) -> list[int]:
+        """Run it; return the numbers of effects so far in each limited window, which is an effect, too."""
+        limited = []
+
+        def sleep(seconds: float) -> None:
+            effect.see("write", ())
+            if not self.is_restored:
+                limited.append(effect.count)
+            time.sleep(min(seconds, WINDOW))
+
+        planned = [] if self._sets == MB else [Plan(self._sets, "ci/noisy", (str(self._pods["noisy"]),))]
+        own, victim = ["batch"] if planned else [], [str(self._pods["victim"])]
+        with interrupted(effect), ended_like_ctrl_c():
+            with Experiment(self._context, KEY, victim, own, sleep, planned) as experiment:
+                (found,) = experiment.run(Random(1))
+            assert found.limited, found.reason
+        return limited
+
+    def started(self, at: int, end: int) -> int:
+        """Run it in a process that is sent a signal at an effect; return its id."""
+        process = os.fork()
+        if not process:
+            try:
+                if end == UNWATCHED:
+                    proof.Watchdog = Unwatched  # type: ignore[attr-defined, assignment]
+                self.run(Signal(at, end or signal.SIGKILL))
+            finally:
+                os._exit(0)
+        return process
+
+    def _values(self) -> list[str]:
+        files = [self._pods["noisy"] / name for name in SETS.values() if name]
+        return [*(file.read_text() for file in files), self._resctrl.read("batch", "schemata")]
+
+    @property
+    def is_restored(self) -> bool:
+        return self._values() == self._before
+
+    @property
+    def has_records(self) -> bool:
+        return any(Path(self._context.settings.state_dir, name).exists() for name in (FILE, NAME))
+
+
+class Unwatched:
+    """A watchdog that was killed."""
+
+    def __init__(self, *_: object) -> None:
+        """Watch nothing."""
+
+    def end(self, *, restored: bool) -> None:
+        """Do nothing."""
+
+
+@pytest.mark.usefixtures("reading")
+@pytest.mark.parametrize("number", [5, pytest.param(100, marks=pytest.mark.nightly)])
+def test_values_come_back_in_time_after_each_kill_and_stop_of_an_experiment(
+    installed: Installed, pods: dict[str, Path], resctrl: Resctrl, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    for module in (class_trial, value_trial):
+        monkeypatch.setattr(module, "LEASE", LEASE)
+    resctrl.make("batch")
+    installed.configure(rdt={"guard": {"throttle": {"batch": {"floor": 20}}}})
+    context = installed.context()
+    context.ledger.prepare()
+    with context.monitor.hold(KEY) as locked:
+        locked.record.update({"namespace": "ci", "pod": "victim", "cgroup": str(pods["victim"])})
+        locked.ensure_group("")
+    chance, limited, met = Random(2), {sets: list[int]() for sets in SETS}, 0
+    slowest = dict.fromkeys(ENDS, 0.0)
+    for sets, end in chance.sample([*itertools.product(SETS, ENDS)] * 4, k=number):
+        tried = Tried(context, pods, resctrl, sets)
+        limited[sets] = limited[sets] or tried.run(Signal())
+        process = tried.started(chance.choice(limited[sets]) + chance.randrange(*AROUND), end)
+        os.waitid(os.P_PID, process, os.WEXITED | os.WSTOPPED | os.WNOWAIT)
+        begun, changed = time.monotonic(), not tried.is_restored
+        met += changed
+        if end in (signal.SIGTERM, signal.SIGINT):
+            assert not changed, "it restores the values before it ends"
+        elif end == UNWATCHED:
+            reconcile(context)
+        wait_until(lambda: tried.is_restored, "the values are restored")  # noqa: B023  # at once
+        slowest[end] = max(slowest[end], time.monotonic() - begun)
+        os.kill(process, signal.SIGCONT)
+        time.sleep(chance.uniform(0, WINDOW))
+        os.kill(process, signal.SIGKILL)
+        os.waitpid(process, 0)
+        wait_until(lambda: tried.is_restored and not tried.has_records, "no record is left")  # noqa: B023  # at once
+    print(f"{number} signals, {met} left changed values; the longest seconds until restored: {slowest}")
+    assert max(slowest.values()) < LEASE + GRACE + LATE
