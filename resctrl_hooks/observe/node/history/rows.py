@@ -5,6 +5,7 @@
 
 import posix
 import time
+from functools import cache
 
 from ....core.node.container.names import RecordedNames
 from ....core.node.host.files import kernel_text
@@ -86,20 +87,24 @@ _EARLIER = "earlier_"
 UNKNOWN = "uncounted_groups"
 """The number of a class's groups without a value of memory traffic or energy, if its remainder therefore has none."""
 _UNITS = {"By": "bytes", "J": "joules"}
+_NO_GROWTH = (None, 0.0)
 _OWN_SECONDS = ("mbm_local_bytes",)  # assignable counters, which are counted separately
 
 
+@cache
 def column_of(counter: "Counter") -> str:
     """Return a counter's column: its file's name and its unit."""
     unit = _UNITS.get(counter.unit, "")
     return counter.name if not unit or counter.name.endswith(f"_{unit}") else f"{counter.name}_{unit}"
 
 
+@cache
 def counted_column(counter: str) -> str:
     """Return the column with the seconds for which a counter has counted."""
     return f"{counter}_{COUNTED}" if counter in _OWN_SECONDS else COUNTED
 
 
+@cache
 def earlier_column(counter: str) -> str:
     """Return the column with the whole seconds for which a counter had counted before the recording began.
 
@@ -136,7 +141,8 @@ class Sampler:
         self._guard, self._limits = GuardEvents(node), LimitEvents(node, self._labels)
         self.peaks: "dict[int, float]" = {}
         """The largest bandwidth of each memory domain between two samples, in bytes per second."""
-        self._counted: "dict[tuple[str, str, str], float]" = {}
+        self._counted: "dict[str, dict[tuple[str, str], float]]" = {}
+        """By key, counter and domain."""
         slots = [slot for slot in layout(f"{node.monitor.resctrl.root}/{MON_DATA}") if slot.domain.node is None]
         self._bandwidth = bandwidth_of(slots)
         self._capacities = capacities_of_bandwidth(node, self._bandwidth)
@@ -171,6 +177,7 @@ class Sampler:
         when = written_time(now)
         self._names.learn(snapshot.pods)
         rows: "list[Row]" = []
+        counted, self._counted = self._counted, {}
         for key, found in snapshot.pods.items():
             labels = self._labels(key)
             held = snapshot.held.get(key, ())
@@ -182,16 +189,15 @@ class Sampler:
             )
             made = self._rows(when, POD, labels, numbers)
             growth = growths(self._before, snapshot, key) if self._before else {}
+            times = self._counted[key] = counted.get(key, {})
             for one in readings:
-                if one.kind == CUMULATIVE and one.domain.folder in made:
-                    place = one.counter.name, one.domain.folder
-                    seconds = self._counted.get((key, *place), 0.0)
-                    seconds += growth[place][1] if place in growth else 0.0
-                    self._counted[(key, *place)] = seconds
-                    row = made[one.domain.folder]
-                    row.setdefault(counted_column(one.counter.name), round(seconds, 3))
+                place = one.counter.name, one.domain.folder
+                row = made.get(place[1]) if one.counter.kind == CUMULATIVE else None
+                if row is not None:
+                    seconds = times[place] = times.get(place, 0.0) + growth.get(place, _NO_GROWTH)[1]
+                    row.setdefault(counted_column(place[0]), round(seconds, 3))
                     earlier = max(round((one.seconds or 0.0) - seconds), 0)  # a whole number takes no space on disk
-                    row.setdefault(earlier_column(one.counter.name), earlier)
+                    row.setdefault(earlier_column(place[0]), earlier)
             rows += made.values()
         for (rdt_class, name), counts in snapshot.foreign.items():
             labels = {"key": name, "rdt_class": rdt_class}
@@ -279,7 +285,10 @@ class Sampler:
         for slot, value in numbers:
             if value is None:
                 continue
-            row = found.setdefault(slot.domain.folder, self._row(when, kind, slot.domain.folder, labels))
+            folder = slot.domain.folder
+            row = found.get(folder)
+            if row is None:
+                row = found[folder] = self._row(when, kind, folder, labels)
             column = column_of(slot.counter)
             if isinstance(value, str):
                 row["missing"] = f"{row.get('missing', '')} {column}:{value}".lstrip()

@@ -20,6 +20,9 @@ LEAST_RUNNING = 0.5
 """The least part of a window in which events must have run on the processor: scaling up by more is guesswork."""
 LEAST_CPU = 0.02
 """The least use of CPUs for a sample: below 2 % of one CPU, wake-ups decide what an instruction costs."""
+MOST_SLOWED, SLOWED_TURNS = 32, 3
+"""The slowed pods that are judged after each window. If there are more, a third of them is, so that their causes do
+not cost the more the busier the node is. Each is judged after three windows, by windows of which seven are known."""
 
 # Baselines
 BINS_PER_OCTAVE = 16

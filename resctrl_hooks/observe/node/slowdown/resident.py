@@ -12,7 +12,7 @@ from ..guard.section import section as guard_section
 from ..guard.section import slowdown_of
 from ..resident import Moment, Resident
 from .baseline.store import Store
-from .constants import FEWEST, JUDGED, UNWATCHED_WINDOWS, WINDOW
+from .constants import FEWEST, JUDGED, MOST_SLOWED, SLOWED_TURNS, UNWATCHED_WINDOWS, WINDOW
 from .evidence.perf.watched import Candidate, chosen, turn_of
 from .live import Live
 from .section import LOCK, section
@@ -73,10 +73,24 @@ class SlowdownResident(Resident):
         self._judge(window, snapshot.held)
 
     def _judge(self, window: "Window", held: "dict[str, set[str]]") -> None:
-        """Judge all pods at the end of a window, and write the verdicts."""
-        self._findings = {key: self._live.present(key, JUDGED) for key in window.uses}
+        """Judge pods at the end of a window, and write the verdicts on all of them."""
+        kept = self._kept(held)
+        self._findings = {key: kept.get(key) or self._live.present(key, JUDGED) for key in window.uses}
         self._file.saw(window, self._findings)
         self._file.write(self._findings, self._pressed(held))
+
+    def _kept(self, held: "dict[str, set[str]]") -> "dict[str, Finding]":
+        """Return the findings of slowed pods that are not judged now, as they are too many: the newest ones.
+
+        The guard acts on pods of the classes that it protects, so these are judged.
+        """
+        slowed = [
+            (found.windows[-1].time, key)
+            for key, found in self._findings.items()
+            if found.verdict.verdict == SLOWED_WORD and self._reported.isdisjoint(held.get(key, ()))
+        ]
+        now = max(MOST_SLOWED, -(-len(slowed) // SLOWED_TURNS))
+        return {key: self._findings[key] for _, key in sorted(slowed)[now:]}
 
     def _watched(self, held: "dict[str, set[str]]") -> "list[str]":
         """Return the pods with performance counters in the next window."""

@@ -2,7 +2,7 @@
 
 import time
 
-from ....core.node.host.files import remove_file
+from ....core.node.host.files import remove_file, stamp
 from ....core.node.host.state_file import read_state
 from ....core.node.log import silent
 from ....core.node.names import SLOWDOWN_STATUS
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _LIMIT = 1 << 24
 _FRESH = 3 * WINDOW  # seconds; a loaded node may be late by two windows
+_written: "dict[str, tuple[object, Any]]" = {}
+"""By path, the state of the file after this process wrote it, and its content, which its history need not parse."""
 
 
 class Status:
@@ -71,9 +73,11 @@ class Status:
         times = {"time": time.time(), "uptime": time.monotonic()}
         self._file.values = {**times, "pods": pods, "pressed": pressed, "lost": self._lost.by_namespace()}
         self._file.write()
+        _written[self._path] = stamp(self._path), self._file.values
 
     def remove(self) -> None:
         """Remove the file: it is not updated any more."""
+        _written.pop(self._path, None)
         try:
             remove_file(self._path)
         except OSError:
@@ -123,7 +127,9 @@ def read_status(context: "Context") -> "dict[str, Any] | None":
 
     A pod of the node reads it without seeing the process, so the file's age decides. Both count the same clock.
     """
-    record: "Any" = read_state(f"{context.settings.state_dir}/{SLOWDOWN_STATUS}", SlowdownRecord, _LIMIT)
+    path = f"{context.settings.state_dir}/{SLOWDOWN_STATUS}"
+    state, known = _written.get(path, (None, None))
+    record: "Any" = known if known and state == stamp(path) else read_state(path, SlowdownRecord, _LIMIT)
     if not record or "uptime" not in record or "pods" not in record:
         return None
     return record if 0 <= time.monotonic() - record["uptime"] <= _FRESH else None

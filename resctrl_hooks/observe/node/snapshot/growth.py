@@ -33,17 +33,18 @@ def growths(
     """
     interval = now.when - before.when
     old = before.pods.get(key)
-    known = {_place(reading): reading for reading in old or ()}
+    known = {(one.rdt_class, one.domain.folder, one.counter.name): one for one in old or ()}
     held_before, held = before.held.get(key, set()), now.held.get(key, set())
     # The kernel does not report when a task changed its class, so its counting time is unknown.
     changed = bool(held_before and held and held_before != held)
     parts: "dict[tuple[str, str], list[Growth]]" = {}
-    for reading in of_class(now.pods[key], rdt_class):
-        if reading.kind == CUMULATIVE and reading.domain.node is None and not _never_ran(reading):
-            part = _growth(known.get(_place(reading)), reading, interval, is_new=old is None)
-            parts.setdefault((reading.counter.name, reading.domain.folder), []).append(part)
+    for one in of_class(now.pods[key], rdt_class):
+        if one.counter.kind == CUMULATIVE and one.domain.node is None and not _never_ran(one):
+            folder, name = one.domain.folder, one.counter.name
+            part = _growth(known.get((one.rdt_class, folder, name)), one, interval, is_new=old is None)
+            parts.setdefault((name, folder), []).append(part)
     return {
-        place: (total_of(moved for moved, _ in of), 0.0 if changed else together(of, interval))
+        place: (total_of([moved for moved, _ in of]), 0.0 if changed else together(of, interval))
         for place, of in parts.items()
     }
 
@@ -69,10 +70,6 @@ def together(parts: "Sequence[Growth]", interval: float) -> float:
     if not times or max(times) - min(times) > _ALIKE * interval:
         return 0.0
     return min(max(times), interval)
-
-
-def _place(reading: "Reading") -> "tuple[str | None, str, str]":
-    return reading.rdt_class, reading.domain.folder, reading.counter.name
 
 
 def _never_ran(reading: "Reading") -> bool:
