@@ -59,6 +59,7 @@ ARGUMENTS = {
     "show": ("shop/web-0",),
     "explain": ("shop/web-0",),
     "top": QUICK,
+    "topology": ("--usage",),
     "rdt apply": ("--dry-run",),
     "config apply": ("--dry-run",),
     "reconcile": ("--dry-run",),
@@ -220,6 +221,14 @@ def test_every_listed_name_is_accepted_as_an_argument(node: MonitoredHost) -> No
     text = "\n".join(at(node, *words).stdout for words in (("list",), ("show", NAMES[1])))
     assert text.count(f"shop/{NAMES[1]}") == 2
     assert all(words in text for words in ("partly", "1 thread outside the group", "rmids-busy"))
+
+
+@pytest.mark.fuse
+def test_show_of_a_pod_with_a_refused_container_names_the_refusal(node: MonitoredHost) -> None:
+    for what in ("shop/never", KEYS[7][:5]):
+        text = at(node, "show", what).stdout
+        assert "refused: the pod's containers were rejected and never started" in text
+        assert "shop/never/c1 was rejected: no RMID is free" in text
 
 
 @pytest.mark.fuse

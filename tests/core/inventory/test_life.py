@@ -69,14 +69,17 @@ SCENES: dict[str, tuple[dict[str, Any], str]] = {
     "odd classes, RMIDs of each": ({"rmids": 16, "pmg": 4}, "shop, list, odd 0, list, list --demand"),
     "demand": (
         {"rmids": 8, "priority": RULES, "reserve": {"rmids": 2, "above": 60, "runtimes": 1}},
-        "gold, batch, silver, shop, lose, foreign, list --demand, list",
+        "gold, batch, silver, shop, lose, foreign, list --demand, list --demand --no-headers, list",
     ),
     "demand for counters": (
         {"rmids": 16, "assignable_counters": 4, "priority": RULES},
         "foreign, gold, batch, batch, batch, list --demand, list",
     ),
     "queued": ({"rmids": 8, "limits": {"sh*": 1}}, "shop, shop, list"),
-    "turns": ({"rmids": 3, "share": {"interval": "10s"}}, "shop, shop, shop, list, list --demand"),
+    "turns": (
+        {"rmids": 3, "share": {"interval": "10s"}},
+        "shop, shop, shop, list, list --demand, list --demand -o csv",
+    ),
 }  # fmt: skip
 
 

@@ -24,7 +24,7 @@ NODE_TESTS = ("tests/project/test_node_half.py", "tests/core/node/test_launch.py
 PEOPLE_TESTS = (
     "tests/core/config/test_check.py",
     "tests/core/explanation",
-    "tests/core/cli/test_list_show.py",
+    "tests/core/cli/test_all_commands.py",
     "tests/project/test_library.py",
     "tests/core/doctor",
     "tests/observe/doctor",
