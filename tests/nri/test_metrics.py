@@ -1,7 +1,5 @@
 """Each row of the plugin's metrics: a status with a value for it goes in, and its samples are expected."""
 
-import json
-
 import pytest
 from conftest import Host
 from golden import Golden
@@ -9,7 +7,7 @@ from metric_samples import samples_of
 
 from resctrl_hooks.nri.metrics.nri import TABLE
 from resctrl_hooks.nri.node.status import BOUNDS
-from resctrl_hooks.observe.metrics.families import families, families_of
+from resctrl_hooks.observe.metrics.families import families_of
 
 HOUSES = ("observe",)
 EVENTS = {
@@ -29,9 +27,3 @@ def test_plugin_without_a_readable_status_has_no_metrics(host: Host, text: str |
     if text is not None:
         (host.state / "nri.json").write_text(text)
     assert families_of([TABLE], host.context()) == []
-
-
-def test_metrics_of_the_plugin_are_those_of_its_status(host: Host) -> None:
-    host.state.mkdir(parents=True)
-    (host.state / "nri.json").write_text(json.dumps(STATUS))
-    assert families_of([TABLE], host.context()) == families(TABLE.rows, STATUS)

@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from core.install.plans import Parsed, Planned, ours, paths, planned
+from core.install.plans import Parsed, ours
 from core.install.staged import CONFIG as OURS
-from core.install.staged import HOOKS, given
+from core.install.staged import given
 from golden import Golden
 
-from resctrl_hooks.core.install import roles
-from resctrl_hooks.core.install.paths import ADMIN_HOOKS, HOOK_NAME, LAUNCH, UNITS
+from resctrl_hooks.core.install.paths import LAUNCH
 from resctrl_hooks.core.install.units import RECONCILE
 from resctrl_hooks.nri.install.containerd import CONFIG, PLUGIN, is_on, major_version, nri_drop_in
 from resctrl_hooks.nri.install.nri import DROP_IN, NRI
@@ -78,18 +77,7 @@ def test_installed_containerd_is_asked_for_its_version_except_for_an_image(
     assert "restart containerd" in " ".join(notes)
 
 
-__all__ = ("ours", "planned")
-
-
-def test_containerd_is_registered_by_its_drop_in_and_the_plugins_unit(planned: Planned, tmp_path: Path) -> None:
-    given(tmp_path, "etc/containerd/config.toml", "version = 2\n")
-    found = planned("crio", "containerd")
-    hook = f"{ADMIN_HOOKS}/{HOOK_NAME}"
-    assert found.registrations == {"crio": [HOOKS], "containerd": [hook, DROP_IN, f"{UNITS}/{NRI}"]}
-    assert paths(found, roles.DROP_IN) == [DROP_IN]
-    assert len(found.notes) == 2
-    (text,) = (file.data for file in found.files if file.path == DROP_IN)
-    assert b"disable = false" in text
+__all__ = ("ours",)
 
 
 def test_plugin_has_the_rights_of_reconcile_and_of_the_exec_watcher(ours: Parsed) -> None:

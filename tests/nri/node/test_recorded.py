@@ -111,20 +111,6 @@ def test_container_has_what_its_annotations_ask_for_whoever_saw_it_first(
     assert not reconcile(host.context(), Options()).applied
 
 
-def test_failed_step_of_a_completed_container_is_counted_and_applied_by_reconcile(host: Host) -> None:
-    seen = Seen(host)
-    seen.by("hook")
-    (seen.cgroup / "memory.high").unlink()
-    (seen.cgroup / "memory.high").mkdir()
-    seen.by("StartContainer")
-    assert "memory" in features(host)
-    assert "runs without memory: cannot use a file: Is a directory (EISDIR)" in log(host)
-    (seen.cgroup / "memory.high").rmdir()
-    (seen.cgroup / "memory.high").write_text("max\n")
-    seen.by("reconcile")
-    assert (seen.cgroup / "memory.high").read_text().strip() == str(64 << 20)
-
-
 @pytest.mark.parametrize("value", ["\x01" * 1000, '"' * 1000, "\U0001f600" * 250], ids=["control", "quotes", "long"])
 def test_most_texts_that_a_pod_can_have_leave_its_record_readable(host: Host, value: str) -> None:
     plugin = plugin_of(host)

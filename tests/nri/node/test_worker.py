@@ -201,16 +201,6 @@ def test_process_is_replaced_after_its_largest_number_of_jobs(
     assert first == second != third
 
 
-def test_process_is_killed_at_its_limit(workers: Workers) -> None:
-    answers: list[tuple[int | None, bytes]] = []
-    begun = time.monotonic()
-    workers.start(lambda _: time.sleep(60), 0.05, lambda *answer: answers.append(answer))
-    while not answers:
-        workers.wait(30)
-    assert answers == [(None, b"")]
-    assert 0.05 <= time.monotonic() - begun < 30
-
-
 class Service(Host):
     """A service without a runtime, with an exec watcher in a process of its own."""
 
