@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import click
@@ -11,8 +11,9 @@ from resctrl_hooks.core.cli.document import Form, is_table, output_option
 from resctrl_hooks.core.inventory.find import ForeignGroupError, find
 from resctrl_hooks.core.inventory.foreign import GroupName
 from resctrl_hooks.core.inventory.models import Pod
+from resctrl_hooks.core.inventory.podman import UnknownLabelsError
 from resctrl_hooks.core.inventory.records import recorded
-from resctrl_hooks.core.inventory.selector import Selector, labels_of
+from resctrl_hooks.core.inventory.selector import PodLabels, Selector
 from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.log import Log
 from resctrl_hooks.core.node.settings import DEFAULT_CONFIG
@@ -32,6 +33,7 @@ class ListOptions:
     sort: str = ""
     reverse: bool = False
     watch: bool = False
+    labels: PodLabels = field(default_factory=PodLabels, repr=False, compare=False)
 
     @property
     def filtered(self) -> bool:
@@ -59,15 +61,22 @@ class ListOptions:
 
         Raises:
             NoSuchPodError: a named pod does not exist.
+            UnknownLabelsError: a selector is given, and no pod's labels are known.
         """
         keys, _ = self.targets(context)
-        return [
+        found = [
             pod
             for pod in pods
-            if (not self.pods or pod.key in keys)
-            and (not self.namespace or pod.namespace == self.namespace)
-            and (self.selector is None or self.selector.matches(labels_of(context, pod)))
+            if (not self.pods or pod.key in keys) and (not self.namespace or pod.namespace == self.namespace)
         ]
+        if self.selector is None:
+            return found
+        labels = [self.labels.of(context, pod) for pod in found]
+        if found and all(one is None for one in labels):
+            raise UnknownLabelsError(
+                "no pod's labels are known: only CRI-O's hook, the NRI plugin and Podman pass them"
+            )
+        return [pod for pod, of in zip(found, labels, strict=True) if self.selector.matches(of or {})]
 
     def targets(self, context: Context) -> tuple[set[str], set[GroupName]]:
         """Return the keys of the named pods, and the named foreign groups.

@@ -1,18 +1,22 @@
-"""Podman's names of containers and pods, which hooks do not see.
+"""Podman's names and labels of containers and pods, which hooks do not see.
 
-Podman is asked only if one of its containers is recorded. Source: podman-ps(1).
+Podman is asked only if one of its containers is recorded. Sources: podman-ps(1), podman-pod-ps(1).
 """
 
+import json
 from typing import NamedTuple
 
 from resctrl_hooks.core.node.context import Context
+from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.core.programs import ask
 
 from .records import members_of
 
 RUNTIME = "podman"
 _FORMAT = "{{.ID}}\t{{.Names}}\t{{.Pod}}\t{{.PodName}}"
-_COMMAND = ("podman", "ps", "--all", "--no-trunc", "--format", _FORMAT)
+_COMMAND = ("podman", "ps", "--all", "--pod", "--no-trunc", "--format", _FORMAT)
+_LABELS_OF_PODS = ("podman", "pod", "ps", "--no-trunc", "--format", "{{.ID}}\t\t{{json .Labels}}")
+_LABELS_OF_CONTAINERS = ("podman", "ps", "--all", "--no-trunc", "--format", "{{.ID}}\t{{.Pod}}\t{{json .Labels}}")
 _SECONDS = 20
 _FIELDS = 4
 
@@ -36,6 +40,36 @@ def podman_names(command: tuple[str, ...] = _COMMAND) -> PodmanNames:
             if pod and pod_name:
                 names.pods[pod] = pod_name
     return names
+
+
+class UnknownLabelsError(HookError):
+    """The labels of pods cannot be found out."""
+
+    reason = "labels"
+    hint = "name the pods instead, or select them with -n"
+
+
+def podman_labels(
+    commands: tuple[tuple[str, ...], ...] = (_LABELS_OF_CONTAINERS, _LABELS_OF_PODS),
+) -> dict[str, dict[str, str]]:
+    """Ask Podman for the labels of all its containers and pods by id. A pod also has those of its containers.
+
+    Raises:
+        UnknownLabelsError: Podman is missing, or does not answer.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for command in commands:
+        done = ask(*command, seconds=_SECONDS)
+        if isinstance(done, str) or done.returncode:
+            why = done if isinstance(done, str) else done.stderr.strip() or f"status {done.returncode}"
+            raise UnknownLabelsError(f"the labels of Podman's containers are unknown: {why.splitlines()[-1]}")
+        for line in done.stdout.splitlines():
+            id_, pod, text = line.split("\t")
+            labels = json.loads(text) or {}
+            found.setdefault(id_, {}).update(labels)  # a pod's own labels come last
+            if pod:
+                found.setdefault(pod, {}).update(labels)
+    return found
 
 
 def serves_podman(context: Context) -> bool:

@@ -5,8 +5,9 @@ Source: Kubernetes documentation, "Labels and Selectors": equality (``a=b``, ``a
 """
 
 import re
+import time
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from resctrl_hooks.core.node.container.labels import pod_labels
 from resctrl_hooks.core.node.container.recorded import recorded_workload
@@ -14,6 +15,7 @@ from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.errors import HookError
 
 from .models import Pod
+from .podman import is_podmans, podman_labels
 
 _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9_./-]*[A-Za-z0-9])?"
 _VALUE = r"(?:[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?)?"
@@ -21,6 +23,8 @@ _SET = re.compile(rf"({_NAME})\s+(in|notin)\s+\(([^()]*)\)")
 _EQUAL = re.compile(rf"({_NAME})\s*(==|=|!=)\s*({_VALUE})")
 _EXISTS = re.compile(rf"(!?)\s*({_NAME})")
 _COMMA = re.compile(r",(?![^(]*\))")
+_ASK_AGAIN: Final = 10.0
+"""Seconds until Podman is asked again for the labels of a new pod."""
 
 
 class _Requirement(NamedTuple):
@@ -75,3 +79,23 @@ def labels_of(context: Context, pod: Pod) -> dict[str, str]:
         if labels:
             return labels
     return {}
+
+
+class PodLabels:
+    """The labels of pods, for one command; those of Podman's pods are asked of Podman."""
+
+    def __init__(self) -> None:
+        self._podman: dict[str, dict[str, str]] = {}
+        self._asked = float("-inf")
+
+    def of(self, context: Context, pod: Pod) -> dict[str, str] | None:
+        """Return a pod's labels; None if they are unknown: a Kubernetes pod always has some.
+
+        Raises:
+            UnknownLabelsError: Podman does not answer.
+        """
+        if not is_podmans(context, pod.key):
+            return labels_of(context, pod) or None
+        if pod.key not in self._podman and time.monotonic() - self._asked > _ASK_AGAIN:
+            self._podman, self._asked = podman_labels(), time.monotonic()
+        return self._podman.get(pod.key)

@@ -1,10 +1,13 @@
 """The samples of `top`: successive states of the node with the rates between them."""
 
+from contextlib import suppress
 from dataclasses import replace
 
 from resctrl_hooks.core.cli.list_options import ListOptions
 from resctrl_hooks.core.cli.same_config import with_config
 from resctrl_hooks.core.inventory.gather import pod_of, rmids_of, waiting_keys
+from resctrl_hooks.core.inventory.podman import UnknownLabelsError
+from resctrl_hooks.core.inventory.records import recorded
 from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.reconcile.note import note_running
 from resctrl_hooks.core.node.resctrl.absence import why_no_monitoring
@@ -42,6 +45,8 @@ class LiveSamples:
         note_running(context)
         self._keys, groups = options.targets(context)
         self._groups = {one.shown for one in groups}
+        if options.selector:
+            options.chosen(context, [pod for key in recorded(context) if (pod := pod_of(context, key)) is not None])
         self._selected: dict[str, bool] = {}
         self._users = Users(context)
         self._files = open_files()
@@ -97,9 +102,11 @@ class LiveSamples:
         if line.kind == FOREIGN:
             return line.name in self._groups
         if line.key not in self._selected:
+            selected = False
             if self._options.selector:
                 pod = pod_of(self._context, line.key)
-                selected = pod is not None and bool(self._options.chosen(self._context, [pod]))
+                with suppress(UnknownLabelsError):  # of this pod alone
+                    selected = pod is not None and bool(self._options.chosen(self._context, [pod]))
             else:
                 selected = not self._options.pods or line.key in self._keys
                 selected = selected and (not self._options.namespace or line.namespace == self._options.namespace)

@@ -15,7 +15,8 @@ from resctrl_hooks.core.cli.list_options import ListOptions, complete
 from resctrl_hooks.core.inventory.account import Account
 from resctrl_hooks.core.inventory.models import Container, FreeCounters, Group, Inventory, Pod, Refusal, Rmids
 from resctrl_hooks.core.inventory.pod_names import PodName
-from resctrl_hooks.core.inventory.selector import Selector
+from resctrl_hooks.core.inventory.podman import UnknownLabelsError
+from resctrl_hooks.core.inventory.selector import PodLabels, Selector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -113,7 +114,7 @@ def gathered(monkeypatch: pytest.MonkeyPatch) -> Inventory:
     monkeypatch.setattr(command, "gather", lambda _: found.model_copy(deep=True))
     monkeypatch.setattr(command, "warnings_of", always(["full"]))
     monkeypatch.setattr(list_options, "find", lambda _, what: f"key-{what.rpartition('/')[2]}")
-    monkeypatch.setattr(list_options, "labels_of", lambda _, pod: {"app": pod.pod})
+    monkeypatch.setattr(PodLabels, "of", lambda _, __, pod: {"app": pod.pod} if pod.pod else None)
     return found
 
 
@@ -145,6 +146,9 @@ def test_selection_leaves_foreign_groups_and_other_refusals_out(gathered: Invent
         assert sorted(pod.pod for pod in found.pods) == [*pods]
         assert ([one.why for one in found.refusals], found.foreign) == (refusals, [])
         assert ListOptions(**options).filtered
+    nameless = [pod.model_copy(update={"pod": ""}) for pod in gathered.pods]
+    with pytest.raises(UnknownLabelsError, match=r"labels are known: .*; name the pods instead"):
+        ListOptions(selector=Selector("!app")).chosen(NO_ONE, nameless)
 
 
 @pytest.mark.parametrize("form", ["table", "name"])

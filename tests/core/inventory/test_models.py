@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from conftest import Host
@@ -16,9 +17,9 @@ from resctrl_hooks.core.inventory import pod_names, podman, selector
 from resctrl_hooks.core.inventory.amounts import scaled, with_margin
 from resctrl_hooks.core.inventory.models import Container, Group, Inventory, Pod, Rmids
 from resctrl_hooks.core.inventory.pod_names import PodName, PodNames
-from resctrl_hooks.core.inventory.podman import PodmanNames, podman_names
+from resctrl_hooks.core.inventory.podman import PodmanNames, UnknownLabelsError, podman_labels, podman_names
 from resctrl_hooks.core.inventory.records import classes_of, members_of, recorded
-from resctrl_hooks.core.inventory.selector import Selector, labels_of
+from resctrl_hooks.core.inventory.selector import PodLabels, Selector, labels_of
 from resctrl_hooks.core.node.errors import InputError
 
 
@@ -96,6 +97,22 @@ def test_first_name_of_a_container_and_the_name_of_its_pod_are_used() -> None:
 def test_podman_that_does_not_answer_has_no_names(monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]) -> None:
     monkeypatch.setattr(podman, "_SECONDS", 0.1 if command[0] == "sleep" else 20)
     assert podman_names(command) == NOTHING
+
+
+def test_labels_of_podman_are_those_of_containers_and_of_pods(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    commands = prints('a\tp\t{"app":"web","x":"1"}\nb\t\tnull\n'), prints('p\t\t{"app":"pod"}\n')
+    found = {"a": {"app": "web", "x": "1"}, "p": {"app": "pod", "x": "1"}, "b": {}}
+    assert podman_labels(commands) == found
+    for command in (("/nowhere/podman",), prints("", 125)):
+        with pytest.raises(UnknownLabelsError, match=r"containers are unknown: .*(No such|125).*; name the pods"):
+            podman_labels((command,))
+    ask = Mock(return_value=found)
+    monkeypatch.setattr(selector, "is_podmans", lambda _, key: key != "kubernetes")
+    monkeypatch.setattr(selector, "podman_labels", ask)
+    labels = PodLabels()
+    pods = [Pod(key=key, state="assigned") for key in ("p", "b", "new", "kubernetes")]
+    assert [labels.of(host.context(), pod) for pod in pods] == [found["p"], {}, None, None]
+    assert ask.call_count == 1
 
 
 LABELS = {"app": "web", "app.kubernetes.io/tier": "front", "empty": ""}

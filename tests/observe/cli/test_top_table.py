@@ -20,7 +20,7 @@ from rich.console import Console
 from resctrl_hooks.core.cli import list_options
 from resctrl_hooks.core.cli.list_options import ListOptions
 from resctrl_hooks.core.inventory.models import Pod, Rmids
-from resctrl_hooks.core.inventory.selector import Selector
+from resctrl_hooks.core.inventory.selector import PodLabels, Selector
 from resctrl_hooks.core.node.resctrl.counters import slot_at
 from resctrl_hooks.observe.cli import top_samples
 from resctrl_hooks.observe.cli.top_columns import LESS, LONG_NAME, NAME, SHOWN, Shown, fitting
@@ -263,7 +263,7 @@ def test_lines_of_the_present_are_selected_once(
         return None if key == "gone" else Pod(key=key, state="idle", namespace="shop" if key != "c" else "other")
 
     monkeypatch.setattr(top_samples, "pod_of", pod_of)
-    monkeypatch.setattr(list_options, "labels_of", lambda _, pod: {"app": pod.key})
+    monkeypatch.setattr(PodLabels, "of", lambda _, __, pod: {"app": pod.key})
     monkeypatch.setattr(list_options, "find", lambda _, what: what.rpartition("/")[2])
     made: Any = top_samples.LiveSamples.__new__(top_samples.LiveSamples)
     made._context, made._options, made._selected = None, ListOptions(**options), {}
