@@ -8,7 +8,7 @@ now. For a disk of many units, which serves some as fast as one, that is an uppe
 
 from typing import NamedTuple
 
-from ..constants import BESIDE
+from ..constants import BESIDE, WAITED
 from .alone import all_wait, time_on_disk
 
 TYPE_CHECKING = False
@@ -34,7 +34,7 @@ class DiskDelay(NamedTuple):
     """Whether earlier windows tell what its operations take alone; otherwise the factor is an upper bound, except for
     one head."""
     lost: float
-    """CPUs that it would have used, or waited for its own operations, on average over all windows."""
+    """The part lost of the time for which it ran or waited for a disk, in all windows."""
 
 
 def disk_delay(uses: "Sequence[tuple[Use, float]]", alone: "Alone | None") -> "DiskDelay | None":
@@ -55,7 +55,7 @@ def disk_delay(uses: "Sequence[tuple[Use, float]]", alone: "Alone | None") -> "D
         ran += cpu * seconds
         some += waits * (1 - use.again) * seconds
         wholly += stood * seconds
-        active += (cpu + stood * max(1.0, cpu / (1 - min(stood, 0.95)))) * seconds
+        active += _active(use) * seconds
         operations += disk.operations * seconds
         size += disk.size * disk.operations * seconds
     full = sum([seconds for _, disk, seconds in shared if disk.is_full])
@@ -74,8 +74,16 @@ def disk_delay(uses: "Sequence[tuple[Use, float]]", alone: "Alone | None") -> "D
         factor = most = max(1.0, min(time / (operations * known), bound))
     else:
         factor, most = serial if 2 * full >= whole else 1.0, serial
-    lost = active * (1 - 1 / factor) / sum([seconds for _, seconds in uses])
+    # A first window of waiting has no disk: it is as the others (`node_counts`).
+    told = [_active(use) * seconds for use, seconds in uses if use.disk or float(use.blocked or 0) < WAITED]
+    lost = (1 - 1 / factor) * active / max(active, sum(told))
     return DiskDelay(factor, most, bool(known) or 2 * full >= whole, bool(known), lost)
+
+
+def _active(use: "Use") -> float:
+    """Return the CPUs on which a pod ran or stood still for a disk."""
+    cpu, stood = use.cpu or 0.0, float(use.blocked_fully or 0) * (1 - use.again)
+    return cpu + stood * max(1.0, cpu / (1 - min(stood, 0.95)))
 
 
 def _is_shared(use: "Use") -> bool:

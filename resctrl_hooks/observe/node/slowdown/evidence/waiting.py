@@ -74,8 +74,8 @@ def waiting_of(uses: "Sequence[tuple[Use, float]]", alone: "Alone | None" = None
     cpus = max(1.0, (ran + limit + cpu) / (1.0 - still))
     active = ran + still * cpus
     delay = disk_delay(uses, alone)
-    disk = delay.lost if delay else 0.0
     lacking = stalled * cpus
+    disk = delay.lost * (active - lacking) if delay else 0.0
     if needed is not None:
         lacking = max(lacking, active - disk - needed)
     base = max(active - lacking - disk, (1.0 - _MOST_STILL) * active)
