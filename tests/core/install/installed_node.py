@@ -1,7 +1,6 @@
 """A node below a folder on a simulated resctrl: versions come and go there while its containers start and end."""
 
 import os
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -51,35 +50,24 @@ class InstalledNode:
         assert done.returncode == 0, said
         return said
 
-    def create(self, id_: str) -> subprocess.CompletedProcess[bytes]:
-        """Call createRuntime for a new container, by the hook of this moment."""
+    def start(self, id_: str) -> None:
+        """Start a container by the hook of this moment; it must be in its group when its hook has ended."""
         self.containers[id_] = (self.host.process(), self.hook())
-        return self._call(id_, status="creating", pid=self.containers[id_][0])
+        self._call(id_, status="creating", pid=self.containers[id_][0])
+        assert self.is_in_group(id_)
 
-    def stop(self, id_: str) -> subprocess.CompletedProcess[bytes]:
-        """End a container and call its poststop, by the hook of its start."""
+    def end(self, id_: str) -> None:
+        """End a container, and call its poststop by the hook of its start."""
         pid = self.containers[id_][0]
         os.kill(pid, 9)
         next(one for one in self.host.processes if one.pid == pid).wait()
-        done = self._call(id_, status="stopped")
+        self._call(id_, status="stopped")
         del self.containers[id_]
-        return done
 
-    def start(self, id_: str) -> str:
-        """Start a container; it must be in its group when its hook has ended."""
-        done = self.create(id_)
-        assert (done.returncode, done.stderr) == (0, b"")
-        assert self.is_in_group(id_)
-        return id_
-
-    def end(self, id_: str) -> None:
-        """End a container without any remark."""
-        done = self.stop(id_)
-        assert (done.returncode, done.stderr) == (0, b"")
-
-    def _call(self, id_: str, **state: Any) -> subprocess.CompletedProcess[bytes]:
+    def _call(self, id_: str, **state: Any) -> None:
         whole = {"ociVersion": "1.1.0", "id": id_, "bundle": str(self.root / "bundle"), **state}
-        return call(self.containers[id_][1], whole, timeout=PATIENT)
+        done = call(self.containers[id_][1], whole, timeout=PATIENT)
+        assert (done.returncode, done.stderr) == (0, b"")
 
     def is_in_group(self, id_: str) -> bool:
         """Return whether a container's process is in the group of its own."""

@@ -1,16 +1,13 @@
-"""The plugin as a process with a runtime's socket, and in the test's own process, where most of its work is tested."""
+"""The plugin in the test's own process, where most of its work is tested."""
 
 import signal
-import subprocess
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from conftest import ID, LAUNCH, POD_CGROUP, PYTHON, UID, Host
+from conftest import ID, POD_CGROUP, UID, Host
 from hosts.machines import machine, write_sysfs
-from hosts.processes import wait_until
 
-from nri.node.fake_runtime import FakeRuntime, Peer
 from resctrl_hooks.core.node.host.notify import Notify
 from resctrl_hooks.nri.node.plugin import NodePlugin
 from resctrl_hooks.nri.node.protobuf import encode
@@ -55,27 +52,6 @@ def container(pid: int = 0, id_: str = ID, name: str = "c0", **more: Any) -> dic
 def message(pid: int = 0, pod: dict[str, Any] = POD, **more: Any) -> bytes:
     """Return a message about a container."""
     return encode("ContainerEvent", {"pod": pod, "container": container(pid, **more)})
-
-
-class Plugin:
-    """The command's process on a host, and the runtime that it connects to."""
-
-    def __init__(self, host: Host, python: str = PYTHON[0]) -> None:
-        self.host = host
-        self.runtime = FakeRuntime(str(host.root / "nri.sock"))
-        words = [python, *PYTHON[1:], str(LAUNCH), "--config", str(host.config), "nri", "--socket", self.runtime.path]
-        self.process = subprocess.Popen(words, env={}, stderr=subprocess.PIPE)
-        self.peer: Peer = self.runtime.accept()
-
-    def greet(self, **fields: Any) -> Peer:
-        self.peer.greet(**fields)
-        wait_until(lambda: "Synchronize: " in log(self.host), "Synchronize: ")
-        return self.peer
-
-    def end(self) -> None:
-        self.process.terminate()
-        self.process.communicate(timeout=300)
-        self.runtime.close()
 
 
 def log(host: Host) -> str:

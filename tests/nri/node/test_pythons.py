@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import GROUP, ID, POD_CGROUP, Host
+from conftest import GROUP, ID, LAUNCH, POD_CGROUP, PYTHON, Host
 from hosts.processes import wait_until
 from project.test_node_half import EVERY_PYTHON
 
-from nri.node.conftest import CLASS, LIMITS, OK, POD, QUICK, SCHEDULING, Plugin, container, placement
+from nri.node.conftest import CLASS, LIMITS, OK, POD, QUICK, SCHEDULING, container, log, placement
+from nri.node.fake_runtime import FakeRuntime
 from nri.node.sessions import CONTAINERD, CRIO, session
 from nri.node.test_cpusets import CPUS
 from resctrl_hooks.core.node.parts import PARTS
@@ -82,51 +83,59 @@ EVERYTHING = {
 
 
 @pytest.fixture
-def plugin(host: Host, python: str) -> Iterator[Plugin]:
+def runtime(host: Host) -> FakeRuntime:
+    return FakeRuntime(str(host.root / "nri.sock"))
+
+
+@pytest.fixture
+def process(host: Host, runtime: FakeRuntime, python: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Return the command's process, which is registered with the runtime."""
     host.configure(**EVERYTHING, **placement(host))
-    started = Plugin(host, python=python)
-    yield started
-    started.end()
+    words = [python, *PYTHON[1:], str(LAUNCH), "--config", str(host.config), "nri", "--socket", runtime.path]
+    with subprocess.Popen(words, env={}, stderr=subprocess.DEVNULL) as started:
+        runtime.accept()
+        yield started
+        started.terminate()
+        started.wait(300)
+        runtime.close()
 
 
 @EVERY_PYTHON
-def test_all_adjustable_fields_are_encoded(host: Host, plugin: Plugin) -> None:
-    peer = plugin.greet(NRI_version="v0.12.0")
+def test_all_adjustable_fields_are_encoded(host: Host, runtime: FakeRuntime, process: subprocess.Popen[bytes]) -> None:
+    runtime.greet(NRI_version="v0.12.0")
+    wait_until(lambda: "Synchronize: " in log(host), "Synchronize: ")
     wanted = {**QUICK["annotations"], CLASS: "batch", CPUS: "exclusive:1", "memory.high.memtierd.nri.io": "64M"}
     pod = {**POD, "annotations": wanted}
-    code, words, payload = peer.event("CreateContainer", pod, container())
+    code, words, payload = runtime.event("CreateContainer", pod, container())
     assert not code, words
     adjusted = decode("CreateContainerResponse", payload)["adjust"]
-    assert {*adjusted, *adjusted["linux"]} == {
-        *("env", "mounts", "linux"),
-        *("devices", "resources", "scheduler", "io_priority"),
-    }
+    fields = {"env", "mounts", "linux", "devices", "resources", "scheduler", "io_priority"}
+    assert {*adjusted, *adjusted["linux"]} == fields
     assert {"unified", "cpu"} <= set(adjusted["linux"]["resources"])
     host.process(41, f"{POD_CGROUP}/{ID}")
     for name in ("cpuset.cpus", "cpuset.mems", "memory.high", "memory.swap.max", "cpu.weight"):
         (host.cgroup / POD_CGROUP.lstrip("/") / ID / name).touch()
-    assert peer.event("StartContainer", pod, container(41)) == OK
+    assert runtime.event("StartContainer", pod, container(41)) == OK
     cpuset = host.cgroup / POD_CGROUP.lstrip("/") / ID / "cpuset.cpus"
     assert cpuset.read_text() == adjusted["linux"]["resources"]["cpu"]["cpus"]
     assert host.groups() == [GROUP]
     host.end_process(41)
-    assert peer.event("StopContainer", pod, container(41)) == OK
-    assert peer.event("RemovePodSandbox", pod) == OK
+    assert runtime.event("StopContainer", pod, container(41)) == OK
+    assert runtime.event("RemovePodSandbox", pod) == OK
     wait_until(lambda: host.groups() == [], "the group ends")
-    (resident,) = re.findall(r"VmRSS:\s+(\d+)", Path(f"/proc/{plugin.process.pid}/status").read_text())
+    (resident,) = re.findall(r"VmRSS:\s+(\d+)", Path(f"/proc/{process.pid}/status").read_text())
     assert int(resident) < 30 * 1024
 
 
 @EVERY_PYTHON
+@pytest.mark.usefixtures("process")
 @pytest.mark.parametrize("name", [CONTAINERD, CRIO])
-def test_real_sessions_are_answered_to_the_end(host: Host, plugin: Plugin, name: str) -> None:
-    peer = plugin.peer
-    peer.take_registration()
+def test_real_sessions_are_answered_to_the_end(host: Host, runtime: FakeRuntime, name: str) -> None:
     asked = 0
     for sent in session(name):
         if sent.from_runtime and sent.connection == multiplexer.PLUGIN:
-            peer.send(sent.data)
-            connection, message = peer.receive()
+            runtime.send(sent.data)
+            connection, message = runtime.receive()
             assert connection == multiplexer.PLUGIN
             assert ttrpc.decode_response(message)[:2] == (0, ""), sent.said
             asked += 1
