@@ -1,18 +1,18 @@
 """`resctrl-hook simulate`: a resctrl filesystem for machines without one."""
 
 import os
-import signal
-import sys
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from typing import Any
 
 import click
 
 from resctrl_hooks.core.cli.params import Duration, Number
 from resctrl_hooks.core.fuse import MountError
+from resctrl_hooks.lab.demo.interrupts import interrupts_deferred, waiting
 from resctrl_hooks.lab.demo.subject import RuntimeFailedError
-from resctrl_hooks.lab.scene.node import SECONDS_TO_LEARN, Node, is_node, play
+from resctrl_hooks.lab.scene.node import SECONDS_TO_LEARN, Node, play
+from resctrl_hooks.lab.scene.place import ENVIRONMENT, running
 from resctrl_hooks.lab.scene.scenes import PODS, SCENES, VICTIM
 from resctrl_hooks.lab.simulation.machine import MOST, VENDORS, Machine
 from resctrl_hooks.lab.simulation.mount import serve_here, start
@@ -104,13 +104,13 @@ def command(mountpoint: str, *, scene: str | None, background: bool, **hardware:
 def _simulate_node(folder: str, scene: str, *, background: bool) -> None:
     folder = os.path.abspath(folder)
     os.umask(0o022)  # other users write nothing into its folders
-    if is_node(folder):
+    if pid := running(folder):
         play(folder, scene)
         click.echo(f"scene {scene}: {SCENES[scene].text}")
+        click.echo(f"end the node: kill {pid}")
         return
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: sys.exit(128 + signal.SIGTERM))
-    with ExitStack() as stack:
+    os.environ[ENVIRONMENT] = folder
+    with interrupts_deferred(), ExitStack() as stack:
         node = Node(folder, has_processors=True)
         stack.callback(node.stop)
         node.start()
@@ -119,7 +119,9 @@ def _simulate_node(folder: str, scene: str, *, background: bool) -> None:
             node.add_process(pod)
         click.echo(f"learning what their work costs in quiet times ({SECONDS_TO_LEARN} s)")
         node.sample()
-        node.learn()
+        with waiting():
+            node.learn()
+        node.complete()
         node.play(scene)
         click.echo(f"scene {scene}: {SCENES[scene].text}")
         for words in filter(None, ("top", f"diagnose {VICTIM.full_name} --for 10s", SCENES[scene].limit)):
@@ -129,5 +131,5 @@ def _simulate_node(folder: str, scene: str, *, background: bool) -> None:
             click.echo(f"end it: kill {node.pid}")
             return
         click.echo("end it: Ctrl-C")
-        with suppress(KeyboardInterrupt):
+        with waiting():
             node.wait()

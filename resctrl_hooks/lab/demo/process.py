@@ -4,7 +4,9 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
 
 from .stage import Stage
 from .subject import COMMAND, CRIO_ANNOTATIONS, NAME, POD_UID, Captions, RuntimeFailedError
@@ -19,6 +21,7 @@ class PlainProcess:
         annotations: Those of the container; None for those of a Kubernetes pod's.
         script: What it runs.
         begun: Called with its process id before the hook.
+        resources: ``linux.resources`` of its bundle.
     """
 
     name = "a plain process"
@@ -38,6 +41,7 @@ class PlainProcess:
         annotations: dict[str, str] | None = None,
         script: str = COMMAND[-1],
         begun: Callable[[int], None] = lambda _: None,
+        resources: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         self.key = POD_UID
         self._stage = stage
@@ -45,6 +49,7 @@ class PlainProcess:
         self._annotations = CRIO_ANNOTATIONS if annotations is None else annotations
         self._script = script
         self._begun = begun
+        self._resources = resources
         self._bundle = f"{stage.bundles}/{id_}"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -52,7 +57,8 @@ class PlainProcess:
         """Create the process (see `Subject`): the shell waits at `read` as a container's init waits for its runtime."""
         os.makedirs(self._bundle, exist_ok=True)
         with open(f"{self._bundle}/config.json", "w", encoding="utf-8") as file:
-            json.dump({"ociVersion": "1.0.2", "annotations": self._annotations}, file)
+            linux = {"resources": dict(self._resources)}
+            json.dump({"ociVersion": "1.0.2", "annotations": self._annotations, "linux": linux}, file)
         script = f"read _; {self._script}"
         null = subprocess.DEVNULL  # it may outlive this process, whose output others read to its end
         self._process = subprocess.Popen(
@@ -94,7 +100,7 @@ class PlainProcess:
             input=json.dumps(state).encode(),
             capture_output=True,
             check=False,
-            env={},
+            env=self._stage.environment,
             cwd="/",
             start_new_session=True,
         )

@@ -40,6 +40,8 @@ class Stage:
         self.config = f"{folder}/config.json"
         self.log = f"{folder}/hook.log"
         self.bundles = f"{folder}/bundles"
+        self.environment: dict[str, str] = {}
+        """Of the processes of the node half."""
         self._read = 0
         self.configure()
 
@@ -59,7 +61,12 @@ class Stage:
     @property
     def hook(self) -> list[str]:
         """The hook's command line, for a hook JSON, a bundle or a shell."""
-        return [_interpreter(), "-I", "-S", launch.__file__, "--config", self.config, "hook"]
+        return [*self.python, launch.__file__, "--config", self.config, "hook"]
+
+    @property
+    def python(self) -> list[str]:
+        """The interpreter of the node half."""
+        return [_interpreter(), "-I", "-S"]
 
     def hook_entry(self) -> dict[str, Any]:
         """Return the hook as a bundle's configuration and a hook JSON have it."""

@@ -3,27 +3,32 @@
 import json
 import os
 import shlex
-import shutil
 import signal
-import stat
 import subprocess
 import sys
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
-from resctrl_hooks.core.fuse import MountError, check_fuse, prepare
+import yaml
+
+from resctrl_hooks.core.config.applied import apply_file
+from resctrl_hooks.core.fuse import MountError, check_fuse
 from resctrl_hooks.core.node.host.procfs import in_initial_user_namespace
 from resctrl_hooks.lab.demo.process import PlainProcess
 from resctrl_hooks.lab.demo.stage import Stage
 from resctrl_hooks.lab.demo.subject import RuntimeFailedError, Subject, run
 from resctrl_hooks.lab.simulation.machine import Machine
 from resctrl_hooks.lab.simulation.mount import start, stop
-from resctrl_hooks.lab.simulation.processors import link
+from resctrl_hooks.lab.simulation.processors import link, link_in_cgroup
 
+from .hardware import write_sysfs
+from .place import ENVIRONMENT, RESCTRL, Place
 from .scenes import BATCH, CAPACITY, CPUS, CULPRIT, PODS, QUIET, SCENES, Pod
 
 MACHINE: Final = Machine(rmids=16, l3_domains=1, energy=True, perf=True, cpus=CPUS)
-_WORK, _CGROUPS, _PROC, _RESCTRL = "work.json", "cgroup", "proc", "resctrl"
+_SETTINGS = "config.yaml"
+_WORK, _CGROUPS, _PROC, _SYS = "work.json", "cgroup", "proc", "sys"
 _CONTAINERD = "io.containerd.runtime.v2.task/k8s.io"
 """The folder of its bundles, by which the hook knows that containerd wrote the annotations."""
 SECONDS_TO_LEARN: Final = 12
@@ -31,13 +36,14 @@ SECONDS_TO_LEARN: Final = 12
 _SECONDS_TO_END = 10
 _RUNS_TO_LEARN = 2
 """Of `diagnose`, with five windows each: a pod needs ten quiet ones."""
-_MARK = ".resctrl-node"
-"""A file by which a folder is known as that of a node."""
 _OWN: Final = (
-    *("baselines", _CGROUPS, "config.json", "hook.log", _CONTAINERD.partition("/")[0], _PROC, _RESCTRL, "state", "sys"),
-    *(_WORK, f"{_WORK}~", "history.sqlite", "history.sqlite-shm", "history.sqlite-wal"),
+    *("baselines", _CGROUPS, "hook.log", _CONTAINERD.partition("/")[0], _PROC, RESCTRL, "state", _SYS, _SETTINGS),
+    *("config.json", "config.last-valid.json"),
+    *(_WORK, f"{_WORK}~", *(f"history.sqlite{end}" for end in ("", "-shm", "-wal", ".lock"))),
 )
 """What a node writes into its folder; other files there are the user's."""
+_POD: Final = "import sys, time\nwhile True:\n    open(sys.argv[1] + '/schemata').close()\n    time.sleep(1)\n"
+"""Without children, which would show another cgroup than that of their pod."""
 _WHILE_MOUNTED = "while true 2>/dev/null <{}; do sleep 1; done"
 """The kernel answers from memory whether a file of a dead simulation exists, but cannot open it."""
 
@@ -58,12 +64,14 @@ class Node:
         if not in_initial_user_namespace():
             raise MountError("this is a user namespace (a rootless container?), where the hook does nothing by design")
         check_fuse()
-        _clear(self.folder)
+        self._place = Place(self.folder, _OWN)
         self.stage = Stage(self.folder)
         self.stage.bundles = f"{self.folder}/{_CONTAINERD}"
         self._cgroups = f"{self.folder}/{_CGROUPS}"
         self._proc = f"{self.folder}/{_PROC}" if has_processors else ""
         if self._proc:
+            self.stage.environment = {ENVIRONMENT: self.folder}
+            write_sysfs(f"{self.folder}/{_SYS}", CPUS)
             os.mkdir(self._proc)
             for name in os.listdir("/proc"):
                 link(self._proc, name)
@@ -73,13 +81,13 @@ class Node:
         self._configure(judged=False)
         self.play(QUIET)
         with open(f"{self._cgroups}/cgroup.controllers", "w", encoding="ascii") as file:
-            file.write("cpu\n")
+            file.write("cpuset cpu\n")
 
     def _configure(self, *, judged: bool) -> None:
         """Write the settings; ``judged`` is whether the sampling process judges pods."""
         self.stage.configure(
             cgroupPath=self._cgroups,
-            sysPath=f"{self.folder}/sys",
+            sysPath=f"{self.folder}/{_SYS}",
             procPath=self._proc or "/proc",
             monitoring={"capacity": {"*": CAPACITY}},
             rdt={
@@ -96,7 +104,7 @@ class Node:
     @property
     def command(self) -> str:
         """The beginning of each command for this node."""
-        return f"resctrl-hook --config {shlex.quote(self.stage.config)}"
+        return f"resctrl-hook --config {shlex.quote(f'{self.folder}/{_SETTINGS}')}"
 
     def play(self, scene: str) -> None:
         """Let the pods do what a scene says."""
@@ -132,6 +140,19 @@ class Node:
             with suppress(ProcessLookupError):
                 os.killpg(self._sampling.pid, signal.SIGKILL)
             self._sampling = None
+        self._place.close()
+
+    def complete(self) -> None:
+        """Write the settings as a file to edit, and mark the node as one that judges its pods."""
+        with open(self.stage.config, encoding="utf-8") as file:
+            settings = {name: value for name, value in json.load(file).items() if name != "format"}
+        path = f"{self.folder}/{_SETTINGS}"
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f"# Of this simulated node. After a change: resctrl-hook --config {path} config apply\n")
+            yaml.safe_dump(settings, file, sort_keys=False)
+        apply_file(path)
+        self._place.complete(self.pid)
+        self._place.close()
 
     def add(self, pod: Pod, subject: Subject) -> None:
         """Create and start a pod; ``subject`` is its container.
@@ -157,13 +178,24 @@ class Node:
 
     def add_process(self, pod: Pod) -> None:
         """Create a pod of a plain process."""
-        script = _WHILE_MOUNTED.format(shlex.quote(f"{self.stage.resctrl}/schemata"))
-        self.add(pod, PlainProcess(self.stage, pod.container_id, pod.annotations, script, self._link))
+        script = f"exec {shlex.join([*self.stage.python, '-c', _POD, self.stage.resctrl])}"
+        begun = partial(self._enter, f"{pod.cgroup}/{pod.container_id}")
+        self.add(pod, PlainProcess(self.stage, pod.container_id, pod.annotations, script, begun, pod.resources))
 
-    def _link(self, pid: int) -> None:
-        """Show a process in the node's /proc before its hook looks for it."""
-        if self._proc:
-            link(self._proc, str(pid))
+    def _enter(self, cgroup: str, pid: int) -> None:
+        """Show a process in its container's cgroup on this node, before its hook looks for it.
+
+        The cgroup does not list its tasks, because their real waits are not those of the simulated work.
+        """
+        if not self._proc:
+            return
+        folder = f"{self._cgroups}/{cgroup}"
+        os.makedirs(folder, exist_ok=True)
+        for name in ("cpuset.cpus", "cpuset.mems"):
+            with open(f"{folder}/{name}", "w", encoding="ascii"):
+                pass
+        os.symlink("cpuset.cpus", f"{folder}/cpuset.cpus.effective")
+        link_in_cgroup(self._proc, pid, cgroup)
 
     def learn(self) -> None:
         """Let `diagnose` learn what the work of the pods costs now; then the sampling process judges them."""
@@ -185,24 +217,8 @@ class Node:
         words = ["sh", "-c", script, "sh", *self.stage.hook[:-1], "guard", "run"]
         null = subprocess.DEVNULL
         self._sampling = subprocess.Popen(
-            words, stdin=null, stdout=null, stderr=null, start_new_session=True, env={}, cwd="/"
+            words, stdin=null, stdout=null, stderr=null, start_new_session=True, env=self.stage.environment, cwd="/"
         )
-
-
-def is_node(folder: str) -> bool:
-    """Return whether a node runs in a folder of this user.
-
-    Raises:
-        MountError: other users can write to the folder, or it is a link.
-    """
-    if not os.path.lexists(folder):
-        return False
-    _check_own(folder)
-    try:
-        os.listdir(f"{folder}/{_RESCTRL}")
-    except OSError:
-        return False  # such as of a killed simulation
-    return os.path.exists(f"{folder}/{_MARK}") and os.path.ismount(f"{folder}/{_RESCTRL}")
 
 
 def play(folder: str, scene: str) -> None:
@@ -226,41 +242,3 @@ def play(folder: str, scene: str) -> None:
     with open(f"{path}~", "w", encoding="utf-8") as file:
         json.dump(values, file, indent=1)
     os.replace(f"{path}~", path)
-
-
-def _check_own(folder: str) -> None:
-    """Check that only this user writes to a folder: what root writes there could otherwise end elsewhere.
-
-    Raises:
-        MountError: it is a link, or other users can write to it.
-    """
-    found = os.lstat(folder)
-    if stat.S_ISLNK(found.st_mode):
-        raise MountError(f"{folder} is a link: name a folder of your own")
-    if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise MountError(f"other users can write to {folder}: name a folder of your own")
-
-
-def _clear(folder: str) -> None:
-    """Remove the files of an earlier node, or create the folder.
-
-    Raises:
-        MountError: the folder has other files, is another user's, or its simulation runs.
-    """
-    try:
-        os.makedirs(folder, 0o755, exist_ok=True)
-        names = os.listdir(folder)
-    except OSError as error:
-        raise MountError(f"cannot create {folder}: {error.strerror}") from None
-    _check_own(folder)
-    if names and _MARK not in names:
-        raise MountError(f"{folder} has other files: name an empty or a new folder")
-    with open(f"{folder}/{_MARK}", "w", encoding="ascii"):
-        pass
-    prepare(f"{folder}/{_RESCTRL}")
-    for name in set(names).intersection(_OWN):  # a removal that is interrupted goes on the next time
-        path = f"{folder}/{name}"
-        if os.path.isdir(path) and not os.path.islink(path):
-            shutil.rmtree(path)
-        else:
-            os.remove(path)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from resctrl_hooks.lab.simulation.work import Work
 
@@ -20,6 +20,8 @@ class Pod(NamedTuple):
     uid: str
     quiet: Work
     """What it does in a quiet node."""
+    cpus: int = 0
+    """Its CPU request and limit; 0 for none."""
 
     @property
     def full_name(self) -> str:
@@ -47,6 +49,13 @@ class Pod(NamedTuple):
         """Its path below the folder of cgroups."""
         return f"kubepods/pod{self.uid}"
 
+    @property
+    def resources(self) -> dict[str, Any]:
+        """Return them as containerd writes them into the bundle."""
+        if not self.cpus:
+            return {"cpu": {"shares": 2}}
+        return {"cpu": {"shares": self.cpus * 1024, "quota": self.cpus * 100_000, "period": 100_000}}
+
 
 _WEB = Work(cpus=4, bytes=0.8, held=10 << 20, reuses=True)
 _DB = Work(cpus=2, bytes=0.4, held=2 << 20)
@@ -54,8 +63,8 @@ _REPORTS = Work(cpus=0.01, bytes=1, held=1 << 20)
 """It rests: too little work for a baseline."""
 
 PODS: Final = (
-    Pod("shop", "web", "5d9b3c1e-4f0a-4c57-9d1e-2a7f60b1c001", _WEB),
-    Pod("shop", "db", "5d9b3c1e-4f0a-4c57-9d1e-2a7f60b1c002", _DB),
+    Pod("shop", "web", "5d9b3c1e-4f0a-4c57-9d1e-2a7f60b1c001", _WEB, cpus=4),
+    Pod("shop", "db", "5d9b3c1e-4f0a-4c57-9d1e-2a7f60b1c002", _DB, cpus=2),
     Pod("batch", "reports", "5d9b3c1e-4f0a-4c57-9d1e-2a7f60b1c003", _REPORTS),
 )
 VICTIM, _, CULPRIT = PODS

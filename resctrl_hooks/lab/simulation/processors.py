@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -43,8 +44,29 @@ class Processors:
         for name in there - here:
             link(self._folder, name)
         for name in here - there - {"stat"}:
+            path = f"{self._folder}/{name}"
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(f"{self._folder}/{name}")
+                if os.path.islink(path):
+                    os.unlink(path)
+                else:
+                    shutil.rmtree(path)
+
+
+def link_in_cgroup(folder: str, pid: int, cgroup: str) -> None:
+    """Show a process as one of a cgroup in a folder that replaces /proc; all else of it is linked."""
+    path, new = f"{folder}/{pid}", f"{folder}/{pid}~"
+    os.mkdir(new)
+    for name in os.listdir(f"/proc/{pid}"):
+        os.symlink(f"/proc/{pid}/{name}", f"{new}/{name}")
+    os.unlink(f"{new}/cgroup")
+    with open(f"{new}/cgroup", "w", encoding="utf-8") as file:
+        file.write(f"0::/{cgroup}\n")
+    while True:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)  # by `Processors`, which may do it again
+        with contextlib.suppress(NotADirectoryError):
+            os.rename(new, path)
+            return
 
 
 def link(folder: str, name: str) -> None:

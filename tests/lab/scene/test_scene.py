@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -37,8 +38,19 @@ def run(*words: str) -> str:
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A node whose first starts were killed, and during whose start a second one was tried."""
     folder = tmp_path_factory.mktemp("node")
-    pid = int(run("simulate", str(folder), "--scene", "quiet", "--background").split()[-1])
+    words = [sys.executable, "-m", "resctrl_hooks", "simulate", str(folder), "--scene", "quiet", "--background"]
+    for seconds in (0.4, 0.8, 1.2, 2.0, 4.0):
+        with subprocess.Popen(words, stdout=subprocess.DEVNULL) as killed:
+            time.sleep(seconds)
+            killed.kill()
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as start:
+        assert start.stdout
+        start.stdout.readline()
+        second = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert (second.returncode, f"process {start.pid} is starting a node" in second.stderr) == (1, True)
+        pid = int(start.stdout.read().split()[-1])
     yield folder
     os.kill(pid, signal.SIGTERM)
     wait_until(lambda: not os.path.ismount(folder / "resctrl"))
