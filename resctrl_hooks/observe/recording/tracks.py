@@ -77,12 +77,12 @@ class Track:
             self.missing.update(str(row["missing"]).split())
         last, self._last = self._last, row
         for name, earlier in _COUNTED.items():
-            before, now = last.get(name), row.get(name)
-            if before is None or now is None or float(now) >= float(before):
+            column = self.columns.get(name)
+            if column is None or len(column) <= number or not number or column[number] >= column[number - 1]:
                 continue
             known, added = last.get(earlier), row.get(earlier)
             if known is not None and added is not None:
-                self.restarts[name, place] = float(now) + float(added) - float(before) - float(known)
+                self.restarts[name, place] = column[number] + float(added) - column[number - 1] - float(known)
 
     def column(self, name: str) -> Line:
         """Return the values of a column, one for each row."""
