@@ -1,7 +1,10 @@
 """The cgroup of a simulated node's pod: a plain folder with the counters of cgroup v2 that its work makes."""
 
 import contextlib
+import functools
 import os
+
+from resctrl_hooks.core.node.host.cpulist import parse_list
 
 _MICRO = 1_000_000
 _ENDLESS = 1e9
@@ -40,6 +43,15 @@ class Cgroup:
         """The CPUs of `cpu.max`."""
         quota, _, period = self._read("cpu.max").partition(" ")
         return int(quota) / int(period or 100_000) if quota.isdecimal() and period.isdecimal() else _ENDLESS
+
+    @property
+    def cpus(self) -> int:
+        """`cpuset.cpus` of its containers, as a set; 0: all."""
+        with contextlib.suppress(OSError, ValueError):
+            inside = [one.name for one in os.scandir(self._folder) if one.is_dir()]
+            sets = [parse_list(self._read(f"{name}/cpuset.cpus")) for name in inside]
+            return functools.reduce(int.__or__, sets, 0) if all(sets) else 0
+        return 0
 
     def run(self, now: float, wanted: float, used: float, limit: float) -> None:
         """Count until now a pod that wants so many CPUs, may have at most ``limit``, and gets ``used``."""

@@ -2,13 +2,13 @@
 
 The file is JSON, and is read again when it changes: ``cpus`` of the node, ``capacity`` of its memory in bytes per
 second, ``cgroups``, the folder of its cgroups, ``proc``, that of its /proc or empty, and ``pods``: the `Work` of each
-by the name of its group, with ``cgroup``, its path below the folder of cgroups. Of a cgroup ``cpu.weight`` and
-``cpu.max`` are read, and its counters written.
+by the name of its group, with ``cgroup``, its path below the folder of cgroups. Of a cgroup ``cpu.weight``,
+``cpu.max`` and its containers' ``cpuset.cpus`` are read, and its counters written.
 """
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from random import Random
 from typing import Any, NamedTuple
 
@@ -68,7 +68,9 @@ class Load:
         present = {name: work for name, work in self._works.items() if name in groups}
         random = {name: Random(f"{name} {int(now)}").lognormvariate(0, _NOISE) for name in present}  # noqa: S311
         wishes = {name: (min(work.cpus, self._limit(name)), self._weight(name)) for name, work in present.items()}
-        used = share_cpus(wishes, self._cpus)
+        used: dict[str, float] = {}
+        for cpus, names in self._by_cpus(present).items():
+            used |= share_cpus({name: wishes[name] for name in names}, cpus.bit_count() or self._cpus)
         works = {
             name: work._replace(cpus=used[name], cycles=work.cycles * random[name]) for name, work in present.items()
         }
@@ -103,6 +105,13 @@ class Load:
         packages = self._machine.domains
         work = {(event, one): rate / len(packages) for event, rate in counts.items() for one in packages}
         return Rates(pace.rate, pace.held, work)
+
+    def _by_cpus(self, names: Iterable[str]) -> dict[int, list[str]]:
+        """Return the pods of each set of CPUs; sets that overlap are shared as if they did not."""
+        found: dict[int, list[str]] = {}
+        for name in names:
+            found.setdefault(self._cgroups[name].cpus if name in self._cgroups else 0, []).append(name)
+        return found
 
     def _most(self, group: Group) -> float:
         """Return the most bytes per second of a class: per cent of the capacity, or AMD's units of 1/8 GB/s."""

@@ -92,6 +92,15 @@ def test_cgroup_has_waits_and_obeys_its_limit(node: Node) -> None:
     assert int(after[-1]) > int(before[-1])
 
 
+def test_pod_with_cpus_of_its_own_does_not_wait(node: Node) -> None:
+    play(str(node.folder), "cpu")
+    for pod, cpus in {VICTIM: "0-3", CULPRIT: "4-23"}.items():
+        (node.files(pod.uid) / "main").mkdir(parents=True)
+        (node.files(pod.uid) / "main/cpuset.cpus").write_text(f"{cpus}\n")
+    node.seconds(3)
+    assert "total=0" in (node.files(VICTIM.uid) / "cpu.pressure").read_text()
+
+
 @pytest.mark.parametrize(
     "old, new",
     [("{", "{{"), ('"cpus": 24', '"cpus": 0'), ('"cycles": 1.0', '"cycles": 0'), ("held", "hold"), ("4", "[]")],
