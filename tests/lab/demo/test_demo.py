@@ -171,6 +171,7 @@ def test_podman_uses_installed_runtime_that_supports_cgroups(
     monkeypatch.setattr("shutil.which", lambda name: name if name in found else None)
     command = Podman(stage).command
     assert (command[command.index("--runtime") + 1] if "--runtime" in command else None) == chosen
+    assert f"root={stage.folder}/oci" in command, "commands for this machine find no container of the demo"
 
 
 def test_requested_runtime_that_fails_names_an_alternative(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
