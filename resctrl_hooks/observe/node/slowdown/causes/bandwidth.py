@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 NAME = "memory-bandwidth"
 _MOST_LEFT, _LEAST_LEFT, _LEFT = 0.5, 0.1, 0.3
 """What a limit leaves of the culprits' traffic: at most, at least, and where the load is unknown."""
+_LEAST_RUN = 0.1  # of the time
 _LESS = ClassLimit(
     MB,
     "less memory bandwidth for {pods}",
@@ -73,8 +74,9 @@ def _supported(case: "Case", text: str, movers: "list[Culprit]") -> Cause:
     culprits, load, beside = named(movers), case.load(), case.beside()
     moved = sum([one.share for one in culprits if not one.outside]) * beside
     own = case.mean(lambda use: sum((use.traffic or {}).values())) or 0.0
+    running = own / min(1.0, max(_LEAST_RUN, case.mean(lambda use: use.cpu) or 1.0))  # while a task of it runs
     # Less traffic by so much that the domain is quiet; a small limit has hardly an effect (Intel delays in few steps).
-    excess = (beside + own) * (1 - QUIET_LOAD / load) if load else 0.0
+    excess = beside + running - (beside + own) * QUIET_LOAD / load if load else 0.0
     part = min(_MOST_LEFT, max(_LEAST_LEFT, 1 - excess / moved)) if load and moved else _LEFT
     return Cause(NAME, SUPPORTED, text, culprits, values={MB: f"{part:.2f} {part * moved / len(case.memory):.4g}"})
 
