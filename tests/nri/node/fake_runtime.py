@@ -18,7 +18,7 @@ class FakeRuntime:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket = self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.settimeout(PATIENCE)
         self._listener.bind(path)
         self._listener.listen()

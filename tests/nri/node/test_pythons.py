@@ -92,9 +92,11 @@ def process(host: Host, runtime: FakeRuntime, python: str) -> Iterator[subproces
     """Return the command's process, which is registered with the runtime."""
     host.configure(**EVERYTHING, **placement(host))
     words = [python, *PYTHON[1:], str(LAUNCH), "--config", str(host.config), "nri", "--socket", runtime.path]
-    with subprocess.Popen(words, env={}, stderr=subprocess.DEVNULL) as started:
+    started = subprocess.Popen(words, env={}, stderr=subprocess.DEVNULL)
+    try:
         runtime.accept()
         yield started
+    finally:
         started.terminate()
         started.wait(300)
         runtime.close()

@@ -220,9 +220,11 @@ class Service(Host):
         return pid
 
     def watches(self, pid: int) -> bool:
-        status = self.state / "exec.json"
-        told = json.loads(status.read_text()) if status.exists() else {}
-        return told.get("pid") == pid and told["mode"] in ("events", "sampling")
+        try:
+            told = json.loads((self.state / "exec.json").read_text())
+        except FileNotFoundError:
+            return False
+        return told["pid"] == pid and told["mode"] in ("events", "sampling")
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.ci)])
