@@ -10,7 +10,13 @@ _MICRO = 1_000_000
 _ENDLESS = 1e9
 _QUOTAS = 10
 """Periods of cpu.max by second."""
-_FILES = {"cpu.weight": "100\n", "cpu.max": "max 100000\n", "io.stat": "", "memory.events": "high 0\nmax 0\n"}
+_FILES = {
+    "cgroup.controllers": "cpuset cpu io memory\n",
+    "cpu.weight": "100\n",
+    "cpu.max": "max 100000\n",
+    "io.stat": "",
+    "memory.events": "high 0\nmax 0\n",
+}
 _PRESSURE = "avg10=0.00 avg60=0.00 avg300=0.00 total="
 _QUIET = "".join(f"{kind} {_PRESSURE}0\n" for kind in ("some", "full"))
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from itertools import chain, count
 from typing import Any, NamedTuple
 
 from resctrl_hooks.core.inventory.base import class_text
@@ -106,24 +107,30 @@ def _with_values(
     for name in there:
         if _same(wanted, read_schemata(resctrl.root, name)):
             return ChosenClass(name, tuple(lines(wanted)) if name.startswith(PREFIX) else ())
-    suffix = "-".join(f"{name.lower()}{_OTHERS.sub('', str(value))}" for name, value in spec.items())
-    name = f"{PREFIX}{base or 'root'}-{suffix}"
-    if name in there:
-        raise LimitError(f"RDT class {name} has other values", hint="`resctrl-hook limits` shows who uses it")
     made = next((one for one in created if one.lines == tuple(lines(wanted))), None)
     if made is not None:
         return made
     number = len({*created})
+    name = new_name(base, spec, {*there, *(one.name for one in created)})
     if can.classes and len(present_classes(resctrl)) + number >= can.classes - 1:
-        raise LimitError(f"no CLOSID is free for RDT class {name}", hint=_in_others(there))
+        raise LimitError(f"no CLOSID is free for RDT class {name}", hint=_in_others(there, base))
     free = None if rmids_of_each_class(resctrl) else free_rmids(resctrl, base)
     if free is not None and free <= number:
-        raise LimitError(f"no RMID is free for RDT class {name}", hint=_in_others(there))
+        raise LimitError(f"no RMID is free for RDT class {name}", hint=_in_others(there, base))
     return ChosenClass(name, tuple(lines(wanted)))
 
 
-def _in_others(there: list[str]) -> str:
-    return f"limit to one of these with --class: {', '.join(there)}" if there else "use --cpu, --cpu-weight or --io"
+def new_name(base: str, spec: dict[str, Any], taken: set[str]) -> str:
+    """Return a name for a class, such as ``limit-root-mb30`` or ``limit-batch-l3-20p``."""
+    parts = [f"mb{spec['MB']}"] if "MB" in spec else []
+    parts += [f"l3-{spec['L3']}".replace("%", "p")] if "L3" in spec else []
+    name = f"{PREFIX}{base or 'root'}-{_OTHERS.sub('-', '-'.join(parts))}"
+    return next(one for one in chain([name], (f"{name}-{number}" for number in count(2))) if one not in taken)
+
+
+def _in_others(there: list[str], own: str) -> str:
+    others = [one for one in there if one != own]
+    return f"limit to one of these with --class: {', '.join(others)}" if others else "use --cpu, --cpu-weight or --io"
 
 
 def _lower(desired: Schemata, now: Schemata) -> Schemata:

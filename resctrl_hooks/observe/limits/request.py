@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.core.node.features.blockio import devices_of, whole_disk
-from resctrl_hooks.core.node.host.cgroup import read_value
+from resctrl_hooks.core.node.host.cgroup import read_value, why_missing
 from resctrl_hooks.core.node.host.files import is_there
 from resctrl_hooks.observe.node.snapshot.io_stat import read_numbers
 from resctrl_hooks.observe.node.temporary.address import CGROUP, Address
@@ -150,8 +150,9 @@ def _io(folder: str, limits: dict[tuple[str, str], Rates]) -> dict[Address, str]
     for names, rates in limits.items():
         for name, rate in sorted(rates):  # that of all disks comes first
             if not name and not used:
-                hint = "name the disk, as in --io /dev/sda=20M; its controller `io` may be off"
-                raise LimitError(f"{folder} has used no disk", hint=hint)
+                if not is_there(f"{folder}/io.stat"):
+                    raise why_missing(folder, "io.stat")
+                raise LimitError("it has used no disk", hint="name the disk, as in --io /dev/sda=20M")
             for disk in [name] if name else used:
                 wanted.setdefault(disk, {}).update(dict.fromkeys(names, rate))
     lines = dict(line.split(None, 1) for line in read_value(folder, "io.max").splitlines() if " " in line)

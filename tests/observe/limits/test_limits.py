@@ -370,6 +370,13 @@ def test_pods_in_groups_of_other_programs_keep_their_class(
         choose(host.context, Pod(key=KEYS[1], state="assigned", **given_), Request(mb="30"))
 
 
+@pytest.mark.parametrize(
+    "taken, name", [((), "limit-a-mb2GBps-l3-20p"), (("limit-a-mb2GBps-l3-20p",), "limit-a-mb2GBps-l3-20p-2")]
+)
+def test_name_of_a_created_class_is_new(taken: tuple[str, ...], name: str) -> None:
+    assert classes.new_name("a", {"MB": "2GBps", "L3": "20%"}, {*taken}) == name
+
+
 @pytest.mark.parametrize("text, number", [("20M", 20 << 20), ("1", 1), ("0", None), ("2MB", None), ("-1", None)])
 def test_bytes_have_binary_units(text: str, number: int | None) -> None:
     assert bytes_of(text) == number

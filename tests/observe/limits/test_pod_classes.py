@@ -193,6 +193,7 @@ class Limits(Doomed, RuleBasedStateMachine):
     @precondition(lambda self: not self.limited and "copper" not in self.homes.values())
     @rule(goal=st.sampled_from(["silver", MADE]), kill=KILL, interrupted=st.booleans(), forks=st.integers(0, 2))
     def limit(self, goal: str, kill: int, interrupted: bool, forks: int) -> None:
+        self.kernel.now += 3  # freed RMIDs leave limbo
         before, was_there = self.rmids(), goal == MADE or goal in self.kernel.model.classes
         pod: Any = SimpleNamespace(name="shop/cart", key=self.key)
         plan = Plan({self.address: goal}, ChosenClass(goal, ("MB:0=30",)) if goal == MADE else None)
@@ -214,11 +215,12 @@ class Limits(Doomed, RuleBasedStateMachine):
             if name == self.key
         }
 
-    @precondition(lambda self: "silver" in self.kernel.model.classes)
-    @rule()
-    def remove_class(self) -> None:
-        self.kernel.rmdir(f"{self.cluster.host.resctrl}/silver")
-        self.kernel.now += 3
+    @precondition(lambda self: self.kernel.model.classes.keys() & {"silver", MADE})
+    @rule(name=st.sampled_from(["silver", MADE]))
+    def remove_class(self, name: str) -> None:
+        if name in self.kernel.model.classes:
+            self.kernel.rmdir(f"{self.cluster.host.resctrl}/{name}")
+            self.kernel.now += 3
 
     @precondition(lambda self: self.limited)
     @rule(kill=KILL, interrupted=st.booleans(), forks=st.integers(0, 2))
@@ -255,7 +257,7 @@ class Limits(Doomed, RuleBasedStateMachine):
     @rule()
     def reconcile(self) -> None:
         self.cluster.reconcile()
-        if self.goal not in ("silver", MADE) or not self.limited:
+        if not self.is_known or self.goal == HOME or not self.limited:  # also if the class is gone
             self.is_back()
         if self.is_known:
             self.check(self.key)

@@ -6,6 +6,7 @@ from .address import Address, is_same
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
 GRACE = 1.0
@@ -66,6 +67,11 @@ class Entry:
         ours = self.values[address]["ours"]
         if effective not in ours:
             ours.append(effective)
+
+    def forget(self, addresses: "Sequence[Address]") -> None:
+        """Drop values that were restored before the change's end."""
+        gone = [self.values.pop(address) for address in addresses]
+        self.record["values"] = [one for one in self.record["values"] if one not in gone]
 
     def is_ours(self, address: Address, value: "str | None") -> bool:
         """Return whether a value is one that this change wrote or found."""

@@ -12,9 +12,10 @@ from ....core.node.errors import HookError
 from ....core.node.host.procfs import boot_id, start_time
 from ....core.node.restored import Restored
 from . import classes, pod_class
-from .address import POD, Address, is_same, read, write
-from .entry import Entry, ValueRecord
+from .address import POD, Address, write
+from .entry import Entry
 from .file import FILE, LOCK, NAP, TemporaryError, locked, read_entries, write_entries
+from .restoration import has_lost_class, read_any, remove_classes, restore
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ class Store:
                 raise
             write_entries(self.path, entries)
             if boot_time() >= entry.record["end"]:  # stopped between the check and here: others may have restored
-                self._restore(entry, Restored(entry.record["owner"]))
+                restore(self._context, entry, Restored(entry.record["owner"]))
                 raise EndedError(f"{name} was stopped beyond its end; its values are restored")
 
     def read(self, address: Address) -> "str | None":
@@ -152,7 +153,7 @@ class Store:
         Raises:
             HookError: it cannot be read, so it is unknown.
         """
-        return pod_class.read(self._context, address.place) if address.kind == POD else read(self._resctrl, address)
+        return read_any(self._context, address)
 
     def _write_value(self, address: Address, value: str) -> str:
         if address.kind == POD:
@@ -222,8 +223,8 @@ class Store:
                 entry.record["end"] = 0.0  # others complete it after a kill
                 with suppress(TemporaryError):  # on a full disk, where the file can still be removed
                     write_entries(self.path, entries)
-            if entry is not None and self._restore(entry, result) and self._remove_classes(entries, name):
-                del entries[name]
+                if restore(self._context, entry, result) and remove_classes(self._resctrl, entries, name):
+                    del entries[name]
             write_entries(self.path, entries)
             return result
 
@@ -244,17 +245,34 @@ class Store:
         """Restore changes that were not tried yet; return whether some are left."""
         with locked(self._lock, needed=False) as held:
             entries, end = self.entries(), time.monotonic() + _TURN
-            over = [name for name, one in entries.items() if self._is_over(one, all_without_process)]
-            for number, name in enumerate([one for one in over if one not in tried]):
+            due = {name: self._due(one, all_without_process) for name, one in entries.items()}
+            due = {name: addresses for name, addresses in due.items() if addresses is not None}
+            for number, name in enumerate([one for one in due if one not in tried]):
                 if number and held and time.monotonic() > end:
                     break
                 tried.add(name)
-                result.owner = entries[name].record["owner"]
-                if self._restore(entries[name], result) and held and self._remove_classes(entries, name):
+                entry, addresses = entries[name], due[name] or []
+                result.owner = entry.record["owner"]
+                if not restore(self._context, entry, result, addresses) or not held:
+                    continue
+                if len(addresses) < len(entry.values):
+                    entry.forget(addresses)
+                elif remove_classes(self._resctrl, entries, name):
                     del entries[name]
-            if held and (over or not entries):
+            if held and (due or not entries):
                 write_entries(self.path, entries)
-            return not tried.issuperset(over)
+            return not tried.issuperset(due)
+
+    def _due(self, entry: Entry, all_without_process: bool) -> "list[Address] | None":  # noqa: FBT001  # one caller
+        """Return the values that are to be restored; None: the change goes on.
+
+        A pod whose RDT class another program has removed is counted in no group until it is back in its own class.
+        """
+        if self._is_over(entry, all_without_process):
+            return list(entry.values)
+        if entry.record["pid"] or not self._resctrl.fs.is_folder(f"{self._resctrl.root}/info"):
+            return None
+        return [address for address, one in entry.values.items() if has_lost_class(self._resctrl, address, one)] or None
 
     def _is_over(self, entry: Entry, all_without_process: bool) -> bool:  # noqa: FBT001  # one caller
         record = entry.record
@@ -263,38 +281,3 @@ class Store:
         if record.get("follows") and (self._context.ledger.read_pod(record["key"]) or {}).get("boot") != record["boot"]:
             return True
         return entry.is_over(self._context.proc, boot_time())
-
-    def _restore(self, entry: Entry, result: Restored) -> bool:
-        """Restore the values of one change, the last one first; return whether nothing is left of it."""
-        complete = True
-        for address, one in reversed(list(entry.values.items())):
-            try:
-                now = self.read(address)
-                if address.kind == POD:
-                    self._give_back(address, one, now, result)
-                    continue
-                if now is None or is_same(address, now, one["before"]):
-                    continue
-                if not entry.is_ours(address, now):
-                    owner = entry.record["owner"]
-                    result.foreign.append(f"{address} is {now}, which {owner} did not write; left unchanged")
-                    continue
-                write(self._resctrl, address, one["before"])
-                result.done.append(f"{address}: {now} -> {one['before']}")
-            except HookError as error:
-                complete = False
-                result.failed.append(f"{address}: {error}")
-        return complete
-
-    def _give_back(self, address: Address, one: "ValueRecord", now: "str | None", result: Restored) -> None:
-        foreign = pod_class.give_back(self._context, address.place, one["before"], one["ours"])
-        result.foreign += [f"{line}, to which another program has moved it; left unchanged" for line in foreign]
-        if not foreign and now not in (None, one["before"]):
-            result.done.append(f"{address}: {now} -> {one['before']}")
-
-    def _remove_classes(self, entries: "Mapping[str, Entry]", name: str) -> bool:
-        """Remove the classes that no other change uses; return whether they are gone."""
-        others = {one for other, entry in entries.items() if other != name for one in entry.record.get("classes", ())}
-        made = entries[name].record.get("classes", ())
-        left = [one for one in made if one not in others and not classes.remove(self._resctrl, one)]
-        return not left
