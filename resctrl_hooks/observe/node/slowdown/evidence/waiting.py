@@ -75,7 +75,7 @@ def waiting_of(uses: "Sequence[tuple[Use, float]]", alone: "Alone | None" = None
     active = ran + still * cpus
     delay = disk_delay(uses, alone)
     lacking = stalled * cpus
-    disk = delay.lost * (active - lacking) if delay else 0.0
+    disk = delay.lost * max(0.0, active - lacking) if delay else 0.0
     if needed is not None:
         lacking = max(lacking, active - disk - needed)
     base = max(active - lacking - disk, (1.0 - _MOST_STILL) * active)
