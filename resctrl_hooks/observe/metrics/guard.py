@@ -32,7 +32,7 @@ def _limits(status: GuardStatus) -> Mapping[tuple[str, ...], float]:
 ROWS: tuple[Row[GuardStatus], ...] = (
     Row(
         "resctrl_guard_running",
-        "1 while the bandwidth guard runs in this mode, observe or act.",
+        "1 while the bandwidth guard (experimental) runs in this mode, observe or act.",
         lambda status: {status.mode: 1},
         ("mode",),
     ),
