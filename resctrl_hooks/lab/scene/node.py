@@ -195,7 +195,7 @@ class Node:
             with open(f"{folder}/{name}", "w", encoding="ascii"):
                 pass
         os.symlink("cpuset.cpus", f"{folder}/cpuset.cpus.effective")
-        link_in_cgroup(self._proc, pid, cgroup)
+        link_in_cgroup(self._proc, pid, cgroup, CPUS)
 
     def learn(self) -> None:
         """Let `diagnose` learn what the work of the pods costs now; then the sampling process judges them."""

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import shutil
 
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -52,15 +53,18 @@ class Processors:
                     shutil.rmtree(path)
 
 
-def link_in_cgroup(folder: str, pid: int, cgroup: str) -> None:
-    """Show a process as one of a cgroup in a folder that replaces /proc; all else of it is linked."""
+def link_in_cgroup(folder: str, pid: int, cgroup: str, cpus: int) -> None:
+    """Show a process as one of a cgroup and of so many CPUs in a folder that replaces /proc; all else is linked."""
     path, new = f"{folder}/{pid}", f"{folder}/{pid}~"
     os.mkdir(new)
     for name in os.listdir(f"/proc/{pid}"):
         os.symlink(f"/proc/{pid}/{name}", f"{new}/{name}")
-    os.unlink(f"{new}/cgroup")
-    with open(f"{new}/cgroup", "w", encoding="utf-8") as file:
-        file.write(f"0::/{cgroup}\n")
+    with open(f"/proc/{pid}/status", encoding="utf-8") as file:
+        status = re.sub(r"(Cpus_allowed_list:\t).*", rf"\g<1>0-{cpus - 1}", file.read())
+    for name, text in {"cgroup": f"0::/{cgroup}\n", "status": status}.items():
+        os.unlink(f"{new}/{name}")
+        with open(f"{new}/{name}", "w", encoding="utf-8") as file:
+            file.write(text)
     while True:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)  # by `Processors`, which may do it again
