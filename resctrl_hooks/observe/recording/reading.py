@@ -67,7 +67,10 @@ def recording_of(rows: Iterable[Row]) -> Recording:
         found.add(row)
     hosts = sorted(found.places)
     several = len(hosts) > 1
-    times = {host: _sort(found, host) for host in hosts}
+    tracks: dict[str, list[Track]] = {host: [] for host in hosts}
+    for (user, _), track in found.tracks.items():
+        tracks[user.host].append(track)
+    times = {host: _sort(found, host, of) for host, of in tracks.items()}
     named = {user: on_host(user) if several else user for user, _ in found.tracks}
     others = {
         kind: sorted(((when, _with_host(row) if several else row) for when, row in of), key=lambda one: one[0])
@@ -83,12 +86,11 @@ def recording_of(rows: Iterable[Row]) -> Recording:
     )
 
 
-def _sort(found: _Reader, host: str) -> Times:
+def _sort(found: _Reader, host: str, tracks: Sequence[Track]) -> Times:
     """Order the samples of a host whose rows were not in order of time; return their times."""
     of = found.places[host]
     order = order_of([*of])
     kept = sorted(when for when, place in zip(of, order.places, strict=True) if place is not None)
-    tracks = [track for (user, _), track in found.tracks.items() if user.host == host]
     if order.places != [*range(len(of))]:
         for track in tracks:
             track.move(order.places)
@@ -112,8 +114,8 @@ def _sort_others(found: _Reader, host: str, places: Sequence[int | None], kept: 
 
 
 def _counted(tracks: Iterable[Track], times: Sequence[float]) -> dict[int, float]:
-    """Return the seconds of intervals in which the clock was set back, by the pod that was counted longest."""
-    track = max(tracks, key=lambda one: max(one.values(COUNTED), default=0.0), default=Track())
+    """Return the seconds of intervals in which the clock was set back, by a pod that was counted longest at the end."""
+    track = max(tracks, key=lambda one: (one.columns.get(COUNTED) or (0.0,))[-1], default=Track())
     rows = pairwise(zip(track.at, track.column(COUNTED), strict=True))
     return {
         at: grown

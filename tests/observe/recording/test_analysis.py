@@ -13,12 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from resctrl_hooks.core.inventory.interval import LEAST_TURNS
-from resctrl_hooks.observe.node.history.rows import GROUP, GUARD, PACKAGE, POD, REST, Row
+from resctrl_hooks.observe.node.history.rows import GROUP, GUARD, PACKAGE, POD, RATIO, REST, SLOWED, Row
 from resctrl_hooks.observe.node.snapshot.packages import Packages
 from resctrl_hooks.observe.recording.analysis import BANDWIDTH, by_namespace, missing, series
 from resctrl_hooks.observe.recording.energy import shares, write_csv
 from resctrl_hooks.observe.recording.full import full_times, memories
 from resctrl_hooks.observe.recording.noise import answer, noisy
+from resctrl_hooks.observe.recording.page import page_of
 from resctrl_hooks.observe.recording.reading import recording_of
 from resctrl_hooks.observe.recording.slowdown import lost_time, slowed_pods
 from resctrl_hooks.observe.recording.times import Times
@@ -293,7 +294,9 @@ def test_clock_that_is_set_makes_no_rate_larger(samples: list[tuple[int, int]]) 
         passed, clock = passed + wait, clock + wait + jump
         rows.append(row_of(clock, mbm_total_bytes=passed * GB, counted_seconds=passed))
         rows.append(row_of(clock, REST, "", mbm_total_bytes=passed * GB))
+        rows.append({**row_of(clock, SLOWED), RATIO: 1.6})
     found = recording_of(rows)
+    assert "resctrl recording of n1" in page_of(found)
     rates = {user.kind: values(line).values() for user, line in series(found, BANDWIDTH).items()}
     assert all(rate == pytest.approx(GB, rel=0.021) for rate in rates.get(POD, ()))
     assert max(rates.get(REST, ()), default=0) <= 1.021 * GB
