@@ -194,6 +194,11 @@ def test_containers_are_recorded_without_monitoring_only_if_it_is_optional(
     else:
         note_running(node.context())
     assert len(node.context().ledger.containers()) == 4 * recorded
+    for pid in (100, 200, 201, 202):
+        node.end_process(pid)
+    node.end_cgroup(POD_CGROUP)
+    note_running(node.context())
+    assert len(node.context().ledger.containers()) == (0 if enabled == "auto" else 4 * recorded)
 
 
 def succeeds_without_remark(node: Host, *arguments: str) -> None:

@@ -2,6 +2,7 @@
 
 from ..errors import HookError
 from ..feature_table import AUTO
+from ..lifecycle import reap
 from ..resctrl.absence import why_no_monitoring
 from .discovery import observe
 from .join import record_late
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 def note_running(context: "Context") -> "list[str]":
     """Record the running containers that no hook has recorded and that no feature serves; return their ids.
 
+    Records of ended containers are removed: without an installation, nothing else does that.
     Nothing is done for a node that can have groups, where a record without a group would be incomplete. Without
     permission, and for a container whose key is held, nothing is recorded.
     """
@@ -21,6 +23,7 @@ def note_running(context: "Context") -> "list[str]":
         return []
     noted = []
     try:
+        reap(context, context.ledger.keys())
         for container in observe(context).containers:
             if container.noted and not container.recorded and not container.record["steps"]:
                 with context.monitor.hold(container.key) as locked:
