@@ -1,12 +1,14 @@
 """A run of tests changes nothing in the folders of an installed resctrl-hooks on this machine.
 
 A record that a test leaves there changes the results of later tests. A test needs a state directory of its own.
+Outside continuous integration, a command of the user can be the cause, so a change is only reported.
 """
 
 import os
 from contextlib import suppress
 
 import pytest
+from requirements import EXPECTED
 
 FOLDERS = ("/run/resctrl-hooks", "/etc/resctrl-hooks")
 INSTALLED = "/usr/local/libexec/resctrl-hooks"
@@ -39,12 +41,12 @@ def _changed(config: pytest.Config) -> list[str]:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Fail a run that has changed a file."""
-    if _changed(session.config):
+    """Fail a run in continuous integration that has changed a file."""
+    if EXPECTED and _changed(session.config):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Name the changed files."""
     for name in _changed(config):
-        terminalreporter.write_line(f"FAILED: a test changed {name} of this machine", red=True, bold=True)
+        terminalreporter.write_line(f"CHANGED during the tests: {name} of this machine", red=True, bold=True)
