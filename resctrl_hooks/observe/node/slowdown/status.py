@@ -40,6 +40,7 @@ class Status:
         self._file = StatusFile(path, "slowdown", log)
         self._seconds: "dict[str, dict[str, float]]" = {}
         self._counted: "dict[str, dict[str, list[float]]]" = {}
+        self._records: "dict[str, tuple[Finding, dict[str, Any]]]" = {}
 
     def saw(self, window: "Window", findings: "Mapping[str, Finding]") -> None:
         """Add a window to the pods' sums: cycles and work by grade, slowed and lost seconds by cause."""
@@ -60,15 +61,20 @@ class Status:
 
     def write(self, findings: "Mapping[str, Finding]", pressed: "Mapping[str, Any]") -> None:
         """Write the file; ``pressed`` has the pods that memory bandwidth slows now, as the guard reads it."""
+        known, self._records = self._records, {}
+        for key, found in findings.items():
+            before = known.get(key)
+            is_same = before is not None and before[0] is found  # a slowed pod that was not judged again
+            self._records[key] = before if before and is_same else (found, record_of(found))
         pods = {
             key: {
-                **record_of(found),
+                **record,
                 "slowedSeconds": self._seconds.get(key, {}),
                 "lostSeconds": self._lost.by_cause(key),
                 "lost": self._lost.of(key),
                 "counted": self._counted.get(key, {}),
             }
-            for key, found in findings.items()
+            for key, (_, record) in self._records.items()
         }
         times = {"time": time.time(), "uptime": time.monotonic()}
         self._file.values = {**times, "pods": pods, "pressed": pressed, "lost": self._lost.by_namespace()}

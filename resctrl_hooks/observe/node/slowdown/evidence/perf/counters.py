@@ -5,7 +5,6 @@ CPU, so each CPU needs its own. The events of a CPU are one group, which the ker
 Counts only, without sampling: no interrupts.
 """
 
-import ctypes
 import errno
 import os
 import struct
@@ -258,6 +257,8 @@ def _is_removed(folder: str, fd: int) -> bool:
 
 
 def _perf_event_open(config: int, cgroup: int, cpu: int, leader: int) -> int:
+    import ctypes  # half a MiB, for nodes with counters only
+
     number = _CALLS.get(os.uname().machine)
     if number is None:
         raise PerfError(f"the number of perf_event_open is unknown on {os.uname().machine}")
