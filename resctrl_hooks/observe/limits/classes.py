@@ -110,9 +110,10 @@ def _with_values(
     made = next((one for one in created if one.lines == tuple(lines(wanted))), None)
     if made is not None:
         return made
-    number = len({*created})
+    present = present_classes(resctrl)
+    number = len({one.name for one in created} - {*present})
     name = new_name(base, spec, {*there, *(one.name for one in created)})
-    if can.classes and len(present_classes(resctrl)) + number >= can.classes - 1:
+    if can.classes and len(present) + number >= can.classes - 1:
         raise LimitError(f"no CLOSID is free for RDT class {name}", hint=_in_others(there, base))
     free = None if rmids_of_each_class(resctrl) else free_rmids(resctrl, base)
     if free is not None and free <= number:
