@@ -13,6 +13,8 @@ from requirements import EXPECTED
 FOLDERS = ("/run/resctrl-hooks", "/etc/resctrl-hooks")
 INSTALLED = "/usr/local/libexec/resctrl-hooks"
 """With it, services may write there meanwhile."""
+GUEST = "RESCTRL_ROOT"
+"""A variable of the environment in the guest, where tests install."""
 _BEFORE = pytest.StashKey[dict[str, tuple[int, int]]]()
 
 
@@ -31,7 +33,8 @@ def _files() -> dict[str, tuple[int, int]]:
 
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Note the files; in the process that starts the others (pytest-xdist), once."""
-    if not hasattr(session.config, "workerinput") and not os.path.exists(INSTALLED):
+    first = not hasattr(session.config, "workerinput")
+    if first and not os.path.exists(INSTALLED) and GUEST not in os.environ:
         session.config.stash[_BEFORE] = _files()
 
 
