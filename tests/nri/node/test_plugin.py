@@ -194,6 +194,7 @@ def test_start_is_answered_after_its_checks_without_lock_and_alarm(host: Host, f
 
     fail(Resctrl, "check_arrival", NotArrivedError("task 41 was moved to another group at once"))
     assert start(plugin, reply)
+    assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
     assert replies == [(0, pack(b"", b""))]
 
 
