@@ -233,12 +233,12 @@ EVENTS: dict[str, Callable[[Path], object]] = {
 }
 LIFE = (
     "check", "show", "apply --dry-run", "apply --dry-run -o json", "apply -o csv", "show", "apply", "apply --if-newer",
-    "apply --if-newer -o json", "write", "apply --dry-run", "show", "apply", "full: apply", "newer", "apply --if-newer",
-    "open the active ones", "check", "open to others", "check", "apply", "lose", "show", "apply", "close", "apply",
-    "three wrong", "apply", "apply -o json", "show", "check", "lose", "show", "write", "apply", "damage", "show",
-    "lose", "show", "MachineConfig", "apply", "show", "json apply", "json check", "write", "another version", "show",
-    "json show", "delete", "show", "check", "lose", "show", "check", "version 0.2", "show", "write", "show",
-    "prod show", "prod apply", "lose",
+    "apply --if-newer -o json", "apply --dry-run", "write", "apply --dry-run", "show", "apply", "full: apply", "newer",
+    "apply --if-newer", "open the active ones", "check", "open to others", "check", "apply", "lose", "show", "apply",
+    "close", "apply", "three wrong", "apply", "apply -o json", "show", "check", "lose", "show", "write", "apply",
+    "damage", "show", "lose", "show", "MachineConfig", "apply", "show", "json apply", "json check", "write",
+    "another version", "show", "json show", "delete", "show", "check", "lose", "show", "check", "version 0.2", "show",
+    "write", "show", "prod show", "prod apply", "lose",
 )  # fmt: skip
 LOOKS = ("list", "rdt show", "reconcile --dry-run")
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from core.cli.test_assignable_counters import TOTAL, moved, reading
-from core.cli.test_assignable_counters import host as assigned
+from hosts.assigned import TOTAL, moved, reading
+from hosts.assigned import host as assigned
 from hosts.monitored import MonitoredHost, monitored_host, plain_host
 
 from resctrl_hooks.lab.simulation import mounted
