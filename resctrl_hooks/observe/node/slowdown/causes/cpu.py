@@ -11,6 +11,7 @@ from ..constants import LEAST_STILL, SLOWED, WAITED
 from ..evidence.cpu.lost_time import mean_lost
 from ..evidence.cpu.shares import Share, mean_share
 from ..evidence.cpu.what_if import WhatIf
+from ..evidence.waiting import time_taken
 from .cause import EXCLUDED, SUPPORTED, UNKNOWN, Cause
 from .culprits import smallest_set
 from .remedy import CPU_MAX, CPU_WEIGHT, ELSEWHERE, OWN_WEIGHT, Remedy, limitable
@@ -54,7 +55,8 @@ def judge(case: "Case", judged: "Judged") -> Cause:
     if by_host > case.verdict.waiting.factors()["cpu"]:
         return host
     text = f"it waited for a CPU for {part:.0%} of the time in which it wanted one"
-    if part < WAITED or lost.waited < LEAST_STILL:
+    whole = case.mean(time_taken) or 0.0  # a pod that waits for its disk waits a little for a CPU after each operation
+    if part < WAITED or lost.waited < max(LEAST_STILL, WAITED * whole):
         return Cause(NAME, EXCLUDED, text)
     contests = [window.contests.on(cpus or window.online) for window in case.windows if window.node.groups is not None]
     contests = [one for one in contests if case.key in one.shares]

@@ -149,6 +149,13 @@ def test_wait_for_memory(
     )
 
 
+@pytest.mark.parametrize("stood, state", [(0.03, "excluded"), (0.08, "supported")])
+def test_short_waits_for_a_cpu_after_each_operation_of_a_disk_are_no_cause(stood: float, state: str) -> None:
+    groups = (pods(group(VICTIM, 0.1, 0.15), group(NOISY, 0.9, 1.0)),)
+    waits = {"waited": stood, "stood": stood, "blocked": 0.85, "blocked_fully": 0.85, "cpu": 0.1}
+    assert causes(NodeUse({0: Processor(0.9)}, groups), **waits)["cpu-contention"].state == state
+
+
 def test_wait_for_a_disk_with_what_was_reclaimed_is_a_wait_for_memory() -> None:
     disk = DiskUse("sda", 1.0, {VICTIM: Moved(1e6, 10), NOISY: Moved(9e6, 90)})
     memory = {VICTIM: Memory(1e6, 1e6), NOISY: Memory(4e6, 0.0), OTHER: Memory(5e6, 4.9e6)}
