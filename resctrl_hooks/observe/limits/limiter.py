@@ -52,7 +52,8 @@ class Limiter:
             return []  # without a state directory there are none
         if found.done:
             self._log(f"restored after {found.owner} ended: {', '.join(found.done)}", "")
-        return [f"cannot restore {one}; reconcile tries again" for one in found.failed]
+        foreign = [f"not restored: {one}" for one in found.foreign]
+        return [*foreign, *(f"cannot restore {one}; reconcile tries again" for one in found.failed)]
 
     def limit(self, pod: Pod, plan: Plan, seconds: float, reason: str) -> None:
         """Write a pod's planned values, for so many seconds.

@@ -71,9 +71,9 @@ class _Refusals:
     def of(self, calls: Sequence[Call]) -> str:
         found = []
         for call in calls:
-            pods = [pod for key in call.keys if (pod := self._pod(key)) is not None]
+            pods = [pod for key in call.keys if (pod := self._pod(key)) is not None and pod.living]
             if len(pods) < len(call.keys):
-                return "a pod has ended"
+                return "no container of a pod is running"
             found.append((pods, request_of(call.option)))
         return self._planner.why_not(found)
 
