@@ -38,7 +38,7 @@ _RUNS_TO_LEARN = 2
 """Of `diagnose`, with five windows each: a pod needs ten quiet ones."""
 _OWN: Final = (
     *("baselines", _CGROUPS, "hook.log", _CONTAINERD.partition("/")[0], _PROC, RESCTRL, "state", _SYS, _SETTINGS),
-    *("config.json", "config.last-valid.json"),
+    *("config.json", "config.last.json"),
     *(_WORK, f"{_WORK}~", *(f"history.sqlite{end}" for end in ("", "-shm", "-wal", ".lock"))),
 )
 """What a node writes into its folder; other files there are the user's."""

@@ -49,7 +49,8 @@ class Place:
             self._take()
             with suppress(FileNotFoundError):
                 os.remove(f"{folder}/{_READY}")  # first: what follows may be interrupted
-            _end_processes(folder)
+            if names:
+                _end_processes(folder)
             prepare(f"{folder}/{RESCTRL}")
             for name in own:
                 path = f"{folder}/{name}"
