@@ -11,6 +11,7 @@ from resctrl_hooks.core.cli.document import Form, attributes, is_table, output_o
 from resctrl_hooks.core.cli.same_config import with_config
 from resctrl_hooks.core.cli.tables import console, counted, print_wrapped
 from resctrl_hooks.core.doctor import Host, Level, examine
+from resctrl_hooks.core.doctor.finding import NotFixedError
 
 _MARKS: dict[Level, tuple[str, str]] = {
     "ok": ("ok", "green"),
@@ -58,13 +59,18 @@ def command(config: str, *, form: Form, fix: bool, root: str) -> None:
     found = []
     out = console()
     for name, finding in examine(host):
+        fixed, remedy = "", finding.remedy
+        try:
+            fixed = finding.fix() if fix and finding.fix else ""
+        except NotFixedError as error:
+            remedy = f"not fixed: {error}"
         one = CheckResult(
             check=name,
             level=finding.level,
             text=with_config(finding.text),
-            remedy=with_config(finding.remedy),
+            remedy=with_config(remedy),
             fixable=finding.fix is not None,
-            fixed=finding.fix() if fix and finding.fix else "",
+            fixed=fixed,
         )
         found.append(one)
         if is_table(form):

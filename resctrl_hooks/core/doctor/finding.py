@@ -9,11 +9,15 @@ _SHOWN: Final = 5
 Level = Literal["ok", "warning", "problem"]
 
 
+class NotFixedError(Exception):
+    """A fix did not remove the problem; the message is the reason."""
+
+
 class Finding(NamedTuple):
     """One line of doctor's output.
 
     ``fix`` fixes the problem where that is safe, that is, without changing running containers; it returns a description
-    of the fix.
+    of the fix, and raises `NotFixedError` if the problem remains.
     """
 
     level: Level

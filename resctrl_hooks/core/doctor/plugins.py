@@ -42,8 +42,9 @@ def removed_groups(host: Host) -> Iterator[Finding]:
         return
     running = sorted(f"{name} (process {pid})" for pid, name in _programs(host) if REMOVES_GROUPS in name)
     who = f"; {', '.join(running)} is known to do this" if running else ""
+    groups = "a group" if found["total"] == 1 else f"{found['total']} groups"
     yield problem(
-        f"another program removed {found['total']} groups of live pods, last {ago(found['last'])} ago{who}",
+        f"another program removed {groups} of live pods, last {ago(found['last'])} ago{who}",
         "stop nri-resctrl-mon on this node, or set groupPrefix: it only removes groups with a UUID as their name",
     )
 

@@ -18,7 +18,7 @@ from resctrl_hooks.core.node.resctrl.totals_file import CLASSES, KEYS
 from resctrl_hooks.core.node.settings import DEFAULT_CONFIG, MANAGED_BY, config_command, is_unapplied
 from resctrl_hooks.core.rdt.classes import Classes
 
-from .finding import Check, Finding, ok, problem, some, warning
+from .finding import Check, Finding, NotFixedError, ok, problem, some, warning
 from .host import Host
 
 _BY_OTHERS: Final = 0o022
@@ -231,9 +231,12 @@ def _reconcile(host: Host) -> str:
     from resctrl_hooks.core.node.reconcile.reconcile import reconcile  # noqa: PLC0415  # for this fix only
 
     try:
-        return reconcile(host.context).as_line() or "reconciled"
+        report = reconcile(host.context)
     except HookError as error:
-        return f"reconcile failed: {error}"
+        raise NotFixedError(f"reconcile failed: {error}") from error
+    if why := [*report.events["failed"].values()]:
+        raise NotFixedError("; ".join(dict.fromkeys(why)))
+    return f"reconcile: {report.as_line() or 'nothing is left to do'}"
 
 
 def other_configuration(host: Host) -> Iterator[Finding]:

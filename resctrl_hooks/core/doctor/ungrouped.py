@@ -5,6 +5,7 @@ The sources are the records, the refusals, the runtimes' state, the active setti
 
 import json
 import os
+import time
 from collections.abc import Iterable
 from typing import Literal
 
@@ -29,6 +30,7 @@ from resctrl_hooks.core.node.container.workload import Workload
 from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.core.node.features.monitoring import why_not
 from resctrl_hooks.core.node.names import namespace_in_words
+from resctrl_hooks.core.node.reconcile.vanished import read_vanished
 from resctrl_hooks.core.node.resctrl.absence import why_no_monitoring
 
 from .host import Host
@@ -120,8 +122,18 @@ def _recorded(host: Host, pod: Pod) -> PodExplanation:
         reason, after = "grouped", f"resctrl-hook show {pod.name}"
     else:
         reason, after = "incomplete", _RECONCILE
+        if all(group.origin == "missing" for group in pod.groups) and pod.groups:
+            text, after = _removed(host, pod)
     lacking = [f"without {name}: {why}" for one in pod.containers for name, why in one.without.items()]
     return _made(pod, reason, "; ".join(dict.fromkeys([text, *lacking])), after)
+
+
+def _removed(host: Host, pod: Pod) -> tuple[str, str]:
+    """Return what happened to a pod without its group, and the next command."""
+    text = "another program removed the pod's group; reconcile creates the group again"
+    _, _, until = read_vanished(host.settings.state_dir)["pods"].get(pod.key, (0, 0.0, 0.0))
+    wait = until - time.time()
+    return (f"{text} in {wait:.0f} s", _DOCTOR) if wait > 0 else (text, _RECONCILE)
 
 
 def _not_selected(host: Host, pod: Pod) -> PodExplanation:

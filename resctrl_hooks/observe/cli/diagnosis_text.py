@@ -114,7 +114,7 @@ def print_effects(name: str, method: str, effects: list[ClassEffect]) -> None:
         limits = [f"a smaller MB value for {classes} (`rdt.classes`; `resctrl-hook rdt apply`)"] if classes else []
         limits += [f"a smaller {_what(one)}" for one in helps if one.sets != MB]
         limits += ["the guard (`rdt.guard.mode: act`)"] if classes else []
-        out.print(escape(f"What helps: {', '.join(limits)}, or another node."), soft_wrap=True)
+        out.print(escape(with_config(f"What helps: {', '.join(limits)}, or another node.")), soft_wrap=True)
     else:
         out.print(escape("No limit that was tried helps this pod beyond doubt."))
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from golden import Golden
+from hosts.faults import failing
 from hosts.monitored import replace_podman
 from hosts.patients import lines, older, run_service, shipped
 
@@ -21,7 +22,7 @@ from resctrl_hooks import __version__
 from resctrl_hooks.core.cli import main
 from resctrl_hooks.core.doctor import runner, runtimes, self_test, state, system
 from resctrl_hooks.core.doctor import versions as versions_module
-from resctrl_hooks.core.doctor.finding import Check, Finding
+from resctrl_hooks.core.doctor.finding import Check, Finding, NotFixedError
 from resctrl_hooks.core.doctor.host import Host
 from resctrl_hooks.core.doctor.runner import checks, checks_of, examine
 from resctrl_hooks.core.doctor.versions import versions
@@ -128,6 +129,9 @@ def test_exit_code_and_json_match_findings_and_fix_applies_safe_remedies(patient
     said = json.loads(result.stdout)
     assert (result.exit_code, said["ok"]) == (1, False)
     assert all(finding["remedy"] for finding in said["items"] if finding["level"] == "problem")
+    with failing(state, "_protect", NotFixedError("read-only")):
+        kept = run(patient, "--fix")
+    assert (kept.exit_code, "-> not fixed: read-only" in kept.stdout) == (1, True)
     assert run(patient, "--fix").exit_code == 0
     assert patient.state.stat().st_mode & 0o777 == 0o700
     assert run(patient).exit_code == 0

@@ -170,6 +170,8 @@ def check_recorded(monitored: MonitoredHost) -> None:
         assert done.exit_code == 0, done.output
         assert done.stdout.startswith(f"shop/{pod}: {reason}\n")
         assert "\nnext: resctrl-hook " in done.stdout
+    os.rmdir(monitored.resctrl / "mon_groups" / monitored.pod(2, "web-2"))
+    assert "incomplete\n  another program removed the pod's group" in run(monitored, "explain", "shop/web-2").stdout
     made = json.loads(run(monitored, "explain", "shop/web-1", "-o", "json").stdout)
     assert refusal(made, schemas()["explain-pod"]) == ""
     assert made["items"][0]["next"] == f"resctrl-hook --config {monitored.config} reconcile"

@@ -48,7 +48,7 @@ class GroupVanishedError(HookError):
     """Another program removed a group with live tasks repeatedly."""
 
     reason = "vanished"
-    hint = "stop nri-resctrl-mon on this node, or set groupPrefix; `resctrl-hook doctor` names the program"
+    hint = "stop the program that removes groups, such as nri-resctrl-mon, or set groupPrefix"
 
 
 def read_vanished(state_dir: str) -> "VanishedRecord":
