@@ -25,6 +25,7 @@ ALLOWED_BESIDE = {
     "history/ages.py": {"array", "bisect"},
     "history/disk.py": {"_queue"},
     "history/reading.py": {"sqlite3", "zlib"},
+    "history/rows.py": {"functools"},
     "history/store.py": {"sqlite3", "zlib"},
     "host/descriptors.py": {"_weakref", "resource"},
     "watch/listener.py": {"array", "select"},
