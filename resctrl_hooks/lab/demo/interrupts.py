@@ -43,9 +43,9 @@ def interrupts_deferred() -> Iterator[None]:
         if _now.number:  # it came after the last one
             _now.end()
     finally:
-        _now.number = 0
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        if not _now.number:  # else this process ends, and further signals change nothing of that
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 @contextmanager
