@@ -104,12 +104,13 @@ class LostTime:
     ) -> None:
         """Add some seconds in which a pod was slowed and used so many CPUs."""
         lost = lost_seconds(seconds, verdict.ratio)
+        victim = self._name(key)[0]
         for one in parts_of(verdict.ratio, causes) if lost and verdict.ratio else ():
             more = lost * one.part, lost * one.part * (cpus or 0.0)
-            _add(_place(self._pods.setdefault(key, {}), (one.cause, self._called(one), one.outside)), more)
+            namespace, name = self._named(one)
+            _add(_place(self._pods.setdefault(key, {}), (one.cause, name, one.outside)), more)
             if one.culprit:
-                pair = self._name(key)[0], self._namespace(one)
-                _add(self._pair(pair), more)
+                _add(self._pair((victim, namespace)), more)
 
     def _name(self, key: str) -> "tuple[str, str, str]":
         found = self._names(key)
@@ -120,16 +121,12 @@ class LostTime:
         self._known[key] = found
         return found
 
-    def _called(self, one: Part) -> str:
+    def _named(self, one: Part) -> "tuple[str, str]":
+        """Return the namespace and the name of a culprit."""
         if one.outside or not one.culprit:
-            return one.culprit
+            return outside_namespace(one.culprit), one.culprit
         namespace, pod, container = self._name(one.culprit)
-        return "/".join(filter(None, (namespace, pod or container)))
-
-    def _namespace(self, one: Part) -> str:
-        if one.outside:
-            return outside_namespace(one.culprit)
-        return self._name(one.culprit)[0]
+        return namespace, "/".join(filter(None, (namespace, pod or container)))
 
     def _pair(self, pair: "tuple[str, str]") -> "list[float]":
         for one in (pair, (pair[0], OTHERS)):
