@@ -127,7 +127,7 @@ def test_refusal_keeps_group_created_meanwhile_by_another_container(
         began.append(node.start("gold", beside=refused))
 
     at_its_turn(monkeypatch, start_beside)
-    with pytest.raises(RefusedError, match="cpu.weight"):
+    with pytest.raises(RefusedError, match=r"cpu\.weight"):
         node.start("gold")
     refused, (beside,) = node.pods[1], began
     node.kernel.end(refused.pid)
