@@ -132,7 +132,7 @@ class Monitoring(FeatureSection):
     """Events that get an assignable counter (AMD), most important first: docs/counters.md."""
 
     class_counters: Literal["while-free", "keep"] = _DEFAULTS["classCounters"]
-    """Assignable counters of ungrouped tasks: `while-free` releases the counters when pods need these, `keep` never."""
+    """Whether tasks outside groups keep assignable counters: `while-free`: until pods need them; `keep`: always."""
 
     take_over: bool = _DEFAULTS["takeOver"]
     """Move tasks out of a group that the runtime created (`linux.intelRdt`). The runtime's statistics then stay 0."""
@@ -157,8 +157,8 @@ class Monitoring(FeatureSection):
     from the firmware, or the largest measured bandwidth."""
 
     memory_domains: Literal["auto", "node", "package", "l3"] = _DEFAULTS["memoryDomains"]
-    """L3 domains that share one memory: of a NUMA `node`, of a `package`, or each alone (`l3`). `auto` is `package` if
-    a package has several L3 domains and each is a NUMA node; otherwise `node`."""
+    """Which L3 domains share one memory: those of a NUMA `node`, those of a `package`, or none (`l3`). `auto` is
+    `package` if a package has several L3 domains and each is a NUMA node; otherwise `node`."""
 
     def remarks(self) -> list[Remark]:
         """Return remarks for unreachable rules, and for a reserve that serves all pods or no pod."""

@@ -49,7 +49,7 @@ class RdtClass(Section):
     `2GBps` are converted. In a list, the first possible value applies."""
 
     smba: Bandwidth | None = Field(default=None, alias="SMBA")
-    """Bandwidth of slow memory, as MB."""
+    """Bandwidth of slow memory; values as for `MB`."""
 
     exclusive: bool = False
     """Reserve the cache ways for this class."""

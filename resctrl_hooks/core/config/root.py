@@ -83,7 +83,7 @@ class Configuration(Section):
     override this key."""
 
     deadline_seconds: Annotated[float, Field(gt=0, le=LONGEST_DEADLINE)] = DEFAULTS["deadlineSeconds"]
-    """Time limit of a hook in seconds, without waits for a CPU. Then the hook leaves the rest to reconcile."""
+    """Time limit of a hook in seconds; waits for a CPU do not count. Then the hook leaves the rest to reconcile."""
 
     state_dir: AbsolutePath = DEFAULTS["stateDir"]
     """Directory of the records: root-owned, on tmpfs. After a change, the records stay in the former
