@@ -15,6 +15,7 @@ from hosts.node_half import payload_once as payload
 
 from core.install.plans import Planned, parsed, paths, planned
 from core.install.staged import CONFIG, given
+from resctrl_hooks.core.cli import install as command
 from resctrl_hooks.core.config.applied import apply_file
 from resctrl_hooks.core.install.houses import missing, needed
 from resctrl_hooks.core.install.manifest import Manifest
@@ -389,3 +390,11 @@ def test_own_json_is_valid_and_problems_of_another_are_found(golden: Golden) -> 
         value = {key: item for key, item in (json.loads(own) | changes).items() if item is not None}
         found.append(f"{changes} => {hook_problems(json.dumps(value).encode())}")
     golden("\n".join(found))
+
+
+@pytest.mark.parametrize("has_units", [True, False])
+def test_printed_plan_names_the_start_of_units_if_it_has_some(
+    planned: Planned, capsys: pytest.CaptureFixture[str], *, has_units: bool
+) -> None:
+    command._print(planned("crio", with_units=has_units), live=True)
+    assert ("systemd reloads and starts the units" in capsys.readouterr().out) is has_units
