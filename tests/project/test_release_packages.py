@@ -121,9 +121,7 @@ def test_bundled_package_runs_without_system_packages(dist: Path, tmp_path: Path
         return subprocess.run(command, check=True, capture_output=True, text=True, cwd=tmp_path).stdout
 
     assert __version__ in run(str(script), "--version")
-    assert (
-        "| bundled package | `/opt/venvs/resctrl-hooks/bin/python3` |" in (REPOSITORY / "docs/library.md").read_text()
-    )
+    assert "`/opt/venvs/resctrl-hooks/bin/python3` (bundled package)" in (REPOSITORY / "docs/library.md").read_text()
     program = "import sys; from resctrl_hooks import Monitor, extras; print(sys.prefix, extras.remedy('parquet'))"
     wanted = f"python3 -m pip --python {python} install 'resctrl-hooks[parquet]'`\n"
     answer = run("-c", program)

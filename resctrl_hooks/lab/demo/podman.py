@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import resource
+import shlex
 import shutil
 import time
 from typing import Final
@@ -43,7 +44,7 @@ class Podman:
 
     Args:
         stage: The folder of the hook and of Podman's files.
-        runtime: The OCI runtime; empty for runc if this host has cgroups of version 1, else for Podman's default.
+        runtime: The OCI runtime; empty for the usual one of this host.
     """
 
     name = "Podman"
@@ -55,15 +56,14 @@ class Podman:
         self._stage = stage
         unified = has_only_version_2()
         manager = "systemd" if unified and os.path.isdir(_SYSTEMD) else "cgroupfs"
-        runtime = runtime or ("" if unified or not shutil.which(OF_VERSION_1) else OF_VERSION_1)
+        runtime = runtime or _usual_runtime(unified=unified)
         folder = stage.folder
         self.hooks = f"{folder}/hooks.d"
         # fmt: off
         self.command = [
             "podman", "--root", f"{folder}/podman", "--runroot", f"{folder}/podman-run",
             "--tmpdir", f"{folder}/podman-tmp", "--storage-driver", "vfs", "--cgroup-manager", manager,
-            "--hooks-dir", self.hooks, *(["--runtime", runtime] if runtime else []),
-            "--runtime-flag", f"root={folder}/oci",
+            "--hooks-dir", self.hooks, *(["--runtime", _with_root(runtime, folder)] if runtime else []),
         ]
         # fmt: on
         self.environment = {**os.environ, "CONTAINERS_CONF": f"{folder}/containers.conf"}
@@ -120,6 +120,25 @@ class Podman:
         finally:
             self.release_key()
         return "podman … rm --force"
+
+
+def _usual_runtime(*, unified: bool) -> str:
+    """Return the runtime that Podman uses on this host, or one that can run here; empty for none."""
+    names = ("crun", OF_VERSION_1) if unified else (OF_VERSION_1, "crun")
+    return next((name for name in names if shutil.which(name)), "")
+
+
+def _with_root(runtime: str, folder: str) -> str:
+    """Return a program that calls the runtime with its state below the folder.
+
+    Podman passes ``--runtime`` to the cleanup that conmon runs, but not ``--runtime-flag``.
+    """
+    program = f"{folder}/bin/{runtime}"
+    os.makedirs(f"{folder}/bin", exist_ok=True)
+    with open(program, "w", encoding="utf-8") as file:
+        file.write(f'#!/bin/sh\nexec {shutil.which(runtime)} --root {shlex.quote(f"{folder}/oci")} "$@"\n')
+    os.chmod(program, 0o755)  # noqa: S103  # a program
+    return program
 
 
 def has_only_version_2() -> bool:

@@ -245,7 +245,8 @@ def test_classes_through_their_life(
                 check(simulated, told, number, "apply")
         elif word == "edit":
             simulated.config = tmp_path / "config.yaml"
-            simulated.config.write_text(f"{{resctrlPath: {simulated.resctrl}, rdt: {{classes: {rest}}}}}")
+            where = f"resctrlPath: {simulated.resctrl}, stateDir: {simulated.state}"
+            simulated.config.write_text(f"{{{where}, rdt: {{classes: {rest}}}}}")
             simulated.config.chmod(0o600)
         elif word != "writable":
             check(simulated, told, number, step)
