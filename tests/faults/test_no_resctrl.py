@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ID, POD_CGROUP, Host, Outcome, crio_annotations, state, stopped
+from conftest import ID, POD_CGROUP, Host, Outcome, always, crio_annotations, state, stopped
 from golden import Golden
 from hosts import crun
 from hosts.monitored import run
@@ -182,7 +182,7 @@ def test_node_says_once_a_boot_what_it_lacks(
 @pytest.mark.parametrize("enabled, recorded", [("auto", 1), (True, 0), (False, 0)])
 @pytest.mark.parametrize("by", ["reconcile", "diagnose"])
 def test_containers_are_recorded_without_monitoring_only_if_it_is_optional(
-    node: Host, enabled: Any, recorded: int, by: str
+    node: Host, monkeypatch: pytest.MonkeyPatch, enabled: Any, recorded: int, by: str
 ) -> None:
     """By the hook, and those that run already by a pass or a command."""
     node.configure(monitoring={"enabled": enabled}, runtimeRoots={"all": str(node.root / "runtime")})
@@ -197,6 +197,10 @@ def test_containers_are_recorded_without_monitoring_only_if_it_is_optional(
     for pid in (100, 200, 201, 202):
         node.end_process(pid)
     node.end_cgroup(POD_CGROUP)
+    with monkeypatch.context() as patch:  # in a container, every process of the node seems to have ended
+        patch.setattr("resctrl_hooks.core.node.reconcile.note.sees_processes", always(value=False))
+        note_running(node.context())
+    assert len(node.context().ledger.containers()) == 4 * recorded
     note_running(node.context())
     assert len(node.context().ledger.containers()) == (0 if enabled == "auto" else 4 * recorded)
 

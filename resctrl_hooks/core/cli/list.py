@@ -1,6 +1,5 @@
 """`resctrl-hook list`: monitored pods, waiting pods, and foreign groups."""
 
-import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -35,9 +34,9 @@ from resctrl_hooks.core.inventory.gather import gather, name_podmans
 from resctrl_hooks.core.inventory.models import STATES, Inventory, Pod, meaning, pod_of_foreign
 from resctrl_hooks.core.inventory.pod_fields import PodField, pod_fields
 from resctrl_hooks.core.node.context import Context
+from resctrl_hooks.core.node.reconcile.note import sees_processes
 from resctrl_hooks.core.parts import clause
 
-_INITIAL_PID_NAMESPACE = 0xEFFFFFFC  # PROC_PID_INIT_INO of include/linux/proc_ns.h
 _BLIND = (
     "resctrl-hook: not in the node's PID namespace, so the state of containers is unknown; "
     f"set `hostPID: true` in the pod{clause('blind')}"
@@ -104,7 +103,7 @@ def command(config: str, *, options: ListOptions, every: bool, demand: bool) -> 
     memtierd{wide}. Exit code 1 means that resctrl is not available.
     """
     context = open_node(config)
-    if context.proc == "/proc" and os.stat("/proc/self/ns/pid").st_ino != _INITIAL_PID_NAMESPACE:
+    if not sees_processes(context.proc):
         click.echo(_BLIND, err=True)
     found = _gathered(context, options)
     if demand:

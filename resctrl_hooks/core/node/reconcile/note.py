@@ -1,5 +1,7 @@
 """Records of running containers on a node without groups, for commands that measure them without an installation."""
 
+import posix
+
 from ..errors import HookError
 from ..feature_table import AUTO
 from ..lifecycle import reap
@@ -11,15 +13,26 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..context import Context
 
+INITIAL_PID_NAMESPACE = 0xEFFFFFFC
+"""The inode of the node's own PID namespace: PROC_PID_INIT_INO of include/linux/proc_ns.h."""
+
+
+def sees_processes(proc: str) -> bool:
+    """Return whether the node's processes are visible; in another PID namespace all of them seem to have ended."""
+    return proc != "/proc" or posix.stat("/proc/self/ns/pid").st_ino == INITIAL_PID_NAMESPACE
+
 
 def note_running(context: "Context") -> "list[str]":
     """Record the running containers that no hook has recorded and that no feature serves; return their ids.
 
     Records of ended containers are removed: without an installation, nothing else does that.
-    Nothing is done for a node that can have groups, where a record without a group would be incomplete. Without
-    permission, and for a container whose key is held, nothing is recorded.
+    Nothing is done for a node that can have groups, where a record without a group would be incomplete, and in a
+    container without the node's PID namespace. Without permission, and for a container whose key is held, nothing is
+    recorded.
     """
     if context.settings.groups["enabled"] != AUTO or why_no_monitoring(context.monitor.resctrl) is None:
+        return []
+    if not sees_processes(context.proc):
         return []
     noted = []
     try:
