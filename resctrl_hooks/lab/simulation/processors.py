@@ -6,6 +6,7 @@ import re
 import shutil
 
 _TICKS = os.sysconf("SC_CLK_TCK")
+_UNFINISHED = "~"  # ends the name of a folder that `link_in_cgroup` is making
 
 
 class Processors:
@@ -45,6 +46,8 @@ class Processors:
         for name in there - here:
             link(self._folder, name)
         for name in here - there - {"stat"}:
+            if name.endswith(_UNFINISHED):
+                continue
             path = f"{self._folder}/{name}"
             with contextlib.suppress(FileNotFoundError):
                 if os.path.islink(path):
@@ -55,7 +58,7 @@ class Processors:
 
 def link_in_cgroup(folder: str, pid: int, cgroup: str, cpus: int) -> None:
     """Show a process as one of a cgroup and of so many CPUs in a folder that replaces /proc; all else is linked."""
-    path, new = f"{folder}/{pid}", f"{folder}/{pid}~"
+    path, new = f"{folder}/{pid}", f"{folder}/{pid}{_UNFINISHED}"
     os.mkdir(new)
     for name in os.listdir(f"/proc/{pid}"):
         os.symlink(f"/proc/{pid}/{name}", f"{new}/{name}")
