@@ -184,7 +184,10 @@ def _wrong_settings(error: Exception) -> str:
     from resctrl_hooks.core.config.applied import check_compiled  # noqa: PLC0415  # pydantic, for faults only
 
     path = active_path(config)
-    wrong = check_compiled(path).errors
+    try:
+        wrong = check_compiled(path).errors
+    except (OSError, ValueError):
+        return ""
     return f"invalid settings: {wrong[0]}" if wrong else ""
 
 

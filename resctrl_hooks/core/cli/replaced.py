@@ -13,7 +13,7 @@ def replacing(path: str, mode: int | None = None) -> Iterator[IO[str]]:
     """Yield a new file beside ``path`` that replaces it at the end. After an error, the file is as before.
 
     Args:
-        path: the file; a link is followed, and a pipe or a device is written directly.
+        path: the file; a link is followed. A pipe, a device, or a file in a foreign folder is written directly.
         mode: its permissions; None: those and the owner of the replaced file, or of any new file.
 
     Raises:
@@ -23,12 +23,12 @@ def replacing(path: str, mode: int | None = None) -> Iterator[IO[str]]:
         there = os.stat(path)
     except FileNotFoundError:
         there = None
-    if there is not None and not stat.S_ISREG(there.st_mode):
+    target = os.path.realpath(path)
+    folder = os.path.dirname(target)
+    if there is not None and not (stat.S_ISREG(there.st_mode) and os.access(folder, os.W_OK)):
         with open(path, "w", encoding="utf-8", newline="") as file:
             yield file
         return
-    target = os.path.realpath(path)
-    folder = os.path.dirname(target)
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", newline="", dir=folder, suffix=".new", delete=False) as new:
         try:
             yield new
