@@ -129,7 +129,8 @@ def missing(recording: Recording) -> list[MissingValue]:
         for entry, number in track.missing.items():
             column, _, word = entry.partition(":")
             found[user, column, word] += number
-    every = (MissingValue(*key, number, counts[key[0]]) for key, number in found.items())
+    # After a step of the clock, samples can be left out (`order_of`), but not their marks.
+    every = (MissingValue(*key, min(number, of), of) for key, number in found.items() if (of := counts[key[0]]))
     return sorted(every, key=lambda one: (-one.rows / one.of, one.user.name, one.column))
 
 

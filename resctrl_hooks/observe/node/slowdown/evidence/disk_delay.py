@@ -76,7 +76,7 @@ def disk_delay(uses: "Sequence[tuple[Use, float]]", alone: "Alone | None") -> "D
         factor, most = serial if 2 * full >= whole else 1.0, serial
     # A first window of waiting has no disk: it is as the others (`node_counts`).
     told = [_active(use) * seconds for use, seconds in uses if use.disk or float(use.blocked or 0) < WAITED]
-    lost = (1 - 1 / factor) * active / max(active, sum(told))
+    lost = (1 - 1 / factor) * active / max(active, sum(told)) if active else 0.0
     return DiskDelay(factor, most, bool(known) or 2 * full >= whole, bool(known), lost)
 
 

@@ -14,7 +14,7 @@ from resctrl_hooks.observe.node.slowdown.constants import FEWEST
 from resctrl_hooks.observe.node.slowdown.evidence.alone import Alone, alone_of, teaches
 from resctrl_hooks.observe.node.slowdown.evidence.disk_delay import disk_delay
 from resctrl_hooks.observe.node.slowdown.evidence.disk_kinds import BY_BFQ, BY_COST, read_kind
-from resctrl_hooks.observe.node.slowdown.evidence.disks import DiskUse, Kind, Moved
+from resctrl_hooks.observe.node.slowdown.evidence.disks import DiskUse, DiskWork, Kind, Moved
 from resctrl_hooks.observe.node.slowdown.evidence.use import Use
 from resctrl_hooks.observe.node.slowdown.evidence.waiting import waiting_of
 from resctrl_hooks.observe.node.slowdown.units import WallPart
@@ -136,6 +136,13 @@ def test_delay_without_earlier_windows_is_within_bounds_and_right_for_one_head(
     assert found.most >= truth / 1.15
     if found.is_known:
         assert waiting_of([(now.use, SECONDS)]).stretch == pytest.approx(truth, rel=0.2)
+
+
+def test_pod_that_sleeps_while_its_disk_is_written_loses_nothing() -> None:
+    work = DiskWork("sda", 100.0, 4096.0, 1.0, 0.1, 0.9, is_full=False)
+    first = Use("", None, None, 0.5, None, {}, blocked=WallPart(0.6), blocked_fully=WallPart(0.6))
+    asleep = Use("", None, None, 0.0, None, {}, blocked=WallPart(0.01), blocked_fully=WallPart(0.0), disk=work)
+    assert waiting_of([(first, SECONDS), (asleep, SECONDS)]).stretch == pytest.approx(1.0, rel=0.2)
 
 
 @pytest.mark.parametrize("operations", [{}, {"sda/16": 1.0}, {"user": [1, -1, 1]}, {"user": [1, float("inf"), 1]}])
