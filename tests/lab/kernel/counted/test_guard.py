@@ -17,13 +17,18 @@ import pytest
 from kernel.counted.conftest import COUNTED
 from kernel.counted.truth import NEAR, Truth
 from kernel.groups import Resctrl
-from kernel.installed import Installed
+from kernel.installed import Installed, resctrl_hook
 from kernel.runtimes import CGROUPS, Podman, wait_until
 from resctrl_hooks.observe.inventory.memory_load import memory_usage
 from resctrl_hooks.observe.node.capacity.capacity import Capacities
 from resctrl_hooks.observe.node.guard.snapshots import domains_of
+from resctrl_hooks.observe.node.slowdown.causes.remedy import CPU_WEIGHT
 from resctrl_hooks.observe.node.slowdown.evidence.perf.counters import PerfCount, PerfCounters, PerfError
 from resctrl_hooks.observe.node.snapshot.snapshot import open_files, take
+from resctrl_hooks.observe.node.temporary.file import TemporaryError
+from resctrl_hooks.observe.slowdown.experiment.class_trial import TrialError
+from resctrl_hooks.observe.slowdown.experiment.proof import Experiment
+from resctrl_hooks.observe.slowdown.experiment.value_trial import Plan
 
 HOUSES = ("observe",)
 pytestmark = COUNTED
@@ -243,6 +248,44 @@ def test_experiment_measures_a_container_and_restores_the_class(
     assert effect["costOn"] > 0
     assert effect["effectLow"] <= effect["effect"] <= effect["effectHigh"]
     assert limits(resctrl) == declared
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("processor", [INTEL], indirect=True)
+@pytest.mark.only(runtime_name="crun")
+@pytest.mark.usefixtures("processor", "classes")
+def test_guard_and_experiment_leave_a_limit_beside_them(
+    podman: Callable[..., Podman], image: str, resctrl: Resctrl, installed: Installed, boot: dict[str, Any]
+) -> None:
+    rules = {"mode": "act", "protect": [VICTIM], "throttle": {NOISY: {"floor": 20}}}
+    rdt = {"enabled": True, "allow": {"": [NOISY]}, "guard": rules}
+    capacity = int(boot["bandwidth"]) // 2 * MEGABYTE
+    installed.configure(rdt=rdt, monitoring={"capacity": {"*": capacity}})
+    engine, declared = podman(installed.write_hooks_d()), limits(resctrl)
+    for name in ("limited", "other"):
+        engine.run(image, SPIN, "-d", f"--name={name}", f"--annotation=class.rdt.resctrl-hooks.io={NOISY}")
+    key, other = (engine.inspect(name, "{{.Id}}") for name in ("limited", "other"))
+    installed.prints("limit", key, "--mb", "10", "--cpu-weight", "10")
+    (own,) = {*resctrl.classes()} - {VICTIM, NOISY}
+    lowered = limits(resctrl, own)
+    (folder,) = (value["of"] for value in installed.items("limits")[0]["values"] if value["name"] == "cpu.weight")
+    plan = Plan(CPU_WEIGHT, "limited", (folder,))
+    with (
+        pytest.raises(TemporaryError, match=r"`limit` of root has changed cpu\.weight"),
+        Experiment(installed.context(), other, [folder], [NOISY], planned=[plan]) as experiment,
+    ):
+        list(experiment.run())
+    with workers(resctrl, VICTIM, HERE), workers(resctrl, NOISY, NEIGHBOURS), guard(installed, GUARDS):
+        wait_until(lambda: sum(limits(resctrl)) < sum(declared), "the guard lowers the class")
+        assert limits(resctrl, own) == lowered < declared
+        refused = resctrl_hook("--config", installed.config, "limit", other, "--mb", "10")
+        assert f"keeps MB of RDT class {NOISY} changed" in refused.output
+        with pytest.raises(TrialError, match="the bandwidth guard changes values"):
+            Experiment(installed.context(), other, [folder], [NOISY], planned=[plan])
+        installed.prints("unlimit", key)
+        assert resctrl.classes() == sorted((VICTIM, NOISY))
+    wait_until(lambda: limits(resctrl) == declared, "the guard restores the values at its end")
+    assert Path(folder, "cpu.weight").read_text().strip() == "100"
 
 
 ROUNDS = 20_000
