@@ -62,7 +62,7 @@ def command(config: str, *, form: Form, fix: bool, root: str) -> None:
         fixed, remedy = "", finding.remedy
         try:
             fixed = finding.fix() if fix and finding.fix else ""
-        except NotFixedError as error:
+        except (NotFixedError, OSError) as error:
             remedy = f"not fixed: {error}"
         one = CheckResult(
             check=name,

@@ -34,7 +34,7 @@ from resctrl_hooks.core.inventory.gather import gather, name_podmans
 from resctrl_hooks.core.inventory.models import STATES, Inventory, Pod, meaning, pod_of_foreign
 from resctrl_hooks.core.inventory.pod_fields import PodField, pod_fields
 from resctrl_hooks.core.node.context import Context
-from resctrl_hooks.core.node.reconcile.note import sees_processes
+from resctrl_hooks.core.node.host.procfs import sees_processes
 from resctrl_hooks.core.parts import clause
 
 _BLIND = (

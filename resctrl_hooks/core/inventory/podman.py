@@ -64,8 +64,11 @@ def podman_labels(
             why = done if isinstance(done, str) else done.stderr.strip() or f"status {done.returncode}"
             raise UnknownLabelsError(f"the labels of Podman's containers are unknown: {why.splitlines()[-1]}")
         for line in done.stdout.splitlines():
-            id_, pod, text = line.split("\t")
-            labels = json.loads(text) or {}
+            try:
+                id_, pod, text = line.split("\t")
+                labels = json.loads(text) or {}
+            except ValueError as error:
+                raise UnknownLabelsError(f"`{' '.join(command)}` printed {line!r}") from error
             found.setdefault(id_, {}).update(labels)  # a pod's own labels come last
             if pod:
                 found.setdefault(pod, {}).update(labels)

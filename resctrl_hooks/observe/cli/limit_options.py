@@ -127,7 +127,7 @@ def selected_pods(context: Context, options: ListOptions) -> list[Pod]:
     """Return the selected running pods.
 
     Raises:
-        LimitError: there is none, or a named one is not among them.
+        LimitError: no selected pod runs, or a named pod does not run.
     """
     found = gather(context).pods
     name_podmans(found)

@@ -152,7 +152,7 @@ def test_other_pid_namespace_is_reported_as_unknown_liveness(
 ) -> None:
     own = os.stat("/proc/self/ns/pid").st_ino
     for initial, said in ((own, False), (own + 1, True)):
-        monkeypatch.setattr("resctrl_hooks.core.node.reconcile.note.INITIAL_PID_NAMESPACE", initial)
+        monkeypatch.setattr("resctrl_hooks.core.node.host.procfs.INITIAL_PID_NAMESPACE", initial)
         assert ("not in the node's PID namespace" in node.run("list").stderr) == said
 
 

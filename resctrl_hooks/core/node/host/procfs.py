@@ -8,6 +8,7 @@ from .files import GONE, read_kernel_file
 
 CRUNS_LEAF = "container"  # crun puts the processes of X.scope into X.scope/container
 _ALL_UIDS = 4294967295
+INITIAL_PID_NAMESPACE = 0xEFFFFFFC
 _UNIFIED = "unified"
 _LINKS_OF_ONE = 3  # those of an empty folder, and one for a thread
 _ENDED = ("Z", "X", "x")
@@ -158,6 +159,14 @@ def in_initial_user_namespace() -> bool:
     Source: user_namespaces(7): the initial namespace maps all ids to themselves.
     """
     return _read("/proc/self/uid_map").split() in (["0", "0", str(_ALL_UIDS)], [])
+
+
+def sees_processes(proc: str) -> bool:
+    """Return whether the node's processes are visible; in another PID namespace all of them seem to have ended.
+
+    Source: include/linux/proc_ns.h, PROC_PID_INIT_INO: the inode of the node's own namespace.
+    """
+    return proc != "/proc" or posix.stat("/proc/self/ns/pid").st_ino == INITIAL_PID_NAMESPACE
 
 
 def _read(path: str) -> str:

@@ -1,9 +1,8 @@
 """Records of running containers on a node without groups, for commands that measure them without an installation."""
 
-import posix
-
 from ..errors import HookError
 from ..feature_table import AUTO
+from ..host.procfs import sees_processes
 from ..lifecycle import reap
 from ..resctrl.absence import why_no_monitoring
 from .discovery import observe
@@ -12,14 +11,6 @@ from .join import record_late
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..context import Context
-
-INITIAL_PID_NAMESPACE = 0xEFFFFFFC
-"""The inode of the node's own PID namespace: PROC_PID_INIT_INO of include/linux/proc_ns.h."""
-
-
-def sees_processes(proc: str) -> bool:
-    """Return whether the node's processes are visible; in another PID namespace all of them seem to have ended."""
-    return proc != "/proc" or posix.stat("/proc/self/ns/pid").st_ino == INITIAL_PID_NAMESPACE
 
 
 def note_running(context: "Context") -> "list[str]":
