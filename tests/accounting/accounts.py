@@ -1,16 +1,11 @@
 """The truths of several keys: whose group each one of the kernel is, and what readers may say of it."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from accounting.kernel import DOMAINS, EVENT, CountedKernel, Meter
 from accounting.truth import Counts, Truth
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from resctrl_hooks.core.node.resctrl.counters import Reading
+from resctrl_hooks.core.node.resctrl.counters import Reading
 
 PREFIXES = ["", "rh-"]
 ABSENT = -1

@@ -1,8 +1,6 @@
 """Any order of events on a node, with errors of the kernel and other programs in the middle of any of them."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
@@ -13,11 +11,9 @@ from accounting.node import PODS, RMIDS, STRAY, NodeProgram
 from accounting.trouble import troubled
 from resctrl_hooks.core.node.host.descriptors import Descriptors
 from resctrl_hooks.core.node.reconcile.class_move import limit_pod, return_pod
+from resctrl_hooks.core.node.reconcile.report import Report
 from resctrl_hooks.core.node.resctrl.open_files import OpenFiles
 from resctrl_hooks.errors import NotMountedError
-
-if TYPE_CHECKING:
-    from resctrl_hooks.core.node.reconcile.report import Report
 
 
 class Counts(Events):

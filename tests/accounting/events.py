@@ -1,10 +1,10 @@
 """Events on a node, from outside of this project: those of runtimes, of the machine and of other programs."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import pytest
+from hosts.cluster import Running
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -15,12 +15,6 @@ from resctrl_hooks.core.node.host.descriptors import Descriptors
 from resctrl_hooks.core.node.resctrl import open_files
 from resctrl_hooks.core.node.resctrl.open_files import OpenFiles
 from resctrl_hooks.errors import HookError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from hosts.cluster import Running
-
 
 PICK = st.integers(0, 5)
 """The number of one of several things; the remainder by their number counts."""

@@ -1,13 +1,11 @@
 """Programs that use the library on one state directory: with other prefixes and spellings of keys, and in any order."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from conftest import Host
@@ -19,12 +17,10 @@ from accounting.events import AT, CLASS, ERROR
 from accounting.kernel import CountedKernel
 from accounting.node import CLASSES, ERRORS, Program
 from accounting.trouble import Trouble, error, install_clock, troubled
+from accounting.truth import Counts
 from resctrl_hooks import Monitor
 from resctrl_hooks.core.node.resctrl.counter_totals import ended
 from resctrl_hooks.errors import HookError, NotMountedError, NotTrackedError
-
-if TYPE_CHECKING:
-    from accounting.truth import Counts
 
 KEYS = ["a", "A", "b", "B"]
 KEY = st.sampled_from(KEYS)

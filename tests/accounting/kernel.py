@@ -1,25 +1,20 @@
 """A simulated kernel whose counters grow by explicit steps, so that each group's true count is known exactly."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import posix
 import shutil
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from hosts.simulated_kernel import Kernel
 
 from resctrl_hooks.core.node.resctrl.counter_files import identity_of
+from resctrl_hooks.lab.simulation.group import Group
 from resctrl_hooks.lab.simulation.model import Resctrl
 from resctrl_hooks.lab.simulation.tree import Tree
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from resctrl_hooks.lab.simulation.group import Group
 
 DOMAINS = 2
 EVENT = "mbm_total_bytes"

@@ -1,37 +1,30 @@
 """A node of which every byte is known, and the actions of its runtimes, of this project and of other programs."""
 
-from __future__ import annotations
-
 import errno
 import os
 import pkgutil
 import shutil
 import tempfile
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from hosts.cluster import Running, SimulatedNode, pod_number
 
 from accounting.accounts import Accounts, sums
 from accounting.kernel import CountedKernel
+from accounting.truth import Counts
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
-from resctrl_hooks.core.node.reconcile.report import Options
+from resctrl_hooks.core.node.reconcile.report import Options, Report
 from resctrl_hooks.core.node.resctrl import totals_file
 from resctrl_hooks.core.node.resctrl.counter_totals import ended
 from resctrl_hooks.core.node.resctrl.identities import identities
 from resctrl_hooks.core.node.resctrl.monitor import Monitor
+from resctrl_hooks.core.node.resctrl.open_files import OpenFiles
 from resctrl_hooks.errors import HookError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from accounting.truth import Counts
-    from resctrl_hooks.core.node.reconcile.report import Report
-    from resctrl_hooks.core.node.resctrl.open_files import OpenFiles
-    from resctrl_hooks.lab.simulation.group import Group
 
 PODS = [pod_number(number) for number in range(3)]
 CLASSES = ["", "gold", "silver"]
@@ -162,7 +155,7 @@ class Node(SimulatedNode):
 
     def change_class(self, container: Running, rdt_class: str, most: int) -> None:
         """Another program moves at most so many of a container's threads into a class."""
-        group: Group = self.kernel.model.classes.get(rdt_class, self.kernel.model.root)
+        group = self.kernel.model.classes.get(rdt_class, self.kernel.model.root)
         if self.kernel.mounted:
             tids = [tid for pid in container.pids for tid in sorted(self.kernel.threads.threads(pid))]
             for tid in tids[:most]:

@@ -1,8 +1,6 @@
 """A count is never lost, doubled or taken for another's, whatever happens in between: see `counts`."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 from conftest import examples
@@ -11,9 +9,6 @@ from hypothesis import HealthCheck, Phase, settings
 from accounting.counts import Counts
 from accounting.jobs import Jobs
 from accounting.node import PODS, NodeProgram
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 HOUSES = ("lab",)
 pytestmark = pytest.mark.no_cover

@@ -1,22 +1,18 @@
 """Errors of the kernel, and other programs' actions, at any system call of a program on resctrl; and a clock."""
 
-from __future__ import annotations
-
 import errno
 import os
 import posix
 import sys
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import BuiltinFunctionType, FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+import pytest
 
-    import pytest
-
-    from accounting.kernel import CountedKernel
+from accounting.kernel import CountedKernel
 
 NODE = "resctrl_hooks.core.node"
 READERS = [

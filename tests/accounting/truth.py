@@ -1,14 +1,9 @@
 """The truth about each key's counts: what its groups counted, as limits for the totals that programs report."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from accounting.kernel import DOMAINS, Meter
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 Counts = tuple[int, ...]
 NOTHING: Counts = (0,) * DOMAINS

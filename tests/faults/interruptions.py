@@ -5,21 +5,17 @@ process has an effect afterwards, its `finally` blocks neither. A kill between t
 next one leaves, so all effects are all kills. Whole processes are interrupted by strace: `test_whole_processes`.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import posix
 import signal
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from resctrl_hooks.core.node.locks import _held, _threads
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 NEVER = 1 << 30
 _SEAM = ("write", "mkdir", "rmdir", "rename")

@@ -5,10 +5,10 @@ and the end of the container leaves the node as it was. What is compared is the 
 files, values of sysfs and of interrupts, and the names of records. A foreign group and foreign values are among them.
 """
 
-from __future__ import annotations
-
 import os
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 from hosts.cluster import POD, SimulatedNode, pod_number
@@ -21,10 +21,6 @@ from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.core.node.reconcile.release import release_everything
 from resctrl_hooks.core.node.watch.containers import Containers
 from resctrl_hooks.core.node.watch.move import serve
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 HOUSES = ("lab", "placement")
 pytestmark = pytest.mark.no_cover

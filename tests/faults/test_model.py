@@ -5,13 +5,12 @@ each group has an owner that lives, another pass changes nothing, and no total f
 container. Hooks, reconcile and the exec watcher are also killed at any effect, or get an error from any call.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import pytest
 from conftest import examples
@@ -28,9 +27,6 @@ from resctrl_hooks.core.node.sharing import runtimes
 from resctrl_hooks.core.node.watch.containers import Containers
 from resctrl_hooks.core.node.watch.move import MOVED, serve
 from resctrl_hooks.errors import BadClassError, HookError, NotMountedError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 HOUSES = ("lab",)
 pytestmark = pytest.mark.no_cover

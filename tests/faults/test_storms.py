@@ -1,7 +1,5 @@
 """Many hooks at once as whole processes: in the order of the rules, during turns, and killed at random moments."""
 
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -12,8 +10,9 @@ import threading
 import time
 import uuid
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from conftest import CONTAINERDS, Host, containerd_annotations, crio_annotations, state
@@ -23,9 +22,6 @@ from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.core.node.settings import DEFAULTS
 from resctrl_hooks.core.node.sharing.admission import _SHARE_OF_DEADLINE
 from resctrl_hooks.lab.simulation.mount import mounted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 HOUSES = ("lab",)
 pytestmark = [pytest.mark.fuse, pytest.mark.no_cover]
@@ -125,6 +121,7 @@ def test_two_hundred_parallel_hooks_end_as_the_rules_require(
 WITHOUT_PAUSE = """
 import sys
 from resctrl_hooks.core.node.reconcile import command
+from collections.abc import Iterator
 command.SHORTEST_PAUSE = 0.01
 sys.exit(command.reconcile_command(sys.argv[1], ["--watch", "0.01"]))
 """

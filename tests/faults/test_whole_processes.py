@@ -3,22 +3,17 @@
 `test_interruptions` interrupts the code at all of its effects; here are the interpreter, the launcher and programs.
 """
 
-from __future__ import annotations
-
 import json
 import os
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 from conftest import Host
 from hosts.crowded import LIMITS, MAIN, POD, Crowd
 from hosts.placed import id_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from hosts.traced_hook import SystemCall
+from hosts.traced_hook import SystemCall
 
 pytestmark = pytest.mark.no_cover
 EVERY = int(os.environ.get("FAULTS_EVERY", "24"))

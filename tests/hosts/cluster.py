@@ -1,17 +1,14 @@
 """Nodes on the simulated kernel."""
 
-from __future__ import annotations
-
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from hosts.node import NOW, UID, Container, Node, pod_number
 from hosts.simulated_kernel import Kernel
 
-if TYPE_CHECKING:
-    from pathlib import Path
+Notes = dict[str, str] | None
 
-    Notes = dict[str, str] | None
 
 POD = UID
 __all__ = ["NOW", "POD", "Cluster", "SimulatedNode", "pod_number"]

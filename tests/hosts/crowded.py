@@ -1,7 +1,5 @@
 """A simulated host that uses every feature: placement, memory classes, memtierds with their supervisors."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os
@@ -9,14 +7,14 @@ import shutil
 import signal
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from houses import missing
 
 from hosts import crun
 from hosts.machines import machine, write_sysfs
 from hosts.memtierd import CLASS, TEMPLATE, program
-from hosts.node import UID
+from hosts.node import UID, Node
 from hosts.placed import CPUS, PlacedHost, id_of
 from hosts.processes import wait_until
 from hosts.traced_hook import TracedHook
@@ -25,9 +23,6 @@ from resctrl_hooks.core.node.features.memtierd.processes import living
 from resctrl_hooks.core.node.features.memtierd.run_dir import run_folders
 from resctrl_hooks.core.node.host.files import UNFINISHED
 from resctrl_hooks.core.node.settings import Settings
-
-if TYPE_CHECKING:
-    from hosts.node import Node
 
 POD = "5a0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c05"
 MAIN, SHARER, OWNER = "main", "sharer", "owner"

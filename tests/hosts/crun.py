@@ -1,14 +1,9 @@
 """crun's record of a running container, from which reconcile learns of it."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from resctrl_hooks.core.node.host.procfs import start_time
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def record(root: Path, id_: str, pid: int, bundle: str | Path, start: int | None = None) -> None:

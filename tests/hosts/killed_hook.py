@@ -1,17 +1,13 @@
 """A hook in this process that is killed at one of its effects: on the ledger's files or, by its seam, on resctrl."""
 
-from __future__ import annotations
-
 import posix
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from resctrl_hooks.core.node import ledger
 from resctrl_hooks.core.node.host import files
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 NEVER = 1 << 30
 _EFFECTS = ("write", "mkdir", "rmdir", "rename", "unlink", "symlink", "chmod")

@@ -4,17 +4,16 @@ Its parts are chosen when it is built: a plain tree or the simulation's model (`
 made-up or the real /proc, and a machine (sysfs).
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from resctrl_hooks.core.node import launch, main
 from resctrl_hooks.core.node.container.oci import POSTSTOP, parse_state, read_bundle
@@ -23,6 +22,7 @@ from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.hook.call import stopped as ended
 from resctrl_hooks.core.node.hook.create_runtime import create_runtime
 from resctrl_hooks.core.node.host.procfs import cgroups_of
+from resctrl_hooks.core.node.host.topology import Topology
 from resctrl_hooks.core.node.ledger import TOTALS
 from resctrl_hooks.core.node.reconcile.discovery import observe
 from resctrl_hooks.core.node.reconcile.enforce import enforce
@@ -33,11 +33,6 @@ from resctrl_hooks.core.node.settings import load
 from . import crun
 from .killed_hook import NEVER, mortal
 from .machines import write_sysfs
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from resctrl_hooks.core.node.host.topology import Topology
 
 LAUNCH = Path(launch.__file__)
 PYTHON = ("/usr/bin/python3", "-I", "-S")
@@ -121,7 +116,7 @@ class Node:
         self.kernel: Any = kernel(self) if kernel else None
 
     @property
-    def host(self) -> Node:
+    def host(self) -> "Node":
         """This node as code sees it that reads the tree in the place of resctrl, also beside a kernel."""
         plain = copy(self)
         plain.kernel = None

@@ -1,14 +1,10 @@
 """Stored samples for tests: pods whose counters grow at constant rates."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from resctrl_hooks.observe.node.history.rows import written_time
 from resctrl_hooks.observe.node.history.sample import Sample
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 T0 = 1_767_600_000_000  # 2026-01-05T08:00:00Z, a whole minute
 BOOT = "b0"

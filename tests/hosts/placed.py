@@ -1,16 +1,12 @@
 """A node with a machine, whose containers are placed and have names."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from hosts.machines import machine
 from hosts.node import UID, Container, Node, Outcome
 from resctrl_hooks.core.node.host.cpulist import parse_list
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CPUS = "cpus.placement.resctrl-hooks.io"
 MACHINE = machine(2, 1, 2, 4, 2)  # l3-0: 0-3,16-19  l3-1: 4-7,20-23  l3-2: 8-11,24-27  l3-3: 12-15,28-31

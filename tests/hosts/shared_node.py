@@ -1,18 +1,14 @@
 """A node in one process with fewer RMIDs than pods: hooks, reconcile and counters over the simulation's model."""
 
-from __future__ import annotations
-
 import os
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from hosts.cluster import SimulatedNode, pod_number
 from hosts.killed_hook import NEVER
 from hosts.node import Container
 from hosts.simulated_kernel import Kernel, Layout
 from resctrl_hooks.lab.simulation.machine import UNIT_BYTES
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 RULES = [
     {"namespaces": ["gold"], "value": 100},
@@ -47,7 +43,7 @@ class Pod(Container):
     def __init__(self, number: int, namespace: str) -> None:
         super().__init__(f"{number:064x}", pod_number(number), {"io.kubernetes.pod.namespace": namespace})
 
-    def beside(self, other: Container) -> Pod:
+    def beside(self, other: Container) -> "Pod":
         """Make it another container of a pod."""
         self.key = other.key
         self.notes["io.kubernetes.pod.uid"] = other.key

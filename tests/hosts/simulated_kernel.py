@@ -4,26 +4,19 @@ The model is the one that the conformance tests compare with the real kernel. It
 tree for code that reads counters and inodes, and every move of a task shows in /proc at once.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import stat
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from hosts.node import stat_line
+from hosts.node import Node, stat_line
 from resctrl_hooks.core.node.resctrl.filesystem import Filesystem
 from resctrl_hooks.lab.simulation.counters import domain_folders
 from resctrl_hooks.lab.simulation.machine import Machine
 from resctrl_hooks.lab.simulation.model import Resctrl
 from resctrl_hooks.lab.simulation.proc import Life, Proc
 from resctrl_hooks.lab.simulation.tree import Tree
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from hosts.node import Node
-    from resctrl_hooks.lab.simulation.group import Group
 
 ROOT_CALLER = (1, 0)
 
@@ -115,7 +108,7 @@ class Kernel(Filesystem):
         self._next_pid = 100
         self._shown: dict[int, tuple[str, str]] = {}
         self._graves = 0
-        self._late: dict[int, Group] = {}
+        self._late: dict[int, Any] = {}
         self.boot(1)
 
     def boot(self, number: int) -> None:

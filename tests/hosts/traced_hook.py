@@ -1,20 +1,15 @@
 """The hook under strace: every system call of a run, and a run that ends at one of them."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from conftest import PYTHON, Host
 
 from hosts.node_half import put_node_half
 from resctrl_hooks.core.install.guard import hook_command
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PATH = {"PATH": "/usr/bin:/bin"}  # for strace; the hook itself needs none
 # How often these are called depends on where the kernel put things; a kill there is one at the call before.
@@ -54,7 +49,7 @@ class TracedHook:
         self._narrow = False
         self.trace = host.root / "trace"
         half = host.root / "half"
-        self.launch: Path = put_node_half(half)
+        self.launch = put_node_half(half)
         compile_it = f"import sys; sys.path.insert(0, {str(host.root)!r}); import half.core.node.bytecode as c; "
         compile_it += f"c.compile_folder({str(half)!r})"
         subprocess.run([PYTHON[0], "-I", "-B", "-c", compile_it], check=True)
