@@ -1,16 +1,25 @@
 """Scripts: events, and all that each of them changes and says.
 
 An event has words, and values in braces, as `start a 2000 {cpus: exclusive}`; a class of scripts has a method for each.
-Events on one line are separated by `&&`.
+Events on one line are separated by `&&`. A script is a section of the golden texts: what its events say and change is
+indented there. To add one, write its heading and its events; `pytest --golden` writes the rest.
 """
 
 import re
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import yaml
+from golden import read
 
 from hosts.faults import failing
+
+
+def recorded(house: str, test: str) -> dict[str, str]:
+    """Return the scripts of a test by their names, from the golden texts of its house."""
+    found = read(Path(__file__).parents[1] / house / "golden.txt")
+    return {name.removeprefix(f"{test}[")[:-1]: text for name, text in found.items() if name.startswith(f"{test}[")}
 
 
 def said(log: str) -> list[str]:
@@ -21,10 +30,6 @@ def said(log: str) -> list[str]:
 
 Failing = dict[str, tuple[Any, str, Exception]]
 """Operations that the event `fail` lets fail: owner, name, and error."""
-
-
-def _joined(texts: list[str]) -> list[str]:
-    return [f"  {'; '.join(texts)}"] if texts else []
 
 
 class Script:
@@ -40,22 +45,29 @@ class Script:
 
     def play(self, script: str) -> str:
         """Return each event with what it says and changes; events that do neither are on the line of the next one."""
+        events = [line for line in script.split("\n") if not line.startswith(" ")]
         lines: list[str] = []
         silent: list[str] = []
         before = self.found()
         with self.programs, self.faults:
-            for line in filter(None, map(str.strip, re.split("\n| && ", script))):
+            for line in " && ".join(events).split(" && "):
                 words, brace, values = (line, "", "") if line.startswith("write ") else line.partition(" {")
                 name, *arguments = words.split()
                 told = getattr(self, f"do_{name}")(*arguments, **yaml.safe_load(f"{{{values}" if brace else "{}"))
                 now = self.found()
-                changes = [f"{key}: {now.get(key, '-')}" for key in before | now if now.get(key) != before.get(key)]
+                changes = "; ".join(
+                    f"{key}: {now.get(key, '-')}" for key in before | now if now.get(key) != before.get(key)
+                )
                 silent.append(line)
                 if told or changes:
-                    lines += [" && ".join(silent), *(f"  {one}" for one in told or ()), *_joined(changes)]
+                    lines += [
+                        " && ".join(silent),
+                        *(f"  {one}" for one in told or ()),
+                        *([f"  {changes}"] if changes else ()),
+                    ]
                     silent.clear()
                 before = now
-        return "\n".join([*lines, *_joined(silent)])
+        return "\n".join([*lines, " && ".join(silent)])
 
     def do_fail(self, name: str) -> None:
         """Let an operation fail until `well`."""

@@ -1,152 +1,235 @@
-"""What the plugin answers, says and changes at a runtime's events, as golden texts of scripts (`story.py`)."""
+"""What the plugin answers, says and changes at a runtime's events: scripts in the house's golden texts."""
 
-# ruff: noqa: E501  # an event stands on one line, with its values
+import json
+from concurrent.futures import ThreadPoolExecutor
+from functools import partialmethod
+from typing import Any
 
 import pytest
-from conftest import Host
+from click.testing import CliRunner
+from conftest import ID, POD_CGROUP, UID, Host
 from golden import Golden
+from hosts.machines import machine, write_sysfs
+from hosts.script import Failing, Script, recorded, said
 
-from nri.node.story import Story
+from nri.node.conftest import (
+    NOTHING,
+    POD,
+    RDT,
+    SCHEDULING,
+    container,
+    log,
+    message,
+    placement,
+    plugin_of,
+    served,
+    synchronized,
+)
+from resctrl_hooks.core.cli import main
+from resctrl_hooks.core.node.errors import DeadlineError
+from resctrl_hooks.core.node.ledger import Ledger
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node.reconcile.report import Options
+from resctrl_hooks.nri.node import creation
+from resctrl_hooks.nri.node.protobuf import decode
 
-STORIES = {
-    # Lives of containers
-    "the end of a pod is logged and wakes pods that wait": """
-        configure && process 41 && start 41 && end && mark waiting another && die 41 && end
-    """,
-    "a pod with processes of another sandbox is marked idle": """
-        configure && process 41 && start 41 && die 41 && populate && end
-    """,
-    "a start without a process waits for the late one": """
-        configure && start && process 41 && late 41 && late
-    """,
-    "an end without a record does nothing": """
-        configure {failurePolicy: fail}
-        stop {id_: x/../y} && remove {id_: x/../y} && end
-        stop {pod: {uid: ../..}} && remove {pod: {uid: ""}} && end {pod: {uid: ../..}}
-    """,
-    "an end that fails is answered and counted": """
-        configure {failurePolicy: fail} && process 41 && start 41 && die 41
-        folder pods/<pod>/pod && stop && remove && end
-    """,
-    "labels select pods": """
-        configure {labelSelector: {app: web}} && process 41 && start 41 {pod: {labels: {app: db}}} && start 41
-    """,
-    "annotations by the pod's author change neither namespace nor pod": """
-        configure {namespaces: [shop]} && process 41
-        start 41 {annotations: {io.container.manager: libpod, io.kubernetes.cri.sandbox-uid: 00000000-0000-0000-0000-000000000000, io.kubernetes.cri.sandbox-namespace: elsewhere, io.kubernetes.cri.container-type: sandbox}}
-    """,
-    "malformed resources do not affect features that do not read them": """
-        configure {blockio: {enabled: true, allow: {"*": ["*"]}}} && process 41
-        start 41 {asks: {blockio: slow}, linux: {resources: !!binary /w==}}
-    """,
-    "a node without resctrl is quiet, and logs its reason once when runtimes connect": """
-        unmounted && configure && create && process 41 && start 41 && list 41 && list 41
-        configure {failurePolicy: fail} && create && start 41
-        configure rdt {rdt: {enabled: true, allow: {"*": ["*"]}}} && create {asks: {rdt: gold}}
-        configure rdt {rdt: {enabled: true, allow: {"*": ["*"]}, failurePolicy: fail}} && create {asks: {rdt: gold}}
-    """,
-    "a late start is served once after a start without a process": """
-        needs StartContainer && needs PostStartContainer 41
-        served StartContainer 1 && needs PostStartContainer 41 && needs PostStartContainer 41
-    """,
-    "an end needs work only if something is recorded": """
-        configure && needs StopContainer && needs RemoveContainer && needs RemovePodSandbox && process 41 && start 41
-        needs StopContainer && needs RemoveContainer && needs RemovePodSandbox && needs StopContainer {unreadable: true}
-    """,
-    # Settings and the status
-    "settings are read again after a change only": """
-        settings && write {"failurePolicy": "fail"} && settings && write { && settings
-    """,
-    "creations are subscribed only if they may be refused or adjusted": """
-        settings && needs CreateContainer
-        configure {failurePolicy: fail} && settings && needs CreateContainer
-        configure {nri: {adjust: [rdt]}} && settings && configure {monitoring: {failurePolicy: fail}} && settings
-        configure {classes: [{name: batch, env: {A: b}}]} && settings
-        configure {classes: [{name: batch}], memory: {failurePolicy: ignore}} && settings
-    """,
-    "the runtime's configuration replaces the file until the next connection": """
-        told {config: ' {"failurePolicy": "fail"}'} && settings
-        write {"namespaces": ["shop"]} && settings && told && settings
-    """,
-    "an invalid configuration of the runtime is named": """
-        told {config: "a: 1"} && told {config: "[]"} && told {config: '{"failurePolicy": 3}'} && settings
-    """,
-    "connections, drops and failed events are logged and in the status": """
-        configure && connect cri-o 1.37 && status && dropped it is gone && dropped it is gone && status
-        connect cri-o 1.37 && dropped it is gone && status
-        served StopContainer 0 && served StopContainer 1 && served StopContainer 2 && served StopContainer none && status
-        updated && updated a reason
-    """,
-    # Values of earlier plugins
-    "a class of an earlier plugin is left and counted": """
-        class gold && configure rdt {failurePolicy: fail}
-        create {asks: {rdt: gold}, linux: {resources: {rdt_class: {value: silver}}}}
-    """,
-    "a class of an earlier plugin stays and is shown": """
-        class gold silver && configure rdt && process 41 silver && start 41 {asks: {rdt: gold}} && show
-    """,
-    "a class of an earlier plugin of a listed container stays": """
-        class gold silver && configure rdt && process 41 silver && list 41 {asks: {rdt: gold}} && show
-    """,
-    "a scheduler of an earlier plugin stays": """
-        configure scheduling && runtime v0.12.0 && create {asks: {scheduling: quick}, linux: {scheduler: {policy: 4}}}
-    """,
-    # Creations
-    "an impossible class is refused under fail only": """
-        configure rdt && create {asks: {rdt: silver}}
-        configure rdt {rdt: {enabled: true, allow: {"*": [gold]}, failurePolicy: fail}} && create {asks: {rdt: silver}}
-        class gold && create {asks: {rdt: gold}}
-    """,
-    "fields are those of the runtime's version": """
-        configure scheduling && create {asks: {scheduling: quick}}
-        runtime 0.9.9 && create {asks: {scheduling: quick}} && runtime 0.10.0 && create {asks: {scheduling: quick}}
-        runtime v0.11.0 && create {asks: {scheduling: quick}} && runtime v1.0 && create {asks: {scheduling: quick}}
-        runtime v0.x && create {asks: {scheduling: quick}} && runtime 0.11 && create {asks: {scheduling: quick}}
-    """,
-    "a class brings mounts, variables and devices to allowed containers": """
-        configure batch {classes: [{name: batch, env: {A: "1"}, mounts: [{source: /usr, destination: /x}], devices: [{path: /dev/null}]}]}
-        create {asks: {class: batch}} && create
-        configure batch {classes: [{name: batch, mounts: [{source: /usr, destination: /x, options: [bind]}]}]}
-        create {asks: {class: batch}}
-        configure batch {classes: [{name: batch, devices: [{path: /etc/passwd}]}]} && create {asks: {class: batch}}
-        configure {classes: [{name: batch, env: {A: "1"}}], nri: {allow: {elsewhere: ["*"]}}}
-        create {asks: {class: batch}}
-        configure {classes: [{name: batch, env: {A: "1"}}], nri: {allow: {elsewhere: ["*"]}}, failurePolicy: fail}
-        create {asks: {class: batch}}
-    """,
-    "a memory policy needs an allowed class and a runtime that has it": """
-        configure batch {classes: [{name: spread, policy: {mode: MPOL_INTERLEAVE, nodes: allowed-mems, flags: [MPOL_F_STATIC_NODES]}}]}
-        runtime v0.12.1 && create {asks: {policy: spread}} && create && runtime v0.11.0 && create {asks: {policy: spread}}
-        configure {classes: [{name: spread, policy: {mode: MPOL_LOCAL}}]} && runtime v0.12.1 && create {asks: {policy: spread}}
-    """,
-    # In time
-    "a container whose pod's lock is late is refused": """
-        configure {failurePolicy: fail} && lock && create
-    """,
-    "a container that cannot be placed leaves no group": """
-        configure {failurePolicy: fail, placement: {policy: pools}} && create {asks: {pool: nowhere}}
-        configure {failurePolicy: fail, placement: {policy: pools}, nri: {adjust: [placement]}}
-        create {asks: {pool: nowhere}}
-    """,
-    "a timeout after all checks refuses nothing": """
-        configure batch {monitoring: {enabled: false}, placement: {failurePolicy: fail}, classes: [{name: batch, mounts: [{source: /usr, destination: /x}]}]}
-        fail encode && create {asks: {class: batch}}
-    """,
-    "a cpuset that is not recorded costs no mount": """
-        configure batch {monitoring: {enabled: false}, placement: {}, classes: [{name: batch, mounts: [{source: /usr, destination: /x}]}]}
-        lock placement && create {asks: {class: batch}}
-    """,
-    "an event whose process died refuses by the policies that concern all containers": """
-        configure && lost && configure {failurePolicy: fail} && lost && lost {unreadable: true}
-        configure {monitoring: {failurePolicy: fail}} && lost && lost {unreadable: true}
-        configure {rdt: {enabled: true, failurePolicy: fail}} && lost
-        configure {classes: [{name: batch, memtierdconfig: "policy: {}"}]} && lost
-        configure {monitoring: {failurePolicy: fail}, namespaces: [shop]} && lost
-        configure {monitoring: {failurePolicy: fail}, namespaces: [batch]} && lost
-        configure {placement: {failurePolicy: fail}} && lost
-        configure {placement: {failurePolicy: fail, namespaces: [batch]}} && lost
-    """,
+STORIES = recorded("nri", "node/test_stories.py::test_events_are_answered")
+ASKS = {
+    "rdt": "class.rdt.resctrl-hooks.io",
+    "blockio": "class.blockio.resctrl-hooks.io",
+    "scheduling": "class.scheduling.resctrl-hooks.io",
+    "class": "class.memtierd.nri.io",
+    "policy": "class.memory-policy.nri.io",
+    "pool": "pool.placement.resctrl-hooks.io",
 }
+"""Annotations by short names."""
+BASES: dict[str, dict[str, Any]] = {
+    "nothing": {},
+    "rdt": {"rdt": RDT, "nri": {"adjust": ["rdt"]}},
+    "scheduling": {"scheduling": SCHEDULING, "nri": {"adjust": ["scheduling"]}},
+    "batch": {"nri": {"adjust": ["placement"], "allow": {"shop": ["batch", "spread"]}}},
+}
+LATE = DeadlineError("deadline of the hook exceeded")
+FAILING: Failing = {"encode": (creation, "encode", LATE), "adjustment": (creation, "adjustment", LATE)}
+
+
+class Story(Script):
+    """A node, and the plugin that serves its runtime."""
+
+    def __init__(self, host: Host) -> None:
+        super().__init__(FAILING)
+        self.host = host
+        self.plugin = plugin_of(host)
+
+    def play(self, script: str) -> str:
+        text = super().play(script).replace(UID, "<pod>").replace(ID, "<id>").replace(ID[:12], "<id>")
+        return text.replace(f" key={UID}", "")
+
+    def found(self) -> dict[str, str]:
+        """Return groups with their tasks, records, and marks of pods."""
+        found = {name: " ".join(map(str, {*self.host.tasks(name)})) or "no task" for name in self.host.groups()}
+        found |= {mark: " ".join(Ledger(str(self.host.state)).marked(mark)) for mark in ("idle", "waiting")}
+        found["records"] = " ".join(self.host.records())
+        found["wake"] = "yes" if (self.host.state / "wake").exists() else ""
+        return {name: value for name, value in found.items() if value}
+
+    def new(self) -> list[str]:
+        """Return the new lines of the log, and the reasons that calls have for their metrics."""
+        lines = said(log(self.host))
+        self.host.log.unlink(missing_ok=True)
+        calls = self.host.state / "calls"
+        counted = [line.split()[3] for line in calls.read_text().splitlines()] if calls.exists() else []
+        calls.unlink(missing_ok=True)
+        return lines + [f"counted: {reason}" for reason in counted if reason != "-"]
+
+    def pod(self, asks: dict[str, str] | None) -> dict[str, Any]:
+        return {**POD, "annotations": {ASKS[name]: value for name, value in (asks or {}).items()}}
+
+    # Events
+
+    def do_configure(self, base: str = "nothing", **values: Any) -> list[str]:
+        """Start a plugin with such settings, known ones with others."""
+        values = BASES[base] | values
+        if "placement" in values:
+            values |= placement(self.host, **values["placement"])
+        if "policy" in str(values.get("classes")):
+            values["sysPath"] = write_sysfs(machine(packages=2, nodes=2, cores=2), self.host.root / "machine")
+        self.plugin = plugin_of(self.host, **values)
+        self.host.context().ledger.prepare()
+        return self.new()
+
+    def do_runtime(self, version: str) -> None:
+        """Connect with a runtime of this version of NRI."""
+        self.plugin.configure({"NRI_version": version, "request_timeout": 60_000})
+
+    def do_class(self, *names: str) -> None:
+        self.host.add_class(*names)
+
+    def do_process(self, pid: str, rdt: str = "/") -> None:
+        self.host.process(int(pid), f"{POD_CGROUP}/{ID}", rdt=rdt)
+
+    def do_die(self, pid: str) -> None:
+        self.host.end_process(int(pid))
+
+    def do_populate(self) -> None:
+        """Let a process be in the pod's cgroup."""
+        (self.host.cgroup / POD_CGROUP.lstrip("/") / "cgroup.events").write_text("populated 1\nfrozen 0\n")
+
+    def do_mark(self, mark: str, key: str) -> None:
+        Ledger(str(self.host.state)).mark(mark, key)
+
+    def do_folder(self, path: str) -> None:
+        """Put a folder in the place of a file of the state directory."""
+        found = self.host.state / path.replace("<pod>", UID)
+        found.unlink()
+        found.mkdir()
+
+    def do_lock(self, name: str = "") -> None:
+        """Let another thread hold the pod's lock or a named one until `well`."""
+        ledger = self.host.context().ledger
+        another = self.faults.enter_context(ThreadPoolExecutor(1))
+        held = another.submit(ledger.lock_named, name, 0) if name else another.submit(ledger.lock, UID, 0)
+        self.faults.enter_context(held.result())
+
+    def do_unmounted(self) -> None:
+        """Start again on a node without resctrl."""
+        root = self.host.root / "other"
+        root.mkdir()
+        self.host = Host(root, resctrl=root / "sys/fs/resctrl")
+        (self.host.proc / "filesystems").write_text("nodev\tproc\n")
+        (self.host.proc / "cpuinfo").write_text("flags\t\t: fpu hypervisor\n")
+
+    def do_reconcile(self) -> list[str]:
+        reconcile(self.host.context(), Options())
+        return self.new()
+
+    def do_show(self) -> list[str]:
+        """Return what `show` tells of an earlier plugin's values."""
+        self.host.enforce()
+        shown = CliRunner().invoke(main, ["--config", str(self.host.config), "show", "web-0"]).output
+        return [line.strip() for line in shown.splitlines() if "kept" in line]
+
+    def do_list(self, pid: str, asks: dict[str, str] | None = None) -> list[str]:
+        """List a container, as a runtime does when the plugin connects."""
+        assert synchronized(self.plugin, container(int(pid)), pod=self.pod(asks)) == NOTHING
+        return self.new()
+
+    def event(
+        self, event: str, pid: str = "0", *, asks: dict[str, str] | None = None, pod: Any = None, **more: Any
+    ) -> list[str]:
+        """Serve an event of a container whose pod has such annotations."""
+        payload = message(int(pid), {**self.pod(asks), **(pod or {})}, **more)
+        code, answer, others = served(self.plugin, event, payload)
+        assert others == b""
+        if event == "CreateContainer" and not code:
+            adjusted = decode("CreateContainerResponse", answer).get("adjust", {})
+            told = [f"adjusted {json.dumps(adjusted, default=bytes.decode)}"] if adjusted else []
+        else:
+            told = [f"answer {code} {answer.decode()}"] if code or answer else []
+        return told + self.new()
+
+    do_create = partialmethod(event, "CreateContainer")
+    do_start = partialmethod(event, "StartContainer")
+    do_late = partialmethod(event, "PostStartContainer")
+    do_stop = partialmethod(event, "StopContainer")
+    do_remove = partialmethod(event, "RemoveContainer")
+    do_end = partialmethod(event, "RemovePodSandbox")
+
+    def do_needs(self, event: str, pid: str = "0", *, unreadable: bool = False) -> list[str]:
+        """Return whether an event needs work."""
+        data = b"\xff" if unreadable else message(int(pid))
+        return [f"{event} needs work: {self.plugin.serves(event, data)}"]
+
+    def do_served(self, event: str, code: str) -> list[str]:
+        """Let a process answer an event with this code, or die."""
+        self.plugin.served(event, message(), 0.3, None if code == "none" else int(code))
+        return self.new()
+
+    # The plugin
+
+    def do_settings(self) -> list[str]:
+        """Return the active policy, how often settings were read, and the subscribed events."""
+        settings, mask = self.plugin.refresh(), self.plugin.subscription()
+        assert self.plugin.refresh() is settings, "they are read after a change only"
+        return [f"{settings.failure_policy}, generation {self.plugin.generation()}, events {mask:#x}", *self.new()]
+
+    def do_write(self, *words: str) -> None:
+        """Write the configuration's file."""
+        self.host.config.write_text(" ".join(words))
+
+    def do_told(self, config: str = "") -> list[str]:
+        """Let the runtime configure the plugin."""
+        self.plugin.configure({"config": config})
+        return self.new()
+
+    def do_connect(self, name: str, version: str) -> list[str]:
+        self.plugin.configure({"runtime_name": name, "runtime_version": version})
+        self.plugin.connected()
+        return self.new()
+
+    def do_dropped(self, *why: str) -> list[str]:
+        self.plugin.dropped(" ".join(why))
+        return self.new()
+
+    def do_updated(self, *why: str) -> list[str]:
+        """Let the runtime answer an update of cpusets."""
+        self.plugin.updated(" ".join(why))
+        return self.new()
+
+    def do_status(self) -> list[str]:
+        """Return the status without times."""
+        self.plugin.subscription()
+        values = json.loads((self.host.state / "nri.json").read_text())
+        assert values.get("dropped", values["since"]) >= values["since"] >= values["started"]
+        left_out = ("pid", "started", "since", "dropped", "code")
+        return [json.dumps({name: value for name, value in values.items() if name not in left_out})]
+
+    def do_lost(self, *, unreadable: bool = False) -> list[str]:
+        """Let the process of a creation die; return whether it is refused."""
+        event = b"\xff" if unreadable else message()
+        self.plugin.served("CreateContainer", event, 1.0, None)
+        assert not self.plugin.refusal("StartContainer", event)
+        return [f"refused: {self.plugin.refusal('CreateContainer', event)}", *self.new()]
 
 
 @pytest.mark.parametrize("name", STORIES)
