@@ -20,8 +20,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from resctrl_hooks.lab.simulation.mount import mounted
-
 # A process starts with the peak memory of its predecessor before exec. Forked from a bare interpreter, that is less
 # than any interpreter's own; this process's own, with all its imports, would hide the result.
 _PEAK = """
@@ -62,10 +60,8 @@ class Call(NamedTuple):
         return took, usage.ru_utime + usage.ru_stime
 
     def peak(self, python: str) -> int:
-        told = subprocess.run(
-            [python, "-I", "-S", "-c", _PEAK, str(self.stdin), *self.command],
-            capture_output=True, text=True, check=True,
-        )  # fmt: skip
+        words = [python, "-I", "-S", "-c", _PEAK, str(self.stdin), *self.command]
+        told = subprocess.run(words, capture_output=True, text=True, check=True)
         status, kilobytes = told.stdout.split()
         self._check(int(status), told.stderr)
         return int(kilobytes)
@@ -76,18 +72,12 @@ class Call(NamedTuple):
         for old in log.parent.glob(f"{log.name}.*"):
             old.unlink()
         options = ["--tool=callgrind", "--callgrind-out-file=/dev/null", "--trace-children=yes", f"--log-file={log}.%p"]
+        words = ["valgrind", *options, *self.command]
         with self.stdin.open("rb") as stdin:
-            done = subprocess.run(
-                ["valgrind", *options, *self.command],
-                stdin=stdin, capture_output=True, text=True, env=_ENVIRONMENT, check=False,
-            )  # fmt: skip
+            done = subprocess.run(words, stdin=stdin, capture_output=True, text=True, env=_ENVIRONMENT, check=False)
         self._check(done.returncode, done.stderr)
-        found = 0
-        for file in log.parent.glob(f"{log.name}.*"):
-            for line in file.read_text().splitlines():
-                if "Collected :" in line:
-                    found += int(line.rpartition(":")[2])
-        return found
+        lines = (line for file in log.parent.glob(f"{log.name}.*") for line in file.read_text().splitlines())
+        return sum(int(line.rpartition(":")[2]) for line in lines if "Collected :" in line)
 
     def _check(self, status: int, stderr: str) -> None:
         if status or stderr:
@@ -96,7 +86,6 @@ class Call(NamedTuple):
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 BENCH = Path(__file__).parent
-TMPFS = Path("/dev/shm")
 _STATE = "crio-crun-createRuntime-state.json"
 _BUNDLE = "crio-crun-config.json"
 
@@ -108,11 +97,8 @@ class Host:
         self.root = root
         self.installed = root / "installed"
         self.installed.mkdir()
-        install = [sys.executable, "-m", "resctrl_hooks", "install", "--runtime", "crio"]
-        subprocess.run(
-            [*install, "--root", str(self.installed)],
-            check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+        install = [sys.executable, "-m", "resctrl_hooks", "install", "--runtime", "crio", "--root"]
+        subprocess.run([*install, str(self.installed)], check=True, capture_output=True)
         (registration,) = self.installed.glob("**/hooks.d/*.json")
         self._arguments: list[str] = json.loads(registration.read_text())["hook"]["args"]
         self.resctrl = root / "resctrl"
@@ -123,13 +109,13 @@ class Host:
         self.journal = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.journal.bind(str(root / "journal"))
         self.journal.settimeout(0)
-        self.configure(self.resctrl)
+        self.configure()
 
-    def configure(self, resctrl: Path, **sections: Any) -> None:
+    def configure(self, **sections: Any) -> None:
         """Apply settings: defaults with this host's paths, and ``sections``."""
         values: dict[str, Any] = {
             "format": 1,
-            "resctrlPath": str(resctrl),
+            "resctrlPath": str(self.resctrl),
             "stateDir": str(self.root / "state"),
             "log": {"target": "journal", "journalSocket": str(self.root / "journal")},
             **sections,
@@ -138,9 +124,8 @@ class Host:
 
     def hook(self) -> list[str]:
         """Return the command line of the registration, its files found below this host's root."""
-        return [
-            f"{self.installed}{word}" if word.startswith(("/usr/local/", "/etc/")) else word for word in self._arguments
-        ]
+        moved = ("/usr/local/", "/etc/")
+        return [f"{self.installed}{word}" if word.startswith(moved) else word for word in self._arguments]
 
     @contextlib.contextmanager
     def container(self, but: str = "") -> Iterator[dict[str, Path]]:
@@ -175,11 +160,10 @@ class Host:
 
 
 BARE = "bare interpreter"
-CREATE = "createRuntime, as the hook's JSON calls it"
-STOP = "poststop, as the hook's JSON calls it"
+CREATE = "createRuntime"
+STOP = "poststop"
 UNCONCERNED = "createRuntime with every feature on, none of them for this workload"
 RULED = "createRuntime with rules for RMIDs, one of them free"
-SIMULATION = "on a simulation in FUSE"
 SMALLEST_SHELL = "sh and one jq"
 OTHERS: dict[str, Any] = {"enabled": True, "allow": {"other": ["*"]}}
 # Every feature is on, for other workloads than the one that starts.
@@ -190,70 +174,55 @@ EVERY_FEATURE: dict[str, Any] = {
     "blockio": {**OTHERS, "classes": {"slow": [{"weight": 50}]}},
     "scheduling": {**OTHERS, "classes": {"batch": {"cpuWeight": 20}}},
 }
-RULES: dict[str, Any] = {
-    "priority": [
-        {"namespaces": ["other"], "value": 100},
-        {"qos": "Guaranteed", "value": 50},
-        {"namespaces": ["team-*"], "value": -10},
-    ]
-}
+RULES: list[dict[str, Any]] = [
+    {"namespaces": ["other"], "value": 100},
+    {"qos": "Guaranteed", "value": 50},
+    {"namespaces": ["team-*"], "value": -10},
+]
 Figure = TypeVar("Figure")
 
 
 class Bench:
     """All subjects on one host; a round calls each of them once."""
 
-    def __init__(self, host: Host, simulation: str) -> None:
+    def __init__(self, host: Host) -> None:
         self.host = host
-        self.simulation = Path(simulation)
-        whole = host.hook()
-        without_guard = whole[next(place for place, word in enumerate(whole) if "python" in word) :]
-        self.python = without_guard[0]
-        self.ours = [
-            (CREATE, STOP, whole),
-            ("createRuntime without the guard", "poststop without the guard", without_guard),
-        ]
-        self.others = {
-            name: ["/bin/sh", str(BENCH / script), str(host.resctrl)]
-            for name, script in ((SMALLEST_SHELL, "hook-jq.sh"), ("sh and five jq", "hook-jq-each.sh"))
-        }
+        self.command = host.hook()
+        self.python = next(word for word in self.command if "python" in word)
+        self.shell = ["/bin/sh", str(BENCH / "hook-jq.sh"), str(host.resctrl)]
 
     def round(self, measure: Callable[[Call], Figure]) -> Iterator[tuple[str, Figure]]:
         """Call every subject once."""
         host = self.host
         with host.container() as states:  # the bare interpreter is the lower bound for every hook in Python
             yield BARE, measure(Call([self.python, "-I", "-S", "-c", "pass"], states["creating"]))
-        for create, stop, command in self.ours:
-            yield from self._container(create, stop, command, measure)
-        for name, command in self.others.items():
-            with host.container() as states:
-                yield name, measure(Call(command, states["creating"]))
-            for group in (host.resctrl / "mon_groups").iterdir():
-                shutil.rmtree(group)  # these keep no record of it
-        host.configure(host.resctrl, **EVERY_FEATURE)
-        yield from self._container(UNCONCERNED, "", host.hook(), measure, but="memtierd")
-        host.configure(host.resctrl, monitoring=RULES)
-        yield from self._container(RULED, "", host.hook(), measure)
-        host.configure(self.simulation)
-        yield from self._container(f"createRuntime {SIMULATION}", f"poststop {SIMULATION}", host.hook(), measure)
-        host.configure(host.resctrl)
+        yield from self._container(CREATE, STOP, measure)
+        with host.container() as states:
+            yield SMALLEST_SHELL, measure(Call(self.shell, states["creating"]))
+        for group in (host.resctrl / "mon_groups").iterdir():
+            shutil.rmtree(group)  # the shell hook keeps no record of it
+        host.configure(**EVERY_FEATURE)
+        yield from self._container(UNCONCERNED, "", measure, but="memtierd")
+        host.configure(monitoring={"priority": RULES})
+        yield from self._container(RULED, "", measure)
+        host.configure()
 
     def _container(
-        self, create: str, stop: str, command: list[str], measure: Callable[[Call], Figure], but: str = ""
+        self, create: str, stop: str, measure: Callable[[Call], Figure], but: str = ""
     ) -> Iterator[tuple[str, Figure]]:
         """Yield a container's whole life: its createRuntime makes the pod's group, its poststop removes it."""
         with self.host.container(but) as states:
-            yield create, measure(Call(command, states["creating"]))
+            yield create, measure(Call(self.command, states["creating"]))
             self._expect(1, create)
             self.host.end(states)
-            took = measure(Call(command, states["stopped"]))
+            took = measure(Call(self.command, states["stopped"]))
             if stop:
                 yield stop, took
             self._expect(0, stop)
 
     def _expect(self, groups: int, name: str) -> None:
         """A hook that did nothing, or did not log it, would be fast."""
-        found = sum(len(os.listdir(root / "mon_groups")) for root in (self.host.resctrl, self.simulation))
+        found = len(os.listdir(self.host.resctrl / "mon_groups"))
         lines = self.host.read_journal()
         if found != groups or not lines:
             raise SystemExit(f"{name}: {found} groups and {lines} lines in the log, instead of {groups} and some")
@@ -313,11 +282,8 @@ def main() -> None:
     missing = [name for name in ("jq", *(["valgrind"] if chosen.instructions else [])) if not shutil.which(name)]
     if missing:
         raise SystemExit(f"not installed: {', '.join(missing)}")
-    with (
-        tempfile.TemporaryDirectory(prefix="resctrl-hooks-bench-", dir=TMPFS) as folder,
-        mounted(Path(folder, "simulation"), rmids=64, limbo=0.0) as simulation,
-    ):
-        rows = measured(Bench(Host(Path(folder)), simulation), chosen.count, instructions=chosen.instructions)
+    with tempfile.TemporaryDirectory(prefix="resctrl-hooks-bench-", dir=Path("/dev/shm")) as folder:
+        rows = measured(Bench(Host(Path(folder))), chosen.count, instructions=chosen.instructions)
     heads = list(rows[BARE])
     lines = [f"|  | {' | '.join(heads)} |", f"|---|{'--:|' * len(heads)}"]
     lines += [f"| {name} | {' | '.join(f'{value:.2f}' for value in row.values())} |" for name, row in rows.items()]
