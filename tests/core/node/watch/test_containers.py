@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from conftest import examples
+from conftest import examples, not_none
 from hosts.cluster import POD, Cluster, pod_number
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -105,25 +105,16 @@ def test_containers_are_those_of_the_ledger_after_any_changes(changes: list[Any]
 
 
 def test_two_changes_within_a_clock_tick_are_both_seen(records: Records, monkeypatch: pytest.MonkeyPatch) -> None:
-    stat = posix.stat
-
-    class SameFile:
-        st_mtime_ns, st_size, st_ino = 10**18, 1, 1
-
-    clock = SimpleNamespace(time_ns=lambda: SameFile.st_mtime_ns, monotonic=time.monotonic)
+    stat, same = posix.stat, SimpleNamespace(st_mtime_ns=10**18, st_size=1, st_ino=1)
+    clock = SimpleNamespace(time_ns=lambda: same.st_mtime_ns, monotonic=time.monotonic)
     monkeypatch.setattr(module, "time", clock)
-    monkeypatch.setattr(posix, "stat", lambda path: SameFile if "/c-" in path else stat(path))
+    monkeypatch.setattr(posix, "stat", lambda path: same if "/c-" in path else stat(path))
     for pid in (20, 21):
         records.write(1, pid=pid)
-        found = records.containers.of_id(id_of(1))
-        assert found is not None
-        assert found.pid == pid
+        assert not_none(records.containers.of_id(id_of(1))).pid == pid
 
 
-def test_exec_on_a_node_of_500_containers_costs_few_system_calls(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    records = Records(tmp_path / "state")
+def test_exec_among_500_containers_costs_few_system_calls(records: Records, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(500):
         records.write(number)
     records.settle()
@@ -170,30 +161,36 @@ def execed(cluster: Cluster, id_: str, pod: str = POD, below: str = "", **where:
     return cluster.kernel.spawn(f"/kubepods/pod{pod}/crio-{id_}{below}", **where)
 
 
-def serve(cluster: Cluster, pid: int) -> move.Outcome:
+def serve(cluster: Cluster, pid: int, containers: Any = None) -> str:
     context = cluster.context()
-    return move.serve(context, Containers(context.ledger), pid)
+    return move.serve(context, containers or Containers(context.ledger), pid).what
 
 
-@pytest.mark.parametrize("below", ["", "/container", "/made/by/itself"])
-def test_entered_process_is_moved_with_all_threads(cluster: Cluster, below: str) -> None:
+def test_entered_process_is_moved_with_all_threads(cluster: Cluster) -> None:
     id_, _ = cluster.start(1)
-    pid = execed(cluster, id_, below=below, threads=3)
-    outcome = serve(cluster, pid)
-    assert (outcome.what, outcome.threads) == (MOVED, 3)
-    assert cluster.groups_of(pid) == {("", POD)}
-    assert serve(cluster, pid).what == IGNORED
+    for below in ("", "/container", "/made/by/itself"):
+        pid = execed(cluster, id_, below=below, threads=3)
+        outcome = move.serve(cluster.context(), Containers(cluster.context().ledger), pid)
+        assert (outcome.what, outcome.threads) == (MOVED, 3)
+        assert cluster.groups_of(pid) == {("", POD)}
+        assert serve(cluster, pid) == IGNORED
 
 
-def test_pod_without_an_rmid_stays_without(tmp_path: Path) -> None:
-    cluster = Cluster(tmp_path, rmids=2)
+def test_pod_without_an_rmid_and_an_unmonitored_container_stay_without(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path / "full", rmids=2)
     cluster.start(1)
-    other = POD.replace("3f", "4f")
-    id_, pid = cluster.spawn(2, other)
-    cluster.hook(id_, pid, other)
-    entered = execed(cluster, id_, other)
-    assert serve(cluster, entered).what == WAITING
+    id_, pid = cluster.spawn(2, OTHER)
+    cluster.hook(id_, pid, OTHER)
+    entered = execed(cluster, id_, OTHER)
+    assert serve(cluster, entered) == WAITING
     assert cluster.groups_of(entered) == {("", "")}
+    cluster = Cluster(tmp_path / "off", monitoring={"enabled": False}, classes=[{"name": "swap", "allowswap": True}])
+    id_, pid = cluster.spawn(1)
+    (cluster.host.cgroup / f"kubepods/pod{POD}/crio-{id_}/memory.swap.max").touch()
+    cluster.hook(id_, pid, notes={"class.memtierd.nri.io": "swap"})
+    assert cluster.context().ledger.key_of(id_) == POD
+    assert serve(cluster, execed(cluster, id_)) == IGNORED
+    assert not list((cluster.host.resctrl / "mon_groups").iterdir())
 
 
 @pytest.mark.parametrize("busy", [False, True])
@@ -212,28 +209,23 @@ def test_descendants_of_a_process_with_a_used_id_are_moved_back_too(
 
     monkeypatch.setattr(Resctrl, "add_tasks", add)
     with cluster.context().monitor.hold(POD) if busy else contextlib.nullcontext():
-        assert serve(cluster, pid).what == GONE
+        assert serve(cluster, pid) == GONE
     assert cluster.groups_of(pid) == cluster.groups_of(child) == {("", "")}
     assert cluster.groups_of(init) == {("", POD)}, "a process of the pod stays"
 
 
-def test_process_that_ends_meanwhile_is_gone(cluster: Cluster) -> None:
-    id_, _ = cluster.start(1)
-    pid = execed(cluster, id_)
-    context = cluster.context()
-    cluster.kernel.threads.end(pid)  # the kernel knows it no longer, /proc was read a moment before
-    assert move.serve(context, Containers(context.ledger), pid).what == GONE
-
-
-def test_link_without_record_is_examined_again(cluster: Cluster) -> None:
+def test_process_that_ends_meanwhile_is_gone_and_a_link_without_record_examined_again(cluster: Cluster) -> None:
     context = cluster.context()
     containers = Containers(context.ledger)
     id_, pid = cluster.spawn(1)
     context.ledger.prepare()
     context.ledger.point(id_, POD)  # as a hook does before it writes the record
-    assert move.serve(context, containers, execed(cluster, id_)).what == NEW
+    assert serve(cluster, execed(cluster, id_), containers) == NEW
     cluster.hook(id_, pid)
-    assert move.serve(context, containers, execed(cluster, id_)).what == MOVED
+    assert serve(cluster, execed(cluster, id_), containers) == MOVED
+    ended = execed(cluster, id_)
+    cluster.kernel.threads.end(ended)  # the kernel knows it no longer, /proc was read a moment before
+    assert serve(cluster, ended) == GONE
 
 
 def test_sample_of_some_containers_leaves_others_and_busy_ones(cluster: Cluster) -> None:
@@ -248,13 +240,3 @@ def test_sample_of_some_containers_leaves_others_and_busy_ones(cluster: Cluster)
     assert sample_some(context, containers, [id_, "gone"]) == 2
     assert cluster.groups_of(entered) == {("", POD)}
     assert cluster.groups_of(foreign) == {("", "")}
-
-
-def test_unmonitored_container_with_a_record_is_ignored(tmp_path: Path) -> None:
-    cluster = Cluster(tmp_path, monitoring={"enabled": False}, classes=[{"name": "swap", "allowswap": True}])
-    id_, pid = cluster.spawn(1)
-    (cluster.host.cgroup / f"kubepods/pod{POD}/crio-{id_}/memory.swap.max").touch()
-    cluster.hook(id_, pid, notes={"class.memtierd.nri.io": "swap"})
-    assert cluster.context().ledger.key_of(id_) == POD
-    assert serve(cluster, execed(cluster, id_)).what == IGNORED
-    assert not list((cluster.host.resctrl / "mon_groups").iterdir())

@@ -6,10 +6,10 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from conftest import always
 from hosts.faults import Fail
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,6 +23,7 @@ EXECED = bytes.fromhex(
     "345400003554000000000000000000000000000000000000"
 )
 """An exec of thread 0x5434 of process 0x5435."""
+LITTLE = pytest.mark.skipif(sys.byteorder != "little", reason="the captured messages are little-endian")
 
 
 def message(what: int, *data: int) -> bytes:
@@ -31,13 +32,7 @@ def message(what: int, *data: int) -> bytes:
     return EXECED[:36] + what.to_bytes(4, "little") + EXECED[40:52] + words + EXECED[52 + len(words) :]
 
 
-@pytest.mark.skipif(sys.byteorder != "little", reason="the captured messages are little-endian")
-def test_all_messages_in_a_datagram_are_read() -> None:
-    fork = message(1, 7, 7, 8, 8)
-    assert list(events(EXECED + fork + message(0, 0) + EXECED)) == [(EXEC, 0x5435), (ACK, 0), (EXEC, 0x5435)]
-
-
-@pytest.mark.skipif(sys.byteorder != "little", reason="the captured messages are little-endian")
+@LITTLE
 @given(st.binary(max_size=200), st.integers(0, 80))
 def test_any_bytes_are_read_without_error(rubbish: bytes, kept: int) -> None:
     for kind, value in events(EXECED[:kept] + rubbish):
@@ -45,16 +40,16 @@ def test_any_bytes_are_read_without_error(rubbish: bytes, kept: int) -> None:
         assert 0 <= value < 1 << 32
 
 
-@pytest.mark.skipif(sys.byteorder != "little", reason="the captured messages are little-endian")
-def test_request_has_kernel_format() -> None:
-    plain = request(LISTEN)
+@LITTLE
+def test_messages_of_a_datagram_and_requests_have_kernel_format() -> None:
+    fork = message(1, 7, 7, 8, 8)
+    assert list(events(EXECED + fork + message(0, 0) + EXECED)) == [(EXEC, 0x5435), (ACK, 0), (EXEC, 0x5435)]
+    plain, masked = request(LISTEN), request(LISTEN, EXEC)
     assert (len(plain), plain[:4], plain[4:6]) == (40, bytes([40, 0, 0, 0]), b"\3\0")
     assert plain[16:24] == b"\1\0\0\0\1\0\0\0"  # CN_IDX_PROC, CN_VAL_PROC
     assert plain[32:34] == b"\4\0"  # struct cn_msg's len: with any other, Linux before 6.6 ignores it
     assert plain[36:] == b"\1\0\0\0"
-    masked = request(LISTEN, EXEC)
-    assert masked[32:34] == b"\x08\0"
-    assert masked[36:] == b"\1\0\0\0\2\0\0\0"
+    assert (masked[32:34], masked[36:]) == (b"\x08\0", b"\1\0\0\0\2\0\0\0")
 
 
 def run_filter(program: bytes, data: bytes) -> int:
@@ -73,28 +68,27 @@ def run_filter(program: bytes, data: bytes) -> int:
             return value
 
 
-@pytest.mark.skipif(sys.byteorder != "little", reason="the captured messages are little-endian")
-@pytest.mark.parametrize(
-    "what, passes", [(0, True), (2, True), (1, False), (4, False), (0x40, False), (0x80000000, False)]
-)
-def test_filter_passes_acknowledgements_and_execs_only(what: int, passes: bool) -> None:
-    assert bool(run_filter(exec_filter(), message(what, 1, 2))) is passes
+@LITTLE
+def test_filter_passes_acknowledgements_and_execs_only() -> None:
+    passed = [what for what in (0, 2, 1, 4, 0x40, 0x80000000) if run_filter(exec_filter(), message(what, 1, 2))]
+    assert passed == [0, 2]
 
 
 ACKNOWLEDGED = message(0, 0)
+REFUSED = ConnectionRefusedError(errno.ECONNREFUSED, "")
 
 
 class Socket:
-    """A socket with prepared answers: datagrams and errors; ``refused`` options fail."""
+    """A socket with prepared answers, datagrams and errors, and its poll with limits; ``refused`` options fail."""
 
-    def __init__(self, answers: list[bytes | OSError], refused: tuple[int, ...] = ()) -> None:
-        self.answers = answers
-        self.refused = refused
+    def __init__(self, *answers: bytes | OSError, refused: tuple[int, ...] = ()) -> None:
+        self.answers, self.refused = [*answers], refused
         self.sent: list[bytes] = []
         self.options: list[tuple[int, Any]] = []
+        self.limits: list[float] = []
         self.bound: object = None
-        self.blocking = True
-        self.closed = False
+        self.blocking, self.closed = True, False
+        self.fileno = self.register = always(0)
 
     def setblocking(self, value: bool) -> None:  # as the real one
         self.blocking = value
@@ -108,8 +102,8 @@ class Socket:
         self.options.append((option, value))
 
     def send(self, data: bytes) -> None:
-        if self.answers and isinstance(self.answers[0], ConnectionRefusedError):
-            raise self.answers.pop(0)  # type: ignore[misc]
+        if REFUSED in self.answers:
+            raise REFUSED
         self.sent.append(data)
 
     def recv(self, _: int) -> bytes:
@@ -118,71 +112,46 @@ class Socket:
             raise answer
         return answer
 
-    def fileno(self) -> int:
-        return 0
+    def poll(self, limit: float) -> bool:
+        self.limits.append(limit)
+        return bool(self.answers)
 
     def close(self) -> None:
         self.closed = True
 
 
-class Poll:
-    """A poll that is ready while the socket has an answer; its time limits are recorded."""
-
-    def __init__(self, socket: Socket) -> None:
-        self.socket = socket
-        self.limits: list[float] = []
-
-    def register(self, *_: object) -> None:
-        """Accept the socket."""
-
-    def poll(self, limit: float) -> bool:
-        self.limits.append(limit)
-        return bool(self.socket.answers)
-
-
-def connect(monkeypatch: pytest.MonkeyPatch, *answers: bytes | OSError, refused: tuple[int, ...] = ()) -> Any:
-    """Return the socket and the poll that the listener gets, and a function that makes it."""
-    socket = Socket([*answers], refused)
-    poll = Poll(socket)
-    monkeypatch.setattr(module._socket, "socket", lambda *_: socket)  # type: ignore[attr-defined]
-    monkeypatch.setattr(module.select, "poll", lambda: poll)  # type: ignore[attr-defined]
-    return socket, poll, Listener
+def connected(monkeypatch: pytest.MonkeyPatch, socket: Socket) -> Listener:
+    """Return a listener that gets this socket."""
+    monkeypatch.setattr(module._socket, "socket", always(socket))  # type: ignore[attr-defined]
+    monkeypatch.setattr(module.select, "poll", always(socket))  # type: ignore[attr-defined]
+    return Listener()
 
 
 def test_listener_subscribes_with_and_without_mask(monkeypatch: pytest.MonkeyPatch) -> None:
-    socket, poll, made = connect(monkeypatch, EXECED, ACKNOWLEDGED)
-    listener = made()
+    socket = Socket(EXECED, ACKNOWLEDGED)
+    listener = connected(monkeypatch, socket)
     assert socket.sent == [request(LISTEN), request(LISTEN, EXEC)]
     assert (socket.bound, socket.blocking, socket.closed) == ((0, 1), False, False)
     assert [option for option, _ in socket.options] == [26, 33]
-    assert poll.limits == [2000, 2000]
+    assert socket.limits == [2000, 2000]
     listener.close()
     assert socket.closed
+    socket = Socket(ACKNOWLEDGED, refused=(33,))
+    connected(monkeypatch, socket)
+    assert socket.options[1:] == [(8, 8 << 20)], "its buffer is as large as permitted"
 
 
-def test_buffer_is_as_large_as_permitted(monkeypatch: pytest.MonkeyPatch) -> None:
-    socket, _, made = connect(monkeypatch, ACKNOWLEDGED, refused=(33,))
-    made()
-    assert socket.options[1:] == [(8, 8 << 20)]
-
-
-@pytest.mark.parametrize(
-    "answers, reason",
-    [
-        (None, "no permission for the process connector"),  # for the filter
-        ([], "no answer from the kernel on the process connector; this requires CONFIG_PROC_EVENTS"),
-        ([message(0, 1)], "the kernel rejected the subscription to execs (EPERM)"),
-        ([ConnectionRefusedError(errno.ECONNREFUSED, "")], "no process connector in this network namespace"),
-        ([OSError(errno.EACCES, "")], "no permission for the process connector; this requires CAP_NET_ADMIN"),
-        ([OSError(errno.EIO, "")], "cannot use the process connector (EIO)"),
-    ],
-)
-def test_refused_subscription_is_reported(
-    monkeypatch: pytest.MonkeyPatch, answers: list[bytes | OSError] | None, reason: str
-) -> None:
-    socket, _, made = connect(monkeypatch, *(answers or []), refused=(26,) if answers is None else ())
+@pytest.mark.parametrize("socket, reason", [
+    (Socket(refused=(26,)), "no permission for the process connector"),  # for the filter
+    (Socket(), "no answer from the kernel on the process connector; this requires CONFIG_PROC_EVENTS"),
+    (Socket(message(0, 1)), "the kernel rejected the subscription to execs (EPERM)"),
+    (Socket(REFUSED), "no process connector in this network namespace"),
+    (Socket(OSError(errno.EACCES, "")), "no permission for the process connector; this requires CAP_NET_ADMIN"),
+    (Socket(OSError(errno.EIO, "")), "cannot use the process connector (EIO)"),
+])  # fmt: skip
+def test_refused_subscription_is_reported(monkeypatch: pytest.MonkeyPatch, socket: Socket, reason: str) -> None:
     with pytest.raises(NoConnectorError) as caught:
-        made()
+        connected(monkeypatch, socket)
     assert reason in str(caught.value)
     assert socket.closed
 
@@ -194,10 +163,10 @@ def test_kernel_without_connector_is_reported(fail: Fail) -> None:
 
 
 def test_wait_returns_the_execs_of_one_datagram(monkeypatch: pytest.MonkeyPatch) -> None:
-    socket, poll, made = connect(monkeypatch, ACKNOWLEDGED)
-    listener = made()
+    socket = Socket(ACKNOWLEDGED)
+    listener = connected(monkeypatch, socket)
     assert listener.wait(1.5) == listener.wait(-1) == []
-    assert poll.limits[-2:] == [1500, 0]
+    assert socket.limits[-2:] == [1500, 0]
     socket.answers += [EXECED + ACKNOWLEDGED, BlockingIOError(), OSError(errno.ENOBUFS, ""), OSError(errno.EIO, "")]
     assert [listener.wait(1) for _ in range(3)] == [[0x5435], [], []]
     assert listener.overruns == 1
@@ -205,34 +174,24 @@ def test_wait_returns_the_execs_of_one_datagram(monkeypatch: pytest.MonkeyPatch)
         listener.wait(1)
 
 
-@pytest.fixture
-def listener() -> Iterator[Listener]:
+def test_real_listener_reports_the_exec_of_a_child_and_wakes_for_a_descriptor_beside() -> None:
+    reader, writer = os.pipe()
     try:
-        found = Listener()
+        listener = Listener(reader)
     except NoConnectorError as error:
         pytest.skip(f"no process connector here: {error}")
-    yield found
-    found.close()
-
-
-def test_exec_of_a_child_is_reported(listener: Listener) -> None:
-    with subprocess.Popen(["sleep", "0"]) as child:
-        found: list[int] = []
-        end = time.monotonic() + 300
-        # A wait may return early without an exec: the kernel also sends each listener the others' acknowledgements.
-        while child.pid not in found and time.monotonic() < end:
-            found += listener.wait(1)
-    assert child.pid in found
-
-
-def test_wait_ends_for_descriptor_beside(listener: Listener) -> None:
-    reader, writer = os.pipe()
-    beside = Listener(reader)
     try:
+        with subprocess.Popen(["sleep", "0"]) as child:
+            found: list[int] = []
+            end = time.monotonic() + 300
+            # A wait may return early without an exec: the kernel sends each listener the others' acknowledgements.
+            while child.pid not in found and time.monotonic() < end:
+                found += listener.wait(1)
+        assert child.pid in found
         os.write(writer, b"1")
-        assert (reader, select.POLLIN) in beside._poll.poll(0)
-        assert isinstance(beside.wait(0), list)
+        assert (reader, select.POLLIN) in listener._poll.poll(0)
+        assert isinstance(listener.wait(0), list)
     finally:
-        beside.close()
+        listener.close()
         os.close(reader)
         os.close(writer)

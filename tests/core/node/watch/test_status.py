@@ -14,14 +14,18 @@ from hosts.faults import Fail, failing
 
 from resctrl_hooks.core.node.errors import SettingsError
 from resctrl_hooks.core.node.host.instance import RunningError, only_instance
-from resctrl_hooks.core.node.settings import Settings, load
+from resctrl_hooks.core.node.settings import load
 from resctrl_hooks.core.node.watch import command
 from resctrl_hooks.core.node.watch.command import INTERRUPTED, LOCK, watch_command
 from resctrl_hooks.core.node.watch.status import EVENTS, NAME, OFTEN, Status, read_status
 from resctrl_hooks.core.node.watch.watcher import Watcher
 
 
-def test_status_is_read_as_it_was_written_and_written_only_after_a_change(tmp_path: Path) -> None:
+def test_status_is_written_only_after_a_change_and_its_figures_only_after_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
     assert read_status(str(tmp_path)) is None
     status = Status(str(tmp_path))
     status.become(EVENTS, "because")
@@ -32,59 +36,18 @@ def test_status_is_read_as_it_was_written_and_written_only_after_a_change(tmp_pa
     assert read_status(str(tmp_path)) is None
     status.values["events"] += 1
     status.write()
-    assert read_status(str(tmp_path)) == status.values
-
-
-def check_each_field(path: Path, good: dict[str, Any], read: Callable[[str], object]) -> None:
-    """Check that a reader of a status file ignores it if a field has a value of another type or size."""
-    path.write_text(json.dumps(good))
-    assert read(str(path.parent)) == good
-    for field in good:
-        wrong = [
-            value
-            for value in (None, True, -1, 1 << 70, "x", "\ud800", [], [None], {"a": 1})
-            if not fits(good, field, value)
-        ]
-        assert len(wrong) >= 5
-        for value in wrong:
-            path.write_text(json.dumps({**good, field: value}))
-            assert read(str(path.parent)) is None, (field, value)
-
-
-def fits(good: dict[str, Any], field: str, value: Any) -> bool:
-    """Return whether a value is of the type of a good one, and can be."""
-    sound = value not in ("\ud800", {"a": 1}, 1 << 70, -1)
-    number = type(good[field]) is float and type(value) is int and value == -1
-    return number or (type(value) is type(good[field]) and sound)
-
-
-def test_figures_are_written_only_after_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 1000.0
-    monkeypatch.setattr(time, "monotonic", lambda: now)
-    status = Status(str(tmp_path))
-    status.write()
     written = []
     for later in (1004.0, 1005.0, 1005.5):
         now = later
         status.values["events"] += 1
         status.write_sometimes(OFTEN)
         written.append((read_status(str(tmp_path)) or {})["events"])
-    assert written == [0, 0, 3]
+    assert written == [1, 1, 4]
+    (tmp_path / NAME).write_text(json.dumps({**status.values, "pid": "x"}))
+    assert read_status(str(tmp_path)) is None
 
 
 NO_WRITES = pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EIO, errno.EDQUOT, errno.EACCES])
-
-
-@NO_WRITES
-def test_status_that_cannot_be_written_is_logged_once_and_so_is_its_end(tmp_path: Path, number: int) -> None:
-    lines = Lines()
-    status = Status(str(tmp_path), lines.log)
-
-    def write() -> None:
-        status.values["events"] += 1
-        status.write()
-
-    check_messages(lines, tmp_path / NAME, write, number)
 
 
 class Lines(list[str]):
@@ -109,10 +72,14 @@ def check_messages(lines: Lines, path: Path, write: Callable[[], None], number: 
     assert path.exists()
 
 
-# The command `watch`: how it starts, reports and ends
+@NO_WRITES
+def test_status_that_cannot_be_written_is_logged_once_and_so_is_its_end(tmp_path: Path, number: int) -> None:
+    lines = Lines()
+    status = Status(str(tmp_path), lines.log)
+    check_messages(lines, tmp_path / NAME, lambda: status.become(str(time.monotonic())), number)
 
 
-Until = Callable[[Any], bool]
+# The command
 
 
 @pytest.fixture
@@ -132,12 +99,10 @@ def run(host: Host, *words: str, find: Any = load) -> tuple[int, str]:
     return code, written()
 
 
-def test_watcher_is_the_only_one_and_ends_after_an_upgrade(
-    host: Host, program: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_watcher_is_the_only_one_and_ends_after_an_upgrade(host: Host, program: Path, monkeypatch: Any) -> None:
     asked: list[bool] = []
 
-    def watch(self: Watcher, until: Until) -> None:
+    def watch(self: Watcher, until: Callable[[Any], bool]) -> None:
         asked.append(until(self))
         program.write_text("new")
         os.utime(program, (1, 1))
@@ -147,13 +112,10 @@ def test_watcher_is_the_only_one_and_ends_after_an_upgrade(
         with pytest.raises(RunningError):
             only_instance(f"{host.state}/{LOCK}")
 
-    def find(_: str) -> tuple[Settings, str]:
-        return load(str(host.config))[0], "the last valid settings stay active"
-
     monkeypatch.setattr(Watcher, "run", watch)
-    code, stderr = run(host, find=find)
-    assert (code, asked) == (0, [False, True, True])
-    assert stderr == "resctrl-hook: the last valid settings stay active\n"
+    found = load(str(host.config))[0], "the last valid settings stay active"
+    assert run(host, find=always(found)) == (0, "resctrl-hook: the last valid settings stay active\n")
+    assert asked == [False, True, True]
     assert host.state.stat().st_mode & 0o777 == 0o700
     os.close(only_instance(f"{host.state}/{LOCK}"))
 

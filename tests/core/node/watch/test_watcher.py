@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import always, noted
 from hosts.cluster import POD, Cluster
 from hosts.faults import Fail
 
@@ -28,8 +29,7 @@ class Source:
     def __init__(self) -> None:
         self.overruns = 0
         self.batches: list[list[int]] = []
-        self.closed = False
-        self.broken = False
+        self.closed = self.broken = False
 
     def wait(self, seconds: float) -> list[int]:
         if self.broken:
@@ -44,23 +44,19 @@ class Clock:
     """Time that passes during sleeps and work; ``used`` of it is processor time."""
 
     def __init__(self) -> None:
-        self.now = 1000.0
-        self.tick = 0.0001
-        self.used = 0.0
+        self.now, self.tick, self.used = 1000.0, 0.0001, 0.0
+        self.thread_time = lambda: self.used
 
     def monotonic(self) -> float:
         self.now += self.tick
         return self.now
 
-    def thread_time(self) -> float:
-        return self.used
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
 
     def work(self, seconds: float) -> None:
         self.now += seconds
         self.used += seconds
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
 
 
 class Watched:
@@ -80,9 +76,6 @@ class Watched:
         monkeypatch.setattr(module, "become_ordinary", lambda: setattr(self, "urgent", False))
         path = str(self.cluster.host.config)
         self.watcher = Watcher(path, load(path)[0], load, self._listen, stderr=False, most=20)
-        self._watch_simulated_kernel()
-
-    def _watch_simulated_kernel(self) -> None:
         self.watcher._context.monitor.resctrl.fs = self.cluster.kernel
 
     def _listen(self, _: int) -> Source:
@@ -117,15 +110,15 @@ def enter(watched: Watched, id_: str, **where: Any) -> int:
     return watched.cluster.kernel.spawn(f"/kubepods/pod{POD}/crio-{id_}", **where)
 
 
-def test_exec_in_a_container_is_moved_and_counted(watched: Watched) -> None:
+def test_exec_in_a_container_is_moved_and_counted_beside_an_unreadable_process(watched: Watched) -> None:
     id_, _ = watched.cluster.start(1)
     watched.steps()
     pid = enter(watched, id_, threads=2)
-    watched.steps([pid, 1])
+    (watched.cluster.host.proc / "77/cpu_resctrl_groups").mkdir(parents=True)
+    watched.steps([77, pid, 1])
     assert watched.cluster.groups_of(pid) == {("", POD)}
-    assert {name: watched.values[name] for name in ("mode", "events", "moved", "threads", "gone")} == {
-        "mode": "events", "events": 2, "moved": 1, "threads": 2, "gone": 1,
-    }  # fmt: skip
+    expected = {"mode": "events", "events": 3, "moved": 1, "threads": 2, "gone": 1, "failed": 1}
+    assert {name: watched.values[name] for name in expected} == expected
     watched.watcher.status.write()
     assert json.loads((watched.cluster.host.state / "exec.json").read_text())["moved"] == 1
 
@@ -274,7 +267,7 @@ def test_execs_that_take_too_much_of_a_processor_lose_urgency_and_then_events(
     assert (len(watched.sources), watched.values["mode"], watched.urgent) == (2, "events", True)
 
 
-def test_lost_events_are_counted_and_repaired(watched: Watched) -> None:
+def test_lost_events_are_repaired_and_wake_reconcile_as_a_failed_hook_does(watched: Watched) -> None:
     id_, _ = watched.cluster.start(1)
     watched.steps(number=3)
     watched.clock.sleep(10)
@@ -285,12 +278,8 @@ def test_lost_events_are_counted_and_repaired(watched: Watched) -> None:
     assert (watched.values["overruns"], watched.values["sampled"]) == (2, 1)
     assert watched.cluster.groups_of(pid) == {("", POD)}
     assert watched.wakes() > woken  # for containers without a record
-
-
-def test_container_whose_hook_failed_wakes_reconcile(watched: Watched) -> None:
-    watched.cluster.start(1)
-    _, pid = watched.cluster.spawn(2)
-    watched.steps([pid])
+    _, unknown = watched.cluster.spawn(2)
+    watched.steps([unknown])
     woken = watched.wakes()
     watched.clock.sleep(5)
     watched.steps()
@@ -310,23 +299,18 @@ def test_kernel_without_the_connector_is_sampled_and_reported_once(
     assert watched.cluster.host.log.read_text().count("this kernel has no connector") == 1
 
 
-def test_changed_settings_start_and_stop_watch(watched: Watched) -> None:
+def test_changed_settings_start_and_stop_watch_and_unusable_ones_change_nothing(watched: Watched) -> None:
     watched.steps()
-    for value, sources, mode in (("reconcile", 1, "off"), ("watch", 2, "events")):
-        watched.cluster.host.configure(monitoring={"exec": value}, runtimeRoots={"crun": str(watched.cluster.root)})
+    for value, sources, mode in (("{", 1, "events"), ("reconcile", 1, "off"), ("watch", 2, "events")):
+        if value == "{":
+            watched.cluster.host.config.write_text(value)
+        else:
+            watched.cluster.host.configure(monitoring={"exec": value}, runtimeRoots={"crun": str(watched.cluster.root)})
         watched.clock.sleep(5)
         watched.steps(number=2)
         assert (len(watched.sources), watched.values["mode"]) == (sources, mode)
+        assert "the previous settings stay active" in watched.cluster.host.log.read_text()
     assert watched.sources[0].closed
-
-
-def test_unusable_settings_leave_previous_ones_active(watched: Watched) -> None:
-    watched.steps()
-    watched.cluster.host.config.write_text("{")
-    watched.clock.sleep(5)
-    watched.steps()
-    assert watched.values["mode"] == "events"
-    assert "the previous settings stay active" in watched.cluster.host.log.read_text()
 
 
 def test_watch_continues_after_error(watched: Watched) -> None:
@@ -336,16 +320,6 @@ def test_watch_continues_after_error(watched: Watched) -> None:
     watched.watcher.run(lambda _: next(rounds))
     assert "I/O error" in watched.cluster.host.log.read_text()
     assert (len(watched.sources), watched.sources[0].closed, watched.values["mode"]) == (2, True, "off")
-
-
-def test_failure_with_one_process_does_not_affect_others(watched: Watched) -> None:
-    id_, _ = watched.cluster.start(1)
-    watched.steps()
-    pid = enter(watched, id_)
-    (watched.cluster.host.proc / "77").mkdir()
-    (watched.cluster.host.proc / "77/cpu_resctrl_groups").mkdir()  # can't be read
-    watched.steps([77, pid])
-    assert (watched.values["failed"], watched.values["moved"]) == (1, 1)
 
 
 def test_samples_have_no_urgency(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -376,35 +350,28 @@ def test_only_the_container_in_a_loop_is_sampled_until_its_rest_is_over() -> Non
     assert loops.admit("a", 11.1)
 
 
-def nobody(_: str) -> bool:
-    return False
-
-
 def test_container_without_a_record_is_reported_once_and_one_with_a_later_record_never() -> None:
     newcomers = Newcomers()
     newcomers.see("/c", 100.0)
-    assert not newcomers.are_late(101.0, nobody)  # its hook may still run
-    assert newcomers.are_late(102.0, nobody)
+    assert not newcomers.are_late(101.0, always(value=False))  # its hook may still run
+    assert newcomers.are_late(102.0, always(value=False))
     newcomers.see("/c", 103.0)
-    assert not newcomers.are_late(200.0, nobody)
+    assert not newcomers.are_late(200.0, always(value=False))
     newcomers.see("/d", 210.0)
     assert not newcomers.are_late(212.0, lambda cgroup: cgroup == "/d")
     newcomers.see("/d", 220.0)  # and without one again, as after a restart
-    assert newcomers.are_late(222.0, nobody)
+    assert newcomers.are_late(222.0, always(value=False))
 
 
 def test_policy_is_the_lowest_realtime_one_while_urgent_and_its_refusal_no_error(
     monkeypatch: pytest.MonkeyPatch, fail: Fail
 ) -> None:
-    calls: list[tuple[int, int, int]] = []
-
-    def record(pid: int, policy: int, parameters: os.sched_param) -> None:
-        calls.append((pid, policy, parameters.sched_priority))
-
-    monkeypatch.setattr(posix, "sched_setscheduler", record)
+    calls: list[Any] = []
+    monkeypatch.setattr(posix, "sched_setscheduler", noted(calls, 0))
     priority.become_urgent()
     priority.become_ordinary()
-    assert calls == [(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, 1), (0, os.SCHED_OTHER, 0)]
+    urgent, ordinary = os.sched_param(1), os.sched_param(0)
+    assert calls == [0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, urgent, 0, os.SCHED_OTHER, ordinary]
     fail(posix, "sched_setscheduler", PermissionError())
     priority.become_urgent()
 
