@@ -81,13 +81,10 @@ class _Sampler:
 @pytest.mark.parametrize(
     "duration, waits, samples",
     [
-        (None, [1.0, 1.0, 0.5, 1.0, 1.0], 5),
-        (2.5, [1.0, 1.0, 0.0], 3),
-        (2.0, [1.0, 1.0, 0.0], 3),
-        (1.9, [1.0, 0.9], 2),
-        (0.5, [0.5], 1),
+        (None, [1.0, 1.0, 0.5, 1.0, 1.0], 5), (2.5, [1.0, 1.0, 0.0], 3), (2.0, [1.0, 1.0, 0.0], 3),
+        (1.9, [1.0, 0.9], 2), (0.5, [0.5], 1),
     ],
-)
+)  # fmt: skip
 def test_samples_are_at_fixed_times(
     monkeypatch: pytest.MonkeyPatch, duration: float | None, waits: list[float], samples: int
 ) -> None:
@@ -279,11 +276,7 @@ def sampled(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 @pytest.mark.parametrize(
     "words, call, names",
-    [
-        ([], (60.0, []), ["a"]),
-        (["--for", "5s"], (5.0, []), ["a"]),
-        (["b", "a", "b"], (60.0, ["b", "a"]), ["b", "a"]),
-    ],
+    [([], (60.0, []), ["a"]), (["--for", "5s"], (5.0, []), ["a"]), (["b", "a", "b"], (60.0, ["b", "a"]), ["b", "a"])],
 )
 def test_diagnose_prints_named_or_slowed_pods(
     host: Host, sampled: list[Any], words: list[str], call: Any, names: list[str]
@@ -335,10 +328,7 @@ def test_experiment_measures_the_pods_cgroups(monkeypatch: pytest.MonkeyPatch, p
     monkeypatch.setattr(diagnose, "effect_of_class", lambda proof, unit, normal: (proof.name, unit, normal))
     node: Any = None
     found: list[Any] = [*diagnose._experiment(node, "k", {"perf": 2.0}, verbose=False)]
-    assert found == [
-        ("bronze", "cycles", 2.0),
-        ("silver", "cycles", 2.0),
-    ]
+    assert found == [("bronze", "cycles", 2.0), ("silver", "cycles", 2.0)]
     assert given[:3] == ["k", cgroups, [""]]
     found = [*diagnose._experiment(node, "k", None, verbose=True)]
     assert found[0] == ("bronze", "cycles", None)

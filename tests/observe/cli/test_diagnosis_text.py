@@ -54,24 +54,14 @@ def test_paragraph_has_what_is_known(
     ]
     change = ClassChange(rdt_class="", since=now - 60, change="MB 100 to 30 (L3 0)", source="history")
     new: dict[str, Any] = {
-        "verdict": "unknown",
-        "ratio": None,
-        "baseline_samples": 4,
-        "baseline_seconds": 61.4,
-        "waits": 1.04,
-    }
+        "verdict": "unknown", "ratio": None, "baseline_samples": 4, "baseline_seconds": 61.4, "waits": 1.04,
+    }  # fmt: skip
     more: list[dict[str, Any]] = [
         {"causes": causes, "advice": ["limit batch", "move it"], "class_changes": [change]},
         {"ratio": None, "verdict": "unknown", "reason": "no baseline"},
-        {"ratio_low": None},
-        {"ratio_high": None},
-        {"verdict": "normal", "reason": "few samples"},
-        {"domain": None},
-        {"domain": None, "disturbance": "it is new"},
-        {"load": None},
-        {"load": 0},
-        new,
-    ]
+        {"ratio_low": None}, {"ratio_high": None}, {"verdict": "normal", "reason": "few samples"}, {"domain": None},
+        {"domain": None, "disturbance": "it is new"}, {"load": None}, {"load": 0}, new,
+    ]  # fmt: skip
     for one in more:
         print_diagnosis(diagnosis(**one))
         print()

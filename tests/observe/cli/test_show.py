@@ -60,12 +60,9 @@ def test_slowdown_and_rates_of_a_pod_are_printed_among_its_facts(
     pod = PodDetails(key=KEY, namespace="shop", pod="web", state="waiting", priority=5, **added)
     unknown = {"memory_bandwidth_bytes_per_second": None, "share_percent": None, "load_percent": None}
     known = rates(
-        seconds=2.0004,
-        counted_percent=75.4,
-        memory_bandwidth_bytes_per_second=3e6,
-        power_watts=4.5,
+        seconds=2.0004, counted_percent=75.4, memory_bandwidth_bytes_per_second=3e6, power_watts=4.5,
         memory_domains=[memory(), memory(estimated=True), memory(**unknown)],
-    )
+    )  # fmt: skip
     parts = [
         printed(pod, capsys),
         *(text_of(print_rates, one) for one in (known, rates(seconds=1, counted_percent=100))),

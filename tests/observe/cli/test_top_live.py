@@ -30,19 +30,14 @@ from .test_top_screen import scene
 @pytest.mark.parametrize(
     "typed, keys",
     [
-        ("q", ["q"]),
-        ("wr", ["w", "r"]),
-        ("\x1b[A\x1b[6~j", ["up", "pagedown", "j"]),
-        ("\x1b", ["escape"]),
-        ("\x1bOB", ["down"]),
-        ("\x1b[99~x", ["", "x"]),
-        ("\r\x7f", ["enter", "backspace"]),
+        ("q", ["q"]), ("wr", ["w", "r"]), ("\x1b[A\x1b[6~j", ["up", "pagedown", "j"]), ("\x1b", ["escape"]),
+        ("\x1bOB", ["down"]), ("\x1b[99~x", ["", "x"]), ("\r\x7f", ["enter", "backspace"]),
         ("\x1b[<0;3;7M\x1b[<0;3;7m\x1b[<2;1;1M", ["click 6", "", ""]),
         ("\x1b[<64;1;1M\x1b[<65;1;1Mq", ["up", "down", "q"]),
         ("\x1b[Mq!!x", ["", "x"]),
         ("\x1b[Dq\x1bOC\x1b[1;2D\x1b[1;2C", ["left", "q", "right", "shift-left", "shift-right"]),
     ],
-)
+)  # fmt: skip
 def test_terminal_keys_have_names(typed: str, keys: list[str]) -> None:
     found = []
     while typed:
@@ -109,28 +104,21 @@ class Live:
     def past(self) -> Any:
         self.opened += 1
         return noting(
-            self.log,
-            "past ",
+            self.log, "past ",
             at=lambda when: scene() if when else refused("no sample there"),
             pressed=lambda key: refused("no labels") if key == "{" else None if key == "right" else scene(),
-            scene=scene,
-            turn_domain=str,
-            leave=str,
-        )
+            scene=scene, turn_domain=str, leave=str,
+        )  # fmt: skip
 
     def page(self, name: str) -> Any:
         self.log.append(f"open {name}")
         if name == "payments-0":
             refused("ended")
         made = noting(
-            self.log,
-            "",
+            self.log, "",
             plan=lambda text: [text] if text == "--cpu 50%" else refused("no such option"),
-            plan_end=list,
-            apply=lambda: "limited",
-            step=str,
-            close=str,
-        )
+            plan_end=list, apply=lambda: "limited", step=str, close=str,
+        )  # fmt: skip
         made.proposal, made.lines = "--cpu 50%", lambda _: [Text("page")]
         return made
 
@@ -156,13 +144,10 @@ def live(monkeypatch: pytest.MonkeyPatch) -> Live:
         (["left", "d"], ["past pressed left", "past turn_domain", "past scene"]),
         (["left", "end", "d"], ["past pressed left", "past leave", "turn_domain"]),
         (["left", "right", "d"], ["past pressed left", "past pressed right", "turn_domain"]),
-        (["end"], []),
-        (["{"], ["past pressed {", "say no labels"]),
-        (["/", "d", "left", "end", "enter"], []),
-        (["?", "d", "left"], ["past pressed left"]),
-        (["g", "d", "enter"], ["say "]),
+        (["end"], []), (["{"], ["past pressed {", "say no labels"]), (["/", "d", "left", "end", "enter"], []),
+        (["?", "d", "left"], ["past pressed left"]), (["g", "d", "enter"], ["say "]),
     ],
-)
+)  # fmt: skip
 def test_key_leads_to_the_present_or_the_past(live: Live, keys: list[str], log: list[str]) -> None:
     found = live.run(*keys, "q")
     assert [one.partition("'")[0] if one.startswith("say 'd'") else one for one in found] == log

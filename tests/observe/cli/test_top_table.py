@@ -167,13 +167,9 @@ def test_line_of_caches_leaves_details_out_before_caches() -> None:
     scene = Scene("n", "t", [], domains=[domain(0, 1e8), domain(1, 9e8), domain(2, None)], domain=("L3", 1))
     peaks = ("L3 0 100 MB/s (~10% of max so far)", "L3 1 900 MB/s (~90% of max so far)", "L3 2 -")
     texts = [
-        "   ".join(f"{one}, 50% full" for one in peaks),
-        "   ".join(peaks),
-        "L3 0 100 MB/s   L3 1 900 MB/s   L3 2 -",
-        "L3 1 900 MB/s   L3 0 100 MB/s   +1",
-        "L3 1 900 MB/s   +2",
-        "",
-    ]
+        "   ".join(f"{one}, 50% full" for one in peaks), "   ".join(peaks), "L3 0 100 MB/s   L3 1 900 MB/s   L3 2 -",
+        "L3 1 900 MB/s   L3 0 100 MB/s   +1", "L3 1 900 MB/s   +2", "",
+    ]  # fmt: skip
     for text, shorter in itertools.pairwise(texts):
         assert domain_line(scene, len(text)).plain == text
         assert domain_line(scene, len(text) - 1).plain == shorter

@@ -94,16 +94,12 @@ def test_problem_of_a_node_is_named_and_comes_first_in_the_table(cluster: FakeCl
     }
     cluster.extra_nodes = ["bare"]
     problems = {
-        "good": ("yes", ""),
-        "fails": ("no", "unreadable"),
-        "stands": ("no", "no counter moved"),
-        "waits": ("yes", "3 pods wait"),
-        "late": ("yes", "reconcile has not run"),
-        "removes": ("yes", "removed 1 groups"),
-        "virtual": ("no-rdt", ""),
+        "good": ("yes", ""), "fails": ("no", "unreadable"), "stands": ("no", "no counter moved"),
+        "waits": ("yes", "3 pods wait"), "late": ("yes", "reconcile has not run"),
+        "removes": ("yes", "removed 1 groups"), "virtual": ("no-rdt", ""),
         "garbage": ("unknown", "no metrics of resctrl-hooks"),
         "bare": ("unknown", "no metrics pod"),
-    }
+    }  # fmt: skip
     found = nodes(cluster)
     assert {name: one["counting"] for name, one in found.items()} == {name: how for name, (how, _) in problems.items()}
     assert [name for name, (_, why) in problems.items() if why not in found[name]["problem"]] == []
@@ -173,13 +169,10 @@ FREE, WAITING = 'resctrl_rmids{owner="free"}', "resctrl_hooks_waiting_pods"
 UNUSABLE = ("NaN", "Inf", "-Inf", "1e300", "5e-324")
 WRONG = [f"{name} {value}" for name in (FREE, WAITING, f'{CAPACITY}{{domain="*"}}') for value in UNUSABLE] + [
     "resctrl_hooks_last_reconcile_timestamp_seconds NaN",
-    'resctrl_hooks_build_info{x="y"} 1',
-    f'{CAPACITY}{{a="b"}} 1',
-    f"{CAPACITY} 1",
-    'resctrl_domain_mbm_bytes_total{a="b"} 1',
-    'resctrl_hooks_build_info{aaa,version="1"} 1',
+    'resctrl_hooks_build_info{x="y"} 1', f'{CAPACITY}{{a="b"}} 1', f"{CAPACITY} 1",
+    'resctrl_domain_mbm_bytes_total{a="b"} 1', 'resctrl_hooks_build_info{aaa,version="1"} 1',
     f'resctrl_hooks_build_info{{version="1",{"a" * 40_000}="b"}} 1',
-]
+]  # fmt: skip
 
 
 def test_node_with_a_wrong_line_is_listed_beside_the_others(cluster: FakeCluster) -> None:

@@ -45,10 +45,7 @@ RMIDS = "sys/class/intel_pmt/features-0/per_rmid_energy_telemetry/num_rmids"
 DEBIAN = "CONFIG_X86_CPU_RESCTRL=y\nCONFIG_INTEL_PMT_TELEMETRY=m\nCONFIG_INTEL_TPMI=m\n"
 WHOLE = "CONFIG_X86_CPU_RESCTRL_INTEL_AET=y\nCONFIG_INTEL_PMT_TELEMETRY=y\nCONFIG_INTEL_TPMI=y\n"
 CONFIG, GZIP, INFO = "boot/config-7.2.0", "proc/config.gz", "sys/fs/resctrl/info/PERF_PKG_MON"
-COUNTED: dict[str, str | None] = {
-    f"{INFO}/num_rmids": "576\n",
-    f"{INFO}/mon_features": "core_energy\nactivity\n",
-}
+COUNTED: dict[str, str | None] = {f"{INFO}/num_rmids": "576\n", f"{INFO}/mon_features": "core_energy\nactivity\n"}
 ENERGY: dict[str, tuple[dict[str, str | None], str]] = {
     "disabled": ({"proc/cmdline": "quiet rdt=!energy,perf\n"}, ""),
     "modules": ({CONFIG: DEBIAN}, ""),
@@ -82,11 +79,7 @@ def test_findings_on_energy(patient: Patient, golden: Golden) -> None:
 
 @pytest.mark.parametrize(
     "setting, rdt_class, waiting",
-    [
-        ({"monitoring": {"share": {"every": "5m"}}}, "gold", 0),
-        ({"groupPrefix": "pod-"}, None, 2),
-        ({}, "", 0),
-    ],
+    [({"monitoring": {"share": {"every": "5m"}}}, "gold", 0), ({"groupPrefix": "pod-"}, None, 2), ({}, "", 0)],
     ids=["classes and turns", "prefix and waiting pods", "root class"],
 )
 def test_programs_that_read_groups_are_warned(

@@ -36,13 +36,10 @@ def test_history_and_judgement_of_pods_need_the_sampling_process(
 @pytest.mark.parametrize(
     "runtimes, history, enabled",
     [
-        (["crio"], None, False),
-        (["crio"], True, True),
-        (["podman"], None, True),
-        (["crio", "podman"], None, True),
+        (["crio"], None, False), (["crio"], True, True), (["podman"], None, True), (["crio", "podman"], None, True),
         (["podman"], False, False),
     ],
-)
+)  # fmt: skip
 def test_new_configuration_has_the_history_for_podman_or_by_option(
     planned: Planned, runtimes: list[str], history: bool | None, enabled: bool
 ) -> None:

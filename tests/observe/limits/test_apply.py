@@ -24,18 +24,12 @@ def diagnosis(verdict: str, ratio: float | None, *commands: str) -> Diagnosis:
     return Diagnosis.model_validate(
         {
             **dict.fromkeys(("ratio_low", "ratio_high", "domain", "load", "experiments")),
-            "causes": [],
-            "advice": [],
+            "causes": [], "advice": [],
             **dict.fromkeys(("samples", "baseline_samples"), 9),
-            "name": "shop/cart",
-            "key": "k",
-            "verdict": verdict,
-            "reason": "",
-            "ratio": ratio,
-            "method": "perf",
+            "name": "shop/cart", "key": "k", "verdict": verdict, "reason": "", "ratio": ratio, "method": "perf",
             "remedies": [{"cause": "cpu-contention", "text": "less", "command": one} for one in commands],
         }
-    )
+    )  # fmt: skip
 
 
 class Slowed:

@@ -40,13 +40,10 @@ from resctrl_hooks.observe.node.temporary.address import CGROUP, Address
 from resctrl_hooks.observe.node.temporary.store import Store, boot_time
 
 FILES = {
-    "cgroup.controllers": "cpu io",
-    "cpu.weight": "100",
-    "cpu.max": "max 100000",
-    "io.weight": "default 100",
+    "cgroup.controllers": "cpu io", "cpu.weight": "100", "cpu.max": "max 100000", "io.weight": "default 100",
     "io.stat": "8:0 rbytes=9 wbytes=9\n8:16 ",
     "io.max": "8:0 rbps=max wbps=max riops=7 wiops=max",
-}
+}  # fmt: skip
 ALL = ("--cpu", "50%", "--cpu-weight", "10", "--io", "20M", "--io-weight", "5")
 LIMITED = {
     "cpu.weight": "10",

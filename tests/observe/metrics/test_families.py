@@ -45,17 +45,9 @@ GUARDED = GuardedDomain(
     domain="0", l3=[0], state=STATES[0], since=1, load=0.9, estimated=False, classes={"bronze": THROTTLED}, last=None
 )
 GUARD = GuardStatus(
-    running=True,
-    mode="act",
-    why="",
-    unit="%",
-    started=1,
-    updated=2,
-    actions={"cut": 4},
-    invalid_samples=5,
-    throttled_seconds={"bronze": 6.5},
-    domains=[GUARDED],
-)
+    running=True, mode="act", why="", unit="%", started=1, updated=2, actions={"cut": 4}, invalid_samples=5,
+    throttled_seconds={"bronze": 6.5}, domains=[GUARDED],
+)  # fmt: skip
 POD = {"ratio": 1.6, "counted": {"perf": [3e9, 2e9]}, "slowedSeconds": {"memory-bandwidth": 20.0}}
 LOST = {"namespace": "shop", "culpritNamespace": "batch", "seconds": 9.5}
 SPEED = {**POD, "lostSeconds": {"memory-bandwidth": 7.5}}
@@ -226,16 +218,9 @@ def test_family_has_equal_samples_under_its_former_name(
 
 
 TEXTS = {
-    b"\xff": r"\xff",
-    b"\xfe": r"\xfe",
-    rb"\xff": r"\\xff",
-    b"\xed\xa0\x80": r"\xed\xa0\x80",
-    b"a\nb": r"a\x0ab",
-    b"\x1b[2J": r"\x1b[2J",
-    b"half\xc3": r"half\xc3",
-    "café".encode(): "café",
-    "a\u2028b".encode(): r"a\xe2\x80\xa8b",
-}
+    b"\xff": r"\xff", b"\xfe": r"\xfe", rb"\xff": r"\\xff", b"\xed\xa0\x80": r"\xed\xa0\x80", b"a\nb": r"a\x0ab",
+    b"\x1b[2J": r"\x1b[2J", b"half\xc3": r"half\xc3", "café".encode(): "café", "a\u2028b".encode(): r"a\xe2\x80\xa8b",
+}  # fmt: skip
 
 
 @pytest.fixture

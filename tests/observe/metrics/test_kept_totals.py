@@ -86,14 +86,11 @@ FILES = {"counters": ("keys", DAMAGED), "class-counters": ("classes", GOLD)}
 BEFORE, AFTER = 1000, 7
 """What a group has counted, and the one that is created in its place."""
 RARE: dict[str, Any] = {
-    "done": {"": {TOTAL: 5}},
-    "spent": {"": {TOTAL: 1.5}},
+    "done": {"": {TOTAL: 5}}, "spent": {"": {TOTAL: 1.5}},
     "others": {"/other": [1.0, "1:2", [0, None], [5, None]]},
     "inherited": {GOLD: ["1:2", 1.0, {"mon_L3_00/llc_occupancy": 5}]},
-    "turns": [[1.5, 5.0]],
-    "turn": [1.0, 5.0],
-    "gone": 5,
-}
+    "turns": [[1.5, 5.0]], "turn": [1.0, 5.0], "gone": 5,
+}  # fmt: skip
 """Fields that few pods have."""
 
 

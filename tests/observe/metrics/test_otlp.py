@@ -211,12 +211,9 @@ def test_command_pushes_same_values_as_metrics(host: MonitoredHost, receiver: Re
     (point,) = found["l3.mbm.total.bytes"].sum.data_points
     assert point.as_int == 1000
     assert {attribute.key: attribute.value.string_value for attribute in point.attributes} == {
-        "domain.id": "00",
-        "domain.name": "mon_L3_00",
-        "k8s.pod.uid": KEY,
-        "k8s.namespace.name": "shop",
+        "domain.id": "00", "domain.name": "mon_L3_00", "k8s.pod.uid": KEY, "k8s.namespace.name": "shop",
         "k8s.pod.name": "web-0",
-    }
+    }  # fmt: skip
 
 
 def test_pusher_reports_until_it_ends_only(host: MonitoredHost, receiver: Receiver) -> None:

@@ -270,14 +270,10 @@ def test_request_head_above_the_limit_gets_431(ask: Served) -> None:
 @pytest.mark.parametrize(
     "host, source",
     [
-        ("10.0.0.1", "10.0.0.1"),
-        ("2001:db8::1", "2001:db8::/64"),
-        ("2001:db8:0:0:ffff::2", "2001:db8::/64"),
-        ("2001:db8:0:1::1", "2001:db8:0:1::/64"),
-        ("::ffff:10.0.0.1", "10.0.0.1"),
-        ("fe80::1%eth0", "fe80::/64"),
+        ("10.0.0.1", "10.0.0.1"), ("2001:db8::1", "2001:db8::/64"), ("2001:db8:0:0:ffff::2", "2001:db8::/64"),
+        ("2001:db8:0:1::1", "2001:db8:0:1::/64"), ("::ffff:10.0.0.1", "10.0.0.1"), ("fe80::1%eth0", "fe80::/64"),
     ],
-)
+)  # fmt: skip
 def test_source_is_an_address_or_an_ipv6_network(host: str, source: str) -> None:
     assert serving.source_of(host) == source
 

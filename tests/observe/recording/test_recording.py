@@ -63,12 +63,8 @@ def by_kind(rows: list[Row]) -> dict[Any, Row]:
 def test_sample_has_pods_foreign_groups_and_remainder(host: MonitoredHost) -> None:
     sampler = Sampler(host.context)
     columns = (
-        "llc_occupancy_bytes",
-        "mbm_total_bytes",
-        "counted_seconds",
-        "earlier_counted_seconds",
-        "uncounted_groups",
-    )
+        "llc_occupancy_bytes", "mbm_total_bytes", "counted_seconds", "earlier_counted_seconds", "uncounted_groups",
+    )  # fmt: skip
     assert tuple(one for one in sampler.columns if not one.startswith(("cpu_", "memory_", "disk_", "l3_"))) == (
         *LABELS,
         *columns,
