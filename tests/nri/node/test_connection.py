@@ -1,11 +1,10 @@
 """One connection step by step in this process, in any order of messages; its socket; and what is between two."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from conftest import examples
@@ -25,12 +24,7 @@ from resctrl_hooks.nri.node.protobuf import WireError, encode
 from resctrl_hooks.nri.node.service import RegistrationError, ResubscribeError, Service
 from resctrl_hooks.nri.node.worker import NOT_YET, pack
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-OK = (0, "", b"")
-FAILED, REFUSED = (2, "a reason", b""), (2, "refused", b"")
+OK, FAILED, REFUSED = (0, "", b""), (2, "a reason", b""), (2, "refused", b"")
 MORE = encode("SynchronizeRequest", {"more": True})
 
 
@@ -43,15 +37,23 @@ class Runtime:
         self.answers: list[tuple[int, Any]] = []
         self.calls: list[tuple[str, bytes]] = []
         self.jobs: list[tuple[str, bytes, float, bool]] = []
-        self.done: list[Callable[[int | None, bytes], None]] = []
+        self.done: list[Any] = []
         self.told: list[Any] = []
         self.served_events: list[Any] = []
-        self.events = 0x7F
-        self.busy = self.broken = False
+        self.events, self.busy, self.broken = 0x7F, False, False
         self.now, self.alive_for = 100.0, 60.0
-
-    def fileno(self) -> int:
-        return 0
+        self.configure = self.told.append
+        self.connected = lambda: self.told.append("connected")
+        self.updated = lambda why: self.told.append(f"updated {why}")
+        self.synchronize = lambda parts, _: self.told.append(parts)
+        self.close = lambda: self.told.append("gap closed")
+        self.serves = lambda _, payload: b"nothing" not in payload
+        self.served = lambda event, _, seconds, code: self.served_events.append((event, seconds, code))
+        self.refusal = lambda event, _: "refused" if event == "CreateContainer" else ""
+        self.subscription, self.generation = lambda: self.events, lambda: 3
+        self.limit = lambda timeout: timeout / 2
+        self.is_busy, self.alive = lambda: self.busy, lambda: self.alive_for
+        self.fileno = lambda: 0
 
     def call(self, method: str, payload: bytes) -> int:
         self.calls.append((method, payload))
@@ -60,38 +62,11 @@ class Runtime:
     def answer(self, stream: int, payload: bytes = b"", code: int = 0, message: str = "") -> None:
         self.answers.append((stream, (code, message, payload)))
 
-    def configure(self, request: dict[str, Any]) -> None:
-        self.told.append(request)
-
-    def subscription(self) -> int:
-        return self.events
-
-    def generation(self) -> int:
-        return 3
-
-    def serves(self, event: str, payload: bytes) -> bool:
-        return b"nothing" not in payload
-
-    def limit(self, timeout: float) -> float:
-        return timeout / 2
-
-    def served(self, event: str, payload: bytes, seconds: float, code: int | None) -> None:
-        self.served_events.append((event, seconds, code))
-
-    def refusal(self, event: str, payload: bytes) -> str:
-        return "refused" if event == "CreateContainer" else ""
-
-    def updated(self, why: str) -> None:
-        self.told.append(f"updated {why}")
-
-    def connected(self) -> None:
-        self.told.append("connected")
-
     def log(self, priority: int, message: str, **fields: str) -> None:
         self.told.append(message.partition(" is ")[2].partition(";")[0])
 
-    def synchronize(self, parts: list[bytes], reply: Any) -> None:
-        self.told.append(parts)
+    def open(self, *, connected: bool) -> None:
+        self.told.append(f"gap open {connected}")
 
     def ask(self, event: str, payload: bytes, generation: int, seconds: float, done: Any, *, answered: bool) -> None:
         assert generation == 3
@@ -101,23 +76,9 @@ class Runtime:
         self.done.append(done)
 
     def start(self, serve: Any, seconds: float, done: Any) -> None:
-        if self.broken:
-            raise OSError
-        serve(None)
-        self.jobs.append(("Synchronize", b"", seconds, True))
-        self.done.append(done)
-
-    def is_busy(self) -> bool:
-        return self.busy
-
-    def alive(self) -> float:
-        return self.alive_for
-
-    def open(self, *, connected: bool) -> None:
-        self.told.append(f"gap open {connected}")
-
-    def close(self) -> None:
-        self.told.append("gap closed")
+        if not self.broken:
+            serve(None)
+        self.ask("Synchronize", b"", 3, seconds, done, answered=True)
 
 
 def service_of(runtime: Runtime, patch: pytest.MonkeyPatch) -> Service:
@@ -334,15 +295,13 @@ def registered(service: Service, runtime: Runtime) -> None:
     runtime.told.clear()
 
 
-def test_service_registers_with_its_name_and_version(service: Service, runtime: Runtime) -> None:
+@pytest.mark.parametrize("words, why", [("no", "no"), ("", "status 2")])
+def test_service_registers_with_its_name_and_version_and_ends_if_rejected(
+    service: Service, runtime: Runtime, words: str, why: str
+) -> None:
     service.run(lambda: True)
     fields = {"plugin_name": "stub", "plugin_idx": "90", "NRI_version": "v0.12.0"}
     assert runtime.calls == [("RegisterPlugin", encode("RegisterPluginRequest", fields))]
-
-
-@pytest.mark.parametrize("words, why", [("no", "no"), ("", "status 2")])
-def test_rejected_registration_ends_the_service(service: Service, words: str, why: str) -> None:
-    service._call("RegisterPlugin", b"")
     with pytest.raises(RegistrationError, match=f"^{why}$"):
         service._take(answered(1, 2, words))
 
@@ -414,8 +373,7 @@ def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / "s"))
         listener.listen()
-        ours = Connection(str(tmp_path / "s"))
-        theirs, _ = listener.accept()
+        ours, (theirs, _) = Connection(str(tmp_path / "s")), listener.accept()
         with theirs:
             yield ours, theirs
         ours.close()
@@ -425,29 +383,28 @@ def test_calls_have_odd_streams_and_reach_the_runtime(pair: Any) -> None:
     ours, theirs = pair
     assert [ours.call("A", b"x"), ours.call("B", b"")] == [1, 3]
     ours.answer(9, b"y")
-    frames = list(multiplexer.Demultiplexer().feed(theirs.recv(4096)))
-    assert [number for number, _ in frames] == [2, 2, 1]
-    (first,) = ttrpc.Messages().feed(frames[0][1])
+    numbers, payloads = zip(*multiplexer.Demultiplexer().feed(theirs.recv(4096)), strict=True)
+    assert numbers == (2, 2, 1)
+    first, _, last = (next(iter(ttrpc.Messages().feed(one))) for one in payloads)
     said = ttrpc.decode_request(first)
     assert (first.stream, said["service"], said["method"], said["payload"]) == (1, SERVICE, "A", b"x")
     assert said["timeout_nano"] == 10_000_000_000
-    (last,) = ttrpc.Messages().feed(frames[2][1])
     assert (last.stream, ttrpc.decode_response(last)) == (9, (0, "", b"y"))
 
 
-@pytest.mark.parametrize(
-    "number, kind, is_valid",
-    [(1, ttrpc.REQUEST, True), (2, ttrpc.RESPONSE, True), (1, ttrpc.RESPONSE, False), (2, 1, False)],
-)
-def test_requests_and_answers_have_connections_of_their_own(pair: Any, number: int, kind: int, is_valid: bool) -> None:
+def test_requests_and_answers_have_connections_of_their_own(pair: Any) -> None:
     ours, theirs = pair
-    theirs.sendall(multiplexer.frames_of(number, ttrpc.Message(5, kind, b"x").encoded()))
-    if is_valid:
-        ((message),) = ours.read()
-        assert (message.stream, message.kind, message.payload) == (5, kind, b"x")
-        return
-    with pytest.raises(WireError, match=f"a message of type {kind} received on connection {number}"):
-        list(ours.read())
+    for number, kind, is_valid in (
+        *((1, ttrpc.REQUEST, True), (2, ttrpc.RESPONSE, True)),
+        *((1, ttrpc.RESPONSE, False), (2, 1, False)),
+    ):
+        theirs.sendall(multiplexer.frames_of(number, ttrpc.Message(5, kind, b"x").encoded()))
+        if is_valid:
+            ((message),) = ours.read()
+            assert (message.stream, message.kind, message.payload) == (5, kind, b"x")
+        else:
+            with pytest.raises(WireError, match=f"a message of type {kind} received on connection {number}"):
+                list(ours.read())
 
 
 def test_end_and_silence_of_the_runtime_close_the_connection(pair: Any, tmp_path: Path) -> None:

@@ -6,16 +6,11 @@ The rules are those of nri-plugins' documentation (docs/resource-policy/policy: 
 from typing import Any
 
 import pytest
-from conftest import Host
 from golden import Golden
 from hosts.machines import MACHINES, machine
-from hosts.node import Outcome
-from hosts.placed import CPUS, MACHINE, PlacedHost
-from hosts.script import said
 
-from placement.node.policies import POLICIES
-from placement.node.test_any_order import KINDS, POOL, SECTIONS, WISHES, sections
 from placement.node.test_memory_nodes import GIB, with_kinds
+from placement.node.test_policy import POLICIES
 from resctrl_hooks.core.node.host.cpulist import format_list
 from resctrl_hooks.core.node.host.topology import DRAM, FAST, SLOW, Topology
 from resctrl_hooks.placement.node.policy import EXCLUSIVE, MIXED, RESERVED, SHARED, PlacementError, Request
@@ -88,32 +83,3 @@ def test_decisions_for_requests_are_those_of_the_documentation(policy: str, gold
             usage = Usage(topology, grants, reserved)
             runs = [format_list(effective(grant.decision, usage)) for grant in grants]
             golden("\n".join([*lines, f"run on {runs}, idle {format_list(usage.idle)}"]), f"{name}, {[*options]}")
-
-
-def test_hooks_tell_each_decision_and_its_reason(host: Host, golden: Golden) -> None:
-    node = PlacedHost(host)
-    exclusive = {CPUS: "exclusive"}
-    wishes: list[dict[str, str]] = [{}, *({CPUS: kind} for kind in KINDS), *(exclusive | one for one in WISHES)]
-    wishes += [{POOL: "web"}, {POOL: "default"}, {POOL: "gone"}, {"cpu.preserve.resource-policy.nri.io": "true"}]
-    for section in dict.fromkeys(SECTIONS):
-        node.place(**{"enabled": True, **sections(MACHINE)[section]})
-        lines = []
-        for number, notes in enumerate(wishes):
-            name = f"c{number}"
-            outcome = node.attempt(name, 1500 + 1000 * (number % 3), **notes)
-            lines.append(
-                f"{notes}: {outcome.code}, CPUs {node.cpus(name)}, mems {node.mems(name)}\n{indented(outcome)}"
-            )
-            if number > 4:
-                node.stop(name)
-        node.begin("own")
-        specified = node.container("own", 1000)
-        specified.linux["resources"]["cpu"]["cpus"] = "3"
-        lines.append(indented(node.call(node.oci(specified))))
-        golden("\n".join(lines), section)
-        for name in sorted(node.pids):
-            node.stop(name)
-
-
-def indented(outcome: Outcome) -> str:
-    return "".join(f"  {line}\n" for line in said(outcome.log))

@@ -1,8 +1,14 @@
-"""Rules for all policies, for any sequence of containers, on every machine."""
+"""Rules for all policies, for any sequence of containers, on every machine.
+
+The k-th of equal requests gets the same, whatever it is called, and how the grants are listed says nothing. When all
+fit, the order decides which CPUs are whose and nothing else: neither who gets CPUs of its own nor how many, nor who
+shares, nor how much is left. When they don't fit, the first to come is served: nothing is said of that here.
+"""
 
 import random
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from conftest import Host, examples
@@ -12,76 +18,232 @@ from hosts.work import counted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from placement.node.policies import POLICIES
 from resctrl_hooks.core.node.host.cpulist import count, format_list
 from resctrl_hooks.core.node.host.topology import Topology
+from resctrl_hooks.placement.node import pools, topology_aware
 from resctrl_hooks.placement.node.balloons import instances_of, parts_of
-from resctrl_hooks.placement.node.policy import EXCLUSIVE, MIXED, RESERVED, SHARED, Decision, PlacementError, Request
+from resctrl_hooks.placement.node.policy import (
+    EXCLUSIVE,
+    MILLI,
+    MIXED,
+    RESERVED,
+    SHARED,
+    Decision,
+    PlacementError,
+    Request,
+)
 from resctrl_hooks.placement.node.policy_file import load_policy
-from resctrl_hooks.placement.node.pools import choose
 from resctrl_hooks.placement.node.usage import Grant, Usage, check, effective
 
-
-def options(topology: Topology) -> dict[str, object]:
-    """Return a pool of the first core and one of the last."""
-    usable = [core for core in topology.cores if not core & topology.isolated]
-    pools: list[dict[str, object]] = [{"name": "first", "cpus": format_list(usable[0])}]
-    if len(usable) > 2:
-        pools.append({"name": "last", "cpus": format_list(usable[-1]), "namespaces": ["shop"]})
-    return {"pools": pools}
+POLICIES = {"topology-aware": topology_aware.choose, "pools": pools.choose}
+ALIKE = [name for name, one in MACHINES.items() if not one.isolated and len({*map(count, one.cores)}) == 1]
+"""Machines whose cores are all alike."""
 
 
-requests = st.builds(
-    lambda kind, number, milli, pod, space, isolated, one, memory: (
-        kind, number if kind in (EXCLUSIVE, MIXED) else 0, milli, f"pod{pod}", space, isolated, one, memory << 28
-    ),
-    st.sampled_from([SHARED, SHARED, EXCLUSIVE, MIXED, RESERVED]),
-    st.integers(1, 5),
-    st.integers(0, 6000),
-    st.integers(0, 4),
-    st.sampled_from(["shop", "other"]),
-    st.booleans(),
-    st.booleans(),
+class Wish(NamedTuple):
+    """A request without a name."""
+
+    kind: str
+    own: int
+    part: int
+    limit: int
+    memory: int
+    pod: int
+    space: str
+    isolated: bool
+    one_thread: bool
+    annotated: bool
+    """Whether the exclusive CPUs are only annotated, and not requested."""
+
+    def request(self, id_: str, key: str, options: list[dict[str, Any]]) -> Request:
+        own = self.own if self.kind in (EXCLUSIVE, MIXED) else 0
+        # Of a mixed one, the part beyond its exclusive CPUs; of an exclusive one nothing.
+        milli = self.part if self.annotated else own * MILLI + (self.part if self.kind != EXCLUSIVE else 0)
+        return Request(
+            id_, key, namespace=self.space, kind=self.kind, exclusive=own, milli=milli, limit=self.limit,
+            memory=self.memory << 28, isolated=bool(own) and self.isolated, one_thread=self.one_thread,
+            options={"pools": options},
+        )  # fmt: skip
+
+
+WISH = st.builds(
+    Wish,
+    st.sampled_from([SHARED, SHARED, EXCLUSIVE, EXCLUSIVE, MIXED, RESERVED]),
+    st.integers(1, 9),
+    st.sampled_from([0, 1, 500, 1000, 3500, 20_000]),
+    st.sampled_from([0, 0, 1000, 6000]),
     st.integers(0, 80),
-)  # fmt: skip
-events = st.lists(st.one_of(requests, st.integers(0, 30)), min_size=1, max_size=25)
+    st.integers(0, 3),
+    st.sampled_from(["shop", "other"]),
+    st.sampled_from([False, False, True]),
+    st.booleans(),
+    st.booleans(),
+)
 
 
-@settings(max_examples=examples(40), deadline=None)
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("name", MACHINES)
-@given(events=events, reserve=st.booleans())
-def test_any_sequence_of_changes_stays_consistent(policy: str, name: str, events: list[object], reserve: bool) -> None:
-    topology = MACHINES[name]
-    chosen = options(topology)
-    reserved = (topology.online & -topology.online) if reserve and count(topology.online) > 2 else 0
-    grants: list[Grant] = []
-    for number, event in enumerate(events):
-        if isinstance(event, int):
-            if grants:
-                grants.pop(event % len(grants))
+def in_any_order(number: int, machines: Iterable[str], **more: Any) -> Callable[[Any], Any]:
+    """Run a test with so many lists of wishes and their shuffles, by each policy, on these machines."""
+
+    def decorated(test: Callable[..., None]) -> Any:
+        shuffle = st.randoms(use_true_random=False)
+        lists = {"wanted": st.lists(WISH, max_size=12), "reserve": st.booleans(), "shuffle": shuffle, **more}
+        repeated = settings(max_examples=examples(number), deadline=None)(given(**lists)(test))
+        by_policy = pytest.mark.parametrize("policy", POLICIES)(repeated)
+        return pytest.mark.no_cover(pytest.mark.parametrize("name", machines)(by_policy))
+
+    return decorated
+
+
+class Machine:
+    """A machine with a pool of the first half of its cores, for the namespace `shop`, and perhaps a reserved CPU."""
+
+    def __init__(self, name: str, *, reserve: bool) -> None:
+        self.topology = MACHINES[name]
+        online = self.topology.online
+        self.reserved = online & -online if reserve else 0
+        self.usable = online & ~self.topology.isolated & ~self.reserved
+        self.half = sum(self.cores(self.usable)[: len(self.cores(self.usable)) // 2])
+        self.pools = [{"name": "half", "cpus": format_list(self.half), "namespaces": ["shop"]}]
+        self.threads = count(self.topology.cores[0])
+
+    def usage(self, grants: list[Grant]) -> Usage:
+        return Usage(self.topology, grants, self.reserved)
+
+    def grant(self, policy: str, request: Request, grants: list[Grant]) -> Decision:
+        """Grant a request besides others."""
+        usage = self.usage(grants)
+        decision = POLICIES[policy](self.topology, usage, request)
+        check(decision, usage)
+        grants.append(Grant(decision, request.key))
+        return decision
+
+    def place(self, policy: str, requests: list[Request]) -> list[Grant]:
+        """Return the grants of containers that come in this order."""
+        grants: list[Grant] = []
+        for request in requests:
+            self.grant(policy, request, grants)
+        return grants
+
+    def cores(self, cpus: int) -> list[int]:
+        """Return the whole cores of a set."""
+        return [core for core in self.topology.cores if core & cpus == core]
+
+    def cost(self, request: Request) -> int:
+        """Return the CPUs of its whole cores, of those that are alike."""
+        return -(-request.exclusive // self.threads) * self.threads
+
+    def fitting(self, policy: str, requests: list[Request]) -> list[Request]:
+        """Return those of them that fit all together, in any order.
+
+        Each part of the machine without parts in which somebody may share keeps a core, and so does each named pool.
+        """
+        if policy == "pools":
+            sets = {"shop": self.half, "other": self.usable & ~self.half}
+            kept = 1
         else:
-            assert isinstance(event, tuple)
-            kind, exclusive, milli, key, space, isolated, one, memory = event
-            request = Request(
-                f"c{number}", key, namespace=space, kind=kind, exclusive=exclusive, milli=milli, isolated=isolated,
-                one_thread=one, memory=memory, options=chosen,
-            )  # fmt: skip
-            assert request.shared_milli == (0 if kind == EXCLUSIVE else max(milli - 1000 * exclusive, 0))
-            usage = Usage(topology, grants, reserved)
-            decision = POLICIES[policy](topology, usage, request)
-            check(decision, usage)
-            if kind in (SHARED, RESERVED):
-                assert not decision.owned
-            if decision.owned:
-                assert count(decision.owned) == exclusive or (one and not split_cores(topology, decision.owned))
+            sets = dict.fromkeys(("shop", "other"), self.usable)
+            leaves = [domain for domain in self.topology.domains if not domain.height]
+            kept = max(1, min(len(leaves), sum(as_asked(request, self) in (SHARED, MIXED) for request in requests)))
+        left = {cpus: (len(self.cores(cpus)) - kept) * self.threads for cpus in sets.values()}
+        found = []
+        for request in requests:
+            if self.cost(request) <= max(left[sets[request.namespace]], 0):
+                left[sets[request.namespace]] -= self.cost(request)
+                found.append(request)
+        return found
+
+
+def as_asked(request: Request, machine: Machine) -> str:
+    """Return the kind of place that a request gets where it fits."""
+    if request.kind == RESERVED and not machine.reserved:
+        return SHARED
+    if request.kind == MIXED and not request.shared_milli:
+        return EXCLUSIVE
+    return request.kind
+
+
+@in_any_order(60, ALIKE)
+def test_order_decides_only_the_owner_of_cpus_if_all_fit(
+    policy: str, name: str, wanted: list[Wish], reserve: bool, shuffle: random.Random
+) -> None:
+    machine = Machine(name, reserve=reserve)
+    plain = [wish._replace(isolated=False, annotated=False, memory=0) for wish in wanted]
+    named = [wish.request(f"c{place}", f"pod{wish.pod}", machine.pools) for place, wish in enumerate(plain)]
+    requests = machine.fitting(policy, named)
+    order = shuffle.sample(range(len(requests)), len(requests))
+    first, later = machine.place(policy, requests), machine.place(policy, [requests[place] for place in order])
+    second = [later[order.index(place)] for place in range(len(requests))]
+    for request, *grants in zip(requests, first, second, strict=True):
+        one, other = (grant.decision for grant in grants)
+        for decision in (one, other):
+            assert decision.kind == as_asked(request, machine), "who shares"
+            assert decision.milli == (request.shared_milli if request.exclusive else request.milli)
+            assert request.exclusive <= count(decision.owned) <= machine.cost(request), "satisfied, without waste"
+        if policy == "pools":
+            assert (one.pool, one.cpus) == (other.pool, other.cpus) or request.exclusive
+        assert (count(one.owned), count(one.hidden)) == (count(other.owned), count(other.hidden))
+    root = machine.topology.root.cpus
+    ends = [machine.usage(grants) for grants in (first, later)]
+    left = [(end.load(root), count(end.owned), count(end.common | end.idle), end.room(root, lent=True)) for end in ends]
+    assert left[0] == left[1]
+    # The other thread of a half-used core may be lent, or its core be split again.
+    if not any(request.exclusive % machine.threads for request in requests):
+        assert len(machine.cores(ends[0].common)) == len(machine.cores(ends[1].common))
+
+
+def record(decision: Decision) -> dict[str, Any]:
+    return decision.as_record() | {"why": decision.why, "runners_up": decision.runners_up}
+
+
+@in_any_order(25, MACHINES)
+def test_names_and_the_order_of_grants_have_no_effect(
+    policy: str, name: str, wanted: list[Wish], reserve: bool, shuffle: random.Random
+) -> None:
+    """Whether all fit or not: allocations are stored by place, not by arrival."""
+    machine = Machine(name, reserve=reserve)
+    runs = []
+    for ids, keys in (
+        (range(len(wanted)), range(4)),
+        (shuffle.sample(range(len(wanted)), len(wanted)), shuffle.sample(range(4), 4)),
+    ):
+        named = [
+            wish.request(f"c{id_}", f"pod{keys[wish.pod]}", machine.pools)
+            for id_, wish in zip(ids, wanted, strict=True)
+        ]
+        runs.append(machine.place(policy, named))
+    assert [record(grant.decision) for grant in runs[0]] == [record(grant.decision) for grant in runs[1]]
+    usages = machine.usage(runs[0]), machine.usage(shuffle.sample(runs[0], len(wanted)))
+    for wish in wanted[:1]:
+        late = wish.request("late", "pod9", machine.pools)
+        one, other = (POLICIES[policy](machine.topology, usage, late) for usage in usages)
+        assert record(one) == record(other)
+    for grant in runs[0]:
+        assert effective(grant.decision, usages[0]) == effective(grant.decision, usages[1])
+
+
+@in_any_order(40, MACHINES, wanted=st.lists(st.one_of(WISH, st.integers(0, 30)), min_size=1, max_size=25))
+def test_any_sequence_of_changes_stays_consistent(
+    policy: str, name: str, wanted: list[Wish | int], reserve: bool, shuffle: random.Random
+) -> None:
+    """Numbers end a container."""
+    machine, topology = Machine(name, reserve=reserve), MACHINES[name]
+    grants: list[Grant] = []
+    for number, wish in enumerate(wanted):
+        if isinstance(wish, Wish):
+            request = wish.request(f"c{number}", f"pod{wish.pod}", machine.pools)
+            most = 0 if wish.kind == EXCLUSIVE else max(request.milli - 1000 * request.exclusive, 0)
+            assert request.shared_milli == most
+            decision = machine.grant(policy, request, grants)
+            owned = decision.owned
+            assert not owned or wish.kind in (EXCLUSIVE, MIXED)
+            split = [core for core in topology.cores if core & owned and core & ~owned]
+            assert not owned or count(owned) == request.exclusive or (wish.one_thread and not split)
             assert not decision.mems & ~topology.memory_nodes
-            grants.append(Grant(decision, key))
-        usage = Usage(topology, grants, reserved)
-        owned = 0
-        for grant in grants:
-            assert not grant.decision.owned & owned, "two owners"
-            owned |= grant.decision.owned
+        elif grants:
+            grants.pop(wish % len(grants))
+        usage = machine.usage(grants)
+        owned = sum(grant.decision.owned for grant in grants)
+        assert count(owned) == sum(count(grant.decision.owned) for grant in grants), "two owners"
         assert not owned & usage.reserved
         assert usage.common, "the next one finds no CPU"
         assert not usage.idle & (owned | usage.common)
@@ -91,14 +253,8 @@ def test_any_sequence_of_changes_stays_consistent(policy: str, name: str, events
             assert not runs & (~topology.online | usage.idle)
             assert not runs & owned & ~grant.decision.owned, "it runs on exclusive CPUs of another container"
             if grant.decision.kind != RESERVED:
-                assert not runs & usage.reserved
-                assert not runs & topology.isolated & ~grant.decision.owned
-    assert Usage(topology, [], reserved).common == topology.online & ~reserved & ~topology.isolated
-
-
-def split_cores(topology: Topology, owned: int) -> list[int]:
-    """Return the cores of which only some threads are owned."""
-    return [core for core in topology.cores if core & owned and core & ~owned]
+                assert not runs & (usage.reserved | topology.isolated & ~grant.decision.owned)
+    assert machine.usage([]).common == machine.usable
 
 
 def test_pool_is_a_set_of_shared_cpus() -> None:
@@ -138,18 +294,10 @@ def test_policy_violations_are_refused(decision: Decision, words: str) -> None:
         check(decision, usage)
 
 
-MINE = """
-from .policy import Decision, SHARED
-
-def choose(topology, usage, request):
-    return Decision(SHARED, "mine", cpus=topology.online, why="I say so")
-"""
-
-
 @pytest.mark.parametrize(
     "text, mode, words",
     [
-        (MINE, 0o666, "it is owned or writable by a user other than root"),
+        ("def choose(*_): return None", 0o666, "it is owned or writable by a user other than root"),
         ("def choose(:", 0o644, "SyntaxError"),
         ("raise OSError(1, 'no')", 0o644, "cannot use"),
         ("x = 1", 0o644, "has no function choose"),
@@ -220,56 +368,55 @@ def usage_of(topology: Topology, grants: list[Grant], pools: list[dict[str, Any]
     return usage
 
 
+CHOICES: dict[str, list[Any]] = {
+    "minCpus": [None, 1, 2],
+    "maxCpus": [None, 2, 4, 8],
+    "minInstances": [None, 1],
+    "maxInstances": [None, 0, 2],
+    "instancePer": ["", "container", "pod", "namespace"],
+    "spread": [False, True],
+    "spreadCores": [False, True],
+}
+
+
 @pytest.mark.parametrize("name", MACHINES)
 def test_instances_are_disjoint_and_independent_of_the_order_of_ends(name: str) -> None:
     topology, chance = MACHINES[name], random.Random(name)
-    choices: dict[str, list[Any]] = {
-        "minCpus": [None, 1, 2],
-        "maxCpus": [None, 2, 4, 8],
-        "minInstances": [None, 1],
-        "maxInstances": [None, 0, 2],
-        "instancePer": ["", "container", "pod", "namespace"],
-        "spread": [False, True],
-        "spreadCores": [False, True],
-    }
     for _ in range(40):
-        pools = [{"name": one, **{key: chance.choice(values) for key, values in choices.items()}} for one in ("a", "b")]
+        webs = [{"name": one, **{key: chance.choice(values) for key, values in CHOICES.items()}} for one in ("a", "b")]
         grants: dict[str, Grant] = {}
         for number in range(14):
             request = Request(
                 f"c{number}", f"pod{chance.randrange(3)}", namespace=chance.choice(["x", "y"]),
                 pool=chance.choice(["a", "b", "default"]), milli=chance.choice([0, 100, 900, 2500]),
-                kind=SHARED, options={"pools": pools},
+                kind=SHARED, options={"pools": webs},
             )  # fmt: skip
-            usage = usage_of(topology, list(grants.values()), pools)
+            usage = usage_of(topology, list(grants.values()), webs)
             try:
-                decision = choose(topology, usage, request)
+                decision = pools.choose(topology, usage, request)
                 check(decision, usage)
             except PlacementError:
                 continue
             grants[request.id] = Grant(decision, request.key)
             if chance.random() < 0.3:
                 del grants[chance.choice(list(grants))]
-            usage = usage_of(topology, list(grants.values()), pools)
+            usage = usage_of(topology, list(grants.values()), webs)
             taken = 0
-            for one in instances_of(pools, usage):
+            for one in instances_of(webs, usage):
                 assert not one.home & (taken | ~usage.common), "a CPU has one instance"
                 taken |= one.home
                 assert count(one.home) <= max(one.size(), 1) + 1, "whole cores, no more"
             for grant in grants.values():
-                runs = effective(grant.decision, usage)
-                assert runs
-                if usage.homes.get(grant.decision.pool):
-                    assert not runs & ~usage.homes[grant.decision.pool]
+                home = usage.homes.get(grant.decision.pool) or ~0
+                assert 0 < effective(grant.decision, usage) == effective(grant.decision, usage) & home
         listed = list(grants.values())
-        parts = usage_of(topology, listed, pools).parts
-        assert parts == usage_of(topology, chance.sample(listed, len(listed)), pools).parts
-        before = {place: format_list(cpus) for place, cpus in parts.items()}
-        usage = usage_of(topology, listed, pools)
+        parts = usage_of(topology, listed, webs).parts
+        assert parts == usage_of(topology, chance.sample(listed, len(listed)), webs).parts
+        before = dict(parts)
         try:
-            decision = choose(topology, usage, Request("x", pool="a", milli=2500, options={"pools": pools}))
+            late = Request("x", pool="a", milli=2500, options={"pools": webs})
+            decision = pools.choose(topology, usage_of(topology, listed, webs), late)
         except PlacementError:
             continue
-        usage_of(topology, [*listed, Grant(decision)], pools)
-        after = usage_of(topology, listed, pools).parts
-        assert {place: format_list(cpus) for place, cpus in after.items()} == before, "an end restores the state before"
+        usage_of(topology, [*listed, Grant(decision)], webs)
+        assert usage_of(topology, listed, webs).parts == before, "an end restores the state before"
