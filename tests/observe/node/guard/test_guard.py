@@ -2,6 +2,8 @@
 
 import json
 import posix
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +29,6 @@ from .node import CALM, FULL, GB, Node
 
 __all__ = ("answer", "no_answer")
 NODES = (0, 2, 10)
-
 
 NOTHING: Any = {}
 
@@ -174,9 +175,6 @@ def test_mount_has_its_floors_and_is_only_observed_on_arm(host: Host) -> None:
     assert Mount(resctrl, "x86_64").observe_only == ""
 
 
-# Reads that fail
-
-
 GUARD: dict[str, tuple[Any, str]] = {
     "counters and schemata": (Filesystem, "read"),
     "classes and groups": (Filesystem, "listdir"),
@@ -187,7 +185,13 @@ GUARD: dict[str, tuple[Any, str]] = {
 """Operations of a guard that samples: each one's owner and name."""
 
 
-def check_cut_is_held_then_deepened_and_restored(node: Node, guard: Guard) -> None:
+def check_cut_is_held_then_deepened_and_restored(host: Host, faults: Any, *, ends: bool = True) -> None:
+    node = Node(host)
+    guard = node.guard()
+    node.pass_time(guard, FULL, 6)
+    with faults:
+        node.pass_time(guard, FULL, 2)
+        assert ends or not guard.end()
     assert node.limit("bronze") == "MB:0=90"
     assert (node.host.state / LEASE).exists()
     assert not any("another program" in line for line in node.lines)
@@ -200,142 +204,128 @@ def check_cut_is_held_then_deepened_and_restored(node: Node, guard: Guard) -> No
 
 @pytest.mark.parametrize("operation", GUARD.values(), ids=GUARD)
 def test_guard_holds_a_cut_while_it_cannot_read(host: Host, operation: tuple[Any, str], no_answer: OSError) -> None:
-    node = Node(host)
-    guard = node.guard()
-    node.pass_time(guard, FULL, 6)
-    with failing(*operation, no_answer):
-        node.pass_time(guard, FULL, 2)
-    check_cut_is_held_then_deepened_and_restored(node, guard)
+    check_cut_is_held_then_deepened_and_restored(host, failing(*operation, no_answer))
+
+
+@contextmanager
+def answering(ending: str, answer: bytes) -> Iterator[None]:
+    """Let files with an ending have this content."""
+    read = Filesystem.read
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Filesystem, "read", lambda fs, path: answer if path.endswith(ending) else read(fs, path))
+        yield
 
 
 @pytest.mark.parametrize("ending", ["", "schemata", "mbm_total_bytes"], ids=["all", "schemata", "counters"])
 def test_guard_holds_a_cut_for_an_answer_without_meaning(host: Host, ending: str, answer: bytes) -> None:
-    node = Node(host)
-    guard = node.guard()
-    node.pass_time(guard, FULL, 6)
-    read = Filesystem.read
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Filesystem, "read", lambda fs, path: answer if path.endswith(ending) else read(fs, path))
-        node.pass_time(guard, FULL, 2)
-        if ending == "schemata":
-            assert not guard.end()
-    check_cut_is_held_then_deepened_and_restored(node, guard)
+    check_cut_is_held_then_deepened_and_restored(host, answering(ending, answer), ends=ending != "schemata")
 
 
 # Pods that suffer
 
-
 BUSY = {"gold": 20.0, "silver": 5.0, "bronze": 35.0}
 
 
-class Protected:
-    """A node whose gold class is protected at a slowdown of 1.2."""
-
-    def __init__(self, host: Host, **protect: Any) -> None:
-        self.host = host
-        self.node = Node(host)
-        self.configure(**protect)
-
-    def configure(self, *, enabled: bool = True, **protect: Any) -> None:
-        guard = {"protect": {"gold": {"slowdown": 1.2}, **protect}, "throttle": {"bronze": {"floor": 20}}}
-        capacity = {"capacity": {"*": 100 * GB}}
-        self.host.configure(rdt={"guard": {"mode": "act", **guard}}, monitoring=capacity, slowdown={"enabled": enabled})
-
-    def press(self, since: float, **changes: Any) -> None:
-        """Write that a pod of gold is slowed in windows that began then, and end now."""
-        pod = {"ratio": 1.5, "classes": ["gold"], "domains": [0], "since": since, "until": self.node.now, **changes}
-        (self.host.state / SLOWDOWN_STATUS).write_text(json.dumps({"pressed": {"key": pod}}))
-
-    def calm(self) -> None:
-        """Write that no pod is slowed."""
-        (self.host.state / SLOWDOWN_STATUS).write_text(json.dumps({"pressed": {}}))
+def protect(node: Node, *, enabled: bool = True, **others: Any) -> Node:
+    """Protect gold at a slowdown of 1.2, and others."""
+    guard = {"mode": "act", "protect": {"gold": {"slowdown": 1.2}, **others}, "throttle": {"bronze": {"floor": 20}}}
+    capacity = {"capacity": {"*": 100 * GB}}
+    node.host.configure(rdt={"guard": guard}, monitoring=capacity, slowdown={"enabled": enabled})
+    return node
 
 
 @pytest.fixture
-def protected(host: Host) -> Protected:
-    return Protected(host)
+def protected(host: Host) -> Node:
+    return protect(Node(host))
 
 
-def test_suffering_pod_lowers_a_class_below_the_high_load_once_for_its_windows(protected: Protected) -> None:
-    guard = protected.node.guard()
-    protected.node.pass_time(guard, BUSY, 2)
-    protected.press(0.0)
-    protected.node.pass_time(guard, BUSY, 20)
-    assert protected.node.fs.writes == [("bronze", "MB:0=90")], "windows from before the step do not show its effect"
+def press(node: Node, since: float, **changes: Any) -> None:
+    """Write that a pod of gold is slowed in windows that began then, and end now."""
+    pod = {"ratio": 1.5, "classes": ["gold"], "domains": [0], "since": since, "until": node.now, **changes}
+    (node.host.state / SLOWDOWN_STATUS).write_text(json.dumps({"pressed": {"key": pod}}))
+
+
+def relieve(node: Node) -> None:
+    """Write that no pod is slowed."""
+    (node.host.state / SLOWDOWN_STATUS).write_text(json.dumps({"pressed": {}}))
+
+
+def test_suffering_pod_lowers_a_class_below_the_high_load_once_for_its_windows(protected: Node) -> None:
+    guard = protected.guard()
+    protected.pass_time(guard, BUSY, 2)
+    press(protected, 0.0)
+    protected.pass_time(guard, BUSY, 20)
+    assert protected.fs.writes == [("bronze", "MB:0=90")], "windows from before the step do not show its effect"
     line = "from 100 to 90 (per cent): load 60%, pods of class gold are slowed"
-    assert any(line in one for one in protected.node.lines)
-    protected.press(15.0)
-    protected.node.pass_time(guard, BUSY, 5)
-    assert [value for _, value in protected.node.fs.writes] == ["MB:0=90", "MB:0=70"]
+    assert any(line in one for one in protected.lines)
+    press(protected, 15.0)
+    protected.pass_time(guard, BUSY, 5)
+    assert [value for _, value in protected.fs.writes] == ["MB:0=90", "MB:0=70"]
 
 
-def test_class_without_a_slowdown_is_protected_at_the_load(host: Host) -> None:
-    protected = Protected(host, silver={})
-    protected.node.pass_time(protected.node.guard(), FULL, 6)
-    assert protected.node.fs.writes == [("bronze", "MB:0=90")]
+def test_class_without_a_slowdown_is_protected_at_the_load(protected: Node) -> None:
+    protect(protected, silver={})
+    protected.pass_time(protected.guard(), FULL, 6)
+    assert protected.fs.writes == [("bronze", "MB:0=90")]
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [None, {}, {"ratio": 1.19}, {"classes": ["silver"]}, {"domains": [1]}, {"until": -FRESH}],
-    ids=["no pod", "sampling ended", "below its slowdown", "another class", "another domain", "an old window"],
-)
-def test_full_domain_with_other_evidence_changes_nothing(protected: Protected, changes: dict[str, Any] | None) -> None:
-    guard = protected.node.guard()
-    if changes is None:
-        protected.calm()
-    else:
-        protected.press(0.0, **changes)
+OTHER_EVIDENCE = {
+    "no pod": None,
+    "sampling ended": {},
+    "below its slowdown": {"ratio": 1.19},
+    "another class": {"classes": ["silver"]},
+    "another domain": {"domains": [1]},
+    "an old window": {"until": -FRESH},
+    "ratio is text": {"ratio": "5"},
+    "classes are a number": {"classes": 5},
+    "domain is null": {"domains": [None]},
+    "time is no number": {"until": float("nan")},
+}
+
+
+@pytest.mark.parametrize("changes", OTHER_EVIDENCE.values(), ids=OTHER_EVIDENCE)
+def test_full_domain_with_other_evidence_changes_nothing(protected: Node, changes: dict[str, Any] | None) -> None:
+    guard = protected.guard()
+    relieve(protected) if changes is None else press(protected, 0.0, **changes)
     if changes == {}:
-        protected.node.pass_time(guard, BUSY, 1)
+        protected.pass_time(guard, BUSY, 1)
         (protected.host.state / SLOWDOWN_STATUS).unlink()
-    protected.node.pass_time(guard, FULL, 30)
-    assert protected.node.fs.writes == []
+    protected.pass_time(guard, FULL, 30)
+    assert protected.fs.writes == []
+    press(protected, protected.now)
+    protected.pass_time(guard, BUSY, 5)
+    assert protected.limit("bronze") == "MB:0=90"
 
 
-@pytest.mark.parametrize("field, wrong", [("ratio", "5"), ("classes", 5), ("domains", [None]), ("until", float("nan"))])
-def test_misshapen_evidence_is_none_and_ends_no_guard(protected: Protected, field: str, wrong: Any) -> None:
-    guard = protected.node.guard()
-    protected.press(**{"since": 0.0, field: wrong})
-    protected.node.pass_time(guard, BUSY, 5)
-    assert protected.node.limit("bronze") == "MB:0=100"
-    protected.press(protected.node.now)
-    protected.node.pass_time(guard, BUSY, 5)
-    assert protected.node.limit("bronze") == "MB:0=90"
+def test_guard_without_the_sampling_says_so_once(protected: Node) -> None:
+    for enabled in (True, False):
+        protect(protected, enabled=enabled).guard()
+        assert len([line for line in protected.lines if "slowdown.enabled" in line]) == (not enabled)
 
 
-def test_guard_without_the_sampling_says_so_once(protected: Protected) -> None:
-    protected.node.guard()
-    assert not [line for line in protected.node.lines if "slowdown.enabled" in line]
-    protected.configure(enabled=False)
-    protected.node.guard()
-    assert len([line for line in protected.node.lines if "slowdown.enabled" in line]) == 1
-
-
-def test_step_up_waits_until_its_need_could_show_and_longer_after_each_relapse(protected: Protected) -> None:
-    guard, node, waits = protected.node.guard(), protected.node, list[float]()
+def test_step_up_waits_until_its_need_could_show_and_longer_after_each_relapse(protected: Node) -> None:
+    guard, waits = protected.guard(), list[float]()
     for _ in range(3):
-        protected.press(node.now)
-        while node.limit("bronze") == "MB:0=100":
-            node.pass_time(guard, BUSY)
-        protected.calm()
-        lowered = node.now
-        while node.limit("bronze") != "MB:0=100":
-            node.pass_time(guard, BUSY)
-        waits.append(node.now - lowered)
-        node.pass_time(guard, BUSY, 35)
+        press(protected, protected.now)
+        while protected.limit("bronze") == "MB:0=100":
+            protected.pass_time(guard, BUSY)
+        relieve(protected)
+        lowered = protected.now
+        while protected.limit("bronze") != "MB:0=100":
+            protected.pass_time(guard, BUSY)
+        waits.append(protected.now - lowered)
+        protected.pass_time(guard, BUSY, 35)
     assert waits[0] >= EVIDENCE
     assert waits == sorted(waits)
     assert waits[2] > waits[0], "pressure soon after a step up doubles the wait"
 
 
-THREADS = {1: [0b0001, 0b0010, 0b0100, 0b1000], 2: [0b0011, 0b1100]}
+MACHINES = {
+    threads: Topology(0b1111, cores, l3={0: 0b1111}, nodes=memory_nodes(0b1111))
+    for threads, cores in ((1, [1, 2, 4, 8]), (2, [0b0011, 0b1100]))
+}
+"""Machines of four CPUs by the threads of a core."""
 PLACES = {"pinned": {"bronze": 0b1100, "gold": 0b0011}, "shared": {"bronze": 0b1111, "gold": 0b1111}}
-TAKEN_BACK = ("max", 2, "shared", True)
-
-
-def topology(threads: int) -> Topology:
-    return Topology(0b1111, THREADS[threads], l3={0: 0b1111}, nodes=[MemoryNode(0, 0b1111, {}, 1, UNKNOWN)])
 
 
 def run_on(node: Node, monkeypatch: pytest.MonkeyPatch, **cpus: int | None) -> None:
@@ -361,37 +351,50 @@ def pass_time(node: Node, guard: Guard, seconds: int, *, falls: bool) -> None:
         node.pass_time(guard, {**FULL, "gold": 16.0 if falls and limited else 20.0})
 
 
+def on_cores(
+    host: Host,
+    monkeypatch: pytest.MonkeyPatch,
+    throttling: str = "max",
+    threads: int = 2,
+    place: str = "shared",
+    mode: str = "act",
+) -> tuple[Node, Guard]:
+    """Return a node with a mode of throttling, and its guard."""
+    node = Node(host, mode=mode)
+    file = node.root / "info/MB/thread_throttle_mode"
+    file.write_text(f"{throttling}\n") if throttling else file.unlink()
+    run_on(node, monkeypatch, **PLACES[place])
+    return node, node.guard(topology=MACHINES[threads])
+
+
 @pytest.mark.parametrize(
-    "mode, threads, place, falls",
-    [TAKEN_BACK, ("max", 2, "shared", False), ("max", 2, "pinned", True), ("max", 1, "shared", True),
-     ("per-thread", 2, "shared", True), ("", 2, "shared", True)],
+    "throttling, threads, place, falls, kept",
+    [("max", 2, "shared", True, True), ("max", 2, "shared", False, False), ("max", 2, "pinned", True, False),
+     ("max", 1, "shared", True, False), ("per-thread", 2, "shared", True, False), ("", 2, "shared", True, False)],
 )  # fmt: skip
 def test_class_is_lowered_unless_a_cut_harms_a_protected_one_on_the_same_cores(
-    host: Host, monkeypatch: pytest.MonkeyPatch, mode: str, threads: int, place: str, *, falls: bool
+    host: Host, monkeypatch: pytest.MonkeyPatch, throttling: str, threads: int, place: str, *, falls: bool, kept: bool
 ) -> None:
-    node = Node(host)
-    file = node.root / "info/MB/thread_throttle_mode"
-    file.write_text(f"{mode}\n") if mode else file.unlink()
-    run_on(node, monkeypatch, **PLACES[place])
-    pass_time(node, node.guard(topology=topology(threads)), 60, falls=falls)
-    kept = (mode, threads, place, falls) == TAKEN_BACK
+    node, guard = on_cores(host, monkeypatch, throttling, threads, place)
+    pass_time(node, guard, 60, falls=falls)
     assert node.limit("bronze") == ("MB:0=100" if kept else "MB:0=20")
     assert bool(node.status()["domains"]["0"]["classes"]["bronze"]["kept"]) is kept
     assert any("a cut slowed class gold, which moves 20% less" in line for line in node.lines) is kept
 
 
-def on_shared_cores(host: Host, monkeypatch: pytest.MonkeyPatch, mode: str = "act") -> tuple[Node, Guard]:
-    node = Node(host, mode=mode)
-    (node.root / "info/MB/thread_throttle_mode").write_text("max\n")
-    run_on(node, monkeypatch, **PLACES["shared"])
-    return node, node.guard(topology=topology(2))
-
-
 def test_reason_of_an_exhausted_domain_is_measured_and_the_cut_is_tried_again_after_a_pause(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    node, guard = on_shared_cores(host, monkeypatch)
+    node, guard = on_cores(host, monkeypatch)
+    failures = [OSError(24, "Too many open files", "/x")]
+
+    def fail_once(_: str) -> None:
+        if failures and len(node.fs.writes) == 1:
+            raise failures.pop()
+
+    node.fs.before = fail_once
     pass_time(node, guard, 100, falls=True)
+    assert failures == [], "it is taken back again after a failure"
     assert [value for name, value in node.fs.writes if name == "bronze"] == ["MB:0=90", "MB:0=100"]
     assert node.limit("silver") == "MB:0=50"
     (line,) = [line for line in node.lines if "is exhausted" in line]
@@ -405,29 +408,15 @@ def test_reason_of_an_exhausted_domain_is_measured_and_the_cut_is_tried_again_af
     assert node.limit("bronze") == "MB:0=20"
 
 
-def test_taking_back_that_failed_is_tried_again(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    node, guard = on_shared_cores(host, monkeypatch)
-    failures = [OSError(24, "Too many open files", "/x")]
-
-    def fail_once(_: str) -> None:
-        if failures and len(node.fs.writes) == 1:
-            raise failures.pop()
-
-    node.fs.before = fail_once
-    pass_time(node, guard, 20, falls=True)
-    assert (failures, node.limit("bronze")) == ([], "MB:0=100")
-
-
 def test_observing_guard_measures_no_effect_of_cuts_that_it_did_not_make(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    node, guard = on_shared_cores(host, monkeypatch, mode="observe")
+    node, guard = on_cores(host, monkeypatch, mode="observe")
     node.pass_time(guard, FULL, 5)
     node.pass_time(guard, {**FULL, "gold": 16.0}, 60)
     assert not node.status()["domains"]["0"]["classes"]["bronze"]["kept"]
 
 
-EVERY = Topology(0b1111, THREADS[2])
 HYBRID = Topology(0b1111, [0b0011, 4, 8])
 """Two of its cores have one thread each."""
 
@@ -435,12 +424,12 @@ HYBRID = Topology(0b1111, [0b0011, 4, 8])
 @pytest.mark.parametrize(
     "bronze, gold, of, shared",
     [
-        (0b0010, 0b0001, EVERY, True),
-        (0b0010, 0b1100, EVERY, False),
-        (0b1111, 0b0001, EVERY, True),
-        (None, 0b1111, EVERY, False),
-        (1, None, EVERY, False),
-        (0b1111, 0b1111, Topology(0b1111, THREADS[1]), False),
+        (0b0010, 0b0001, MACHINES[2], True),
+        (0b0010, 0b1100, MACHINES[2], False),
+        (0b1111, 0b0001, MACHINES[2], True),
+        (None, 0b1111, MACHINES[2], False),
+        (1, None, MACHINES[2], False),
+        (0b1111, 0b1111, MACHINES[1], False),
         (0b1111, 0b1111, HYBRID, True),
         (0b1100, 0b1100, HYBRID, False),
         (0b1100, 0b1100, None, True),

@@ -11,34 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from resctrl_hooks.core.node.resctrl.bandwidth_unit import AMD_UNIT
-from resctrl_hooks.observe.node.guard.law import (
-    BLIND,
-    BLIND_SAMPLES,
-    BLIND_SECONDS,
-    CALM,
-    ENOUGH,
-    EXHAUSTED,
-    HOLDING,
-    IDLE,
-    LONG_WINDOW,
-    LOWER,
-    OFTEN,
-    PRESSED,
-    PROBE,
-    PROTECTED_SHARE,
-    RAISE,
-    RELEASING,
-    REPORT,
-    RESTORE,
-    SETTLE,
-    SETTLING,
-    STATES,
-    THROTTLED_SHARE,
-    WINDOW,
-    Change,
-    Domain,
-    Rules,
-)
+from resctrl_hooks.observe.node.guard import law
+from resctrl_hooks.observe.node.guard.law import LOWER, RAISE, REPORT, RESTORE, Change, Domain, Rules
 from resctrl_hooks.observe.node.guard.limit import Limit, OfRate, PerCent
 from resctrl_hooks.observe.node.guard.sample import Sample
 
@@ -192,14 +166,14 @@ class Audit:
         run.step()
         sample, changes = run.samples[-1], [change for _, change in run.changes[number:]]
         self._see(sample, limits)
-        assert run.domain.state in STATES
+        assert run.domain.state in law.STATES
         assert len(changes) <= 1 or {change.kind for change in changes} == {RESTORE}
         for change in changes:
             if change.kind != REPORT:
                 assert change.old == before[change.name]
                 assert limits[change.name].floor <= change.new <= limits[change.name].declared
             getattr(self, change.kind)(change, sample, limits)
-        self.pressed_at = run.time if sum(self.pressed[-WINDOW:]) >= ENOUGH else self.pressed_at
+        self.pressed_at = run.time if sum(self.pressed[-law.WINDOW :]) >= law.ENOUGH else self.pressed_at
 
     def _see(self, sample: Sample, limits: dict[str, Limit]) -> None:
         if sample.load is None:
@@ -209,8 +183,10 @@ class Audit:
         self.missing = 0
         self.since_cut += 1
         rules, traffic = self.run.rules, sample.load * sample.capacity
-        is_full = sample.load >= rules.high and sample.rates["gold"] >= PROTECTED_SHARE * traffic
-        self.pressed.append(is_full and any(sample.rates[one] >= THROTTLED_SHARE * traffic for one in rules.throttle))
+        is_full = sample.load >= rules.high and sample.rates["gold"] >= law.PROTECTED_SHARE * traffic
+        self.pressed.append(
+            is_full and any(sample.rates[one] >= law.THROTTLED_SHARE * traffic for one in rules.throttle)
+        )
         held = next((name for name in reversed(rules.throttle) if limits[name].is_cut), "")
         gain = self.run.scale.gain(limits[held], sample.rates[held]) / sample.capacity if held else 0.0
         self.calm = self.calm + 1 if held and sample.load + gain < rules.low else 0
@@ -218,14 +194,14 @@ class Audit:
     def lower(self, change: Change, sample: Sample, limits: dict[str, Limit]) -> None:
         """Pressure since the last cut, or again and again; the first class that has room and moves enough."""
         assert sample.load is not None
-        often = self.pressed[-1] and sum(self.pressed[-LONG_WINDOW:]) >= OFTEN
-        assert sum(self.pressed[-min(WINDOW, self.since_cut) :]) >= ENOUGH or often
-        assert sample.time - self.cut_at >= SETTLE
+        often = self.pressed[-1] and sum(self.pressed[-law.LONG_WINDOW :]) >= law.OFTEN
+        assert sum(self.pressed[-min(law.WINDOW, self.since_cut) :]) >= law.ENOUGH or often
+        assert sample.time - self.cut_at >= law.SETTLE
         traffic = sample.load * sample.capacity
         could = [
             name
             for name in self.run.rules.throttle
-            if limits[name].has_room and sample.rates[name] >= THROTTLED_SHARE * traffic
+            if limits[name].has_room and sample.rates[name] >= law.THROTTLED_SHARE * traffic
         ]
         assert change.name == could[0]
         assert change.new < change.old
@@ -236,7 +212,7 @@ class Audit:
     def raise_(self, change: Change, sample: Sample, limits: dict[str, Limit]) -> None:
         """Ten calm samples since the last step up, or no pressure for long; the last class that was cut."""
         assert sample.load is not None
-        assert self.calm >= CALM or sample.time - self.pressed_at >= PROBE
+        assert self.calm >= law.CALM or sample.time - self.pressed_at >= law.PROBE
         assert change.name == [name for name in self.run.rules.throttle if limits[name].is_cut][-1]
         assert change.new == self.run.scale.up(limits[change.name])
         self.calm = 0
@@ -244,8 +220,8 @@ class Audit:
     def restore(self, change: Change, sample: Sample, limits: dict[str, Limit]) -> None:
         """No value for long."""
         assert sample.load is None
-        assert self.missing >= BLIND_SAMPLES
-        assert sample.time - self.missing_since >= BLIND_SECONDS
+        assert self.missing >= law.BLIND_SAMPLES
+        assert sample.time - self.missing_since >= law.BLIND_SECONDS
         assert change.new == limits[change.name].declared
 
     def report(self, _: Change, __: Sample, limits: dict[str, Limit]) -> None:
@@ -270,9 +246,9 @@ def test_each_change_follows_from_the_samples_and_no_limit_outlives_the_pressure
     # The longest wait before each of at most sixteen steps up, or half a minute after a blind phase.
     for _ in range(16 * 300):
         run.step()
-        if run.domain.state == IDLE:
+        if run.domain.state == law.IDLE:
             break
-    assert (run.domain.cut, run.domain.state) == ([], IDLE)
+    assert (run.domain.cut, run.domain.state) == ([], law.IDLE)
 
 
 @pytest.mark.hypothesis
@@ -295,23 +271,23 @@ NO_VALUE: Any = (None, 0, 0)
 @pytest.mark.parametrize(
     "start, script, changes, state",
     [
-        (100, [(3, FULL)], [(3, LOWER, 90)], SETTLING),
-        (100, [(2, FULL), (300, QUIET)], [], IDLE),
-        (100, [(60, (0.95, 0, 75))], [], IDLE),
-        (100, [(60, (0.95, 90, 5))], [], IDLE),
-        (100, [(12, FULL)], [(3, LOWER, 90), (6, LOWER, 70), (9, LOWER, 50), (12, LOWER, 30)], SETTLING),
-        (100, [(3, FULL), (6, HIGH)], [(3, LOWER, 90), (6, LOWER, 80), (9, LOWER, 60)], SETTLING),
-        (30, [(200, FULL)], [(3, LOWER, 20), (6, REPORT, 0)], EXHAUSTED),
-        (80, [(4, QUIET), (1, BETWEEN), (12, QUIET)], [(15, RAISE, 90)], RELEASING),
+        (100, [(3, FULL)], [(3, LOWER, 90)], law.SETTLING),
+        (100, [(2, FULL), (300, QUIET)], [], law.IDLE),
+        (100, [(60, (0.95, 0, 75))], [], law.IDLE),
+        (100, [(60, (0.95, 90, 5))], [], law.IDLE),
+        (100, [(12, FULL)], [(3, LOWER, 90), (6, LOWER, 70), (9, LOWER, 50), (12, LOWER, 30)], law.SETTLING),
+        (100, [(3, FULL), (6, HIGH)], [(3, LOWER, 90), (6, LOWER, 80), (9, LOWER, 60)], law.SETTLING),
+        (30, [(200, FULL)], [(3, LOWER, 20), (6, REPORT, 0)], law.EXHAUSTED),
+        (80, [(4, QUIET), (1, BETWEEN), (12, QUIET)], [(15, RAISE, 90)], law.RELEASING),
         (80, [(10, QUIET), (26, BETWEEN), (3, FULL), (60, QUIET)],
-         [(10, RAISE, 90), (39, LOWER, 80), (81, RAISE, 90), (91, RAISE, 100)], IDLE),
+         [(10, RAISE, 90), (39, LOWER, 80), (81, RAISE, 90), (91, RAISE, 100)], law.IDLE),
         (80, [(10, QUIET), (27, BETWEEN), (3, FULL), (60, QUIET)],
-         [(10, RAISE, 90), (40, LOWER, 80), (62, RAISE, 90), (72, RAISE, 100)], IDLE),
-        (50, [(200, BETWEEN)], [], HOLDING),
-        (50, [(700, BETWEEN)], [(600, RAISE, 60)], HOLDING),
-        (50, [(3, NO_VALUE)], [], BLIND),
-        (50, [(20, NO_VALUE)], [(11, RESTORE, 100)], BLIND),
-        (100, [(1, NO_VALUE), (1, FULL)] * 3, [(6, LOWER, 90)], SETTLING),
+         [(10, RAISE, 90), (40, LOWER, 80), (62, RAISE, 90), (72, RAISE, 100)], law.IDLE),
+        (50, [(200, BETWEEN)], [], law.HOLDING),
+        (50, [(700, BETWEEN)], [(600, RAISE, 60)], law.HOLDING),
+        (50, [(3, NO_VALUE)], [], law.BLIND),
+        (50, [(20, NO_VALUE)], [(11, RESTORE, 100)], law.BLIND),
+        (100, [(1, NO_VALUE), (1, FULL)] * 3, [(6, LOWER, 90)], law.SETTLING),
     ],
     ids=["pressure", "burst", "no victim", "nothing to cut", "no effect", "an effect", "exhausted", "calm",
          "pressure soon after a step up", "pressure later", "between the loads", "probe", "blind", "long blind",
@@ -333,7 +309,7 @@ def test_pressure_of_classes_without_room_is_not_exhaustion_while_another_has_ro
     for time in range(1, 9):
         full = Sample(float(time), 0.95, CAPACITY, {"gold": 60e9, "bronze": 30e9, "silver": 5e9})
         assert domain.decide(full, rules, PerCent(STEP)) == []
-    assert domain.state == PRESSED
+    assert domain.state == law.PRESSED
 
 
 @pytest.mark.parametrize("amd", [False, True])

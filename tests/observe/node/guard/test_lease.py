@@ -1,6 +1,7 @@
 """The lease and the guard's commands: which values come back, by whom, and how the commands start, report and end."""
 
 import contextlib
+import errno
 import json
 import os
 import posix
@@ -8,12 +9,12 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from signal import SIGINT, SIGTERM, getsignal, signal
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from conftest import Host, always, standard_streams
 from hosts.faults import failing
-from hosts.kernel_values import AfterWrites, Writer, check_kept, check_refused
 from hosts.notify_socket import NotifySocket
 
 from resctrl_hooks.core.node.host.instance import RunningError, only_instance
@@ -22,9 +23,8 @@ from resctrl_hooks.core.node.reconcile.release import release_everything
 from resctrl_hooks.core.node.restored import Restored
 from resctrl_hooks.core.node.settings import load
 from resctrl_hooks.errors import HookError
-from resctrl_hooks.observe.node.guard import lease, resident
 from resctrl_hooks.observe.node.guard import lease as lease_module
-from resctrl_hooks.observe.node.guard.changes import restore
+from resctrl_hooks.observe.node.guard import resident
 from resctrl_hooks.observe.node.guard.guard import Guard
 from resctrl_hooks.observe.node.guard.lease import EXPERIMENT, GUARD, LOCK, NAME, Lease, LeaseEndedError
 from resctrl_hooks.observe.node.guard.recovery import become_owner, restore_ended
@@ -33,27 +33,17 @@ from resctrl_hooks.observe.node.watch import INTERVAL, Watch
 from resctrl_hooks.observe.service import UNITS
 from resctrl_hooks.observe.slowdown.experiment.class_trial import Trial
 
-from .node import FULL, Node, Schemata
+from .node import FULL, Node
 
 CUT, DECLARED = "MB:0=90", "MB:0=100"
 RESTORED = ["class bronze, domain 0: MB 90 -> 100"]
 
 
-class Clock:
-    """CLOCK_BOOTTIME, which the test moves."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        """Return the seconds since boot."""
-        return self.now
-
-
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    made = Clock()
-    monkeypatch.setattr(lease_module, "boot_time", made)
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """CLOCK_BOOTTIME, which the test moves."""
+    made = SimpleNamespace(now=1000.0)
+    monkeypatch.setattr(lease_module, "boot_time", lambda: made.now)
     return made
 
 
@@ -97,7 +87,7 @@ def by_the_resident_process(node: Node) -> None:
 
 @pytest.mark.parametrize("by", [by_reconcile, by_guard_restore, by_the_resident_process])
 def test_values_of_a_hung_owner_are_restored_after_its_deadline(
-    node: Node, clock: Clock, by: Callable[[Node], None]
+    node: Node, clock: SimpleNamespace, by: Callable[[Node], None]
 ) -> None:
     guard = lowered(node)
     for passed in (0.0, 59.0):  # it works
@@ -119,15 +109,26 @@ def test_values_of_a_hung_owner_are_restored_after_its_deadline(
     assert not (node.host.state / NAME).exists()
 
 
-def test_long_interval_has_a_longer_lease(node: Node, clock: Clock) -> None:
+def test_lease_that_lasts_longer_or_is_of_another_owner_than_the_locks_stays(
+    node: Node, clock: SimpleNamespace
+) -> None:
     section = {"mode": "act", "protect": ["gold"], "throttle": {"bronze": {"floor": 20}}, "interval": 60}
     node.host.configure(rdt={"guard": section}, monitoring={"capacity": {"*": 100e9}})
     lowered(node)
-    assert json.loads((node.host.state / NAME).read_text())["deadline"] == clock.now + 180
+    path = node.host.state / NAME
+    record = json.loads(path.read_text())
+    assert record["deadline"] == clock.now + 180, "as the interval is long"
+    clock.now += 1e6
+    without_deadline = {name: record[name] for name in ("pid", "start", "boot", "declared", "ours")}
+    for lease in (record | {"pid": 999_999}, without_deadline):
+        path.write_text(json.dumps(lease))
+        with pytest.raises(RunningError):
+            by_guard_restore(node)
+        assert node.limit("bronze") == CUT
 
 
 def test_owner_that_is_stopped_before_its_lease_is_written_leaves_no_limit(
-    node: Node, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    node: Node, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     guard, real, stops = lowered(node), Lease.write, list[float]()
 
@@ -145,41 +146,7 @@ def test_owner_that_is_stopped_before_its_lease_is_written_leaves_no_limit(
     assert guard.end()
 
 
-def test_lease_of_another_owner_than_the_locks_stays(node: Node, clock: Clock) -> None:
-    lowered(node, pid=999_999)
-    clock.now += 1000.0
-    with pytest.raises(RunningError):
-        by_guard_restore(node)
-    assert node.limit("bronze") == CUT
-
-
-def test_lease_without_a_deadline_lasts_as_long_as_its_owner(node: Node, clock: Clock) -> None:
-    lowered(node)
-    path = node.host.state / NAME
-    record = json.loads(path.read_text())
-    path.write_text(json.dumps({name: record[name] for name in ("pid", "start", "boot", "declared", "ours")}))
-    clock.now += 1e6
-    with pytest.raises(RunningError):
-        by_guard_restore(node)
-    assert node.limit("bronze") == CUT
-
-
-def test_lock_names_its_owner_in_a_column_that_the_last_version_reads(
-    host: Host, capfd: pytest.CaptureFixture[str]
-) -> None:
-    lowered(Node(host))
-    lock = become_owner(str(host.state), EXPERIMENT)
-    text = (host.state / "guard.lock").read_bytes()
-    assert (text[:20].strip(), text[20:]) == (str(os.getpid()).encode(), b"an experiment")
-    running = f"an experiment is running, process {os.getpid()}"
-    with pytest.raises(RunningError, match=running):
-        become_owner(str(host.state), GUARD)
-    assert guard_command(str(host.config), ["restore"]) == 1
-    assert f"guard: {running}; its end restores all values" in capfd.readouterr().err
-    os.close(lock)
-
-
-def test_nobody_becomes_the_owner_during_a_restoration(node: Node, clock: Clock) -> None:
+def test_nobody_becomes_the_owner_during_a_restoration(node: Node, clock: SimpleNamespace) -> None:
     lowered(node)
     clock.now += 62.0
     tried: list[str] = []
@@ -205,7 +172,9 @@ def test_release_restores_before_the_lease_is_removed_and_not_beside_a_running_g
     assert (left.limit("bronze"), (left.host.state / NAME).exists()) == (DECLARED, False)
 
 
-def test_lease_of_an_earlier_boot_is_removed(left: Node) -> None:
+def test_lease_of_an_earlier_boot_is_removed_and_none_is_held_without_a_boot_id(
+    left: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (left.host.proc / "sys/kernel/random/boot_id").write_text("another\n")
     lease = Lease(str(left.host.state), str(left.host.proc))
     assert not lease.load()
@@ -213,21 +182,25 @@ def test_lease_of_an_earlier_boot_is_removed(left: Node) -> None:
     assert not (left.host.state / NAME).exists()
     assert not lease.load()
     assert left.limit("bronze") == CUT
-
-
-def test_guard_without_a_boot_id_does_not_start(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    node = Node(host)
     monkeypatch.setattr(lease_module, "boot_id", always(""))
     with pytest.raises(HookError, match="cannot read this boot's id"):
-        node.guard()
+        left.guard()
 
 
-@pytest.mark.parametrize("what", ["schemata", "read_file", "boot_id", "no boot id"])
-def test_lease_stays_while_a_read_fails(left: Node, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+def refuse(path: str) -> None:
+    raise OSError(errno.EIO, "Input/output error", path)
+
+
+@pytest.mark.parametrize("what", ["schemata", "write", "read_file", "boot_id", "no boot id"])
+def test_lease_stays_while_a_read_or_the_restoration_fails(
+    left: Node, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
     context, path = left.context(), left.host.state / NAME
     with monkeypatch.context() as patch, contextlib.ExitStack() as faults:
         if what == "schemata":
             left.fs.unreadable = {"bronze"}
+        elif what == "write":
+            left.fs.before = refuse
         elif what == "no boot id":
             patch.setattr(lease_module, "boot_id", always(""))
         else:
@@ -237,8 +210,9 @@ def test_lease_stays_while_a_read_fails(left: Node, monkeypatch: pytest.MonkeyPa
         except HookError as raised:
             failed = [str(raised)]
         assert failed
-        assert (path.exists(), left.limit("bronze")) == (True, CUT)
+        assert (path.exists(), path.stat().st_mode & 0o777, left.limit("bronze")) == (True, 0o600, CUT)
     left.fs.unreadable = set()
+    left.calm()
     assert restore_ended(context).done == RESTORED
     assert not path.exists()
 
@@ -260,63 +234,33 @@ def test_damaged_lease_stays_and_is_reported_each_time(left: Node, content: byte
     assert len([line for line in left.lines if "is damaged" in line]) == 1
 
 
-def test_refused_restoration_keeps_the_lease(left: Node) -> None:
-    def refuse(path: str) -> None:
-        raise OSError(22, "Invalid argument", path)
-
-    left.fs.before = refuse
-    lease = Lease(str(left.host.state), str(left.host.proc))
-    assert lease.load()
-    assert restore(left.context().monitor.resctrl, lease).failed
-    assert os.stat(lease.path).st_mode & 0o777 == 0o600
-
-
-# A bandwidth is in effect only if it reads so
-
-
-def guard(host: Host) -> str:
-    node = Node(host)
+def by_the_guard(node: Node) -> str:
     node.pass_time(node.guard(), FULL, 8)
-    path = host.state / NAME
+    path = node.host.state / NAME
     return "\n".join([*node.lines, path.read_text() if path.exists() else ""])
 
 
-def trial(host: Host) -> str:
-    context = Node(host).context()
+def by_an_experiment(node: Node) -> str:
+    context = node.context()
     context.ledger.prepare()
     lease = Lease(context.settings.state_dir, context.proc)
     lease.hold(os.getpid(), EXPERIMENT, 15.0)
     Trial(context, lease, "bronze", {"floor": 20}, [(0,)]).set(limited=True)
-    return (host.state / NAME).read_text()
+    return (node.host.state / NAME).read_text()
 
 
-WRITERS = {
-    "bandwidth by the guard": Writer(guard, "bronze/schemata", "MB:0=70\n", ", 70]"),
-    "bandwidth by an experiment": Writer(trial, "bronze/schemata", "MB:0=70\n", "70"),
-}
-
-
-@pytest.fixture
-def after_writes(monkeypatch: pytest.MonkeyPatch) -> AfterWrites:
-    """Return a function that lets the kernel do something after each write to files with an ending."""
-
-    def after_writes(ending: str, do: Callable[[Path], object]) -> None:
-        def write(_: Any, path: str, value: bytes) -> None:
-            Path(path).write_bytes(value)
-            if path.endswith(f"/{ending}"):
-                do(Path(path))
-
-        monkeypatch.setattr(Schemata, "write", write)  # this fake merges schemata by itself
-
-    return after_writes
-
-
-@pytest.mark.parametrize("check", [check_kept, check_refused])
-@pytest.mark.parametrize("writer", WRITERS.values(), ids=WRITERS)
+@pytest.mark.parametrize("kept", ["MB:0=70\n", ""], ids=["kept", "refused"])
+@pytest.mark.parametrize("write", [by_the_guard, by_an_experiment])
 def test_value_that_the_kernel_keeps_instead_or_refuses_is_reported(
-    host: Host, after_writes: AfterWrites, writer: Writer, check: Callable[[Host, AfterWrites, Writer], None]
+    host: Host, write: Callable[[Node], str], kept: str
 ) -> None:
-    check(host, after_writes, writer)
+    node = Node(host)
+    node.fs.after = (lambda path: Path(path).write_text(kept)) if kept else refuse
+    try:
+        told = write(node)
+    except HookError as error:
+        told = str(error)
+    assert (", 70]" if kept else "EIO") in told
 
 
 STATUS = {"act": "READY=1\nSTATUS=mode act", "observe": "READY=1\nSTATUS=mode observe"}
@@ -390,23 +334,23 @@ def test_changed_settings_restore_all_values_and_start_again(
     assert "guard: the settings have changed; restoring all values and starting again" in log
 
 
-def test_second_guard_and_a_restoration_beside_a_running_one_fail(left: Node, systemd: NotifySocket) -> None:
-    lock = only_instance(f"{left.host.state}/{LOCK}")
-    running = f"another instance is running, process {os.getpid()}; its end restores all values"
-    code, _, log = run(left.host, "run")
-    assert (code, systemd.received(), f"guard: {running} stage=guard" in log) == (1, [], True)
-    code, _, log = run(left.host, "restore")
-    assert (code, left.limit("bronze"), running in log) == (1, "MB:0=90", True)
+def test_second_guard_and_a_restoration_fail_beside_an_owner_and_with_an_unreadable_lease(
+    left: Node, systemd: NotifySocket
+) -> None:
+    lock = become_owner(str(left.host.state), EXPERIMENT)
+    text = (left.host.state / LOCK).read_bytes()
+    assert (text[:20].strip(), text[20:]) == (str(os.getpid()).encode(), b"an experiment"), "as version 0.2 reads it"
+    running = f"an experiment is running, process {os.getpid()}; its end restores all values"
+    for word in ("run", "restore"):
+        code, _, log = run(left.host, word)
+        assert (code, running in log, "stage=guard" in log) == (1, True, True)
     os.close(lock)
-    assert run(left.host, "restore")[0] == 0
-    assert left.limit("bronze").endswith("MB:0=100")
-    assert not (left.host.state / NAME).exists()
-
-
-def test_unreadable_lease_keeps_the_guard_from_starting(left: Node, systemd: NotifySocket) -> None:
-    with failing(lease, "read_file", OSError(5, "Input/output error", "/x")):
+    with failing(lease_module, "read_file", OSError(5, "Input/output error", "/x")):
         assert run(left.host, "run")[0] == run(left.host, "restore")[0] == 1
-    assert (systemd.received(), left.limit("bronze")) == ([], "MB:0=90")
+    assert (systemd.received(), left.limit("bronze")) == ([], CUT)
+    assert run(left.host, "restore")[0] == 0
+    assert left.limit("bronze").endswith(DECLARED)
+    assert not (left.host.state / NAME).exists()
 
 
 @pytest.mark.parametrize("off", [{}, {"rdt": {"guard": {"mode": "off"}}}, {"history": {"enabled": False}}])
@@ -427,27 +371,23 @@ def test_process_without_a_part_says_how_to_enable_one_and_does_not_fail(
     assert "\nRestart=on-failure\n" in UNITS[0].text
 
 
-def test_restore_leaves_a_foreign_value_and_reports_it(left: Node) -> None:
+def test_restore_reports_a_foreign_value_that_it_leaves_and_a_refused_one(
+    left: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (left.root / "bronze/schemata").write_text("MB:0=70\n")
     code, stderr, log = run(left.host, "restore")
     assert (code, "MB is 70, which the guard did not write; left unchanged" in stderr) == (0, True)
     assert stderr.strip().removeprefix("resctrl-hook: ") in log
-
-
-def test_refused_restore_is_a_failure(left: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    refused = Restored(lease.GUARD)
+    refused = Restored(GUARD)
     refused.failed.append("class bronze: Invalid argument")
     monkeypatch.setattr(resident, "restore_ended", always(refused))
     code, stderr, _ = run(left.host, "restore")
     assert (code, stderr) == (1, "resctrl-hook: guard: cannot restore class bronze: Invalid argument\n")
 
 
-@pytest.mark.parametrize("words", [[], ["run", "run"], ["status"]])
-def test_other_arguments_are_wrong_use(host: Host, words: list[str]) -> None:
-    assert run(host, *words) == (2, "usage: guard run|restore\n", "")
-
-
-def test_failures_and_problems_of_the_settings_are_reported_on_stderr(host: Host) -> None:
+def test_wrong_use_failures_and_problems_of_the_settings_are_reported_on_stderr(host: Host) -> None:
+    for words in ([], ["run", "run"], ["status"]):
+        assert run(host, *words) == (2, "usage: guard run|restore\n", "")
     Node(host, mode="off")
     settings = load(str(host.config))[0]
     with standard_streams(b"") as written:

@@ -74,10 +74,10 @@ def judged(
 MEMORY = {
     name: scene
     for name, scene in model.SCENES.items()
-    if scene.slowed
+    if scene.causes
     and scene.known
     and not scene.toggles
-    and scene.causes <= {model.BANDWIDTH, model.CACHE, model.LIMIT}
+    and {*scene.causes} <= {model.BANDWIDTH, model.CACHE, model.LIMIT}
     and scene.start.get("method") is None
     and len(scene.phases) == 1
 }
