@@ -5,10 +5,11 @@ import json
 import os
 import signal
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from conftest import ID, POD_CGROUP, Host, crio_annotations
+from conftest import ID, POD_CGROUP, Host, always, crio_annotations, raising
 from hosts import crun
 from hosts.cluster import NOW, POD, Cluster, pod_number
 from hosts.faults import Fail
@@ -31,7 +32,7 @@ from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
 HOUSES = ("lab",)
 
 
-OTHER = pod_number(2)
+OTHER, THIRD = pod_number(2), pod_number(3)
 GOLD, SILVER = ("gold", POD), ("silver", POD)
 
 
@@ -39,14 +40,6 @@ GOLD, SILVER = ("gold", POD), ("silver", POD)
 def classes(cluster: Cluster) -> Cluster:
     """With two classes."""
     cluster.add_class("gold", "silver")
-    return cluster
-
-
-@pytest.fixture
-def two(cluster: Cluster) -> Cluster:
-    """With a container in each of two pods that no hook has seen."""
-    cluster.unseen(1, OTHER)
-    cluster.unseen(2, POD)
     return cluster
 
 
@@ -83,59 +76,50 @@ def test_group_in_class_of_living_container_stays(classes: Cluster, monkeypatch:
     change_class(classes, lives, "gold")  # out of its group, which is empty now
     monkeypatch.setattr(LockedKey, "members", lambda locked: sorted(locked._ledger.members(locked.key)))
     context = classes.context()
-    found = [one for one in observe(context).containers if one.pid == moved]
-    enforce(context, found, NOW, Report())
+    enforce(context, [one for one in observe(context).containers if one.pid == moved], NOW, Report())
     assert classes.kernel.groups() == {GOLD, SILVER}
     assert "moved the group of" not in classes.host.log.read_text()
 
 
-def test_group_with_another_thread_does_not_follow_a_class_change(classes: Cluster) -> None:
-    """A rename would change that thread's class."""
-    _, pid = classes.start(1, rdt_class="gold")
-    other = classes.kernel.spawn(f"/kubepods/pod{POD}/unknown", rdt_class="gold", group=POD)
-    change_class(classes, pid, "silver")
-    assert classes.reconcile().ok
-    assert classes.kernel.groups() == {GOLD, SILVER}
-    assert (classes.groups_of(pid), classes.groups_of(other)) == ({SILVER}, {GOLD})
-    assert "moved the group of" not in classes.host.log.read_text()
-
-
-def test_class_change_is_followed_once(classes: Cluster) -> None:
+@pytest.mark.parametrize("alone", [True, False])
+def test_class_change_is_followed_once_unless_another_threads_class_would_change(classes: Cluster, alone: bool) -> None:
     id_, pid = classes.start(1, rdt_class="gold")
     rmid = classes.kernel.model.classes["gold"].monitored[POD].rmid
+    other = 0 if alone else classes.kernel.spawn(f"/kubepods/pod{POD}/unknown", rdt_class="gold", group=POD)
     change_class(classes, pid, "silver")
     assert classes.reconcile().ok
     assert not classes.reconcile().changed
     assert classes.groups_of(pid) == {SILVER}
-    assert classes.kernel.model.classes["silver"].monitored[POD].rmid == rmid
     log = classes.host.log.read_text()
-    assert log.count(f"moved the group of {POD} from class 'gold' to 'silver'") == 1
+    assert log.count(f"moved the group of {POD} from class 'gold' to 'silver'") == int(alone)
     assert "was removed" not in log
+    if other:
+        assert (classes.kernel.groups(), classes.groups_of(other)) == ({GOLD, SILVER}, {GOLD})
+        return
+    assert classes.kernel.model.classes["silver"].monitored[POD].rmid == rmid
     record = classes.pod_record()
     assert (record["groups"], list(record["since"])) == ({"silver": "created"}, ["silver"])
     member = classes.context().ledger.read_member(POD, id_) or {}
     assert [step["needs"]["class"] for step in member["steps"]] == ["silver"]
 
 
-def test_only_living_containers_are_adopted(two: Cluster) -> None:
-    context = two.context()
+def test_only_living_containers_are_adopted(cluster: Cluster) -> None:
+    cluster.unseen(1, OTHER)
+    cluster.unseen(2, POD)
+    context = cluster.context()
     containers = observe(context).containers
     for order in (containers, containers[::-1]):
         dry = Report(dry_run=True)
         assert enforce(context, order, Options(dry_run=True, live={POD}), dry) == []
         assert [*dry.events["adopted"]] == [f"{2:064x}"]
-    assert [*two.reconcile(Options(wait=False, live={POD})).events["adopted"]] == [f"{2:064x}"]
-    assert two.kernel.groups() == {("", POD)}
-    assert two.pod_record().items() >= {"namespace": "shop", "pod": "web-0"}.items()
-
-
-def test_container_ending_meanwhile_is_skipped(cluster: Cluster) -> None:
-    cluster.unseen(1)
-    context, report = cluster.context(), Report()
-    (found,) = observe(context).containers
-    found.start += 1  # another process has its pid by now
-    assert enforce(context, [found], NOW, report) == []
-    assert ([*report.events["adopted"]], report.ok, context.ledger.keys()) == ([], True, [])
+    assert [*cluster.reconcile(Options(wait=False, live={POD})).events["adopted"]] == [f"{2:064x}"]
+    assert cluster.kernel.groups() == {("", POD)}
+    assert cluster.pod_record().items() >= {"namespace": "shop", "pod": "web-0"}.items()
+    (ending,) = [one for one in containers if one.key == OTHER]
+    ending.start += 1  # another process has its pid by now
+    report = Report()
+    assert enforce(context, [ending], NOW, report) == []
+    assert ([*report.events["adopted"]], report.ok, context.ledger.keys()) == ([], True, [POD])
 
 
 def test_record_without_names_gets_those_of_living_member(cluster: Cluster) -> None:
@@ -151,22 +135,16 @@ def test_record_without_names_gets_those_of_living_member(cluster: Cluster) -> N
     assert cluster.reconcile().number("repaired") == 0
 
 
-def test_container_with_too_many_cgroups_is_reported_in_each_pass(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_container_with_too_many_cgroups_is_reported(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     id_, _ = cluster.start(1)
     cluster.start(2)
-    own = f"/kubepods/pod{POD}/crio-{id_}"
-    late = [cluster.kernel.spawn(f"{own}/{number}") for number in range(9)]
+    late = [cluster.kernel.spawn(f"/kubepods/pod{POD}/crio-{id_}/{number}") for number in range(9)]
     monkeypatch.setattr("resctrl_hooks.core.node.host.cgroup_tasks.MOST_CGROUPS", 4)
     assert cluster.reconcile().ok
     assert sum(cluster.groups_of(pid) == {("", POD)} for pid in late) == 3, "with its own cgroup four are searched"
     (told,) = [line for line in cluster.host.log.read_text().splitlines() if "are not monitored" in line]
     assert f"shop/web-0/c0 (cri-o, {POD})" in told
     assert id_ in told
-
-
-MOST_STARTS = FEATURES["memtierd"].most_starts
 
 
 @pytest.fixture
@@ -184,77 +162,61 @@ def test_unmonitored_container_is_recorded_without_a_group(late: MemtierdHost) -
     assert (late.groups(), late.pod_record()["pod"]) == ([], "web-0")
 
 
-CLOCK = time.time
-UNTIL_USR1 = "going=1; trap going= USR1; while test $going; do sleep 0.02; done"
-
-
 def test_memtierd_that_keeps_ending_is_restarted_a_limited_number_of_times(
     late: MemtierdHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program(late.root / "memtierd", panics(UNTIL_USR1))
+    program(late.root / "memtierd", panics("going=1; trap going= USR1; while test $going; do sleep 0.02; done"))
     reconcile(late.context())
-    for number in range(MOST_STARTS):
+    most, clock = FEATURES["memtierd"].most_starts, time.time
+    for number in range(most):
         ahead = 31 * 86400 * (-1) ** number  # the clock jumps by a month
-        monkeypatch.setattr("time.time", lambda ahead=ahead: CLOCK() + ahead)
+        monkeypatch.setattr("time.time", lambda ahead=ahead: clock() + ahead)
         os.kill(late.pid(), signal.SIGUSR1)
         wait_until(lambda: not is_alive(late.supervisor()))
         report = reconcile(late.context())
-        assert late.runs() == (report.applied == {"memtierd": [ID]}) == (number + 1 < MOST_STARTS)
+        assert late.runs() == (report.applied == {"memtierd": [ID]}) == (number + 1 < most)
         lines = [one for one in late.log.read_text().splitlines() if "memtierd" in one and "was restarted" in one]
-        assert len(lines) == min(number + 1, MOST_STARTS - 1)
+        assert len(lines) == min(number + 1, most - 1)
         assert f"exited and was restarted; {PANIC}" in lines[0]
         assert "step.go" not in lines[0]
     assert report.events["unmet"][f"{ID[:12]} memtierd"].endswith(f"exits within an hour; {PANIC}")
     assert report.reasons == ["memtierd"]
-    monkeypatch.setattr(feature.FEATURE, "lost", lambda *_: "must not be asked again")
+    monkeypatch.setattr(feature.FEATURE, "lost", always("must not be asked again"))
     later = reconcile(late.context())
     assert (later.events["unmet"], later.applied) == (report.events["unmet"], {})
     assert late.log.read_text().count("not restarted") == 1
 
 
-def test_container_being_started_by_hook_is_left_alone(late: MemtierdHost, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_container_being_started_by_hook_is_left_alone(late: MemtierdHost) -> None:
     reconcile(late.context())
-    pid, before, real = late.pid(), late.record(), feature.FEATURE.holds
-
-    def not_yet(*_: Any) -> bool:
-        monkeypatch.setattr(feature.FEATURE, "holds", real)
-        return False
-
-    monkeypatch.setattr(feature.FEATURE, "holds", not_yet)
-    monkeypatch.setattr(
-        feature.FEATURE, "lost", lambda *_: "its last lines: (none)"
-    )  # as systemd's says of one that runs
-    assert reconcile(late.context()).applied == {}
-    assert (late.pid(), is_alive(pid)) == (pid, True)
+    pid, before, answers = late.pid(), late.record(), iter([False])
+    real = feature.FEATURE.holds
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(feature.FEATURE, "holds", lambda *given: next(answers, None) is not False and real(*given))
+        patch.setattr(feature.FEATURE, "lost", always("its last lines: (none)"))  # systemd's of one that runs
+        assert reconcile(late.context()).applied == {}
+    assert (late.pid(), is_alive(pid), late.record()) == (pid, True, before)
     assert "was restarted" not in late.log.read_text()
-    assert late.record() == before
 
 
 # What runs on the node, and what is in use there
 
 
-THIRD = pod_number(3)
+LIBPOD = f"machine.slice/machine-libpod_pod_{'d' * 64}.slice/libpod-{'c' * 64}.scope"
+"""Podman's pod is recognized by its content."""
 
 
-@pytest.mark.parametrize(
-    "cgroup, key, found",
-    [
-        (f"pod{POD}", POD, True),
-        (f"{'kubelet/' * 8}pod{POD}", POD, True),  # at any depth that the kubelet is configured with
-        (f"{'kubelet/' * 9}pod{POD}", POD, False),
-        # Podman's pod is recognized by its content.
-        (f"machine.slice/machine-libpod_pod_{'d' * 64}.slice/libpod-{'c' * 64}.scope", "d" * 64, True),
-        (f"machine.slice/machine-libpod_pod_{'d' * 64}.slice/libpod-{'c' * 64}.scope", POD, False),
-    ],
-)
+@pytest.mark.parametrize("cgroup, key, found", [
+    (f"pod{POD}", POD, True), (LIBPOD, "d" * 64, True), (LIBPOD, POD, False),
+    (f"{'kubelet/' * 8}pod{POD}", POD, True), (f"{'kubelet/' * 9}pod{POD}", POD, False),  # as the kubelet is configured
+])  # fmt: skip
 def test_pod_with_a_cgroup_or_tasks_is_in_use(host: Host, cgroup: str, key: str, found: bool) -> None:
     (host.cgroup / cgroup).mkdir(parents=True)
     (host.resctrl / "mon_groups" / key).mkdir()
     tasks = host.resctrl / "mon_groups" / key / "tasks"
-    tasks.touch()
-    assert Observation([], []).in_use(host.context(), "", key) is found
-    tasks.write_text("7\n")
-    assert Observation([], []).in_use(host.context(), "", key) is True
+    for text, in_use in (("", found), ("7\n", True)):
+        tasks.write_text(text)
+        assert Observation([], []).in_use(host.context(), "", key) is in_use
 
 
 def test_unreadable_container_hides_no_other_and_is_reported_while_it_lives(cluster: Cluster, fail: Fail) -> None:
@@ -264,8 +226,8 @@ def test_unreadable_container_hides_no_other_and_is_reported_while_it_lives(clus
     fail(context.ledger, "key_of", broken.__getitem__, when=broken.__contains__)
     seen = observe(context)
     assert [container.key for container in seen.containers] == [THIRD]
-    assert len(seen.problems) == 1
-    assert seen.problems[0].startswith(f"container {started[1][0]}: ")
+    (problem,) = seen.problems
+    assert problem.startswith(f"container {started[1][0]}: ")
 
 
 @pytest.mark.parametrize("own", [False, True])
@@ -284,45 +246,24 @@ def test_recycled_process_id_is_not_taken_for_the_init_of_a_container(cluster: C
     assert observe(context).containers == []
 
 
-class Planned:
-    """A feature that plans one step for every container, or fails to."""
-
-    def __init__(self, name: str, error: Exception | None = None) -> None:
-        self.name, self.error = name, error
-
-    def plan(self, *_given: object) -> list[Step]:
-        if self.error is not None:
-            raise self.error
-        return [Step(self.name, "do", {"class": ""}, "because"), Step(self.name, SKIP, {}, "because")]
-
-
-@pytest.fixture
-def features(monkeypatch: pytest.MonkeyPatch) -> list[Planned]:
-    """What is in use."""
-    found: list[Planned] = []
-    monkeypatch.setattr(discovery, "features_in_use", lambda *_given: list(found))
-    return found
+def planned(name: str, error: Exception | None = None) -> Any:
+    """Return a feature that plans one step for every container, or fails to."""
+    steps = [Step(name, "do", {"class": ""}, "because"), Step(name, SKIP, {}, "because")]
+    return SimpleNamespace(name=name, plan=raising(error) if error else always(steps))
 
 
 @pytest.mark.parametrize("first", [[], pytest.param(["placement"], marks=pytest.mark.houses("placement"))])
-def test_steps_that_cannot_be_planned_are_unmet_and_others_apply(
-    cluster: Cluster, features: list[Planned], first: list[str]
+def test_steps_that_cannot_be_planned_are_unmet_and_others_apply_if_the_key_is_known(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, first: list[str]
 ) -> None:
-    features += [
-        *(Planned(name, ValueError("it adopts what it lacks itself")) for name in first),
-        Planned("memory", HookError("no such class")),
-        Planned("monitoring"),
-        Planned("blockio"),
-    ]
-    cluster.unseen(1)
+    features = [planned(name, ValueError("it adopts what it lacks itself")) for name in first]
+    features += [planned("memory", HookError("no such class")), planned("monitoring"), planned("blockio")]
+    monkeypatch.setattr(discovery, "features_in_use", lambda *_: features)
+    id_, _ = cluster.unseen(1)
     (found,) = observe(cluster.context()).containers
     assert [step["feature"] for step in found.record["steps"]] == ["monitoring", "blockio"]
     assert (found.record["unmet"], found.unlogged) == ({"memory": "no such class"}, {"memory"})
     assert found.monitored
-
-
-def test_container_without_monitoring_plan_has_unknown_key(cluster: Cluster, features: list[Planned]) -> None:
-    features += [Planned("blockio"), Planned("monitoring", HookError("no namespace"))]
-    id_, _ = cluster.unseen(1)
+    features = [planned("blockio"), planned("monitoring", HookError("no namespace"))]
     seen = observe(cluster.context())
     assert (seen.containers, seen.problems) == ([], [f"container {id_}: no namespace"])

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from conftest import GROUP, ID, LAUNCH, PYTHON, UID, Host, always, crio_annotations, raising, standard_streams
+from conftest import GROUP, ID, LAUNCH, PYTHON, UID, Host, always, crio_annotations, not_none, raising, standard_streams
 from golden import Golden
 from hosts import crun
 from hosts.cluster import POD, Cluster, pod_number
@@ -30,58 +30,43 @@ from resctrl_hooks.core.node.restored import Restored
 HOUSES = ("lab",)
 
 
-OURS = pytest.mark.parametrize(
-    "peoples", [False, pytest.param(True, marks=pytest.mark.ci)], ids=["node-half", "people-half"]
-)
-
-
-def command_of(host: Host, *arguments: str, peoples: bool) -> list[str]:
-    ours = [sys.executable, "-m", "resctrl_hooks"] if peoples else [*PYTHON, str(LAUNCH)]
-    return [*ours, "--config", str(host.config), *arguments]
-
-
-def test_unreadable_live_file_is_an_error_and_releases_nothing(cluster: Cluster, tmp_path: Path) -> None:
-    with pytest.raises(InputError):
-        read_live(str(tmp_path / "missing"))
-    cluster.start(1)
-    assert reconcile_command(str(cluster.host.config), ["--live", str(tmp_path / "missing")]) == 1
-    assert cluster.kernel.groups() == {("", POD)}
-
-
 @pytest.mark.parametrize("arguments, code", [
-    *((words, 2) for words in (["--wrong"], ["--live"], ["extra"])),
+    *((words, 2) for words in (["--wrong"], ["--live"], ["extra"])), (["--live", "/missing"], 1),
     *((["--watch", pause], 2) for pause in ("x", "-1", "0", "0s", "0.999", "999ms", "²", "9" * 20, "86401", "25h")),
     *((["--watch", pause], 130) for pause in ("86400", "24h", "1", "1000ms")),
 ])  # fmt: skip
-def test_pause_is_from_a_second_to_a_day_and_wrong_use_exits_with_2(
+def test_pause_is_from_a_second_to_a_day_and_wrong_use_is_an_error(
     host: Host, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int
 ) -> None:
-    monkeypatch.setattr(command, "once", always(0))
+    if code != 1:
+        monkeypatch.setattr(command, "once", always(0))
+    monkeypatch.setattr(command, "reconcile", pytest.fail)
     monkeypatch.setattr(command.time, "sleep", raising(KeyboardInterrupt()))  # type: ignore[attr-defined]
     assert reconcile_command(str(host.config), arguments) == code
 
 
-@OURS
-def test_watch_repeats_until_interrupted(tmp_path: Path, peoples: bool) -> None:
+@pytest.mark.parametrize(
+    "ours",
+    [[*PYTHON, str(LAUNCH)], pytest.param([sys.executable, "-m", "resctrl_hooks"], marks=pytest.mark.ci)],
+    ids=["node-half", "people-half"],
+)
+def test_watch_repeats_until_interrupted(tmp_path: Path, ours: list[str]) -> None:
     host = Host(tmp_path, real_proc=True)
     (tmp_path / "crun").mkdir()
-    command = command_of(host, "reconcile", "--json", "--watch", "1", peoples=peoples)
+    command = [*ours, "--config", str(host.config), "reconcile", "--json", "--watch", "1"]
     container = subprocess.Popen(["sleep", "1000"])
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watching:
-        assert watching.stdout is not None
-        assert watching.stderr is not None
         try:
-            assert json.loads(watching.stdout.readline())["containers"] == 0
+            reports = map(json.loads, not_none(watching.stdout))
+            assert next(reports)["containers"] == 0
             bundle = host.bundle({"annotations": crio_annotations(POD), "linux": {}})
             crun.record(tmp_path / "crun", "later", container.pid, bundle)
-            items: list[dict[str, str]] = []
-            while not items:
-                items = json.loads(watching.stdout.readline())["items"]
+            items = next(report["items"] for report in reports if report["items"])
             assert [(item["event"], item["id"]) for item in items] == [("adopted", "later")]
             assert host.tasks(f"mon_groups/{POD}") == [container.pid]
             watching.send_signal(signal.SIGINT)
             assert watching.wait(20) == 130
-            assert watching.stderr.read() == ""
+            assert not_none(watching.stderr).read() == ""
         finally:
             watching.kill()
             container.kill()
@@ -91,17 +76,12 @@ def test_watch_repeats_until_interrupted(tmp_path: Path, peoples: bool) -> None:
 def test_watch_survives_full_disk(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    pauses: list[float] = []
-
-    def pause(seconds: float) -> None:
-        pauses.append(seconds)
-        if len(pauses) > 1:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr("resctrl_hooks.core.node.reconcile.command.time.sleep", pause)
+    pauses = iter([None])
+    monkeypatch.setattr(command.time, "sleep", lambda _: next(pauses))  # type: ignore[attr-defined]
     with open("/dev/full", "w") as disk, open(os.devnull, "w") as nowhere:
         monkeypatch.setattr(sys, "stdout", disk)
-        assert reconcile_command(str(cluster.host.config), ["--watch", "1"]) == 130
+        with pytest.raises(StopIteration):
+            reconcile_command(str(cluster.host.config), ["--watch", "1"])
         os.dup2(nowhere.fileno(), disk.fileno())  # the rest of its buffer
     assert capfd.readouterr().err.count("cannot write the report") == 2
 
@@ -110,50 +90,42 @@ def test_watch_survives_full_disk(
 def test_waiting_pods_do_not_fail_timer_unit(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, failed: bool, code: int
 ) -> None:
-    def waiting(*_: object) -> Report:
-        report = Report()
-        report.wait(POD, NoRMIDsError("no RMID is free"))
-        if failed:
-            report.events["failed"][POD] = "whatever"
-        return report
-
-    monkeypatch.setattr("resctrl_hooks.core.node.reconcile.command.reconcile", waiting)
+    report = Report()
+    report.wait(POD, NoRMIDsError("no RMID is free"))
+    if failed:
+        report.events["failed"][POD] = "whatever"
+    monkeypatch.setattr(command, "reconcile", always(report))
     assert reconcile_command(str(cluster.host.config), []) == 1
     assert reconcile_command(str(cluster.host.config), ["--waiting-ok"]) == code
-    (unit,) = [text for name, text in units(str(cluster.host.config)).items() if name == RECONCILE]
-    assert b"reconcile --waiting-ok\n" in unit
+    assert b"reconcile --waiting-ok\n" in units(str(cluster.host.config))[RECONCILE]
 
 
 @pytest.mark.parametrize(
     "answer, said",
     [
-        ((0, ""), ""),
-        ((0, "one\ntwo"), ""),
-        ((1, "a: wrong\nb: wrong"), "cannot apply the edited {config}: a: wrong; b: wrong"),
-        (ProgramError("it did not exit"), "cannot apply the edited {config}: it did not exit"),
+        (always((0, "")), ""),
+        (always((0, "one\ntwo")), ""),
+        (always((1, "a: wrong\nb: wrong")), "cannot apply the edited {config}: a: wrong; b: wrong"),
+        (raising(ProgramError("it did not exit")), "cannot apply the edited {config}: it did not exit"),
     ],
 )
 def test_edited_configuration_is_applied_before_a_pass(
     host: Host, monkeypatch: pytest.MonkeyPatch, answer: Any, said: str
 ) -> None:
     calls: list[list[str]] = []
+    config = str(host.config)
 
     def run(arguments: list[str], _: float) -> Any:
         calls.append(arguments)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+        return answer()
 
-    config = str(host.config)
     monkeypatch.setattr(command, "run", run)
     monkeypatch.setattr(command, "find_program", lambda name, _: f"/usr/bin/{name}")
-    monkeypatch.setattr(command, "is_unapplied", always(value=False))
-    command.apply_edited(config)
-    assert calls == []
-    monkeypatch.setattr(command, "is_unapplied", always(value=True))
-    with standard_streams(b"") as written:
-        command.apply_edited(config)
-    assert calls == [["/usr/bin/resctrl-hook", "--config", config, "config", "apply", "--if-newer"]]
+    for unapplied in (False, True):
+        monkeypatch.setattr(command, "is_unapplied", always(unapplied))
+        with standard_streams(b"") as written:
+            command.apply_edited(config)
+        assert calls == [["/usr/bin/resctrl-hook", "--config", config, "config", "apply", "--if-newer"]] * unapplied
     assert written() == (f"resctrl-hook: {said.format(config=config)}\n" if said else "")
 
 
@@ -189,97 +161,57 @@ def test_live_file_has_keys_by_line_or_as_json_and_can_be_a_link(tmp_path: Path,
         read_live(str(tmp_path / "link"))
 
 
-PODS = 4
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Cluster:
-    """Return a node on which containers run that no hook has seen."""
-    made = Cluster(tmp_path)
-    for number in range(PODS):
-        made.unseen(number, pod_number(number))
-    return made
-
-
 def test_passes_without_processor_time_left_adopt_all_containers_one_by_one(cluster: Cluster) -> None:
+    for number in range(4):
+        cluster.unseen(number, pod_number(number))
     state = Path(cluster.context().settings.state_dir)
     adopted: list[str] = []
-    for number in range(PODS):
+    for number in range(4):
         (id_,) = cluster.reconcile(Options(wait=False, budget=Budget(0))).events["adopted"]
         assert id_ not in adopted
         adopted.append(id_)
-        assert number == PODS - 1 or ((state / FILE).read_text() not in adopted and (state / "wake").exists())
+        assert number == 3 or ((state / FILE).read_text() not in adopted and (state / "wake").exists())
     alarms: list[int] = []
     assert not cluster.reconcile(Options(wait=False, budget=Budget(60, alarms.append))).changed
-    assert len(alarms) == 1 + PODS, "a pass that makes progress lives on"
+    assert len(alarms) == 1 + 4, "a pass that makes progress lives on"
 
 
 # Release, which an uninstallation runs from the node's own code
 
 
-@pytest.fixture
-def counted(host: Host, pod: dict[str, Any]) -> Host:
-    """Return a host with one pod in a group of ours, and a foreign group."""
+def test_release_removes_groups_records_and_the_state_directory_or_fails_and_keeps_them(
+    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     host.state = host.root / "run/resctrl-hooks"
     host.configure()
     assert host.call(pod).code == 0
     (host.resctrl / "mon_groups/foreign").mkdir()
-    assert host.groups() == [GROUP, "mon_groups/foreign"]
-    return host
-
-
-def released(host: Host, *words: str) -> int:
-    return main.main(["--config", str(host.config), "release", *words])
-
-
-def test_release_removes_groups_records_and_the_state_directory(
-    counted: Host, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert released(counted) == 0
-    assert counted.groups() == ["mon_groups/foreign"]
-    assert not counted.state.exists()
-    assert capsys.readouterr().out == f"released {UID}\n"
-    assert released(counted) == 0, "nothing is left to do"
-
-
-def test_failed_release_keeps_records(counted: Host, capsys: pytest.CaptureFixture[str]) -> None:
+    release_command = ["--config", str(host.config), "release"]
+    assert main.main([*release_command, "all"]) == 2
     with failing(lifecycle, "release_container", LockTimeoutError("the lock is held")):
-        assert released(counted) == 1
-    assert capsys.readouterr().err.startswith(f"cannot release {UID}: the lock is held; ")
-    assert counted.groups() == [GROUP, "mon_groups/foreign"]
-    assert f"containers/{ID}" in counted.records()
-    assert released(counted) == 0
-    assert counted.groups() == ["mon_groups/foreign"]
-
-
-def test_release_with_extra_argument_does_nothing(counted: Host) -> None:
-    assert released(counted, "all") == 2
-    assert counted.groups() == [GROUP, "mon_groups/foreign"]
+        assert main.main(release_command) == 1
+    assert capsys.readouterr().err.startswith(f"usage: release\ncannot release {UID}: the lock is held; ")
+    assert host.groups() == [GROUP, "mon_groups/foreign"]
+    assert f"containers/{ID}" in host.records()
+    restored_by(monkeypatch, release, raising(OSError(5, "I/O error", "/x")))
+    assert main.main(release_command) == 1
+    assert "cannot restore the values changed by the bandwidth guard: " in capsys.readouterr().err
+    assert host.state.exists()
+    assert host.call(pod).code == 0
+    found = Restored("the guard")
+    found.done.append("class bronze, domain 0: MB 90 -> 100")
+    restored_by(monkeypatch, release, always(found))
+    assert main.main(release_command) == 0
+    assert capsys.readouterr().out == f"restored class bronze, domain 0: MB 90 -> 100\nreleased {UID}\n"
+    assert (host.groups(), host.state.exists()) == (["mon_groups/foreign"], False)
+    monkeypatch.undo()
+    assert main.main(release_command) == 0, "nothing is left to do"
 
 
 def restored_by(monkeypatch: pytest.MonkeyPatch, module: ModuleType, restore: Any) -> None:
     """Let a module know one house that changes values of the node, and restores them with this function."""
     monkeypatch.setattr(module, "changed_values", always([("guard", "the bandwidth guard", "")]))
     monkeypatch.setattr(module, "load", always(restore))
-
-
-def test_values_that_cannot_be_restored_are_reported(
-    counted: Host, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    restored_by(monkeypatch, release, raising(OSError(5, "I/O error", "/x")))
-    assert released(counted) == 1
-    assert "cannot restore the values changed by the bandwidth guard: " in capsys.readouterr().err
-    assert counted.state.exists()
-
-
-def test_restored_values_are_printed(
-    counted: Host, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    found = Restored("the guard")
-    found.done.append("class bronze, domain 0: MB 90 -> 100")
-    restored_by(monkeypatch, release, always(found))
-    assert released(counted) == 0
-    assert capsys.readouterr().out == f"restored class bronze, domain 0: MB 90 -> 100\nreleased {UID}\n"
 
 
 # The report: all events as a line, a table and a document, with the names of pods and containers
@@ -292,16 +224,10 @@ DONE = (
     "orphan", "handover", "tidied", "assigned", "unassigned",
 )  # fmt: skip
 """Kinds of events that count as a change."""
-STATES: dict[str, tuple[bool, bool]] = {
-    "waiting": (False, True),
-    "queued": (True, True),
-    "failed": (False, False),
-    "problem": (False, False),
-    "left": (False, False),
-    "uncounted": (True, True),
-    "unmet": (True, True),
-    "foreign": (True, True),
-}
+STATES = {
+    "waiting": (False, True), "queued": (True, True), "failed": (False, False), "problem": (False, False),
+    "left": (False, False), "uncounted": (True, True), "unmet": (True, True), "foreign": (True, True),
+}  # fmt: skip
 """The other kinds: whether such a report is ok, and whether it is well."""
 
 

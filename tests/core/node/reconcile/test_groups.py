@@ -6,20 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Host, always
+from conftest import Host, always, stat_line
 from hosts.cluster import NOW, POD, Cluster, pod_number
-from hosts.shared_node import RULES, Pod, SharedNode
+from hosts.faults import Fail
+from hosts.shared_node import RULES, SharedNode
 from hosts.simulated_kernel import ROOT_CALLER
 
-from resctrl_hooks.core.node.context import Context
 from resctrl_hooks.core.node.errors import ClassMismatchError, LedgerError
 from resctrl_hooks.core.node.host import procfs
 from resctrl_hooks.core.node.host.files import read_kernel_file
 from resctrl_hooks.core.node.reconcile import tasks, turns
 from resctrl_hooks.core.node.reconcile.discovery import observe
+from resctrl_hooks.core.node.reconcile.forks import may_fork
 from resctrl_hooks.core.node.reconcile.report import Options, Report
-from resctrl_hooks.core.node.reconcile.tasks import Gathering
-from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
 from resctrl_hooks.core.node.sharing.claims import holders
 
 HOUSES = ("lab",)
@@ -31,15 +30,12 @@ def test_removed_class_moves_pods_to_root_class_and_keeps_counting(cluster: Clus
     assert cluster.groups_of(pid) == {("gold", POD)}
     cluster.kernel.rmdir(f"{cluster.host.resctrl}/gold")
     assert cluster.groups_of(pid) == {("", "")}
-    assert cluster.reconcile().ok
-    assert cluster.groups_of(pid) == {("", POD)}
-    assert cluster.pod_record()["groups"] == {"": "created"}, (
-        "a group that is gone with its class is no longer said to be there"
-    )
     said = f"RDT class gold of running container {id_[:12]} was removed; it is now in the root class"
-    assert cluster.host.log.read_text().count(said) == 1
-    assert cluster.reconcile().ok
-    assert cluster.host.log.read_text().count(said) == 1, "it is said once"
+    for _ in range(2):
+        assert cluster.reconcile().ok
+        assert cluster.groups_of(pid) == {("", POD)}
+        assert cluster.pod_record()["groups"] == {"": "created"}, "the record of a group ends with its class"
+        assert cluster.host.log.read_text().count(said) == 1, "it is said once"
 
 
 def test_claim_leaves_group_made_by_runtime(cluster: Cluster) -> None:
@@ -61,14 +57,6 @@ def test_claim_leaves_group_made_by_runtime(cluster: Cluster) -> None:
     assert ("", id_) in cluster.kernel.groups()
 
 
-@pytest.fixture
-def container(cluster: Cluster) -> int:
-    """Return the process of a container whose cgroup lists its threads, as the kernel does."""
-    id_, pid = cluster.start(1)
-    (cluster.host.cgroup / f"kubepods/pod{POD}/crio-{id_}/cgroup.threads").write_text(f"{pid}\n")
-    return pid
-
-
 def plant(cluster: Cluster, pid: int) -> int:
     model = cluster.kernel.model
     model.write_tasks(model.root.monitored[POD], f"{pid}\n", ROOT_CALLER)
@@ -76,36 +64,26 @@ def plant(cluster: Cluster, pid: int) -> int:
     return pid
 
 
-def test_planted_process_is_gone_after_one_pass(cluster: Cluster, container: int) -> None:
+def test_planted_process_is_moved_out_of_a_group_of_ours(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    id_, container = cluster.start(1)
+    (cluster.host.cgroup / f"kubepods/pod{POD}/crio-{id_}/cgroup.threads").write_text(f"{container}\n")
     stranger = plant(cluster, cluster.kernel.spawn("/system.slice/cron.service"))
     sandbox = plant(cluster, cluster.kernel.spawn(f"/kubepods/pod{POD}/crio-{9:064x}"))
-    report = cluster.reconcile()
-    assert (report.ok, report.number("repaired")) == (True, 1)
-    assert cluster.groups_of(stranger) == {("", "")}
-    assert cluster.groups_of(sandbox) == cluster.groups_of(container) == {("", POD)}
+    for origin, dry_run, left in (("shared", False, True), ("created", True, True), ("created", False, False)):
+        with cluster.context().monitor.hold(POD) as locked:
+            locked.origins[""] = origin
+            locked.save()
+        report = cluster.reconcile(Options(wait=False, dry_run=dry_run))
+        assert (report.ok, report.number("repaired")) == (True, int(origin == "created"))
+        assert cluster.groups_of(stranger) == {("", POD if left else "")}
+        assert cluster.groups_of(sandbox) == cluster.groups_of(container) == {("", POD)}
     assert f"moved 1 tasks of other cgroups out of the group of {POD}: {stranger}" in cluster.host.log.read_text()
     assert cluster.reconcile().number("repaired") == 0
-
-
-@pytest.mark.usefixtures("container")
-@pytest.mark.parametrize("origin, dry_run", [("shared", False), ("created", True)])
-def test_foreign_group_and_dry_run_change_nothing(cluster: Cluster, origin: str, *, dry_run: bool) -> None:
-    stranger = plant(cluster, cluster.kernel.spawn("/system.slice/cron.service"))
-    with cluster.context().monitor.hold(POD) as locked:
-        locked.origins[""] = origin
-        locked.save()
-    assert cluster.reconcile(Options(wait=False, dry_run=dry_run)).number("repaired") == int(dry_run)
-    assert cluster.groups_of(stranger) == {("", POD)}
-
-
-def test_process_in_a_cgroup_deeper_than_the_kernel_can_tell_is_no_problem(
-    cluster: Cluster, container: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
     deep = plant(cluster, cluster.kernel.spawn("/kubepods/deep"))
 
     def read(path: str) -> bytes:
         if path.endswith((f"/{deep}/cgroup", f"/{container}/cgroup")):
-            raise OSError(errno.ENAMETOOLONG, "File name too long", path)
+            raise OSError(errno.ENAMETOOLONG, "File name too long", path)  # deeper than the kernel can tell
         return read_kernel_file(path)
 
     monkeypatch.setattr(procfs, "read_kernel_file", read)
@@ -132,44 +110,26 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> Where:
     return found
 
 
-def test_outside_threads_are_found_in_proc(host: Host, threads: Where) -> None:
+def test_outside_threads_are_found_in_proc_or_without_it_in_group_lists(host: Host, threads: Where) -> None:
     threads.update({1: ("gold", "k"), 0: None, 2: ("gold", ""), 3: ("gold", "pqos"), 4: ("silver", "k"), 5: ("", "k")})
     found = tasks.outside(host.context(), {"gold": "k", "": "k"}, "/c", 1)
     assert found == [(2, "gold", ""), (3, "gold", "pqos"), (4, "silver", "k")]
-
-
-def test_outside_threads_are_found_in_group_lists_without_proc(host: Host, threads: Where) -> None:
     host.add_class("gold")
     for folder, listed in (("mon_groups/k", "1\n"), ("gold/mon_groups/k", "3\n"), ("gold/mon_groups/other", "2\n")):
         (host.resctrl / folder).mkdir()
         (host.resctrl / folder / "tasks").write_text(listed)
+    threads.clear()
     threads.update({1: None, 2: None, 3: None})
-    assert tasks.outside(host.context(), {"": "k", "gold": "k"}, "/c", 1) == [(2, "?", "")]
-    assert tasks.outside(host.context(), {"gold": "k"}, "/c", 1) == [(1, "?", ""), (2, "?", "")]
-    assert tasks.outside(host.context(), {}, "/c", 1) == [(1, "?", ""), (2, "?", ""), (3, "?", "")]
+    for groups, tids in (({"": "k", "gold": "k"}, [2]), ({"gold": "k"}, [1, 2]), ({}, [1, 2, 3])):
+        assert tasks.outside(host.context(), groups, "/c", 1) == [(tid, "?", "") for tid in tids]
 
 
-def gathered(
-    context: Context, threads: Where, *classes: str, refused: tuple[str, ...] = ()
-) -> tuple[list[int], Gathering]:
-    """Gather the threads of key ``k``, which has groups in these classes; return the moved ones and the result.
-
-    The classes ``refused`` refuse them all, and each class those of another, as the kernel does.
-    """
-    moved: list[int] = []
-
-    def add_tasks(rdt_class: str, name: str, tids: list[int]) -> None:
-        if rdt_class in refused or any((threads.get(tid) or [rdt_class])[0] != rdt_class for tid in tids):
-            raise ClassMismatchError("Can't move task to different control group")
-        moved.extend(tids)
-        for tid in tids:
-            threads[tid] = (rdt_class, name)
-
-    with context.monitor.hold("k") as locked:
-        for name in classes:
-            locked.ensure_group(name)
-        context.monitor.resctrl.add_tasks = add_tasks  # type: ignore[assignment, method-assign]
-        return moved, tasks.gather(locked, context, "/c", 1, "")
+@pytest.mark.parametrize("state, possible", [("R", True), ("D", True), ("S", False), ("T", False), ("Z", False)])
+def test_thread_that_runs_or_waits_for_a_lock_can_be_in_a_fork(host: Host, state: str, possible: bool) -> None:
+    assert not may_fork(str(host.proc), 7)
+    host.process(7)
+    (host.proc / "7/stat").write_text(stat_line(7, 1, state))
+    assert may_fork(str(host.proc), 7) is possible
 
 
 @pytest.mark.parametrize(
@@ -187,43 +147,27 @@ def gathered(
 def test_threads_join_a_group_that_accepts_them(
     host: Host, threads: Where, places: Where, groups: Any, refused: Any, moved: list[int], left: int
 ) -> None:
-    for name in ("bronze", "gold"):
-        host.add_class(name)
+    """The classes ``refused`` refuse all threads, and each class those of another, as the kernel does."""
+    host.add_class("bronze", "gold")
     threads.update(places)
     context = host.context()
-    done, found = gathered(context, threads, *groups, refused=refused)
+    done: list[int] = []
+
+    def add_tasks(rdt_class: str, name: str, tids: list[int]) -> None:
+        if rdt_class in refused or any((threads.get(tid) or [rdt_class])[0] != rdt_class for tid in tids):
+            raise ClassMismatchError("Can't move task to different control group")
+        done.extend(tids)
+        threads.update(dict.fromkeys(tids, (rdt_class, name)))
+
+    with context.monitor.hold("k") as locked:
+        for name in groups:
+            locked.ensure_group(name)
+        context.monitor.resctrl.add_tasks = add_tasks  # type: ignore[assignment, method-assign]
+        found = tasks.gather(locked, context, "/c", 1, "")
     assert (sorted(done), found.moved, found.left) == (moved, len(moved), left)
     expected = {tid: ((places[tid] or ["gold"])[0], "k") for tid in moved}
     assert {tid: threads[tid] for tid in moved} == expected
     assert {place[0] for place in expected.values()} <= set((context.ledger.read_pod("k") or {})["groups"])
-
-
-FIRST, SECOND = pod_number(1), pod_number(2)
-
-
-class Full(Cluster):
-    """A node with one RMID, which the first of two pods has."""
-
-    def __init__(self, root: Path) -> None:
-        super().__init__(root, rmids=2)
-        self.first = self.start(1, FIRST)
-        _, self.waits = self.start(2, SECOND)
-
-    def end_first(self) -> None:
-        self.end(*self.first, FIRST)
-
-
-@pytest.fixture
-def full(tmp_path: Path) -> Full:
-    return Full(tmp_path)
-
-
-def ended_pods(cluster: Cluster) -> None:
-    """Start three pods, which end without a poststop."""
-    for number in range(3):
-        _, pid = cluster.start(number, pod_number(number))
-        cluster.kernel.end(pid)
-        cluster.end_pod(pod_number(number))
 
 
 @pytest.mark.parametrize(
@@ -232,12 +176,15 @@ def ended_pods(cluster: Cluster) -> None:
     ids=["waits", "does not wait", "waits too long"],
 )
 def test_rmid_in_limbo_is_waited_for_if_requested_but_not_for_long(
-    full: Full, monkeypatch: pytest.MonkeyPatch, options: Options, ahead: float, joins: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: Options, ahead: float, joins: bool
 ) -> None:
+    full = Cluster(tmp_path, rmids=2)
+    first, second = pod_number(1), pod_number(2)
+    holds, (_, waits) = full.start(1, first), full.start(2, second)
     clock = "resctrl_hooks.core.node.reconcile.reconcile.time"
     monkeypatch.setattr(f"{clock}.sleep", pytest.fail)
-    assert list(full.reconcile(options).events["waiting"]) == [SECOND], "the only RMID is in use"
-    full.end_first()
+    assert list(full.reconcile(options).events["waiting"]) == [second], "the only RMID is in use"
+    full.end(*holds, first)
     now = [0.0]
 
     def nap(_seconds: float) -> None:
@@ -248,30 +195,7 @@ def test_rmid_in_limbo_is_waited_for_if_requested_but_not_for_long(
     monkeypatch.setattr(f"{clock}.monotonic", lambda: now[0])
     report = full.reconcile(options)
     assert (report.ok, now[0] > 0) == (joins, options.wait)
-    assert full.groups_of(full.waits) == {("", SECOND if joins else "")}
-
-
-def test_dead_keys_beyond_time_limit_are_left_to_next_pass(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    ended_pods(cluster)
-    monkeypatch.setattr("resctrl_hooks.core.node.reconcile.reconcile._MOST_SECONDS_FOR_THE_DEAD", -1)
-    assert [*cluster.reconcile().events["released"]] == []
-    monkeypatch.undo()
-    assert len(cluster.reconcile().events["released"]) == 3
-
-
-def full_node(root: Path) -> tuple[SharedNode, Pod, Pod]:
-    """Return a node without a free RMID, with a pod whose init container in class silver has ended, and a waiting pod.
-
-    The root, gold and silver have an RMID each, as have the pod's two groups.
-    """
-    node = SharedNode(root, rmids=5)
-    node.add_class("gold", "silver")
-    pod = node.start(rdt_class="gold")
-    init = node.start(rdt_class="silver", beside=pod)
-    node.kernel.now += 10
-    node.totals()
-    node.end(init, pod_lives=True)
-    return node, pod, node.start(rdt_class="gold")
+    assert full.groups_of(waits) == {("", second if joins else "")}
 
 
 JOINS_SILVER = {"feature": "monitoring", "action": "join", "needs": {"class": "silver"}}
@@ -285,7 +209,13 @@ JOINS_SILVER = {"feature": "monitoring", "action": "join", "needs": {"class": "s
 def test_group_that_a_further_container_or_a_programs_member_needs_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, member: str, seconds: Any, freed: int
 ) -> None:
-    node, pod, _ = full_node(tmp_path)
+    """No RMID is free: the root, gold and silver have one each, as have the pod's two groups."""
+    node = SharedNode(tmp_path, rmids=5)
+    node.add_class("gold", "silver")
+    pod = node.start(rdt_class="gold")
+    init = node.start(rdt_class="silver", beside=pod)
+    node.end(init, pod_lives=True)
+    node.start(rdt_class="gold")
     with node.context().monitor.hold(pod.key) as locked:
         if member:
             locked.add_member(member, seconds)
@@ -347,7 +277,7 @@ def test_giver_of_a_failed_handover_waits_if_its_rmid_was_given_back(
 
 
 @pytest.mark.parametrize("unread", [False, True])
-def test_pod_that_cannot_be_ranked_is_reported(tmp_path: Path, *, unread: bool) -> None:
+def test_pod_that_cannot_be_ranked_is_reported(tmp_path: Path, fail: Fail, *, unread: bool) -> None:
     node = SharedNode(tmp_path, rmids=4, priority=RULES)
     first, second = node.start("gold"), node.start("silver")
     context, report = node.context(), Report()
@@ -356,14 +286,7 @@ def test_pod_that_cannot_be_ranked_is_reported(tmp_path: Path, *, unread: bool) 
         record = context.ledger.read_pod(pod.key) or {}
         del record["claim"]
         context.ledger.write_pod(pod.key, record)
-    hold = context.monitor.hold
-
-    def refuse(key: str, patience: float | None = None) -> LockedKey:
-        if key == first.key:
-            raise LedgerError("the disk is gone")
-        return hold(key, patience)
-
-    context.monitor.hold = refuse  # type: ignore[method-assign]
+    fail(context.monitor, "hold", LedgerError("the disk is gone"), when=lambda key, *_: key == first.key)
     turns.refresh(context, [] if unread else containers, report)
     assert list(report.events["failed"]) == [first.key]
     index = [claim.key for claim in holders(context.ledger)]
