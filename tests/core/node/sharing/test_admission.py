@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from conftest import ID, POD_CGROUP, Host, workload_of
+from conftest import ID, POD_CGROUP, Host, always, workload_of
 from hosts.faults import Fail
 from hosts.shared_node import RULES, Pod, SharedNode
 from hypothesis import HealthCheck, given, settings
@@ -61,32 +61,34 @@ def test_pods_are_counted_from_their_first_instruction_by_rank(
     assert (node.host.state / "rmids").exists() is bool(settings)
 
 
-def test_foreign_group_of_pod_does_not_use_reserve(tmp_path: Path) -> None:
+@pytest.mark.parametrize("meanwhile", [False, True])
+def test_group_created_by_another_program_is_shared_and_uses_no_reserve(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, meanwhile: bool
+) -> None:
     turns: dict[str, Any] = {"share": {"interval": 0.0001, "atLeast": 0.0}}
-    node = SharedNode(tmp_path, rmids=4, priority=RULES, reserve={"rmids": 1, "above": 50}, **turns)
-    first, key = node.start("silver"), Pod(1, "").key
-    node.kernel.mkdir(f"{node.host.resctrl}/mon_groups/{key}")
-    second = node.start("silver")
-    assert second.key == key
+    node = SharedNode(tmp_path, rmids=4, priority=RULES, reserve={"rmids": 1, "above": 100}, **turns)
+    pods = [node.start("silver"), node.start("batch")]
+    key = Pod(2, "").key
+    at_its_turn(monkeypatch, lambda: node.kernel.mkdir(f"{node.host.resctrl}/mon_groups/{key}"), now=not meanwhile)
+    pods.append(node.start("gold"))
+    assert pods[2].key == key
+    assert node.counted() == pods[: 3 - meanwhile]
     for _ in range(2):
-        assert node.counted() == [first, second]
-        assert node.waiting() == []
         report = node.reconcile()
-        assert not report.events["failed"]
-        assert [*report.events["handover"]] == []
+        assert (report.events["failed"], [*report.events["handover"]]) == ({}, [])
+        assert (node.counted(), node.waiting()) == (pods, [])
+    assert not node.host.log.exists() or "EEXIST" not in node.host.log.read_text()
 
 
 def test_pod_with_running_hook_keeps_group_without_rename(tmp_path: Path, fail: Fail) -> None:
     node = SharedNode(tmp_path, priority=RULES)
     node.kernel.refuse_rename = errno.EPERM
-    older, newer = node.start("batch"), node.start("batch")
-    gold = node.start("gold")
+    older, newer, gold = node.start("batch"), node.start("batch"), node.start("gold")
     busy = {older.key, newer.key}
     at_work = LockTimeoutError("its hook is at work on it")
     fail(Monitor, "hold_beside", at_work, when=lambda _monitor, _locked, key, _patience: key in busy)
-    report = node.reconcile()
+    assert not node.reconcile().only_limbo
     assert node.counted() == [older, newer]
-    assert not report.only_limbo
     busy.remove(older.key)
     assert node.reconcile().only_limbo
     assert node.counted() == [newer]
@@ -96,8 +98,8 @@ def test_pod_with_running_hook_keeps_group_without_rename(tmp_path: Path, fail: 
     node.check()
 
 
-def at_its_turn(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
-    """Do something when the next hook asks for its turn, and has let go of its key."""
+def at_its_turn(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None], *, now: bool = False) -> None:
+    """Do something when the next hook asks for its turn, and has let go of its key; or now."""
     real = Ledger.lock_named
 
     def lock_named(ledger: Ledger, name: str, patience: float) -> Lock:
@@ -106,7 +108,10 @@ def at_its_turn(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> Non
             act()
         return real(ledger, name, patience)
 
-    monkeypatch.setattr(Ledger, "lock_named", lock_named)
+    if now:
+        act()
+    else:
+        monkeypatch.setattr(Ledger, "lock_named", lock_named)
 
 
 def test_refusal_keeps_group_created_meanwhile_by_another_container(
@@ -114,52 +119,32 @@ def test_refusal_keeps_group_created_meanwhile_by_another_container(
 ) -> None:
     node = SharedNode(tmp_path, rmids=2, priority=RULES)
     scheduling: dict[str, Any] = {"enabled": True, "failurePolicy": "fail", "classes": {"small": {"cpuWeight": 20}}}
-    scheduling["defaults"] = {"namespaces": {"gold": "small"}}
-    node.host.configure(**json.loads(node.host.config.read_text()) | {"scheduling": scheduling})
+    node.configure(
+        monitoring={"priority": RULES}, scheduling={**scheduling, "defaults": {"namespaces": {"gold": "small"}}}
+    )
     batch = node.start("batch")
     began: list[Pod] = []
 
     def start_beside() -> None:
         refused = node.pods[-1]
-        weight = node.host.cgroup / Pod(len(node.pods), "gold").beside(refused).cgroup.lstrip("/") / "cpu.weight"
-        weight.parent.mkdir(parents=True)
-        weight.write_text("100")
+        folder = node.host.cgroup / Pod(len(node.pods), "gold").beside(refused).cgroup.lstrip("/")
+        folder.mkdir(parents=True)
+        (folder / "cpu.weight").write_text("100")
         began.append(node.start("gold", beside=refused))
 
     at_its_turn(monkeypatch, start_beside)
     with pytest.raises(RefusedError, match=r"cpu\.weight"):
         node.start("gold")
-    refused, (beside,) = node.pods[1], began
+    refused = node.pods[1]
     node.kernel.end(refused.pid)
     refused.pid = 0
-    assert node.counted() == [beside]
-    assert node.waiting() == [batch.key]
+    assert (node.counted(), node.waiting()) == (began, [batch.key])
     node.check()
 
 
-def test_group_created_meanwhile_by_another_program_is_shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    node = SharedNode(tmp_path, rmids=4, priority=RULES, reserve={"rmids": 1, "above": 100})
-    node.start("silver")
-    batch = node.start("batch")
-    others: list[str] = []
-
-    def make_it() -> None:
-        others.append(node.pods[-1].key)
-        node.kernel.mkdir(f"{node.host.resctrl}/mon_groups/{others[0]}")
-
-    at_its_turn(monkeypatch, make_it)
-    gold = node.start("gold")
-    assert others == [gold.key]
-    assert "EEXIST" not in node.host.log.read_text()
-    assert batch in node.counted()
-    assert not node.reconcile().events["failed"]
-    assert {batch, gold} <= set(node.counted())
-    assert node.waiting() == []
-
-
 def test_turn_is_released_if_key_is_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    node = SharedNode(tmp_path, rmids=2, priority=RULES)
-    node.host.configure(**json.loads(node.host.config.read_text()) | {"deadlineSeconds": 0.2})
+    node = SharedNode(tmp_path, rmids=2)
+    node.configure(monitoring={"priority": RULES}, deadlineSeconds=0.2)
     batch = node.start("batch")
     others: list[LockedKey] = []
     real = LockedKey.lock_again
@@ -176,37 +161,27 @@ def test_turn_is_released_if_key_is_locked(tmp_path: Path, monkeypatch: pytest.M
 
     at_its_turn(monkeypatch, hold_its_key)
     gold = node.start("gold")
-    assert others == []
     assert "reason=no-rmids" in node.host.log.read_text()
-    assert (node.counted(), node.waiting()) == ([batch], [gold.key])
+    assert (others, node.counted(), node.waiting()) == ([], [batch], [gold.key])
     node.check()
 
 
 def test_stale_index_entry_is_removed_and_next_is_asked(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, priority=RULES)
     batch, silver = node.start("batch"), node.start("silver")
-    ledger = node.context().ledger
-    was = node.claim(batch)
-    earlier = Claim(batch.key, was["priority"], was["since"] + 1)
-    for stale in (earlier, Claim("gone", -100, 1.0)):
+    ledger, was = node.context().ledger, node.claim(batch)
+    for stale in (Claim(batch.key, was["priority"], was["since"] + 1), Claim("gone", -100, 1.0)):
         ledger.mark("rmids", entry_of(stale))
     gold = node.start("gold")
     assert node.counted() == [silver, gold]
     assert sorted(ledger.marked("rmids")) == sorted(node.claim(pod)["entry"] for pod in (silver, gold))
 
 
-@pytest.mark.parametrize(
-    "busy, most, asked, giver",
-    [
-        (0, 16, "1", 1),
-        (1, 16, "10", 0),
-        (2, 16, "101", 1),  # each busy one is asked twice
-        (3, 16, "1010", 0),
-        (4, 16, "1010", None),
-        (9, 16, "1010", None),
-        *((-1, most, "10"[:most], None) for most in (0, 1, 2)),  # each refuses
-    ],
-)
+@pytest.mark.parametrize("busy, most, asked, giver", [
+    (0, 16, "1", 1), (1, 16, "10", 0), (2, 16, "101", 1), (3, 16, "1010", 0),  # each busy one is asked twice
+    (4, 16, "1010", None), (9, 16, "1010", None),
+    *((-1, most, "10"[:most], None) for most in (0, 1, 2)),  # each refuses
+])  # fmt: skip
 def test_pods_of_lower_priority_are_asked_in_turn_and_not_too_many(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy: int, most: int, asked: str, giver: int | None
 ) -> None:
@@ -224,7 +199,7 @@ def test_pods_of_lower_priority_are_asked_in_turn_and_not_too_many(
     monkeypatch.setattr(Monitor, "hold_beside", noted)
     monkeypatch.setattr(admission, "_MOST_ASKED", most)
     if busy < 0:
-        monkeypatch.setattr(admission, "hand_on", lambda *_, **__: False)
+        monkeypatch.setattr(admission, "hand_on", always(value=False))
     gold = node.start("gold")
     assert found == [(pods[int(number)].key, place > 1) for place, number in enumerate(asked)]
     waits = gold if giver is None else pods[giver]
@@ -234,38 +209,29 @@ def test_pods_of_lower_priority_are_asked_in_turn_and_not_too_many(
     node.check()
 
 
+BATCH, FRONT, APP = ({"labels": {name: value}, "value": number} for name, value, number in (
+    ("tier", "batch", -10), ("tier", "front", 7), ("app", "x", 3)
+))  # fmt: skip
 PRIORITIES: list[dict[str, Any]] = [
     {"namespaces": ["team-*"], "qos": "Guaranteed", "value": 200},
     {"namespaces": ["shop", "team-*"], "value": 100},
     {"qos": "Burstable", "value": 50},
-    {"labels": {"tier": "batch"}, "value": -10},
+    BATCH,
 ]
-LABELS = PRIORITIES[3:]
-FRONT = {"labels": {"tier": "front"}, "value": 7}
-APP = {"labels": {"app": "x"}, "value": 3}
 
 
-@pytest.mark.parametrize(
-    "namespace, rules, labels, expected",
-    [
-        ("shop", PRIORITIES, "", 100),
-        ("team-a", PRIORITIES, "", 100),
-        ("other", PRIORITIES, "", 50),
-        ("shop", LABELS, "", 0),
-        ("shop", [], "", 0),
-        ("shop", LABELS, "io.kubernetes.cri-o.ResolvPath", -10),  # labels are those of the sandbox
-        ("shop", [FRONT], "io.kubernetes.cri-o.ResolvPath", 0),
-        ("shop", [FRONT, APP], "io.kubernetes.cri-o.ResolvPath", 3),
-        ("shop", LABELS, "unreadable", 0),
-    ],
-)
+@pytest.mark.parametrize("namespace, rules, sandbox, expected", [
+    ("shop", PRIORITIES, "", 100), ("team-a", PRIORITIES, "", 100), ("other", PRIORITIES, "", 50),
+    ("shop", [BATCH], "", 0), ("shop", [], "", 0),
+    ("shop", [BATCH], ".", -10), ("shop", [FRONT], ".", 0), ("shop", [FRONT, APP], ".", 3),  # labels are the sandbox's
+    ("shop", [BATCH], "/nonexistent", 0),
+])  # fmt: skip
 def test_first_matching_rule_counts(
-    host: Host, tmp_path: Path, namespace: str, rules: list[dict[str, Any]], labels: str, expected: int
+    host: Host, tmp_path: Path, namespace: str, rules: list[dict[str, Any]], sandbox: str, expected: int
 ) -> None:
     host.process(100, f"{POD_CGROUP}/crio-{ID}")
     (tmp_path / "config.json").write_text(json.dumps({"annotations": {"tier": "batch", "app": "x"}}))
-    folder = "/nonexistent" if labels == "unreadable" else tmp_path
-    notes = {"io.kubernetes.cri-o.ResolvPath": f"{folder}/resolv.conf"} if labels else {}
+    notes = {"io.kubernetes.cri-o.ResolvPath": f"{tmp_path / sandbox}/resolv.conf"} if sandbox else {}
     workload = workload_of(host, **{"io.kubernetes.pod.namespace": namespace}, **notes)
     assert priority_of(workload, rules) == expected
 
@@ -279,17 +245,13 @@ def test_running_container_keeps_its_priority_until_the_rules_change(
     host.process(100, f"{POD_CGROUP}/crio-{ID}")
     workload = workload_of(host, **{"io.kubernetes.pod.namespace": "shop"})
     context: Any = SimpleNamespace(settings=SimpleNamespace(groups={"priority": PRIORITIES}))
-    container: Any = SimpleNamespace(born=born, planned=lambda _: workload)
+    container: Any = SimpleNamespace(born=born, planned=always(workload))
     record: Any = {"claim": {"priority": 9, "rules": version_of(rules)}} if rules else {}
     assert priority_in(context, container, record) == expected
 
 
-CLAIMS = st.builds(
-    Claim,
-    st.text("k.l-", min_size=1),
-    st.integers(-1_000_000, 1_000_000),
-    st.integers(0, 10**12).map(lambda n: n / 1e6),
-)
+SINCE = st.integers(0, 10**12).map(lambda n: n / 1e6)
+CLAIMS = st.builds(Claim, st.text("k.l-", min_size=1), st.integers(-1_000_000, 1_000_000), SINCE)
 
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
