@@ -5,10 +5,12 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
-from conftest import Host
+from conftest import Host, always
 from golden import Golden
 from hosts.counter_tree import say
 from hosts.monitored import KEYS, MonitoredHost, plain_host
@@ -17,7 +19,6 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_classic
-from prometheus_client.registry import Collector
 
 from observe.metrics.conftest import parse, scraped
 from resctrl_hooks.core.inventory.account import Account
@@ -55,41 +56,32 @@ LIMITS: dict[tuple[str, ...], float] = {("9c3d", "batch", "reports", "", "io.max
 JUDGED = slowdown.Judged({("4f0a", "shop", "cart", ""): SPEED}, [LOST], LIMITS)
 
 
-class Node:
-    """The facts of a node on which every metric has a value."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        calls = call_metrics.CallMetrics()
-        calls.add_lines(b"1700000000 createRuntime 2000 ledger -\n1700000001 reconcile 2000 - -\n")
-        self.context = type("Context", (), {"settings": type("Settings", (), {"state_dir": ""})})
-        self.calls = calls
-        self.stages = {name: calls.stage(name) for name in self_metrics.STAGES}
-        self.account = Account(
-            rmids={"pods": 3}, closids={"classes": 2}, limits={}, free_by_class={"gold": 3}, owners=[]
-        )
-        self.waiting = [Pod(key="a", state="waiting")]
-        monkeypatch.setattr(self_metrics, "queued_pods", lambda _, waiting: waiting)
-        monkeypatch.setattr(self_metrics, "read_vanished", lambda _: {"total": 3})
-        monkeypatch.setattr(self_metrics, "read_version", lambda _: "1.0")
-        monkeypatch.setattr(self_metrics, "free_bytes", lambda _: 4096)
-        monkeypatch.setattr(self_metrics, "age_of", lambda _: 30)
-
-
-OF_A_LEDGER = ("resctrl_hooks_unmet_containers", "resctrl_hooks_unsaved")
-"""Rows whose values need a ledger: test_self_metrics and test_unsaved have them."""
-TABLES: dict[str, tuple[tuple[Row[Any], ...], Any]] = {
-    "watch": (watch.TABLE.rows, WATCH),
-    "guard": (guard.ROWS, GUARD),
-    "slowdown": (slowdown.ROWS, JUDGED),
-    "capacity": (guard.CAPACITY, {0: Capacity(2e9, "smbios")}),
-    "self": (tuple(row for row in self_metrics.ROWS if row.name not in OF_A_LEDGER), None),
-}
-"""By name, rows and their facts."""
+def facts_of_a_node(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return the facts of a node on which every metric has a value."""
+    calls, waiting = call_metrics.CallMetrics(), [Pod(key="a", state="waiting")]
+    calls.add_lines(b"1700000000 createRuntime 2000 ledger -\n1700000001 reconcile 2000 - -\n")
+    known = {"queued_pods": waiting, "read_vanished": {"total": 3}, "read_version": "1.0"}
+    for name, value in {**known, "free_bytes": 4096, "age_of": 30}.items():
+        monkeypatch.setattr(self_metrics, name, always(value))
+    counts: dict[str, Any] = {"rmids": {"pods": 3}, "closids": {"classes": 2}, "free_by_class": {"gold": 3}}
+    return SimpleNamespace(
+        context=SimpleNamespace(settings=SimpleNamespace(state_dir="")),
+        calls=calls,
+        stages={name: calls.stage(name) for name in self_metrics.STAGES},
+        account=Account(**counts, limits={}, owners=[]),
+        waiting=waiting,
+    )
 
 
 def test_each_row_has_its_samples(monkeypatch: pytest.MonkeyPatch, golden: Golden) -> None:
     """Without the buckets, and the failures that did not happen: name, values of labels, value."""
-    found = [line for rows, facts in TABLES.values() for line in samples_of(rows, facts or Node(monkeypatch))]
+    of_a_ledger = ("resctrl_hooks_unmet_containers", "resctrl_hooks_unsaved")  # other tests have them
+    tables: list[tuple[tuple[Row[Any], ...], Any]] = [
+        *((watch.TABLE.rows, WATCH), (guard.ROWS, GUARD), (slowdown.ROWS, JUDGED)),
+        (guard.CAPACITY, {0: Capacity(2e9, "smbios")}),
+        (tuple(row for row in self_metrics.ROWS if row.name not in of_a_ledger), facts_of_a_node(monkeypatch)),
+    ]
+    found = [line for rows, facts in tables for line in samples_of(rows, facts)]
     golden("\n".join(line for line in found if not re.fullmatch("resctrl_hooks_failures_total .* 0", line)))
 
 
@@ -177,25 +169,10 @@ SECONDS, FORMER = "resctrl_counted_seconds", "resctrl_counter_seconds"
 FORMATS = [(generate_latest, parse_classic), (generate_openmetrics, parse)]
 
 
-class Families(Collector):
-    def __init__(self, *families: Metric) -> None:
-        self.families = families
-
-    def collect(self) -> tuple[Metric, ...]:
-        return self.families
-
-
 def registry_of(*families: Metric) -> CollectorRegistry:
-    made = CollectorRegistry()
-    made.register(Families(*families))
+    made, collector = CollectorRegistry(), Mock(collect=lambda: families, describe=None)
+    made.register(collector)
     return made
-
-
-def seconds(*pods: str) -> Metric:
-    family = CounterMetricFamily(SECONDS, "Time that a counter has counted.", labels=["pod"])
-    for number, pod in enumerate(pods):
-        family.add_metric([pod], number + 0.5)
-    return family
 
 
 @pytest.mark.parametrize("write, read", FORMATS)
@@ -204,10 +181,11 @@ def test_family_has_equal_samples_under_its_former_name(
     write: Callable[[CollectorRegistry], bytes], read: Callable[[str], list[Metric]], others: int
 ) -> None:
     pods = ("web", SECONDS, f"\n{SECONDS}_total", f'# HELP {SECONDS} "x"\\', "ä")  # names by people are not changed
+    counted = CounterMetricFamily(SECONDS, "Time that a counter has counted.", labels=["pod"])
+    for at, pod in enumerate(pods):
+        counted.add_metric([pod], at + 0.5)
     after = [GaugeMetricFamily("resctrl_scrape_ok", f"1 if {SECONDS} is.", 1)] * others
-    found = {
-        family.name: family for family in read(with_former_names(write(registry_of(seconds(*pods), *after))).decode())
-    }
+    found = {one.name: one for one in read(with_former_names(write(registry_of(counted, *after))).decode())}
     assert [*found] == [SECONDS, FORMER, *(one.name for one in after)]
     new, former = found[SECONDS], found[FORMER]
     assert [sample.labels["pod"] for sample in new.samples] == [*pods]
@@ -236,13 +214,9 @@ def host_of_names(tmp_path: Path) -> Iterator[MonitoredHost]:
         yield found
 
 
-@pytest.mark.parametrize("name, text", TEXTS.items())
-def test_kernel_name_has_a_text_of_its_own(name: bytes, text: str) -> None:
-    assert name_text(os.fsdecode(name)) == text
-
-
 def test_each_output_has_each_group_whose_name_is_no_text(host_of_names: MonitoredHost, tmp_path: Path) -> None:
     host, wanted = host_of_names, {*TEXTS.values()}
+    assert [name_text(os.fsdecode(name)) for name in TEXTS] == [*TEXTS.values()]
     found = [one.labels for one in scraped(host) if one.name.startswith("resctrl_foreign_")]
     assert {one["group"] for one in found if not one["rdt_class"]} == wanted
     assert host.run("metrics", "--output", str(tmp_path / "node.prom")).exit_code == 0

@@ -6,6 +6,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,12 +17,11 @@ from hosts.guard_and_packages import write_packages
 from hosts.monitored import KEYS, MonitoredHost, plain_host
 from hosts.simulated_kernel import Layout
 from layouts.test_one_counter import EACH, counted, node_of
-from prometheus_client import CollectorRegistry, Metric
-from prometheus_client.openmetrics.exposition import generate_latest
+from prometheus_client import Metric
 
 import resctrl_hooks.core.node
 from observe.inventory.test_rates import OCCUPANCY, OTHER, reading
-from observe.metrics.conftest import samples_of
+from observe.metrics.conftest import samples_of, scraped
 from resctrl_hooks.core.inventory.pod_names import PodName
 from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.core.node.reconcile.release import release_everything
@@ -30,7 +30,7 @@ from resctrl_hooks.core.node.sharing.released_counters import FILE
 from resctrl_hooks.observe.metrics import collector
 from resctrl_hooks.observe.metrics.answers import Fresh
 from resctrl_hooks.observe.metrics.classes import class_totals
-from resctrl_hooks.observe.metrics.collector import NodeCollector, registry_of
+from resctrl_hooks.observe.metrics.collector import NodeCollector
 from resctrl_hooks.observe.metrics.pods import pod_families, turn_families
 from resctrl_hooks.observe.metrics.selection import Selection
 from resctrl_hooks.observe.metrics.self_metrics import REASONS
@@ -43,14 +43,7 @@ HOUSES = ("lab",)
 LOCAL = "mon_L3_00/mbm_local_bytes"
 
 
-class _Names:
-    """The names of a pod in namespace shop, and of one in namespace batch."""
-
-    def of(self, key: str) -> PodName:
-        return PodName({"a": "shop", "b": "batch"}[key], f"pod-{key}", "")
-
-
-NAMES: Any = _Names()
+NAMES: Any = SimpleNamespace(of=lambda key: PodName({"a": "shop", "b": "batch"}[key], f"pod-{key}", ""))
 
 
 def samples(families: list[Metric]) -> dict[tuple[str, ...], float]:
@@ -74,8 +67,8 @@ READINGS = {
 SECONDS = "resctrl_counted_seconds_total"
 
 
-def test_pod_has_a_sample_for_each_reading_with_a_value() -> None:
-    assert samples(pod_families(READINGS, NAMES)) == {
+def test_pod_has_a_sample_for_each_selected_reading_with_a_value() -> None:
+    whole = {
         ("l3_mbm_local_bytes_total", "pod-a", "00", ""): 5,
         ("l3_llc_occupancy_bytes", "pod-a", "00", ""): 7,
         ("l3_mbm_total_bytes_total", "pod-a", "00", ""): 6,
@@ -89,15 +82,10 @@ def test_pod_has_a_sample_for_each_reading_with_a_value() -> None:
         ("resctrl_unavailable", "pod-b", "00", "mbm_total_bytes"): 1,
         ("resctrl_unavailable", "pod-b", "00", "llc_occupancy"): 1,
     }
-
-
-def test_selection_leaves_only_other_counters_and_namespaces_out() -> None:
-    found = samples(pod_families(READINGS, NAMES, Selection(("llc*", "mbm_total*"), ("shop",))))
-    assert [*found] == [
-        ("l3_llc_occupancy_bytes", "pod-a", "00", ""),
-        ("l3_mbm_total_bytes_total", "pod-a", "00", ""),
-        ("l3_mbm_total_bytes_total", "pod-a", "01", ""),
-        (SECONDS, "pod-a", "", "mbm_total_bytes"),
+    assert samples(pod_families(READINGS, NAMES)) == whole
+    selected = samples(pod_families(READINGS, NAMES, Selection(("llc*", "mbm_total*"), ("shop",))))
+    assert [*selected] == [
+        (name, pod, *rest) for name, pod, *rest in whole if pod == "pod-a" and "local" not in f"{name} {rest}"
     ]
 
 
@@ -192,30 +180,6 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
         yield found
 
 
-def registry(host: MonitoredHost) -> CollectorRegistry:
-    """Return the host's metrics; a read error fails the test."""
-
-    def fail(problem: HookError) -> None:
-        raise AssertionError(problem)
-
-    return registry_of(NodeCollector(host.context, fail))
-
-
-def text_of(found: CollectorRegistry) -> str:
-    """As OpenMetrics."""
-    text: bytes = generate_latest(found)  # type: ignore[no-untyped-call]  # it has no types
-    return text.decode()
-
-
-def samples_of_metrics(text: str) -> dict[tuple[str, ...], float]:
-    """Samples by name and by the values of their most telling labels."""
-    telling = ("stage", "reason", "le", "state", "owner", "rdt_class")
-    return {
-        (sample.name, *(sample.labels[name] for name in telling if name in sample.labels)): sample.value
-        for sample in samples_of(text)
-    }
-
-
 def test_names_of_pods_metrics_are_the_go_exporters(host: MonitoredHost, golden: Golden) -> None:
     lines = host.run("metrics").stdout.splitlines()
     golden("\n".join(line for line in lines if re.match(r"(# \w+ )?(l3|perf|resctrl_unavailable)", line)))
@@ -239,27 +203,27 @@ def test_reasons_counted_from_zero_exist() -> None:
 def test_pods_waiting_by_rules_are_separate(host: MonitoredHost, monitoring: dict[str, Any], queued: int) -> None:
     host.context.ledger.mark("waiting", KEYS[0])  # it has its group; the mark stays until the next reconcile
     host.configure(monitoring=monitoring)
-    found = samples_of_metrics(host.run("metrics").stdout)
-    assert (found["resctrl_hooks_waiting_pods",], found["resctrl_hooks_queued_pods",]) == (1, queued)
+    found = {one.name: one.value for one in scraped(host)}
+    assert (found["resctrl_hooks_waiting_pods"], found["resctrl_hooks_queued_pods"]) == (1, queued)
 
 
 def test_own_metrics_remain_without_resctrl(host: MonitoredHost) -> None:
     shutil.rmtree(host.resctrl)
     result = host.run("metrics")
     assert result.exit_code == 1
-    assert samples_of_metrics(result.stdout)["resctrl_scrape_ok",] == 0
+    assert [one.value for one in samples_of(result.stdout) if one.name == "resctrl_scrape_ok"] == [0]
     assert "resctrl is not mounted at" in result.stderr
 
 
 def test_pod_recorded_after_a_scrape_has_its_name_afterwards(host: MonitoredHost) -> None:
     """A scrape may come between a hook's record of the container and that of the pod."""
-    found = registry(host)
+    made = NodeCollector(host.context, lambda problem: pytest.fail(str(problem)))
     with host.context.monitor.hold(KEYS[2]) as locked:
         locked.add_member("c1")
-        text_of(found)
+        assert [*made.collect()]
         locked.record.update({"namespace": "shop", "pod": "late-0"})
         say(Path(locked.ensure_group().path), llc_occupancy=7)
-    labels_of = [sample.labels for sample in samples_of(text_of(found))]
+    labels_of = [sample.labels for family in made.collect() for sample in family.samples]
     assert {one["pod"] for one in labels_of if one.get("pod_uid") == KEYS[2]} == {"late-0"}
 
 

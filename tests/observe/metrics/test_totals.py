@@ -5,9 +5,10 @@ import itertools
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 from conftest import always, examples
@@ -188,21 +189,20 @@ def values_of(families: Any) -> Values:
     }
 
 
-class unreadable(ExitStack):  # noqa: N801  # as a function
+@contextmanager
+def unreadable(folder: str) -> Iterator[None]:
     """A context in which a folder's counters cannot be read."""
+    real = counter_files.read_group
 
-    def __init__(self, folder: str) -> None:
-        super().__init__()
-        real = counter_files.read_group
+    def read_group(given: str, slots: Any) -> Any:
+        if given == folder:
+            raise OSError(errno.ENFILE, os.strerror(errno.ENFILE), given)
+        return real(given, slots)
 
-        def read_group(given: str, slots: Any) -> Any:
-            if given == folder:
-                raise OSError(errno.ENFILE, os.strerror(errno.ENFILE), given)
-            return real(given, slots)
-
-        patch = self.enter_context(pytest.MonkeyPatch.context())
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(snapshots, "read_group", read_group)
         patch.setattr(read_counters, "__kwdefaults__", {"by_class": True, "began": None, "read_one": read_group})
+        yield
 
 
 Counted.TestCase.settings = settings(
@@ -240,31 +240,24 @@ def values_of_text(host: MonitoredHost, *options: str) -> Values:
     return values_of(parse(done.stdout))
 
 
-def test_remainder_does_not_decrease_during_slow_reads(host: MonitoredHost) -> None:
+def test_classes_are_complete_or_absent_and_their_remainder_never_decreases(host: MonitoredHost) -> None:
     """The groups are read before their class, so a part of the rest may be theirs; the next time it is less."""
-    of_classes(host)
+    host.configure(monitoring={"capacity": {"*": 1e9}})
+    assert values_of_text(host)[NODE,] == 1380
     say(host.resctrl, mbm_total_bytes=375 + 40)
     assert of_classes(host)[UNGROUPED, ROOT] == 65
     count(host, pods=(130, 210), ungrouped=30)
     found = of_classes(host)
     assert (found[UNGROUPED, ROOT], found[CLASS, ROOT]) == (65, 375 + 40 + 40)
-
-
-def test_namespaces_leave_classes_complete_and_counters_leave_them_out(host: MonitoredHost) -> None:
-    assert of_classes(host, "-n", "none") == of_classes(host)
+    assert of_classes(host, "-n", "none") == found
     names = {name for name, *_ in of_classes(host, "--counter", "llc*")}
     assert names == {f"resctrl_{kind}_l3_llc_occupancy_bytes" for kind in ("class", "ungrouped", "foreign")}
-
-
-def test_class_and_domain_are_absent_while_a_part_is_unknown(host: MonitoredHost) -> None:
-    host.configure(monitoring={"capacity": {"*": 1e9}})
-    assert values_of_text(host)[NODE,] == 1380
     say(host.resctrl / "mon_groups/kepler", mbm_total_bytes="Unavailable")
     found = values_of_text(host)
     assert not {(NODE,), (CLASS, ROOT)} & found.keys()
     assert found["resctrl_class_uncounted_groups", ROOT, "mbm_total_bytes"] == 1
-    count(host, pods=(150, 200))
-    assert values_of_text(host)[NODE,] == 1430
+    count(host, pods=(150, 210), ungrouped=30)
+    assert values_of_text(host)[CLASS, ROOT] == 375 + 40 + 40 + 20
 
 
 def test_totals_continue_in_another_process_and_end_at_reboot_or_with_their_class(host: MonitoredHost) -> None:
@@ -329,31 +322,14 @@ def test_class_adds_what_its_groups_and_ungrouped_tasks_count(
 
 def test_only_energy_has_start_values(monkeypatch: pytest.MonkeyPatch) -> None:
     """A group gets an RMID whose energy counter goes on; its traffic counts from 0."""
-    begun: list[list[str]] = []
-
-    class Totals:
-        when = 0.0
-
-        def see_mount(self, _: list[str]) -> bool:
-            return False
-
-        def of(self, *_: str) -> "Totals":
-            return self
-
-        def begins(self, _: str, paths: list[str]) -> bool:
-            begun.append(paths)
-            return False
-
-        def add(self, groups: Any, ungrouped: Any, paths: list[str], starts: Any, **_: Any) -> None:
-            begun.append(paths)
-
     monkeypatch.setattr(classes, "_starts", always({}))
-    node: Any = None
-    totals: Any = Totals()
+    totals, node = Mock(), cast("Any", None)
+    totals.see_mount.return_value = totals.begins.return_value = False
+    totals.of.return_value = totals
     slots = {path: slot_at(path) for path in ("mon_L3_00/llc_occupancy", TOTAL, ENERGY)}
     classes._add(node, Snapshot(5.0, slots, classes={"": ClassCounts("1", {}, {}, {"g": {}}, {})}), totals)
-    assert begun == [[ENERGY], [TOTAL, ENERGY]]
-    assert totals.when == 5.0
+    assert totals.begins.call_args.args == ("g", [ENERGY])
+    assert (totals.add.call_args.args[2], totals.when) == ([TOTAL, ENERGY], 5.0)
 
 
 def test_older_snapshot_adds_nothing(host: MonitoredHost) -> None:
