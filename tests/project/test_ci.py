@@ -2,13 +2,14 @@
 
 import contextlib
 import importlib.util
-import os
+import shutil
 import signal
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -46,36 +47,30 @@ sys.exit(parts.main())
 
 @pytest.mark.ci
 @pytest.mark.parametrize(
-    "last, code, line, said",
+    "last, line, said",
     [
-        ('lambda part: "exit status 1"', 1, "10 passed, 1 failed, 0 skipped", "exit status 1"),
-        ("lambda part: 1 / 0", 1, "10 passed, 1 failed, 0 skipped", "NOT RUN"),
-        ("lambda part: os.kill(os.getpid(), signal.SIGTERM)", 1, "10 passed, 1 failed, 0 skipped", "interrupted"),
-        ("lambda part: os.kill(os.getpid(), signal.SIGINT)", 1, "10 passed, 1 failed, 0 skipped", "interrupted"),
-        ("lambda part: has(part, failed=3)", 1, "10 passed, 3 failed, 0 skipped", ""),
+        ('"exit status 1"', "10 passed, 1 failed, 0 skipped", "exit status 1"),
+        ("1 / 0", "10 passed, 1 failed, 0 skipped", "NOT RUN"),
+        ("os.kill(os.getpid(), signal.SIGTERM)", "10 passed, 1 failed, 0 skipped", "interrupted"),
+        ("os.kill(os.getpid(), signal.SIGINT)", "10 passed, 1 failed, 0 skipped", "interrupted"),
+        ("has(part, failed=3)", "10 passed, 3 failed, 0 skipped", ""),
+        ('has(part, passed=2, failed=3) or "NOT TESTED WHOLE"', "12 passed, 3 failed, 0 skipped", "NOT TESTED WHOLE"),
         (
-            'lambda part: has(part, passed=2, failed=3) or "NOT TESTED WHOLE"',
-            *(1, "12 passed, 3 failed, 0 skipped", "NOT TESTED WHOLE"),
-        ),
-        (
-            'lambda part: setattr(part, "unsteady", ["a:b"]) or has(part, passed=9, skipped=1, expected=1, unsteady=1)',
-            *(0, "21 passed, 0 failed, 1 skipped"),
-            "UNSTEADY on kernel default, failed and then passed when repeated: a:b",
+            'setattr(part, "unsteady", ["a:b"]) or has(part, passed=9, skipped=1, expected=1, unsteady=1)',
+            *("21 passed, 0 failed, 1 skipped", "kernel default, failed and then passed when repeated: a:b"),
         ),
     ],
     ids=["check", "crash", "terminated", "interrupted", "tests", "not-whole", "sums"],
 )
-def test_every_run_has_a_last_line(tmp_path: Path, last: str, code: int, line: str, said: str) -> None:
-    done = ended(
-        tmp_path,
-        f"""
+def test_every_run_has_a_last_line(tmp_path: Path, last: str, line: str, said: str) -> None:
+    steps = f"""
         def has(part, **counts):
             part.counts = parts.Counts(**counts)
             return ""
-        STEPS = {{"unit": lambda part: has(part, passed=10), "kernel default": {last}}}
-        """,
-    )
-    assert done.returncode == code, done.stderr
+        STEPS = {{"unit": lambda part: has(part, passed=10), "kernel default": lambda part: {last}}}
+        """
+    done = ended(tmp_path, steps)
+    assert done.returncode == int(", 0 failed" not in line), done.stderr
     assert done.stdout.splitlines()[-1] == line
     assert said in done.stdout
 
@@ -127,14 +122,11 @@ def test_all_adds_nightly_tests_and_older_kernels(ci: ModuleType, monkeypatch: p
 def test_guest_that_cannot_be_built_is_reported_and_no_failure(
     ci: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["parts.py", *arguments])
-
     def run(command: list[str]) -> int:
-        if "--junitxml" in command[-1]:
-            report = '<testsuites><testsuite tests="5" failures="0" errors="0" skipped="0"/></testsuites>'
-            Path(command[-1].partition("=")[2]).write_text(report)
+        report(command, _suite("abcde"))
         return ci.CANNOT_BUILD if "build" in command else 0
 
+    monkeypatch.setattr(sys, "argv", ["parts.py", *arguments])
     monkeypatch.setattr(ci, "run", run)
     monkeypatch.setattr(ci, "build_ahead", contextlib.nullcontext)
     before = signal.getsignal(signal.SIGTERM)
@@ -143,12 +135,12 @@ def test_guest_that_cannot_be_built_is_reported_and_no_failure(
     finally:
         signal.signal(signal.SIGTERM, before)
     said = capsys.readouterr().out
+    assert said.count("!!!! CI: kernel") == (len(ci.KERNELS) if arguments else 1)
+    assert said.splitlines()[-1] == "5 passed, 0 failed, 0 skipped"
     monkeypatch.setattr(sys, "argv", ["parts.py", "--al"])
     assert ci.main() == 2
     *_, refused, last = capsys.readouterr().out.splitlines()
     assert ("unknown argument --al" in refused, last) == (True, "0 passed, 1 failed, 0 skipped")
-    assert said.count("!!!! CI: kernel") == (len(ci.KERNELS) if arguments else 1)
-    assert said.splitlines()[-1] == "5 passed, 0 failed, 0 skipped"
 
 
 def _suite(passed: str, failed: str = "") -> str:
@@ -157,6 +149,12 @@ def _suite(passed: str, failed: str = "") -> str:
     cases += [f'<testcase classname="t" name="{name}"><failure/></testcase>' for name in failed]
     suite = f'<testsuite tests="{len(cases)}" failures="{len(failed)}">{"".join(cases)}</testsuite>'
     return f"<testsuites>{suite}</testsuites>"
+
+
+def report(command: list[str], text: str) -> None:
+    """Write the report that a pytest command asks for."""
+    if text and "--junitxml" in command[-1]:
+        Path(command[-1].partition("=")[2]).write_text(text)
 
 
 # pytest's exit status and report, at first and of the failed ones alone; what the part says, fails, and names unsteady.
@@ -175,19 +173,12 @@ def _suite(passed: str, failed: str = "") -> str:
     ],
 )
 def test_unit_tests_run_whole_and_failed_ones_again(
-    ci: ModuleType,
-    monkeypatch: pytest.MonkeyPatch,
-    first: tuple[int, str],
-    again: tuple[int, str] | None,
-    trouble: str,
-    failed: int,
-    unsteady: list[str],
+    ci: ModuleType, monkeypatch: pytest.MonkeyPatch, first: Any, again: Any, trouble: str, failed: int, unsteady: Any
 ) -> None:
     def run(command: list[str]) -> int:
-        status, report = again if again and "--last-failed" in command else first
-        if report:
-            Path(command[-1].partition("=")[2]).write_text(report)
-        return status
+        status, text = again if again and "--last-failed" in command else first
+        report(command, text)
+        return int(status)
 
     monkeypatch.setattr(ci, "run", run)
     part = ci.Part("unit")
@@ -207,20 +198,15 @@ def test_unit_tests_run_whole_and_failed_ones_again(
     ],
 )
 def test_incomplete_kernel_tests_are_a_failure(
-    ci: ModuleType,
-    monkeypatch: pytest.MonkeyPatch,
-    status: int,
-    numbers: tuple[int, int, int, int] | None,
-    trouble: str,
+    ci: ModuleType, monkeypatch: pytest.MonkeyPatch, status: int, numbers: Any, trouble: str
 ) -> None:
     def run(command: list[str]) -> int:
         if "build" in command:
             return 0
         if numbers:
             passed, failed, expected, chosen = numbers
-            counts = ci.Counts(passed=passed, failed=failed, expected=expected)
             path = next(word.partition("=")[2] for word in command if word.startswith("--counts-to="))
-            ci.Total(counts, chosen, []).save(path)
+            ci.Total(ci.Counts(passed=passed, failed=failed, expected=expected), chosen, []).save(path)
         return status
 
     monkeypatch.setattr(ci, "run", run)
@@ -228,15 +214,13 @@ def test_incomplete_kernel_tests_are_a_failure(
 
 
 def test_failed_installation_is_a_failure_with_last_line(tmp_path: Path) -> None:
-    (tmp_path / ".ci").mkdir()
-    for name, text in ((".ci/run", (PROJECT / ".ci/run").read_text()), ("dev", "#!/bin/sh\nexit 3\n")):
-        (tmp_path / name).write_text(text)
-        os.chmod(tmp_path / name, 0o755)
-    tools = tmp_path / "bin"
-    tools.mkdir()
+    for name in (".ci", "bin"):
+        (tmp_path / name).mkdir()
+    shutil.copy(PROJECT / ".ci/run", tmp_path / ".ci")
+    provide(tmp_path, "../dev", "exit 3")
     for program in ("promtool", "ignition-validate"):
-        (tools / program).symlink_to("/bin/true")
-    path = {"PATH": f"{tools}:/usr/bin:/bin"}  # and no HOME
+        provide(tmp_path, program)
+    path = {"PATH": f"{tmp_path}/bin:/usr/bin:/bin"}  # and no HOME
     done = subprocess.run([tmp_path / ".ci/run"], env=path, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stdout.splitlines()[-1] == "0 passed, 1 failed, 0 skipped"
@@ -248,21 +232,15 @@ def test_failed_installation_is_a_failure_with_last_line(tmp_path: Path) -> None
 @pytest.fixture
 def machine(tmp_path: Path) -> Path:
     """A machine without the packages; its apt-get writes its arguments and fails, which ends the script."""
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    (tmp_path / "cgroup").mkdir()
+    for name in ("bin", "cgroup"):
+        (tmp_path / name).mkdir()
     (tmp_path / "dev").write_text((PROJECT / "dev").read_text().replace("/sys/fs/cgroup", str(tmp_path / "cgroup")))
     (tmp_path / "pyproject.toml").touch()
-    contents = {
-        "apt-get": f'case "$*" in *install*) echo "$*" >{tmp_path}/asked; exit 1 ;; esac',
-        "dpkg-query": "exit 1",
-        "id": "echo 0",
-        "python3": "exit 0",
-    }
-    for name, text in contents.items():
+    provide(tmp_path, "apt-get", f'case "$*" in *install*) echo "$*" >{tmp_path}/asked; exit 1 ;; esac')
+    for name, text in (("dpkg-query", "exit 1"), ("id", "echo 0"), ("python3", "")):
         provide(tmp_path, name, text)
     for name in ("dirname", "cat", "cksum"):
-        (programs / name).symlink_to(f"/usr/bin/{name}")
+        (tmp_path / "bin" / name).symlink_to(f"/usr/bin/{name}")
     return tmp_path
 
 

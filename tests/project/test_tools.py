@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import changed
 import golden as plugin
@@ -51,37 +50,6 @@ def test_change_of_common_module_selects_all() -> None:
     assert [str(path) for path in modules if not changed.mirrored(str(path))] == []
 
 
-def test_imports_are_found_in_every_position(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, text in {
-        "resctrl_hooks/__init__.py": "",
-        "resctrl_hooks/room/__init__.py": "",
-        "resctrl_hooks/room/a.py": "from . import b\ndef late():\n    from ..c import thing\n",
-        "resctrl_hooks/room/b.py": "import os\n",
-        "resctrl_hooks/c.py": "",
-        "tests/test_it.py": "if True:\n    import resctrl_hooks.room.a\n",
-    }.items():
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    monkeypatch.setattr(changed, "PROJECT", tmp_path)
-    monkeypatch.setattr(changed, "imported", changed.imported.__wrapped__)  # without the imports of this project
-    found = changed.reached("tests/test_it.py")
-    assert {"resctrl_hooks/room/a.py", "resctrl_hooks/room/b.py", "resctrl_hooks/c.py"} <= found
-
-
-def test_changed_option_selects_tests(
-    pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> None:
-    with pytest.raises(pytest.UsageError, match="--changed: git says"):
-        changed.changes("no-such-revision")
-    monkeypatch.setattr(changed, "changes", lambda _revision: {"tests/project/test_tools.py"})
-    monkeypatch.setattr(changed, "concerns", lambda path, given: path in given)
-    monkeypatch.setattr(pytestconfig.option, "changed", "main")
-    items = list(request.session.items)
-    changed.pytest_collection_modifyitems(pytestconfig, items)
-    assert {item.path.name for item in items} == {"test_tools.py"}
-
-
 # Mutants
 
 SOURCE = b'''"""One or two."""
@@ -115,7 +83,7 @@ def never():
     return len("")
 """
 TESTS = """
-import os, subprocess, sys, tempfile
+import subprocess, sys
 
 from resctrl_hooks.core.node.one import over
 
@@ -127,18 +95,6 @@ def test_over():
 def test_in_a_process_of_its_own():
     program = "from resctrl_hooks.core.node.one import started; raise SystemExit(started(3))"
     assert subprocess.run([sys.executable, "-c", program]).returncode == 3
-
-
-def test_program_that_reserves_memory():
-    reserve = "import mmap; mmap.mmap(-1, 8 << 30, mmap.MAP_PRIVATE, mmap.PROT_READ)"
-    assert over(3) and subprocess.run([sys.executable, "-c", reserve]).returncode == 0
-
-
-def test_of_another_user():
-    assert over(3) and os.stat(os.path.dirname(tempfile.gettempdir())).st_mode & 1
-
-
-def test_that_leaves_a_process():
     command = [sys.executable, "-c", "import time; time.sleep(600)", __file__, "LEFT BEHIND"]
     subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
 
@@ -220,29 +176,6 @@ def test_listed_equivalents_exist() -> None:
     assert all(known.values())
 
 
-DECORATING = """
-def decorate(function):
-    def called(value):
-        return function(value) + 1
-
-    return called
-"""
-
-
-def test_change_inside_a_function_reaches_the_functions_that_it_has_made(project: Path) -> None:
-    """A decorator has made them when their module was imported."""
-    project.write_text(DECORATING)
-    made: dict[str, Any] = {}
-    exec(compile(DECORATING, str(project), "exec"), made)  # the module
-    called = made["decorate"](lambda value: value)
-    assert called(1) == 2
-    mutant = next(one for one in mutations.mutants_of(project) if " - " in one.after)
-    project.write_bytes(mutant.text())
-    mutants._swap(mutant)
-    assert called(1) == 0
-    assert made["decorate"](lambda value: value)(1) == 0
-
-
 # Requirements
 
 
@@ -277,20 +210,6 @@ def test_xdist_groups_run_in_one_worker(request: pytest.FixtureRequest) -> None:
 
 def test_every_section_belongs_to_a_test(pytestconfig: pytest.Config) -> None:
     assert plugin.stale(pytestconfig) == [], "remove them: ./dev golden"
-
-
-def test_text_is_shown_without_what_depends_on_the_run(golden: Golden, tmp_path: Path) -> None:
-    golden(f"{tmp_path}/a: first line\n\n  pid 4711, 3.5 s\tü \udc80\n", hide="pid duration")
-
-
-def test_replaced_sections_are_sorted_and_read_again(tmp_path: Path) -> None:
-    file = tmp_path / "golden.txt"
-    texts = {"b.py::test[x]": "  indented\n\n== no heading", "a.py::test | label": ""}
-    plugin.replace(file, set(), texts)
-    assert plugin.read(file) == texts
-    assert file.read_text().splitlines()[0] == "== a.py::test | label"
-    plugin.replace(file, set(texts), {"c": "1"})
-    assert plugin.read(file) == {"c": "1"}
 
 
 def test_mismatch_shows_differences_and_the_command(request: pytest.FixtureRequest, tmp_path: Path) -> None:

@@ -15,15 +15,7 @@ from rich.text import Text
 from resctrl_hooks.core.cli.counters_text import print_counters, turns_text
 from resctrl_hooks.core.cli.document import Form, print_listing
 from resctrl_hooks.core.cli.show_text import print_pod
-from resctrl_hooks.core.cli.tables import (
-    NO_BREAK,
-    Name,
-    SafeConsole,
-    console,
-    print_table,
-    print_wrapped,
-    table,
-)
+from resctrl_hooks.core.cli.tables import NO_BREAK, Name, SafeConsole, console, print_table, print_wrapped, table
 from resctrl_hooks.core.inventory.counters import Counter, TurnRate
 from resctrl_hooks.core.inventory.models import Container, Group, Outside
 from resctrl_hooks.core.inventory.pod_details import Failure, PodDetails

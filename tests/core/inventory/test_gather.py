@@ -67,10 +67,7 @@ def container(id_: str = "c1", **values: Any) -> Container:
 
 @pytest.mark.parametrize(
     "error, alive, problems",
-    [
-        (ProcessLookupError(), False, []),
-        (HookError("cannot read it"), True, ["container c0: cannot read it"]),
-    ],
+    [(ProcessLookupError(), False, []), (HookError("cannot read it"), True, ["container c0: cannot read it"])],
 )
 def test_container_that_ends_or_is_unreadable_hides_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, problems: list[str], *, alive: bool
