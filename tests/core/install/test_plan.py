@@ -15,7 +15,6 @@ from hosts.node_half import payload_once as payload
 
 from core.install.plans import Planned, parsed, paths, planned
 from core.install.staged import CONFIG, given
-from resctrl_hooks.core.cli import install as command
 from resctrl_hooks.core.config.applied import apply_file
 from resctrl_hooks.core.install.houses import missing, needed
 from resctrl_hooks.core.install.manifest import Manifest
@@ -67,23 +66,11 @@ def shown(found: Plan) -> str:
     ids=["defaults", "two runtimes", "without units", "mounted otherwise"],
 )
 def test_files_are_in_the_order_of_writing(
-    golden: Golden,
-    planned: Planned,
-    tmp_path: Path,
-    runtimes: list[str],
-    options: dict[str, Any],
-    there: dict[str, str],
+    golden: Golden, planned: Planned, tmp_path: Path, runtimes: list[str], options: Any, there: dict[str, str]
 ) -> None:
     for path, text in there.items():
         given(tmp_path, path, text)
     golden(shown(planned(*runtimes, **options)))
-
-
-def test_mount_unit_of_an_earlier_installation_stays(planned: Planned, tmp_path: Path) -> None:
-    unit = given(tmp_path, f"{UNITS}/{MOUNT}", "[Mount]\n")
-    earlier = {file.path: file for file in planned("crio", earlier_units=True).files}
-    unit.write_bytes(earlier[f"{UNITS}/{MOUNT}"].data)
-    assert f"{UNITS}/{MOUNT}" in {file.path for file in planned("crio").files}, "exactly our content: a lost record"
 
 
 def test_units_have_the_paths_of_the_settings(planned: Planned, tmp_path: Path) -> None:
@@ -109,9 +96,6 @@ def test_runtime_that_reads_no_writable_directory_gets_a_drop_in(
     golden("\n".join([*lines, drop_in.path, drop_in.data.decode()]))
     given(tmp_path, drop_in.path, drop_in.data.decode())
     assert shown(planned(runtime)) == shown(found), "our own drop-in does not count"
-
-
-# The manifests of the pod that installs
 
 
 def test_manifests_of_another_version_are_named() -> None:
@@ -165,19 +149,15 @@ def test_modules_without_sampling_have_all_their_imports(tmp_path: Path, host: H
     for room in ("memtierd/", "blockio.py", "scheduling.py", "memory.py"):
         assert bool(features) == any(path.startswith(f"core/node/features/{room}") for path in modules)
     assert bool(features) == ("placement/node/feature.py" in modules)
-    there = [path for path in modules if path.startswith("observe/node/")]
-    assert {*there} == {
-        "observe/node/__init__.py",
-        *(one for one in there if one.startswith("observe/node/temporary/")),
-    }
+    sampling = [path for path in modules if path.startswith("observe/node/")]
+    assert [path for path in sampling if "/temporary/" not in path] == ["observe/node/__init__.py"]
     assert "core/node/resctrl/open_files.py" not in modules, "others import it for types only"
     packages = {f"{parent}/__init__.py" for path in modules for parent in Path(path).parents}
     assert packages & payload(["observe", "placement"]).modules.keys() <= modules.keys()
     for path, data in modules.items():
-        (tmp_path / "half" / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "half" / path).write_bytes(data)
+        given(tmp_path, f"half/{path}").write_bytes(data)
     names = [path.removesuffix(".py").replace("/", ".") for path in modules if not path.endswith("__init__.py")]
-    names = [name for name in names if name != "core.node.launch"]  # it is a script
+    names.remove("core.node.launch")  # it is a script
     script = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\nfor name in {names!r}: __import__('half.' + name)"
     launch = [str(tmp_path / "half/core/node/launch.py"), "--config", str(host.config), "reconcile"]
     for words in (["-c", script], launch):
@@ -187,24 +167,25 @@ def test_modules_without_sampling_have_all_their_imports(tmp_path: Path, host: H
 
 @ALL_HOUSES
 def test_houses_that_settings_changed_values_and_records_need_are_installed(tmp_path: Path, fail: Fail) -> None:
-    memtierd = [{"name": "swap", "memtierdconfig": "policy: {}"}]
     wanted: list[tuple[dict[str, Any], str]] = [
         *(({name: {"enabled": True}}, "observe") for name in ("history", "slowdown")),
         ({"rdt": {"guard": {"mode": "act"}}}, "observe"),
         ({"placement": {"enabled": True}}, "placement"),
-        ({"classes": memtierd}, "memtierd"),
+        ({"classes": [{"name": "swap", "memtierdconfig": "policy: {}"}]}, "memtierd"),
     ]
-    for settings, house in wanted:
-        assert needed(Settings(settings)) == [house]
-        assert needed(Settings(settings), ["nri"]) == sorted(["nri", house])
+    for values, house in wanted:
+        assert needed(Settings(values)) == [house]
+        assert needed(Settings(values), ["nri"]) == sorted(["nri", house])
+    settings = Settings({"placement": {"enabled": True}, "history": {"enabled": True}})
+    assert missing(Manifest(houses=[]), settings) == ["resctrl-hooks-guard.service", "placement"]
+    assert missing(Manifest(houses=["observe"]), settings) == ["placement"]
+    assert missing(Manifest(houses=["observe", "placement"]), settings) == []
+    assert missing(Manifest(), settings) == [], "an earlier version installed all"
     paths = Settings({"stateDir": "/state", "nodeFeaturesPath": "/features"})
     ledger = Ledger(str(tmp_path / "state"))
     ledger.prepare()
-    for path, house in (
-        ("state/placement.cpus", "placement"),
-        ("state/guard-lease.json", "observe"),
-        ("features", "nfd"),
-    ):
+    files = {"state/placement.cpus": "placement", "state/guard-lease.json": "observe", "features": "nfd"}
+    for path, house in files.items():
         assert needed(paths, root=str(tmp_path)) == []
         (tmp_path / path).touch()
         assert needed(paths, root=str(tmp_path)) == [house]
@@ -214,15 +195,6 @@ def test_houses_that_settings_changed_values_and_records_need_are_installed(tmp_
     assert needed(paths, root=str(tmp_path)) == ["placement"]
     fail(Ledger, "keys", LedgerError("unreadable"))
     assert needed(paths, root=str(tmp_path)) == ["memtierd", "placement"]
-
-
-@pytest.mark.houses("observe", "placement")
-def test_missing_code_is_named_by_what_needs_it() -> None:
-    settings = Settings({"placement": {"enabled": True}, "history": {"enabled": True}})
-    assert missing(Manifest(houses=[]), settings) == ["resctrl-hooks-guard.service", "placement"]
-    assert missing(Manifest(houses=["observe"]), settings) == ["placement"]
-    assert missing(Manifest(houses=["observe", "placement"]), settings) == []
-    assert missing(Manifest(), settings) == [], "an earlier version installed all"
 
 
 @pytest.mark.houses("placement")
@@ -263,8 +235,7 @@ def test_folder_name_depends_on_all_names_and_contents() -> None:
 
 # The configuration of an installation: the initial one, an existing one, and a section that is added to it
 
-FOLDER = CONFIG.rpartition("/")[0]
-COMPILED, LAST = f"{FOLDER}/config.json", f"{FOLDER}/config.last.json"
+LAST = CONFIG.replace(".yaml", ".last.json")
 JSON = "/etc/mine/settings.json"
 SECTION = Addition("scheduling", b"\n# Of a house.\nscheduling:\n  enabled: true\n", (), "")
 
@@ -276,28 +247,26 @@ def applied(root: Path, yaml: str, **settings: Any) -> None:
     os.utime(root / CONFIG.lstrip("/"), (1, 1))
 
 
-@pytest.mark.parametrize("added", [[], [SECTION]])
-def test_new_configuration_is_compiled_to_two_files(tmp_path: Path, added: list[Addition]) -> None:
-    found = compiled_files(CONFIG, str(tmp_path), added)
-    assert [*found] == [CONFIG, LAST, COMPILED], "the file that hooks read is last"
-    assert found[CONFIG] == (FIRST + SECTION.text if added else FIRST)
-    assert json.loads(found[COMPILED]).get("scheduling", {}).get("enabled", False) is bool(added)
-    assert found[LAST] == found[COMPILED]
-
-
-def test_existing_configuration_is_compiled_and_not_written_and_a_compiled_one_stays(tmp_path: Path) -> None:
+def test_new_configuration_is_compiled_to_two_files_and_an_existing_one_is_not_written(tmp_path: Path) -> None:
+    root = str(tmp_path)
+    for added in ([], [SECTION]):
+        found = compiled_files(CONFIG, root, added)
+        assert [*found] == [CONFIG, LAST, COMPILED], "the file that hooks read is last"
+        assert found[CONFIG] == (FIRST + SECTION.text if added else FIRST)
+        assert json.loads(found[COMPILED]).get("scheduling", {}).get("enabled", False) is bool(added)
+        assert found[LAST] == found[COMPILED]
     given(tmp_path, CONFIG, "namespaces: [shop]\n")
-    found = compiled_files(CONFIG, str(tmp_path), [SECTION])
+    found = compiled_files(CONFIG, root, [SECTION])
     assert [*found] == [LAST, COMPILED]
     assert json.loads(found[COMPILED])["namespaces"] == ["shop"]
     given(tmp_path, CONFIG, "namespaces: 5\n")
     with pytest.raises(InvalidConfigError):
-        compiled_files(CONFIG, str(tmp_path))
+        compiled_files(CONFIG, root)
     given(tmp_path, COMPILED, '{"format": 1}')
-    assert compiled_files(CONFIG, str(tmp_path)) == {}
-    assert compiled_files(JSON, str(tmp_path)) == {JSON: b'{"format": 1}\n'}
+    assert compiled_files(CONFIG, root) == {}, "a compiled one stays"
+    assert compiled_files(JSON, root) == {JSON: b'{"format": 1}\n'}
     given(tmp_path, JSON, "{}")
-    assert compiled_files(JSON, str(tmp_path)) == {}, "the first format had no number"
+    assert compiled_files(JSON, root) == {}, "the first format had no number"
 
 
 def test_compiled_file_that_hooks_cannot_read_is_refused(tmp_path: Path, golden: Golden) -> None:
@@ -309,28 +278,26 @@ def test_compiled_file_that_hooks_cannot_read_is_refused(tmp_path: Path, golden:
             golden(str(refused.value), f"{compiled} {text}")
 
 
-def test_section_is_left_to_the_operator_if_its_section_exists(tmp_path: Path) -> None:
-    on: dict[str, Any] = {"scheduling": {"enabled": True}}
-    for yaml, settings, added in (
+def test_section_is_left_to_the_operator_if_it_exists_or_no_yaml_file_was_applied(tmp_path: Path) -> None:
+    root, on = str(tmp_path), {"scheduling": {"enabled": True}}
+    assert with_sections(CONFIG, [SECTION], root) is None
+    given(tmp_path, JSON, "{}")
+    assert with_sections(JSON, [SECTION], root) is None
+    given(tmp_path, CONFIG, "namespaces: []\n")
+    assert with_sections(CONFIG, [SECTION], root) is None, "it was never applied"
+    cases: tuple[tuple[str, dict[str, Any], bool | None], ...] = (
         ("", {}, True),  # an empty file is a mapping too
         ("a: 1\n", on, False),
         ("scheduling: {}\n", {"scheduling": {}}, None),
         ("scheduling: {enabled: false}\n", {"scheduling": {"enabled": False}}, None),
-    ):
+    )
+    for yaml, settings, added in cases:
         applied(tmp_path, yaml, **settings)
-        files = with_sections(CONFIG, [SECTION], str(tmp_path))
+        files = with_sections(CONFIG, [SECTION], root)
         assert (files if files is None else bool(files)) == added
-
-
-def test_section_is_left_to_the_operator_without_an_applied_yaml_file(tmp_path: Path) -> None:
-    assert with_sections(CONFIG, [SECTION], str(tmp_path)) is None
-    given(tmp_path, JSON, "{}")
-    assert with_sections(JSON, [SECTION], str(tmp_path)) is None
-    given(tmp_path, CONFIG, "namespaces: []\n")
-    assert with_sections(CONFIG, [SECTION], str(tmp_path)) is None, "it was never applied"
     applied(tmp_path, "namespaces: []\n")
     os.utime(tmp_path / COMPILED.lstrip("/"), (-10, -10))
-    assert with_sections(CONFIG, [SECTION], str(tmp_path)) is None, "it was edited since"
+    assert with_sections(CONFIG, [SECTION], root) is None, "it was edited since"
 
 
 def test_invalid_configuration_beside_an_active_one_is_reported(tmp_path: Path, golden: Golden) -> None:
@@ -344,8 +311,9 @@ def test_invalid_configuration_beside_an_active_one_is_reported(tmp_path: Path, 
     assert unapplied(CONFIG, str(tmp_path)) == unapplied(JSON, str(tmp_path)) == []
 
 
-def test_fstab_mounts_resctrl_by_a_line_of_its_type(tmp_path: Path) -> None:
-    assert not mounted_otherwise(str(tmp_path), ours=False)
+def test_mount_unit_is_left_out_if_something_else_mounts_resctrl(planned: Planned, tmp_path: Path) -> None:
+    root, path = str(tmp_path), f"{UNITS}/{MOUNT}"
+    assert not mounted_otherwise(root, ours=False)
     for line, mounts in {
         "resctrl /sys/fs/resctrl resctrl cdp 0 0": True,
         "none /sys/fs/resctrl resctrl": True,
@@ -355,9 +323,12 @@ def test_fstab_mounts_resctrl_by_a_line_of_its_type(tmp_path: Path) -> None:
         "": False,
     }.items():
         given(tmp_path, "etc/fstab", f"/dev/sda1 / ext4 defaults 0 1\n\xff\n{line}\n")
-        assert mounted_otherwise(str(tmp_path), ours=True) is mounts
-    given(tmp_path, f"etc/systemd/system/{MOUNT}")
-    assert mounted_otherwise(str(tmp_path), ours=False), "a foreign unit mounts it"
+        assert mounted_otherwise(root, ours=True) is mounts
+    unit = given(tmp_path, path, "[Mount]\n")
+    assert mounted_otherwise(root, ours=False), "a foreign unit mounts it"
+    earlier = {file.path: file for file in planned("crio", earlier_units=True).files}
+    unit.write_bytes(earlier[path].data)
+    assert path in {file.path for file in planned("crio").files}, "exactly our content: a lost record"
 
 
 # The registered JSON against the rules of its readers, and the repository's copy of it
@@ -390,11 +361,3 @@ def test_own_json_is_valid_and_problems_of_another_are_found(golden: Golden) -> 
         value = {key: item for key, item in (json.loads(own) | changes).items() if item is not None}
         found.append(f"{changes} => {hook_problems(json.dumps(value).encode())}")
     golden("\n".join(found))
-
-
-@pytest.mark.parametrize("has_units", [True, False])
-def test_printed_plan_names_the_start_of_units_if_it_has_some(
-    planned: Planned, capsys: pytest.CaptureFixture[str], *, has_units: bool
-) -> None:
-    command._print(planned("crio", with_units=has_units), live=True)
-    assert ("systemd reloads and starts the units" in capsys.readouterr().out) is has_units
