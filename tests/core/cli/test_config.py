@@ -57,9 +57,6 @@ def test_active_settings_are_shown(monkeypatch: pytest.MonkeyPatch, file: Path, 
     for label, of in cases.items():
         monkeypatch.setattr(command, "show_settings", always(shown(**of)))
         golden(invoke(file, "show").output, label)
-
-
-def test_active_settings_for_programs_are_flat_in_csv(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
     settings = {"a": {"b": {"c": 1}, "d": {}}, "e": ["x"], "f": None}
     monkeypatch.setattr(command, "show_settings", always(shown(settings=settings)))
     lines = ["setting,value", "a.b.c,1", "a.d,{}", 'e,"[""x""]"', "f,null"]

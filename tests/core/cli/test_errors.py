@@ -6,7 +6,6 @@ import re
 import shlex
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,8 +14,8 @@ from typing import Any
 
 import click
 import pytest
-from click.testing import CliRunner, Result
-from conftest import Host, raising
+from click.testing import CliRunner
+from conftest import Host, raising, temporary_host
 from golden import Golden
 from hosts.commands import here
 from hosts.faults import failing
@@ -26,12 +25,10 @@ from resctrl_hooks.core.cli import main, tasks
 from resctrl_hooks.core.cli.errors import TRACEBACK, in_one_line, remarks
 from resctrl_hooks.core.cli.same_config import with_config
 
-NOBODY = 65534
-
 
 @contextmanager
 def as_nobody() -> Iterator[None]:
-    os.seteuid(NOBODY)
+    os.seteuid(65534)
     try:
         yield
     finally:
@@ -41,9 +38,9 @@ def as_nobody() -> Iterator[None]:
 @pytest.fixture
 def readable() -> Iterator[Host]:
     """Return a host whose folder is accessible to all, with a state directory readable by root only."""
-    with tempfile.TemporaryDirectory(prefix="rh") as folder:
-        os.chmod(folder, 0o755)
-        host = Host(Path(folder), runtimeRoots={"all": [f"{folder}/runtime"]})
+    with temporary_host() as host:
+        host.root.chmod(0o755)
+        host.configure(runtimeRoots={"all": [f"{host.root}/runtime"]})
         host.context().ledger.prepare()
         (host.root / "runtime").mkdir(mode=0o700)
         host.process(100)
@@ -51,11 +48,8 @@ def readable() -> Iterator[Host]:
 
 
 @pytest.mark.parametrize(
-    "words",
-    here(
-        "list", "list --json", "show web", "top --once --interval 0.1", "reconcile", "topology --usage",
-    ),
-)  # fmt: skip
+    "words", here("list", "list --json", "show web", "top --once --interval 0.1", "reconcile", "topology --usage")
+)
 def test_missing_root_is_one_line(readable: Host, words: str, capfd: pytest.CaptureFixture[str]) -> None:
     arguments = words.split()
     run(readable, *arguments)  # imports everything, including modules that only root can read
@@ -72,6 +66,25 @@ def test_missing_root_is_one_line(readable: Host, words: str, capfd: pytest.Capt
     assert words.startswith("reconcile") or line.endswith(f"; try sudo resctrl-hook --config {readable.config} {words}")
 
 
+@pytest.mark.ci
+def test_installation_and_doctor_without_root_say_so(readable: Host) -> None:
+    image = readable.root / "image"
+    image.mkdir()
+    (readable.state / "totals").mkdir(mode=0o700, exist_ok=True)
+    run(readable, "doctor")
+    installs = ["install", "--runtime", "podman", "--root", str(image)]
+    assert CliRunner().invoke(main, installs).exit_code == 0
+    for arguments in (installs, ["uninstall", "--root", str(image)]):
+        with as_nobody():
+            done = CliRunner().invoke(main, arguments)
+        assert done.exit_code == 1
+        assert done.stderr.startswith(f"resctrl-hook: root is required: cannot use {image}/")
+        assert done.stderr.endswith(f"; try sudo resctrl-hook {' '.join(arguments)}\n")
+    with as_nobody():
+        text = run(readable, "doctor").stdout
+    assert ("-> run doctor as root" in text, "please report it" in text) == (True, False)
+
+
 def test_help_and_version_are_commands_too_and_a_bare_command_prints_help() -> None:
     def said(words: str) -> str:
         done = CliRunner().invoke(main, words.split(), prog_name="resctrl-hook")
@@ -84,20 +97,6 @@ def test_help_and_version_are_commands_too_and_a_bare_command_prints_help() -> N
         "rdt": "rdt --help", "config": "config --help",
     }.items():  # fmt: skip
         assert said(typed) == said(same) != ""
-
-
-@pytest.mark.ci
-@pytest.mark.parametrize("command", [("install", "--runtime", "podman"), ("uninstall",)], ids=lambda words: words[0])
-def test_install_needs_root(readable: Host, command: tuple[str, ...]) -> None:
-    image = readable.root / "image"
-    image.mkdir()
-    arguments = [*command, "--root", str(image)]
-    assert CliRunner().invoke(main, ["install", "--runtime", "podman", "--root", str(image)]).exit_code == 0
-    with as_nobody():
-        done = CliRunner().invoke(main, arguments)
-    assert done.exit_code == 1
-    assert done.stderr.startswith(f"resctrl-hook: root is required: cannot use {image}/")
-    assert done.stderr.endswith(f"; try sudo resctrl-hook {' '.join(arguments)}\n")
 
 
 def test_error_is_one_line_and_a_bug_report_is_wanted_for_internal_ones_only(
@@ -172,36 +171,7 @@ def test_fault_by_a_wrong_type_in_the_compiled_file_has_file_and_key(
     assert re.search(rf"invalid settings: {host.config}:\d+: monitoring.{re.escape(key)}: ", error), error
 
 
-def test_doctor_without_root_reports_no_bug(readable: Host) -> None:
-    (readable.state / "totals").mkdir(mode=0o700, exist_ok=True)
-    run(readable, "doctor")
-    with as_nobody():
-        text = run(readable, "doctor").stdout
-    assert "-> run doctor as root" in text
-    assert "please report it" not in text
-
-
 # Commands in messages have the option `--config` of the call, so that they concern the same file
-
-WITHOUT_FILE = ("demo", "machineconfig", "report", "simulate")
-COMMAND = re.compile(r"resctrl-hook ([\w-]+)")
-
-
-@pytest.fixture
-def config(tmp_path: Path) -> Path:
-    """Return a configuration of a node without resctrl."""
-    path = tmp_path / "node" / "b.yaml"
-    path.parent.mkdir()
-    path.write_text(f"resctrlPath: {tmp_path}/none\nstateDir: {tmp_path}/state\n")
-    return path
-
-
-def _run(config: Path, *words: str) -> Result:
-    return CliRunner().invoke(main, ["--config", str(config), *words])
-
-
-def _commands(text: str) -> list[str]:
-    return COMMAND.findall(text.replace("resctrl-hook:", ""))
 
 
 @pytest.mark.parametrize(
@@ -213,34 +183,38 @@ def _commands(text: str) -> list[str]:
     ],
 )
 @pytest.mark.parametrize("content", ["", "namespaces: [shop]\n", "nonsense: true\n", "a: [\n"])
-def test_command_in_a_message_has_the_callers_configuration(config: Path, words: str, content: str) -> None:
+def test_command_in_a_message_has_the_callers_configuration(tmp_path: Path, words: str, content: str) -> None:
+    config = tmp_path / "node/b.yaml"
+    config.parent.mkdir()
+    config.write_text(f"resctrlPath: {tmp_path}/none\nstateDir: {tmp_path}/state\n")
+    call = ["--config", str(config)]
     if content:
-        _run(config, "config", "apply")
+        CliRunner().invoke(main, [*call, "config", "apply"])
         config.write_text(config.read_text() + content)
         os.utime(config, (4e9, 4e9))
-    said = " ".join(_run(config, *shlex.split(words)).output.split())  # YAML breaks lines
-    named = _commands(said)
+    said = " ".join(CliRunner().invoke(main, [*call, *shlex.split(words)]).output.split())  # YAML breaks lines
+    named = re.findall(r"resctrl-hook ([\w-]+)", said.replace("resctrl-hook:", ""))
     assert set(named) <= {"--config", *WITHOUT_FILE}
     assert named.count("--config") == said.count(f"--config {config} ")
 
 
-@pytest.mark.parametrize("command", [name for entries in tasks().values() for name in entries])
+WITHOUT_FILE = ("demo", "machineconfig", "report", "simulate")
+
+
 @pytest.mark.parametrize("given, shown", [("b.yaml", "--config b.yaml "), ("/etc/resctrl-hooks/config.yaml", "")])
-def test_each_command_that_reads_a_configuration_gets_the_option(command: str, given: str, shown: str) -> None:
+def test_each_command_that_reads_a_configuration_gets_the_option_in_every_thread(
+    capsys: pytest.CaptureFixture[str], given: str, shown: str
+) -> None:
     context = click.Context(click.Command("resctrl-hook"))
     context.params["config"] = given
-    option = "" if command in WITHOUT_FILE else shown
-    if command == "install" and shown:
-        option = f"--config {os.path.abspath(given)} "  # a unit needs a whole path
-    text = f"run `resctrl-hook {command}`; journalctl -t resctrl-hook; resctrl-hook --config x {command}"
-    assert with_config(text, context) == text.replace("`resctrl-hook ", f"`resctrl-hook {option}")
-
-
-def test_remark_of_a_thread_has_the_configuration_of_the_call(capsys: pytest.CaptureFixture[str]) -> None:
-    context = click.Context(click.Command("resctrl-hook"))
-    context.params["config"] = "b.yaml"
+    for command in [name for entries in tasks().values() for name in entries]:
+        option = "" if command in WITHOUT_FILE else shown
+        if command == "install" and shown:
+            option = f"--config {os.path.abspath(given)} "  # a unit needs a whole path
+        text = f"run `resctrl-hook {command}`; journalctl -t resctrl-hook; resctrl-hook --config x {command}"
+        assert with_config(text, context) == text.replace("`resctrl-hook ", f"`resctrl-hook {option}")
     with context:
         thread = threading.Thread(target=remarks(), args=("run `resctrl-hook doctor`",))
     thread.start()
     thread.join()
-    assert capsys.readouterr().err == "resctrl-hook: run `resctrl-hook --config b.yaml doctor`\n"
+    assert capsys.readouterr().err == f"resctrl-hook: run `resctrl-hook {shown}doctor`\n"

@@ -2,7 +2,8 @@
 
 import time
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from conftest import always
@@ -17,9 +18,6 @@ from resctrl_hooks.core.inventory.models import Container, FreeCounters, Group, 
 from resctrl_hooks.core.inventory.pod_names import PodName
 from resctrl_hooks.core.inventory.podman import UnknownLabelsError
 from resctrl_hooks.core.inventory.selector import PodLabels, Selector
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 NOW = 1_700_000_000
 NO_ONE: Any = None
@@ -67,9 +65,7 @@ def test_pods_containers_foreign_groups_and_sums_of_the_node_are_printed(
         bandwidth_counters={"mbm_total_bytes": {0: True, 1: False}, "mbm_local_bytes": {0: False}},
     )
     bare = pod("[bare]", namespace="", state="waiting", bandwidth_counters={"mbm_local_bytes": {0: False}})
-    refusals = [
-        Refusal(time=NOW - 60, namespace="shop", pod=f"p{number}", why="no :x:") for number in (1, 2, 3, 4, 5, 6, 6)
-    ]
+    refusals = [Refusal(time=NOW - 60, namespace="shop", pod=f"p{number}", why="no :x:") for number in "1234566"]
     node = inventory(
         warnings=["the disk is full"],
         rmids=Rmids(total=16, used=6, free_by_class={"": 2, "gold": 1}),
@@ -156,57 +152,33 @@ def test_watch_prints_new_changed_and_removed_pods(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], golden: Golden, form: Any
 ) -> None:
     first = inventory(pod("a"), pod("b", slowdown=1.0), pod("c"))
-    looks: Iterator[Inventory] = iter(
-        [
-            inventory(pod("a"), pod("b", slowdown=2.0), pod("c")),  # only a measurement
-            inventory(pod("a", state="partly"), pod("b"), pod("c"), pod("n")),
-            inventory(pod("a", state="partly"), pod("b"), pod("n")),
-        ]
-    )
-    pauses = []
-
-    def sleep(seconds: float) -> None:
-        pauses.append(seconds)
-        print("---")
-
-    def look(*_: Any) -> Inventory:
-        found = next(looks, None)
-        if found is None:
-            raise KeyboardInterrupt
-        return found
-
-    monkeypatch.setattr(time, "sleep", sleep)
-    monkeypatch.setattr(command, "_gathered", look)
+    looks = [
+        inventory(pod("a"), pod("b", slowdown=2.0), pod("c")),  # only a measurement
+        inventory(pod("a", state="partly"), pod("b"), pod("c"), pod("n")),
+        inventory(pod("a", state="partly"), pod("b"), pod("n")),
+    ]
+    monkeypatch.setattr(time, "sleep", lambda seconds: print(f"--- {seconds}"))
+    monkeypatch.setattr(command, "_gathered", Mock(side_effect=[*looks, KeyboardInterrupt]))
     command._watch(NO_ONE, ListOptions(form=form, watch=True), first, every=False)
-    assert pauses == [2.0] * 4
-    golden("\n".join(squeezed(capsys.readouterr().out.splitlines())))
-
-
-class Names:
-    """The names of three pods, whatever the node."""
-
-    def __init__(self, _: Any) -> None:
-        self.learnt: set[str] = set()
-
-    def learn(self, keys: set[str]) -> None:
-        self.learnt = keys
-
-    def of(self, key: str) -> PodName:
-        assert key in self.learnt
-        return PodName("shop" if key != "3" else "other", {"1": "web-0", "2": "db-0", "3": "web-1"}[key], "")
+    said = squeezed(capsys.readouterr().out.splitlines())
+    golden("\n".join("---" if line == "--- 2.0" else line for line in said))
 
 
 def test_names_are_completed(monkeypatch: pytest.MonkeyPatch) -> None:
+    pods = {"1": ("shop", "web-0"), "2": ("shop", "db-0"), "3": ("other", "web-1")}
+    learnt: set[str] = set()
+    names = SimpleNamespace(learn=learnt.update, of=lambda key: PodName(*pods[key], "") if key in learnt else None)
     monkeypatch.setattr("resctrl_hooks.core.cli.node.find_settings", lambda config: (config, ""))
     monkeypatch.setattr(list_options, "Context", lambda config, _: {"/my.yaml": 1}[config])
-    monkeypatch.setattr("resctrl_hooks.core.inventory.pod_names.PodNames", Names)
+    monkeypatch.setattr("resctrl_hooks.core.inventory.pod_names.PodNames", always(names))
     offered = {
         ("", "shop/"): ["shop/db-0", "shop/web-0"], ("", "web"): ["web-0", "web-1"], ("shop", "w"): ["web-0"],
         ("none", "w"): [], ("", "x"): [],
     }  # fmt: skip
-    for (namespace, typed), names in offered.items():
+    for (namespace, typed), expected in offered.items():
         params = {"namespace": namespace, "config": "/my.yaml"}
         given: Any = SimpleNamespace(params=params, find_root=lambda params=params: SimpleNamespace(params=params))
-        for known, expected in (({"1", "2", "3"}, names), (None, [])):  # the latter cannot be read
+        for known, answer in (({*pods}, expected), (None, [])):  # the latter cannot be read
+            learnt.clear()
             monkeypatch.setattr(list_options, "recorded", always(known))
-            assert complete(given, NO_ONE, typed) == expected
+            assert complete(given, NO_ONE, typed) == answer

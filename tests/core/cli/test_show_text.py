@@ -27,6 +27,7 @@ KEY = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "time", lambda: NOW)
+    monkeypatch.delenv("NO_COLOR", raising=False)
 
 
 def ago(seconds: int) -> int:
@@ -128,34 +129,29 @@ def test_rate_from_turns_has_its_margin(golden: Golden) -> None:
 
 # Tables at a terminal: names give way to the numbers, nothing else does
 
-POD = "openshift-cluster-node-tuning-operator/checkout-7d9f8c6b54-x2x9z"
 COLUMNS = ("POD", "KEY", "CONTAINERS", "TASKS", "STATE")
 
 
-def printed(width: int, pod: str = POD) -> list[str]:
-    rows = table(*COLUMNS, names="POD")
-    rows.add_row(Name(pod), "0f0ac7f2-8a3b", "2/2", "2", "assigned")
-    out = io.StringIO()
-    print_table(Console(file=out, width=width), rows)
-    return out.getvalue().splitlines()
-
-
-PATH = "/sys/fs/resctrl/mon_groups/5f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
 LEAST = 12 + len("  0f0ac7f2-8a3b  CONTAINERS  TASKS  assigned")
 
 
 def test_narrow_terminal_loses_no_column(golden: Golden) -> None:
     for width in (30, 60, 80, 200):
-        lines = printed(width)
-        assert LEAST <= len(lines[1]) <= max(width, LEAST)
-        golden("\n".join(lines), str(width))
+        rows = table(*COLUMNS, names="POD")
+        pod = "openshift-cluster-node-tuning-operator/checkout-7d9f8c6b54-x2x9z"
+        rows.add_row(Name(pod), "0f0ac7f2-8a3b", "2/2", "2", "assigned")
+        out = io.StringIO()
+        print_table(Console(file=out, width=width), rows)
+        assert LEAST <= len(out.getvalue().splitlines()[1]) <= max(width, LEAST)
+        golden(out.getvalue(), str(width))
 
 
 def test_wrapped_line_is_indented_and_keeps_commands_and_long_words_whole(golden: Golden) -> None:
     command = "ok  threads are outside: `resctrl-hook reconcile` brings them in"
+    path = "/sys/fs/resctrl/mon_groups/5f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
     for text, width in (
         *((command, width) for width in (36, 1, 200)),
-        *((text, 40) for text in (f"in  {PATH} there", "a\u200bb  c [red]", "ab")),
+        *((text, 40) for text in (f"in  {path} there", "a\u200bb  c [red]", "ab")),
         *((text, 38) for text in (f"in  {'a' * 28} class{NO_BREAK}gold", f"class{NO_BREAK}gold")),
     ):
         out = io.StringIO()
@@ -163,24 +159,20 @@ def test_wrapped_line_is_indented_and_keeps_commands_and_long_words_whole(golden
         golden(out.getvalue(), f"{width} {text.encode('ascii', 'replace').decode()[:20]}")
 
 
-HOSTILE = "a\x1b[2Jb\x9b31mc\u202ed\ud800"
-SAFE = "a?[2Jb?31mc?d?"
-
-
 def test_printed_text_has_no_foreign_control_characters(monkeypatch: pytest.MonkeyPatch) -> None:
-    written = io.StringIO()
+    hostile, written = "a\x1b[2Jb\x9b31mc\u202ed\ud800", io.StringIO()
     monkeypatch.setattr("sys.stdout", written)
     out = console()
     rows = table(*COLUMNS, names="POD")
-    rows.add_row(Name(HOSTILE), escape(HOSTILE), escape(HOSTILE), "2", "assigned")
+    rows.add_row(Name(hostile), escape(hostile), escape(hostile), "2", "assigned")
     print_table(out, rows)
-    out.print(escape(HOSTILE), soft_wrap=True)
-    print_wrapped(out, Text(f"in  {HOSTILE}"), 4)
-    print_listing("name", "", [HOSTILE], [("pod", str)])
-    print_listing("csv", "", [HOSTILE], [("pod", str), ("all", lambda name: [name])], headers=False)
+    out.print(escape(hostile), soft_wrap=True)
+    print_wrapped(out, Text(f"in  {hostile}"), 4)
+    print_listing("name", "", [hostile], [("pod", str)])
+    print_listing("csv", "", [hostile], [("pod", str), ("all", lambda name: [name])], headers=False)
     text = written.getvalue()
     assert text.replace("\r\n", "").replace("\n", "").isprintable()
-    assert text.count(SAFE) == 5
+    assert text.count("a?[2Jb?31mc?d?") == 5
 
 
 def test_documents_are_plain_and_without_rounding_errors_and_follow_each_other(
@@ -200,8 +192,3 @@ def test_documents_are_plain_and_without_rounding_errors_and_follow_each_other(
     out.print(Text("a\x1b[2J", "red"), "b", sep="\n")
     assert isinstance(out.file, io.StringIO)
     golden(out.file.getvalue().replace("\x1b", "ESC"), "own colours and lines")
-
-
-@pytest.fixture(autouse=True)
-def colours(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("NO_COLOR", raising=False)

@@ -1,6 +1,7 @@
 """Commands while the state directory cannot be written: the reason is told, and what can be read is shown."""
 
 import os
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,10 +12,6 @@ from conftest import Host, always
 from core.doctor.unrecorded import ID, POD, Node
 from resctrl_hooks.core.cli import main
 
-KEY = POD
-FULL = "is full: new containers start without monitoring"
-READ_ONLY = "is read-only: new containers start without monitoring"
-
 
 @pytest.fixture
 def node(tmp_path: Path) -> Host:
@@ -24,65 +21,65 @@ def node(tmp_path: Path) -> Host:
     return host
 
 
-def leftover(host: Host, name: str, content: str) -> None:
-    folder = host.state / "pods" / KEY
-    folder.mkdir()
-    if name:
-        (folder / name).write_text(content)
-
-
 def call(host: Host, *arguments: str) -> Result:
     done = CliRunner().invoke(main, ["--config", str(host.config), *arguments])
     assert "internal error" not in done.output
     return done
 
 
-CONDITIONS = {
-    "no space": ({"f_bfree": 0, "f_bavail": 0}, FULL),
-    "a page": ({"f_bfree": 1}, FULL),
-    "no inode": ({"f_ffree": 0}, FULL),
-    "read-only": ({}, READ_ONLY),
+CONDITIONS: dict[str, tuple[dict[str, int], str]] = {
+    **{
+        label: (values, "is full: new containers start without monitoring")
+        for label, values in (
+            ("no space", {"f_bfree": 0, "f_bavail": 0}),
+            ("a page", {"f_bfree": 1}),
+            ("no inode", {"f_ffree": 0}),
+        )
+    },
+    "read-only": ({}, "is read-only: new containers start without monitoring"),
 }
-OF_AN_EARLIER_BOOT = ("pod", '{"format": 1, "boot": "earlier", "groups": {}}')
-LEFTOVERS = [("", ""), (f"c-{ID}", ""), ("pod", '{"format": 1, "bo'), (f"c-{ID}~4711", "")]
+LEFTOVERS = {"": "", f"c-{ID}": "", "pod": '{"format": 1, "bo', f"c-{ID}~4711": ""}
+"""Files of a failed hook in the pod's folder, with their contents."""
+
+
+def leave(host: Host, name: str, content: str) -> None:
+    folder = host.state / "pods" / POD
+    folder.mkdir()
+    if name:
+        (folder / name).write_text(content)
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
-@pytest.mark.parametrize("name, content", LEFTOVERS)
+@pytest.mark.parametrize("name", LEFTOVERS)
 def test_unwritable_state_directory_is_the_reason(
-    node: Host, monkeypatch: pytest.MonkeyPatch, condition: str, name: str, content: str
+    node: Host, monkeypatch: pytest.MonkeyPatch, condition: str, name: str
 ) -> None:
     values, text = CONDITIONS[condition]
-    leftover(node, name, content)
+    leave(node, name, LEFTOVERS[name])
     usual = {"f_files": 100, "f_ffree": 10, "f_bfree": 1000, "f_bavail": 1000, "f_frsize": 4096}
     monkeypatch.setattr(os, "statvfs", always(SimpleNamespace(**{**usual, **values})))
-    if text == READ_ONLY:
+    if condition == "read-only":
         monkeypatch.setattr(os, "access", lambda path, _mode: str(path) != str(node.state))
-    explained = call(node, "explain", "web-0")
-    assert explained.stdout.splitlines()[:2] == [
-        "shop/web-0: state-directory",
-        f"  the file system of {node.state} {text}",
-    ]
-    shown = call(node, "show", KEY[:8])
+    reason = f"the file system of {node.state} {text}"
+    assert call(node, "explain", "web-0").stdout.splitlines()[:2] == ["shop/web-0: state-directory", f"  {reason}"]
+    shown = call(node, "show", POD[:8])
     assert (shown.exit_code, text in shown.stderr, "has ended" in shown.stderr) == (1, True, False)
-    assert f"warning: the file system of {node.state} {text}" in call(node, "list").stdout
+    assert f"warning: {reason}" in call(node, "list").stdout
+    node.configure(stateDir=str(node.log))
+    node.log.touch()
+    for words, stream in (("explain web-0", "stdout"), ("list", "stdout"), ("show web-0", "stderr")):
+        said = getattr(call(node, *words.split()), stream)
+        assert f"{node.log} is not a directory: new containers start without monitoring" in said
 
 
-def test_file_in_place_of_the_state_directory_is_the_reason(node: Host, tmp_path: Path) -> None:
-    path = tmp_path / "state"
-    path.touch()
-    node.configure(stateDir=str(path))
-    text = f"{path} is not a directory: new containers start without monitoring"
-    assert text in call(node, "explain", "web-0").stdout
-    assert text in call(node, "list").stdout
-    assert text in call(node, "show", "web-0").stderr
-
-
-@pytest.mark.parametrize("name, content", [*LEFTOVERS, OF_AN_EARLIER_BOOT])
-@pytest.mark.parametrize("command", ["explain", "show"])
-def test_leftover_of_a_failed_hook_is_no_pod(node: Host, command: str, name: str, content: str) -> None:
-    leftover(node, name, content)
+@pytest.mark.parametrize("boot", ["this", "earlier"])
+def test_leftover_of_a_failed_hook_is_no_pod(node: Host, boot: str) -> None:
     node.end_process(7)
-    done = call(node, command, KEY)
-    assert done.exit_code == 1
-    assert f"unknown pod {'' if command == 'explain' else 'or container '}'{KEY}'" in done.stderr
+    of_an_earlier_boot = {"pod": '{"format": 1, "boot": "earlier", "groups": {}}'}
+    for name, content in (LEFTOVERS if boot == "this" else of_an_earlier_boot).items():
+        leave(node, name, content)
+        for command, what in (("explain", ""), ("show", "or container ")):
+            done = call(node, command, POD)
+            assert done.exit_code == 1
+            assert f"unknown pod {what}'{POD}'" in done.stderr
+        shutil.rmtree(node.state / "pods" / POD)

@@ -24,7 +24,6 @@ from resctrl_hooks.core.config.show import Shown
 from resctrl_hooks.core.node.feature_table import FEATURES, KEYS
 from resctrl_hooks.core.node.settings import DEFAULTS
 
-NO_DEFAULTS: dict[str, Any] = {"namespaces": {}, "qos": {}}
 TEMPLATE = "classes:\n- name: a\n  memtierdconfig: |\n    policy:\n      name: age\n"
 REFUSED = [
     "monitoring:\n  relase: pod\n", "failure-policy: fail", "takeOver: true", "log:\n  xyzzy: 1",
@@ -80,25 +79,20 @@ REMARKED = [
 ]  # fmt: skip
 
 
-def judged(texts: list[str]) -> str:
-    return "\n".join(f"{text.rstrip()}\n    => " + "\n    => ".join(problems(text)) for text in texts)
-
-
-def test_each_problem_has_line_and_remedy(golden: Golden) -> None:
-    assert [text for text in REFUSED if check(text).config or not all(one.line for one in check(text).errors)] == []
-    golden(judged(REFUSED))
+@pytest.mark.parametrize("texts", [REFUSED, REMARKED], ids=["refused", "remarked"])
+def test_each_problem_has_line_and_remedy(golden: Golden, texts: list[str]) -> None:
+    for text in texts:
+        found = check(text)
+        assert found.problems
+        assert (found.config is None) == bool(found.errors) == (texts is REFUSED)
+        assert all(one.line for one in found.errors)
+    golden("\n".join(f"{text.rstrip()}\n    => " + "\n    => ".join(problems(text)) for text in texts))
     (problem,) = check_module.check_text(b"a: 1\nb: \xff\n", "c.yaml").problems
     assert str(problem) == "c.yaml:2: the file is not UTF-8; save it as UTF-8"
 
 
-def test_ineffective_values_have_a_remark(golden: Golden) -> None:
-    assert [text for text in REMARKED if check(text).errors or not check(text).problems] == []
-    golden(judged(REMARKED))
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_meaningful_values_have_no_remark(monkeypatch: pytest.MonkeyPatch) -> None:
+    for text in (
         *("", "# nothing\n", "{}", "classes:\nmonitoring:\nnamespaces:\n", "monitoring: {share: {}}"),
         *("classes: [{name: a}]\nmemory: {allowLimits: {}}", "classes: [{name: a}]\nmemory: {failurePolicy: ignore}"),
         *("memory: {allow: {x: [b]}}", "memory: {allowLimits: {x: ['memory.*']}}", "stateDir: /homes"),
@@ -106,10 +100,12 @@ def test_ineffective_values_have_a_remark(golden: Golden) -> None:
         *("monitoring: {share: {interval: 90s}}", "rdt: {failurePolicy: fail}"),
         "rdt: {enabled: true, allow: {x: [gold]}, defaults: {qos: {BestEffort: bronze}}}",
         "log: &x {level: debug}\nmonitoring:\n  share: {interval: 90s}\n",
-    ],
-)  # fmt: skip
-def test_meaningful_values_have_no_remark(text: str) -> None:
-    assert problems(text) == []
+    ):
+        assert problems(text) == [], text
+    monkeypatch.setattr(check_module, "FEATURES", ())
+    assert check("namespaces: [a]").problems == []
+    (warning,) = check("monitoring: {enabled: true}").problems
+    assert (warning.severity, warning.key) == ("warning", "monitoring"), "a section without effect"
 
 
 @pytest.mark.parametrize(
@@ -140,14 +136,13 @@ def test_other_spelling_means_the_same(text: str, same: str) -> None:
 def test_defaults_equal_those_of_node_half() -> None:
     values = explicit_values_of(Configuration())
     assert set(values) == {*DEFAULTS, *KEYS, *FEATURES}
+    nothing: tuple[Any, ...] = (None, "", [], {}, {"namespaces": {}, "qos": {}})
     for name, row in FEATURES.items():
-        defaults = row.defaults
-        assert {key: values[name][key] for key in defaults} == json.loads(json.dumps(defaults)), name
-        without = set(values[name]) - set(defaults) - {"failurePolicy"}
-        assert [key for key in without if values[name][key] not in (None, "", [], {}, NO_DEFAULTS)] == [], name
+        assert {key: values[name][key] for key in row.defaults} == json.loads(json.dumps(row.defaults)), name
+        without = set(values[name]) - set(row.defaults) - {"failurePolicy"}
+        assert [key for key in without if values[name][key] not in nothing] == [], name
     for name, default in (*DEFAULTS.items(), *KEYS.items()):
-        if not isinstance(default, dict):
-            assert values[name] == default, name
+        assert isinstance(default, dict) or values[name] == default, name
 
 
 @pytest.mark.parametrize("levels, deep", [(60, False), (61, True), (1500, True)])
@@ -202,49 +197,38 @@ def test_compiled_configuration_has_a_largest_size(more: int, refused: list[str]
 
 # Trust
 
-WRITABLE, STRANGER = "is writable by users other than its owner", "belongs to user 1234"
 
-
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
 @pytest.mark.parametrize(
-    "mode, of_folder, told",
+    "mode, of_folder, users, told",
     [
-        (0o644, 0o755, []),
-        (0o644, 0o1777, []),
-        (0o664, 0o755, [f"{WRITABLE} (mode 0664)"]),
-        (0o646, 0o755, [f"{WRITABLE} (mode 0646)"]),
-        (0o644, 0o777, [f"its directory {WRITABLE} (mode 0777)"]),
-        (0o1666, 0o775, [f"{WRITABLE} (mode 1666)", f"its directory {WRITABLE} (mode 0775)"]),
-        (None, 0o757, [f"its directory {WRITABLE} (mode 0757)"]),
+        (0o644, 0o755, (0, 0), []),
+        (0o644, 0o1777, (0, 0), []),
+        (0o664, 0o755, (0, 0), ["is writable by users other than its owner (mode 0664)"]),
+        (0o646, 0o755, (0, 0), ["is writable by users other than its owner (mode 0646)"]),
+        (0o644, 0o777, (0, 0), ["its directory is writable by users other than its owner (mode 0777)"]),
+        (0o1666, 0o775, (0, 0), ["is writable by users other than its owner (mode 1666)",
+                                 "its directory is writable by users other than its owner (mode 0775)"]),
+        (None, 0o757, (0, 0), ["its directory is writable by users other than its owner (mode 0757)"]),
+        (0o644, 0o755, (4321, 4321), []),
+        (0o644, 0o755, (1234, 4321), ["belongs to user 1234"]),
+        (0o644, 0o755, (0, 1234), ["its directory belongs to user 1234"]),
     ],
-)
-def test_file_that_others_can_change_is_reported(
-    tmp_path: Path, mode: int | None, of_folder: int, told: list[str]
+)  # fmt: skip
+def test_file_that_another_user_than_root_and_the_caller_can_change_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int | None, of_folder: int, users: Any, told: list[str]
 ) -> None:
     path = tmp_path / "config.yaml"
     if mode is not None:
         path.touch()
+        os.chown(path, users[0], users[0])
         path.chmod(mode)
+    os.chown(tmp_path, users[1], users[1])
     tmp_path.chmod(of_folder)
-    found = trust_problems(str(path))
-    assert [problem.what for problem in found] == told
-    assert {(problem.file, problem.severity) for problem in found} <= {(str(path), "warning")}
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
-@pytest.mark.parametrize(
-    "user, of_folder, told",
-    [(0, 0, []), (4321, 4321, []), (1234, 4321, [STRANGER]), (0, 1234, [f"its directory {STRANGER}"])],
-)
-def test_file_of_another_user_than_root_and_the_caller_is_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user: int, of_folder: int, told: list[str]
-) -> None:
-    config = tmp_path / "config.yaml"
-    config.touch(0o644)
-    tmp_path.chmod(0o755)
-    os.chown(config, user, user)
-    os.chown(tmp_path, of_folder, of_folder)
     monkeypatch.setattr(os, "geteuid", lambda: 4321)
-    assert [problem.what.partition(",")[0] for problem in trust_problems(str(config))] == told
+    found = trust_problems(str(path))
+    assert [problem.what.partition(",")[0] for problem in found] == told
+    assert {(problem.file, problem.severity) for problem in found} <= {(str(path), "warning")}
 
 
 def test_lines_of_values_count_from_1_and_problems_are_in_their_order() -> None:
@@ -255,10 +239,3 @@ def test_lines_of_values_count_from_1_and_problems_are_in_their_order() -> None:
     assert parse_document(b"", "c.yaml").line(("a",)) == 0
     text = "resctrlPath: x\nlog:\n  level: loud\nzzz: 1\nmonitoring: {enabled: 2}\n"
     assert [problem.line for problem in check(text).errors] == [1, 3, 4, 5]
-
-
-def test_section_without_effect_has_remark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(check_module, "FEATURES", ())
-    (warning,) = check("monitoring: {enabled: true}").problems
-    assert (warning.severity, warning.key) == ("warning", "monitoring")
-    assert check("namespaces: [a]").problems == []

@@ -26,24 +26,23 @@ def node(tmp_path: Path) -> Cluster:
     return Cluster(tmp_path)
 
 
-def moved(node: Cluster) -> Path:
-    """Change the state directory as `config apply` does; return the new path."""
-    new = node.host.state.parent / "resctrl-hooks-new"
-    lead_to_present(str(node.host.state), str(new))
-    node.configure(stateDir=str(new))
-    return new
-
-
 def test_changed_state_directory_keeps_records_for_old_and_new_settings(node: Cluster) -> None:
     first = node.start(1)
     old = node.context()
-    new = moved(node)
+    new = node.host.state.parent / "resctrl-hooks-new"
+    lead_to_present(str(node.host.state), str(new))
+    node.configure(stateDir=str(new))
     assert node.context().ledger.folder == str(new)
     second = node.start(2)
     assert node.groups_of(second[1]) == node.groups_of(first[1]) == {("", POD)}
     with node.context().monitor.hold(POD), pytest.raises(Exception, match="held"):
         old.monitor.hold(POD, 0.0)
     assert old.ledger.members(POD) == node.context().ledger.members(POD)
+    Ledger(str(new)).prepare()
+    link = node.root / "link"
+    link.symlink_to(node.host.state)
+    with pytest.raises(FileExistsError):  # it is not recorded
+        Ledger(str(link)).prepare()
     assert node.reconcile().ok
     third = node.start(3, pod_number(3))
     for one, pod in ((first, ""), (second, POD), (third, pod_number(3))):
@@ -56,31 +55,18 @@ def test_changed_state_directory_keeps_records_for_old_and_new_settings(node: Cl
     assert not node.host.state.exists()
 
 
-def test_link_that_is_not_recorded_is_refused(node: Cluster, tmp_path: Path) -> None:
-    node.start(1)
-    moved(node)
-    link = tmp_path / "link"
-    link.symlink_to(node.host.state)
-    with pytest.raises(FileExistsError):
-        Ledger(str(link)).prepare()
-    Ledger(str(node.context().ledger.folder)).prepare()
-
-
-@pytest.mark.parametrize(
-    "new, why",
-    [("{}/other", "exists, too; choose a new path on the same"), ("/proc/x/y", "is on another file system; ")],
-)
-def test_directory_that_cannot_keep_the_records_is_refused_in_one_line(node: Cluster, new: str, why: str) -> None:
-    node.start(1)
+def test_directory_that_cannot_be_kept_is_refused_in_one_line_while_it_has_pods(node: Cluster) -> None:
+    started = node.start(1)
     (node.root / "other/pods").mkdir(parents=True)
-    path = new.format(node.root)
-    with pytest.raises(SettingsError, match=f"{node.host.state} has the records of 1 pod, and {path} {why}") as error:
-        lead_to_present(str(node.host.state), path)
-    assert "\n" not in str(error.value)
-
-
-def test_directory_without_pods_is_left_behind_if_it_cannot_be_kept(node: Cluster) -> None:
-    node.end(*node.start(1), POD)
+    for path, why in (
+        (f"{node.root}/other", "exists, too; choose a new path on the same"),
+        ("/proc/x/y", "is on another file system; "),
+    ):
+        wanted = f"{node.host.state} has the records of 1 pod, and {path} {why}"
+        with pytest.raises(SettingsError, match=wanted) as error:
+            lead_to_present(str(node.host.state), path)
+        assert "\n" not in str(error.value)
+    node.end(*started, POD)
     node.reconcile()
     lead_to_present(str(node.host.state), "/proc/x/y")
     lead_to_present(str(node.root / "never-used"), "/proc/x/y")
@@ -88,21 +74,20 @@ def test_directory_without_pods_is_left_behind_if_it_cannot_be_kept(node: Cluste
 
 @pytest.mark.parametrize("there", ["nothing", "empty"])
 def test_apply_leads_the_new_path_to_the_present_directory(node: Cluster, tmp_path: Path, there: str) -> None:
-    node.start(1)
-    folder = tmp_path / "etc"
-    folder.mkdir(mode=0o755)
-    new = tmp_path / "new"
-    if there == "empty":
-        new.mkdir()
-    config = folder / "config.yaml"
-    for path in (node.host.state, new):
+    def apply(path: Path, *words: str) -> None:
         config.write_text(f"stateDir: {path}\n")
         config.chmod(0o644)
-        dry = CliRunner().invoke(main, ["--config", str(config), "config", "apply", "--dry-run"])
-        assert dry.exit_code == 0
-        result = CliRunner().invoke(main, ["--config", str(config), "config", "apply"])
-        assert result.exit_code == 0, result.output
+        done = CliRunner().invoke(main, ["--config", str(config), "config", "apply", *words])
+        assert done.exit_code == 0, done.output
+
+    node.start(1)
+    config, new = tmp_path / "etc/config.yaml", tmp_path / "new"
+    config.parent.mkdir(mode=0o755)
+    if there == "empty":
+        new.mkdir()
+    for path in (node.host.state, new):
+        apply(path, "--dry-run")
+        apply(path)
     assert new.resolve() == node.host.state
-    config.write_text(f"stateDir: {node.host.state}\n")
-    assert CliRunner().invoke(main, ["--config", str(config), "config", "apply"]).exit_code == 0
+    apply(node.host.state)
     assert Ledger(str(node.host.state)).keys() == [POD]

@@ -5,6 +5,7 @@ import os
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from click.testing import CliRunner
 
@@ -31,20 +32,21 @@ class Patient:
         self.compiled = root / "etc/resctrl-hooks/config.json"
         self.yaml = root / CONFIG.lstrip("/")
         self.code = root / CODE.lstrip("/")
-        self.write("proc/cpuinfo", "flags\t\t: fpu cqm_occup_llc cqm_mbm_total cqm_mbm_local\n")
-        self.write("proc/filesystems", "nodev\tresctrl\n")
-        self.write("proc/cmdline", "quiet rdt=cmt\n")
-        self.write("proc/sys/kernel/osrelease", "7.2.0\n")
-        self.write("proc/sys/kernel/random/boot_id", "0d5d0a52-6e2c-4a3c-8f2e-000000000001\n")
-        self.write("proc/self/mounts", f"resctrl {self.resctrl} resctrl rw,relatime 0 0\n")
-        self.write("proc/self/uid_map", "0 0 4294967295\n")
-        self.write("sys/fs/cgroup/cgroup.controllers", "cpuset cpu memory\n")
-        self.write("sys/fs/resctrl/info/L3_MON/num_rmids", "16\n")
-        self.write("sys/fs/resctrl/tasks", "")
+        for name, text in {
+            "proc/cpuinfo": "flags\t\t: fpu cqm_occup_llc cqm_mbm_total cqm_mbm_local\n",
+            "proc/filesystems": "nodev\tresctrl\n",
+            "proc/cmdline": "quiet rdt=cmt\n",
+            "proc/sys/kernel/osrelease": "7.2.0\n",
+            "proc/sys/kernel/random/boot_id": "0d5d0a52-6e2c-4a3c-8f2e-000000000001\n",
+            "proc/self/mounts": f"resctrl {self.resctrl} resctrl rw,relatime 0 0\n",
+            "proc/self/uid_map": "0 0 4294967295\n",
+            "sys/fs/cgroup/cgroup.controllers": "cpuset cpu memory\n",
+            "sys/fs/resctrl/info/L3_MON/num_rmids": "16\n",
+            **dict.fromkeys(("sys/fs/resctrl/tasks", "usr/bin/crio", "usr/bin/python3", "bin/sh"), ""),
+        }.items():
+            self.write(name, text)
         self.group(self.resctrl)
         (self.resctrl / "mon_groups").mkdir()
-        for name in ("usr/bin/crio", "usr/bin/python3", "bin/sh"):
-            self.write(name, "")
         self.state.mkdir(parents=True, mode=0o700)
         (self.state / "exec.json").write_text(json.dumps({"pid": os.getpid(), "mode": "events"}))
         put(root)
@@ -84,6 +86,10 @@ class Patient:
             self.write(str((folder / "mon_data/mon_L3_00" / name).relative_to(self.root)), value)
         return folder
 
+    def add_groups(self, number: int) -> None:
+        for place in range(number):
+            self.group(self.resctrl / f"mon_groups/other{place}")
+
     def setting(self, **values: object) -> None:
         """Change active settings; ``{root}`` in them is the host's root."""
         if values:
@@ -93,6 +99,11 @@ class Patient:
     def findings(self, check: str = "") -> list[tuple[str, Finding]]:
         """Return the findings of a check, or of all, each with its check."""
         return [*examine(Host(CONFIG, str(self.root)), {check: checks()[check]} if check else None)]
+
+    def in_condition(self, check: str, files: Mapping[str, Change], settings: Any = None) -> list[tuple[str, Finding]]:
+        """Bring the host into a condition; return the findings of its check."""
+        self.change(files, **(settings or {}))
+        return self.findings(check)
 
     def said(self, check: str, level: str) -> list[str]:
         """Return the findings of a check of a level."""

@@ -10,33 +10,28 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from conftest import always
 from golden import Golden
 from hosts.faults import failing
 from hosts.monitored import replace_podman
-from hosts.patients import lines, older, run_service, shipped
+from hosts.patients import shipped
 
 from core.doctor.breakages import CONDITIONS
 from core.doctor.patient import UID, Patient
 from core.install.staged import CONFIG, HOOKS, command, install
-from resctrl_hooks import __version__
 from resctrl_hooks.core.cli import main
-from resctrl_hooks.core.doctor import runner, runtimes, self_test, state, system
-from resctrl_hooks.core.doctor import versions as versions_module
+from resctrl_hooks.core.doctor import runtimes, self_test, state, system
 from resctrl_hooks.core.doctor.finding import Check, Finding, NotFixedError
 from resctrl_hooks.core.doctor.host import Host
 from resctrl_hooks.core.doctor.runner import checks, checks_of, examine
-from resctrl_hooks.core.doctor.versions import versions
 from resctrl_hooks.core.doctor.watch import exec_watcher
 from resctrl_hooks.core.install.paths import CODE, LAUNCH
-from resctrl_hooks.core.install.unit import Unit
 from resctrl_hooks.core.inventory.feature_display.memtierd import NOT_RUNNING
 from resctrl_hooks.core.inventory.models import Container, Inventory, Pod
 from resctrl_hooks.core.node.sharing.runtimes import note
-from resctrl_hooks.core.node.watch.status import read_status
 from resctrl_hooks.core.parts import parts
 
 OF_CORE = {name for part in parts() if part.name == "core" for name in checks_of(part)}
-CHOSEN = [pytest.param(part.name, id=part.name) for part in parts() if part.checks and part.name != "core"]
 
 
 def text_of(found: Iterable[tuple[str, Finding]]) -> str:
@@ -49,16 +44,9 @@ def text_of(found: Iterable[tuple[str, Finding]]) -> str:
     return re.sub(r"node-[0-9a-f]{12}", "node-<hash>", "\n".join(shown))
 
 
-def broken(patient: Patient, name: str) -> list[tuple[str, Finding]]:
-    """Bring the host into a condition; return the findings of its check."""
-    check, files, *settings = CONDITIONS[name]
-    patient.change(files, **(settings[0] if settings else {}))
-    return patient.findings(check)
-
-
 @pytest.mark.parametrize("name", CONDITIONS)
 def test_condition_is_named_with_a_remedy(patient: Patient, golden: Golden, name: str) -> None:
-    found = [(check, one) for check, one in broken(patient, name) if check in OF_CORE]
+    found = [(check, one) for check, one in patient.in_condition(*CONDITIONS[name]) if check in OF_CORE]
     assert all(one.remedy for _, one in found if one.level != "ok")
     golden(text_of(found), hide="duration time")
 
@@ -83,7 +71,7 @@ def test_installed_code_of_another_build_is_named_with_what_differs(
 ) -> None:
     built = shipped()
     ours = built._replace(version=version or built.version, folder="node-0123456789ab")
-    monkeypatch.setattr("resctrl_hooks.core.install.payload.payload", lambda *_, **__: ours)
+    monkeypatch.setattr("resctrl_hooks.core.install.payload.payload", always(ours))
     (found,) = [one for _, one in patient.findings("code") if one.level == "warning" and "version" in one.text]
     assert "`resctrl-hook install`" in found.remedy
     words = [f"{built.version} is installed, but this is version 9.9.9"] if version else [built.folder, ours.folder]
@@ -104,37 +92,38 @@ def test_code_without_bytecode_of_the_registered_python_is_named(
     assert [*patient.bad("code").values()] == said
 
 
-def test_self_test_calls_the_hook_that_is_registered_with_the_configuration(patient: Patient) -> None:
+def test_registered_hooks_and_those_with_another_configuration_are_told_apart(patient: Patient) -> None:
     hook = json.loads((patient.root / HOOKS.lstrip("/")).read_text())["hook"]
-    called = self_test._registered_command(Host(CONFIG, str(patient.root)))
-    assert called == [hook["path"], *hook["args"][1:]]
-    assert self_test._registered_command(Host("/etc/other.yaml", str(patient.root))) == []
-
-
-def test_hooks_with_another_configuration_than_the_named_one_are_reported(patient: Patient) -> None:
-    other = Host("/etc/other.yaml", str(patient.root))
+    own, other = (Host(config, str(patient.root)) for config in (CONFIG, "/etc/other.yaml"))
+    assert self_test._registered_command(own) == [hook["path"], *hook["args"][1:]]
+    assert self_test._registered_command(other) == []
     (found,) = state.other_configuration(other)
     assert found.remedy == f"resctrl-hook --config {other.manifest and other.manifest.config} doctor"
-    assert [*state.other_configuration(Host(CONFIG, str(patient.root)))] == []
-
-
-def run(patient: Patient, *words: str) -> Result:
-    return CliRunner().invoke(main, ["doctor", "--root", str(patient.root), *words])
+    assert [*state.other_configuration(own)] == []
 
 
 def test_exit_code_and_json_match_findings_and_fix_applies_safe_remedies(patient: Patient) -> None:
-    assert run(patient).exit_code == 0
+    def run(*words: str) -> Result:
+        return CliRunner().invoke(main, ["doctor", "--root", str(patient.root), *words])
+
+    assert run().exit_code == 0
     patient.state.chmod(0o777)
-    result = run(patient, "--json")
+    result = run("--json")
     said = json.loads(result.stdout)
     assert (result.exit_code, said["ok"]) == (1, False)
     assert all(finding["remedy"] for finding in said["items"] if finding["level"] == "problem")
     with failing(state, "_protect", NotFixedError("read-only")):
-        kept = run(patient, "--fix")
+        kept = run("--fix")
     assert (kept.exit_code, "-> not fixed: read-only" in kept.stdout) == (1, True)
-    assert run(patient, "--fix").exit_code == 0
+    assert run("--fix").exit_code == 0
     assert patient.state.stat().st_mode & 0o777 == 0o700
-    assert run(patient).exit_code == 0
+    patient.yaml.write_text(patient.yaml.read_text() + "namespaces: [shop]\n")
+    assert run().exit_code == 0, "a warning is no failure"
+    assert run("--fix", "--json").exit_code == 0
+    assert json.loads(patient.compiled.read_text())["namespaces"] == ["shop"]
+    patient.yaml.unlink()
+    patient.yaml.symlink_to("none.yaml")
+    assert patient.bad().keys() == {"configuration"}
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE, errno.ENOTDIR, errno.EACCES, 0])
@@ -152,18 +141,6 @@ def test_error_in_a_check_affects_no_other_check_and_is_no_fault_if_it_is_the_ke
     assert found["first"].text.startswith(f"check failed: {what}")
     assert found["first"].remedy == ("see the kernel log" if number else "please report it")
     assert found["second"].level == "ok"
-
-
-@pytest.mark.parametrize("house", CHOSEN)
-def test_missing_house_has_no_check_and_others_keep_their_order(monkeypatch: pytest.MonkeyPatch, house: str) -> None:
-    everything = checks()
-    names = {name for part in parts() if part.name == house for name in checks_of(part)}
-    named = {name: check.after for name, check in everything.items() if check.after}
-    assert {name: [*everything][[*everything].index(name) - 1] for name in named} == named
-    assert sum(len(checks_of(part)) for part in parts()) == len(everything)
-    left = tuple(part for part in parts() if part.name != house)
-    monkeypatch.setattr(runner, "parts", lambda: left)
-    assert [*checks()] == [name for name in everything if name not in names]
 
 
 # Data of a made-up host that counts as this one
@@ -189,10 +166,9 @@ def test_host_without_systemd_needs_another_scheduler_and_watcher(patient: Patie
 
 @pytest.mark.parametrize("groups, level", [(12, "problem"), (9, "warning")])
 def test_rmids_that_stay_free_for_runtimes_are_not_for_waiting_pods(patient: Patient, groups: int, level: str) -> None:
-    for number in range(groups):
-        patient.group(patient.resctrl / f"mon_groups/other{number}")
+    patient.add_groups(groups)
     note(Host(CONFIG, str(patient.root)).context.ledger, 9)
-    ((_, found),) = broken(patient, "pod waits")
+    ((_, found),) = patient.in_condition(*CONDITIONS["pod waits"])
     assert (found.level, "4 stay free for container runtimes" in found.text) == (level, level == "problem")
 
 
@@ -242,8 +218,7 @@ def creates(more: str = "") -> str:
 def test_rmid_in_limbo_and_used_counters_are_not_problems_of_the_hook(
     patient: Patient, here: Host, monkeypatch: pytest.MonkeyPatch, groups: int, script: str, level: str, text: str
 ) -> None:
-    for number in range(groups):
-        patient.group(patient.resctrl / f"mon_groups/other{number}")
+    patient.add_groups(groups)
     patient.write("sys/fs/resctrl/info/L3_MON/mbm_assign_mode", "[mbm_event]\ndefault\n")
     script = script.replace("$STATE", str(patient.state)).replace("$GROUPS_", f"{patient.resctrl}/mon_groups")
     monkeypatch.setattr(self_test, "_registered_command", lambda host: ["/bin/sh", "-c", script])
@@ -253,22 +228,21 @@ def test_rmid_in_limbo_and_used_counters_are_not_problems_of_the_hook(
 
 
 IO_CLASS = {"blockio": {"enabled": True, "classes": {"a": {"weight": 9}}, "defaults": {"namespaces": {"": "a"}}}}
-NO_ROOM = {"monitoring": {"limits": {"": 0}}}
 REACHED = '`monitoring.limits` of the namespace "" is reached'
-FAIL = {"failurePolicy": "fail"}
 
 
 @pytest.mark.parametrize(
     "settings, excluded",
     [
         ({"rdt": {"enabled": True, "defaults": {"namespaces": {"": "gold"}}}}, ""),
-        ({**NO_ROOM, **FAIL}, REACHED),
+        ({"monitoring": {"limits": {"": 0}}, "failurePolicy": "fail"}, REACHED),
         *(pytest.param(*row, marks=pytest.mark.ci) for row in (
             (IO_CLASS, ""),
-            ({**IO_CLASS, **FAIL}, "the hook rejects the test process (failurePolicy), which has no cgroup "),
+            (IO_CLASS | {"failurePolicy": "fail"},
+             "the hook rejects the test process (failurePolicy), which has no cgroup "),
             ({"namespaces": ["shop"]}, "`namespaces` excludes the test process, which has no namespace"),
             ({"labelSelector": {"app": "web"}}, "`labelSelector` excludes the test process, which has no labels"),
-            (NO_ROOM, REACHED),
+            ({"monitoring": {"limits": {"": 0}}}, REACHED),
         )),
     ],
 )  # fmt: skip
@@ -308,18 +282,12 @@ def test_runtime_that_ignores_the_folder_is_reported_and_not_listed(
     assert patient.said("hook", "ok") == []
     patient.write("usr/bin/podman", "")
     assert f"podman calls the hook through {HOOKS}" in patient.said("hook", "ok")
-
-
-@pytest.mark.houses("nri")
-def test_remedy_for_containerd_without_a_service_in_place_of_hooks(
-    patient: Patient, monkeypatch: pytest.MonkeyPatch
-) -> None:
     patient.write("usr/bin/containerd", "")
     monkeypatch.setattr(Host, "manifest", None)
     monkeypatch.setattr(runtimes, "SERVER", None)
-    (found,) = (found for _, found in patient.findings("hook") if found.text.startswith("containerd"))
-    assert found.text == "containerd does not call OCI hooks: NRI's hook-injector plugin is not installed"
-    assert found.remedy == "install that plugin"
+    found = {one.text: one.remedy for _, one in patient.findings("hook")}
+    injector = "containerd does not call OCI hooks: NRI's hook-injector plugin is not installed"
+    assert found.get(injector, "install that plugin") == "install that plugin", "there is none without the house nri"
 
 
 def test_container_without_its_memtierd_is_a_problem(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -330,28 +298,6 @@ def test_container_without_its_memtierd_is_a_problem(patient: Patient, monkeypat
     assert "1 containers run without their memtierd: shop/web-0/c0" in patient.bad("memory")["memory"]
     gone.details = {"memtierd": {"state": "runs as pid 7"}}
     assert patient.bad("memory") == {}
-
-
-def test_service_that_runs_older_code_is_named(staged: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Host, "live", True)
-    run_service(staged, "exec.json", code_age=60)
-    of_one_version = f"ok: hook and services are of version {__version__}, the configuration of format 1"
-    assert lines(versions(staged)).startswith(of_one_version)
-    run_service(staged, "exec.json", code_age=-60)
-    assert lines(versions(staged)) == older("exec")
-    units = [Unit(f"resctrl-hooks-{name}.service", "", 1, status=read_status) for name in ("one", "two")]
-    monkeypatch.setattr(versions_module, "ORDERED", units)
-    assert lines(versions(staged)) == "\n".join((older("one"), older("two")))
-
-
-def test_fix_applies_the_edited_file_and_no_warning_fails(patient: Patient) -> None:
-    patient.yaml.write_text(patient.yaml.read_text() + "namespaces: [shop]\n")
-    assert run(patient).exit_code == 0
-    assert run(patient, "--fix", "--json").exit_code == 0
-    assert json.loads(patient.compiled.read_text())["namespaces"] == ["shop"]
-    patient.yaml.unlink()
-    patient.yaml.symlink_to("none.yaml")
-    assert patient.bad().keys() == {"configuration"}
 
 
 def test_settings_of_version_0_2_are_one_warning(patient: Patient) -> None:

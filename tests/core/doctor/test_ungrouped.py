@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from conftest import Host as Made
+from conftest import always
 from golden import Golden
 from hosts.monitored import MonitoredHost, monitored_host, run
 from schema_checks import refusal
@@ -34,10 +35,6 @@ HOUSES = ("lab",)
 STEPS: Any = [{"feature": "rdt", "action": "into", "needs": {"class": "gold"}}]
 
 
-def no_resctrl(node: Node) -> None:
-    node.configure(resctrlPath=str(node.root / "none"))
-
-
 def without_boot_time(node: Node) -> None:
     node.install()
     (node.host.proc / "stat").unlink()
@@ -48,15 +45,19 @@ def state_directory_is_a_file(node: Node) -> None:
     node.host.state.touch()
 
 
+def text_of(found: PodExplanation) -> str:
+    return f"{found.name} ({found.runtime or 'recorded'}): {found.reason}\n  {found.text}\nnext: {found.next_command}"
+
+
 SITUATIONS: dict[str, Callable[[Node], object]] = {
-    "namespaces exclude it": lambda node: node.configure(namespaces=["db", "web*"]),
-    "labels exclude it": lambda node: node.configure(labelSelector={"app": "web"}),
-    "monitoring is disabled": lambda node: node.configure(monitoring={"enabled": False}),
+    "namespaces exclude it": lambda node: node.host.configure(namespaces=["db", "web*"]),
+    "labels exclude it": lambda node: node.host.configure(labelSelector={"app": "web"}),
+    "monitoring is disabled": lambda node: node.host.configure(monitoring={"enabled": False}),
     "no hook": lambda node: None,
     "older than the hook": lambda node: node.install(boot=-3600),
     "newer than the hook": lambda node: node.install(boot=3600),
     "age unknown": without_boot_time,
-    "no resctrl": no_resctrl,
+    "no resctrl": lambda node: node.host.configure(resctrlPath=str(node.root / "none")),
     "state directory is a file": state_directory_is_a_file,
 }
 
@@ -79,19 +80,6 @@ def test_reason_and_next_command_of_a_pod(
         locked.remove_member(ID)
     node.record(ID, unmet={"rdt": "unknown RDT class 'gold'"})
     golden(text_of(node.explain()), "recorded")
-
-
-def text_of(found: PodExplanation) -> str:
-    return f"{found.name} ({found.runtime or 'recorded'}): {found.reason}\n  {found.text}\nnext: {found.next_command}"
-
-
-def test_refused_container_is_explained(node: Node) -> None:
-    names = {"namespace": "shop", "pod": "gone-0", "container": "c0", "id": "d" * 64, "key": "k" * 8}
-    record_refusal(str(node.host.state), names, "no free RMID")
-    found = node.explain("shop/gone-0")
-    assert (found.reason, found.name, found.text) == (
-        "refused", "shop/gone-0", "container c0 was rejected: no free RMID",
-    )  # fmt: skip
 
 
 @pytest.mark.parametrize("runtimes", [["podman"], ["podman", "crio"], []])
@@ -128,24 +116,29 @@ def test_podman_container_is_explained_by_its_name_also_if_that_is_the_start_of_
         golden(text_of(found), label)
 
     explained("running")
-    node.configure(namespaces=["shop"])
+    node.host.configure(namespaces=["shop"])
     explained("excluded")
-    node.configure()
+    node.host.configure()
     node.record(PODMANS)
     explained("recorded")
     node.record(PODMANS, steps=STEPS)
     explained("selected since its start")
 
 
-@pytest.mark.parametrize("has_run", [True, False])
 def test_service_in_place_of_hooks_is_the_registration_where_it_has_run(
-    node: Node, monkeypatch: pytest.MonkeyPatch, has_run: bool
+    node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    unit = Unit("served.service", "", 1, status=lambda folder: {} if has_run else None)
-    monkeypatch.setattr(ungrouped, "SERVER", unit)
-    found = node.explain()
-    assert found.reason == ("no-record" if has_run else "hook-not-called")
-    assert found.text.startswith(f"{UNITS}/served.service exists, but no record") is has_run
+    for has_run, reason in ((True, "no-record"), (False, "hook-not-called")):
+        unit = Unit("served.service", "", 1, status=always({} if has_run else None))
+        monkeypatch.setattr(ungrouped, "SERVER", unit)
+        found = node.explain()
+        assert found.reason == reason
+        assert found.text.startswith(f"{UNITS}/served.service exists, but no record") is has_run
+    names = {"namespace": "shop", "pod": "gone-0", "container": "c0", "id": "d" * 64, "key": "k" * 8}
+    record_refusal(str(node.host.state), names, "no free RMID")
+    found = node.explain("shop/gone-0")
+    assert (found.reason, found.name) == ("refused", "shop/gone-0")
+    assert found.text == "container c0 was rejected: no free RMID"
 
 
 def test_runtime_that_ignores_the_folder_of_hooks_is_restarted(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,39 +169,32 @@ def check_recorded(monitored: MonitoredHost) -> None:
     assert refusal(made, schemas()["explain-pod"]) == ""
     assert made["items"][0]["next"] == f"resctrl-hook --config {monitored.config} reconcile"
     os.mkdir(monitored.resctrl / "mon_groups/somebody")
-    for name in ("somebody", "mon_groups/somebody"):
-        foreign = run(monitored, "explain", name)
-        assert (foreign.exit_code, foreign.stdout) == (1, "")
-        assert f"{name!r} is a foreign group without a record" in foreign.stderr
-    unknown = run(monitored, "explain", "shop/none")
-    assert (unknown.exit_code, unknown.stdout) == (1, "")
+    is_foreign = "is a foreign group without a record"
+    for name, said in (("somebody", is_foreign), ("mon_groups/somebody", is_foreign), ("shop/none", "unknown pod")):
+        done = run(monitored, "explain", name)
+        assert (done.exit_code, done.stdout, said in done.stderr, repr(name) in done.stderr) == (1, "", True, True)
 
 
 # doctor on declared RDT classes that the node does not have as declared
 
 
-def found(host: Made) -> list[Finding]:
-    return list(classes(Host(str(host.config))))
-
-
 @pytest.mark.fuse
 def test_missing_or_changed_class_is_named_until_it_is_applied(host: Made, tmp_path: Path) -> None:
+    def found() -> list[Finding]:
+        return list(classes(Host(str(host.config))))
+
+    declared = {"gold": {"L3": "50%"}, "batch": {"MB": 20}, "rest": {"L3": "25%"}}
+    host.configure(resctrlPath=str(tmp_path / "none"), rdt={"classes": declared})
+    assert found() == [], "the check of the mount names it"
     assert checks()["classes"].find is classes
-    with mounted(tmp_path / "sim") as path:
-        root = Path(path)
-        declared = {"gold": {"L3": "50%"}, "batch": {"MB": 20}, "rest": {"L3": "25%"}}
+    with mounted(tmp_path / "sim") as root:
         host.configure(resctrlPath=str(root), rdt={"classes": declared})
-        (root / "rest").mkdir()
-        [finding] = found(host)
+        Path(root, "rest").mkdir()
+        [finding] = found()
         assert finding.level == "warning"
         assert finding.text == "declared RDT classes: gold (missing), batch (missing), rest (differs)"
         assert "`resctrl-hook rdt apply`" in finding.remedy
         Classes.of_node(Context(load(str(host.config))[0])).apply()
-        assert [one.level for one in found(host)] == ["ok"]
-        (root / "gold/schemata").write_text("L3:0=1\n")
-        assert [one.text for one in found(host)] == ["declared RDT classes: gold (differs)"]
-
-
-def test_unmounted_resctrl_is_left_to_the_check_of_the_mount(host: Made, tmp_path: Path) -> None:
-    host.configure(resctrlPath=str(tmp_path / "none"), rdt={"classes": {"gold": {"L3": "50%"}}})
-    assert found(host) == []
+        assert [one.level for one in found()] == ["ok"]
+        Path(root, "gold/schemata").write_text("L3:0=1\n")
+        assert [one.text for one in found()] == ["declared RDT classes: gold (differs)"]

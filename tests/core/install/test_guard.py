@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -19,7 +18,6 @@ from resctrl_hooks.core.node.refusals import recent_refusals
 from resctrl_hooks.core.node.settings import LONGEST_DEADLINE
 
 SHELLS = [["/bin/sh"], ["/bin/bash"], *([["/bin/busybox", "sh"]] if os.path.exists("/bin/busybox") else [])]
-BROKEN_LINE = b"resctrl-hook: broken (status 1), container started without resctrl-hooks: ValueError: x\n"
 
 
 def guarded(shell: list[str], *words: str, state: bytes = b"{}") -> subprocess.CompletedProcess[bytes]:
@@ -27,7 +25,7 @@ def guarded(shell: list[str], *words: str, state: bytes = b"{}") -> subprocess.C
 
 
 @pytest.fixture(
-    params=[SHELLS[0], *(pytest.param(shell, marks=pytest.mark.ci) for shell in SHELLS[1:])],
+    params=[pytest.param(one, marks=pytest.mark.ci if place else ()) for place, one in enumerate(SHELLS)],
     ids=lambda shell: os.path.basename(shell[0]),
 )
 def shell(request: pytest.FixtureRequest) -> list[str]:
@@ -35,23 +33,23 @@ def shell(request: pytest.FixtureRequest) -> list[str]:
     return found
 
 
-KILLED = (signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM, signal.SIGALRM, signal.SIGPIPE)
-
-
 @pytest.mark.parametrize(
     "script, code, stderr",
     [
         *((f"exit {status}", 79 if status == 79 else 0, b"") for status in (0, 1, 2, 78, 79, 80, 126, 127, 255)),
-        *((f"kill -{number.value} $$", 0, b"") for number in KILLED),
-        ("printf '%s\\n' 'one \\n %s'; echo two >&2; exit 79", 79, b"one \\n %s\ntwo\n"),
-        ("echo Traceback; echo ValueError: x; exit 1", 0, BROKEN_LINE),
+        *((f"kill -{name} $$", 0, None) for name in ("KILL", "SEGV", "TERM", "ALRM", "PIPE")),
+        ("printf '%s\n' 'one \n %s'; echo two >&2; exit 79", 79, b"one \n %s\ntwo\n"),
+        ("echo Traceback; echo ValueError: x; exit 1", 0,
+         b"resctrl-hook: broken (status 1), container started without resctrl-hooks: ValueError: x\n"),
         ("cat >&2", 0, b"{}\n"),
     ],
 )  # fmt: skip
-def test_only_status_79_and_the_output_are_passed_on(shell: list[str], script: str, code: int, stderr: bytes) -> None:
+def test_only_status_79_and_the_output_are_passed_on(
+    shell: list[str], script: str, code: int, stderr: bytes | None
+) -> None:
     done = guarded(shell, "/bin/sh", "-c", script)
     assert (done.returncode, done.stdout) == (code, b"")
-    assert done.stderr == stderr or script.startswith("kill")
+    assert stderr is None or done.stderr == stderr
 
 
 @pytest.mark.parametrize("path", ["/nonexistent/python3", "/etc/passwd", "/etc"])
@@ -71,11 +69,11 @@ def test_closed_reader_of_stderr_and_closed_descriptors_are_not_a_failure(shell:
         assert subprocess.run(words, stdin=subprocess.DEVNULL, stderr=writer, env={}, check=False).returncode == 0
 
 
-def written_whole(words: list[str], state: bytes) -> int:
-    """Write a state as crun does, which SIGPIPE kills where its hook ends before it has read all; the hook's exit."""
+def written_whole(words: list[str]) -> int:
+    """Write a large state as crun does, which SIGPIPE kills if its hook ends early; return the hook's exit code."""
     with subprocess.Popen(words, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, env={}, cwd="/") as hook:
         assert hook.stdin
-        hook.stdin.write(state)  # BrokenPipeError where crun would be killed
+        hook.stdin.write(b"x" * 300_000)  # BrokenPipeError where crun would be killed
         hook.stdin.close()
     return hook.returncode
 
@@ -83,7 +81,7 @@ def written_whole(words: list[str], state: bytes) -> int:
 @pytest.mark.parametrize("hook", ["exit 1", "exit 79", "kill -9 $$"])
 def test_state_larger_than_pipe_is_always_read(shell: list[str], hook: str) -> None:
     words = [*shell, "-c", GUARD, "resctrl-hook", "/bin/sh", "-c", hook]
-    assert written_whole(words, b"x" * 300_000) == (79 if "79" in hook else 0)
+    assert written_whole(words) == (79 if "79" in hook else 0)
 
 
 @pytest.mark.ci
@@ -111,13 +109,7 @@ def test_broken_code_succeeds_with_at_most_one_line(host: Path, name: str) -> No
     done = call(words)
     assert (done.returncode, done.stdout) == (0, b"")
     assert done.stderr.count(b"\n") <= 1
-    assert name != "code gone" or written_whole(words, b"x" * 300_000) == 0
-
-
-def test_limits_of_the_hook_are_below_those_of_the_runtime() -> None:
-    slowest = ALARM + LONGEST_DEADLINE + LONGEST_STARVED + TIME_TO_TAKE_BACK
-    assert slowest < TIMEOUT
-    assert TIMEOUT >= 120  # of 20 pods at once on a slow machine some needed half a minute before our first line ran
+    assert name != "code gone" or written_whole(words) == 0
 
 
 def blocked(words: list[str]) -> list[str]:
@@ -130,6 +122,8 @@ def blocked(words: list[str]) -> list[str]:
     "name", [pytest.param(name, marks=pytest.mark.ci if place else ()) for place, name in enumerate(HANGING)]
 )
 def test_hanging_code_ends_by_alarm_although_signals_were_blocked(host: Path, name: str) -> None:
+    slowest = ALARM + LONGEST_DEADLINE + LONGEST_STARVED + TIME_TO_TAKE_BACK
+    assert max(slowest, 119) < TIMEOUT  # the runtime's; of 20 pods some needed half a minute before our first line ran
     words = blocked(impatient(command(host)))
     HANGING[name](host)
     started = time.monotonic()
@@ -146,10 +140,8 @@ def test_busy_loop_ends_by_processor_time(host: Path, breakage: Breakage) -> Non
 
 
 def test_child_of_hook_has_no_blocked_signal(host: Path) -> None:
-    script = host / CODE.lstrip("/") / "launch.py"
-    script.write_text(
-        "import sys\nsys.stderr.write([l for l in open('/proc/self/status') if l.startswith('SigBlk')][0])\n"
-    )
+    lines = "[one for one in open('/proc/self/status') if one.startswith('SigBlk')]"
+    given(host, f"{CODE}/launch.py", f"import sys\nsys.stderr.write({lines}[0])\n")
     assert int(call(blocked(command(host))).stderr.split()[1], 16) == 0
 
 

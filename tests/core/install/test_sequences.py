@@ -6,7 +6,7 @@ import os
 import posix
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -40,12 +40,13 @@ SETTINGS = [CONFIG, CONFIG.replace(".yaml", ".json"), CONFIG.replace(".yaml", ".
 Content = dict[str, tuple[int, bytes | str]]
 
 
-def version(digit: str) -> Payload:
-    """Return a small node half."""
-    return Payload(digit, f"node-{digit * 12}", {f"core/node/{name}.py": digit.encode() for name in ("a", "launch")})
-
-
-VERSIONS = {f"node-{digit * 12}": version(digit) for digit in "01"}
+VERSIONS = {
+    f"node-{digit * 12}": Payload(
+        digit, f"node-{digit * 12}", {f"core/node/{name}.py": digit.encode() for name in ("a", "launch")}
+    )
+    for digit in "01"
+}
+"""Small node halves."""
 
 
 class KilledError(BaseException):
@@ -88,11 +89,6 @@ def content(root: Path) -> Content:
         for path in root.rglob("*")
         if (path.is_symlink() or path.is_file()) and not path.name.endswith(DURABLE)
     }
-
-
-def files_of(record: Manifest | None, runtimes: Iterable[str]) -> set[str]:
-    """Return the files that make these runtimes call the hook."""
-    return {path for name in runtimes for path in record.runtime_files.get(name, [])} if record else set()
 
 
 class Node:
@@ -194,9 +190,11 @@ class Node:
         elif words and others:
             assert self.record is not None
             assert set(self.record.runtimes) == others
-            theirs = files_of(record, others)
+            assert record
+            of = record.runtime_files
+            theirs = {path for name in others for path in of.get(name, [])}
             assert theirs & before.keys() <= after.keys()
-            assert not after.keys() & (files_of(record, words) - theirs)
+            assert not after.keys() & ({path for name in words for path in of.get(name, [])} - theirs)
         else:
             left = {path: it for path, it in after.items() if self.foreign.get(path) != it}
             assert left.keys() <= ({*SETTINGS} if self.edited else set())
@@ -234,10 +232,8 @@ class Node:
             assert self.record is not None
             assert self.record.complete
             assert self.record.files.keys() <= now.keys()
-            assert {path for path in now if path.startswith(UNITS) and path.endswith((".timer", ".path"))} <= {
-                *self.record.files,
-                *(path for path in now if ".wants/" in path),
-            }
+            timers = {path for path in now if path.startswith(UNITS) and path.endswith((".timer", ".path"))}
+            assert {path for path in timers if ".wants/" not in path} <= {*self.record.files}
 
 
 ALL_ROLES = {*ROLES, "manifest"}
@@ -286,19 +282,19 @@ TestSequences = Sequences.TestCase
 @pytest.mark.parametrize("runtime", ["crio", "podman"])
 @pytest.mark.parametrize("before, act", [("", "install"), ("0", "install"), ("1", "uninstall")])
 def test_kill_at_each_change_leaves_a_working_host(before: str, act: str, runtime: str, *, writable: bool) -> None:
-    seen = set()
+    former, latest = f"node-{before * 12}" if before else "", "node-" + "1" * 12
+    words = ("--runtime", runtime)
+    seen, done = set(), False
     for number in itertools.count():
+        if done:
+            break
         node = Node(writable=writable)
         if before:
-            node.install(f"node-{before * 12}", "--runtime", runtime)
-        done = node.install("node-" + "1" * 12, "--runtime", runtime, kill=number) if act == "install" else (
-            node.uninstall(kill=number))  # fmt: skip
+            node.install(former, *words)
+        done = node.install(latest, *words, kill=number) if act == "install" else node.uninstall(kill=number)
         node.check()
         seen.add(named_folder(node.tree))
         if number % 2:
-            node.install("node-" + "1" * 12, "--runtime", runtime)
+            node.install(latest, *words)
         node.end()
-        if done:
-            print(f"{number} kills")
-            break
-    assert seen == {f"node-{before * 12}" if before else "", "node-" + "1" * 12 if act == "install" else ""}
+    assert seen == {former, latest if act == "install" else ""}

@@ -31,21 +31,16 @@ _GROUPS = st.dictionaries(_NAMES, st.lists(_NAMES, unique=True, max_size=6), max
 def facts(draw: st.DrawFn) -> Facts:
     """Return a node whose groups fit into its RMIDs, as the kernel ensures."""
     groups = {"": draw(st.lists(_NAMES, unique=True, max_size=8)), **draw(_GROUPS)}
-    used = sum(1 + len(names) for names in groups.values())
-    each = 0
-    rmids = draw(st.integers(used, used + 20))
+    sizes = [1 + len(names) for names in groups.values()]
+    each, rmids = 0, sum(sizes) + draw(st.integers(0, 20))
     closids = len(groups) + draw(st.integers(0, 4))
     if draw(st.booleans()):
-        each = max(1 + len(names) for names in groups.values()) + draw(st.integers(0, 3))
+        each = max(sizes) + draw(st.integers(0, 3))
         rmids = each * closids
+    owners = st.dictionaries(_NAMES, st.text(min_size=1, max_size=3), max_size=6)
+    energy = draw(st.sampled_from([{}, {"PERF_PKG": rmids + 3}]))
     return Facts(
-        rmids={"L3": rmids, **draw(st.sampled_from([{}, {"PERF_PKG": rmids + 3}]))},
-        closids=closids,
-        of_each_class=each,
-        groups=groups,
-        pods=draw(st.dictionaries(_NAMES, st.text(min_size=1, max_size=3), max_size=6)),
-        containers=draw(st.dictionaries(_NAMES, st.text(min_size=1, max_size=3), max_size=6)),
-        refused=draw(st.booleans()),
+        {"L3": rmids, **energy}, closids, each, groups, draw(owners), draw(owners), refused=draw(st.booleans())
     )
 
 
@@ -61,19 +56,16 @@ def test_owners_sum_is_the_kernels_number(node: Facts) -> None:
     )
 
 
-def test_smaller_limit_of_energy_counts_and_is_named() -> None:
+def test_smaller_limit_counts_and_the_program_with_most_groups_is_the_greediest() -> None:
     found = account_of(Facts({"L3": 64, "PERF_PKG": 5}, 0, 0, {"": ["a"]}, {"a": "shop/web"}, {}))
     assert (sum(found.rmids.values()), found.rmids["free"]) == (5, 3)
     assert found.as_line() == "RMIDs by owner: 1 pod, 1 class, 3 free; PERF_PKG limits the groups to 5 RMIDs"
-
-
-def test_program_with_most_groups_is_the_greediest() -> None:
     assert [creator_of(name).name for name in ("mine", "c1")] == [UNKNOWN.name] * 2
     assert "resctrl-mon" in creator_of("3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01").name
     assert creator_of("c1", by_runtime=True) == RUNTIME
     groups = {"": ["pqos-1-0", "pqos-1-1", "mine", "c1"]}
-    found = not_none(greediest(account_of(Facts({"L3": 16}, 4, 0, groups, {}, {"c1": "c1"}))))
-    assert (found[0].name, [one.group for one in found[1]]) == ("pqos", ["pqos-1-0", "pqos-1-1"])
+    most = not_none(greediest(account_of(Facts({"L3": 16}, 4, 0, groups, {}, {"c1": "c1"}))))
+    assert (most[0].name, [one.group for one in most[1]]) == ("pqos", ["pqos-1-0", "pqos-1-1"])
     assert greediest(account_of(Facts({"L3": 16}, 4, 0, {"": []}, {}, {}))) is None
 
 

@@ -10,7 +10,6 @@ from golden import Golden
 from hosts.counter_tree import OCCUPANCY, TOTAL
 from hosts.faults import Fail
 from hosts.monitored import MonitoredHost, plain_host
-from hosts.shared_node import SharedNode
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,9 +22,7 @@ from resctrl_hooks.core.inventory.coverage import (
     free_counters,
     is_partial,
 )
-from resctrl_hooks.core.inventory.demand import demand_of, filled
-from resctrl_hooks.core.inventory.gather import gather
-from resctrl_hooks.core.inventory.models import Pod
+from resctrl_hooks.core.inventory.demand import filled
 from resctrl_hooks.core.node import call_metrics
 from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.core.node.resctrl.counters import Reading, slot_at
@@ -93,30 +90,16 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
         yield found
 
 
-def group(folder: Path, *lines: str) -> str:
-    folder.mkdir()
-    (folder / "mbm_L3_assignments").write_text("".join(f"{line}\n" for line in lines))
-    return str(folder)
-
-
-def test_free_counters_are_those_of_each_domain(host: MonitoredHost) -> None:
-    found = free_counters(host.context)
-    assert [(one.domain, one.total, one.free) for one in found] == [(0, 4, 3), (1, 2, 0)]
-    (host.resctrl / "info/L3_MON/mbm_assign_mode").write_text("[default]\nmbm_event\n")
-    assert free_counters(host.context) == []
-
-
-def test_missing_state_directory_needs_no_attention(host: MonitoredHost) -> None:
-    assert free_bytes("/nowhere") is None
-    host.context.settings.state_dir = "/nowhere"
-    assert warnings_of(host.context) == []
-
-
 def test_pod_has_a_counter_where_all_of_its_groups_have_one_and_its_state_follows(
     host: MonitoredHost, tmp_path: Path
 ) -> None:
-    one = group(tmp_path / "one", f"{MBM}:0=e;1=e", f"{LOCAL}:0=e;1=_")
-    two = group(tmp_path / "two", f"{MBM}:0=e;1=_;2=e")
+    for name, lines in (
+        ("one", f"{MBM}:0=e;1=e\n{LOCAL}:0=e;1=_\n"),
+        ("two", f"{MBM}:0=e;1=_;2=e\n"),
+    ):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "mbm_L3_assignments").write_text(lines)
+    one, two = f"{tmp_path}/one", f"{tmp_path}/two"
     host.context.settings.monitoring["events"] = [MBM, LOCAL]
     expected: dict[tuple[str, ...], Any] = {
         (one,): ({MBM: {0: True, 1: True}, LOCAL: {0: True, 1: False}}, "assigned"),
@@ -128,9 +111,9 @@ def test_pod_has_a_counter_where_all_of_its_groups_have_one_and_its_state_follow
         assert counted_state(host.context, counters) == state
     assert bandwidth_counters(host.context, [two, one])[MBM] == {0: True, 1: False, 2: True}
     assert counted_state(host.context, {MBM: {0: False}, LOCAL: {0: True}}) == "uncounted"
-
-
-# The demand for RMIDs and counters on a node with more pods than these
+    assert [(one.domain, one.total, one.free) for one in free_counters(host.context)] == [(0, 4, 3), (1, 2, 0)]
+    (host.resctrl / "info/L3_MON/mbm_assign_mode").write_text("[default]\nmbm_event\n")
+    assert free_counters(host.context) == []
 
 
 @given(
@@ -148,26 +131,17 @@ def test_supply_is_never_exceeded_and_higher_priorities_come_first(
             assert given_[priority] == 0
 
 
-def test_pods_that_nobody_counts_do_not_demand_an_rmid(tmp_path: Path) -> None:
-    node = SharedNode(tmp_path, rmids=8)
-    inventory = gather(node.context())
-    inventory.pods = [Pod(key=state, state=state) for state in ("unmonitored", "foreign", "idle")]
-    (demand,) = demand_of(node.context(), inventory)
-    assert [(one.priority, one.wanted) for one in demand.levels] == [(0, 1)]
-
-
-# A condition of the node that `list` reports at once: a late reconcile
-
-
-def test_unreadable_call_metrics_have_no_age(host: MonitoredHost, fail: Fail) -> None:
-    fail(call_metrics, "read", HookError("damaged"))
-    assert reconcile_age(host.context) is None
-
-
-def test_late_reconcile_is_in_list(host: MonitoredHost, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_late_reconcile_is_in_list_and_unreadable_facts_need_no_attention(
+    host: MonitoredHost, monkeypatch: pytest.MonkeyPatch, fail: Fail
+) -> None:
     real = time.time
     host.context.ledger.prepare()
     host.context.ledger.count_call("reconcile", 0.1)
     for seconds in (0, LATE + 60):
         monkeypatch.setattr(time, "time", lambda seconds=seconds: real() + seconds)
         assert ("reconcile last completed a pass" in host.run("list").stdout.replace("\n", " ")) == bool(seconds)
+    fail(call_metrics, "read", HookError("damaged"))
+    assert reconcile_age(host.context) is None
+    assert free_bytes("/nowhere") is None
+    host.context.settings.state_dir = "/nowhere"
+    assert warnings_of(host.context) == []

@@ -1,11 +1,12 @@
 """Search for a pod by each of its names, and the errors for names that no pod or several pods have."""
 
 import json
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from golden import Golden
@@ -17,9 +18,6 @@ from resctrl_hooks.core.inventory.details import details_of
 from resctrl_hooks.core.inventory.feature_display.table import display, names
 from resctrl_hooks.core.inventory.find import ForeignGroupError, NoSuchPodError, SeveralPodsError, find
 from resctrl_hooks.core.node.refusals import record_refusal
-
-if TYPE_CHECKING:
-    from resctrl_hooks.core.node.records import MemberRecord
 
 WEB, DB, NEVER = "a" * 64, "b" * 64, "d" * 64
 
@@ -99,7 +97,10 @@ def test_foreign_group_is_named_with_its_folder(host: MonitoredHost, rdt_class: 
     for name in (what, "other"):
         with pytest.raises(ForeignGroupError, match=f"{name}.* is a foreign group without a record: {folder};"):
             find(host.context, name)
-    for name in (".", "..", "nobody", "gold", f"{what}/x", f"{what[:-5]}..", what[:-5]):
+    unknown = (".", "..", "nobody", "gold", f"{what}/x", f"{what[:-5]}..", what[:-5])
+    for name in (*unknown, "other"):
+        if name == "other":
+            shutil.rmtree(host.resctrl)
         with pytest.raises(NoSuchPodError, match="unknown pod or container"):
             find(host.context, name)
 
@@ -107,26 +108,19 @@ def test_foreign_group_is_named_with_its_folder(host: MonitoredHost, rdt_class: 
 BGS = {"feature": "scheduling", "action": "schedule", "needs": {"class": "bg", "process": {"nice": 10}}}
 
 
-def member(*steps: Any) -> "MemberRecord":
-    record: Any = {"id": "c" * 64, "steps": list(steps)}
-    found: MemberRecord = record
-    return found
-
-
-@pytest.mark.parametrize("needs", [{}, None, {"class": None, "limits": None, "names": ["a"], "decision": "?"}])
 @pytest.mark.parametrize("feature", ["memory", "memtierd", "placement", "blockio", "rdt"])
-def test_record_of_another_version_hides_no_other_feature(feature: str, needs: Any) -> None:
-    steps = ({"feature": feature, "action": "?", "needs": needs}, BGS)
-    found = details_of(member(*steps))
-    assert found["scheduling"] == {"class": "bg", "nice": 10}
-    assert (feature in found) != (feature in found.get("unreadable", {}))
-    for row in map(display, names()):
-        assert row.columns is None or len(row.columns.cells([found])) == len(row.columns.heads)
+def test_record_of_another_version_hides_no_other_feature(feature: str) -> None:
+    def details(**more: Any) -> Any:
+        record: Any = {"id": "c" * 64, "steps": [{"feature": feature, "action": "?", **more}, BGS]}
+        return details_of(record)
 
-
-def test_step_without_parameters_is_named() -> None:
-    found = details_of(member({"feature": "memory", "action": "limit"}, BGS))
-    assert found["unreadable"] == {"memory": "KeyError: 'needs'"}
+    for needs in ({}, None, {"class": None, "limits": None, "names": ["a"], "decision": "?"}):
+        found = details(needs=needs)
+        assert found["scheduling"] == {"class": "bg", "nice": 10}
+        assert (feature in found) != (feature in found.get("unreadable", {}))
+        for row in map(display, names()):
+            assert row.columns is None or len(row.columns.cells([found])) == len(row.columns.heads)
+    assert details()["unreadable"] == {feature: "KeyError: 'needs'"}
 
 
 POD = "shop/web-0"
@@ -154,12 +148,3 @@ def test_show_after_upgrade_is_that_of_the_earlier_version(tmp_path: Path, versi
         assert counters(after) == counters(before)
         turns = [json.loads(text)["items"][0].get("turnRate") for text in (before, after)]
         assert turns[0] is None or turns[1]["turns"] == turns[0]["turns"] == 2
-
-
-def test_foreign_group_is_unknown_without_resctrl(tmp_path: Path) -> None:
-    with plain_host(tmp_path) as host:
-        host.configure(resctrlPath=str(tmp_path / "nowhere"))
-        (host.resctrl / "mon_groups").rmdir()
-        host.resctrl.rmdir()
-        with pytest.raises(NoSuchPodError, match="unknown pod or container"):
-            find(host.context, "other")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import not_none
+from conftest import always, not_none
 from hosts.counter_tree import say
 from hosts.monitored import KEYS, MonitoredHost, plain_host
 from hosts.shared_node import SharedNode
@@ -49,13 +49,14 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
         yield found
 
 
-@pytest.mark.parametrize("name, text", TEXTS.items(), ids=[*TEXTS.values()])
 def test_container_in_a_class_with_a_refused_name_is_shown_with_its_text(
-    host: MonitoredHost, monkeypatch: pytest.MonkeyPatch, name: bytes, text: str
+    host: MonitoredHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("resctrl_hooks.core.inventory.gather.groups_of_process", lambda *_: (os.fsdecode(name), ""))
     host.pod(1, "db")
-    (shown,) = host.json("show", "db")["items"]
-    assert shown["rdtClasses"] == ["", text]
-    assert [one["rdtClass"] for one in shown["containers"]] == [text]
-    assert f"class {text}\n" in host.run("show", "db").stdout
+    for name, text in TEXTS.items():
+        found = (os.fsdecode(name), "")
+        monkeypatch.setattr("resctrl_hooks.core.inventory.gather.groups_of_process", always(found))
+        (shown,) = host.json("show", "db")["items"]
+        assert shown["rdtClasses"] == ["", text]
+        assert [one["rdtClass"] for one in shown["containers"]] == [text]
+        assert f"class {text}\n" in host.run("show", "db").stdout

@@ -1,5 +1,6 @@
 """The inventory of a node: the state of each pod and container, and the pods that wait by a rule."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -34,31 +35,24 @@ GROUP = Group(rdt_class="", name="k", path="/r/mon_groups/k", origin="created", 
 SHARE = {"share": {"interval": "10s"}}
 
 
-@pytest.mark.parametrize(
-    "monitoring, queued",
-    [({}, False), ({"limits": {}}, False), (SHARE, True), ({**SHARE, "limits": {"shop": 9}}, True)],
-)
-def test_pod_within_its_limit_waits_by_a_rule_only_where_rmids_are_shared(
-    tmp_path: Path, monitoring: dict[str, Any], queued: bool
-) -> None:
+def test_pod_waits_by_a_rule_where_rmids_are_shared_or_its_namespace_is_over_its_limit(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path)
-    cluster.host.configure(monitoring=monitoring)
-    waiting = [Pod(key="k", state="waiting", namespace="shop")]
-    assert queued_pods(cluster.context(), waiting) == (waiting if queued else [])
-
-
-def test_pod_over_its_namespaces_limit_waits_by_a_rule(tmp_path: Path) -> None:
+    pod = [Pod(key="k", state="waiting", namespace="shop")]
+    cases: tuple[tuple[dict[str, Any], bool], ...] = (
+        ({}, False), ({"limits": {}}, False), (SHARE, True), ({**SHARE, "limits": {"shop": 9}}, True)
+    )  # fmt: skip
+    for monitoring, queued in cases:
+        cluster.host.configure(monitoring=monitoring)
+        assert queued_pods(cluster.context(), pod) == (pod if queued else [])
     pods = ["2f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01", "2f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c02"]
-    cluster = Cluster(tmp_path)
-    for most, queued in ((1, pods[1:]), (9, [])):
+    for most, over in ((1, pods[1:]), (9, [])):
         cluster.host.configure(monitoring={"limits": {"sh*": most}})
-        for number, pod in enumerate(pods if most == 1 else (), start=1):
-            cluster.start(number, pod)
+        for number, key in enumerate(pods if most == 1 else (), start=1):
+            cluster.start(number, key)
         context = cluster.context()
         waiting = waiting_pods(context)
-        assert [pod.key for pod in waiting] == pods[1:]
-        assert waiting_keys(context) == pods[1:]
-        assert [pod.key for pod in queued_pods(context, waiting)] == queued
+        assert [one.key for one in waiting] == waiting_keys(context) == pods[1:]
+        assert [one.key for one in queued_pods(context, waiting)] == over
 
 
 def container(id_: str = "c1", **values: Any) -> Container:
@@ -100,22 +94,15 @@ def test_pod_begins_with_its_first_container_and_has_the_names_of_any(tmp_path: 
 def test_inventory_without_resctrl_has_the_problem_and_the_pods(tmp_path: Path) -> None:
     with plain_host(tmp_path) as host:
         host.group(0, "web")
-        (host.resctrl / "mon_groups" / KEYS[0]).rename(tmp_path / "aside")
-        (host.resctrl / "mon_groups").rmdir()
-        host.resctrl.rmdir()
+        found_account = account(host.context, {KEYS[0]: "shop/web"})
+        assert {*map(str, (found_account.rmids, found_account.closids, found_account.free_by_class))} == {"{}"}
+        assert [one.owner for one in found_account.owners] == ["classes", "pods"]
+        shutil.rmtree(host.resctrl)
         found = gather(host.context)
         assert "resctrl is not mounted at" in found.problem
         assert ([pod.name for pod in found.pods], found.rmids, found.foreign) == (["shop/web"], None, [])
         assert [(group.origin, group.tasks) for group in found.pods[0].groups] == [("missing", 0)]
         assert rmids_of(host.context.monitor.resctrl, 3) is None
-
-
-def test_account_without_the_kernels_numbers_has_only_owners(tmp_path: Path) -> None:
-    with plain_host(tmp_path) as host:
-        host.group(0, "web")
-        found = account(host.context, {KEYS[0]: "shop/web"})
-        assert (found.rmids, found.closids, found.limits, found.free_by_class) == ({}, {}, {}, {})
-        assert [one.owner for one in found.owners] == ["classes", "pods"]
 
 
 def test_state_of_a_pod(golden: Golden) -> None:

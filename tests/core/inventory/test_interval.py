@@ -2,7 +2,6 @@
 
 The node is a model without a kernel: pods take turns by the product's own decisions, one of them moves bytes in bursts,
 and each window of its turns is evaluated as `show` would, with a fixed seed.
-`PYTHONPATH=.:tests python tests/core/inventory/test_interval.py` prints the table of docs/dev/results.md.
 """
 
 import itertools
@@ -34,11 +33,10 @@ class Load(NamedTuple):
 
     def moved(self, start: float, end: float, phase: float) -> float:
         """Return the bytes between two moments."""
-        return self._until(end - phase) - self._until(start - phase)
-
-    def _until(self, moment: float) -> float:
-        periods = math.floor(moment / self.period)
-        return periods * self.busy + min(moment - periods * self.period, self.busy)
+        periods = [(moment - phase) // self.period for moment in (start, end)]
+        first, last = (min(moment - phase - number * self.period, self.busy) + number * self.busy
+                       for moment, number in zip((start, end), periods, strict=True))  # fmt: skip
+        return last - first
 
 
 class Result(NamedTuple):
@@ -47,19 +45,12 @@ class Result(NamedTuple):
     bias: float
     contain: float
     width: float
-    shown: float
 
 
-LOADS = [
-    Load(4, 12, 6, pods=2, rmids=1),
-    Load(4, 12, 6, pods=12, rmids=3),
-    Load(20, 60, 10, pods=2, rmids=1),
-    Load(20, 60, 10, pods=12, rmids=3),
-    Load(20, 60, 10, pods=6, rmids=1),
-    Load(3, 10, 10, pods=2, rmids=1),
-    Load(3, 10, 5, pods=2, rmids=1),
-    Load(3, 10, 10, pods=12, rmids=3),
-]
+LOADS = [Load(*one) for one in (
+    (4, 12, 6, 2, 1), (4, 12, 6, 12, 3), (20, 60, 10, 2, 1), (20, 60, 10, 12, 3), (20, 60, 10, 6, 1), (3, 10, 10, 2, 1),
+    (3, 10, 5, 2, 1), (3, 10, 10, 12, 3),
+)]  # fmt: skip
 
 Passes = tuple[float, float]
 ANYTIME: Passes = (0.0, 0.0)
@@ -94,32 +85,26 @@ def turns_of(load: Load, seconds: float, chances: random.Random, passes: Passes 
     return found
 
 
-def result_of(load: Load, window: float, windows: int = WINDOWS) -> Result:
+def result_of(load: Load, window: float) -> Result:
     """Return the results of the windows of a pod's turns."""
     chances = random.Random(f"{load} {window}")
     rates, inside, widths = [], [], []
     start = load.turn * load.pods / load.rmids
-    for _ in range(windows):
+    for _ in range(WINDOWS):
         phase = chances.random() * load.period
         parts = [
             (max(begin, start), min(end, start + window))
             for begin, end in turns_of(load, start + window, chances)
             if end > start and begin < start + window
         ][-MOST:]
-        counted = [(end - begin, load.moved(begin, end, phase)) for begin, end in parts]
-        interval = interval_of(counted)
-        if interval is None:
-            continue
+        interval = not_none(interval_of([(end - begin, load.moved(begin, end, phase)) for begin, end in parts]))
         first = parts[0][0] if len(parts) == MOST else start
         truth = load.moved(first, start + window, phase) / (start + window - first)
         rates.append(interval.rate)
         inside.append(interval.low - 1e-9 <= truth <= interval.high + 1e-9)
         widths.append(interval.half / truth)
-    if not rates:
-        return Result(0, 0, 0, 0)
-    number = len(rates)
-    bias = math.fsum(rates) / number / (load.busy / load.period) - 1
-    return Result(bias, sum(inside) / number, sorted(widths)[number // 2], number / windows)
+    bias = math.fsum(rates) / WINDOWS / (load.busy / load.period) - 1
+    return Result(bias, sum(inside) / WINDOWS, sorted(widths)[WINDOWS // 2])
 
 
 @pytest.mark.parametrize(
@@ -129,13 +114,6 @@ def test_interval_contains_true_rate_in_95_of_100_windows_without_bias(load: Loa
     found = result_of(load, 25 * load.turn * load.pods / load.rmids)
     assert found.contain >= 0.95, found
     assert abs(found.bias) < 1.3 * found.width / math.sqrt(WINDOWS), (found, "three standard errors of the mean")
-    assert found.shown == 1
-
-
-def timer() -> Passes:
-    """Return the times of the passes that reconcile's timer starts."""
-    words = dict(line.split("=", 1) for line in units("/config.yaml")[TIMER].decode().splitlines() if "=" in line)
-    return float(words["OnUnitInactiveSec"]), float(words["RandomizedDelaySec"])
 
 
 @pytest.mark.parametrize(
@@ -148,24 +126,19 @@ def timer() -> Passes:
 )  # fmt: skip
 def test_pods_in_step_with_the_timer_have_true_rates(turn: float, rmids: int, phase: float) -> None:
     """Three pods are busy for 20 s of each minute, in turns of half a minute, at passes every half a minute."""
+    words = dict(line.split("=", 1) for line in units("/config.yaml")[TIMER].decode().splitlines() if "=" in line)
+    passes = float(words["OnUnitInactiveSec"]), float(words["RandomizedDelaySec"])
     load = Load(20, 60, turn, pods=3, rmids=rmids)
     near, inside, windows = 0, 0, 200
     for number in range(windows):
         chances = random.Random(f"{load} {number}")
-        found = turns_of(load, 60 * turn * load.pods, chances, timer())[1:21]
+        found = turns_of(load, 60 * turn * load.pods, chances, passes)[1:21]
         interval = not_none(interval_of([(end - begin, load.moved(begin, end, phase)) for begin, end in found]))
         truth = load.busy / load.period
         near += abs(interval.rate / truth - 1) <= 0.2
         inside += interval.low <= truth <= interval.high
     assert near >= 0.9 * windows
     assert inside >= 0.95 * windows
-
-
-def test_interval_needs_minimum_number_of_turns() -> None:
-    assert interval_of([(10.0, 100.0)] * (LEAST_TURNS - 1)) is None
-    assert interval_of([(10.0, 100.0)] * LEAST_TURNS) == Interval(10.0, 0.0)
-    assert Interval(10.0, 15.0).low == 0
-    assert Interval(10.0, 15.0).high == 25
 
 
 @pytest.mark.parametrize(
@@ -175,33 +148,16 @@ def test_interval_needs_minimum_number_of_turns() -> None:
         *((20, 2.131), (21, 2.086), (30, 2.086), (31, 2.042), (40, 2.042), (41, 2.021), (100, 2.021)),
     ],
 )
-@pytest.mark.parametrize("order", ["one", "in turns", "in a row"])
-def test_half_width_follows_from_variance_and_quantile(turns: int, quantile: float, order: str) -> None:
+def test_half_width_follows_from_variance_and_quantile(turns: int, quantile: float) -> None:
     """Of the next smaller degree of freedom; a negative covariance does not count."""
-    two = (9.0, 11.0)
-    ordered = {
-        "one": [10.0] * (turns - 1) + [11.0],
-        "in turns": [two[place % 2] for place in range(turns)],
-        "in a row": [two[place * 2 // turns] for place in range(turns)],
-    }
-    moved = ordered[order]
-    rate = sum(moved) / turns
-    variance = sum((one - rate) ** 2 for one in moved) + 2 * max(
-        0.0, sum((one - rate) * (other - rate) for one, other in itertools.pairwise(moved))
-    )
-    found = not_none(interval_of([(1.0, one) for one in moved]))
-    assert found.rate == pytest.approx(rate)
-    assert found.half == pytest.approx(1.2 * quantile * math.sqrt(variance * turns / (turns - 1)) / turns)
-
-
-if __name__ == "__main__":
-    print("| load | pods, RMIDs | turns | window | inside | half width | bias | shown |")
-    print("|---|---|--:|--:|--:|--:|--:|--:|")
-    for one in LOADS:
-        for cycles in (10, 25, 50):
-            length = cycles * one.turn * one.pods / one.rmids
-            said = result_of(one, length, 400)
-            print(
-                f"| {one.busy} of {one.period} s | {one.pods}, {one.rmids} | {one.turn} s | {length / 60:.0f} min "
-                f"| {said.contain:.0%} | {said.width:.0%} | {said.bias:+.1%} | {said.shown:.0%} |"
-            )
+    in_turns = [9.0 + 2 * (place % 2) for place in range(turns)]
+    for moved in ([10.0] * (turns - 1) + [11.0], in_turns, sorted(in_turns)):
+        rate = sum(moved) / turns
+        covariance = sum((one - rate) * (other - rate) for one, other in itertools.pairwise(moved))
+        variance = sum((one - rate) ** 2 for one in moved) + 2 * max(0.0, covariance)
+        found = not_none(interval_of([(1.0, one) for one in moved]))
+        assert found.rate == pytest.approx(rate)
+        assert found.half == pytest.approx(1.2 * quantile * math.sqrt(variance * turns / (turns - 1)) / turns)
+    assert interval_of([(10.0, 100.0)] * (LEAST_TURNS - 1)) is None
+    assert interval_of([(10.0, 100.0)] * LEAST_TURNS) == Interval(10.0, 0.0)
+    assert (Interval(10.0, 15.0).low, Interval(10.0, 15.0).high) == (0, 25)

@@ -35,16 +35,16 @@ def pod(**values: Any) -> Pod:
     return Pod(**{"key": "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01", "state": "assigned", **values})
 
 
-def test_pod_sums_its_groups_and_running_containers() -> None:
-    containers = [container("a", "gold", outside=2), container("b", "", outside=1), container("c", alive=False)]
-    one = pod(groups=[group("silver", 3), group("", 4)], containers=containers)
+def test_pod_sums_its_groups_and_running_containers_and_has_a_name() -> None:
+    app, other, nameless = container("a", "gold", outside=2), container("b", "", outside=1), container()
+    one = pod(groups=[group("silver", 3), group("", 4)], containers=[app, other, container("c", alive=False)])
     assert (one.classes, one.tasks, one.outside) == (["", "gold", "silver"], 7, 3)
-    assert one.living == containers[:2]
+    assert one.living == [app, other]
     assert one.model_dump(by_alias=True)["rdtClasses"] == one.classes
-
-
-def test_inventory_for_programs_has_no_second_list_of_pods() -> None:
-    assert not {"pods", "waiting", "impossible"} & Inventory(resctrl="/r", pods=[pod()]).model_dump().keys()
+    assert not {"pods", "waiting", "impossible"} & Inventory(resctrl="/r", pods=[one]).model_dump().keys()
+    assert pod(namespace="shop", pod="web").name == "shop/web"
+    assert [pod(pod="web").name, pod(containers=[app, other]).name] == ["web", "a"]
+    assert [pod(namespace="shop").name, pod(containers=[nameless, other]).name] == ["3f0ac7f2-8a3"] * 2
 
 
 def test_free_rmids_are_those_of_all_classes_or_of_each() -> None:
@@ -80,7 +80,6 @@ def test_class_of_a_pod_is_that_with_the_shortest_name(tmp_path: Path) -> None:
         assert members_of(host.context, KEYS[3]) == {"c" * 64: {}}
 
 
-NOTHING = PodmanNames({}, {})
 LINES = "a\tweb,other\t\t\nb\tdb\tp\tshop\nc\tlost\tq\t\nd\tnameless\t\tr\nbroken\tline\ne\ttoo\tmany\tfields\there\n"
 
 
@@ -88,15 +87,12 @@ def prints(text: str, status: int = 0) -> tuple[str, ...]:
     return (sys.executable, "-c", f"print({text!r}, end=''); raise SystemExit({status})")
 
 
-def test_first_name_of_a_container_and_the_name_of_its_pod_are_used() -> None:
+def test_names_of_podman_are_its_answers_first_names(monkeypatch: pytest.MonkeyPatch) -> None:
     names = {"a": "web", "b": "db", "c": "lost", "d": "nameless"}
     assert podman_names(prints(LINES)) == PodmanNames(names, {"p": "shop"})
-
-
-@pytest.mark.parametrize("command", [("/nowhere/podman",), prints(LINES, 125), ("sleep", "9")])
-def test_podman_that_does_not_answer_has_no_names(monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]) -> None:
-    monkeypatch.setattr(podman, "_SECONDS", 0.1 if command[0] == "sleep" else 20)
-    assert podman_names(command) == NOTHING
+    for command in (("/nowhere/podman",), prints(LINES, 125), ("sleep", "9")):
+        monkeypatch.setattr(podman, "_SECONDS", 0.1 if command[0] == "sleep" else 20)
+        assert podman_names(command) == PodmanNames({}, {})
 
 
 def test_labels_of_podman_are_those_of_containers_and_of_pods(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,13 +147,6 @@ def test_labels_are_those_of_the_first_container_that_has_any(host: Host, monkey
     assert of("broken", "gone") == of() == {}
 
 
-def test_name_of_a_pod_is_its_own_or_its_containers_or_the_start_of_its_key() -> None:
-    app, other, nameless = container("app"), container("other"), container()
-    assert pod(namespace="shop", pod="web").name == "shop/web"
-    assert [pod(pod="web").name, pod(containers=[app, other]).name] == ["web", "app"]
-    assert [pod(namespace="shop").name, pod(containers=[nameless, other]).name] == ["3f0ac7f2-8a3"] * 2
-
-
 # Names in metrics: Kubernetes' as recorded, Podman's as Podman has them, and never an empty one for a pod
 
 WEB, DB, GONE = "a" * 64, "b" * 64, "c" * 64
@@ -183,53 +172,33 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return asked
 
 
-def podman_container(plain: MonitoredHost, key: str, id_: str, storage: Path) -> None:
-    """A container of Podman's, recorded as a hook does."""
-    bundle = storage / "overlay-containers" / id_ / "userdata"
-    with plain.context.monitor.hold(key) as locked:
-        say(Path(locked.ensure_group().path), llc_occupancy=1)
-        locked.add_member(id_, {"runtime": "podman", "bundle": str(bundle)})
-
-
-def stored(storage: Path, *names: tuple[str, str]) -> None:
-    (storage / "overlay-containers").mkdir(parents=True, exist_ok=True)
-    entries = [{"id": id_, "names": [name], "metadata": "{}"} for id_, name in names]
-    (storage / "overlay-containers/containers.json").write_text(json.dumps(entries))
-
-
-def names_of(plain: MonitoredHost, *keys: str) -> list[PodName]:
-    names = PodNames(plain.context)
-    names.learn(keys)
-    return [names.of(key) for key in keys]
-
-
-def test_podman_is_not_asked_for_names_of_records_storage_and_programs(
+def test_podman_is_asked_once_for_names_that_no_record_storage_or_program_has(
     plain: MonitoredHost, tmp_path: Path, asked: list[str]
 ) -> None:
+    def recorded_container(key: str, id_: str) -> None:
+        with plain.context.monitor.hold(key) as locked:
+            say(Path(locked.ensure_group().path), llc_occupancy=1)
+            locked.add_member(id_, {"runtime": "podman", "bundle": f"{tmp_path}/overlay-containers/{id_}/userdata"})
+
+    def names_of(*keys: str) -> list[PodName]:
+        names.learn(keys)
+        return [names.of(key) for key in keys]
+
     plain.pod(0, "web-0")
-    podman_container(plain, WEB, WEB, tmp_path)
-    stored(tmp_path, (WEB, "web"))
+    recorded_container(WEB, WEB)
+    (tmp_path / "overlay-containers").mkdir()
+    entries = [{"id": WEB, "names": ["web"], "metadata": "{}"}]
+    (tmp_path / "overlay-containers/containers.json").write_text(json.dumps(entries))
     job = "job-17-of-the-batch"
     plain.context.monitor.ensure_group(job)
-    named = [PodName("shop", "web-0", ""), PodName("", "web", "web"), PodName("", job, "")]
-    assert names_of(plain, KEYS[0], WEB, job) == named
-    assert asked == []
-
-
-def test_podman_is_asked_for_missing_names_but_not_at_each_scrape(
-    plain: MonitoredHost, tmp_path: Path, asked: list[str]
-) -> None:
-    podman_container(plain, DB, DB, tmp_path)
-    podman_container(plain, POD, WEB, tmp_path)
-    podman_container(plain, GONE, GONE, tmp_path)
     names = PodNames(plain.context)
+    named = [PodName("shop", "web-0", ""), PodName("", "web", "web"), PodName("", job, "")]
+    assert (names_of(KEYS[0], WEB, job), asked) == (named, [])
+    for key, id_ in ((DB, DB), (POD, WEB), (GONE, GONE)):
+        recorded_container(key, id_)
+    unknown = PodName("", "c" * 12, "")  # its short id
     for _ in range(3):
-        names.learn([DB, POD, GONE])
-    assert [names.of(key) for key in (DB, POD, GONE)] == [
-        PodName("", "db", "db"),
-        PodName("", "shop", ""),
-        PodName("", "c" * 12, ""),  # an unknown container_of_pod_names: its short id
-    ]
+        assert names_of(DB, POD, GONE) == [PodName("", "db", "db"), PodName("", "shop", ""), unknown]
     assert len(asked) == 1
 
 
