@@ -57,16 +57,13 @@ def test_each_class_runs_out_of_its_own_ids_and_each_limbo_is_its_own() -> None:
     sim.remove(sim.classes["gold"])
     sim.make_class("silver")
     assert sim.classes["silver"].closid == 2, "a new class has no ids in limbo"
-
-
-def test_group_renamed_into_a_class_can_have_the_id_of_another_there() -> None:
     sim = model()
     sim.make_class("gold")
     for rdt_class in ("", "gold"):
         assert refusal(sim, rdt_class, "a") is None
     moved, other = sim.root.monitored["a"], sim.classes["gold"].monitored["a"]
     sim.rename(moved, sim.classes["gold"], "b")
-    assert moved.rmid == other.rmid
+    assert moved.rmid == other.rmid, "a renamed group can have the id of another in its new class"
 
 
 def test_free_rmids_are_those_of_the_class(tmp_path: Path) -> None:
@@ -112,28 +109,23 @@ def test_group_does_not_follow_its_pod_into_another_class(tmp_path: Path) -> Non
     assert node.kernel.groups() == {("", pod.key), ("extra", pod.key)}
 
 
-def test_id_is_handed_over_within_a_class_only_and_a_reserve_is_kept_in_each(tmp_path: Path) -> None:
+def test_id_is_handed_over_and_reserved_within_a_class_only_and_holders_in_others_are_not_asked(tmp_path: Path) -> None:
     node = SharedNode(tmp_path / "shared", pmg=2, priority=RULES)
     node.add_class("extra")
     batch, other = node.start("batch"), node.start("batch", rdt_class="extra")
     gold = node.start("gold", rdt_class="extra")
-    assert node.counted() == [batch, gold]
-    assert node.waiting() == [other.key]
+    assert (node.counted(), node.waiting()) == ([batch, gold], [other.key])
     node.check()
     node = SharedNode(tmp_path / "reserve", pmg=3, priority=RULES, reserve={"rmids": 1, "above": 50})
     pods = [node.start("batch"), node.start("batch")]
     assert node.counted() == pods[:1]
-
-
-def test_holders_in_other_classes_are_not_asked_for_their_rmid(tmp_path: Path) -> None:
-    node = SharedNode(tmp_path, pmg=20, priority=RULES)
+    node = SharedNode(tmp_path / "many", pmg=20, priority=RULES)
     node.add_class("extra")
     mine = [node.start("gold", rdt_class="extra") for _ in range(18)]
     batch = node.start("batch", rdt_class="extra")
     others = [node.start("batch") for _ in range(19)]  # more than a hook asks
     gold = node.start("gold", rdt_class="extra")
-    assert node.counted() == [*mine, *others, gold]
-    assert node.waiting() == [batch.key]
+    assert (node.counted(), node.waiting()) == ([*mine, *others, gold], [batch.key])
 
 
 def test_turns_go_round_within_each_class(tmp_path: Path) -> None:
@@ -147,10 +139,7 @@ def test_turns_go_round_within_each_class(tmp_path: Path) -> None:
     node.check()
 
 
-def layout_of(**hardware: str) -> Resctrl:
-    """One bandwidth counter in each domain that counts."""
-    machine = Machine(vendor="arm", pmg=3, partids=4, assignable_counters=1, **hardware)  # type: ignore[arg-type]
-    return Resctrl(machine, clock=lambda: 1000.0)
+ARM = {"vendor": "arm", "pmg": 3, "partids": 4}
 
 
 @pytest.mark.parametrize(
@@ -158,7 +147,9 @@ def layout_of(**hardware: str) -> Resctrl:
     [("L3", "L3", "", (0, 1)), ("MB", "MB", "0-1,10", (0, 1, 10)), ("NODE", "MB", "3", (3,)), ("X", "X", "", (0, 1))],
 )
 def test_bandwidth_counts_in_a_layout(resource: str, owner: str, nodes: str, numbers: tuple[int, ...]) -> None:
-    sim = layout_of(bandwidth=resource, memory_nodes=nodes, other_schemata="MB_MIN:0=5 GMB:0=8")
+    hardware: dict[str, Any] = {**ARM, "bandwidth": resource, "memory_nodes": nodes}
+    machine = Machine(assignable_counters=1, other_schemata="MB_MIN:0=5 GMB:0=8", **hardware)
+    sim = Resctrl(machine, clock=lambda: 1000.0)
     files = info_files(sim)
     places = {folder: place.events for folder, place in domain_folders(sim.machine).items()}
     assert [folder for folder, events in places.items() if "mbm_total_bytes" in events] == [
@@ -182,9 +173,9 @@ def test_bandwidth_counts_in_a_layout(resource: str, owner: str, nodes: str, num
     [
         ({"bandwidth": "MB"}, "requires Arm"),
         ({"memory_nodes": "0-1"}, "memory_nodes"),
-        ({"vendor": "arm", "pmg": 3, "partids": 4, "bandwidth": "mb x"}, "name of a resource"),
-        ({"vendor": "arm", "pmg": 3, "partids": 4, "bandwidth": "L3", "memory_nodes": "1"}, "not L3"),
-        ({"vendor": "arm", "pmg": 3, "partids": 4, "assignable_counters": 1}, "with bandwidth"),
+        ({**ARM, "bandwidth": "mb x"}, "name of a resource"),
+        ({**ARM, "bandwidth": "L3", "memory_nodes": "1"}, "not L3"),
+        ({**ARM, "assignable_counters": 1}, "with bandwidth"),
     ],
 )
 def test_impossible_layout_is_refused(hardware: dict[str, Any], words: str) -> None:

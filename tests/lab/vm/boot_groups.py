@@ -38,10 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if only := config.getoption("--only"):
         named = [word for word in config.args if word.partition("::")[0] in only]
         config.args[:] = [*named, *(path for path in only if not any(word.startswith(path) for word in named))]
-    config.addinivalue_line(
-        "markers",
-        "guest(**needs): what it needs of the guest's boot; the needs are those of Boot in tests/lab/vm/machine.py",
-    )
+    config.addinivalue_line("markers", "guest(**needs): what it needs of a boot: fields of Boot in vm/machine.py")
     config.addinivalue_line("markers", "systemd: needs a guest whose init is systemd")
 
 
@@ -50,10 +47,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     wanted = config.getoption("--boot")
     if wanted is None:
         return
-    boot = json.loads(wanted)
-    kept = [item for item in items if needs_of(item) == boot]
-    config.hook.pytest_deselected(items=[item for item in items if needs_of(item) != boot])
-    items[:] = kept
+    others = [item for item in items if needs_of(item) != json.loads(wanted)]
+    config.hook.pytest_deselected(items=others)
+    items[:] = [item for item in items if item not in others]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -76,17 +76,14 @@ def averages(runs: list[str]) -> dict[str, dict[str, float]]:
         init = "systemd" if "init=systemd" in report else "shell"
         for case in ET.parse(report).getroot().iter("testcase"):
             name = f"{case.get('classname', '').replace('.', '/')}.py"
-            name = name if os.path.exists(os.path.join(PROJECT, name)) else f"{os.path.dirname(name)}.py"  # in a class
             taken.setdefault(name, {}).setdefault(init, []).append(float(case.get("time", 0)))
-    new = {
-        name: {init: round(sum(took) / len(took), 1) for init, took in sorted(by_init.items())}
-        for name, by_init in taken.items()
-    }
-    found = _measured() | {name: _measured().get(name, {}) | by_init for name, by_init in new.items()}
+    found = {name: dict(by_init) for name, by_init in _measured().items()}
+    for name, by_init in taken.items():
+        found.setdefault(name, {}).update({init: round(sum(took) / len(took), 1) for init, took in by_init.items()})
     return {name: found[name] for name in sorted(found) if os.path.exists(os.path.join(PROJECT, name))}
 
 
 if __name__ == "__main__":
-    text = json.dumps(averages(sys.argv[1:]), indent=1)
+    text = json.dumps(averages(sys.argv[1:]), indent=1, sort_keys=True)
     with open(os.path.join(HERE, "seconds.json"), "w", encoding="utf-8") as out:
         out.write(f"{text}\n")

@@ -23,15 +23,8 @@ from shares import Share, shared_out
 
 SUITES = ("tests/lab/kernel", "tests/lab/conformance")
 PYTEST = ("-p", "boot_groups")
-IN_GUEST = (
-    "-p",
-    "no:cacheprovider",
-    "--timeout=900",
-    "-o",
-    "faulthandler_timeout=600",
-    "-o",
-    "junit_logging=system-out",
-)
+LIMITS = ("--timeout=900", "-o", "faulthandler_timeout=600")
+IN_GUEST = ("-p", "no:cacheprovider", *LIMITS, "-o", "junit_logging=system-out")
 """Emulation is about ten times slower than the real thing: the project's limit for one test is too tight there."""
 ROOT = "/sys/fs/resctrl"
 SPARE = 1024  # MiB that an emulator needs besides its guest's memory
@@ -55,15 +48,9 @@ def boots_needed(arguments: list[str], work: str, kernel: str = kernels.OWN) -> 
     Tests of energy counters need the kernel with these counters, which runs no other tests.
     """
     path = os.path.join(work, "boots.json")
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *PYTEST, "--collect-only", "-q", f"--boots-to={path}", *arguments],
-        cwd=guest.PROJECT,
-        env={**os.environ, "PYTHONPATH": os.path.dirname(os.path.abspath(__file__)), "RESCTRL_GUEST": "{}"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    words = [sys.executable, "-m", "pytest", *PYTEST, "--collect-only", "-q", f"--boots-to={path}", *arguments]
+    found_by = {**os.environ, "PYTHONPATH": os.path.dirname(os.path.abspath(__file__)), "RESCTRL_GUEST": "{}"}
+    done = subprocess.run(words, cwd=guest.PROJECT, env=found_by, capture_output=True, text=True, check=False)
     if done.returncode == NO_TESTS:
         return []
     if done.returncode:
