@@ -26,13 +26,6 @@ from resctrl_hooks.core.node.container.workload import Workload, derive
 from resctrl_hooks.core.node.errors import InputError
 from resctrl_hooks.core.node.names import valid_container_id
 
-NAMES = {"runtime": "cri-o", "namespace": "shop", "pod": "web-0", "container": "app"}
-RECORD: Any = {**NAMES, "cgroup": "/c", "bundle": "/old"}
-
-
-def running(record: Any = RECORD, *, bundle: str = "/b", recorded: bool = True) -> Running:
-    return Running("k" * 40, Found("c" * 64, 7, 1000, bundle), record, recorded=recorded)
-
 
 @pytest.mark.parametrize(
     "start, groups, same, rdt_class", [(1000, "gold", True, "gold"), (1000, None, True, ""), (999, "gold", False, "")]
@@ -41,7 +34,8 @@ def test_process_identity_and_class_are_checked(
     host: Host, fail: Fail, start: int, groups: str | None, rdt_class: str, *, same: bool
 ) -> None:
     host.process(7, "/c", start=start, rdt=groups)
-    found = running(RECORD | {"cgroup": f"{host.cgroup}/c"})
+    record: Any = {"cgroup": f"{host.cgroup}/c", "bundle": "/old"}
+    found = Running("k" * 40, Found("c" * 64, 7, 1000, "/b"), record, recorded=True)
     assert found.revalidate(str(host.proc)) is same
     assert found.rdt_class == rdt_class
     (host.cgroup / "c/cgroup.threads").write_text("7\n8\n")
@@ -57,20 +51,14 @@ CRUN: dict[str, Any] = {"pid": 7, "process-start-time": 50, "bundle": "/b"}
 FILES = {"state.json": RUNC, "status": CRUN}
 
 
-def read(folder: Path, kinds: list[Any] | None = None) -> tuple[str, int, int, str] | None:
-    """Return the container that a folder tells of."""
-    found = runtimes._read(str(folder), "a", list(runtimes._KINDS) if kinds is None else kinds)
-    return None if found is None else (found.id, found.pid, found.start, found.bundle)
-
-
 @given(st.sampled_from([(file, field) for file in FILES for field in FILES[file]]), st.sampled_from(STRANGE))
 def test_any_state_is_a_container_with_its_process_or_none(place: tuple[str, str], value: Any) -> None:
     file, field = place
     with pytest.MonkeyPatch.context() as patch:
         data = json.dumps({**FILES[file], field: value}).encode()
         patch.setattr(runtimes, "read_file", lambda path, _: data if path.endswith(file) else b"")
-        found = read(Path("/"))
-    assert found is None or (found[1] > 0 and found[2] > 0 and isinstance(found[3], str))
+        found = runtimes._read("/", "a", list(runtimes._KINDS))
+    assert found is None or (found.pid > 0 and found.start > 0 and isinstance(found.bundle, str))
     kind = str if field == "bundle" else int
     if field != "config":
         assert (found is not None) == (isinstance(value, kind) and (kind is str or int(value) > 0))
@@ -110,22 +98,22 @@ def pod(host: Host, labels: dict[str, str], annotations: dict[str, str]) -> Work
     captured = fixture("crio-crun-sandbox-config.json")
     for name in ("app", "tier"):
         del captured["annotations"][name]
-    stated = {
-        "io.kubernetes.cri-o.Labels": json.dumps(labels),
-        "io.kubernetes.cri-o.Annotations": json.dumps(annotations),
-    }
-    captured["annotations"] |= stated | annotations | labels | KUBELETS
+    stated = {"Labels": labels, "Annotations": annotations}
+    captured["annotations"] |= {f"io.kubernetes.cri-o.{name}": json.dumps(values) for name, values in stated.items()}
+    captured["annotations"] |= annotations | labels | KUBELETS
     return sandboxed(host, captured, **annotations)
 
 
 def test_labels_of_captured_pod_are_found(host: Host) -> None:
     captured = fixture("crio-crun-createRuntime-state.json")["annotations"]
-    folder = host.bundle(fixture("crio-crun-sandbox-config.json"), "sandbox")
-    found = workload(captured | {"io.kubernetes.cri-o.ResolvPath": f"{folder}/resolv.conf"})
+    found = sandboxed(host, fixture("crio-crun-sandbox-config.json"), **captured)
     assert pod_labels(found).items() >= {"app": "web", "tier": "backend", "io.kubernetes.pod.namespace": "shop"}.items()
     found.labels = {"app": "other"}
     assert pod_labels(found) == {"app": "other"}, "its runtime passed them"
     assert pod_labels(workload(containerd_annotations(UID, "shop"))) == {}
+    for config in ([], {}, {"annotations": []}, {"annotations": None}):
+        with pytest.raises(InputError, match="holds no labels"):
+            pod_labels(sandboxed(host, config))
 
 
 LABELS = st.dictionaries(st.sampled_from(("app", "tier", "zone")), st.sampled_from(("web", "other")))
@@ -154,12 +142,6 @@ def test_annotation_is_not_a_label_and_hides_none(labels: Any, annotations: Any,
         shown = {name: value for name, value in pod_labels(found).items() if name in ("app", "tier", "zone", *KUBELETS)}
     real = {name: value for name, value in labels.items() if annotations.get(name) != value} if copied else {}
     assert shown == real | KUBELETS
-
-
-@pytest.mark.parametrize("config", [[], {}, {"annotations": []}, {"annotations": None}])
-def test_sandbox_without_labels_gives_none(host: Host, config: Any) -> None:
-    with pytest.raises(InputError, match="holds no labels"):
-        pod_labels(sandboxed(host, config))
 
 
 @pytest.mark.parametrize("path, number", [
@@ -218,12 +200,15 @@ def parsed(**changes: Any) -> Any:
     return parse_state(json.dumps(state(**changes)).encode())
 
 
-def test_state_is_parsed() -> None:
+def test_state_is_parsed_and_other_input_refused() -> None:
     found = parsed(bundle="/b/", annotations={"a": "b"}, unknown=1)
     assert (found.id, found.status, found.pid, found.bundle) == (ID, "created", 100, "/b")
     assert found.annotations == {"a": "b"}
     assert {status: parsed(status=status).stage for status in STAGES} == STAGES
     assert [parsed(status="stopped", pid=pid).pid for pid in (None, 0)] == [0, 0]
+    for data in (b"", b"null", b"[]", b'"x"', b"{", b"\xff\xfe", b"7"):
+        with pytest.raises(InputError, match="the container state on stdin is not"):
+            parse_state(data)
 
 
 @given(st.sampled_from(("id", "status", "pid", "bundle", "annotations", "one annotation")), st.sampled_from(STRANGE))
@@ -256,51 +241,36 @@ def test_invalid_state_is_refused_with_reason(change: dict[str, Any], words: str
         parsed(**change)
 
 
-def test_other_input_than_state_is_refused() -> None:
-    for data in (b"", b"null", b"[]", b'"x"', b"{", b"\xff\xfe", b"7"):
-        with pytest.raises(InputError, match="the container state on stdin is not"):
-            parse_state(data)
-
-
-def test_bundle_is_parsed(host: Host) -> None:
-    config = {
-        "annotations": {"a": "b"},
-        "linux": {"intelRdt": {"closID": "/gold"}, "cgroupsPath": "/x", "resources": {"cpu": {"shares": 2}}},
-    }
-    found = read_bundle(host.bundle(config))
+def test_bundle_is_parsed_and_one_of_wrong_types_refused(host: Host) -> None:
+    resources = {"cpu": {"shares": 2}}
+    linux = {"intelRdt": {"closID": "/gold"}, "cgroupsPath": "/x", "resources": resources}
+    found = read_bundle(host.bundle({"annotations": {"a": "b"}, "linux": linux}))
     assert (found.class_name, found.cgroups_path, found.monitored) == ("gold", "/x", False)
-    assert found.annotations == {"a": "b"}
-    assert found.resources == {"cpu": {"shares": 2}}
+    assert (found.annotations, found.resources) == ({"a": "b"}, resources)
     reads: list[Any] = [{"cpu": {}}]
     late = Bundle({"linux": {"resources": reads.pop}})
     assert late.resources == late.resources == {"cpu": {}}, "they are read once, when they are needed"
-
-
-def test_bundle_without_linux_section_is_accepted_and_one_of_wrong_types_refused(host: Host) -> None:
     for config in ({}, {"linux": None}, {"linux": {"intelRdt": None}}, {"annotations": None}):
         found = Bundle(config)
         assert (found.class_name, found.cgroups_path, found.monitored, found.annotations) == ("", "", False, {})
-    linux: list[Any] = [[], {"intelRdt": "gold"}, {"intelRdt": {"closID": 1}}, {"cgroupsPath": 1}, {"resources": []}]
-    wrong: list[Any] = [[], 7, *({"linux": one} for one in linux), {"annotations": {"a": {}}}]
-    for config in wrong:
+    wrong: list[Any] = [[], {"intelRdt": "gold"}, {"intelRdt": {"closID": 1}}, {"cgroupsPath": 1}, {"resources": []}]
+    for config in ([], 7, *({"linux": one} for one in wrong), {"annotations": {"a": {}}}):
         with pytest.raises(InputError):
             read_bundle(host.bundle(config))
 
 
 def test_unreadable_bundle_is_refused(host: Host) -> None:
-    path = host.root / "b"
-    path.mkdir()
-    file = path / "config.json"
+    file = Path(host.bundle()) / "config.json"
     for make, words in (
         (lambda: None, r"cannot read .*: No such file.* \(ENOENT\)"),
         (lambda: file.symlink_to("/etc/hostname"), "ELOOP"),
         (lambda: os.mkfifo(file), "not a regular file"),
         (lambda: file.write_text("{"), "is not JSON"),
     ):
+        file.unlink(missing_ok=True)
         make()
         with pytest.raises(InputError, match=words):
-            read_bundle(str(path))
-        file.unlink(missing_ok=True)
+            read_bundle(str(file.parent))
     with pytest.raises(InputError, match="has no bundle"):
         read_bundle("")
 
@@ -360,11 +330,6 @@ def test_any_nested_value_is_read_in_either_style(value: Any) -> None:
     assert parse_yaml(json.dumps(value)) == parse_yaml(block(value, 0)) == value
 
 
-def test_supported_yaml_is_read_as_by_pyyaml() -> None:
-    for text in (FULL, "container3: [ container1 ]\n", "a: [b, [c, d], {e: f}]", "- a\n- b: c\n  d: e", "x"):
-        assert parse_yaml(text) == yaml.safe_load(text)
-
-
 @given(st.integers(1000, 1050), st.integers(14, 20))
 def test_number_and_depth_of_values_are_bounded(number: int, depth: int) -> None:
     for text, accepted in (
@@ -380,7 +345,9 @@ def test_number_and_depth_of_values_are_bounded(number: int, depth: int) -> None
                 parse_yaml(text)
 
 
-def test_other_yaml_is_refused_and_an_empty_text_is_none() -> None:
+def test_supported_yaml_is_read_as_by_pyyaml_and_other_yaml_refused() -> None:
+    for text in (FULL, "container3: [ container1 ]\n", "a: [b, [c, d], {e: f}]", "- a\n- b: c\n  d: e", "x"):
+        assert parse_yaml(text) == yaml.safe_load(text)
     for text in ("a: &x b", "a: *x", "a: |\n  text", "a: [b", "a: [b] c", "a: b\na: c", "a: {b}", "a: 'b",
                  "a:\n    b: c\n  d: e", "a: b\n- c", "[" * 100, "- " * 100 + "a", "a" * 100_000):  # fmt: skip
         with pytest.raises(ValueError, match=r"."):
