@@ -4,13 +4,15 @@ import ast
 import itertools
 import json
 import os
+import re
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from conftest import ID, POD_CGROUP, UID, Host, crio_annotations, state
+from conftest import ID, POD_CGROUP, UID, Host, crio_annotations
 from hosts.hostile_inputs import STRANGE
 from houses import missing
 from hypothesis import given
@@ -80,20 +82,6 @@ def test_any_value_is_refused_by_name_or_replaced_by_the_default_or_of_its_type(
         assert isinstance(vars(found)[key], kinds), key
 
 
-def test_problem_is_reported_once_and_a_long_value_truncated(tmp_path: Path) -> None:
-    path = write(tmp_path, runtimeRoots="/x")
-    with pytest.raises(SettingsError) as refused:
-        load(path)
-    assert str(refused.value) == (
-        f"invalid settings in {path}: runtimeRoots should be dict, not str; {SettingsError.hint}"
-    )
-    with pytest.raises(SettingsError, match=f"groupPrefix '{'/' * 80}'"):
-        load(write(tmp_path, groupPrefix="/" * 100))
-    with pytest.raises(SettingsError, match=r"log\.level should be str, not int"):
-        load(write(tmp_path, log={"level": 1}))
-    assert load(write(tmp_path, log={"level": "debug", "file": None}))[0].log == {"level": "debug", "file": None}
-
-
 PATHS = itertools.product(
     ("resctrlPath", "cgroupPath", "procPath", "sysPath", "stateDir"), ("", "relative", "./x", "\0")
 )
@@ -108,10 +96,23 @@ def test_invalid_value_is_refused(tmp_path: Path, name: str, value: Any) -> None
         load(write(tmp_path, **{name: value}))
 
 
+def test_problem_is_reported_once_and_a_long_value_truncated(tmp_path: Path) -> None:
+    for value, words in (
+        (
+            {"runtimeRoots": "/x"},
+            f"^invalid settings in [^ ]*: runtimeRoots should be dict, not str; {re.escape(SettingsError.hint)}$",
+        ),
+        ({"groupPrefix": "/" * 100}, f"groupPrefix '{'/' * 80}'"),
+        ({"log": {"level": 1}}, r"log\.level should be str, not int"),
+    ):
+        with pytest.raises(SettingsError, match=words):
+            load(write(tmp_path, **value))
+    assert load(write(tmp_path, log={"level": "debug", "file": None}))[0].log == {"level": "debug", "file": None}
+
+
 def test_compiled_file_is_active(tmp_path: Path) -> None:
-    path = write(
-        tmp_path, resctrlPath="/r/", failurePolicy="fail", namespaces=["a"], deadlineSeconds=1, unknown={}, log=None
-    )
+    values = {"resctrlPath": "/r/", "failurePolicy": "fail", "namespaces": ["a"], "deadlineSeconds": 1, "unknown": {}}
+    path = write(tmp_path, **values, log=None)
     for config in (path, str(tmp_path / "config.yaml")):
         found, problem = load(config)
         assert problem == ""
@@ -200,44 +201,35 @@ def test_filters_select_namespaces_and_labels() -> None:
         assert Settings({"monitoring": {section: {}}}).shares_rmids
 
 
-def test_table_gives_permissions(tmp_path: Path) -> None:
+@pytest.mark.parametrize("namespace, name, allowed", [
+    ("shop", "gold", True), ("shop", "silver", False), ("team-a", "silver", True), ("other", "gold", False),
+])  # fmt: skip
+def test_table_gives_permissions(namespace: str, name: str, *, allowed: bool) -> None:
     table = {"shop": ["gold"], "team-*": ["*"]}
-    for namespace, name, allowed in (
-        ("shop", "gold", True), ("shop", "silver", False), ("team-a", "silver", True), ("other", "gold", False)
-    ):  # fmt: skip
-        assert allows(table, namespace, name) is allowed
-        assert not allows({}, namespace, name)
-        assert not allows(None, namespace, name)
-        found, _ = load(write(tmp_path, rdt={"enabled": True, "allow": table}))
-        asking = SimpleNamespace(namespace=namespace, verified=True)
-        if allowed:
-            check_allowed(found, "rdt.allow", asking, name, "use it", SettingsError)
-        else:
-            words = r"other|shop.* is not allowed to use it; rdt\.allow in the configuration lists what"
-            with pytest.raises(SettingsError, match=words):
-                check_allowed(found, "rdt.allow", asking, name, "use it", SettingsError)
-
-
-def test_types_cover_exactly_the_feature_sections() -> None:
-    (named,) = (
-        node.body
-        for node in ast.walk(ast.parse(Path(feature_table.__file__).read_text()))
-        if isinstance(node, ast.ClassDef) and node.name == "Sections"
-    )
-    assert [ast.unparse(line.target) for line in named if isinstance(line, ast.AnnAssign)] == list(
-        feature_table._OF_CORE
-    )
+    assert allows(table, namespace, name) is allowed
+    assert not allows({}, namespace, name)
+    assert not allows(None, namespace, name)
+    found = Settings({"rdt": {"enabled": True, "allow": table}})
+    asking = SimpleNamespace(namespace=namespace, verified=True)
+    words = r"other|shop.* is not allowed to use it; rdt\.allow in the configuration lists what"
+    with nullcontext() if allowed else pytest.raises(SettingsError, match=words):
+        check_allowed(found, "rdt.allow", asking, name, "use it", SettingsError)
 
 
 # Engines follow the feature table: none of them has a feature's name, module or settings
 
 
-def test_features_are_found_by_name() -> None:
+def test_features_are_found_by_name_and_have_their_types() -> None:
+    (named,) = (
+        node.body
+        for node in ast.walk(ast.parse(Path(feature_table.__file__).read_text()))
+        if isinstance(node, ast.ClassDef) and node.name == "Sections"
+    )
+    assert [ast.unparse(line.target) for line in named if isinstance(line, ast.AnnAssign)] == [*feature_table._OF_CORE]
     assert feature_named("monitoring") is monitoring.FEATURE
     assert feature_named("of-a-later-version") is None
     for name in FEATURES:
         feature = feature_named(name)
-        assert feature is not None
         assert isinstance(feature, Feature)
         assert feature.name == name
         for function in ("plan", "apply", "holds"):
@@ -248,12 +240,9 @@ def test_features_are_found_by_name() -> None:
 PLACEMENT = pytest.mark.houses("placement")
 OTHERS = {"enabled": True, "allow": {"other": ["*"]}}
 ALL = {
-    "classes": [{"name": "batch", "memtierdconfig": "policy: {}"}],
-    "rdt": OTHERS,
-    "placement": {**OTHERS, "namespaces": ["other"]},
-    "blockio": OTHERS,
-    "scheduling": OTHERS,
-}
+    "classes": [{"name": "batch", "memtierdconfig": "policy: {}"}], "placement": {**OTHERS, "namespaces": ["other"]},
+    "rdt": OTHERS, "blockio": OTHERS, "scheduling": OTHERS,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("annotations, sections, concerned", [
@@ -267,15 +256,11 @@ ALL = {
     pytest.param({}, {"placement": OTHERS}, ["placement"], marks=PLACEMENT),
     pytest.param({}, {"placement": {**OTHERS, "namespaces": ["s*"]}}, ["placement"], marks=PLACEMENT),
 ])  # fmt: skip
-def test_only_applicable_features_are_imported(
-    annotations: dict[str, str], sections: dict[str, Any], concerned: list[str]
-) -> None:
-    told = State(ID, "created", 0, "/b", crio_annotations() | annotations)
-    workload = derive(told, Bundle({}), [], "/cg")
+def test_only_applicable_features_are_imported(annotations: Any, sections: Any, concerned: list[str]) -> None:
+    workload = derive(State(ID, "created", 0, "/b", crio_annotations() | annotations), Bundle({}), [], "/cg")
     settings = Settings(ALL | sections)
     assert len(features_in_use(settings)) == len(FEATURES)
-    found = [one.name for one in features_in_use(settings, workload)]
-    assert sorted(found) == sorted(["monitoring", *concerned])
+    assert {one.name for one in features_in_use(settings, workload)} == {"monitoring", *concerned}
 
 
 def test_every_feature_has_a_policy() -> None:
@@ -290,18 +275,12 @@ def test_every_feature_has_a_policy() -> None:
     assert failure_policy("memtierd", Settings({"memory": {"failurePolicy": "ignore"}})) == "ignore"
 
 
-@pytest.mark.parametrize(
-    "name, section, served",
-    [
-        ("monitoring", {"namespaces": ["shop-*"]}, ["shop-1"]),
-        ("monitoring", {}, ["shop-1", "other", "shop"]),
-        pytest.param(
-            "placement", {"placement": {"namespaces": ["shop-*", "other"]}}, ["shop-1", "other"], marks=PLACEMENT
-        ),
-        pytest.param("placement", {}, ["shop-1", "other", "shop"], marks=PLACEMENT),
-        ("memory", {"placement": {"namespaces": ["other"]}}, ["shop-1", "other", "shop"]),
-    ],
-)
+@pytest.mark.parametrize("name, section, served", [
+    ("monitoring", {"namespaces": ["shop-*"]}, ["shop-1"]), ("monitoring", {}, ["shop-1", "other", "shop"]),
+    pytest.param("placement", {"placement": {"namespaces": ["shop-*", "other"]}}, ["shop-1", "other"], marks=PLACEMENT),
+    pytest.param("placement", {}, ["shop-1", "other", "shop"], marks=PLACEMENT),
+    ("memory", {"placement": {"namespaces": ["other"]}}, ["shop-1", "other", "shop"]),
+])  # fmt: skip
 def test_feature_serves_the_selected_or_listed_namespaces(name: str, section: Any, served: list[str]) -> None:
     assert [one for one in ("shop-1", "other", "shop") if serves(name, one, Settings(section))] == served
 
@@ -327,61 +306,45 @@ HERE = [PACKAGE / name for name in ENGINES if name.partition("/")[0] not in miss
 MODULES = [path for place in HERE for path in ([place] if place.suffix else place.rglob("*.py"))]
 
 
-def features_in(tree: ast.AST) -> set[str]:
-    """Return the features that a module names: as a string, as a section of the settings, or by an import."""
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_engine_names_no_feature(path: Path) -> None:
+    """As a string, as a section of the settings, or by an import."""
     found = set()
-    for node in ast.walk(tree):
+    for node in ast.walk(ast.parse(path.read_text())):
         match node:
             case ast.Constant(value=str(name)) | ast.Attribute(attr=name) if name in FEATURES:
                 found.add(name)
             case ast.ImportFrom(module=str(module)) if "features" in module.split("."):
                 found.add(module)
-    return found
-
-
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_engine_names_no_feature(path: Path) -> None:
-    assert features_in(ast.parse(path.read_text())) == set()
+    assert found == set()
 
 
 # Settings enable a feature whose modules are not on the node: it fails by its policy, and the rest works
 
 
-SLOW = {"enabled": True, "classes": {"slow": [{"weight": 20}]}, "defaults": {"namespaces": {"shop": "slow"}}}
 WORDS = (
     "the modules of blockio are not installed here; "
     "run `resctrl-hook install`, or render the MachineConfig, with these settings"
 )
 
 
-def with_blockio(host: Host, **section: Any) -> dict[str, Any]:
-    host.configure(blockio={**SLOW, **section})
-    pid = host.process(100, f"{POD_CGROUP}/crio-{ID}", rdt="/")
-    notes = crio_annotations()
-    return state(pid=pid, bundle=host.bundle({"annotations": notes, "linux": {}}), annotations=notes)
-
-
-@pytest.fixture
-def _without_blockio(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("adopts", [False, True])
+def test_feature_without_modules_follows_its_policy_and_the_rest_works(
+    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch, *, adopts: bool
+) -> None:
     monkeypatch.setitem(sys.modules, "resctrl_hooks.core.node.features.blockio", None)
-
-
-@pytest.mark.usefixtures("_without_blockio")
-def test_hook_follows_the_features_policy_and_reconcile_continues(host: Host) -> None:
-    outcome = host.call(with_blockio(host))
+    monkeypatch.setattr(FEATURES["blockio"], "adopts", adopts)
+    slow = {"enabled": True, "classes": {"slow": [{"weight": 20}]}, "defaults": {"namespaces": {"shop": "slow"}}}
+    host.configure(blockio=slow)
+    host.process(100, f"{POD_CGROUP}/crio-{ID}", rdt="/")
+    host.bundle({"annotations": pod["annotations"], "linux": {}})
+    outcome = host.call(pod)
     assert (outcome.code, host.groups()) == (0, [f"mon_groups/{UID}"])
     assert WORDS in outcome.log
-    report = reconcile(host.context())
-    assert report.ok
-    assert report.events["unmet"] == {f"{ID[:12]} blockio": WORDS}
-    assert host.call(with_blockio(host, failurePolicy="fail")).code == 79
-
-
-@pytest.mark.usefixtures("_without_blockio")
-def test_reconcile_reports_a_missing_feature_that_adopts_containers(
-    host: Host, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(FEATURES["blockio"], "adopts", True)
-    host.call(with_blockio(host))
-    for dry_run in (True, False):
-        assert reconcile(host.context(), Options(dry_run=dry_run)).events["failed"] == {"blockio": WORDS}
+    for dry_run in (True, False) if adopts else (False,):
+        report = reconcile(host.context(), Options(dry_run=dry_run))
+        assert report.ok is not adopts
+        assert report.events["failed"] == ({"blockio": WORDS} if adopts else {})
+    assert adopts or report.events["unmet"] == {f"{ID[:12]} blockio": WORDS}
+    host.configure(blockio={**slow, "failurePolicy": "fail"})
+    assert host.call(pod).code == 79

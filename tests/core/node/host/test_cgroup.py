@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from conftest import ID, UID, Host, always, raising, stat_line, temporary_host
+from conftest import ID, UID, Host, always, not_none, stat_line, temporary_host
+from hosts.faults import Fail, failing
 from hosts.processes import headless_process, is_headless, wait_until
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -64,6 +65,12 @@ class Place(NamedTuple):
     is_scope: bool
 
 
+def crowded(host: Host, path: str) -> None:
+    """Process 100 and another one in a cgroup."""
+    host.process(100, path)
+    (host.cgroup / path.lstrip("/") / "cgroup.procs").write_text("100\n7\n")
+
+
 @st.composite
 def places(draw: st.DrawFn) -> Place:
     above, maker = draw(st.sampled_from(list(ABOVE))), draw(st.sampled_from(("", *MAKERS)))
@@ -113,27 +120,15 @@ def test_any_cgroup_path_gives_safe_key_or_none(parts: list[str]) -> None:
     assert not pod or default_key_validator(pod)
 
 
-@pytest.mark.parametrize(
-    "path, asked, own",
-    [
-        # As linux.cgroupsPath asked, a path or systemd's "slice:prefix:name".
-        ("/mine/a/below", "/mine/a", "/mine/a"),
-        ("/mine/a", "mine/a/", "/mine/a"),
-        ("/top/mine/a/x", "/mine/a", "/top/mine/a"),
-        ("/a", "/a", "/a"),
-        ("/mine/ab", "/mine/a", ""),
-        ("/x.slice/crio-web.scope/init", "x.slice:crio:web", "/x.slice/crio-web.scope"),
-        ("/x.slice/web", ":web", "/x.slice/web"),
-    ],
-)
+@pytest.mark.parametrize("path, asked, own", [
+    # As linux.cgroupsPath asked, a path or systemd's "slice:prefix:name".
+    ("/mine/a/below", "/mine/a", "/mine/a"), ("/mine/a", "mine/a/", "/mine/a"),
+    ("/top/mine/a/x", "/mine/a", "/top/mine/a"), ("/a", "/a", "/a"), ("/mine/ab", "/mine/a", ""),
+    ("/x.slice/crio-web.scope/init", "x.slice:crio:web", "/x.slice/crio-web.scope"),
+    ("/x.slice/web", ":web", "/x.slice/web"),
+])  # fmt: skip
 def test_requested_part_of_path_is_own(path: str, asked: str, own: str) -> None:
     assert own_cgroup(path, ID, asked) == own
-
-
-def crowded(host: Host, path: str) -> None:
-    """Process 100 and another one in a cgroup."""
-    host.process(100, path)
-    (host.cgroup / path.lstrip("/") / "cgroup.procs").write_text("100\n7\n")
 
 
 @pytest.mark.parametrize("path, container", [
@@ -153,17 +148,14 @@ def test_id_as_part_of_another_name_includes_others(host: Host, path: str, conta
     assert leaf_of(str(host.proc), str(host.cgroup), 100, container) is not None
 
 
-def test_own_cgroup_is_known_although_the_process_is_deeper_than_the_kernel_can_tell(
-    host: Host, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_own_cgroup_is_known_although_the_process_is_deeper_than_the_kernel_can_tell(host: Host, fail: Fail) -> None:
+    place = (str(host.proc), str(host.cgroup), 100, ID)
     own = f"{host.cgroup}/kubepods/pod{UID}/crio-{ID}"
-    assert leaf_of(str(host.proc), str(host.cgroup), 100, ID, own) is None, "it has ended"
-    monkeypatch.setattr(cgroup, "cgroups_of", raising(OSError(errno.ENAMETOOLONG, "File name too long")))
-    leaf = leaf_of(str(host.proc), str(host.cgroup), 100, ID, own)
-    assert leaf is not None
-    assert leaf.folder == own
+    assert leaf_of(*place, own) is None, "it has ended"
+    fail(cgroup, "cgroups_of", OSError(errno.ENAMETOOLONG, "File name too long"))
+    assert not_none(leaf_of(*place, own)).folder == own
     with pytest.raises(OSError, match="File name too long"):
-        leaf_of(str(host.proc), str(host.cgroup), 100, ID)
+        leaf_of(*place)
 
 
 def test_file_name_outside_cgroup_is_refused(tmp_path: Path) -> None:
@@ -182,30 +174,28 @@ def test_file_name_outside_cgroup_is_refused(tmp_path: Path) -> None:
     assert outside.read_text() == "safe"
 
 
-def test_each_kernel_refusal_has_its_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_kernel_refusal_has_its_words(tmp_path: Path, fail: Fail) -> None:
     folder = tmp_path / "leaf"
-    with pytest.raises(CgroupError, match="the container has ended"):
-        write_value(str(folder), "memory.high", "max")
+
+    def refused(words: str, name: str = "memory.high", value: str = "max") -> None:
+        with pytest.raises(CgroupError, match=words):
+            write_value(str(folder), name, value)
+
+    refused("the container has ended")
     folder.mkdir()
-    with pytest.raises(CgroupError, match="a cgroup of version 1, which has no"):
-        write_value(str(folder), "memory.high", "max")
+    refused("a cgroup of version 1, which has no")
     assert os.listdir(folder) == []
     (folder / "cgroup.controllers").write_text("cpu\n")
-    with pytest.raises(CgroupError, match="memory controller is not enabled"):
-        write_value(str(folder), "memory.high", "max")
-    monkeypatch.setattr(cgroup, "write_kernel_file", raising(OSError(errno.ENODEV, "")))
-    with pytest.raises(CgroupError, match=r"there is no disk 9:0 .*ENODEV.*lsblk"):
-        write_value(str(folder), "io.max", "9:0 rbps=1")
-    monkeypatch.undo()
+    refused("memory controller is not enabled")
+    with failing(cgroup, "write_kernel_file", OSError(errno.ENODEV, "")):
+        refused(r"there is no disk 9:0 .*ENODEV.*lsblk", "io.max", "9:0 rbps=1")
     (folder / "cgroup.controllers").write_text("cpu memory\n")
-    with pytest.raises(CgroupError, match=r"this kernel has no memory.swap.max.*CONFIG_SWAP"):
-        write_value(str(folder), "memory.swap.max", "0")
-    with pytest.raises(CgroupError, match=r"this kernel has no memory.high \(ENOENT\)$"):
-        write_value(str(folder), "memory.high", "0")
+    refused(r"this kernel has no memory.swap.max.*CONFIG_SWAP", "memory.swap.max", "0")
+    refused(r"this kernel has no memory.high \(ENOENT\)$")
     (folder / "memory.high").write_text("max")
-    monkeypatch.setattr(cgroup, "read_value", always("0"))
-    with pytest.raises(CgroupError, match=r"the kernel set memory.high to '0' instead of '5000'"):
-        write_value(str(folder), "memory.high", "5000")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cgroup, "read_value", always("0"))
+        refused(r"the kernel set memory.high to '0' instead of '5000'", "memory.high", "5000")
 
 
 MEMORY = {"memory.max": 4096, "hugetlb.2MB.max": 2 << 20, "hugetlb.1GB.max": 1 << 30}
@@ -238,18 +228,14 @@ NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\n/"), min_size
 """Names of cgroups: the kernel refuses a line feed only, not Python's other line separators."""
 
 
-def found_in(host: Host, text: str) -> list[tuple[str, str]]:
-    host.process(7)
-    (host.proc / "7/cgroup").write_bytes(text.encode())
-    return [(cgroup.hierarchy, cgroup.path) for cgroup in cgroups_of(str(host.proc), 7)]
-
-
 @settings(max_examples=40)
 @given(st.dictionaries(st.sampled_from(("memory", "cpu,cpuacct", "name=systemd", "pids")), NAMES), NAMES)
 def test_cgroups_of_each_hierarchy_are_read(controllers: dict[str, str], unified: str) -> None:
     lines = [f"{number}:{name}:/{path}\n" for number, (name, path) in enumerate(controllers.items(), 1)]
     with temporary_host() as host:
-        found = found_in(host, "".join([*lines, f"0::/{unified}\n", "rubbish\njunk:x\n"]))
+        host.process(7)
+        (host.proc / "7/cgroup").write_bytes("".join([*lines, f"0::/{unified}\n", "rubbish\njunk:x\n"]).encode())
+        found = [(cgroup.hierarchy, cgroup.path) for cgroup in cgroups_of(str(host.proc), 7)]
     expected = [(name.replace("name=", ""), f"/{path}") for name, path in controllers.items()]
     assert found == [("unified" if controllers else "", f"/{unified}"), *expected]
 
@@ -290,11 +276,10 @@ def test_process_lives_with_its_own_start_time_until_its_last_thread_ends(
         assert not any(lives(proc, *other) for other in ((pid, start + 1), (pid, 0), (pid, None), (pid + 9, start)))
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "1", "1 (x", "1 (x) S 2 3", ")", "1 (x) Z 2", f"7 (x) S{' x' * 30}"]
-    + [" ".join(stat_line(7, 1000).split(" ")[: 5 + fields]) for fields in (17, 18)],
-)
+@pytest.mark.parametrize("text", [
+    *("", "1", "1 (x", "1 (x) S 2 3", ")", "1 (x) Z 2", f"7 (x) S{' x' * 30}"),
+    *(" ".join(stat_line(7, 1000).split(" ")[: 5 + fields]) for fields in (17, 18)),
+])  # fmt: skip
 def test_stat_line_of_another_form_says_neither_that_it_lives_nor_that_it_ended(host: Host, text: str) -> None:
     host.process(7)
     (host.proc / "7/stat").write_text(" ".join(stat_line(7, 1000).split(" ")[: 5 + 19]))
@@ -340,10 +325,10 @@ def test_class_and_cgroups_of_process_without_main_thread_are_those_of_a_living_
 # Threads of a container
 
 
-def listed(folder: Path, *tids: int, name: str = "cgroup.threads") -> Path:
+def listed(folder: Path, *tids: int) -> Path:
     """Return a cgroup with these threads."""
     folder.mkdir()
-    (folder / name).write_text("".join(f"{tid}\n" for tid in tids))
+    (folder / "cgroup.threads").write_text("".join(f"{tid}\n" for tid in tids))
     return folder
 
 
@@ -354,9 +339,8 @@ def test_nested_cgroups_are_searched_nearest_first_up_to_limits(
     for number in range(2):
         listed(listed(top / f"b{number}", 20 + number) / "deep", 30 + number)
     whole = tasks.CgroupThreads(str(top))
-    assert (whole.tids[0], sorted(whole.tids[1:3]), sorted(whole.tids[3:]), whole.is_partial) == (
-        *(10, [20, 21], [30, 31], False),
-    )
+    order = [10], [20, 21], [30, 31], False
+    assert (whole.tids[:1], sorted(whole.tids[1:3]), sorted(whole.tids[3:]), whole.is_partial) == order
     with monkeypatch.context() as patch:
         patch.setattr(tasks, "MOST_CGROUPS", 4)
         found = tasks.CgroupThreads(str(top))
@@ -364,7 +348,7 @@ def test_nested_cgroups_are_searched_nearest_first_up_to_limits(
     with monkeypatch.context() as patch:
         patch.setattr(tasks, "_LONGEST_PATH", len(f"{top}/b0/") + 1)
         assert sorted(tasks.CgroupThreads(str(top)).tids) == [10, 20, 21]
-    monkeypatch.setattr(tasks, "_may_have_folders", lambda _folder: False)
+    monkeypatch.setattr(tasks, "_may_have_folders", always(value=False))
     assert tasks.CgroupThreads(str(top)).tids == [10], "a leaf is not listed"
 
 
@@ -377,13 +361,10 @@ def process(proc: Path, pid: int, **children: str) -> None:
             (folder / "children").write_text(listed_children)
 
 
-@pytest.mark.parametrize(
-    "children, others, found",
-    [
-        ({"t5": "ended", "t6": "8", "t7": "ended"}, "9 ", [5, 6, 7, 8, 9]),  # ending threads hide no descendants
-        ({"t5": "9 8", "t6": "8"}, "", [5, 6, 8, 9]),  # 8 went from one to the other between our looks
-    ],
-)
+@pytest.mark.parametrize("children, others, found", [
+    ({"t5": "ended", "t6": "8", "t7": "ended"}, "9 ", [5, 6, 7, 8, 9]),  # ending threads hide no descendants
+    ({"t5": "9 8", "t6": "8"}, "", [5, 6, 8, 9]),  # 8 went from one to the other between our looks
+])  # fmt: skip
 def test_each_descendant_of_a_container_without_cgroup_is_found_once(
     tmp_path: Path, children: dict[str, str], others: str, found: list[int]
 ) -> None:

@@ -27,15 +27,8 @@ def test_list_and_mask_convert_both_ways(ranges: list[tuple[int, int]]) -> None:
 
 
 def test_list_has_kernel_format() -> None:
-    for text, shown in {
-        "": "",
-        "0-3,8\n": "0-3,8",
-        "0,2-2": "0,2",
-        "0,,2": "0,2",
-        "0,1": "0-1",
-        "16383": "16383",
-    }.items():
-        assert format_list(parse_list(text)) == shown
+    shown = {"": "", "0-3,8\n": "0-3,8", "0,2-2": "0,2", "0,,2": "0,2", "0,1": "0-1", "16383": "16383"}
+    assert {text: format_list(parse_list(text)) for text in shown} == shown
     for text in ("a", "3-1", "-1", "16384", "0-99999999", "1-2-3", "0x1", "1;2"):
         with pytest.raises(ValueError, match=r"."):
             parse_list(text)
@@ -61,6 +54,10 @@ def test_sysfs_gives_machine(name: str, tmp_path: Path) -> None:
     expected = MACHINES[name].as_record()
     assert read_topology(write_sysfs(MACHINES[name], tmp_path)).as_record() == expected
     assert Topology.of_record(expected).as_record() == expected
+    found = read_topology("/sys")  # this machine's
+    assert sum(found.cores) == found.online
+    for part in (found.packages, found.l3, found.dies):
+        assert not part or sum(part.values()) == found.online
 
 
 def test_offline_threads_and_missing_caches_are_read(tmp_path: Path) -> None:
@@ -92,13 +89,6 @@ def test_older_names_and_cpus_without_memory_are_read(tmp_path: Path) -> None:
     assert (found.cores, found.packages, found.nodes) == ([0b011, 0b100], {0: 0b111}, [])
     assert (found.dies, found.l3) == ({"0.0": 0b111}, {0: 0b111})
     assert found.root.cpus == 0b111
-
-
-def test_this_machine_is_read() -> None:
-    found = read_topology("/sys")
-    assert sum(found.cores) == found.online
-    for part in (found.packages, found.l3, found.dies):
-        assert not part or sum(part.values()) == found.online
 
 
 def test_memory_kinds_follow_kernel_tiers(tmp_path: Path) -> None:
