@@ -39,50 +39,28 @@ def tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         del sys.modules[name]
 
 
-@pytest.fixture(scope="module")
-def half(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of a node half."""
-    folder = tmp_path_factory.mktemp("half") / "half"
-    put_node_half(folder)
-    return folder
-
-
-def test_finder_is_an_importer(tried: Path) -> None:
-    (tried / "__init__.py").touch()
-    (tried / "a.py").write_text("from .b import VALUE\n")
-    (tried / "b.py").write_text("VALUE = 7\n")
-    compile_folder(str(tried))
-    launch.load_compiled()
-    module: ModuleType = __import__("tried.a", fromlist=["VALUE"])
-    assert module.VALUE == 7
-    with pytest.raises(ModuleNotFoundError):
-        __import__("tried.none")
-
-
-@pytest.mark.parametrize("left", ["nothing", "a part"])
+@pytest.mark.parametrize("left", ["everything", "nothing", "a part"])
 def test_module_with_damaged_code_comes_from_source(tried: Path, monkeypatch: pytest.MonkeyPatch, left: str) -> None:
     (tried / "room").mkdir()
     for path, source in {"__init__.py": "", "room/__init__.py": "", "room/a.py": "VALUE = 7\n"}.items():
         (tried / path).write_text(source)
     compiled = Path(compile_folder(str(tried)))
     data = compiled.read_bytes()
-    compiled.write_bytes(data[: 16 + int(data[4:16]) if left == "nothing" else -20])
+    compiled.write_bytes(data[: {"everything": None, "nothing": 16 + int(data[4:16]), "a part": -20}[left]])
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     launch.load_compiled()
     module: ModuleType = __import__("tried.room.a", fromlist=["VALUE"])
-    assert (module.VALUE, module.__file__) == (7, f"{tried}/room/a.py")
+    assert (module.VALUE, getattr(module, "__file__", "")) == (7, "" if left == "everything" else f"{tried}/room/a.py")
+    with pytest.raises(ModuleNotFoundError):
+        __import__("tried.none")
 
 
 @pytest.mark.parametrize("stage", ["each", "one"])
 def test_modules_of_hooks_run_at_once(tried: Path, monkeypatch: pytest.MonkeyPatch, stage: str) -> None:
     hook = "room room.a room.b"
     (tried / "room").mkdir()
-    for path, source in {
-        "room/__init__.py": "",
-        "room/a.py": "VALUE = [7]\n",
-        "room/b.py": "from . import a\nfrom .a import VALUE\n",
-    }.items():
-        (tried / path).write_text(source)
+    for name, source in {"__init__": "", "a": "VALUE = [7]\n", "b": "from . import a\nfrom .a import VALUE\n"}.items():
+        (tried / f"room/{name}.py").write_text(source)
     monkeypatch.setattr(bytecode, "HOOK" if stage == "each" else "STAGES", hook if stage == "each" else ("none", hook))
     compile_folder(str(tried))
     launch.load_compiled()
@@ -96,23 +74,19 @@ def test_modules_of_hooks_run_at_once(tried: Path, monkeypatch: pytest.MonkeyPat
     assert __import__("tried.room.b", fromlist=["VALUE"]) is b
 
 
-def test_missing_compiled_file_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch, "_FOLDER", str(tmp_path))
-    monkeypatch.setattr(launch, "_COMPILED", str(tmp_path), raising=False)
+def test_missing_compiled_file_changes_nothing(tried: Path) -> None:
     before = list(sys.meta_path)
     launch.load_compiled()
     assert sys.meta_path == before
-    assert os.listdir(tmp_path) == []
-
-
-COMPILED = f"compiled.{sys.implementation.cache_tag}"
+    assert os.listdir(tried) == []
 
 
 @pytest.mark.ci
-def test_all_modules_are_in_file(half: Path, tmp_path: Path) -> None:
-    path = compile_folder(str(half), str(tmp_path / "x"), "/shown")
-    assert path == str(tmp_path / "x")
-    data = Path(path).read_bytes()
+def test_all_modules_are_in_file(tmp_path: Path) -> None:
+    half, path = tmp_path / "half", tmp_path / "x"
+    put_node_half(half)
+    assert compile_folder(str(half), str(path), "/shown") == str(path)
+    data = path.read_bytes()
     assert data[:4] == importlib.util.MAGIC_NUMBER
     start = 16 + int(data[4:16])
     first, places = marshal.loads(data[16:start])
@@ -121,16 +95,14 @@ def test_all_modules_are_in_file(half: Path, tmp_path: Path) -> None:
         code = marshal.loads(data[start + place : start + place + size])
         code = dict(code)[name] if isinstance(code, list) else code
         files[code.co_filename] = name, package
-    paths = [module.relative_to(half) for module in half.rglob("*.py")]
-    assert files == {
-        f"/shown/{path}": (
-            ".".join(["resctrl_hooks", *(path.parent if path.name == "__init__.py" else path.with_suffix("")).parts]),
-            path.name == "__init__.py",
-        )
-        for path in paths
-    }
+    expected = {}
+    for module in half.rglob("*.py"):
+        package, short = module.name == "__init__.py", module.relative_to(half)
+        words = (short.parent if package else short.with_suffix("")).parts
+        expected[f"/shown/{short}"] = ".".join(["resctrl_hooks", *words]), package
+    assert files == expected
     assert [name for name, _ in first] == [f"resctrl_hooks.{name}" for name in bytecode.HOOK.split()]
-    assert (tmp_path / "x").stat().st_mode & 0o777 == 0o644
+    assert path.stat().st_mode & 0o777 == 0o644
 
 
 def test_each_module_of_a_hook_follows_its_imports() -> None:
@@ -164,14 +136,11 @@ def test_docstrings_and_annotations_are_left_out(tmp_path: Path) -> None:
     assert made["f"].__annotations__ == made["g"].__annotations__ == {}
 
 
-def test_file_lies_next_to_modules_and_an_invalid_one_is_reported(tmp_path: Path) -> None:
+def test_invalid_module_wrong_use_and_a_folder_that_cannot_be_created_are_reported(tmp_path: Path, capfd: Any) -> None:
     (tmp_path / "x.py").write_text("(")
     with pytest.raises(SyntaxError):
         compile_folder(str(tmp_path))
-    assert not (tmp_path / COMPILED).exists()
-
-
-def test_wrong_use_and_a_folder_that_cannot_be_created_are_reported(capfd: pytest.CaptureFixture[str]) -> None:
+    assert os.listdir(tmp_path) == ["x.py"]
     assert bytecode.compile_command(["a", "b", "c"]) == 2
     assert capfd.readouterr().err.startswith("usage: ")
     mask = os.umask(0o022)  # which it sets
@@ -192,17 +161,13 @@ def test_wrong_use_prints_usage(arguments: list[str]) -> None:
     assert written().startswith("usage: ")
 
 
-@pytest.mark.parametrize(
-    "command, module, function",
-    [
-        ("reconcile", "core.node.reconcile.command", "reconcile_command"),
-        ("watch", "core.node.watch.command", "watch_command"),
-        pytest.param("guard", "observe.node.sampler.command", "guard_command", marks=pytest.mark.houses("observe")),
-        ("release", "core.node.reconcile.release", "release_command"),
-        ("compile", "core.node.bytecode", "compile_command"),
-        pytest.param("nri", "nri.node.command", "nri_command", marks=pytest.mark.houses("nri")),
-    ],
-)
+@pytest.mark.parametrize("command, module, function", [
+    ("reconcile", "core.node.reconcile.command", "reconcile_command"),
+    ("watch", "core.node.watch.command", "watch_command"),
+    pytest.param("guard", "observe.node.sampler.command", "guard_command", marks=pytest.mark.houses("observe")),
+    ("release", "core.node.reconcile.release", "release_command"), ("compile", "core.node.bytecode", "compile_command"),
+    pytest.param("nri", "nri.node.command", "nri_command", marks=pytest.mark.houses("nri")),
+])  # fmt: skip
 def test_command_has_its_own_module(monkeypatch: pytest.MonkeyPatch, command: str, module: str, function: str) -> None:
     called: list[tuple[Any, ...]] = []
 
@@ -238,9 +203,9 @@ def test_missing_module_of_python_is_not_taken_for_one_of_ours(monkeypatch: pyte
 
 def test_early_fault_is_reported(host: Host, fail: Fail) -> None:
     fail(hook, "in_initial_user_namespace", AssertionError("a bug"))
-    assert host.call({}, "hook") == (0, "resctrl-hook: internal error in resctrl-hook: AssertionError: a bug in "
-                                     + host.log.read_text().partition("a bug in ")[2].partition("; if ")[0]
-                                     + f"; {FaultError.hint}\n", host.log.read_text())  # fmt: skip
+    code, stderr, log = host.call({}, "hook")
+    place = log.partition("a bug in ")[2].partition("; if ")[0]
+    said = f"resctrl-hook: internal error in resctrl-hook: AssertionError: a bug in {place}; {FaultError.hint}\n"
+    assert (code, stderr) == (0, said)
     host.configure(failurePolicy="fail")
-    assert host.call({}, "hook").code == 79
-    assert host.call({}, "poststop").code == 0
+    assert [host.call({}, stage).code for stage in ("hook", "poststop")] == [79, 0]

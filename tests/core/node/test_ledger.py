@@ -52,32 +52,33 @@ class Model:
 
     def apply(self, name: str, *given_: Any) -> Any:
         """Apply an operation; return its expected result."""
+        first = given_[0]
+        if name in ("write_pod", "write_member"):
+            self.folders.add(first)
         if name == "write_pod":
-            self.pods[given_[0]] = given_[1]
-            self.folders.add(given_[0])
+            self.pods[first] = given_[1]
         elif name == "write_member":
-            self.members[given_[0], given_[1]] = given_[2]
-            self.folders.add(given_[0])
+            self.members[first, given_[1]] = given_[2]
         elif name == "remove_member":
-            if self.pointers.get(given_[1]) == given_[0]:
+            if self.pointers.get(given_[1]) == first:
                 del self.pointers[given_[1]]
             return self.members.pop(given_, None) is not None
         elif name == "remove_pod":
-            self.pods.pop(given_[0], None)
-            self.marks -= {(folder, given_[0]) for folder in ("idle", "waiting")}
-            for key, member in [pair for pair in self.members if pair[0] == given_[0]]:
-                self.apply("remove_member", key, member)
+            self.pods.pop(first, None)
+            self.marks -= {(folder, first) for folder in ("idle", "waiting")}
+            for pair in [pair for pair in self.members if pair[0] == first]:
+                self.apply("remove_member", *pair)
         elif name in ("mark", "unmark"):
             there = given_ in self.marks
             (self.marks.add if name == "mark" else self.marks.discard)(given_)
             return there if name == "unmark" else None
         elif name == "point":
-            self.pointers[given_[0]] = given_[1]
+            self.pointers[first] = given_[1]
         elif name == "forget":
-            self.pointers.pop(given_[0], None)
+            self.pointers.pop(first, None)
         elif name == "flag":
-            changed = (given_[0] in self.flags) != given_[1]
-            (self.flags.add if given_[1] else self.flags.discard)(given_[0])
+            changed = (first in self.flags) != given_[1]
+            (self.flags.add if given_[1] else self.flags.discard)(first)
             return changed
         return None
 
@@ -108,9 +109,8 @@ def test_ledger_has_what_was_written_and_nothing_else(operations: list[Any]) -> 
             assert all(has_member(ledger, *pair) for pair in model.members)
             assert not has_member(ledger, "never", "m")
             assert {one: ledger.key_of(one) for one in model.pointers} == model.pointers
-            assert {
-                (name, key) for name in ("idle", "waiting", "rmids", "changing") for key in ledger.marked(name)
-            } == model.marks
+            folders = ("idle", "waiting", "rmids", "changing")
+            assert {(name, key) for name in folders for key in ledger.marked(name)} == model.marks
             assert {name for name in ("searched", "limbo") if ledger.flagged(name)} == model.flags
 
 
@@ -138,15 +138,15 @@ def test_state_directory_is_private_to_root_under_any_umask(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("what", ["file", "dangling link", "link"])
 def test_invalid_state_directory_is_refused(tmp_path: Path, what: str) -> None:
-    elsewhere = tmp_path / "elsewhere"
+    elsewhere, state = tmp_path / "elsewhere", tmp_path / "state"
     if what == "link":
         elsewhere.mkdir()
     if what == "file":
-        (tmp_path / "state").touch()
+        state.touch()
     else:
-        (tmp_path / "state").symlink_to(elsewhere)
+        state.symlink_to(elsewhere)
     with pytest.raises(LedgerError, match="cannot use"):
-        Ledger(str(tmp_path / "state")).lock("k", 0)
+        Ledger(str(state)).lock("k", 0)
     assert list(tmp_path.glob("elsewhere/*")) == []
     assert elsewhere.exists() == (what == "link")
 
@@ -191,8 +191,8 @@ def test_name_with_a_path_is_refused_or_ignored(tmp_path: Path, ledger: Ledger) 
 
 def test_rewritten_pointer_is_not_taken_for_broken(ledger: Ledger) -> None:
     """Reconcile looks without a lock: a poststop may just have removed it, and a restart under the same id makes it."""
-    (Path(ledger.folder) / "containers/junk").symlink_to("../..")
-    (Path(ledger.folder) / "containers/file").touch()
+    Path(ledger.folder, "containers/junk").symlink_to("../..")
+    Path(ledger.folder, "containers/file").touch()
     ledger.point("c1", "k")
     for name in ("junk", "file", "c1", "missing"):
         forget_unusable(ledger, name)
@@ -249,6 +249,11 @@ def test_call_is_one_line_up_to_limit(ledger: Ledger, monkeypatch: pytest.Monkey
 # Locks: one for each key, waits with a limit, the end with the process
 
 
+def same_hash(key: str) -> str:
+    """Return another key that versions until 0.2 lock with the same file."""
+    return next(name for name in (f"key-{number}" for number in range(1000)) if lock_name(name) == lock_name(key))
+
+
 def test_lock_wait_ends_at_timeout_or_at_release(ledger: Ledger) -> None:
     with nothing_left_open(), ledger.lock("k", 0):
         with pytest.raises(LockTimeoutError, match=r"was held for 0\.02 s \(EAGAIN\)"):
@@ -262,11 +267,6 @@ def test_lock_wait_ends_at_timeout_or_at_release(ledger: Ledger) -> None:
         release.join()
         assert mine is not lock
         assert isinstance(mine, KeyLock)
-
-
-def same_hash(key: str) -> str:
-    """Return another key that versions until 0.2 lock with the same file."""
-    return next(name for name in (f"key-{number}" for number in range(1000)) if lock_name(name) == lock_name(key))
 
 
 def test_earlier_version_and_this_one_exclude_each_other(ledger: Ledger) -> None:
@@ -300,19 +300,19 @@ def test_lock_ends_with_its_process_and_is_not_held_by_a_forked_child(ledger: Le
         ledger.lock("k", 0)
         os._exit(0)
     os.waitpid(held, 0)
-    locks: list[Any] = [ledger.lock("k", 0), ledger.lock_named("placement", 0)]
+    takes: tuple[Callable[[], Any], ...] = (lambda: ledger.lock("k", 0), lambda: ledger.lock_named("placement", 0))
+    locks = [take() for take in takes]
     ours, theirs = os.pipe()
     child = os.fork()
     if not child:
         for lock in locks:
             lock.__exit__()
-        os.write(theirs, b"x")
+        os.close(theirs)
         time.sleep(60)
         os._exit(0)
+    os.close(theirs)
     os.read(ours, 1)
     os.close(ours)
-    os.close(theirs)
-    takes: tuple[Callable[[], Any], ...] = (lambda: ledger.lock("k", 0), lambda: ledger.lock_named("placement", 0))
     try:
         for lock, take in zip(locks, takes, strict=True):
             assert lock.is_held

@@ -17,17 +17,7 @@ from hypothesis import strategies as st
 
 import resctrl_hooks.errors
 from resctrl_hooks.core.node import call_metrics, error_types, errors, refusals
-from resctrl_hooks.core.node.errors import (
-    BY_ERRNO,
-    BadClassError,
-    BadKeyError,
-    HookError,
-    LedgerError,
-    NoRMIDsError,
-    NotTrackedError,
-    ResctrlError,
-    RMIDsBusyError,
-)
+from resctrl_hooks.core.node.errors import HookError, LedgerError, NoRMIDsError, NotTrackedError, ResctrlError
 from resctrl_hooks.core.node.fault_report import as_hook_error, lacks_root, report
 from resctrl_hooks.core.node.ledger import Ledger
 from resctrl_hooks.core.node.refusals import FILE, OLD, recent_refusals, record_refusal
@@ -59,11 +49,12 @@ def test_each_type_is_public_has_its_own_reason_and_its_builtin_type() -> None:
     assert all(getattr(errors, name) is getattr(error_types, name) for name in types)
     assert not hasattr(errors, "NoSuchError")
     assert not hasattr(errors, "_errno")
-    assert issubclass(RMIDsBusyError, NoRMIDsError)
+    assert issubclass(errors.RMIDsBusyError, NoRMIDsError)
     assert issubclass(NotTrackedError, KeyError)
-    assert all(issubclass(kind, ValueError) for kind in (BadKeyError, BadClassError))
-    assert all(issubclass(kind, ResctrlError) for kind in BY_ERRNO.values())
-    assert all(kind.reason != ResctrlError.reason for kind in BY_ERRNO.values())
+    assert all(issubclass(kind, ValueError) for kind in (errors.BadKeyError, errors.BadClassError))
+    for kind in errors.BY_ERRNO.values():
+        assert issubclass(kind, ResctrlError)
+        assert kind.reason != ResctrlError.reason
 
 
 def test_any_error_is_in_words_for_operator() -> None:
@@ -89,25 +80,11 @@ def test_missing_root_is_reported(monkeypatch: pytest.MonkeyPatch, uid: int, err
     assert lacks_root(error) == said
 
 
-@pytest.fixture
-def _not_this_machines_records(monkeypatch: pytest.MonkeyPatch, host: Host) -> None:
-    """Use a separate state directory: with faulty settings, the defaults apply."""
-    monkeypatch.setitem(DEFAULTS, "stateDir", str(host.state))
-
-
-def reported(host: Host, error: BaseException, names: dict[str, str] | None) -> tuple[bool, str]:
-    with pytest.raises(type(error)) as caught:
-        raise error
-    with standard_streams(b"") as written:
-        refuses = report(str(host.config), "createRuntime", caught.value, names=names)
-    return refuses, written()
-
-
-@pytest.mark.usefixtures("_not_this_machines_records")
 @pytest.mark.parametrize("broken", ["", "{", '{"format":1,"log":{"level":[]}}', '{"format":1,"log":7}', "log", None])
 def test_fault_is_one_line_with_its_place_and_follows_the_policy(
     host: Host, monkeypatch: pytest.MonkeyPatch, broken: str | None
 ) -> None:
+    monkeypatch.setitem(DEFAULTS, "stateDir", str(host.state))  # with faulty settings, the defaults apply
     host.configure(failurePolicy="fail")
     if broken == "log":
         faults: Any = sys.modules[report.__module__]
@@ -116,11 +93,19 @@ def test_fault_is_one_line_with_its_place_and_follows_the_policy(
         monkeypatch.setattr(faults, "Log", lambda *given: real(silent) if not given else raising(TypeError("too"))())
     elif broken is not None:
         host.config.write_text(broken)
-    refuses, line = reported(host, ValueError("a\nb"), {"id": "c1"})
+
+    def reported(error: BaseException, names: dict[str, str] | None) -> tuple[bool, str]:
+        with pytest.raises(type(error)) as caught:
+            raise error
+        with standard_streams(b"") as written:
+            refuses = report(str(host.config), "createRuntime", caught.value, names=names)
+        return refuses, written()
+
+    refuses, line = reported(ValueError("a\nb"), {"id": "c1"})
     assert refuses == (broken in ("log", None))
     assert line.startswith("resctrl-hook: internal error in resctrl-hook: ValueError: a\\nb in test_refusals.py:")
     assert line.count("\n") == 1
-    assert not reported(host, ValueError("second"), None)[0], "there is no container to reject"
+    assert not reported(ValueError("second"), None)[0], "there is no container to reject"
     if broken is None:
         assert "reason=fault" in host.log.read_text()
         assert [one["id"] for one in recent_refusals(str(host.state))] == ["c1"]
@@ -142,12 +127,9 @@ def test_number_and_size_of_refusals_are_limited(tmp_path: Path) -> None:
 @given(st.lists(st.sampled_from((b"{", b"[]", b"7", b'{"time": "x"}', b"\xff", b"\0", b"[" * 5000, b"")), max_size=4))
 def test_invalid_lines_are_skipped(junk: list[bytes]) -> None:
     good = json.dumps({"time": 5, "why": "x"}).encode()
+    data = b"\n".join([*junk, good, *junk])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            refusals,
-            "read_file",
-            lambda path, *_, **__: b"\n".join([*junk, good, *junk]) if path.endswith(FILE) else b"",
-        )
+        patch.setattr(refusals, "read_file", lambda path, *_, **__: data if path.endswith(FILE) else b"")
         assert [one["time"] for one in recent_refusals("/x")] == [5]
 
 
