@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from conftest import POD_CGROUP, Host, always
+from hosts.faults import Fail
 from hosts.shared_node import SharedNode
 
 from resctrl_hooks.core.node import lifecycle
@@ -18,12 +19,6 @@ from resctrl_hooks.core.node.lifecycle import looks_dead, make_room, reap, relea
 from resctrl_hooks.core.node.resctrl.totals_file import LOCK
 
 HOUSES = ("lab",)
-
-
-def settled(host: Host, key: str = "k") -> bool:
-    context = host.context()
-    with context.monitor.hold(key) as locked:
-        return release_key(locked, context)
 
 
 def tracked(host: Host, *, cgroup: str = "", pid: int = 0, key: str = "k") -> None:
@@ -51,7 +46,9 @@ def test_end_of_key_releases_everything(host: Host, cgroup: str, lives: bool, la
         host.end_process(7)
     if cgroup == "gone":
         host.end_cgroup(POD_CGROUP)
-    assert settled(host) is (becomes == "ends")
+    context = host.context()
+    with context.monitor.hold("k") as locked:
+        assert release_key(locked, context) is (becomes == "ends")
     assert host.groups() == ([] if becomes == "ends" else ["mon_groups/k"])
     assert ("idle/k" in host.records()) is (becomes == "idle")
     if becomes == "ends":
@@ -59,12 +56,10 @@ def test_end_of_key_releases_everything(host: Host, cgroup: str, lives: bool, la
 
 
 @pytest.mark.parametrize("locked", [True, False])
-def test_locked_or_broken_key_does_not_stop_others(
-    host: Host, monkeypatch: pytest.MonkeyPatch, *, locked: bool
-) -> None:
+def test_locked_or_broken_key_does_not_stop_others(host: Host, fail: Fail, *, locked: bool) -> None:
     tracked(host, key="a")
     tracked(host, key="b")
-    monkeypatch.setattr(time, "sleep", lambda _: pytest.fail("it waits"))
+    fail(time, "sleep", AssertionError("it waits"))
     if not locked:
         (host.resctrl / "mon_groups/a/foreign").touch()
     with host.context().monitor.hold("a") if locked else contextlib.nullcontext():
@@ -123,21 +118,17 @@ def test_key_whose_step_cannot_be_undone_is_kept_only_if_it_can_be_later(
 def test_release_undoes_steps_in_reverse_order(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     undone: list[str] = []
 
-    class Feature:
-        @staticmethod
-        def revert(step: Step, *_: Any) -> None:
-            undone.append(step.action)
-            if step.action == "two":
-                raise HookError("it can't be undone")
+    def revert(step: Step, *_: Any) -> None:
+        undone.append(step.action)
+        if step.action == "two":
+            raise HookError("it can't be undone")
 
-    monkeypatch.setattr(lifecycle, "feature_named", {"x": Feature}.get)
+    monkeypatch.setattr(lifecycle, "feature_named", {"x": SimpleNamespace(revert=revert)}.get)
     context = host.context()
+    done = (("x", "one"), ("later", "?"), ("x", "two"))
+    steps = [{"feature": feature, "action": action, "needs": {}} for feature, action in done]
     with context.monitor.hold("k") as locked:
-        kept = [
-            {"feature": feature, "action": action, "needs": {}}
-            for feature, action in (("x", "one"), ("later", "?"), ("x", "two"))
-        ]
-        locked.add_member("m", {"steps": kept})
+        locked.add_member("m", {"steps": steps})
         release_container(locked, "m", context)
         release_container(locked, "m", context)
         assert locked.members() == []

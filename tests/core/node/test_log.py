@@ -5,11 +5,12 @@ import signal
 import socket
 from _signal import ITIMER_REAL, SIGALRM
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ID, Host, standard_streams, state
+from conftest import ID, Host, always, standard_streams, state
 from hosts import crun
 from hosts.memtierd import OTHER, MemtierdHost
 from hosts.processes import is_alive, wait_until
@@ -28,29 +29,23 @@ from resctrl_hooks.core.node.plain_log import to_stderr
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 
 
-class Daemon:
-    """A datagram socket as journald's or syslogd's."""
-
-    def __init__(self, path: Path) -> None:
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self.socket.bind(str(path))
-        self.socket.settimeout(0)
-
-    def lines(self) -> list[str]:
-        found = []
-        while True:
-            try:
-                found.append(self.socket.recv(1 << 20).decode())
-            except BlockingIOError:
-                return found
-
-
 @pytest.fixture
-def daemons(tmp_path: Path) -> Iterator[tuple[Daemon, Daemon]]:
-    made = Daemon(tmp_path / "journal"), Daemon(tmp_path / "syslog")
-    yield made
-    for one in made:
-        one.socket.close()
+def daemons(tmp_path: Path) -> Iterator[list[socket.socket]]:
+    """Return the datagram sockets of journald and syslogd."""
+    with ExitStack() as opened:
+        made = [opened.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)) for _ in range(2)]
+        for one, name in zip(made, ("journal", "syslog"), strict=True):
+            one.bind(str(tmp_path / name))
+            one.settimeout(0)
+        yield made
+
+
+def lines(daemon: socket.socket) -> list[str]:
+    found = []
+    with suppress(BlockingIOError):
+        while True:
+            found.append(daemon.recv(1 << 20).decode())
+    return found
 
 
 def made(tmp_path: Path, **section: Any) -> Log:
@@ -58,48 +53,44 @@ def made(tmp_path: Path, **section: Any) -> Log:
     return Log({key: str(tmp_path / name) for key, name in names.items()} | section, stderr=False)
 
 
-def test_auto_uses_first_available_target_in_its_own_form(tmp_path: Path, daemons: tuple[Daemon, Daemon]) -> None:
+def test_auto_uses_first_available_target_in_its_own_form(tmp_path: Path, daemons: list[socket.socket]) -> None:
     log = made(tmp_path)
     log(INFO, "done", key="k", duration_usec=7)
-    assert daemons[0].lines() == [
+    assert lines(daemons[0]) == [
         "MESSAGE=done\nPRIORITY=6\nSYSLOG_IDENTIFIER=resctrl-hook\nRESCTRL_KEY=k\nRESCTRL_DURATION_USEC=7\n"
     ]
     (tmp_path / "journal").unlink()
     log(WARNING, "a", key="k")
-    assert daemons[1].lines() == [f"<28>resctrl-hook[{os.getpid()}]: a key=k"]
+    assert lines(daemons[1]) == [f"<28>resctrl-hook[{os.getpid()}]: a key=k"]
     assert not (tmp_path / "file").exists()
     (tmp_path / "syslog").unlink()
     log(WARNING, "b")
     assert (tmp_path / "file").read_text() == f"<28>resctrl-hook[{os.getpid()}]: b\n"
     assert (tmp_path / "file").stat().st_mode & 0o777 == 0o600
-    assert daemons[0].lines() == daemons[1].lines() == []
+    assert lines(daemons[0]) == lines(daemons[1]) == []
 
 
 @pytest.mark.parametrize("target, where", [("journal", 0), ("syslog", 1), ("file", 2), ("none", None), ("odd", None)])
-def test_explicit_target_is_used(
-    tmp_path: Path, daemons: tuple[Daemon, Daemon], target: str, where: int | None
-) -> None:
+def test_explicit_target_is_used(tmp_path: Path, daemons: Any, target: str, where: int | None) -> None:
     made(tmp_path, target=target)(ERROR, "x")
-    got = [len(daemons[0].lines()), len(daemons[1].lines()), int((tmp_path / "file").exists())]
+    got = [*(len(lines(daemon)) for daemon in daemons), int((tmp_path / "file").exists())]
     assert got == [int(place == where) for place in range(3)]
 
 
-def test_levels_filter_lines_and_long_fields_are_truncated(tmp_path: Path, daemons: tuple[Daemon, Daemon]) -> None:
+def test_levels_filter_lines_long_fields_are_truncated_and_slow_daemons_not_waited_for(
+    tmp_path: Path, daemons: list[socket.socket]
+) -> None:
     for level, expected in (("error", 1), ("warning", 2), ("info", 4), ("debug", 5), ("odd", 4)):
         for priority in (ERROR, WARNING, NOTICE, INFO, DEBUG):
             made(tmp_path, level=level)(priority, "x")
-        assert len(daemons[0].lines()) == expected
+        assert len(lines(daemons[0])) == expected
     made(tmp_path)(INFO, "\ud800" * 1_000_000)
-    (line,) = daemons[0].lines()
+    (line,) = lines(daemons[0])
     assert len(line) < 13_000
-
-
-def test_slow_daemon_is_not_waited_for(tmp_path: Path, daemons: tuple[Daemon, Daemon]) -> None:
-    log = made(tmp_path)
     for _ in range(2000):
-        log(INFO, "x")
-    assert 0 < len(daemons[0].lines()) < 2000
-    assert daemons[1].lines() == []
+        made(tmp_path)(INFO, "x")
+    assert 0 < len(lines(daemons[0])) < 2000
+    assert lines(daemons[1]) == []
 
 
 def test_missing_log_is_not_a_failure_and_a_full_one_begins_again(tmp_path: Path) -> None:
@@ -111,8 +102,8 @@ def test_missing_log_is_not_a_failure_and_a_full_one_begins_again(tmp_path: Path
         made(tmp_path, journalSocket=wrong, syslogSocket=wrong, file=wrong)(ERROR, "x")
     assert sorted(os.listdir(tmp_path)) == ["fifo", "link"]
     path = tmp_path / "file"
-    with path.open("wb") as file:
-        file.truncate(plain_log._LARGEST_FILE + 1)
+    path.touch()
+    os.truncate(path, plain_log._LARGEST_FILE + 1)
     made(tmp_path, target="file")(INFO, "x")
     assert path.stat().st_size < 100
 
@@ -143,16 +134,14 @@ class Machine:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now, self.starved = 100.0, 7.0
+        self.monotonic = lambda: self.now
         self.timers: list[tuple[float, float]] = []
         self.alarm: Any = None
         monkeypatch.setattr(context, "time", self)
         monkeypatch.setattr(context, "_starved", lambda: self.starved)
         monkeypatch.setattr(context, "signal", self._handle)
         monkeypatch.setattr(context, "setitimer", self._set)
-        monkeypatch.setattr(context, "pthread_sigmask", lambda *_: None)
-
-    def monotonic(self) -> float:
-        return self.now
+        monkeypatch.setattr(context, "pthread_sigmask", always(None))
 
     def _handle(self, number: int, handler: Any) -> None:
         assert number == SIGALRM
@@ -163,13 +152,9 @@ class Machine:
         self.timers.append((seconds, again))
 
 
-@pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
-    return Machine(monkeypatch)
-
-
 @pytest.mark.parametrize("starved, left", [(0.0, 0.0), (0.5, 0.5), (3.0, 3.0), (1000.0, LONGEST_STARVED)])
-def test_deadline_is_later_by_the_time_without_a_processor(machine: Machine, starved: float, left: float) -> None:
+def test_deadline_is_later_by_the_time_without_a_processor(monkeypatch: Any, starved: float, left: float) -> None:
+    machine = Machine(monkeypatch)
     set_deadline(5.0)
     machine.now += 5.0
     machine.starved += starved
@@ -196,40 +181,35 @@ def test_log_and_patience_follow_the_settings_unless_given(host: Host) -> None:
     assert (context.failures, context.refusable) == ([], True)
 
 
-@pytest.fixture
-def kept(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the names of calls that start, watch or end a memtierd in this process; none of them holds a key."""
-    calls: list[str] = []
+def test_hook_reconcile_and_poststop_hold_no_key_while_programs_run(
+    node: MemtierdHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called = set()
 
-    def noted(owner: Any, name: str) -> None:
+    def watch(owner: Any, name: str) -> None:
         real: Callable[..., Any] = getattr(owner, name)
 
         def call(*given: Any, **named: Any) -> Any:
-            calls.append(name)
+            called.add(name)
             assert not locks._threads, name  # the keys that this process holds
             return real(*given, **named)
 
         monkeypatch.setattr(owner, name, call)
 
-    noted(starting, "start")
-    for name in ("end", "running"):
-        noted(memtierd, name)
-    noted(memtierd.FEATURE, "lost")  # other tests leave the method on the instance
-    return calls
-
-
-def test_hook_reconcile_and_poststop_hold_no_key_while_programs_run(node: MemtierdHost, kept: list[str]) -> None:
-    assert node.start(alone=False).code == 0
-    assert node.start(OTHER, 200, alone=False).code == 0
-    for id_, pid in ((ID, 100), (OTHER, 200)):
+    # Other tests leave the method `lost` on the instance.
+    for owner, name in ((starting, "start"), (memtierd, "end"), (memtierd, "running"), (memtierd.FEATURE, "lost")):
+        watch(owner, name)
+    pids = {ID: 100, OTHER: 200}
+    for id_, pid in pids.items():
+        assert node.start(id_, pid, alone=False).code == 0
         crun.record(node.crun, id_, pid, node.bundle(), 1000)
     os.kill(node.pid(), signal.SIGKILL)
     wait_until(lambda: not is_alive(node.pid()))
     assert reconcile(node.context()).applied == {"memtierd": [ID]}
-    for id_, pid in ((ID, 100), (OTHER, 200)):
+    for id_, pid in pids.items():
         node.end_process(pid)
         node.call(state(id=id_, status="stopped", pid=0))
-    assert {"start", "end", "running", "lost"} <= set(kept)
+    assert called == {"start", "end", "running", "lost"}
     assert (node.left(), node.context().ledger.containers()) == ([], [])
 
 
