@@ -27,7 +27,7 @@ BY_FEATURE = {
     "memory": {"MemorySwapMax=0", f"MemoryHigh={64 * contract.MIB}"},
 }
 ALL = {one for properties in BY_FEATURE.values() for one in properties}
-AFTER = contract.BEFORE | {file: text for case in contract.CASES.values() for file, text in case.after.items()}
+AFTER = contract.after(*contract.CASES)
 
 
 class Systemd:
@@ -62,23 +62,6 @@ def systemd(host: Host, monkeypatch: pytest.MonkeyPatch) -> Systemd:
     return found
 
 
-def test_features_of_one_container_share_one_program_run_and_one_lookup_of_its_cgroup(
-    host: Host, systemd: Systemd, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[int] = []
-
-    def ask(proc: str, pid: int) -> list[Cgroup]:
-        asked.append(pid)
-        return cgroups_of(proc, pid)
-
-    monkeypatch.setattr(cgroup, "cgroups_of", ask)
-    outcome = systemd.start()
-    assert asked == [100]
-    assert (outcome.code, outcome.stderr) == (0, "")
-    assert systemd.calls == [ALL]
-    assert contract.files(host) == AFTER
-
-
 @pytest.mark.parametrize("feature", BY_FEATURE)
 def test_property_unknown_to_systemd_fails_its_feature_only(host: Host, systemd: Systemd, feature: str) -> None:
     unknown = min(BY_FEATURE[feature])
@@ -107,18 +90,25 @@ def test_limit_without_room_is_never_sent(host: Host, systemd: Systemd, policy: 
     assert contract.files(host) == {**AFTER, **contract.CASES["memory"].before, "memory.current": used}
 
 
-def test_hook_killed_after_systemd_call_is_repaired_by_one_reconcile(
+def test_features_share_one_program_run_and_one_lookup_of_the_cgroup_also_after_a_kill(
     host: Host, systemd: Systemd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    asked: list[int] = []
+
+    def ask(proc: str, pid: int) -> list[Cgroup]:
+        asked.append(pid)
+        return cgroups_of(proc, pid)
+
     def die(arguments: list[str], seconds: float) -> tuple[int, str]:
         systemd.run(arguments, seconds)
         raise Killed
 
+    monkeypatch.setattr(cgroup, "cgroups_of", ask)
     with monkeypatch.context() as patch:
         patch.setattr("resctrl_hooks.core.node.host.systemd.run", die)
         with pytest.raises(Killed):
             systemd.start()
-    assert systemd.calls == [ALL]
+    assert (asked, systemd.calls) == ([100], [ALL])
     assert set(host.enforce().applied) == {"blockio", "scheduling", "memory"}
     assert systemd.calls == [ALL, ALL]
     assert contract.files(host) == AFTER
@@ -126,37 +116,27 @@ def test_hook_killed_after_systemd_call_is_repaired_by_one_reconcile(
 
 def test_value_is_written_to_scope_and_to_crun_cgroup_below(tmp_path: Path) -> None:
     leaf = Leaf(str(tmp_path), "/kubepods.slice/crio-a.scope/container")
-    scope, container = Path(leaf.scope), Path(leaf.folder)
-    container.mkdir(parents=True)
-    assert folders_for("io.max", leaf.folder, leaf.scope) == [str(container)], (
-        "where neither has the file, its own says why"
-    )
-    (scope / "io.max").touch()
-    assert folders_for("io.max", leaf.folder, leaf.scope) == [str(scope)], "the controller may not be enabled below"
-    (container / "io.max").touch()
-    assert folders_for("io.max", leaf.folder, leaf.scope) == [str(scope), str(container)]
-
-
-@pytest.mark.parametrize("above, own, value", [
-    ("max", "1000", "500"), ("1000", "max", "500"), ("2000", "1000", "500"), ("max", "max", "max"),
-])  # fmt: skip
-def test_part_of_memory_max_is_that_of_the_smallest_limit(tmp_path: Path, above: str, own: str, value: str) -> None:
-    leaf = Leaf(str(tmp_path), "/kubepods.slice/crio-a.scope/container")
-    Path(leaf.folder).mkdir(parents=True)
-    (Path(leaf.scope) / "memory.max").write_text(above)
-    (Path(leaf.folder) / "memory.max").write_text(own)
-    assert values.resolved(values.part_of_max(0.5), leaf) == value
+    scope, container = leaf.scope, leaf.folder
+    Path(container).mkdir(parents=True)
+    assert folders_for("io.max", container, scope) == [container], "where neither has the file, its own says why"
+    Path(scope, "io.max").touch()
+    assert folders_for("io.max", container, scope) == [scope], "the controller may not be enabled below"
+    Path(container, "io.max").touch()
+    assert folders_for("io.max", container, scope) == [scope, container]
+    for above, own, value in (("max", "1000", "500"), ("1000", "max", "500"), ("2000", "1000", "500"), ("max",) * 3):
+        Path(scope, "memory.max").write_text(above)
+        Path(container, "memory.max").write_text(own)
+        assert values.resolved(values.part_of_max(0.5), leaf) == value, "of the smallest limit"
 
 
 LIMITS = ("rbps", "wbps", "riops", "wiops")
 ROWS = st.dictionaries(st.sampled_from(("8:0", "8:16")), st.dictionaries(st.sampled_from(LIMITS), st.integers(1, 3)))
 
 
-@given(
-    ROWS,
-    st.sampled_from(("8:0", "8:16")),
-    st.dictionaries(st.sampled_from(LIMITS), st.integers(1, 3) | st.just("max"), min_size=1),
-)
+WANTED = st.dictionaries(st.sampled_from(LIMITS), st.integers(1, 3) | st.just("max"), min_size=1)
+
+
+@given(ROWS, st.sampled_from(("8:0", "8:16")), WANTED)
 def test_limits_of_a_device_are_in_place_among_those_of_others(rows: Any, device: str, wanted: Any) -> None:
     """A device without a limit has no line, and the kernel shows all four kinds of one that has."""
     shown = {one: {kind: row.get(kind, "max") for kind in LIMITS} for one, row in rows.items()}

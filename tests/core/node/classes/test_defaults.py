@@ -11,13 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from resctrl_hooks.core.config.check import check_text
-from resctrl_hooks.core.node.classes.memory import (
-    MemoryClassError,
-    MemoryLimitError,
-    canonical,
-    choice_of,
-    choice_or_default,
-)
+from resctrl_hooks.core.node.classes import memory
+from resctrl_hooks.core.node.classes.memory import MemoryLimitError, canonical
 from resctrl_hooks.core.node.container.oci import Bundle, parse_state
 from resctrl_hooks.core.node.container.workload import Workload, derive
 from resctrl_hooks.core.node.features import blockio, rdt_class, scheduling
@@ -118,7 +113,7 @@ def test_default_class_stays_although_one_of_its_limits_is_refused(host: Host, n
     assert chosen(host, "memory") == "bronze", name
     assert (host.cgroup / FOLDER / "memory.swap.max").read_text() == "0"
     workload = workload_of(host, **{"class.memtierd.nri.io": "gold"})
-    assert choice_or_default(workload, host.context().settings).name == "bronze"
+    assert memory.choice_or_default(workload, host.context().settings).name == "bronze"
 
 
 @pytest.mark.parametrize("limit", ["memory.swap.max.memtierd.nri.io", "memory.swap.max.memory-qos.nri.io"])
@@ -191,7 +186,7 @@ def annotated(name: str) -> Workload:
 def test_annotation_never_selects_another_class(name: str) -> None:
     settings = Settings({"classes": [{"name": one} for one in ("noswap", "swap", "leave")]})
     if not all(one.isprintable() or one in "\n\t\r" for one in name):
-        assert choice_of(annotated(name), settings).name == ""  # the wish is dropped
+        assert memory.choice_of(annotated(name), settings).name == ""  # the wish is dropped
         return
-    with pytest.raises(MemoryClassError):
-        choice_of(annotated(name), settings)
+    with pytest.raises(memory.MemoryClassError):
+        memory.choice_of(annotated(name), settings)

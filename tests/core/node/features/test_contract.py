@@ -33,7 +33,6 @@ from resctrl_hooks.core.node.part import Row
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.core.node.reconcile.report import Options
 from resctrl_hooks.core.node.registry import feature_named, features_in_use, plan
-from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
 from resctrl_hooks.core.node.settings import Settings
 
 
@@ -57,42 +56,30 @@ CASES = {
     "blockio": Case(
         blockio.FEATURE,
         {**ON, "classes": {"gold": [{"weight": 20}, {"devices": ["/dev/x"], "throttleReadBps": 5000}]}},
-        "class.blockio.resctrl-hooks.io",
-        {"io.weight": "default 100", "io.max": ""},
-        {"io.weight": "default 20", "io.max": "8:16 rbps=5000"},
-        {"io.max": LIMITED},
+        "class.blockio.resctrl-hooks.io", {"io.weight": "default 100", "io.max": ""},
+        {"io.weight": "default 20", "io.max": "8:16 rbps=5000"}, {"io.max": LIMITED},
     ),
     "scheduling": Case(
-        scheduling.FEATURE,
-        {**ON, "classes": {"gold": {"cpuWeight": 20, "memoryLow": "1M"}}},
-        "class.scheduling.resctrl-hooks.io",
-        {"cpu.weight": "100", "memory.low": "0"},
-        {"cpu.weight": "20", "memory.low": str(MIB)},
-        {"memory.low": "8192"},
+        scheduling.FEATURE, {**ON, "classes": {"gold": {"cpuWeight": 20, "memoryLow": "1M"}}},
+        "class.scheduling.resctrl-hooks.io", {"cpu.weight": "100", "memory.low": "0"},
+        {"cpu.weight": "20", "memory.low": str(MIB)}, {"memory.low": "8192"},
     ),
     "memory": Case(
-        memory.FEATURE,
-        {"allow": {"*": ["*"]}, "allowLimits": {"shop": ["memory.*"]}},
-        "class.memtierd.nri.io",
+        memory.FEATURE, {"allow": {"*": ["*"]}, "allowLimits": {"shop": ["memory.*"]}}, "class.memtierd.nri.io",
         {"memory.swap.max": "max", "memory.high": "max"},
-        {"memory.swap.max": "0", "memory.high": str(64 * MIB)},
-        {"memory.high": str(32 * MIB)},
+        {"memory.swap.max": "0", "memory.high": str(64 * MIB)}, {"memory.high": str(32 * MIB)},
     ),
-}
+}  # fmt: skip
 OF_CGROUPS = [name for name, case in CASES.items() if case.before]
 CGROUP = f"{POD_CGROUP}/crio-{ID}"
 BEFORE = {file: text for case in CASES.values() for file, text in case.before.items()} | {"memory.current": "1000000"}
 
 
-def configure(host: Host, policy: str = "ignore", **config: Any) -> None:
-    sections = {name: {**case.section, "failurePolicy": policy} for name, case in CASES.items()}
-    host.configure(**sections, classes=[{"name": "gold", "allowswap": False}], **config)
-
-
-def node(host: Host, chosen: tuple[str, ...] = tuple(CASES), policy: str = "ignore", **config: Any) -> dict[str, Any]:
+def node(host: Host, chosen: tuple[str, ...] = tuple(CASES), **config: Any) -> dict[str, Any]:
     """Configure all features; return a container whose annotations choose the class of some of them."""
     host.add_class("gold")
-    configure(host, policy, **config)
+    sections = {name: {**case.section, "failurePolicy": "ignore"} for name, case in CASES.items()}
+    host.configure(**sections, classes=[{"name": "gold", "allowswap": False}], **config)
     host.process(100, CGROUP)
     for file, text in BEFORE.items():
         (folder(host) / file).write_text(text)
@@ -108,6 +95,11 @@ def folder(host: Host) -> Path:
 
 def files(host: Host) -> dict[str, str]:
     return {name: (folder(host) / name).read_text() for name in BEFORE}
+
+
+def after(*names: str) -> dict[str, str]:
+    """Return the files of the container with the classes of these features."""
+    return BEFORE | {file: text for name in names for file, text in CASES[name].after.items()}
 
 
 def steps(host: Host) -> list[str]:
@@ -228,20 +220,16 @@ def test_fault_of_a_feature_follows_its_own_policy_and_leaves_the_others_in_effe
             if own == "fail":
                 assert (host.groups(), host.context().ledger.containers()) == ([], [])
                 continue
-            others = sorted({*CASES, "monitoring"} - {name})
-            assert steps(host) == (others if method == "plan" else sorted([*others, name]))
-            expected = {file: text for one in others if one in CASES for file, text in CASES[one].after.items()}
-            assert files(host) == {**BEFORE, **expected}
+            others = sorted({*CASES} - {name})
+            assert steps(host) == sorted([*others, "monitoring", *([name] if method == "apply" else [])])
+            assert files(host) == after(*others)
             assert len(host.groups()) == 1
             words = {"late": "took longer than the deadline of the hook", "a bug": "internal error"}
             assert words.get(fault, "it is not to be") in outcome.log
             assert "container started without resctrl-hooks" not in outcome.log
             reconcile(host.context())
-            assert steps(host) == sorted([*others, name])
-            assert files(host) == {
-                **BEFORE,
-                **{file: one for case in CASES.values() for file, one in case.after.items()},
-            }
+            assert steps(host) == sorted([*CASES, "monitoring"])
+            assert files(host) == after(*CASES)
 
 
 @pytest.mark.usefixtures("_alarm")
@@ -257,8 +245,8 @@ def test_late_steps_of_several_features_leave_the_rest_and_one_that_lost_its_key
     assert files(host)["cpu.weight"] == "20"
     assert time.monotonic() - begun < 30
 
-    def lose(_feature: object, _step: object, _container: object, locked: LockedKey, _context: object) -> None:
-        locked.unlock()
+    def lose(*given_: Any) -> None:
+        given_[3].unlock()
         time.sleep(60)
 
     with temporary_host() as other:
@@ -281,25 +269,23 @@ def test_no_feature_applies_to_a_sandbox(host: Host, name: str) -> None:
     assert (step.action, step.why) == ("skip", f"{name} does not apply to a pod's sandbox")
 
 
-def tree(host: Host) -> dict[str, bytes]:
-    return {str(path): path.read_bytes() if path.is_file() else b"" for path in host.root.rglob("*")}
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_plan_has_no_effect_and_needs_no_process(host: Host, name: str) -> None:
+    def tree() -> dict[str, bytes]:
+        return {str(path): path.read_bytes() if path.is_file() else b"" for path in host.root.rglob("*")}
+
     node(host)
-    before, context = tree(host), host.context()
-    given_ = workload_of(host, **{CASES[name].annotation: "gold"})
-    (step,) = plan(CASES[name].feature, given_, context)
+    before, context, feature = tree(), host.context(), CASES[name].feature
+    (step,) = plan(feature, workload_of(host, **{CASES[name].annotation: "gold"}), context)
     assert f"annotation {CASES[name].annotation}" in step.why
     assert step.parameters["class"] == "gold"
-    assert tree(host) == before
+    assert tree() == before
     gone = workload_of(host, **{CASES[name].annotation: "gold"})
     host.end_process(100)
-    assert [one.parameters for one in plan(CASES[name].feature, gone, context)] == [step.parameters]
+    assert [one.parameters for one in plan(feature, gone, context)] == [step.parameters]
     if name in OF_CGROUPS:
         with context.monitor.hold(gone.key) as locked, pytest.raises(CgroupError, match="process 100 has ended"):
-            CASES[name].feature.apply(step, gone, locked, context)
+            feature.apply(step, gone, locked, context)
 
 
 @pytest.mark.parametrize("name", OF_CGROUPS)
@@ -345,25 +331,13 @@ def test_failed_repair_does_not_stop_others(host: Host) -> None:
 PAGE = Path(__file__).parents[4] / "docs/dev/architecture.md"
 
 
-def written(path: str, value: int) -> None:
-    Path(path).write_text(str(value))
-
-
-@pytest.fixture
-def oom(monkeypatch: pytest.MonkeyPatch) -> str:
+def add_oom(monkeypatch: pytest.MonkeyPatch) -> str:
     """Add the page's feature; return its name."""
-    module, row, shown, *_ = (
-        part.split("```")[0] for part in PAGE.read_text().partition("## Adding a")[2].split("```python")[1:]
-    )
+    parts = PAGE.read_text().partition("## Adding a")[2].split("```python")[1:]
+    module, row, shown, *_ = (part.split("```")[0] for part in parts)
     feature = ModuleType("resctrl_hooks.core.node.features.oom")
-    given = {
-        "Feature": Feature,
-        "Step": Step,
-        "SKIP": SKIP,
-        "write": written,
-        "read": lambda path: int(Path(path).read_text()),
-    }
-    vars(feature).update(given)
+    vars(feature).update(Feature=Feature, Step=Step, SKIP=SKIP, read=lambda path: int(Path(path).read_text()))
+    vars(feature)["write"] = lambda path, value: Path(path).write_text(str(value))
     exec(module, vars(feature))
     monkeypatch.setitem(sys.modules, feature.__name__, feature)
     for name, values in eval(f"{{{row}}}", {"Row": Row}).items():
@@ -373,37 +347,30 @@ def oom(monkeypatch: pytest.MonkeyPatch) -> str:
     return str(vars(feature)["FEATURE"].name)
 
 
-def test_feature_rows_are_all_that_hooks_need(host: Host, pod: dict[str, Any], oom: str) -> None:
+def test_feature_rows_are_all_that_hooks_and_the_people_half_need(
+    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    oom = add_oom(monkeypatch)
     assert oom not in [one.name for one in features_in_use(Settings())]
     host.configure(oom={"enabled": True})
     settings = host.context().settings
     assert (getattr(settings, oom), failure_policy(oom, settings)) == ({"enabled": True}, "ignore")
     pod["annotations"]["oom.resctrl-hooks.io"] = "500"
-    outcome = host.call(pod)
-    assert (outcome.code, outcome.stderr) == (0, "")
-    score = host.proc / str(pod["pid"]) / "oom_score_adj"
-    assert score.read_text() == "500"
-    key = host.context().ledger.key_of(ID)
-    record = host.context().ledger.read_member(key, ID) or {}
-    assert [step["feature"] for step in record["steps"]] == ["monitoring", oom]
 
-    score.write_text("0")  # another program undoes it
-    host.enforce()
-    assert score.read_text() == "500"
-
-
-def test_feature_rows_are_all_that_people_half_needs(host: Host, pod: dict[str, Any], oom: str) -> None:
-    host.configure(oom={"enabled": True})
-    pod["annotations"]["oom.resctrl-hooks.io"] = "500"
-
-    def said(command: str, *words: str, given: str = "") -> dict[str, Any]:
-        call = ["--config", str(host.config), command, *words, "-o" if command != "explain" else "--json"]
-        done = CliRunner().invoke(main, [*call, *(["json"] if command != "explain" else [])], input=given)
+    def said(*words: str, given: str = "") -> dict[str, Any]:
+        done = CliRunner().invoke(main, ["--config", str(host.config), *words], input=given)
         assert done.exit_code == 0, done.output
         found: dict[str, Any] = json.loads(done.output)["items"][0]
         return found
 
-    steps = said("explain", given=json.dumps(pod))["steps"]
-    assert {"feature": oom, "action": "score", "needs": {"value": 500}}.items() <= steps[-1].items()
-    host.call(pod)
-    assert said("show", ID[:12])["containers"][0]["details"][oom] == {"score": {"value": 500}}
+    explained = said("explain", "--json", given=json.dumps(pod))["steps"]
+    assert {"feature": oom, "action": "score", "needs": {"value": 500}}.items() <= explained[-1].items()
+    outcome = host.call(pod)
+    assert (outcome.code, outcome.stderr) == (0, "")
+    score = host.proc / str(pod["pid"]) / "oom_score_adj"
+    assert score.read_text() == "500"
+    assert steps(host) == ["monitoring", oom]
+    assert said("show", ID[:12], "-o", "json")["containers"][0]["details"][oom] == {"score": {"value": 500}}
+    score.write_text("0")  # another program undoes it
+    host.enforce()
+    assert score.read_text() == "500"
