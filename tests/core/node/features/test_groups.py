@@ -82,7 +82,7 @@ def test_class_of_runtime_or_of_another_program_stays(rdt_host: Host) -> None:
     ("*", "glod", "gold"), ("*", "silvr", "silver"), ("*", "bronze", ""),
 ])  # fmt: skip
 def test_only_allowed_and_existing_classes_are_used_or_suggested(
-    rdt_host: Host, allowed: str, asked: str, meant: str
+    rdt_host: Any, allowed: str, asked: str, meant: str
 ) -> None:
     rdt_host.configure(rdt={"enabled": True, "allow": {"shop": [allowed]}, "classes": {"gold": {}, "silver": {}}})
     words = "is not allowed to use RDT class" if allowed == "gold" else f"unknown RDT class '{asked}' for annotation"
@@ -106,15 +106,11 @@ def test_defaults_need_no_permission(rdt_host: Host, defaults: dict[str, Any], c
     assert plan(rdt_host, cgroup=cgroup).parameters.get("class", "") == chosen
 
 
-def start(host: Host, name: str) -> Any:
-    return host.call(state(bundle=host.bundle(), annotations=CRIO | {OURS: name}))
-
-
 def test_process_still_in_root_class_was_not_moved_and_is_repaired(rdt_host: Host) -> None:
     rdt_host.process(100, f"{POD_CGROUP}/crio-{ID}", rdt="/")
     for policy in ("fail", "ignore"):
         rdt_host.configure(rdt={"enabled": True, "failurePolicy": policy, "allow": {"shop": ["gold"]}})
-        outcome = start(rdt_host, "gold")
+        outcome = rdt_host.call(state(bundle=rdt_host.bundle(), annotations=CRIO | {OURS: "gold"}))
         assert outcome.code == (79 if policy == "fail" else 0)
         assert "was moved to RDT class gold but is in the root class" in outcome.stderr
     (rdt_host.resctrl / "gold" / "tasks").write_text("")

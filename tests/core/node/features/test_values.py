@@ -5,13 +5,13 @@ import os
 import posix
 import stat
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from conftest import FIXTURES, ID, POD_CGROUP, Host, raising, state, workload_of
+from conftest import FIXTURES, ID, POD_CGROUP, Host, state, workload_of
+from hosts.faults import Fail, failing
 from hosts.processes import headless_process, is_headless, wait_until
 from hypothesis import given
 from hypothesis import strategies as st
@@ -44,9 +44,9 @@ OOM = "memory.oom.group.memory-qos.nri.io"
 GIB = 1 << 30
 
 
-def give_limits(host: Host, path: str = CGROUP, **values: str) -> Path:
-    """Put the files of a memory cgroup where a process is."""
-    folder = host.cgroup / path.lstrip("/")
+def give_limits(host: Host, **values: str) -> Path:
+    """Put the files of a memory cgroup where the process of a container is."""
+    folder = host.cgroup / CGROUP.lstrip("/")
     for name, value in (NEW | values).items():
         (folder / name).write_text(value)
     return folder
@@ -116,16 +116,14 @@ def test_annotations_of_memory_qos_work_as_in_plugin_and_a_ratio_follows_a_resiz
         assert (qos / "memory.high").read_text().strip() == str(resized)
 
 
-@pytest.mark.parametrize("annotations, why", [
-    ({"memory.swap.max.memory-qos.nri.io": "0"}, "is not allowed; unifiedAnnotations"),
-    ({OOM: "yes"}, "invalid memory.oom.group 'yes'; write 0 or 1"),
-    ({QOS_CLASS: "none"}, "unknown memory class 'none'"),
-    ({QOS_CLASS: "half", CLASS: "most"}, "name different classes"),
-])  # fmt: skip
-def test_impossible_annotation_of_memory_qos_is_refused(
-    host: Host, pod: dict[str, Any], qos: Path, annotations: dict[str, str], why: str
-) -> None:
-    assert why in refused(host, pod, **annotations)
+def test_impossible_annotation_of_memory_qos_is_refused(host: Host, pod: dict[str, Any], qos: Path) -> None:
+    for annotations, why in (
+        ({"memory.swap.max.memory-qos.nri.io": "0"}, "is not allowed; unifiedAnnotations"),
+        ({OOM: "yes"}, "invalid memory.oom.group 'yes'; write 0 or 1"),
+        ({QOS_CLASS: "none"}, "unknown memory class 'none'"),
+        ({QOS_CLASS: "half", CLASS: "most"}, "name different classes"),
+    ):
+        assert why in refused(host, pod, **annotations)
     (Path(pod["bundle"]) / "config.json").write_text("{}")
     assert "has a swaplimitratio, but the container has no memory limit" in refused(host, pod, **{QOS_CLASS: "half"})
 
@@ -213,16 +211,21 @@ def test_whole_disks_of_matching_devices_are_sorted_and_unique(tmp_path: Path, m
         (tmp_path / f"dev/block/8:{number}").mkdir()
     (tmp_path / "dev/block/8:1/partition").write_text("1\n")
     (tmp_path / "dev/block/dev").write_text("8:0\n")
-    names = {"sda": "8:0", "sda1": "8:1", "sdb": "8:2", "sdc": "", "notes": "file"}
-    monkeypatch.setattr(blockio, "list_folder", {"/dev": list(names), "/": ["sda"]}.__getitem__)
+    block = stat.S_IFBLK | 0o660
+    kinds = {
+        "sda": (block, 8, 0),
+        "sda1": (block, 8, 1),
+        "sdb": (block, 8, 2),
+        "sdc": (),
+        "notes": (stat.S_IFREG, 0, 0),
+    }
+    monkeypatch.setattr(blockio, "list_folder", {"/dev": list(kinds), "/": ["sda"]}.__getitem__)
 
     def seen(path: str) -> SimpleNamespace:
-        name = path.rpartition("/")[2]
-        if not names[name]:
+        if path == "/dev/sdc":
             raise FileNotFoundError(path)
-        if names[name] == "file":
-            return SimpleNamespace(st_mode=stat.S_IFREG | 0o644, st_rdev=0)
-        return SimpleNamespace(st_mode=stat.S_IFBLK | 0o660, st_rdev=os.makedev(*map(int, names[name].split(":"))))
+        mode, *number = kinds[path.rpartition("/")[2]]
+        return SimpleNamespace(st_mode=mode, st_rdev=os.makedev(*number))
 
     monkeypatch.setattr("posix.stat", seen)
     assert blockio.devices_of(["/dev/sd*", "/dev/n*"], str(tmp_path)) == ["8:0", "8:2"]  # sdc has gone meanwhile
@@ -230,20 +233,17 @@ def test_whole_disks_of_matching_devices_are_sorted_and_unique(tmp_path: Path, m
     assert blockio.devices_of(["/sda"], str(tmp_path)) == ["8:0"]
 
 
-def test_limits_of_the_specification_stay(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    section = {"enabled": True, "allow": {"*": ["*"]}, "classes": {"slow": [{"weight": 30}]}}
-    host.configure(blockio=section)
+def test_limits_of_the_specification_stay(host: Host, fail: Fail) -> None:
+    host.configure(blockio={"enabled": True, "allow": {"*": ["*"]}, "classes": {"slow": [{"weight": 30}]}})
     host.process(100, CGROUP)
     by_nri = workload_of(host, **{"blockioclass.resource-policy.nri.io/pod": "slow"})
     (step,) = registry.plan(blockio.FEATURE, by_nri, host.context())
     assert step.parameters["class"] == "slow"
     by_nri.bundle = Bundle({"linux": {"resources": {"blockIO": {"weight": 10}}}})
     (step,) = registry.plan(blockio.FEATURE, by_nri, host.context())
-    kept = ["limits of the specification instead of class slow"]
-    assert (step.action, step.why, step.foreign) == (
-        *("skip", "the runtime limits its block I/O; left unchanged", kept),
-    )
-    monkeypatch.setattr(blockio, "chosen_class", raising(ClassError("no such class")))
+    assert (step.action, step.why) == ("skip", "the runtime limits its block I/O; left unchanged")
+    assert step.foreign == ["limits of the specification instead of class slow"]
+    fail(blockio, "chosen_class", ClassError("no such class"))
     assert blockio._foreign(by_nri, host.context()) == []
 
 
@@ -270,26 +270,18 @@ def test_bfq_weights_are_written_and_repaired_where_loaded(
 # Scheduling
 
 
-@pytest.fixture
-def process() -> Iterator[subprocess.Popen[bytes]]:
-    with subprocess.Popen(["sleep", "1000"]) as started:
-        yield started
-        started.kill()
-
-
-def test_attributes_apply_to_every_thread_and_are_compared(process: subprocess.Popen[bytes]) -> None:
-    pid = process.pid
-    scheduling._schedule(pid, {"policy": "batch", "nice": 7})
-    assert (os.sched_getscheduler(pid), os.getpriority(os.PRIO_PROCESS, pid)) == (os.SCHED_BATCH, 7)
-    for wanted in ({}, {"nice": 7}, {"policy": "batch"}, {"policy": "batch", "nice": 7}):
-        assert scheduling._is_scheduled(pid, wanted)  # type: ignore[arg-type]
-    for wrong in ({"policy": "idle", "nice": 7}, {"policy": "batch", "nice": 8}, {"policy": "batch", "priority": 1}):
-        assert not scheduling._is_scheduled(pid, wrong)  # type: ignore[arg-type]
-    scheduling._set_io_priority([pid], {"ioClass": "best-effort", "ioPriority": 6})
-    said = subprocess.run(["ionice", "-p", str(pid)], capture_output=True, text=True, check=True).stdout
-    assert said.strip() == "best-effort: prio 6"
-    process.kill()
-    process.wait()
+def test_attributes_apply_to_every_thread_and_are_compared() -> None:
+    with subprocess.Popen(["sleep", "1000"]) as process:
+        pid = process.pid
+        scheduling._schedule(pid, {"policy": "batch", "nice": 7})
+        assert (os.sched_getscheduler(pid), os.getpriority(os.PRIO_PROCESS, pid)) == (os.SCHED_BATCH, 7)
+        matching: list[Any] = [{}, {"nice": 7}, {"policy": "batch"}, {"policy": "batch", "nice": 7}]
+        other: list[Any] = [{"policy": "idle", "nice": 7}, {"policy": "batch", "nice": 8}, {"priority": 1}]
+        assert [scheduling._is_scheduled(pid, one) for one in (*matching, *other)] == [True] * 4 + [False] * 3
+        scheduling._set_io_priority([pid], {"ioClass": "best-effort", "ioPriority": 6})
+        said = subprocess.run(["ionice", "-p", str(pid)], capture_output=True, text=True, check=True).stdout
+        assert said.strip() == "best-effort: prio 6"
+        process.kill()
     scheduling._schedule(pid, {"policy": "batch", "nice": 7})
     names = {"normal": "OTHER", "fifo": "FIFO", "rr": "RR", "batch": "BATCH", "idle": "IDLE"}
     assert {name: getattr(os, f"SCHED_{one}") for name, one in names.items()} == scheduling.POLICIES
@@ -328,33 +320,25 @@ def test_class_gives_values(spec: dict[str, Any], values: list[list[str]], prope
     assert scheduling.FEATURE.properties(step, nothing, nothing) == properties
 
 
-@pytest.mark.parametrize("wanted", [{"policy": "batch"}, {"priority": 3}, {"nice": 5}])
-def test_process_that_has_ended_needs_no_scheduling(monkeypatch: pytest.MonkeyPatch, wanted: Any) -> None:
+def test_ended_process_needs_no_scheduling_and_a_refused_real_time_policy_has_a_hint(fail: Fail) -> None:
     for name in ("sched_getscheduler", "sched_getparam", "getpriority"):
-        monkeypatch.setattr(posix, name, raising(ProcessLookupError()))
-    assert scheduling._is_scheduled(100, wanted) is True
-
-
-@pytest.mark.parametrize(
-    "number, policy, hint", [(1, "fifo", True), (1, "rr", True), (1, "batch", False), (22, "rr", False)]
-)
-def test_refused_real_time_policy_has_a_hint(
-    monkeypatch: pytest.MonkeyPatch, number: int, policy: Any, *, hint: bool
-) -> None:
-    monkeypatch.setattr(posix, "sched_setscheduler", raising(OSError(number, os.strerror(number))))
-    with pytest.raises(ClassError) as caught:
-        scheduling._schedule(100, {"policy": policy})
-    assert (caught.value.errno, "has no real-time budget" in str(caught.value)) == (number, hint)
+        fail(posix, name, ProcessLookupError())
+    wishes: list[Any] = [{"policy": "batch"}, {"priority": 3}, {"nice": 5}]
+    assert [scheduling._is_scheduled(100, wanted) for wanted in wishes] == [True] * 3
+    refusals: list[Any] = [(1, "fifo", True), (1, "rr", True), (1, "batch", False), (22, "rr", False)]
+    for number, policy, hint in refusals:
+        refusal = OSError(number, os.strerror(number))
+        with failing(posix, "sched_setscheduler", refusal), pytest.raises(ClassError) as caught:
+            scheduling._schedule(100, {"policy": policy})
+        assert (caught.value.errno, "has no real-time budget" in str(caught.value)) == (number, hint)
 
 
 @pytest.mark.parametrize("process, words, shown", [
-    ({"ioClass": "idle"}, ["-c", "3"], "idle"),
     ({"ioClass": "best-effort"}, ["-c", "2", "-n", "4"], "best-effort: prio 4"),
     ({"ioClass": "realtime", "ioPriority": 0}, ["-c", "1", "-n", "0"], "realtime: prio 0"),
+    ({"ioClass": "idle"}, ["-c", "3"], "idle"),
 ])  # fmt: skip
-def test_io_priority_is_set_and_read_with_ionice(
-    monkeypatch: pytest.MonkeyPatch, process: Any, words: list[str], shown: str
-) -> None:
+def test_io_priority_is_set_and_read_with_ionice(monkeypatch: Any, process: Any, words: list[str], shown: str) -> None:
     calls: list[list[str]] = []
     answers = iter([(0, ""), (0, f"{shown}\n"), (0, "none: prio 0\n"), (1, ""), (1, "no permission")])
 
@@ -371,12 +355,12 @@ def test_io_priority_is_set_and_read_with_ionice(
     assert calls[:2] == [["/usr/bin/ionice", *words, "-p", "7", "8"], ["/usr/bin/ionice", "-p", "7"]]
 
 
-@pytest.mark.parametrize("theirs, process, kept", [
-    ({}, {"policy": "batch", "nice": 5}, []),
-    ({"policy": "batch", "nice": 5}, {"policy": "batch", "nice": 5}, []),
-    ({"policy": "rr", "priority": 3}, {}, ["policy rr priority 3 instead of policy batch nice 5"]),
-])  # fmt: skip
-def test_scheduler_of_the_specification_stays(theirs: Any, process: Any, kept: list[str]) -> None:
-    found: list[str] = []
-    assert scheduling._process_of({"policy": "batch", "nice": 5}, theirs, found) == process
-    assert found == kept
+def test_scheduler_of_the_specification_stays() -> None:
+    mine: Any = {"policy": "batch", "nice": 5}
+    for theirs, process, kept in (
+        ({}, mine, []), (mine, mine, []),
+        ({"policy": "rr", "priority": 3}, {}, ["policy rr priority 3 instead of policy batch nice 5"]),
+    ):  # fmt: skip
+        found: list[str] = []
+        assert scheduling._process_of(mine, theirs, found) == process
+        assert found == kept

@@ -9,19 +9,8 @@ from copy import copy
 from typing import Any
 
 import pytest
-from conftest import (
-    BOTH_POLICIES,
-    GROUP,
-    ID,
-    POD_CGROUP,
-    UID,
-    Host,
-    always,
-    crio_annotations,
-    state,
-    stopped,
-    temporary_host,
-)
+from conftest import BOTH_POLICIES, GROUP, ID, POD_CGROUP, UID, Host, always, state, stopped, temporary_host
+from hosts import node
 from hosts.faults import Fail, failing
 from hosts.hostile_inputs import Inputs
 from hypothesis import given, settings
@@ -40,10 +29,9 @@ from resctrl_hooks.core.node.resctrl.filesystem import Filesystem, Resctrl
 
 OTHER_POD = "b" * 8 + UID[8:]
 RUNS = st.tuples(
-    st.sampled_from(("start", "start", "end", "poststop", "pod ends")),
-    st.sampled_from("abc"),
+    st.sampled_from(("start", "start", "end", "poststop", "pod ends")), st.sampled_from("abc"),
     st.sampled_from((UID, OTHER_POD)),
-)
+)  # fmt: skip
 
 
 class Model:
@@ -68,7 +56,7 @@ class Model:
             self.pid += 1
             self.alive[name] = self.host.process(self.pid, f"/kubepods/pod{pod}/crio-{id_}", start=self.pid)
             self.pods.add(pod)
-            given_ = state(id=id_, pid=self.pid, bundle=self.host.bundle(), annotations=crio_annotations(pod))
+            given_ = state(id=id_, pid=self.pid, bundle=self.host.bundle(), annotations=node.crio_annotations(pod))
             assert self.host.call(given_)[:2] == (0, "")
             self.known[name] = pod, self.pid
             self.groups.add(pod)
@@ -228,9 +216,7 @@ def test_fault_before_reading_state_refuses_unless_poststop(
     assert alarms == [TIME_TO_TAKE_BACK, 0]
 
 
-def test_call_in_another_user_namespace_does_nothing(
-    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_call_in_another_user_namespace_does_nothing(host: Host, pod: dict[str, Any], monkeypatch: Any) -> None:
     monkeypatch.setattr(call, "in_initial_user_namespace", always(value=False))
     assert host.call(pod) == (0, "", "")
     assert (host.groups(), host.state.exists()) == ([], False)
@@ -317,9 +303,7 @@ def test_kernel_refusal_follows_policy(
 
 
 @pytest.mark.parametrize("rdt_class", [None, "gold"])
-def test_refusal_keeps_what_other_containers_use(
-    host: Host, pod: dict[str, Any], fail: Fail, rdt_class: str | None
-) -> None:
+def test_refusal_keeps_what_other_containers_use(host: Host, pod: Any, fail: Fail, rdt_class: str | None) -> None:
     host.configure(failurePolicy="fail")
     host.call(pod)
     host.add_class("gold")
@@ -342,13 +326,10 @@ def test_exhausted_rmids_release_dead_pods_first(host: Host, pod: dict[str, Any]
 
 
 @pytest.mark.parametrize("late, code", [(0, 79), (1, 79), (2, 79), (3, 79), (4, 0), (5, 0), (None, 0)])
-@pytest.mark.parametrize(
-    "error, reason", [(DeadlineError("no time"), "deadline"), (ZeroDivisionError("a bug"), "fault")]
-)
+@pytest.mark.parametrize("error, reason", [(DeadlineError("no time"), "deadline"), (ZeroDivisionError("x"), "fault")])
 def test_error_that_ends_the_call_refuses_only_before_the_last_refusing_step(
-    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch, late: int | None, code: int, error: Exception,
-    reason: str,
-) -> None:  # fmt: skip
+    host: Host, pod: Any, monkeypatch: Any, late: int | None, code: int, error: Exception, reason: str
+) -> None:
     host.configure(memory={"failurePolicy": "fail"}, blockio={"failurePolicy": "ignore"})
     host.context().ledger.prepare()
     names = ["monitoring", "memory", "blockio", "memory", "monitoring", "blockio"]
@@ -373,7 +354,7 @@ def test_error_that_ends_the_call_refuses_only_before_the_last_refusing_step(
 @pytest.mark.parametrize("error", [DeadlineError("deadline of the hook exceeded"), NotArrivedError("it is elsewhere")])
 @pytest.mark.parametrize("config", [{"failurePolicy": "fail"}, {"monitoring": {"failurePolicy": "fail"}}])
 def test_failed_check_of_the_last_refusing_step_refuses(
-    host: Host, pod: dict[str, Any], fail: Fail, config: dict[str, Any], error: Exception
+    host: Host, pod: Any, fail: Fail, config: Any, error: Any
 ) -> None:
     host.configure(**config)
     fail(Resctrl, "check_arrival", error)

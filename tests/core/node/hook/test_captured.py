@@ -3,11 +3,12 @@
 import json
 import signal
 import subprocess
-import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import FIXTURES, GROUP, Host, fixture
+from hosts.processes import wait_until
 
 from resctrl_hooks.core.node.container.oci import STATE_LIMIT
 
@@ -94,15 +95,11 @@ def test_namespaces_distinguish_runtimes_with_shared_hooks_folder(rdt_host: Host
 @pytest.mark.ci
 def test_closed_stdin_and_stderr_are_not_a_failure(host: Host, pod: dict[str, Any]) -> None:
     command = " ".join(f"'{part}'" for part in host.command())
-    for redirection in ("<&-", "<&- 2>&-", "<&- 2>&- >&-"):
-        done = subprocess.run(
-            ["/bin/sh", "-c", f"{command} {redirection}"], env={}, check=False, stderr=subprocess.DEVNULL
-        )
-        assert done.returncode == 0
     path = host.root / "state.json"
     path.write_text(json.dumps(pod))
-    done = subprocess.run(["/bin/sh", "-c", f"{command} <'{path}' 2>&- >&-"], env={}, check=False)
-    assert done.returncode == 0
+    for redirection in ("<&-", "<&- 2>&-", "<&- 2>&- >&-", f"<'{path}' 2>&- >&-"):
+        words = ["/bin/sh", "-c", f"{command} {redirection}"]
+        assert subprocess.run(words, env={}, check=False, stderr=subprocess.DEVNULL).returncode == 0
     assert host.groups() == [GROUP]
 
 
@@ -112,21 +109,11 @@ def test_interrupt_prints_no_traceback(host: Host) -> None:
         assert process.stderr is not None
         process.stdin.write(b"{")
         process.stdin.flush()
-        _until_it_reads(process.pid)
+        reading = ["0", "0x0"]  # system call and descriptor
+        wait_until(lambda: Path(f"/proc/{process.pid}/syscall").read_text().split()[:2] == reading, "it never read")
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 0
         assert process.stderr.read().count(b"\n") == 1
-
-
-def _until_it_reads(pid: int) -> None:
-    """Wait until a process sleeps in a read of its standard input."""
-    end = time.monotonic() + 300
-    while time.monotonic() < end:
-        with open(f"/proc/{pid}/syscall") as file:
-            if file.read().split()[:2] == ["0", "0x0"]:
-                return
-        time.sleep(0.005)
-    raise AssertionError("it never read")
 
 
 @pytest.mark.parametrize(

@@ -165,19 +165,14 @@ def test_missing_or_untrusted_program_is_an_error_by_policy(node: MemtierdHost) 
     assert "users other than root can write" in outcome.stderr
 
 
-def orphans(node: MemtierdHost) -> Any:
-    """Start two containers whose records are lost, as after a killed hook; return the node's context."""
-    node.start(alone=False)
-    node.start(OTHER, 200, alone=False)
+def test_only_strays_are_stopped(node: MemtierdHost) -> None:
+    """Of two containers whose records are lost, as after a killed hook."""
     ours = node.context()
+    for container, pid in ((ID, 100), (OTHER, 200)):
+        node.start(container, pid, alone=False)
     assert memtierd.orphaned(ours) == []
     for container in (ID, OTHER):
         ours.ledger.remove_member(UID, container)
-    return ours
-
-
-def test_only_strays_are_stopped(node: MemtierdHost) -> None:
-    ours = orphans(node)
     ours.ledger.point(OTHER, UID)
     stray, kept = node.pid(), node.pid(OTHER)
     assert [folder.parts[-1] for folder in memtierd.orphaned(ours)] == [ID]
@@ -189,8 +184,7 @@ def test_only_strays_are_stopped(node: MemtierdHost) -> None:
     assert memtierd.FEATURE.repair(ours, set(ours.ledger.containers())) == 1
     assert (is_alive(stray), is_alive(kept)) == (False, True)
     forget(ours.ledger, OTHER)
-    assert memtierd.FEATURE.repair(ours, set()) == 1
-    assert memtierd.FEATURE.repair(ours, set()) == 0
+    assert [memtierd.FEATURE.repair(ours, set()) for _ in range(2)] == [1, 0]
 
 
 def test_plan_names_program_class_and_policy_before_any_effect(node: MemtierdHost) -> None:
@@ -228,9 +222,9 @@ def test_failure_leaves_neither_folder_nor_open_file(node: MemtierdHost, fail: F
     fail(starting, at, MemtierdError("it is not to be"))
     fail(memtierd, "_end", SupervisorError("it will not end"), when=stays)
     with (
-        context.monitor.hold(workload.key) as locked,
         nothing_left_open(),
-        pytest.raises(MemtierdError, match="it is not to be"),
+        context.monitor.hold(workload.key) as locked,
+        pytest.raises(MemtierdError, match="not to be"),
     ):
         memtierd.FEATURE.apply(step, workload, locked, context)
     assert len(calls) == (2 if at == "start" else 0)
@@ -260,16 +254,13 @@ def test_service_of_systemd_is_recorded_attended_and_stopped(
 
 
 @pytest.mark.parametrize("stuck", [False, True])
-def test_service_that_ends_at_once_is_an_error_with_its_cause(
-    node: MemtierdHost, monkeypatch: pytest.MonkeyPatch, *, stuck: bool
-) -> None:
-    monkeypatch.setattr(service, "start_service", always(None))
-    monkeypatch.setattr(service, "last_lines", always("panic: no tracker"))
+def test_service_that_ends_at_once_is_an_error_with_its_cause(node: Any, monkeypatch: Any, *, stuck: bool) -> None:
+    for name, value in {
+        "start_service": None, "last_lines": "panic: no tracker", "find_program": "/bin/true", "run": (0, "")
+    }.items():  # fmt: skip
+        monkeypatch.setattr(service, name, always(value))
     node.configure(supervisor="systemd")
-    error = UnitError("systemctl is stuck")
-    with failing(service, "stop_service", error, when=lambda *_: stuck):
-        monkeypatch.setattr(service, "find_program", always("/bin/true"))
-        monkeypatch.setattr(service, "run", always((0, "")))
+    with failing(service, "stop_service", UnitError("systemctl is stuck"), when=lambda *_: stuck):
         outcome = node.start(alone=False)
     assert outcome.code == 79
     assert ("systemctl is stuck" in outcome.stderr) == stuck

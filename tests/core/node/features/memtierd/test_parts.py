@@ -3,9 +3,11 @@
 import errno
 import json
 import os
+from contextlib import nullcontext
 from pathlib import Path
 from signal import SIGKILL, SIGTERM
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from conftest import ID, Host, always
@@ -88,22 +90,14 @@ def test_run_folder_is_private_to_root_and_removed_with_its_parents(tmp_path: Pa
     "failures, number, created", [(4, errno.ENOENT, True), (5, errno.ENOENT, False), (1, errno.EACCES, False)]
 )
 def test_parent_removed_meanwhile_is_created_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: int, number: int, *, created: bool
+    tmp_path: Path, fail: Fail, failures: int, number: int, *, created: bool
 ) -> None:
     folder = RunFolder(str(tmp_path / "run"), ("", "", ""), ID)
-    walk, left = folder._walk, iter(range(failures))
-
-    def removed(*, make: bool) -> int:
-        if next(left, None) is not None:
-            raise OSError(number, os.strerror(number), folder.path)
-        return walk(make=make)
-
-    monkeypatch.setattr(folder, "_walk", removed)
-    if created:
+    left = iter(range(failures))
+    removed = OSError(number, os.strerror(number), folder.path)
+    fail(folder, "_walk", removed, when=lambda **_: next(left, None) is not None)
+    with nullcontext() if created else pytest.raises(RunFolderError):
         folder.make().close()
-    else:
-        with pytest.raises(RunFolderError):
-            folder.make()
     assert (Path(folder.path).is_dir(), next(left, None)) == (created, None)
 
 
@@ -126,31 +120,29 @@ def test_unknown_variables_are_named_and_shell_text_is_unchanged() -> None:
 # Requirements that memtierd does not check itself
 
 
-def test_missing_requirements_are_listed(host: Host) -> None:
-    settings = Settings({"procPath": str(host.proc), "sysPath": str(host.root / "sys"), "cgroupPath": str(host.cgroup)})
-    leaf = host.cgroup / "a/b"
+def test_missing_requirements_are_listed(node: MemtierdHost) -> None:
+    paths = {"procPath": str(node.proc), "sysPath": str(node.root / "sys"), "cgroupPath": str(node.cgroup)}
+    settings, leaf, needs = Settings(paths), node.cgroup / "a/b", Needs("name: idlepage\nswapoutms: 10")
     leaf.mkdir(parents=True)
     (leaf / "memory.swap.max").write_text("max\n")
-    for meminfo, size in (("MemTotal: 7 kB\n", 0), ("SwapTotal: 0 kB\n", 0), ("SwapTotal: 50 kB\n", 50 << 10)):
-        (host.proc / "meminfo").write_text(f"MemTotal: 100 kB\n{meminfo}")
-        assert swap_total(str(host.proc)) == size
-        (host.cgroup / "a/memory.swap.max").write_text("max\n" if size else "0\n")
-        fatal, idle = lacking(Needs("name: idlepage\nswapoutms: 10"), settings, str(leaf))
+    for meminfo, size in (("SwapTotal: 50 kB\n", 50 << 10), ("MemTotal: 7 kB\n", 0), ("SwapTotal: 0 kB\n", 0)):
+        (node.proc / "meminfo").write_text(f"MemTotal: 100 kB\n{meminfo}")
+        assert swap_total(str(node.proc)) == size
+        (node.cgroup / "a/memory.swap.max").write_text("max\n" if size else "0\n")
+        fatal, idle = lacking(needs, settings, str(leaf))
         assert "CONFIG_IDLE_PAGE_TRACKING" in fatal[0]
-        assert [("no swap space" in one, f"0 in {host.cgroup}/a; memtierd cannot swap" in one) for one in idle] == (
+        assert [("no swap space" in one, f"0 in {node.cgroup}/a; memtierd cannot swap" in one) for one in idle] == (
             [] if size else [(True, False), (False, True)]
         )
-    (host.root / "sys/kernel/mm/page_idle").mkdir(parents=True)
-    fatal, idle = lacking(Needs("name: idlepage\nswapoutms: 10"), settings, str(leaf))
-    assert (idle, [words for words in fatal if "idlepage" in words]) == ([], [])
-
-
-def test_swapping_without_swap_is_a_warning(node: MemtierdHost) -> None:
-    (node.proc / "meminfo").write_text("SwapTotal: 0 kB\n")
     node.configure(TEMPLATE + "swapoutms: 10000\n")
     outcome = node.start(alone=False)
     assert (outcome.code, node.runs()) == (0, True)
     assert "this node has no swap space" in outcome.stderr
+    (node.root / "sys/kernel/mm/page_idle").mkdir(parents=True)
+    (node.cgroup / "a/memory.swap.max").write_text("max\n")
+    (node.proc / "meminfo").write_text("SwapTotal: 50 kB\n")
+    fatal, idle = lacking(needs, settings, str(leaf))
+    assert (idle, [words for words in fatal if "idlepage" in words]) == ([], [])
 
 
 # The numbers are capability.h's, of the kernel's interface.
@@ -180,11 +172,11 @@ def test_damon_needs_more_than_kernel_support(tmp_path: Path, monkeypatch: pytes
     settings = Settings({"sysPath": str(tmp_path)})
     monkeypatch.setattr(preflight, "ALL_FOLDERS", (str(tmp_path),))
     assert "CONFIG_DAMON_SYSFS" in preflight.tracker_lacks(settings, "damon")
-    (tmp_path / "kernel/mm/damon/admin").mkdir(parents=True)
+    for folder in ("kernel/mm/damon/admin", "module/damon_stat/parameters"):
+        (tmp_path / folder).mkdir(parents=True)
     assert "bpftrace or perf" in preflight.tracker_lacks(settings, "damon")
     program(tmp_path / "perf")
     assert preflight.tracker_lacks(settings, "damon") == ""
-    (tmp_path / "module/damon_stat/parameters").mkdir(parents=True)
     (tmp_path / "module/damon_stat/parameters/enabled").write_text("Y\n")
     assert "damon_stat" in preflight.tracker_lacks(settings, "damon")
     assert preflight.tracker_lacks(settings, "one that we don't know") == ""
@@ -208,20 +200,16 @@ class Machine:
     """Processes of a cgroup, or of a process group, that end at one signal; time passes only during waits."""
 
     def __init__(self, cgroup: list[int], group: list[int], ends_of: int) -> None:
-        self.cgroup = cgroup
-        self.group = group
-        self.ends_of = ends_of
+        self.cgroup, self.group, self.ends_of = cgroup, group, ends_of
         self.killed: list[tuple[int, int]] = []
         self.waited = 0.0
+        self.monotonic = lambda: self.waited
 
     def kill(self, pid: int, number: int) -> None:
         self.killed.append((pid, number))
         if number == self.ends_of:
             self.cgroup = [one for one in self.cgroup if one != pid]
             self.group = [one for one in self.group if one != pid]
-
-    def monotonic(self) -> float:
-        return self.waited
 
     def sleep(self, seconds: float) -> None:
         self.waited += seconds
@@ -311,9 +299,7 @@ def systemd(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     (f"/system.slice/web.service/libpod-payload-{ID}", True, {"BindsTo=web.service"}),
     (f"/system.slice/containerd.service/pod/{ID}", False, set()), (f"/kubepods/pod/{ID}", True, set()),
 ])  # fmt: skip
-def test_service_is_bound_to_unit_of_container(
-    systemd: list[list[str]], path: str, wanted: set[str], *, bound: bool
-) -> None:
+def test_service_is_bound_to_unit_of_container(systemd: Any, path: str, wanted: set[str], *, bound: bool) -> None:
     service.start_service(ID, Leaf("/sys/fs/cgroup", path), ["/m", "-c", "", "-config", "/f"], "64M", 1.0, bound=bound)
     (arguments,) = systemd
     properties = {word.removeprefix("--property=") for word in arguments if word.startswith("--property=")}
@@ -331,7 +317,7 @@ def test_unit_name_is_escaped_and_has_255_characters_at_most() -> None:
         service.unit_name("x" * (longest + 1))
 
 
-def test_systemd_errors_are_passed_on(systemd: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_of_systemctl_are_followed(systemd: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "run", always((1, "Failed: no such thing")))
     with pytest.raises(UnitError, match="Failed: no such thing"):
         service.stop_service(ID, 1.0)
@@ -339,34 +325,24 @@ def test_systemd_errors_are_passed_on(systemd: list[list[str]], monkeypatch: pyt
         service.start_service(ID, Leaf("/c", "/a.scope"), ["/m"], "1M", 1.0, bound=True)
     monkeypatch.setattr(service, "run", always((5, "not loaded")))
     assert service.stop_service(ID, 1.0) is False
+    asked = ["/usr/bin/systemctl", "show", "--property=ActiveState", "--value", "--", service.unit_name(ID)]
+    answers = [((0, "activating"), True), ((0, "active"), True), ((0, "inactive"), False), ((1, "active"), False)]
+    for (code, state), waits in answers:
+        run = Mock(return_value=(code, f"{state}\n"))
+        monkeypatch.setattr(service, "run", run)
+        assert service.service_waits(ID, 1.0) is waits, "between two starts"
+        assert run.call_args.args[0] == asked
 
 
-@pytest.mark.parametrize(
-    "answer, waits",
-    [((0, "activating\n"), True), ((0, "active\n"), True), ((0, "inactive\n"), False), ((1, "active\n"), False)],
-)
-def test_service_between_two_starts_is_waited_for(
-    systemd: list[list[str]], monkeypatch: pytest.MonkeyPatch, answer: tuple[int, str], *, waits: bool
+def test_lines_and_processes_of_a_service_are_those_of_its_unit(
+    systemd: list[list[str]], host: Host, fail: Fail
 ) -> None:
-    def note(arguments: list[str], _: float) -> tuple[int, str]:
-        systemd.append(arguments)
-        return answer
-
-    monkeypatch.setattr(service, "run", note)
-    assert service.service_waits(ID, 1.0) is waits
-    assert systemd == [["/usr/bin/systemctl", "show", "--property=ActiveState", "--value", "--", service.unit_name(ID)]]
-
-
-def test_last_lines_come_from_the_journal(systemd: list[list[str]], fail: Fail) -> None:
     assert service.last_lines(ID, 1.0) == ""
     synchronized, read = systemd
     assert synchronized == ["/usr/bin/journalctl", "--sync"]
     assert {f"--unit={service.unit_name(ID)}", "--identifier=memtierd", "--output=cat"} <= set(read)
     fail(service, "run", UnitError("no journal"))
     assert service.last_lines(ID, 1.0) == ""
-
-
-def test_processes_of_a_service_are_those_of_its_cgroup(host: Host) -> None:
     folder = host.cgroup / f"system.slice/{service.unit_name(ID)}"
     assert service.service_processes(str(host.cgroup), ID) == []
     folder.mkdir(parents=True)
