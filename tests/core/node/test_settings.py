@@ -111,7 +111,7 @@ def test_problem_is_reported_once_and_a_long_value_truncated(tmp_path: Path) -> 
 
 
 def test_compiled_file_is_active(tmp_path: Path) -> None:
-    values = {"resctrlPath": "/r/", "failurePolicy": "fail", "namespaces": ["a"], "deadlineSeconds": 1, "unknown": {}}
+    values: dict[str, Any] = {"resctrlPath": "/r/", "failurePolicy": "fail", "namespaces": ["a"], "deadlineSeconds": 1, "unknown": {}}
     path = write(tmp_path, **values, log=None)
     for config in (path, str(tmp_path / "config.yaml")):
         found, problem = load(config)

@@ -111,7 +111,8 @@ def test_labels_of_captured_pod_are_found(host: Host) -> None:
     found.labels = {"app": "other"}
     assert pod_labels(found) == {"app": "other"}, "its runtime passed them"
     assert pod_labels(workload(containerd_annotations(UID, "shop"))) == {}
-    for config in ([], {}, {"annotations": []}, {"annotations": None}):
+    without: list[Any] = [[], {}, {"annotations": []}, {"annotations": None}]
+    for config in without:
         with pytest.raises(InputError, match="holds no labels"):
             pod_labels(sandboxed(host, config))
 
@@ -250,11 +251,12 @@ def test_bundle_is_parsed_and_one_of_wrong_types_refused(host: Host) -> None:
     reads: list[Any] = [{"cpu": {}}]
     late = Bundle({"linux": {"resources": reads.pop}})
     assert late.resources == late.resources == {"cpu": {}}, "they are read once, when they are needed"
-    for config in ({}, {"linux": None}, {"linux": {"intelRdt": None}}, {"annotations": None}):
-        found = Bundle(config)
+    empty: list[Any] = [{}, {"linux": None}, {"linux": {"intelRdt": None}}, {"annotations": None}]
+    for found in map(Bundle, empty):
         assert (found.class_name, found.cgroups_path, found.monitored, found.annotations) == ("", "", False, {})
     wrong: list[Any] = [[], {"intelRdt": "gold"}, {"intelRdt": {"closID": 1}}, {"cgroupsPath": 1}, {"resources": []}]
-    for config in ([], 7, *({"linux": one} for one in wrong), {"annotations": {"a": {}}}):
+    others: list[Any] = [7, [], {"annotations": {"a": {}}}, *({"linux": one} for one in wrong)]
+    for config in others:
         with pytest.raises(InputError):
             read_bundle(host.bundle(config))
 
