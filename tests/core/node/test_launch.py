@@ -185,7 +185,7 @@ def test_command_has_its_own_module(monkeypatch: pytest.MonkeyPatch, command: st
 
 
 @pytest.mark.houses("nri")
-def test_command_whose_modules_are_not_installed_ends_with_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_missing_modules_of_ours_are_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "resctrl_hooks.nri", None)  # then its import raises what a missing one does
     monkeypatch.delitem(sys.modules, "resctrl_hooks.nri.node.command", raising=False)
     monkeypatch.delitem(sys.modules, "resctrl_hooks.nri.node", raising=False)
@@ -193,9 +193,6 @@ def test_command_whose_modules_are_not_installed_ends_with_one_line(monkeypatch:
         assert main.main(["nri"]) == 1
     assert written().startswith("resctrl-hook: the modules of `nri` are not installed here; install again")
     assert written().count("\n") == 1
-
-
-def test_missing_module_of_python_is_not_taken_for_one_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(main, "load", raising(ModuleNotFoundError("No module named '_sqlite3'", name="_sqlite3")))
     with pytest.raises(ModuleNotFoundError, match="_sqlite3"):
         main.main(["reconcile"])

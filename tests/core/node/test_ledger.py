@@ -7,7 +7,6 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +91,7 @@ def test_ledger_has_what_was_written_and_nothing_else(operations: list[Any]) -> 
         ledger.prepare()
         with nothing_left_open():
             for name, *given_ in operations:
-                calls: dict[str, Callable[..., Any]] = {
+                calls: dict[str, Any] = {
                     "forget": lambda one: forget(ledger, one),
                     "flag": lambda one, on: set_flag(ledger, one, on=on),
                 }
@@ -151,8 +150,13 @@ def test_invalid_state_directory_is_refused(tmp_path: Path, what: str) -> None:
     assert elsewhere.exists() == (what == "link")
 
 
-def test_damaged_or_incomplete_record_is_ignored(ledger: Ledger) -> None:
-    ledger.write_pod("k", {})
+def test_damaged_or_incomplete_record_is_ignored_and_the_largest_one_read(ledger: Ledger) -> None:
+    ledger.write_pod("k", {"groups": {}, "pod": ""})
+    room = (1 << 20) - Path(ledger.folder, "pods/k/pod").stat().st_size
+    ledger.write_pod("k", {"groups": {}, "pod": "x" * room})
+    with pytest.raises(LedgerError, match="too large"):
+        ledger.write_pod("k", {"groups": {}, "pod": "x" * (room + 1)})
+    assert (ledger.read_pod("k") or {}).get("pod") == "x" * room
     for data in (b"", b"{", b"[]", b"null", b"{}", b'{"format":2}', b"\xff"):
         Path(ledger.folder, "pods/k/pod").write_bytes(data)
         assert ledger.read_pod("k") is None
@@ -164,7 +168,7 @@ def test_damaged_or_incomplete_record_is_ignored(ledger: Ledger) -> None:
     assert os.listdir(f"{ledger.folder}/pods/k") == []
 
 
-def test_name_with_a_path_is_refused_or_ignored(tmp_path: Path, ledger: Ledger) -> None:
+def test_name_with_a_path_is_refused_or_ignored_and_a_rewritten_pointer_kept(tmp_path: Path, ledger: Ledger) -> None:
     """As the entry of a forged claim, which is removed with its pod; NRI accepts the runtime's ids."""
     outside = Path(ledger.folder).parent / "outside"
     outside.write_text("safe")
@@ -178,6 +182,13 @@ def test_name_with_a_path_is_refused_or_ignored(tmp_path: Path, ledger: Ledger) 
         os.symlink(target, f"{ledger.folder}/containers/m")
         assert ledger.key_of("m") == ""
         os.unlink(f"{ledger.folder}/containers/m")
+    # Reconcile looks without a lock: a poststop may just have removed it, and a restart under the same id makes it.
+    Path(ledger.folder, "containers/junk").symlink_to("../..")
+    Path(ledger.folder, "containers/file").touch()
+    ledger.point("c1", "k")
+    for name in ("junk", "file", "c1", "missing"):
+        forget_unusable(ledger, name)
+    assert ledger.containers() == ["c1"]
     for name in (".hidden", "a b"):
         Path(ledger.folder, "pods", name).mkdir()
         Path(ledger.folder, "idle", name).touch()
@@ -189,45 +200,20 @@ def test_name_with_a_path_is_refused_or_ignored(tmp_path: Path, ledger: Ledger) 
     assert (ledger.read_member("key", "id") or {})["container"] == "c?0"
 
 
-def test_rewritten_pointer_is_not_taken_for_broken(ledger: Ledger) -> None:
-    """Reconcile looks without a lock: a poststop may just have removed it, and a restart under the same id makes it."""
-    Path(ledger.folder, "containers/junk").symlink_to("../..")
-    Path(ledger.folder, "containers/file").touch()
-    ledger.point("c1", "k")
-    for name in ("junk", "file", "c1", "missing"):
-        forget_unusable(ledger, name)
-    assert ledger.containers() == ["c1"]
-
-
-USES: list[tuple[str, Callable[[Ledger], object]]] = [
-    ("open", lambda ledger: ledger.write_pod("k", {})),
-    ("open", lambda ledger: ledger.read_pod("k")),
-    ("open", lambda ledger: ledger.mark("idle", "k")),
-    ("open", lambda ledger: ledger.lock("k", 0)),
-    ("unlink", lambda ledger: ledger.unmark("idle", "k")),
-    ("unlink", lambda ledger: ledger.remove_member("k", "m")),
-    ("unlink", lambda ledger: ledger.remove_pod("k")),
-    ("symlink", lambda ledger: ledger.point("m", "k")),
-]
-
-
 def test_kernel_error_is_a_ledger_error(ledger: Ledger) -> None:
     ledger.write_pod("k", {})
     ledger.write_member("k", "m", {})
+    uses: list[tuple[str, Any]] = [
+        ("open", lambda: ledger.write_pod("k", {})), ("open", lambda: ledger.read_pod("k")),
+        ("open", lambda: ledger.mark("idle", "k")), ("open", lambda: ledger.lock("k", 0)),
+        ("unlink", lambda: ledger.unmark("idle", "k")), ("unlink", lambda: ledger.remove_member("k", "m")),
+        ("unlink", lambda: ledger.remove_pod("k")), ("symlink", lambda: ledger.point("m", "k")),
+    ]  # fmt: skip
     for number in (errno.EROFS, errno.ENOSPC, errno.EACCES, errno.EIO):
-        for call, use in USES:
+        for call, use in uses:
             with failing(posix, call, OSError(number, os.strerror(number))), pytest.raises(LedgerError) as caught:
-                use(ledger)
+                use()
             assert caught.value.errno == number
-
-
-def test_largest_written_record_is_readable(ledger: Ledger) -> None:
-    ledger.write_pod("k", {"groups": {}, "pod": ""})
-    room = (1 << 20) - Path(ledger.folder, "pods/k/pod").stat().st_size
-    ledger.write_pod("k", {"groups": {}, "pod": "x" * room})
-    with pytest.raises(LedgerError, match="too large"):
-        ledger.write_pod("k", {"groups": {}, "pod": "x" * (room + 1)})
-    assert (ledger.read_pod("k") or {}).get("pod") == "x" * room
 
 
 def test_call_is_one_line_up_to_limit(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -300,7 +286,7 @@ def test_lock_ends_with_its_process_and_is_not_held_by_a_forked_child(ledger: Le
         ledger.lock("k", 0)
         os._exit(0)
     os.waitpid(held, 0)
-    takes: tuple[Callable[[], Any], ...] = (lambda: ledger.lock("k", 0), lambda: ledger.lock_named("placement", 0))
+    takes: tuple[Any, ...] = (lambda: ledger.lock("k", 0), lambda: ledger.lock_named("placement", 0))
     locks = [take() for take in takes]
     ours, theirs = os.pipe()
     child = os.fork()
@@ -325,17 +311,12 @@ def test_lock_ends_with_its_process_and_is_not_held_by_a_forked_child(ledger: Le
         os.waitpid(child, 0)
 
 
-def test_locks_below_a_read_only_mount_are_taken(tmp_path: Path, fail: Fail) -> None:
+def test_locks_below_a_read_only_mount_are_taken(ledger: Ledger, fail: Fail) -> None:
     """An exporter with records mounted read-only: one lock and one key exist, the others were never created."""
-    ledger = Ledger(str(tmp_path / "state"))
     ledger.lock_named("tally", 1).__exit__()
     ledger.lock("k", 1).__exit__()
     refusal = OSError(errno.EROFS, "Read-only file system")
-
-    def writes(_path: str, flags: int, *_more: Any, **_named: Any) -> bool:
-        return bool(flags & (os.O_RDWR | os.O_WRONLY))
-
-    fail(posix, "open", refusal, when=writes)
+    fail(posix, "open", refusal, when=lambda _, flags, *__, **___: flags & (os.O_RDWR | os.O_WRONLY))
     with ledger.lock_named("tally", 1), pytest.raises(LockTimeoutError):
         ledger.lock_named("tally", 0)
     ledger.lock_named("other", 1).__exit__()

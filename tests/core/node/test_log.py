@@ -117,7 +117,7 @@ def test_fields_and_lines_cannot_be_forged(message: str, value: str) -> None:
     assert plain_log.syslog_line(INFO, message, {"key": value}).decode().isprintable()
 
 
-def test_problems_are_one_line_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+def test_problems_are_one_line_on_stderr_and_log_and_patience_follow_the_settings(host: Host, capsys: Any) -> None:
     log = Log({"target": "none"})
     with standard_streams(b"") as written:
         log(WARNING, "a\nb\ud800", key="k")
@@ -127,6 +127,13 @@ def test_problems_are_one_line_on_stderr(capsys: pytest.CaptureFixture[str]) -> 
     to_stderr(NOTICE, "x", key="k")
     to_stderr(INFO, "not this")
     assert capsys.readouterr().err == "resctrl-hook: x key=k\n"
+    host.configure(deadlineSeconds=5)
+    assert host.context().monitor.patience == 4.0
+    host.context().log(ERROR, "by the settings")
+    assert "by the settings" in host.log.read_text()
+    context = Context(host.context().settings, log)
+    assert context.log is log
+    assert (context.failures, context.refusable) == ([], True)
 
 
 class Machine:
@@ -168,17 +175,6 @@ def test_deadline_is_later_by_the_time_without_a_processor(monkeypatch: Any, sta
     for _ in range(2):
         with pytest.raises(DeadlineError, match="deadline of the hook exceeded"):
             machine.alarm()
-
-
-def test_log_and_patience_follow_the_settings_unless_given(host: Host) -> None:
-    host.configure(deadlineSeconds=5)
-    assert host.context().monitor.patience == 4.0
-    host.context().log(ERROR, "by the settings")
-    assert "by the settings" in host.log.read_text()
-    silent = Log({"target": "file", "file": f"{host.root}/another"})
-    context = Context(host.context().settings, silent)
-    assert context.log is silent
-    assert (context.failures, context.refusable) == ([], True)
 
 
 def test_hook_reconcile_and_poststop_hold_no_key_while_programs_run(

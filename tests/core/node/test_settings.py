@@ -111,7 +111,13 @@ def test_problem_is_reported_once_and_a_long_value_truncated(tmp_path: Path) -> 
 
 
 def test_compiled_file_is_active(tmp_path: Path) -> None:
-    values: dict[str, Any] = {"resctrlPath": "/r/", "failurePolicy": "fail", "namespaces": ["a"], "deadlineSeconds": 1, "unknown": {}}
+    values: dict[str, Any] = {
+        "resctrlPath": "/r/",
+        "failurePolicy": "fail",
+        "namespaces": ["a"],
+        "deadlineSeconds": 1,
+        "unknown": {},
+    }
     path = write(tmp_path, **values, log=None)
     for config in (path, str(tmp_path / "config.yaml")):
         found, problem = load(config)
@@ -123,10 +129,9 @@ def test_compiled_file_is_active(tmp_path: Path) -> None:
     assert load(str(tmp_path / "link/config.yaml"))[0].namespaces == ["a"], "it can be a link of root's"
 
 
-GARBAGE = [b"", b"{", b"[]", b"null", b"\xff", b'{"format":2}', b'{"namespaces":7}', b'{"log":{"level":[]}}', None]
-
-
-@pytest.mark.parametrize("garbage", GARBAGE)
+@pytest.mark.parametrize(
+    "garbage", [b"", b"{", b"[]", b"null", b"\xff", b'{"format":2}', b'{"namespaces":7}', b'{"log":{"level":[]}}', None]
+)
 def test_damaged_or_missing_settings_are_replaced_by_last_valid_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, garbage: bytes | None
 ) -> None:
@@ -143,9 +148,7 @@ def test_damaged_or_missing_settings_are_replaced_by_last_valid_ones(
         assert "the last valid settings stay active" in problem
 
 
-def test_missing_file_means_defaults_only_if_it_is_the_default_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_file_means_defaults_only_if_it_is_the_default_one(tmp_path: Path, monkeypatch: Any) -> None:
     path = tmp_path / "config.yaml"
     with pytest.raises(SettingsError, match=f"^{path} does not exist; name another file with --config$"):
         load(str(path))
@@ -163,15 +166,14 @@ def test_missing_file_means_defaults_only_if_it_is_the_default_one(
 def test_file_writable_by_others_or_too_large_is_ignored(tmp_path: Path) -> None:
     path = Path(write(tmp_path, namespaces=["shop"]))
     text = path.read_text()
-    path.write_text(text.ljust(1 << 20))
-    assert load(str(path))[0].namespaces == ["shop"]
-    path.write_text(text.ljust((1 << 20) + 1))
-    with pytest.raises(SettingsError, match="invalid settings in"):
-        load(str(path))
-    path.write_text(text)
-    path.chmod(0o666)
-    with pytest.raises(SettingsError, match="it is owned or writable by a user other than root"):
-        load(str(path))
+    for size, mode, words in (
+        (1 << 20, 0o600, ""), ((1 << 20) + 1, 0o600, "invalid settings in"),
+        (0, 0o666, "it is owned or writable by a user other than root"),
+    ):  # fmt: skip
+        path.write_text(text.ljust(size))
+        path.chmod(mode)
+        with pytest.raises(SettingsError, match=words) if words else nullcontext():
+            assert load(str(path))[0].namespaces == ["shop"]
 
 
 def test_unapplied_yaml_is_reported(tmp_path: Path) -> None:
@@ -286,15 +288,12 @@ def test_feature_serves_the_selected_or_listed_namespaces(name: str, section: An
 
 
 def test_feature_without_more_has_nothing_to_adopt_repair_or_show() -> None:
-    feature, nothing = Feature(), cast("Any", None)
-    step = Step("x", SKIP, {}, "")
-    assert feature.values(step) == []
-    assert feature.properties(step, nothing, nothing) == {}
+    feature, step, nothing = Feature(), Step("x", SKIP, {}, ""), cast("Any", None)
+    assert (feature.values(step), feature.properties(step, nothing, nothing)) == ([], {})
     assert feature.preview(step, nothing, nothing) is step
     assert feature.lost(step, nothing, nothing) == ""
     assert feature.adopt(nothing, [], dry_run=False) == ([], {})
-    assert feature.orphans(nothing) == []
-    assert feature.repair(nothing, set()) == 0
+    assert (feature.orphans(nothing), feature.repair(nothing, set())) == ([], 0)
 
 
 PACKAGE = Path(__file__).parents[3] / "resctrl_hooks"
@@ -319,19 +318,14 @@ def test_engine_names_no_feature(path: Path) -> None:
     assert found == set()
 
 
-# Settings enable a feature whose modules are not on the node: it fails by its policy, and the rest works
-
-
-WORDS = (
-    "the modules of blockio are not installed here; "
-    "run `resctrl-hook install`, or render the MachineConfig, with these settings"
-)
-
-
 @pytest.mark.parametrize("adopts", [False, True])
 def test_feature_without_modules_follows_its_policy_and_the_rest_works(
     host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch, *, adopts: bool
 ) -> None:
+    words = (
+        "the modules of blockio are not installed here; run `resctrl-hook install`, or render the MachineConfig, with"
+    )
+    words += " these settings"
     monkeypatch.setitem(sys.modules, "resctrl_hooks.core.node.features.blockio", None)
     monkeypatch.setattr(FEATURES["blockio"], "adopts", adopts)
     slow = {"enabled": True, "classes": {"slow": [{"weight": 20}]}, "defaults": {"namespaces": {"shop": "slow"}}}
@@ -340,11 +334,11 @@ def test_feature_without_modules_follows_its_policy_and_the_rest_works(
     host.bundle({"annotations": pod["annotations"], "linux": {}})
     outcome = host.call(pod)
     assert (outcome.code, host.groups()) == (0, [f"mon_groups/{UID}"])
-    assert WORDS in outcome.log
+    assert words in outcome.log
     for dry_run in (True, False) if adopts else (False,):
         report = reconcile(host.context(), Options(dry_run=dry_run))
         assert report.ok is not adopts
-        assert report.events["failed"] == ({"blockio": WORDS} if adopts else {})
-    assert adopts or report.events["unmet"] == {f"{ID[:12]} blockio": WORDS}
+        assert report.events["failed"] == ({"blockio": words} if adopts else {})
+    assert adopts or report.events["unmet"] == {f"{ID[:12]} blockio": words}
     host.configure(blockio={**slow, "failurePolicy": "fail"})
     assert host.call(pod).code == 79

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +105,7 @@ def pod(host: Host, labels: dict[str, str], annotations: dict[str, str]) -> Work
     return sandboxed(host, captured, **annotations)
 
 
-def test_labels_of_captured_pod_are_found(host: Host) -> None:
+def test_labels_of_captured_pod_are_found_and_none_in_other_sandboxes(host: Host) -> None:
     captured = fixture("crio-crun-createRuntime-state.json")["annotations"]
     found = sandboxed(host, fixture("crio-crun-sandbox-config.json"), **captured)
     assert pod_labels(found).items() >= {"app": "web", "tier": "backend", "io.kubernetes.pod.namespace": "shop"}.items()
@@ -115,6 +116,12 @@ def test_labels_of_captured_pod_are_found(host: Host) -> None:
     for config in without:
         with pytest.raises(InputError, match="holds no labels"):
             pod_labels(sandboxed(host, config))
+    unreadable = ("relative", "/a/../b", "/a/..", "{root}/bundle/../sandbox", "/a\0", "/\ud800", "{root}/gone")
+    for path in unreadable:
+        file = f"{path.format(root=host.root)}/resolv.conf"
+        with pytest.raises(InputError, match="sandbox") as raised:
+            pod_labels(workload(crio_annotations(**{"io.kubernetes.cri-o.ResolvPath": file})))
+        assert raised.value.errno == (errno.ENOENT if "gone" in path else 0)
 
 
 LABELS = st.dictionaries(st.sampled_from(("app", "tier", "zone")), st.sampled_from(("web", "other")))
@@ -143,18 +150,6 @@ def test_annotation_is_not_a_label_and_hides_none(labels: Any, annotations: Any,
         shown = {name: value for name, value in pod_labels(found).items() if name in ("app", "tier", "zone", *KUBELETS)}
     real = {name: value for name, value in labels.items() if annotations.get(name) != value} if copied else {}
     assert shown == real | KUBELETS
-
-
-@pytest.mark.parametrize("path, number", [
-    *((path, 0) for path in ("relative", "/a/../b", "/a/..", "{root}/bundle/../sandbox", "/a\0", "/\ud800")),
-    ("{root}/gone", errno.ENOENT),
-])  # fmt: skip
-def test_unreadable_sandbox_is_an_error(host: Host, path: str, number: int) -> None:
-    host.bundle({"annotations": {"app": "web"}}, "sandbox")
-    file = f"{path.format(root=host.root)}/resolv.conf"
-    with pytest.raises(InputError, match="sandbox") as raised:
-        pod_labels(workload(crio_annotations(**{"io.kubernetes.cri-o.ResolvPath": file})))
-    assert raised.value.errno == number
 
 
 # Names of keys, without asking Podman: from records and from the storage of containers
@@ -214,9 +209,8 @@ def test_state_is_parsed_and_other_input_refused() -> None:
 
 @given(st.sampled_from(("id", "status", "pid", "bundle", "annotations", "one annotation")), st.sampled_from(STRANGE))
 def test_any_state_is_refused_or_valid(field: str, value: Any) -> None:
-    changes = {"annotations": {"a": value}} if field == "one annotation" else {field: value}
     try:
-        found = parsed(**changes)
+        found = parsed(**({"annotations": {"a": value}} if field == "one annotation" else {field: value}))
     except InputError:
         return
     assert valid_container_id(found.id)
@@ -224,8 +218,7 @@ def test_any_state_is_refused_or_valid(field: str, value: Any) -> None:
     assert type(found.pid) is int
     assert 0 <= found.pid < 1 << 31
     assert found.bundle[:1] in ("", "/")
-    assert "/../" not in f"{found.bundle}/"
-    assert "\0" not in found.bundle
+    assert not any(part in f"{found.bundle}/" for part in ("/../", "\0"))
     assert all(isinstance(one, str) for pair in found.annotations.items() for one in pair)
 
 
@@ -264,11 +257,9 @@ def test_bundle_is_parsed_and_one_of_wrong_types_refused(host: Host) -> None:
 def test_unreadable_bundle_is_refused(host: Host) -> None:
     file = Path(host.bundle()) / "config.json"
     for make, words in (
-        (lambda: None, r"cannot read .*: No such file.* \(ENOENT\)"),
-        (lambda: file.symlink_to("/etc/hostname"), "ELOOP"),
-        (lambda: os.mkfifo(file), "not a regular file"),
-        (lambda: file.write_text("{"), "is not JSON"),
-    ):
+        (lambda: None, r"cannot read .*: No such file.* \(ENOENT\)"), (lambda: os.mkfifo(file), "not a regular file"),
+        (lambda: file.symlink_to("/etc/hostname"), "ELOOP"), (lambda: file.write_text("{"), "is not JSON"),
+    ):  # fmt: skip
         file.unlink(missing_ok=True)
         make()
         with pytest.raises(InputError, match=words):
@@ -335,16 +326,11 @@ def test_any_nested_value_is_read_in_either_style(value: Any) -> None:
 @given(st.integers(1000, 1050), st.integers(14, 20))
 def test_number_and_depth_of_values_are_bounded(number: int, depth: int) -> None:
     for text, accepted in (
-        (f"[{'a,' * number}]", number < 1023),
-        ("- a\n" * (number // 2), number < 1024),
-        ("[" * depth + "]" * depth, depth <= 17),
-        ("- " * depth + "a", depth <= 16),
-    ):
-        if accepted:
+        (f"[{'a,' * number}]", number < 1023), ("- a\n" * (number // 2), number < 1024),
+        ("[" * depth + "]" * depth, depth <= 17), ("- " * depth + "a", depth <= 16),
+    ):  # fmt: skip
+        with nullcontext() if accepted else pytest.raises(ValueError, match=r"1024 values|nested too deeply"):
             assert parse_yaml(text)
-        else:
-            with pytest.raises(ValueError, match=r"more than 1024 values|nested too deeply"):
-                parse_yaml(text)
 
 
 def test_supported_yaml_is_read_as_by_pyyaml_and_other_yaml_refused() -> None:

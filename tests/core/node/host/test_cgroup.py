@@ -209,15 +209,12 @@ def test_amount_of_memory_is_the_same_if_the_kernel_rounds_it_to_that(name: str,
     have = max(want // grain + other, 0) * grain
     assert same_value(name, str(have), str(want)) == (have == want // grain * grain)
     assert not same_value(name, "max", str(want))
-
-
-@pytest.mark.parametrize("name, have, want, same", [
-    ("memory.high", "max", "max", True), ("memory.oom.group", "0", "1", False), ("hugetlb.odd.max", "1", "2", False),
-    ("cpu.weight", "20", "21", False), ("cpu.weight", "20", "20", True), ("cpuset.cpus", "1", "2", False),
-    ("cpu.uclamp.max", "max", "100.00", True), ("cpu.uclamp.max", "50.00", "100.00", False),
-])  # fmt: skip
-def test_other_value_is_as_written(name: str, have: str, want: str, *, same: bool) -> None:
-    assert same_value(name, have, want) is same
+    for file, shown, written, same in (
+        ("memory.high", "max", "max", True), ("memory.oom.group", "0", "1", False), ("cpuset.cpus", "1", "2", False),
+        ("hugetlb.odd.max", "1", "2", False), ("cpu.weight", "20", "21", False), ("cpu.weight", "20", "20", True),
+        ("cpu.uclamp.max", "max", "100.00", True), ("cpu.uclamp.max", "50.00", "100.00", False),
+    ):  # fmt: skip
+        assert same_value(file, shown, written) is same, file
 
 
 # Processes in /proc and in cgroups: their identity, threads, cgroups and groups
@@ -240,7 +237,7 @@ def test_cgroups_of_each_hierarchy_are_read(controllers: dict[str, str], unified
     assert found == [("unified" if controllers else "", f"/{unified}"), *expected]
 
 
-def test_ended_process_has_nothing(host: Host) -> None:
+def test_ended_process_has_nothing_and_a_damaged_stat_line_does_not_mean_that_it_ended(host: Host) -> None:
     proc = str(host.proc)
     assert (cgroups_of(proc, 7), threads_of(proc, 7), start_time(proc, 7), living_thread(proc, 7)) == ([], [], 0, 0)
     for place in ((7,), (7, 8)):
@@ -248,6 +245,15 @@ def test_ended_process_has_nothing(host: Host) -> None:
             resctrl_groups_of(proc, *place)
     host.process(0)  # a poststop's state may name it; /proc has no such folder, but a made-up one might
     assert [start_time(proc, pid) for pid in (0, -1)] == [0, 0]
+    host.process(7)
+    fields = stat_line(7, 1000).split(" ")
+    (host.proc / "7/stat").write_text(" ".join(fields[: 5 + 19]))
+    assert start_time(proc, 7) == 1000, "up to the last field that is read"
+    damaged = ["", "1", "1 (x", "1 (x) S 2 3", ")", "1 (x) Z 2", f"7 (x) S{' x' * 30}"]
+    for text in (*damaged, " ".join(fields[: 5 + 17]), " ".join(fields[: 5 + 18])):
+        (host.proc / "7/stat").write_text(text)
+        with pytest.raises(OSError, match="not of the form"):
+            start_time(proc, 7)
 
 
 @settings(max_examples=60)
@@ -274,19 +280,6 @@ def test_process_lives_with_its_own_start_time_until_its_last_thread_ends(
         assert start_time(proc, pid) == (start if living else 0)
         assert lives(proc, pid, start) == bool(living)
         assert not any(lives(proc, *other) for other in ((pid, start + 1), (pid, 0), (pid, None), (pid + 9, start)))
-
-
-@pytest.mark.parametrize("text", [
-    *("", "1", "1 (x", "1 (x) S 2 3", ")", "1 (x) Z 2", f"7 (x) S{' x' * 30}"),
-    *(" ".join(stat_line(7, 1000).split(" ")[: 5 + fields]) for fields in (17, 18)),
-])  # fmt: skip
-def test_stat_line_of_another_form_says_neither_that_it_lives_nor_that_it_ended(host: Host, text: str) -> None:
-    host.process(7)
-    (host.proc / "7/stat").write_text(" ".join(stat_line(7, 1000).split(" ")[: 5 + 19]))
-    assert start_time(str(host.proc), 7) == 1000, "up to the last field that is read"
-    (host.proc / "7/stat").write_text(text)
-    with pytest.raises(OSError, match="not of the form"):
-        start_time(str(host.proc), 7)
 
 
 def test_real_process_lives_after_the_end_of_its_main_thread() -> None:

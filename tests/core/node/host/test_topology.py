@@ -60,30 +60,25 @@ def test_sysfs_gives_machine(name: str, tmp_path: Path) -> None:
         assert not part or sum(part.values()) == found.online
 
 
-def test_offline_threads_and_missing_caches_are_read(tmp_path: Path) -> None:
-    sys = write_sysfs(machine(cores=2, threads=2, offline=0b1000), tmp_path)
-    for level in tmp_path.glob("devices/system/cpu/cpu*/cache/index*/level"):
+def test_offline_threads_missing_caches_older_names_and_cpus_without_memory_are_read(tmp_path: Path) -> None:
+    new = tmp_path / "new"
+    sys = write_sysfs(machine(cores=2, threads=2, offline=0b1000), new)
+    for level in new.glob("devices/system/cpu/cpu*/cache/index*/level"):
         level.write_text("2\n")
     found = read_topology(sys)
     assert (found.cores, found.online, found.l3) == ([0b101, 0b10], 0b111, {})
     with pytest.raises(TopologyError, match="lists no CPUs"):
         read_topology(str(tmp_path / "nowhere"))
-
-
-def test_older_names_and_cpus_without_memory_are_read(tmp_path: Path) -> None:
     base = tmp_path / "devices/system/cpu"
     for cpu in (0, 1, 2):
         files = {
-            "topology/thread_siblings_list": "2\n" if cpu == 2 else "0-1\n",
-            "topology/core_siblings_list": "0-2\n",
-            "topology/die_cpus_list": "0-2\n",
-            "topology/physical_package_id": "-1\n",
-            "cache/index3/level": "3\n",
-            "cache/index3/shared_cpu_list": "0-2\n",
-        }
+            "topology/thread_siblings_list": "2" if cpu == 2 else "0-1", "topology/core_siblings_list": "0-2",
+            "topology/die_cpus_list": "0-2", "topology/physical_package_id": "-1", "cache/index3/level": "3",
+            "cache/index3/shared_cpu_list": "0-2",
+        }  # fmt: skip
         for name, text in files.items():
             (base / f"cpu{cpu}/{name}").parent.mkdir(parents=True, exist_ok=True)
-            (base / f"cpu{cpu}/{name}").write_text(text)
+            (base / f"cpu{cpu}/{name}").write_text(f"{text}\n")
     (base / "online").write_text("0-2\n")
     found = read_topology(str(tmp_path))
     assert (found.cores, found.packages, found.nodes) == ([0b011, 0b100], {0: 0b111}, [])
@@ -95,10 +90,8 @@ def test_memory_kinds_follow_kernel_tiers(tmp_path: Path) -> None:
     """A node with CPUs is ordinary memory, and one without a tier is unknown."""
     small = machine(cores=2)
     small.nodes[0].distances |= {1: 20, 2: 15}
-    small.nodes += [
-        MemoryNode(1, 0, {0: 20, 1: 10, 2: 20}, 1 << 30, SLOW),
-        MemoryNode(2, 0, {0: 15, 1: 20, 2: 10}, 1 << 30, FAST),
-    ]
+    small.nodes.append(MemoryNode(1, 0, {0: 20, 1: 10, 2: 20}, 1 << 30, SLOW))
+    small.nodes.append(MemoryNode(2, 0, {0: 15, 1: 20, 2: 10}, 1 << 30, FAST))
     sys = write_sysfs(small, tmp_path)
     found = read_topology(sys)
     assert [node.kind for node in found.nodes] == [DRAM, SLOW, FAST]

@@ -142,9 +142,7 @@ def test_busy_key_is_retried_and_then_left_to_reconcile(watched: Watched) -> Non
     assert (watched.values["moved"], watched.values["left"]) == (1, 1)
 
 
-def test_processes_whose_key_was_busy_are_served_again_each_at_its_time(
-    watched: Watched, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_processes_whose_key_was_busy_are_served_again_each_at_its_time(watched: Watched, monkeypatch: Any) -> None:
     served: list[int] = []
 
     def serve(_: Any, __: Any, pid: int, ___: Any) -> Outcome:
@@ -152,12 +150,10 @@ def test_processes_whose_key_was_busy_are_served_again_each_at_its_time(
         return Outcome(BUSY)
 
     monkeypatch.setattr(module, "serve", serve)
-    watched.steps([1])
-    watched.clock.sleep(0.005)
-    watched.steps()
-    watched.steps([2])  # its first pause is shorter than the second one of 1
-    watched.clock.sleep(0.005)
-    watched.steps()
+    for pid in (1, 2):
+        watched.steps([pid])
+        watched.clock.sleep(0.005)  # the first pause of 2 is shorter than the second one of 1
+        watched.steps()
     assert served == [1, 1, 2, 2]
 
 
@@ -235,10 +231,9 @@ def test_loop_of_execs_spares_other_containers_and_the_processor(
 
 
 def test_execs_that_take_too_much_of_a_processor_lose_urgency_and_then_events(
-    watched: Watched, monkeypatch: pytest.MonkeyPatch
+    watched: Watched, monkeypatch: Any
 ) -> None:
-    watched.steps()
-    watched.steps(number=3)
+    watched.steps(number=4)
 
     def serve(_: Any, __: Any, pid: int, ___: Any) -> Outcome:
         watched.clock.work(0.15)
@@ -286,9 +281,7 @@ def test_lost_events_are_repaired_and_wake_reconcile_as_a_failed_hook_does(watch
     assert watched.wakes() > woken
 
 
-def test_kernel_without_the_connector_is_sampled_and_reported_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kernel_without_the_connector_is_sampled_and_reported_once(tmp_path: Path, monkeypatch: Any) -> None:
     watched = Watched(tmp_path, monkeypatch, refuse="this kernel has no connector")
     id_, _ = watched.cluster.start(1)
     pid = enter(watched, id_)
@@ -313,16 +306,7 @@ def test_changed_settings_start_and_stop_watch_and_unusable_ones_change_nothing(
     assert watched.sources[0].closed
 
 
-def test_watch_continues_after_error(watched: Watched) -> None:
-    watched.steps()
-    watched.sources[0].broken = True
-    rounds = iter([False, False, True])
-    watched.watcher.run(lambda _: next(rounds))
-    assert "I/O error" in watched.cluster.host.log.read_text()
-    assert (len(watched.sources), watched.sources[0].closed, watched.values["mode"]) == (2, True, "off")
-
-
-def test_samples_have_no_urgency(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watch_continues_after_error_and_its_samples_have_no_urgency(watched: Watched, monkeypatch: Any) -> None:
     urgent: list[bool] = []
 
     def sample(_: Any) -> int:
@@ -333,6 +317,11 @@ def test_samples_have_no_urgency(watched: Watched, monkeypatch: pytest.MonkeyPat
     watched.steps(number=3)
     assert (urgent, watched.urgent) == ([False], True)
     assert (watched.values["samples"], watched.values["sampled"]) == (1, 3)
+    watched.sources[0].broken = True
+    rounds = iter([False, False, True])
+    watched.watcher.run(lambda _: next(rounds))
+    assert "I/O error" in watched.cluster.host.log.read_text()
+    assert (len(watched.sources), watched.sources[0].closed, watched.values["mode"]) == (2, True, "off")
 
 
 # Bounds: processor time, moves of one container, requests to reconcile, and the watcher's priority
@@ -348,6 +337,9 @@ def test_only_the_container_in_a_loop_is_sampled_until_its_rest_is_over() -> Non
     loops.drain(11.1)
     assert loops.sampled == {}
     assert loops.admit("a", 11.1)
+    bucket = Bucket(10)
+    assert [bucket.add(amount, now) for amount, now in ((10, 5.0), (2, 5.1), (8, 6.1))] == [False, True, False]
+    assert [bucket.is_empty(now) for now in (6.9, 7.1)] == [False, True]
 
 
 def test_container_without_a_record_is_reported_once_and_one_with_a_later_record_never() -> None:
@@ -363,9 +355,7 @@ def test_container_without_a_record_is_reported_once_and_one_with_a_later_record
     assert newcomers.are_late(222.0, always(value=False))
 
 
-def test_policy_is_the_lowest_realtime_one_while_urgent_and_its_refusal_no_error(
-    monkeypatch: pytest.MonkeyPatch, fail: Fail
-) -> None:
+def test_policy_is_the_lowest_realtime_one_while_urgent_and_its_refusal_no_error(monkeypatch: Any, fail: Fail) -> None:
     calls: list[Any] = []
     monkeypatch.setattr(posix, "sched_setscheduler", noted(calls, 0))
     priority.become_urgent()
@@ -374,12 +364,3 @@ def test_policy_is_the_lowest_realtime_one_while_urgent_and_its_refusal_no_error
     assert calls == [0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, urgent, 0, os.SCHED_OTHER, ordinary]
     fail(posix, "sched_setscheduler", PermissionError())
     priority.become_urgent()
-
-
-def test_bucket_drains_by_its_rate() -> None:
-    bucket = Bucket(10)
-    assert not bucket.add(10, 5.0)
-    assert bucket.add(2, 5.1)
-    assert not bucket.add(8, 6.1)
-    assert not bucket.is_empty(6.9)
-    assert bucket.is_empty(7.1)
