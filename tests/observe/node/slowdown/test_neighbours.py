@@ -13,7 +13,6 @@ from observe.node.slowdown.samples import NOISY, SECONDS, VICTIM, diagnose, quie
 from resctrl_hooks.observe.node.slowdown.baseline.baseline import Baseline
 from resctrl_hooks.observe.node.slowdown.baseline.quiet import Peaks, disturbance, is_quiet, others_held, others_moved
 from resctrl_hooks.observe.node.slowdown.case import OUTSIDE, Case
-from resctrl_hooks.observe.node.slowdown.causes.cause import Cause
 from resctrl_hooks.observe.node.slowdown.causes.culprits import smallest_set
 from resctrl_hooks.observe.node.slowdown.causes.table import causes_of
 from resctrl_hooks.observe.node.slowdown.constants import ALIKE, MOST_OF_USE, NAMED_SHARE
@@ -26,15 +25,15 @@ from resctrl_hooks.observe.node.slowdown.verdict import judge
 DOMAINS = 3
 
 
-def scene(random: Random, pods: int) -> list[Window]:
-    """Return windows of pods of very different sizes, of which some pause, come or go."""
+def scene(random: Random, pods: int, price: float = 2.0) -> list[Window]:
+    """Return windows of pods of very different sizes, of which some pause, come or go; the victim's price is higher."""
     sizes = {VICTIM: 1.0, **{f"pod{number}": 10 ** random.uniform(-2, 1) for number in range(pods)}}
     cpus = {key: random.choice((0, 0b11, 0b1100, 0b1111)) for key in sizes}
     windows = []
     for number in range(12):
         uses = {
             key: use(
-                3.2 * random.uniform(0.8, 1.2) if key == VICTIM else 2.0,
+                3.2 * random.uniform(0.8, 1.2) if key == VICTIM else price,
                 {domain: 1e9 * size * random.choice((0.0, random.random())) for domain in range(DOMAINS)},
                 cpu=size * random.random(),
                 occupancy={domain: float(int(1e6 * size * random.random())) for domain in range(DOMAINS)},
@@ -45,7 +44,8 @@ def scene(random: Random, pods: int) -> list[Window]:
             if key == VICTIM or random.random() < 0.9
         }
         moved = {domain: random.choice((None, 1e8)) for domain in range(DOMAINS)}
-        windows.append(Window(number * SECONDS, SECONDS, {}, uses, CpuPart(0.0), moved))
+        loads = dict.fromkeys(range(DOMAINS), 0.9)
+        windows.append(Window(number * SECONDS, SECONDS, loads, uses, CpuPart(0.0), moved))
     return windows
 
 
@@ -69,21 +69,12 @@ def test_named_neighbours_are_those_that_a_look_at_all_pods_finds(seed: int) -> 
     windows = scene(random, random.choice((1, 2, 7, 30)))
     case = Case(windows, VICTIM, judge(windows, VICTIM, None))
     cpus = windows[-1].uses[VICTIM].cpus
-
-    def moved(one: Use) -> float:
-        return sum((one.traffic or {}).get(domain, 0.0) for domain in case.memory)
-
-    def held(one: Use) -> float:
-        return sum(one.occupancy.get(domain, 0.0) for domain in case.caches)
-
-    def ran(one: Use) -> float:
-        return (one.cpu or 0.0) if shares_cpus(one.cpus, cpus) else 0.0
-
-    for found, of, domains in (
-        (case.movers(), moved, case.memory),
-        (case.holders(), held, ()),
-        (case.runners(), ran, ()),
-    ):
+    looks: list[tuple[Any, Any, Any]] = [
+        (case.movers(), lambda one: sum((one.traffic or {}).get(domain, 0.0) for domain in case.memory), case.memory),
+        (case.holders(), lambda one: sum(one.occupancy.get(domain, 0.0) for domain in case.caches), ()),
+        (case.runners(), lambda one: (one.cpu or 0.0) if shares_cpus(one.cpus, cpus) else 0.0, ()),
+    ]
+    for found, of, domains in looks:
         assert {one.key: one.share for one in found} == pytest.approx(largest(windows, of, domains))
         assert [one.share for one in found] == sorted((one.share for one in found), reverse=True)
         set_ = smallest_set(found)
@@ -110,41 +101,22 @@ def test_pod_without_neighbours_has_exactly_nothing_beside_it() -> None:
 
 def calls(pods: int) -> int:
     """Return the number of function calls in which all pods of a node are judged, all of them slowed."""
-    random, baseline = Random(1), quiet_baseline()
-    windows = [
-        Window(
-            number * SECONDS,
-            SECONDS,
-            dict.fromkeys(range(DOMAINS), 0.9),
-            {
-                f"pod{place}": use(
-                    3.2,
-                    {domain: 1e8 * random.random() for domain in range(DOMAINS)},
-                    occupancy={domain: 1e6 * random.random() for domain in range(DOMAINS)},
-                    missed=2.0,
-                    waited=0.3,
-                )
-                for place in range(pods)
-            },
-        )
-        for number in range(10)
-    ]
-    number = 0
+    windows, baseline, count = scene(Random(1), pods, price=3.2), quiet_baseline(), [0]
 
-    def count(*_: object) -> None:
-        nonlocal number
-        number += 1
+    def called(*_: object) -> None:
+        count[0] += 1
 
     before = sys.getprofile()
-    sys.setprofile(count)
+    sys.setprofile(called)
     try:
         verdicts = {key: judge(windows, key, baseline) for key in windows[0].uses}
         found = [causes_of(windows, key, verdict) for key, verdict in verdicts.items()]
     finally:
         sys.setprofile(before)
     assert {verdict.verdict for verdict in verdicts.values()} == {"slowed"}
-    assert sum(one.state == "supported" for causes in found for one in causes) >= 2 * pods
-    return number
+    supported = [any(one.state == "supported" for one in causes) for causes in found]
+    assert sum(supported) > 0.9 * pods, supported
+    return count[0]
 
 
 def test_cost_of_judging_grows_linearly_with_the_pods_slowed_at_once() -> None:
@@ -164,20 +136,24 @@ def quiet(
     return is_quiet(one, VICTIM, seen((*before, one)), sizes or {}, baseline)
 
 
-@pytest.mark.parametrize("load, expected", [(0.1, True), (0.49, True), (0.5, False), (0.9, False)])
-def test_known_load_decides(load: float, expected: bool) -> None:
-    assert quiet(window(1, load, victim=use(), noisy=use(moved=3e9))) is expected
+LOUD = window(1, None, victim=use(), noisy=use(moved=9e9))
 
 
-def test_load_of_another_memory_domain_does_not_matter() -> None:
-    assert quiet(window(1, {0: 0.1, 1: 0.9}, victim=use(), noisy=use(moved={1: 9e9})))
-
-
-def test_without_a_capacity_others_share_of_the_highest_traffic_decides() -> None:
-    loud = window(1, None, victim=use(), noisy=use(moved=9e9))
-    assert not quiet(loud)
-    assert quiet(window(2, None, victim=use(), noisy=use(moved=1e9)), loud)
-    assert not quiet(window(2, None, victim=use(), noisy=use(moved=4e9)), loud)
+@pytest.mark.parametrize(
+    "looked, before, expected",
+    [
+        *((window(1, load, victim=use(), noisy=use(moved=3e9)), [], load < 0.5) for load in (0.1, 0.49, 0.5, 0.9)),
+        (window(1, {0: 0.1, 1: 0.9}, victim=use(), noisy=use(moved={1: 9e9})), [], True),  # in another memory
+        (LOUD, [], False),
+        (window(2, None, victim=use(), noisy=use(moved=1e9)), [LOUD], True),
+        (window(2, None, victim=use(), noisy=use(moved=4e9)), [LOUD], False),
+        *((window(1, victim=bad), [], False) for bad in (use(None), use()._replace(traffic=None), use(reclaimed=0.2))),
+    ],
+)
+def test_window_is_quiet_by_its_load_or_by_others_share_of_the_highest_traffic_and_if_the_pod_works(
+    looked: Window, before: list[Window], expected: bool
+) -> None:
+    assert quiet(looked, *before) is expected
 
 
 @pytest.mark.parametrize(
@@ -203,86 +179,56 @@ def test_lost_cache_disturbs_and_held_cache_does_not(
 
 
 @pytest.mark.parametrize(
-    "windows, text",
+    "windows, number, text",
     [
-        ([window(1, 0.1, victim=use())], ""),
-        (
-            [window(number, load, victim=use(), noisy=use()) for number, load in enumerate((0.9, 1.15, 0.1))],
-            "2 of 3 samples were not quiet; most often: memory domain 0 is loaded to 115% (limit 50%)",
-        ),
-        (
-            [window(1, 0.9, victim=use(reclaimed=0.2)), window(2, 0.1, victim=use(reclaimed=0.39))],
-            "2 of 2 samples were not quiet; most often: it waited for memory for 39% of the time (limit 5%)",
-        ),
-        (
-            [window(1, None, victim=use(), noisy=use(moved=9e9))],
-            "1 of 1 samples were not quiet; most often: other traffic is above 25% of the maximum of memory domain 0",
-        ),
-        (
-            [window(1, victim=use(missed=2.0, occupancy={0: 4e6}), noisy=use(occupancy={0: 4e6}))],
-            "1 of 1 samples were not quiet; most often: other pods hold 50% of L3 0 (limit 25%), and it lost its part",
-        ),
-        (
-            [window(1, victim=use(None))],
-            "1 of 1 samples were not quiet; most often: the pod did too little work, or was not counted",
-        ),
+        ([window(1, 0.1, victim=use())], 0, ""),
+        ([window(number, load, victim=use(), noisy=use()) for number, load in enumerate((0.9, 1.15, 0.1))], 2,
+         "memory domain 0 is loaded to 115% (limit 50%)"),
+        ([window(1, 0.9, victim=use(reclaimed=0.2)), window(2, 0.1, victim=use(reclaimed=0.39))], 2,
+         "it waited for memory for 39% of the time (limit 5%)"),
+        ([LOUD], 1, "other traffic is above 25% of the maximum of memory domain 0"),
+        ([window(1, victim=use(missed=2.0, occupancy={0: 4e6}), noisy=use(occupancy={0: 4e6}))], 1,
+         "other pods hold 50% of L3 0 (limit 25%), and it lost its part"),
+        ([window(1, victim=use(None))], 1, "the pod did too little work, or was not counted"),
     ],
     ids=["quiet", "load", "waits", "traffic", "cache", "work"],
-)
-def test_most_frequent_disturbance_is_named(windows: list[Window], text: str) -> None:
-    assert disturbance(windows, VICTIM, seen(windows), {}, quiet_baseline(occupancy={0: 8e6})) == text
-
-
-@pytest.mark.parametrize("bad", [use(None), use()._replace(traffic=None), use(reclaimed=0.2)])
-def test_idle_uncounted_and_reclaiming_pods_teach_nothing(bad: Use) -> None:
-    assert not quiet(window(1, victim=bad))
+)  # fmt: skip
+def test_most_frequent_disturbance_is_named(windows: list[Window], number: int, text: str) -> None:
+    expected = f"{number} of {len(windows)} samples were not quiet; most often: {text}" if text else ""
+    assert disturbance(windows, VICTIM, seen(windows), {}, quiet_baseline(occupancy={0: 8e6})) == expected
 
 
 PROJECT = Path(__file__).parents[4]
 
 
-def causes(cpus: int, ran: float, throttled: float, waited: float, stood: float) -> dict[str, Cause]:
-    """Return the causes of a pod, from the parts of the time for which each of its CPUs is in these states."""
-    before = Waits(CpuTime(0), CpuTime(0), 0, WallTime(0), WallTime(0))
-    after = Waits(
-        CpuTime(cpus * ran * SECONDS),
-        CpuTime(cpus * throttled * SECONDS),
-        50,
-        WallTime(waited * SECONDS),
-        WallTime(stood * SECONDS),
-    )
-    victim = use_between(Counts(waits=before), Counts(waits=after), SECONDS, [])
-    noisy = Use("traffic", None, None, 20.0, None, {})
-    windows = [window(number, victim=victim, noisy=noisy) for number in range(9)]
-    return diagnose(windows, None)[1]
-
-
-def test_pod_that_did_not_run_used_no_processor() -> None:
-    waits = Waits(CpuTime(7), CpuTime(0), 0, WallTime(0), WallTime(0))
-    assert use_between(Counts(waits=waits), Counts(waits=waits), SECONDS, []).cpu == 0
-    assert use_between(Counts(), Counts(waits=waits), SECONDS, []).cpu is None
+def waits(cpu: float, throttled: float = 0.0, waited: float | None = 0.0, stood: float | None = 0.0) -> Counts:
+    """Return the counts of so many seconds."""
+    pressures: list[Any] = [None if part is None else WallTime(part) for part in (waited, stood)]
+    return Counts(waits=Waits(CpuTime(cpu), CpuTime(throttled), 9, *pressures))
 
 
 @pytest.mark.parametrize("cpus", [1, 2, 8, 32, 256])
 @pytest.mark.parametrize(
-    "ran, waited, stood",
-    [(0.3, 0.4, 0.15), (0.6, 0.4, 0.4), (0.3, 0.9, 0.5)],
-    ids=["issue", "never idle", "many threads"],
-)
-def test_contention_of_many_cpus_is_no_cpu_limit(cpus: int, ran: float, waited: float, stood: float) -> None:
-    found = causes(cpus, ran, 0.02, waited, stood)
-    assert found["cpu-limit"].state == "excluded"
-    assert found["cpu-contention"].state == "supported"
-    assert [one.key for one in found["cpu-contention"].pods] == [NOISY]
-
-
-@pytest.mark.parametrize("cpus", [1, 2, 8, 32, 256])
-@pytest.mark.parametrize("ran, throttled", [(0.5, 0.5), (0.2, 0.1), (0.05, 0.9)])
-def test_pod_that_only_its_limit_stops_does_not_blame_its_neighbours(cpus: int, ran: float, throttled: float) -> None:
-    found = causes(cpus, ran, throttled, throttled, throttled)
-    assert found["cpu-limit"].state == "supported"
-    assert f"for {throttled:.0%} of the time" in found["cpu-limit"].text
-    assert found["cpu-contention"].state == "excluded"
+    "ran, throttled, waited, stood",
+    [(0.3, 0.02, 0.4, 0.15), (0.6, 0.02, 0.4, 0.4), (0.3, 0.02, 0.9, 0.5),
+     (0.5, 0.5, 0.5, 0.5), (0.2, 0.1, 0.1, 0.1), (0.05, 0.9, 0.9, 0.9)],
+    ids=["issue", "never idle", "many threads", "half", "a tenth", "nearly always"],
+)  # fmt: skip
+def test_contention_of_many_cpus_is_no_cpu_limit_and_the_limit_is_nobodys(
+    cpus: int, ran: float, throttled: float, waited: float, stood: float
+) -> None:
+    """The numbers are parts of the time for which each of the pod's CPUs is in these states."""
+    after = waits(cpus * ran * SECONDS, cpus * throttled * SECONDS, waited * SECONDS, stood * SECONDS)
+    victim = use_between(waits(0.0), after, SECONDS, [])
+    noisy = Use("traffic", None, None, 20.0, None, {})
+    _, found = diagnose([window(number, victim=victim, noisy=noisy) for number in range(9)], None)
+    limit, contention = found["cpu-limit"], found["cpu-contention"]
+    if throttled == stood:
+        assert (limit.state, contention.state) == ("supported", "excluded")
+        assert f"for {throttled:.0%} of the time" in limit.text
+    else:
+        assert (limit.state, contention.state) == ("excluded", "supported")
+        assert [one.key for one in contention.pods] == [NOISY]
 
 
 @pytest.mark.parametrize(
@@ -291,12 +237,11 @@ def test_pod_that_only_its_limit_stops_does_not_blame_its_neighbours(cpus: int, 
 def test_limit_without_counted_pressure_is_a_part_of_the_time(
     throttled: float, waited: float | None, stood: float | None
 ) -> None:
-    before = Waits(CpuTime(0), CpuTime(0), 0, WallTime(0), WallTime(0))
-    pressures = [None if part is None else WallTime(part * SECONDS) for part in (waited, stood)]
-    after = Waits(CpuTime(8.0), CpuTime(throttled * SECONDS), 9, *pressures)  # type: ignore[arg-type]
-    part = use_between(Counts(waits=before), Counts(waits=after), SECONDS, []).throttled
-    assert part is not None
-    assert float(part) == pytest.approx(throttled)
+    pressures = [part and part * SECONDS for part in (waited, stood)]
+    found = use_between(waits(0.0), waits(8.0, throttled * SECONDS, *pressures), SECONDS, [])
+    assert float(found.throttled or 0.0) == pytest.approx(throttled)
+    assert use_between(waits(7.0), waits(7.0), SECONDS, []).cpu == 0, "a pod that did not run used no processor"
+    assert use_between(Counts(), waits(7.0), SECONDS, []).cpu is None
 
 
 WRONG = {

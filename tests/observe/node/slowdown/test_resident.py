@@ -74,27 +74,34 @@ def resident(host: Host, monkeypatch: pytest.MonkeyPatch) -> Resident:
     return Resident(host, monkeypatch)
 
 
-def test_part_is_off_unless_enabled(resident: Resident, host: Host) -> None:
-    host.configure(slowdown={})
-    assert start(host.context()) is None
-    assert not resident.path.exists()
-
-
-def test_new_workload_is_unknown_then_normal_then_slowed_with_its_cause(resident: Resident) -> None:
+def test_pod_is_unknown_then_normal_then_slowed_with_its_cause_and_the_guard_hears_of_the_pressure(
+    resident: Resident,
+) -> None:
+    resident.protect("gold", {"slowdown": 1.2})
     part = resident.start()
     resident.run(part, 5, QUIET)
     assert (resident.victim["verdict"], resident.victim["ratio"]) == ("unknown", None)
     resident.run(part, 10, QUIET)
     assert (resident.victim["verdict"], resident.pressed) == ("normal", {})
-    resident.run(part, 12, LOUD)
+    resident.run(part, FEWEST, LOUD)
+    found = resident.pressed[KEY]
+    assert (found["classes"], found["domains"]) == (["gold"], [0])
+    assert found["ratio"] > 1.5
+    assert found["until"] - found["since"] == pytest.approx(FEWEST * WINDOW)
+    resident.run(part, 12 - FEWEST, LOUD)
     victim = resident.victim
-    assert (victim["verdict"], victim["method"]) == ("slowed", "traffic")
+    assert (victim["verdict"], victim["method"], victim["domain"]) == ("slowed", "traffic", 0)
     assert victim["ratio"] == pytest.approx(1.96, abs=0.1)
     assert [one["cause"] for one in victim["causes"] if one["state"] == "supported"] == ["memory-bandwidth"]
-    assert victim["domain"] == 0
     assert victim["load"] > 0.75
     assert 60 <= victim["slowedSeconds"]["memory-bandwidth"] <= 120, "the first windows are judged with quiet ones"
     assert len(part._live.windows) == UNWATCHED_WINDOWS
+    resident.run(part, FEWEST, QUIET)
+    assert resident.pressed == {}
+    record = json.loads(resident.path.read_text())
+    for text in (json.dumps({**record, "uptime": record["uptime"] - 3 * WINDOW}), "{"):
+        resident.path.write_text(text)
+        assert read_status(resident.context) is None, "it is not updated, or damaged"
     part.close()
 
 
@@ -113,20 +120,6 @@ def test_load_is_unknown_beside_a_group_without_an_assigned_counter(resident: Re
     part.close()
 
 
-def test_guard_hears_of_pressure_after_three_windows_and_of_its_end(resident: Resident) -> None:
-    resident.protect("gold", {"slowdown": 1.2})
-    part = resident.start()
-    resident.run(part, 15, QUIET)
-    resident.run(part, FEWEST, LOUD)
-    found = resident.pressed[KEY]
-    assert (found["classes"], found["domains"]) == (["gold"], [0])
-    assert found["ratio"] > 1.5
-    assert found["until"] - found["since"] == pytest.approx(FEWEST * WINDOW)
-    resident.run(part, FEWEST, QUIET)
-    assert resident.pressed == {}
-    part.close()
-
-
 @pytest.mark.parametrize("name, rule", [("silver", {"slowdown": 1.2}), ("gold", {})])
 def test_pressure_on_a_class_without_a_limit_of_slowdown_is_not_judged(
     resident: Resident, name: str, rule: dict[str, float]
@@ -140,8 +133,16 @@ def test_pressure_on_a_class_without_a_limit_of_slowdown_is_not_judged(
     part.close()
 
 
-def test_baselines_outlive_the_process_and_its_status_does_not(resident: Resident) -> None:
+def test_one_process_has_the_baselines_which_outlive_it_and_damaged_ones_are_set_aside(
+    resident: Resident, host: Host
+) -> None:
+    resident.store.mkdir()
+    (resident.store / NAME).write_text("[")
     part = resident.start()
+    assert (resident.store / f"{NAME}.damaged").exists()
+    assert resident.log.read_text().count("are damaged") == 1
+    with pytest.raises(HookError, match="it adds samples to the baselines"):
+        start(resident.context)
     resident.run(part, 15, QUIET)
     part.close()
     assert read_status(resident.context) is None
@@ -149,32 +150,9 @@ def test_baselines_outlive_the_process_and_its_status_does_not(resident: Residen
     resident.run(again, 4, LOUD)
     assert resident.victim["verdict"] == "slowed"
     again.close()
-
-
-def test_second_process_is_refused_and_names_the_first(resident: Resident) -> None:
-    part = resident.start()
-    with pytest.raises(HookError, match="it adds samples to the baselines"):
-        start(resident.context)
-    part.close()
-
-
-def test_damaged_baselines_are_set_aside_with_one_line(resident: Resident) -> None:
-    resident.store.mkdir()
-    (resident.store / NAME).write_text("[")
-    resident.start().close()
-    assert (resident.store / f"{NAME}.damaged").exists()
-    assert resident.log.read_text().count("are damaged") == 1
-
-
-def test_status_that_is_not_updated_is_ignored(resident: Resident) -> None:
-    part = resident.start()
-    resident.run(part, 2, QUIET)
-    record = json.loads(resident.path.read_text())
-    resident.path.write_text(json.dumps({**record, "uptime": record["uptime"] - 3 * WINDOW}))
-    assert read_status(resident.context) is None
-    resident.path.write_text("{")
-    assert read_status(resident.context) is None
-    part.close()
+    host.configure(slowdown={})
+    assert start(host.context()) is None, "it is off unless enabled"
+    assert not resident.path.exists()
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES])

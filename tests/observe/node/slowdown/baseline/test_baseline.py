@@ -3,6 +3,7 @@
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from conftest import Host
@@ -28,30 +29,24 @@ OLD = b'{"format": 1, "workloads": {"x": {"namespace": "a", "owner": "b", "seen"
 NEW = b'{"format": 2, "clock": 0, "workloads": {"x": {"namespace": "a", "owner": "b", "seen": 1, "baseline": '
 
 
+CART = workload_of("shop", "cart", [])
+
+
 def only_range(baseline: Baseline) -> float:
     (found,) = baseline.cells.values()
     return found.quantile(0.5)
 
 
 @pytest.mark.parametrize("price", [0.004, 1.0, 1.54, 42.1, 7e9])
-def test_median_of_a_constant_cost_is_within_a_bin(price: float) -> None:
+def test_median_of_a_cost_is_within_a_bin_and_follows_new_behaviour_with_bounded_weight(price: float) -> None:
     baseline = Baseline()
-    for _ in range(ENOUGH):
-        baseline.learn(use(price), SECONDS)
-    assert only_range(baseline) == pytest.approx(price, rel=0.045)
-
-
-def test_idle_window_teaches_nothing() -> None:
-    baseline = Baseline()
-    assert not baseline.learn(use(None), SECONDS)
+    assert not baseline.learn(use(None), SECONDS), "an idle window teaches nothing"
     assert not baseline.cells
-
-
-def test_new_behaviour_replaces_the_old_one_within_bounded_weight() -> None:
-    baseline = quiet_baseline(2.0, 300)
-    for _ in range(1000):
-        baseline.learn(use(3.0), SECONDS)
-    assert only_range(baseline) == pytest.approx(3.0, rel=0.045)
+    for cost, count in ((price, ENOUGH), (2.0, 300), (price, 1000)):
+        for _ in range(count):
+            baseline.learn(use(cost), SECONDS)
+        if cost == price:
+            assert only_range(baseline) == pytest.approx(price, rel=0.045)
     assert sum(found.samples for found in baseline.cells.values()) <= MOST_WEIGHT
 
 
@@ -64,21 +59,19 @@ def test_ranges_are_bounded_and_the_weakest_goes_first() -> None:
     assert strong in baseline.cells
 
 
-@pytest.mark.parametrize(
-    "pod, owner",
-    [
-        ("cart-5b8fd6f7c4-8m2lq", "cart"),
-        ("reports-nightly-28913760-qtz7k", "reports-nightly"),
-        ("import-x2x9z", "import"),
-        ("payments-0", "payments"),
-        ("payments-12", "payments"),
-        ("web-proxy", "web-proxy"),
-        ("cart", "cart"),
-        ("my-nginx", "my-nginx"),
-    ],
-)
-def test_owner_is_the_name_without_what_its_controller_appended(pod: str, owner: str) -> None:
-    assert owner_of(pod) == owner
+OWNERS = {
+    "cart-5b8fd6f7c4-8m2lq": "cart",
+    "reports-nightly-28913760-qtz7k": "reports-nightly",
+    "import-x2x9z": "import",
+    "payments-12": "payments",
+    "web-proxy": "web-proxy",
+    "cart": "cart",
+    "my-nginx": "my-nginx",
+}
+
+
+def test_owner_is_the_name_without_what_its_controller_appended() -> None:
+    assert {pod: owner_of(pod) for pod in OWNERS} == OWNERS
 
 
 def test_restarted_pod_has_its_baseline_and_other_namespaces_images_and_names_have_another() -> None:
@@ -91,76 +84,45 @@ def test_restarted_pod_has_its_baseline_and_other_namespaces_images_and_names_ha
     assert workload_of('a","b', "c", []).key != workload_of("a", 'b","c', []).key
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"{",
-        b"[]",
-        b'{"format": 3, "workloads": {}}',
-        OLD + b'{"perf/x": {}}}}}',
-        OLD + b'{"perf/1": {"bins": {"1": -4}, "means": {}}}}}}',
-        OLD + b'{"perf/999999": {"bins": {"1": 4}, "means": {}}}}}}',
-        NEW + b'{"waits": {}}}}}',
-        NEW + b'{"cells": {"perf/1": {"bins": {"1": 4}, "means": {}}}, "waits": {}}}}}',
-        NEW + b'{"cells": {"perf/1/1": {"bins": {"99999999": 4}, "means": {}}}, "waits": {}}}}}',
-    ],
-)
-def test_damaged_store_is_set_aside_with_one_line_and_learning_goes_on(tmp_path: Path, content: bytes) -> None:
+DAMAGED = [
+    *(b"", b"{", b"[]", b'{"format": 3, "workloads": {}}'),
+    *(OLD + cells for cells in (b'{"perf/x": {}}}}}', b'{"perf/1": {"bins": {"1": -4}, "means": {}}}}}}')),
+    OLD + b'{"perf/999999": {"bins": {"1": 4}, "means": {}}}}}}',
+    NEW + b'{"waits": {}}}}}',
+    NEW + b'{"cells": {"perf/1": {"bins": {"1": 4}, "means": {}}}, "waits": {}}}}}',
+    NEW + b'{"cells": {"perf/1/1": {"bins": {"99999999": 4}, "means": {}}}, "waits": {}}}}}',
+]
+
+
+@pytest.mark.parametrize("content", DAMAGED)
+def test_damaged_store_is_set_aside_with_one_line_and_a_foreign_one_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / NAME).write_bytes(content)
     store = Store(str(tmp_path))
     assert "damaged" in store.load()
     assert (tmp_path / f"{NAME}.damaged").read_bytes() == content
-    store.obtain(workload_of("shop", "cart", []))
+    store.obtain(CART)
     store.save()
     assert Store(str(tmp_path)).load() == ""
-
-
-def test_store_that_another_user_can_write_is_refused(tmp_path: Path) -> None:
-    (tmp_path / NAME).write_text("{}")
     os.chmod(tmp_path / NAME, 0o666)
     with pytest.raises(StoreError, match="cannot read"):
         Store(str(tmp_path)).load()
 
 
-def test_one_namespace_cannot_fill_the_store_or_displace_others(tmp_path: Path) -> None:
-    store, cart = Store(str(tmp_path)), workload_of("shop", "cart", [])
-    store.obtain(cart)
+@pytest.mark.parametrize("teams, expected", [(1, 1 + MOST_OF_NAMESPACE), (16, MOST_WORKLOADS)])
+def test_no_namespace_can_fill_the_store_or_displace_others(tmp_path: Path, teams: int, expected: int) -> None:
+    store = Store(str(tmp_path))
+    store.obtain(CART)
     for number in range(2 * MOST_WORKLOADS):
-        store.obtain(workload_of("evil", f"pod{number}x", []))
-    assert store.find(cart) is not None
-    assert len(store) == 1 + MOST_OF_NAMESPACE
-
-
-def test_full_store_takes_from_the_largest_namespace(tmp_path: Path) -> None:
-    store, cart = Store(str(tmp_path)), workload_of("shop", "cart", [])
-    store.obtain(cart)
-    for number in range(2 * MOST_WORKLOADS):
-        store.obtain(workload_of(f"team{number % 16}", f"pod{number}x", []))
-    assert len(store) == MOST_WORKLOADS
-    assert store.find(cart) is not None
-
-
-class Clock:
-    """The clocks of the store's module."""
-
-    def __init__(self) -> None:
-        self.uptime, self.wall = 100.0, 1.8e9
-
-    def monotonic(self) -> float:
-        return self.uptime
-
-    def time(self) -> float:
-        return self.wall
-
-    def sleep(self, seconds: float) -> None:
-        self.uptime += seconds
-        self.wall += seconds
+        store.obtain(workload_of(f"team{number % teams}", f"pod{number}x", []))
+    assert len(store) == expected
+    assert store.find(CART) is not None
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """The clocks of the store's module."""
+    clock = SimpleNamespace(uptime=100.0, wall=1.8e9)
+    clock.monotonic, clock.time = lambda: clock.uptime, lambda: clock.wall
     monkeypatch.setattr(store_module, "time", clock)
     return clock
 
@@ -177,7 +139,7 @@ def learn(store: Store, *numbers: int) -> None:
 
 
 @pytest.mark.parametrize("jump", [31 * DAY, -31 * DAY, 40 * 365 * DAY, -1.8e9])
-def test_baselines_survive_a_wall_clock_that_jumps(tmp_path: Path, clock: Clock, jump: float) -> None:
+def test_baselines_survive_a_wall_clock_that_jumps(tmp_path: Path, clock: SimpleNamespace, jump: float) -> None:
     store = loaded(tmp_path)
     learn(store, *range(300))
     store.save()
@@ -191,11 +153,13 @@ def test_baselines_survive_a_wall_clock_that_jumps(tmp_path: Path, clock: Clock,
     assert len(loaded(tmp_path)) == 300
 
 
-def test_unseen_baselines_are_forgotten_after_their_time_in_use_few_at_once(tmp_path: Path, clock: Clock) -> None:
+def test_unseen_baselines_are_forgotten_after_their_time_in_use_few_at_once(
+    tmp_path: Path, clock: SimpleNamespace
+) -> None:
     store = loaded(tmp_path)
     learn(store, *range(100))
     for _ in range(4):  # the time without a process, and the new clock after a boot, do not count
-        clock.sleep(FORGOTTEN_AFTER / 4 + 1)
+        clock.uptime += FORGOTTEN_AFTER / 4 + 1
         learn(store, 0)
         store.save()
         clock.uptime = 5.0
@@ -209,7 +173,7 @@ def test_unseen_baselines_are_forgotten_after_their_time_in_use_few_at_once(tmp_
 
 
 def test_baselines_of_version_0_2_are_compared_keep_their_order_and_begin_at_age_0(
-    tmp_path: Path, clock: Clock
+    tmp_path: Path, clock: SimpleNamespace
 ) -> None:
     works = [workload_of("shop", f"pod{number}x", []) for number in range(MOST_OF_NAMESPACE)]
     ranges = {"perf/14": {"bins": {"15": 4.0, "16": 16.0}, "means": {"missed": (1.0, 20.0), "stood": (0.01, 20.0)}}}
@@ -221,7 +185,7 @@ def test_baselines_of_version_0_2_are_compared_keep_their_order_and_begin_at_age
     again = loaded(tmp_path)
     verdict, _ = diagnose([window(number, victim=use(3.0)) for number in range(9)], again.find(works[3]))
     assert verdict.ratio == pytest.approx(1.5, rel=0.05)
-    clock.sleep(1000)
+    clock.uptime += 1000
     again.obtain(workload_of("shop", "new", [])).learn(use(2.0), SECONDS)  # the namespace's oldest makes room
     again.save()
     assert [*json.loads((tmp_path / NAME).read_text())["workloads"]][:-1] == [work.key for work in works[-2::-1]]
@@ -229,7 +193,7 @@ def test_baselines_of_version_0_2_are_compared_keep_their_order_and_begin_at_age
 
 
 def test_absurd_samples_leave_a_store_that_can_be_read(tmp_path: Path) -> None:
-    store, cart = loaded(tmp_path), workload_of("shop", "cart", [])
+    store = loaded(tmp_path)
     learn(store, 1)
     for one in (
         Use("perf", 1e19, 1.0, 1.0, {}, {}),
@@ -239,8 +203,7 @@ def test_absurd_samples_leave_a_store_that_can_be_read(tmp_path: Path) -> None:
         Use("perf", 1.5e9, 1e9, 1.0, {}, {}, clock=float("nan")),
         Use("perf", float("nan"), 1e9, 1.0, {}, {}),
     ):
-        # the mean is left out, or the sample
-        store.obtain(cart).learn(one, SECONDS)
+        store.obtain(CART).learn(one, SECONDS)  # the mean is left out, or the sample
         store.save()
         assert len(loaded(tmp_path)) == 2
 

@@ -7,9 +7,11 @@ import os
 import resource
 import struct
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from conftest import Host
+from conftest import Host, always
 from hosts.counter_tree import say
 from hosts.descriptors import nothing_left_open
 
@@ -45,17 +47,8 @@ STARTED = object()
 
 def waits(cpu: float, throttled: float, throttles: int, *pressures: float) -> Waits:
     """Return times in seconds, of CPUs and of wall time; the last number counts events of memory."""
-    some, full, memory, fully, events = pressures
-    return Waits(
-        CpuTime(cpu),
-        CpuTime(throttled),
-        throttles,
-        WallTime(some),
-        WallTime(full),
-        WallTime(memory),
-        WallTime(fully),
-        int(events),
-    )
+    *times, events = pressures
+    return Waits(CpuTime(cpu), CpuTime(throttled), throttles, *map(WallTime, times), int(events))  # type: ignore[call-arg]
 
 
 def perf(cycles: int, instructions: int, enabled: float, running: float, *more: int) -> PerfCount:
@@ -101,35 +94,35 @@ def test_multiplexed_counters_are_scaled_and_dropped_below_half() -> None:
     assert (dropped.method, dropped.price) == ("perf", None)
 
 
-def test_counters_that_were_opened_again_have_no_difference() -> None:
+def test_resctrls_events_are_the_best_grade_and_counters_that_were_opened_again_have_no_difference() -> None:
+    before = counts(0.0, cycles=0.0, operations=0.0, references=0.0, perf=perf(0, 0, 0.0, 0.0), started=STARTED)
+    after = counts(10.0, cycles=4e10, operations=1e10, references=2e10, perf=perf(9, 3, 1.0, 1.0), started=STARTED)
+    use = between(before, after)
+    assert (use.method, use.price, use.clock) == ("aet", pytest.approx(2.0), pytest.approx(2.0))
     one = counts(0.0, perf=perf(900, 300, 1.0, 1.0), started=object())
     other = counts(10.0, perf=perf(30, 10, 1.0, 1.0), started=object())
     assert between(one, other).method == "traffic"
 
 
-def test_resctrls_events_are_the_best_grade() -> None:
-    before = counts(0.0, cycles=0.0, operations=0.0, references=0.0, perf=perf(0, 0, 0.0, 0.0), started=STARTED)
-    after = counts(10.0, cycles=4e10, operations=1e10, references=2e10, perf=perf(9, 3, 1.0, 1.0), started=STARTED)
-    use = between(before, after)
-    assert use.method == "aet"
-    assert (use.price, use.clock) == pytest.approx((2.0, 2.0))
-
-
-def test_idle_pod_has_traffic_but_no_cost() -> None:
-    use = between(counts(0.0), counts(10.0, waits=Waits(CpuTime(0.1))))
-    assert use.price is None
-    assert use.traffic is not None
-
-
-def test_fallen_or_missing_counter_is_unknown_and_not_zero() -> None:
-    for traffic in ({0: (-1.0, 0.0), 1: (0.0, 0.0)}, {0: (None, None), 1: (0.0, 0.0)}, {1: (0.0, 0.0)}, {}):
-        use = between(counts(0.0), counts(10.0, traffic=traffic))
-        assert (use.traffic, use.price) == (None, None)
-
-
-def test_remote_traffic_belongs_to_the_other_memory() -> None:
-    use = between(counts(0.0), counts(10.0, traffic={0: (10e9, 4e9), 1: (0.0, 0.0)}))
-    assert use.traffic == pytest.approx({0: 0.4e9, 1: 0.6e9})
+@pytest.mark.parametrize(
+    "traffic, expected",
+    [
+        ({0: (10e9, 10e9), 1: (0.0, 0.0)}, {0: 1e9, 1: 0.0}),
+        ({0: (10e9, 4e9), 1: (0.0, 0.0)}, {0: 0.4e9, 1: 0.6e9}),  # remote traffic belongs to the other memory
+        ({0: (-1.0, 0.0), 1: (0.0, 0.0)}, None),
+        ({0: (None, None), 1: (0.0, 0.0)}, None),
+        ({1: (0.0, 0.0)}, None),
+        ({}, None),
+    ],
+)
+def test_fallen_or_missing_counter_is_unknown_and_an_idle_pod_has_traffic_without_a_cost(
+    traffic: dict[int, tuple[float | None, float | None]], expected: dict[int, float] | None
+) -> None:
+    use = between(counts(0.0), counts(10.0, traffic=traffic))
+    assert use.traffic == (expected and pytest.approx(expected))
+    assert (use.price is None) is (expected is None)
+    idle = between(counts(0.0), counts(10.0, traffic=traffic, waits=Waits(CpuTime(0.1))))
+    assert (idle.price, idle.traffic) == (None, use.traffic)
 
 
 def test_waits_of_several_cgroups_are_their_sums_and_their_largest_pressure(tmp_path: Path) -> None:
@@ -160,11 +153,8 @@ SLOT = slot_at("mon_L3_00/mbm_total_bytes")
 @pytest.mark.parametrize(
     "states, expected",
     [
-        ([AVAILABLE], 7),
-        ([WAITING], 7),
-        ([UNASSIGNED], 7),
-        ([ERROR], None),
-        ([UNAVAILABLE], None),
+        *(([state], 7) for state in (AVAILABLE, WAITING, UNASSIGNED)),
+        *(([state], None) for state in (ERROR, UNAVAILABLE)),
         ([AVAILABLE, AVAILABLE], 14),
         ([AVAILABLE, ERROR], None),
         ([ERROR, AVAILABLE], None),
@@ -210,52 +200,31 @@ def test_a_group_of_events_for_each_cpu_and_cgroup_is_summed(
         counters.close()
 
 
-@pytest.mark.parametrize(
-    "number, said",
-    [
-        (errno.ENOENT, "no performance counters here"),
-        (errno.EACCES, "CAP_PERFMON"),
-        (errno.EMFILE, "LimitNOFILE"),
-        (errno.EBADF, "Bad file descriptor"),
-    ],
-)
+SAID = {errno.ENOENT: "no performance counters here", errno.EACCES: "CAP_PERFMON", errno.EMFILE: "LimitNOFILE"}
+
+
+@pytest.mark.parametrize("number", [*SAID, errno.EBADF])
 def test_refusal_says_what_is_missing_and_leaves_nothing_open(
-    sys_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, said: str
+    sys_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    class Library:
-        def __init__(self, *_: object, **__: object) -> None:
-            self.calls = 0
+    calls: list[object] = []
 
-        def syscall(self, *_: object) -> int:
-            self.calls += 1
-            return os.open("/dev/null", os.O_RDONLY) if self.calls < 3 else -1
+    def syscall(*given: object) -> int:
+        calls.append(given)
+        return os.open("/dev/null", os.O_RDONLY) if len(calls) < 3 else -1
 
-    library = Library()
-    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: library)
-    monkeypatch.setattr(ctypes, "get_errno", lambda: number)
-    with nothing_left_open():
-        with pytest.raises(PerfError, match=said) as raised:
+    with nothing_left_open(), monkeypatch.context() as patch:
+        patch.setattr(ctypes, "CDLL", always(SimpleNamespace(syscall=syscall)))
+        patch.setattr(ctypes, "get_errno", always(number))
+        with pytest.raises(PerfError, match=SAID.get(number, "Bad file descriptor")) as raised:
             PerfCounters([str(tmp_path)], sys_path)
         assert raised.value.errno == number
-
-
-def test_this_kernel_refuses_a_folder_that_is_no_cgroup(sys_path: str, tmp_path: Path) -> None:
     with pytest.raises(PerfError, match="perf_event_open"):
-        PerfCounters([str(tmp_path)], sys_path)
+        PerfCounters([str(tmp_path)], sys_path)  # this kernel: it is no cgroup
 
 
-def test_events_that_do_not_fit_into_the_budget_are_refused(
-    sys_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (15, 15))
-    budget = Descriptors(reserve=10)
-    with pytest.raises(TooManyError, match=r"6 events are needed, and this process can open 5 more \(LimitNOFILE\)"):
-        PerfCounters([str(tmp_path)], sys_path, budget)
-    assert budget.held == 0
-
-
-@pytest.mark.parametrize("room, events", [(12, [0, 1, 9, 3]), (11, [0, 1])])
-def test_events_take_from_the_budget_and_return_all(
+@pytest.mark.parametrize("room, events", [(12, [0, 1, 9, 3]), (11, [0, 1]), (5, [])])
+def test_events_take_from_the_budget_and_return_all_and_those_that_do_not_fit_are_refused(
     sys_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int, events: list[int]
 ) -> None:
     asked: list[int] = []
@@ -265,13 +234,16 @@ def test_events_take_from_the_budget_and_return_all(
         return os.open(os.devnull, os.O_RDONLY)
 
     monkeypatch.setattr(perf_module, "_perf_event_open", event)
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (room, room))
+    monkeypatch.setattr(resource, "getrlimit", always((room, room)))
     budget = Descriptors(reserve=0)
-    counters = PerfCounters([str(tmp_path)], sys_path, budget)
-    assert asked == events * 3
-    assert budget.held == counters.descriptors == len(events) * 3
-    counters.close()
-    assert budget.held == 0
+    if events:
+        counters = PerfCounters([str(tmp_path)], sys_path, budget)
+        assert budget.held == counters.descriptors == len(events) * 3
+        counters.close()
+    else:
+        with pytest.raises(TooManyError, match=r"6 events are needed, and this process can open 5 more \(LimitNOFILE"):
+            PerfCounters([str(tmp_path)], sys_path, budget)
+    assert (asked, budget.held) == (events * 3, 0)
 
 
 def test_refusal_of_the_kernel_lets_files_give_way_for_the_next_try(
@@ -307,6 +279,7 @@ class Pod:
     def __init__(self, host: Host) -> None:
         self.world = World(host)
         self.context = self.world.context
+        self.workloads = Workloads(self.context)
         self._bundles = Path(host.root, "bundles")
 
     def bundle(self, id_: str) -> Path:
@@ -322,45 +295,36 @@ class Pod:
     def stop(self, id_: str) -> None:
         self.context.ledger.remove_member(KEY, id_)
 
+    def at(self, time: float) -> tuple[Any, Any]:
+        """Return the workload at a time, and since when it is this one."""
+        self.workloads.update([KEY], time)
+        return self.workloads.of(KEY), self.workloads.since(KEY)
+
 
 @pytest.fixture
 def pod(host: Host) -> Pod:
     return Pod(host)
 
 
-def test_workload_follows_the_containers_that_the_pod_has(pod: Pod) -> None:
-    workloads = Workloads(pod.context)
+def test_workload_follows_the_containers_that_the_pod_has_and_stays_while_one_is_restarted(pod: Pod) -> None:
     pod.start("a", INIT)
-    workloads.update([KEY], 10.0)
-    assert (workloads.of(KEY), workloads.since(KEY)) == (workload_of("shop", "cart", [INIT]), 10.0)
+    assert pod.at(10.0) == (workload_of("shop", "cart", [INIT]), 10.0)
     pod.stop("a")
     pod.start("b", APP)
     pod.start("c", SIDECAR)
-    workloads.update([KEY], 20.0)
-    assert (workloads.of(KEY), workloads.since(KEY)) == (workload_of("shop", "cart", [APP, SIDECAR]), 20.0)
-
-
-def test_workload_stays_while_a_container_is_restarted(pod: Pod) -> None:
-    workloads = Workloads(pod.context)
-    pod.start("a", APP)
-    workloads.update([KEY], 10.0)
-    before = workloads.of(KEY)
-    pod.stop("a")
-    pod.start("b", APP)
-    workloads.update([KEY], 20.0)
-    assert (workloads.of(KEY), workloads.since(KEY)) == (before, 10.0)
+    assert pod.at(20.0) == (workload_of("shop", "cart", [APP, SIDECAR]), 20.0)
+    pod.stop("b")
+    pod.start("d", APP)
+    assert pod.at(30.0) == (workload_of("shop", "cart", [APP, SIDECAR]), 20.0)
 
 
 def test_unreadable_image_is_no_other_workload(pod: Pod) -> None:
-    workloads = Workloads(pod.context)
     pod.start("a", APP)
     text = pod.bundle("a").read_text()
     pod.bundle("a").write_text("{")
-    workloads.update([KEY], 10.0)
-    assert workloads.of(KEY) is None
+    assert pod.at(10.0)[0] is None
     pod.bundle("a").write_text(text)
-    workloads.update([KEY], 20.0)
-    assert workloads.of(KEY) == workload_of("shop", "cart", [APP])
+    assert pod.at(20.0)[0] == workload_of("shop", "cart", [APP])
 
 
 def test_baseline_of_a_pod_is_that_of_its_present_containers(pod: Pod, tmp_path: Path) -> None:
