@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from conftest import Host
-from faults.test_no_resctrl import make, node, start
+from faults.test_no_resctrl import node, start
 from hosts.cgroup_files import write_cgroup
 from hosts.counter_tree import say, say_paths
 from hosts.monitored import KEYS, MonitoredHost, plain_host
@@ -35,8 +35,6 @@ from resctrl_hooks.observe.node.snapshot.snapshot import Files, Snapshot, take
 from resctrl_hooks.observe.past.moments import pair_of
 
 HOUSES = ("lab",)
-
-
 TOTAL = "mon_L3_00/mbm_total_bytes"
 
 
@@ -99,7 +97,10 @@ def test_sum_with_unknown_part_is_unknown_in_every_command(host: MonitoredHost, 
 
 def test_sum_with_known_parts_is_the_same_in_every_command(host: MonitoredHost, tmp_path: Path) -> None:
     say(host.resctrl / "mon_groups" / KEYS[1], mbm_total_bytes=20)
-    assert take(host.context).classes[""].ungrouped[TOTAL] == 30
+    found = take(host.context)
+    assert found.classes[""].ungrouped[TOTAL] == 30
+    assert ([*found.foreign], found.rmids) == ([("", "theirs")], 4), "a pod's group is not foreign"
+    assert found.held == {KEYS[0]: {""}, KEYS[1]: {""}}
     assert top(host)["TOTAL"]["memoryBandwidthBytesPerSecond"] == 0
     (rest,) = [row for row in record(host, tmp_path / "x.csv") if row["kind"] == "rest"]
     assert (rest["mbm_total_bytes"], rest["missing"], rest["uncounted_groups"]) == ("30", "", "")
@@ -149,13 +150,6 @@ def test_each_counter_file_is_read_once_per_snapshot(host: MonitoredHost, monkey
         read.clear()
         look()
         assert len(read) == 4 * 2, "the root, two pods and a foreign group, with two counters each"
-
-
-def test_group_of_pod_is_not_foreign(host: MonitoredHost) -> None:
-    found = take(host.context)
-    assert list(found.foreign) == [("", "theirs")]
-    assert found.held == {KEYS[0]: {""}, KEYS[1]: {""}}
-    assert found.rmids == 4
 
 
 def test_files_give_way_if_the_process_has_no_descriptor_to_list_groups(host: MonitoredHost) -> None:
@@ -227,7 +221,7 @@ WANTED = {"cpu": 0.5, "wait": 25.0, "throttled": 0.1, "memory": 6 * SECOND, "dis
 """After two seconds in which the cgroup's CPU time grows by one."""
 
 
-def moments(host: Host) -> list[Snapshot]:
+def moments(host: Host) -> tuple[Snapshot, Snapshot]:
     """Return two snapshots of a host with one pod, two seconds apart."""
     start(host)
     found = []
@@ -239,7 +233,7 @@ def moments(host: Host) -> list[Snapshot]:
         found[-1].when = 1000.0 + 2 * len(found)
         for reading in found[-1].pods[key]:
             reading.seconds = None if reading.seconds is None else found[-1].when
-    return found
+    return found[0], found[1]
 
 
 def values_of(pair: tuple[Snapshot, Snapshot], kind: str) -> dict[str, float | None]:
@@ -247,21 +241,14 @@ def values_of(pair: tuple[Snapshot, Snapshot], kind: str) -> dict[str, float | N
     return {column.key: line[column] for column in OF_CGROUP}
 
 
-def test_pod_and_node_have_the_rates_of_cgroups_without_resctrl(node: Host) -> None:
-    before, now = moments(node)
-    assert values_of((before, now), POD) == pytest.approx(WANTED)
-    assert values_of((before, now), NODE_LINE) == pytest.approx(WANTED | {"cpu": 1.5})
-    assert values_of((before, now), UNGROUPED)["cpu"] == pytest.approx(1.0)
-
-
-def test_history_has_the_same_rates(tmp_path: Path) -> None:
-    host = make(tmp_path)
-    before, now = moments(host)
-    sampler = Sampler(host.context())
-    samples = [
-        Sample(int(one.when * 1000), one.when, "boot", "node", sampler.rows(one, int(one.when * 1000)))
-        for one in (before, now)
-    ]
+def test_pod_and_node_have_the_rates_of_cgroups_without_resctrl_also_in_the_history(node: Host) -> None:
+    pair = moments(node)
+    assert values_of(pair, POD) == pytest.approx(WANTED)
+    assert values_of(pair, NODE_LINE) == pytest.approx(WANTED | {"cpu": 1.5})
+    assert values_of(pair, UNGROUPED)["cpu"] == pytest.approx(1.0)
+    sampler = Sampler(node.context())
+    times = [(one, int(one.when * 1000)) for one in pair]
+    samples = [Sample(time, one.when, "boot", "node", sampler.rows(one, time)) for one, time in times]
     assert values_of(pair_of(*samples), POD) == pytest.approx(WANTED)
 
 
@@ -287,11 +274,9 @@ def test_readings_are_sums_of_cgroups_but_for_the_wait(
         "cpu_seconds": sum(round(cpu / SECOND, 3) for cpu in cpus),
         "cpu_throttled_seconds": sum(round(cpu // 5 / SECOND, 3) for cpu in cpus),
         "memory_bytes": sum(cpus),
-        **(
-            {}
-            if "cpu.pressure" in missing
-            else {"cpu_waiting_seconds": max(round(cpu // 2 / SECOND, 3) for cpu in cpus)}
-        ),
-        **({} if "io.stat" in missing else {"disk_bytes": sum(2 * cpu for cpu in cpus)}),
     }
+    if "cpu.pressure" not in missing:
+        wanted["cpu_waiting_seconds"] = max(round(cpu // 2 / SECOND, 3) for cpu in cpus)
+    if "io.stat" not in missing:
+        wanted["disk_bytes"] = 2 * sum(cpus)
     assert found == pytest.approx(wanted, rel=1e-6, abs=1e-3)

@@ -32,17 +32,9 @@ class Run(NamedTuple):
 
 
 def run(
-    tasks: int,
-    think: float,
-    others: int,
-    units: int,
-    service: float,
-    seed: int,
-    *,
-    kind: Kind = ANY_KIND,
-    rest: float = 0.0,
-    heavy: float = 1.0,
-) -> Run:
+    tasks: int, think: float, others: int, units: int, service: float, seed: int,
+    *, kind: Kind = ANY_KIND, rest: float = 0.0, heavy: float = 1.0,
+) -> Run:  # fmt: skip
     """Let a pod's tasks compute and read one block after the other, beside others that read (heavier ones) and rest."""
     random, now, queue = Random(seed), 0.0, 0.0
     service = service if units == 1 else service / 4  # no heads
@@ -80,22 +72,12 @@ def run(
     own, beside = sum(done[:tasks]) / left, sum(done[tasks:]) / left
     moved = {"victim": Moved(own * BLOCK, own), "others": Moved(beside * BLOCK, beside)}
     disk = DiskUse("sda", busy / left, moved, queue / left, kind)
-    values: dict[str, Any] = {
-        "blocked": WallPart(some / left),
-        "blocked_fully": WallPart(full / left),
-        "cpu": own * think,
-    }
-    return Run(use(None, user=own * think, disk=disk.work_of("victim"), **values), own)
+    values: dict[str, Any] = {"blocked": WallPart(some / left), "blocked_fully": WallPart(full / left)}
+    return Run(use(None, user=own * think, cpu=own * think, disk=disk.work_of("victim"), **values), own)
 
 
-SCENE = st.tuples(
-    st.integers(1, 6),
-    st.floats(0.0003, 0.02),
-    st.integers(1, 6),
-    st.sampled_from([1, 1, 2, 8]),
-    st.floats(0.002, 0.01),
-    st.integers(0, 999),
-)
+TASKS, THINK, SERVICE = st.integers(1, 6), st.floats(0.0003, 0.02), st.floats(0.002, 0.01)
+SCENE = st.tuples(TASKS, THINK, TASKS, st.sampled_from([1, 1, 2, 8]), SERVICE, st.integers(0, 999))
 
 
 def known(*calm: Use) -> Alone:
@@ -145,13 +127,11 @@ def test_pod_that_sleeps_while_its_disk_is_written_loses_nothing() -> None:
     assert waiting_of([(first, SECONDS), (asleep, SECONDS)]).stretch == pytest.approx(1.0, rel=0.2)
 
 
-@pytest.mark.parametrize("operations", [{}, {"sda/16": 1.0}, {"user": [1, -1, 1]}, {"user": [1, float("inf"), 1]}])
-def test_damaged_record_is_an_error(operations: dict[str, object]) -> None:
-    if operations:
-        with pytest.raises((ValueError, TypeError)):
-            alone_of(operations)
-    else:
-        assert not len(alone_of({}))
+@pytest.mark.parametrize("operations", [{"sda/16": 1.0}, {"user": [1, -1, 1]}, {"user": [1, float("inf"), 1]}])
+def test_damaged_record_is_an_error_and_an_empty_one_is_none(operations: dict[str, object]) -> None:
+    assert not len(alone_of({}))
+    with pytest.raises((ValueError, TypeError)):
+        alone_of(operations)
 
 
 @given(st.floats(0.1, 1.0), st.floats(0.0, 1.0), st.floats(0.0, 5.0), st.floats(0.0, 5.0), st.booleans())
@@ -173,19 +153,18 @@ def test_lack_of_memory_costs_what_the_kernel_does_more_for_the_same_own_code(
     assert not teaches(now) or float(stalls) < 0.05
 
 
+QUEUE, COST = "dev/block/8:0/queue", "io.cost.qos"
+
+
 @pytest.mark.parametrize(
     "files, kind",
     [
-        (
-            {"dev/block/8:0/queue/scheduler": "none [bfq]", "dev/block/8:0/queue/rotational": "1"},
-            Kind(rotates=True, weight=BY_BFQ),
-        ),
-        ({"dev/block/8:0/queue/scheduler": "[none] bfq", "io.cost.qos": "8:0 enable=0 ctrl=auto"}, Kind()),
-        ({"io.cost.qos": "8:16 enable=1 ctrl=auto\n8:0 enable=1 ctrl=user"}, Kind(weight=BY_COST)),
-        ({"io.cost.qos": "8:16 enable=1 ctrl=auto"}, Kind()),
+        ({f"{QUEUE}/scheduler": "none [bfq]", f"{QUEUE}/rotational": "1"}, Kind(rotates=True, weight=BY_BFQ)),
+        ({f"{QUEUE}/scheduler": "[none] bfq", COST: "8:0 enable=0 ctrl=auto"}, Kind()),
+        ({COST: "8:16 enable=1 ctrl=auto\n8:0 enable=1 ctrl=user"}, Kind(weight=BY_COST)),
+        ({COST: "8:16 enable=1 ctrl=auto"}, Kind()),  # of another disk
         ({}, Kind()),
     ],
-    ids=["bfq", "neither", "cost model", "of another disk", "no files"],
 )
 def test_kind_of_a_disk(tmp_path: Path, files: dict[str, str], kind: Kind) -> None:
     for name, text in files.items():

@@ -49,17 +49,13 @@ def make(lines: list[str], *, enabled: bool = True) -> Watched:
     return Watched("/sys", lambda key: [key], lambda _, text: lines.append(text), enabled=enabled)
 
 
-def test_each_pod_has_one_turn_a_minute_and_the_number_is_bounded() -> None:
+def test_each_pod_has_one_turn_a_minute_and_few_are_watched_in_every_window() -> None:
     keys = [f"pod{number}" for number in range(50)]
     found = [turn_of(keys, 36, number) for number in range(6)]
     assert sorted(key for slot in found for key in slot) == sorted(keys[:36])
     assert {len(slot) for slot in found} == {6}
-
-
-def test_few_pods_are_watched_in_every_window() -> None:
     assert [turn_of(["a", "b"], 32, number) for number in range(3)] == [["a", "b"]] * 3
-    twelve = [str(number) for number in range(12)]
-    assert sorted(turn_of(twelve, 32, 4) + turn_of(twelve, 32, 5)) == sorted(twelve)
+    assert sorted(turn_of(keys[:12], 32, 4) + turn_of(keys[:12], 32, 5)) == sorted(keys[:12])
     assert turn_of([], 32, 1) == turn_of(["a"], 0, 1) == []
 
 
@@ -87,17 +83,6 @@ def test_node_whose_pods_are_all_refused_is_asked_again_after_an_hour(
     assert all(key in pods for key in "abcd")
 
 
-def test_refusals_of_one_pod_or_two_say_nothing_about_the_node(lines: list[str]) -> None:
-    pods = make(lines)
-    for _ in range(5):
-        Counters.refusals = [PerfError("refused", errno=errno.ENOENT)] * 2
-        pods.turn(["a", "b"])
-    pods.turn(["a", "b", "c"])
-    assert [key for key in "abc" if key in pods] == ["a", "b", "c"]
-    assert pods.why_not == ""
-    assert len(lines) == 1
-
-
 class Kernel:
     """Events of three CPUs, some of which refuse some events."""
 
@@ -123,7 +108,7 @@ class Kernel:
 
 @pytest.mark.parametrize("number", [errno.ENODEV, errno.ENOENT, errno.EOPNOTSUPP])
 @pytest.mark.parametrize("cpu", [0, 1, 2])
-def test_cpu_that_refuses_leaves_counters_on(
+def test_cpu_that_refuses_leaves_counters_on_and_an_event_that_only_the_first_has_is_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cpu: int, number: int
 ) -> None:
     with nothing_left_open():
@@ -132,42 +117,36 @@ def test_cpu_that_refuses_leaves_counters_on(
             kernel.pods.turn("abcd")
     assert kernel.pods.why_not == ""
     assert [f"CPU {cpu}: " in line for line in kernel.said] == [True]
-    kernel.refused = {}
+    kernel.refused = {(3, 1): errno.ENOENT, (3, 2): errno.ENOENT}
+    kernel.said.clear()
     with nothing_left_open():
         kernel.pods.turn("abcd")
         assert all(key in kernel.pods for key in "abcd")
         kernel.pods.close()
-
-
-def test_event_that_only_the_first_cpu_has_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kernel = Kernel(tmp_path, monkeypatch, {(3, 1): errno.ENOENT, (3, 2): errno.ENOENT})
-    kernel.pods.turn("a")
-    assert "a" in kernel.pods
     assert kernel.said == []
-    kernel.pods.close()
 
 
-def test_pods_that_exceed_the_descriptors_are_not_watched_and_give_one_line(lines: list[str]) -> None:
+def test_refusals_of_one_pod_or_two_and_missing_descriptors_say_nothing_about_the_node(lines: list[str]) -> None:
     pods = make(lines)
     pods.turn(["a"])
-    for _ in range(3):
-        Counters.refusals = [TooManyError("8 events are needed", errno=errno.EMFILE)] * 2
-        pods.turn(["a", "b", "c"])
-    assert [key for key in "abc" if key in pods] == ["a"]
-    assert len(lines) == 1
-    assert "pod b is not watched" in lines[0]
+    for refusal, line in (
+        (TooManyError("8 events are needed", errno=errno.EMFILE), "pod b is not watched"),
+        (PerfError("refused", errno=errno.ENOENT), "refused"),
+    ):
+        lines.clear()
+        for _ in range(4):
+            Counters.refusals = [refusal] * 2
+            pods.turn(["a", "b", "c"])
+        assert [key for key in "abc" if key in pods] == ["a"]
+        assert [line in one for one in lines] == [True]
+    pods.turn(["a", "b", "c"])
+    assert [key for key in "abc" if key in pods] == ["a", "b", "c"]
+    assert pods.why_not == ""
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        PodGoneError("cannot open cgroup /a", errno=errno.ENOENT),
-        *(PerfError("perf_event_open", errno=number) for number in (errno.ENOMEM, errno.EINTR, errno.EBUSY, errno.EIO)),
-    ],
-    ids=lambda error: errno.errorcode[error.errno],
-)
-def test_ended_pod_or_error_of_one_moment_leaves_counters_on(lines: list[str], error: PerfError) -> None:
-    Counters.refusals = [error]
+@pytest.mark.parametrize("number", [errno.ENOENT, errno.ENOMEM, errno.EINTR, errno.EBUSY, errno.EIO])
+def test_ended_pod_or_error_of_one_moment_leaves_counters_on(lines: list[str], number: int) -> None:
+    Counters.refusals = [(PodGoneError if number == errno.ENOENT else PerfError)("refused", errno=number)]
     pods = make(lines)
     pods.turn(["a", "b"])
     assert "b" in pods
@@ -212,12 +191,9 @@ def test_lost_events_are_opened_again_at_the_next_turn(lines: list[str]) -> None
     assert counters.closed
     pods.turn(["a"])
     assert pods.read("a")[0] == PerfCount(2, 1, CpuTime(1.0), CpuTime(1.0))
-
-
-def test_turned_off_counters_are_never_opened(lines: list[str], tmp_path: Path) -> None:
-    pods = make(lines, enabled=False)
-    pods.turn(["a"])
-    assert (Counters.tried, lines) == ([], [])
+    Counters.tried.clear()
+    make(lines, enabled=False).turn(["a"])
+    assert (Counters.tried, len(lines)) == ([], 1), "counters that are turned off are never opened"
 
 
 def test_protected_then_slowed_then_busy_pods_are_chosen_or_the_configured_ones() -> None:
