@@ -39,7 +39,6 @@ class Plant:
     noise: float = 0.02
     demand: dict[str, float] = field(default_factory=lambda: {"gold": 20e9, "silver": 30e9, "bronze": 60e9})
     gaps: float = 0.0
-    interval: float = 1.0
     amd: bool = False
 
     def __post_init__(self) -> None:
@@ -66,67 +65,36 @@ class Plant:
         return min(wanted, value * AMD_UNIT) if self.amd else wanted * RESPONSES[self.response](value)
 
 
-@dataclass
 class Run:
     """The law at work on a plant."""
 
-    plant: Plant
-    limits: dict[str, Limit] = field(default_factory=dict)
-    rules: Rules = field(default_factory=lambda: Rules(["gold"], ["bronze", "silver"], 0.85, 0.70))
-    time: float = 0.0
-
-    def __post_init__(self) -> None:
-        if not self.limits:
-            most, low, high = (2048, 160, 400) if self.plant.amd else (100, 20, 50)
-            self.limits = {"bronze": Limit(most, low), "silver": Limit(most, high)}
+    def __init__(self, plant: Plant) -> None:
+        self.plant = plant
+        self.rules = Rules(["gold"], ["bronze", "silver"], 0.85, 0.70)
+        self.time = 0.0
+        most, low, high = (2048, 160, 400) if plant.amd else (100, 20, 50)
+        self.limits = {"bronze": Limit(most, low), "silver": Limit(most, high)}
         self.domain = Domain(self.limits, self.time)
         self.changes: list[tuple[float, Change]] = []
         self.samples: list[Sample] = []
-        self.scale = OfRate() if self.plant.amd else PerCent(10)
+        self.scale = OfRate() if plant.amd else PerCent(10)
 
     def values(self) -> dict[str, int]:
         """Return the limits' values now."""
         return {name: limit.now for name, limit in self.limits.items()}
 
     def step(self, count: int = 1) -> "Run":
-        """Go through so many samples."""
+        """Go through so many samples, one in a second."""
         for _ in range(count):
-            self.time += self.plant.interval
+            self.time += 1.0
             sample = self.plant.sample(self.time, self.values())
             self.samples.append(sample)
-            for change in self.domain.decide(sample, self.rules, self.scale):
-                self.changes.append((self.time, change))
+            self.changes += [(self.time, one) for one in self.domain.decide(sample, self.rules, self.scale)]
         return self
 
-    def writes(self, *kinds: str) -> list[tuple[float, Change]]:
-        """Return the changes of these kinds; of limits, if none is named."""
-        return [(time, change) for time, change in self.changes if change.kind in (kinds or (LOWER, RAISE, "restore"))]
-
-
-def shared_out(demand: dict[str, float], capacity: float) -> dict[str, float]:
-    """Return what each processor gets of a memory for which they queue: at most an equal part."""
-    left, found = capacity, {}
-    for number, name in enumerate(sorted(demand, key=lambda name: demand[name])):
-        found[name] = min(demand[name], left / (len(demand) - number))
-        left -= found[name]
-    return found
-
-
-@dataclass
-class Queue(Plant):
-    """A memory for which a victim and three neighbours queue, as in the guest (tests/lab/vm/rdt.c), without noise."""
-
-    core: float = 50e9
-    neighbours: int = 3
-
-    def sample(self, time: float, values: dict[str, int]) -> Sample:
-        """What is seen at a time while the limits have these values."""
-        value = values["bronze"]
-        each = min(self.core, value * AMD_UNIT / 3) if self.amd else self.core * value / 100
-        demand = {"gold": self.core, **{f"bronze{number}": each for number in range(self.neighbours)}}
-        got = shared_out(demand, CAPACITY)
-        rates = {"gold": got["gold"], "bronze": sum(got.values()) - got["gold"]}
-        return Sample(time, sum(rates.values()) / CAPACITY, CAPACITY, rates)
+    def writes(self, *kinds: str) -> list[float]:
+        """Return the times of the changes of these kinds."""
+        return [time for time, change in self.changes if change.kind in kinds]
 
 
 LONG = 600
@@ -134,20 +102,18 @@ STEP = 10
 RULES = Rules(["gold"], ["bronze"], 0.85, 0.70)
 
 
-def plants() -> st.SearchStrategy[Plant]:
-    """Domains of all shapes, some of them with samples that have no value."""
-    return st.builds(
-        Plant,
-        seed=st.integers(0, 10_000),
-        response=st.sampled_from(sorted(RESPONSES)),
-        delay=st.integers(0, 6),
-        noise=st.floats(0, 0.1),
-        gaps=st.sampled_from([0.0, 0.05, 0.4]),
-        amd=st.booleans(),
-        demand=st.fixed_dictionaries(
-            {"gold": st.floats(0, 60e9), "silver": st.floats(0, 90e9), "bronze": st.floats(0, 120e9)}
-        ),
-    )
+RATE = {"gold": st.floats(0, 60e9), "silver": st.floats(0, 90e9), "bronze": st.floats(0, 120e9)}
+PLANTS = st.builds(
+    Plant,
+    seed=st.integers(0, 10_000),
+    response=st.sampled_from(sorted(RESPONSES)),
+    delay=st.integers(0, 6),
+    noise=st.floats(0, 0.1),
+    gaps=st.sampled_from([0.0, 0.05, 0.4]),
+    amd=st.booleans(),
+    demand=st.fixed_dictionaries(RATE),
+)
+"""Domains of all shapes, some of them with samples that have no value."""
 
 
 class Audit:
@@ -198,11 +164,8 @@ class Audit:
         assert sum(self.pressed[-min(law.WINDOW, self.since_cut) :]) >= law.ENOUGH or often
         assert sample.time - self.cut_at >= law.SETTLE
         traffic = sample.load * sample.capacity
-        could = [
-            name
-            for name in self.run.rules.throttle
-            if limits[name].has_room and sample.rates[name] >= law.THROTTLED_SHARE * traffic
-        ]
+        moving = [one for one in self.run.rules.throttle if sample.rates[one] >= law.THROTTLED_SHARE * traffic]
+        could = [one for one in moving if limits[one].has_room]
         assert change.name == could[0]
         assert change.new < change.old
         if not self.run.plant.amd:
@@ -234,13 +197,13 @@ setattr(Audit, RAISE, Audit.raise_)
 
 @pytest.mark.hypothesis
 @settings(max_examples=40, deadline=None)
-@given(plants())
+@given(PLANTS)
 def test_each_change_follows_from_the_samples_and_no_limit_outlives_the_pressure(plant: Plant) -> None:
     run = Run(plant)
     audit = Audit(run)
     for _ in range(LONG):
         audit.step()
-    times = [time for time, _ in run.writes(LOWER, RAISE)]
+    times = run.writes(LOWER, RAISE)
     assert all(later - earlier >= 60 for earlier, later in zip(times, times[20:], strict=False))
     plant.demand, plant.gaps = dict.fromkeys(plant.demand, 1e9), 0.0
     # The longest wait before each of at most sixteen steps up, or half a minute after a blind phase.
@@ -253,46 +216,45 @@ def test_each_change_follows_from_the_samples_and_no_limit_outlives_the_pressure
 
 @pytest.mark.hypothesis
 @settings(max_examples=20, deadline=None)
-@given(plants())
+@given(PLANTS)
 def test_steady_load_causes_no_oscillation(plant: Plant) -> None:
     plant.noise, plant.gaps = 0.0, 0.0
     run = Run(plant).step(2 * LONG)
-    late = len(run.writes())
+    late = len(run.writes(LOWER, RAISE, RESTORE))
     run.step(1800)
     # A probe each ten minutes and the cut that answers it, or a release after the longest wait.
-    assert len(run.writes()) - late <= 2 * 1800 / 300 + 2
+    assert len(run.writes(LOWER, RAISE, RESTORE)) - late <= 2 * 1800 / 300 + 2
 
 
 FULL, HIGH, QUIET, BETWEEN = (0.95, 20, 75), (0.95, 20, 55), (0.3, 20, 10), (0.8, 70, 10)
 """Loads with the rates of gold and bronze in GB/s."""
 NO_VALUE: Any = (None, 0, 0)
+LOADS: dict[str, tuple[int, list[Any], list[Any], str]] = {
+    "pressure": (100, [(3, FULL)], [(3, LOWER, 90)], law.SETTLING),
+    "burst": (100, [(2, FULL), (300, QUIET)], [], law.IDLE),
+    "no victim": (100, [(60, (0.95, 0, 75))], [], law.IDLE),
+    "nothing to cut": (100, [(60, (0.95, 90, 5))], [], law.IDLE),
+    "no effect": (100, [(12, FULL)], [(3, LOWER, 90), (6, LOWER, 70), (9, LOWER, 50), (12, LOWER, 30)], law.SETTLING),
+    "an effect": (100, [(3, FULL), (6, HIGH)], [(3, LOWER, 90), (6, LOWER, 80), (9, LOWER, 60)], law.SETTLING),
+    "exhausted": (30, [(200, FULL)], [(3, LOWER, 20), (6, REPORT, 0)], law.EXHAUSTED),
+    "calm": (80, [(4, QUIET), (1, BETWEEN), (12, QUIET)], [(15, RAISE, 90)], law.RELEASING),
+    "pressure soon after a step up": (
+        80, [(10, QUIET), (26, BETWEEN), (3, FULL), (60, QUIET)],
+        [(10, RAISE, 90), (39, LOWER, 80), (81, RAISE, 90), (91, RAISE, 100)], law.IDLE,
+    ),
+    "pressure later": (
+        80, [(10, QUIET), (27, BETWEEN), (3, FULL), (60, QUIET)],
+        [(10, RAISE, 90), (40, LOWER, 80), (62, RAISE, 90), (72, RAISE, 100)], law.IDLE,
+    ),
+    "between the loads": (50, [(200, BETWEEN)], [], law.HOLDING),
+    "probe": (50, [(700, BETWEEN)], [(600, RAISE, 60)], law.HOLDING),
+    "blind": (50, [(3, NO_VALUE)], [], law.BLIND),
+    "long blind": (50, [(20, NO_VALUE)], [(11, RESTORE, 100)], law.BLIND),
+    "unknown samples between full ones": (100, [(1, NO_VALUE), (1, FULL)] * 3, [(6, LOWER, 90)], law.SETTLING),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "start, script, changes, state",
-    [
-        (100, [(3, FULL)], [(3, LOWER, 90)], law.SETTLING),
-        (100, [(2, FULL), (300, QUIET)], [], law.IDLE),
-        (100, [(60, (0.95, 0, 75))], [], law.IDLE),
-        (100, [(60, (0.95, 90, 5))], [], law.IDLE),
-        (100, [(12, FULL)], [(3, LOWER, 90), (6, LOWER, 70), (9, LOWER, 50), (12, LOWER, 30)], law.SETTLING),
-        (100, [(3, FULL), (6, HIGH)], [(3, LOWER, 90), (6, LOWER, 80), (9, LOWER, 60)], law.SETTLING),
-        (30, [(200, FULL)], [(3, LOWER, 20), (6, REPORT, 0)], law.EXHAUSTED),
-        (80, [(4, QUIET), (1, BETWEEN), (12, QUIET)], [(15, RAISE, 90)], law.RELEASING),
-        (80, [(10, QUIET), (26, BETWEEN), (3, FULL), (60, QUIET)],
-         [(10, RAISE, 90), (39, LOWER, 80), (81, RAISE, 90), (91, RAISE, 100)], law.IDLE),
-        (80, [(10, QUIET), (27, BETWEEN), (3, FULL), (60, QUIET)],
-         [(10, RAISE, 90), (40, LOWER, 80), (62, RAISE, 90), (72, RAISE, 100)], law.IDLE),
-        (50, [(200, BETWEEN)], [], law.HOLDING),
-        (50, [(700, BETWEEN)], [(600, RAISE, 60)], law.HOLDING),
-        (50, [(3, NO_VALUE)], [], law.BLIND),
-        (50, [(20, NO_VALUE)], [(11, RESTORE, 100)], law.BLIND),
-        (100, [(1, NO_VALUE), (1, FULL)] * 3, [(6, LOWER, 90)], law.SETTLING),
-    ],
-    ids=["pressure", "burst", "no victim", "nothing to cut", "no effect", "an effect", "exhausted", "calm",
-         "pressure soon after a step up", "pressure later", "between the loads", "probe", "blind", "long blind",
-         "unknown samples between full ones"],
-)  # fmt: skip
+@pytest.mark.parametrize("start, script, changes, state", LOADS.values(), ids=LOADS)
 def test_loads_cause_these_changes(start: int, script: list[Any], changes: list[Any], state: str) -> None:
     domain, time, found = Domain({"bronze": Limit(100, 20, start)}, 0), 0, []
     for seconds, (load, gold, bronze) in script:
@@ -322,28 +284,6 @@ def test_class_that_idles_at_its_limit_is_released(*, amd: bool) -> None:
     assert not run.step(60 if amd else 200).limits["bronze"].is_cut
 
 
-@pytest.mark.parametrize(
-    "amd, back, cuts, released, raises", [(False, 12, 5, 80, 8), (True, 6, 4, 40, 4)], ids=["Intel", "AMD"]
-)
-def test_victim_in_a_queue_has_its_work_back_and_its_neighbours_theirs(
-    back: int, cuts: int, released: int, raises: int, *, amd: bool
-) -> None:
-    plant = Queue(1, amd=amd)
-    limits = {"bronze": Limit(2048, 160) if amd else Limit(100, 20)}
-    run = Run(plant, limits, RULES)
-    work = []
-    for _ in range(120):
-        run.step()
-        work.append(plant.sample(0.0, run.values()).rates["gold"] / plant.core)
-    assert work[0] == pytest.approx(0.5)
-    assert next(second for second, part in enumerate(work, 1) if part > 0.95) <= back
-    assert len(run.writes(LOWER)) <= cuts
-    plant.neighbours = 0
-    run.step(released)
-    assert not run.limits["bronze"].is_cut
-    assert len(run.writes(RAISE)) <= raises
-
-
 @pytest.mark.parametrize("busy, quiet", [(2, 2), (2, 5), (10, 40), (30, 120)])
 def test_alternating_load_is_cut_and_not_raised_in_each_pause(busy: int, quiet: int) -> None:
     run = Run(Plant(1, noise=0.0, demand={"gold": 15e9, "bronze": 85e9}))
@@ -355,7 +295,7 @@ def test_alternating_load_is_cut_and_not_raised_in_each_pause(busy: int, quiet: 
         if is_busy and run.time > 180:
             full.append(sum(run.plant.sample(run.time, run.values()).rates.values()) >= 0.85 * CAPACITY)
     assert sum(full) <= 0.1 * len(full)
-    raises = [time for time, _ in run.writes(RAISE) if time > 180]
+    raises = [time for time in run.writes(RAISE) if time > 180]
     assert all(later - earlier >= 600 for earlier, later in itertools.pairwise(raises))
     assert len(raises) <= 1620 / 600 + 1
 

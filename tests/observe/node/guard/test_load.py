@@ -17,7 +17,7 @@ from resctrl_hooks.core.node.resctrl.bandwidth import Bandwidth
 from resctrl_hooks.core.node.resctrl.counters import slot_at
 from resctrl_hooks.observe.node.capacity.domains import memory_domains
 from resctrl_hooks.observe.node.guard.actuator import spread
-from resctrl_hooks.observe.node.guard.churn import FOR_EACH_LEFT, MOST_FILES, Groups
+from resctrl_hooks.observe.node.guard.churn import MOST_FILES, Groups
 from resctrl_hooks.observe.node.guard.load import ClassCounts, Reader, traffic
 from resctrl_hooks.observe.node.guard.pods import Pods
 from resctrl_hooks.observe.node.guard.snapshots import domains_of_slots
@@ -48,16 +48,13 @@ def test_traffic_of_a_memory_is_local_and_others_remote_traffic(
     """Remote traffic is spread evenly; where local traffic is unknown, the totals are taken."""
     count = len(next(iter(moved.values())))
     domains = [(number,) for number in range(count)]
-    before: dict[str, dict[int, Moved]] = {
-        name: dict.fromkeys(range(count), (5, 5)) for name in [*moved, *(["gone"] if gone else [])]
-    }
-    after: dict[str, dict[int, Moved]] = {
-        name: {
-            number: (None if total is None else 5 + total, None if local is None else 5 + local)
-            for number, (total, local) in enumerate(of)
-        }
-        for name, of in moved.items()
-    }
+    before: dict[str, dict[int, Moved]] = {name: dict.fromkeys(range(count), (5, 5)) for name in moved}
+    if gone:
+        before["gone"] = dict.fromkeys(range(count), (5, 5))
+    after: dict[str, dict[int, Moved]] = {}
+    for name, of in moved.items():
+        pairs = ((None if total is None else 5 + total, None if local is None else 5 + local) for total, local in of)
+        after[name] = dict(enumerate(pairs))
     if come:
         after["new"] = dict.fromkeys(range(count), (7, 7))
     found = traffic(ClassCounts(0, before), ClassCounts(seconds, after), domains)
@@ -94,24 +91,25 @@ ALL = tuple(EIGHT)
 TWO = {0: 0b0011, 1: 0b1100}
 
 
+PAIRS, EACH_ONE = [(0, 1, 2, 3), (4, 5, 6, 7)], [(number,) for number in ALL]
+
+
 @pytest.mark.parametrize(
     "numbers, topology, by, expected",
     [
         (ALL, machine(EIGHT, EACH), "auto", [ALL]),  # a package's L3s declared as NUMA nodes share its memory
-        (ALL, machine(EIGHT, EACH), "node", [(number,) for number in ALL]),
-        (ALL, machine(EIGHT, [0xFF, 0xFF00]), "auto", [(0, 1, 2, 3), (4, 5, 6, 7)]),  # two nodes per socket are real
+        (ALL, machine(EIGHT, EACH), "node", EACH_ONE),
+        (ALL, machine(EIGHT, [0xFF, 0xFF00]), "auto", PAIRS),  # two nodes per socket are real
         (ALL, machine(EIGHT, [0xFF, 0xFF00]), "package", [ALL]),
-        (ALL, machine(EIGHT, [0xFF, 0xFF00]), "l3", [(number,) for number in ALL]),
-        (ALL, machine(EIGHT, EACH, {0: 0xFF, 1: 0xFF00}), "auto", [(0, 1, 2, 3), (4, 5, 6, 7)]),
+        (ALL, machine(EIGHT, [0xFF, 0xFF00]), "l3", EACH_ONE),
+        (ALL, machine(EIGHT, EACH, {0: 0xFF, 1: 0xFF00}), "auto", PAIRS),
         ((0, 1), machine(TWO, [*TWO.values()], TWO), "auto", [(0,), (1,)]),  # a node for each package
         ((8, 0, 5), machine({0: 0b11, 8: 0b1100}, [0b1111]), "auto", [(0, 8), (5,)]),
         ((8, 0), None, "auto", [(0,), (8,)]),
         ((0,), machine({0: 0b11}, [0b01, 0b10]), "auto", [(0,)]),  # clusters of one cache
     ],
 )
-def test_caches_are_grouped_by_node_or_package(
-    numbers: tuple[int, ...], topology: Topology | None, by: str, expected: list[tuple[int, ...]]
-) -> None:
+def test_caches_are_grouped_by_node_or_package(numbers: Any, topology: Any, by: str, expected: Any) -> None:
     assert memory_domains(numbers, topology, by) == expected
 
 
@@ -133,7 +131,7 @@ def test_memory_domains_are_of_whole_l3_domains_that_count_traffic(host: Host) -
     ],
 )
 def test_limit_is_spread_over_the_caches_by_use_and_each_keeps_its_part_of_the_floor(
-    value: int, use: dict[int, float], declared: int, floor: int, expected: list[int]
+    value: int, use: Any, declared: int, floor: int, expected: list[int]
 ) -> None:
     assert [*spread(value, (0, 1), use, dict.fromkeys((0, 1), declared), floor).values()] == expected
 
@@ -279,30 +277,6 @@ def test_class_that_gets_a_group_without_a_counter_has_jumped_once(kernel: Kerne
     assert [reader.read(CLASSES, 0.0).jumped for _ in range(2)] == [{"silver"}, set()]
 
 
-def test_groups_are_read_only_after_one_left_their_class(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
-    for number in range(100):
-        kernel.add(f"p{number}", "bronze")
-    reader, read = kernel.reader(), list[str]()
-
-    def noted(folder: str) -> dict[int, Moved]:
-        read.append(folder)
-        return {0: (1, 1)}
-
-    monkeypatch.setattr(reader._groups, "_read", noted)
-    for _ in range(2):
-        reader.read(CLASSES, 0.0)
-    assert read == []
-    kernel.end("p0")
-    reader.read(CLASSES, 0.0)
-    assert len(read) == len(set(read)) == FOR_EACH_LEFT
-    for _ in range(40):
-        reader.read(CLASSES, 0.0)
-    assert len(set(read)) == 100
-    read.clear()
-    reader.read(CLASSES, 0.0)
-    assert read == []
-
-
 @pytest.mark.parametrize("pods, life, l3", [(110, 110, 2), (240, 120, 16), (1, 2, 2), (240, 60, 2)])
 def test_rate_of_a_class_with_many_pods_that_end_is_within_a_tenth(pods: int, life: int, l3: int) -> None:
     """Each pod moves 1 in a sample; their ends are spread over time. One pod of two samples loses at most its last."""
@@ -332,6 +306,10 @@ def test_rate_of_a_class_with_many_pods_that_end_is_within_a_tenth(pods: int, li
     assert sum(settled) / len(settled) >= (0.9 if pods > 1 else 0.5) * pods
     assert max(settled) <= pods
     assert max(reads) <= MOST_FILES // (2 * l3)
+    for _ in range(90):
+        reads.append(0)
+        groups.follow({inode: ("bronze", str(inode)) for inode in born})
+    assert reads[-1] == 0, "groups are read only after one left"
 
 
 @pytest.mark.parametrize("period", [1, 3])
