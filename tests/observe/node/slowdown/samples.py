@@ -21,24 +21,11 @@ def use(price: float | None = 2.0, moved: float | dict[int, float] = 1e9, **more
     """Return what a pod with perf events used; ``moved`` is in bytes per second, by domain or to domain 0."""
     traffic = moved if isinstance(moved, dict) else {0: moved}
     work = more.pop("work", WORK)
-    values: dict[str, Any] = {
-        "method": "perf",
-        "cost": None if price is None else price * work,
-        "work": None if price is None else work,
-        "cpu": 1.0,
-        "traffic": traffic,
-        "occupancy": {},
-        "missed": 1.0,
-        "clock": 1.0,
-        "throttled": 0.0,
-        "waited": 0.0,
-        "stood": 0.0,
-        "reclaimed": 0.0,
-        "reclaimed_fully": 0.0,
-        "throttles": 0,
-        "memory_events": 0,
-    }
-    found = Use(**values | more)
+    cost = None if price is None else price * work
+    waits = dict.fromkeys(("throttled", "waited", "stood", "reclaimed", "reclaimed_fully"), 0.0)
+    values: dict[str, Any] = {"missed": 1.0, "clock": 1.0, "throttles": 0, "memory_events": 0, **waits}
+    counted = {"method": "perf", "cost": cost, "work": None if price is None else work, "cpu": 1.0}
+    found = Use(**{**counted, "traffic": traffic, "occupancy": {}, **values, **more})
     stood, throttled = float(found.stood or 0), float(found.throttled or 0)
     cpus = max(1.0, (found.cpu or 0.0) / (1 - stood - float(found.reclaimed_fully or 0)))
     lost = Lost(found.cpu or 0.0, max(0.0, stood - throttled) * cpus, throttled * cpus)

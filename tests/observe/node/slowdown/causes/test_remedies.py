@@ -18,25 +18,14 @@ from resctrl_hooks.observe.cli.limit import command as limit
 from resctrl_hooks.observe.node.slowdown.baseline.baseline import Baseline
 from resctrl_hooks.observe.node.slowdown.baseline.quiet import Peaks
 from resctrl_hooks.observe.node.slowdown.case import Culprit
+from resctrl_hooks.observe.node.slowdown.causes import remedy as by
 from resctrl_hooks.observe.node.slowdown.causes.cause import SUPPORTED, Cause
-from resctrl_hooks.observe.node.slowdown.causes.remedy import (
-    BFQ_WEIGHT,
-    CPU_MAX,
-    CPU_WEIGHT,
-    IO_MAX,
-    IO_WEIGHT,
-    MB,
-    MOST_NAMED,
-    OWN_MAX,
-    OWN_WEIGHT,
-    Facts,
-    Remedy,
-)
+from resctrl_hooks.observe.node.slowdown.causes.remedy import Facts, Remedy
 from resctrl_hooks.observe.node.slowdown.causes.table import CAUSES, causes_of
 from resctrl_hooks.observe.node.slowdown.constants import CERTAIN, FEWEST, JUDGED, SLOWED
 from resctrl_hooks.observe.node.slowdown.evidence.cpu.lost_time import Lost
 from resctrl_hooks.observe.node.slowdown.evidence.cpu.processors import Processor
-from resctrl_hooks.observe.node.slowdown.evidence.cpu.shares import Group, shares_on
+from resctrl_hooks.observe.node.slowdown.evidence.cpu.shares import Group, leaves, shares_on
 from resctrl_hooks.observe.node.slowdown.evidence.disk_kinds import BY_BFQ, BY_COST
 from resctrl_hooks.observe.node.slowdown.evidence.disks import DiskUse, Kind, Moved
 from resctrl_hooks.observe.node.slowdown.evidence.node_use import NodeUse
@@ -54,8 +43,8 @@ def followed(pods: dict[str, model.Pod], remedy: Remedy) -> dict[str, model.Pod]
     found = dict(pods)
     for key in remedy.pods:
         one = found[key]
-        found[key] = replace(one, cpu=one.cpu / 10) if remedy.sets == MB else replace(one, held=FEW_WAYS)
-    if remedy.sets == OWN_MAX:
+        found[key] = replace(one, cpu=one.cpu / 10) if remedy.sets == by.MB else replace(one, held=FEW_WAYS)
+    if remedy.sets == by.OWN_MAX:
         victim = found[VICTIM]
         found[VICTIM] = replace(victim, throttled=max(0.0, 1 - remedy.value / victim.cpu))
     return found
@@ -134,33 +123,20 @@ def with_(groups: tuple[Group, ...], changes: dict[str, Group]) -> tuple[Group, 
     )
 
 
-def leaves(groups: tuple[Group, ...]) -> dict[str, Group]:
+def by_name(groups: tuple[Group, ...]) -> dict[str, Group]:
     """Return the leaves by name."""
-    return {
-        name: leaf
-        for one in groups
-        for name, leaf in (leaves(one.children) if one.children else {one.name: one}).items()
-    }
-
-
-def applied(leaf: Group, remedy: Remedy) -> Group:
-    """Return a cgroup after a remedy."""
-    if remedy.sets == CPU_MAX:
-        return leaf._replace(limit=remedy.value)
-    return leaf._replace(weight=max(1.0, leaf.weight * remedy.value))
+    return {one.name: one for one in leaves(groups)}
 
 
 @given(TREE)
 def test_remedy_of_a_wait_for_cpus_gives_the_pod_what_it_wants_or_what_is_announced(drawn: tuple[Any, ...]) -> None:
     groups = tree(drawn)
-    own = leaves(groups)[VICTIM]
+    own = by_name(groups)[VICTIM]
     now = {one.name: one for one in shares_on(groups, own.cpus)}
     used, wanted = now[VICTIM].entitled, own.wanted
+    parts = {name: one.entitled / max(1e-9, one.wanted) for name, one in now.items()}  # of those on its CPUs
     seen = {
-        name: leaf._replace(used=min(leaf.wanted, now[name].entitled / max(1e-9, now[name].wanted) * leaf.wanted))
-        if name in now
-        else leaf._replace(used=leaf.wanted)
-        for name, leaf in leaves(groups).items()
+        name: leaf._replace(used=leaf.wanted * min(1.0, parts.get(name, 1.0))) for name, leaf in by_name(groups).items()
     }
     stood = 1 - used / wanted
     node = NodeUse({cpu: Processor(1.0) for cpu in range(4)}, with_(groups, seen))
@@ -169,10 +145,14 @@ def test_remedy_of_a_wait_for_cpus_gives_the_pod_what_it_wants_or_what_is_announ
     if cause.state != SUPPORTED or wanted / used < SLOWED:
         return
     for remedy in CAUSES["cpu-contention"].remedies(cause, FACTS):
-        if remedy.sets not in (CPU_MAX, CPU_WEIGHT, OWN_WEIGHT):
+        if remedy.sets not in (by.CPU_MAX, by.CPU_WEIGHT, by.OWN_WEIGHT):
             continue
-        names = [VICTIM] if remedy.sets == OWN_WEIGHT else [one.key for one in cause.pods]
-        changes = {name: applied(leaves(groups)[name], remedy) for name in names}
+        names = [VICTIM] if remedy.sets == by.OWN_WEIGHT else [one.key for one in cause.pods]
+        found = {name: by_name(groups)[name] for name in names}
+        if remedy.sets == by.CPU_MAX:
+            changes = {name: one._replace(limit=remedy.value) for name, one in found.items()}
+        else:
+            changes = {name: one._replace(weight=max(1.0, one.weight * remedy.value)) for name, one in found.items()}
         after = {one.name: one for one in shares_on(with_(groups, changes), own.cpus)}[VICTIM].entitled
         _, _, then = remedy.text.partition("still slowed ")
         announced = 1.01 * float(then.split()[0]) if then else SLOWED
@@ -199,15 +179,22 @@ def test_remedy_of_a_shared_disk_ends_the_slowdown(scene: tuple[int, float, int,
         assert calm.rate / now.rate < SLOWED * CERTAIN or disk.part > 0.8 or disk.busy < 0.6
         return
     (remedy,) = [one for one in CAUSES["disk"].remedies(cause, FACTS) if one.sets]
-    assert remedy.sets == {"": IO_MAX, BY_COST: IO_WEIGHT, BY_BFQ: BFQ_WEIGHT}[weight]
+    assert remedy.sets == {"": by.IO_MAX, BY_COST: by.IO_WEIGHT, BY_BFQ: by.BFQ_WEIGHT}[weight]
     assert ("a weight has no effect: sda" in remedy.text) is (not weight)
     # A weight leaves the culprits their part of the disk's time; so does a limit of operations.
-    rate = remedy.value if remedy.sets == IO_MAX else beside / (1 - disk.part) * remedy.value / (100 + remedy.value)
+    rate = remedy.value if remedy.sets == by.IO_MAX else beside / (1 - disk.part) * remedy.value / (100 + remedy.value)
     limited = run(tasks, think, others, units, service, seed, rest=others / rate)
     assert calm.rate / limited.rate < SLOWED
 
 
-VALUES = {CPU_MAX: "0.05 1.1", CPU_WEIGHT: "0.1 1", OWN_MAX: "2", "disk": "sda", IO_MAX: "3", MB: "0.5 1e9"}
+VALUES = {
+    by.CPU_MAX: "0.05 1.1",
+    by.CPU_WEIGHT: "0.1 1",
+    by.OWN_MAX: "2",
+    "disk": "sda",
+    by.IO_MAX: "3",
+    by.MB: "0.5 1e9",
+}
 FULL = {"cpu-contention": "the node is overcommitted"}
 NOW = {"cpu.weight": "40", "memory.current": "4096"}
 
@@ -224,30 +211,25 @@ def lower(sets: str, *_: str) -> tuple[str, ...]:
     return (f"--{sets} 30",)
 
 
+OPTIONS: list[tuple[str, str, list[str]]] = [
+    ("memory-bandwidth", "", ["--mb 30"]),
+    ("l3-cache", "", ["--l3 30"]),
+    ("cpu-contention", "", ["--cpu 5%", "--cpu-weight 4"]),
+    *(("disk", weight, ["--io-weight 10"]) for weight in (BY_COST, BY_BFQ)),
+    ("disk", "", ["--iops /dev/sda=3"]),
+    *((name, "", []) for name in ("memory-reclaim", "cpu-limit", "memory-limit")),
+]
+
+
 @pytest.mark.parametrize("folder", ["/sys/fs/cgroup/kubepods-podx.slice", "/sys/fs/cgroup/podx", ""])
-@pytest.mark.parametrize(
-    "name, weight, options",
-    [
-        ("memory-bandwidth", "", ["--mb 30"]),
-        ("l3-cache", "", ["--l3 30"]),
-        ("cpu-contention", "", ["--cpu 5%", "--cpu-weight 4"]),
-        ("disk", BY_COST, ["--io-weight 10"]),
-        ("disk", BY_BFQ, ["--io-weight 10"]),
-        ("disk", "", ["--iops /dev/sda=3"]),
-        ("memory-reclaim", "", []),
-        ("cpu-limit", "", []),
-        ("memory-limit", "", []),
-    ],
-)
+@pytest.mark.parametrize("name, weight, options", OPTIONS)
 def test_remedy_has_a_command_where_the_cgroup_is_known(
     name: str, weight: str, options: list[str], folder: str
 ) -> None:
     facts = FACTS._replace(folders=lambda _: [folder] if folder else [], lower=lower, read=lambda _, file: NOW[file])
     found = remedies(name, facts, [NOISY], weight)
-    of_class = name in ("memory-bandwidth", "l3-cache")
     options = [one for one in options if folder or "cpu-weight" not in one]
-    expected = [f"resctrl-hook limit batch/a {one}" for one in options]
-    assert [one.command for one in found if one.command] == expected
+    assert [one.command for one in found if one.command] == [f"resctrl-hook limit batch/a {one}" for one in options]
     text = " ".join(one.text for one in found)
     outside = text.count("systemctl set-property --runtime kubepods-podx.slice") + text.count("> /sys/fs/cgroup/podx/")
     assert outside == (0 if options or not folder else 1), text
@@ -255,6 +237,7 @@ def test_remedy_has_a_command_where_the_cgroup_is_known(
     assert not any(one.command or "resctrl-hook limit " in one.text for one in refused)
     assert any("`limit` refuses: because" in one.text for one in refused) is bool(options)
     taken = remedies(name, facts._replace(owner=lambda *_: "an experiment"), [NOISY], weight)
+    of_class = name in ("memory-bandwidth", "l3-cache")
     assert of_class is any("`limit` refuses: an experiment has limited batch/a" in one.text for one in taken)
     assert any("resctrl-hook unlimit shop/cart" in one.text for one in taken) is (name == "cpu-limit")
 
@@ -286,5 +269,5 @@ def test_printed_limit_is_a_call_of_the_command_for_culprits_only(
             assert words[:2] == ["resctrl-hook", "limit"]
             limited = limit.make_context("limit", words[2:]).params["pods"]
             assert [*limited] == [names[key] if [*names.values()].count(names[key]) == 1 else key for key in one.pods]
-    if len(keys) > MOST_NAMED and name in ("disk", "cpu-contention"):
+    if len(keys) > by.MOST_NAMED and name in ("disk", "cpu-contention"):
         assert not any(one.command for one in found)
