@@ -143,7 +143,7 @@ WINS: dict[str, tuple[Capacities, Capacity | None, float]] = {
 
 
 @pytest.mark.parametrize("found, expected, reliable", WINS.values(), ids=WINS)
-def test_best_source_wins_and_a_lower_bound_is_not_reliable(
+def test_best_source_wins_and_a_bound_is_unreliable(
     found: Capacities, expected: Capacity | None, reliable: float
 ) -> None:
     assert (found.of(0), found.reliable(0)) == (expected, reliable)

@@ -382,9 +382,7 @@ def test_class_is_lowered_unless_a_cut_harms_a_protected_one_on_the_same_cores(
     assert any("a cut slowed class gold, which moves 20% less" in line for line in node.lines) is kept
 
 
-def test_reason_of_an_exhausted_domain_is_measured_and_the_cut_is_tried_again_after_a_pause(
-    host: Host, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_exhausted_domain_has_a_measured_reason_until_a_pause(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     node, guard = on_cores(host, monkeypatch)
     failures = [OSError(24, "Too many open files", "/x")]
 
@@ -408,9 +406,7 @@ def test_reason_of_an_exhausted_domain_is_measured_and_the_cut_is_tried_again_af
     assert node.limit("bronze") == "MB:0=20"
 
 
-def test_observing_guard_measures_no_effect_of_cuts_that_it_did_not_make(
-    host: Host, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_observing_guard_measures_no_effect_of_cuts(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     node, guard = on_cores(host, monkeypatch, mode="observe")
     node.pass_time(guard, FULL, 5)
     node.pass_time(guard, {**FULL, "gold": 16.0}, 60)

@@ -86,9 +86,7 @@ def by_the_resident_process(node: Node) -> None:
 
 
 @pytest.mark.parametrize("by", [by_reconcile, by_guard_restore, by_the_resident_process])
-def test_values_of_a_hung_owner_are_restored_after_its_deadline(
-    node: Node, clock: SimpleNamespace, by: Callable[[Node], None]
-) -> None:
+def test_values_of_a_hung_owner_are_restored(node: Node, clock: SimpleNamespace, by: Callable[[Node], None]) -> None:
     guard = lowered(node)
     for passed in (0.0, 59.0):  # it works
         clock.now += passed
@@ -109,9 +107,7 @@ def test_values_of_a_hung_owner_are_restored_after_its_deadline(
     assert not (node.host.state / NAME).exists()
 
 
-def test_lease_that_lasts_longer_or_is_of_another_owner_than_the_locks_stays(
-    node: Node, clock: SimpleNamespace
-) -> None:
+def test_lease_that_lasts_longer_or_is_of_another_owner_stays(node: Node, clock: SimpleNamespace) -> None:
     section = {"mode": "act", "protect": ["gold"], "throttle": {"bronze": {"floor": 20}}, "interval": 60}
     node.host.configure(rdt={"guard": section}, monitoring={"capacity": {"*": 100e9}})
     lowered(node)
@@ -127,7 +123,7 @@ def test_lease_that_lasts_longer_or_is_of_another_owner_than_the_locks_stays(
         assert node.limit("bronze") == CUT
 
 
-def test_owner_that_is_stopped_before_its_lease_is_written_leaves_no_limit(
+def test_owner_stopped_before_its_write_leaves_no_limit(
     node: Node, clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     guard, real, stops = lowered(node), Lease.write, list[float]()
@@ -172,9 +168,7 @@ def test_release_restores_before_the_lease_is_removed_and_not_beside_a_running_g
     assert (left.limit("bronze"), (left.host.state / NAME).exists()) == (DECLARED, False)
 
 
-def test_lease_of_an_earlier_boot_is_removed_and_none_is_held_without_a_boot_id(
-    left: Node, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lease_of_an_earlier_boot_is_removed(left: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     (left.host.proc / "sys/kernel/random/boot_id").write_text("another\n")
     lease = Lease(str(left.host.state), str(left.host.proc))
     assert not lease.load()
@@ -192,9 +186,7 @@ def refuse(path: str) -> None:
 
 
 @pytest.mark.parametrize("what", ["schemata", "write", "read_file", "boot_id", "no boot id"])
-def test_lease_stays_while_a_read_or_the_restoration_fails(
-    left: Node, monkeypatch: pytest.MonkeyPatch, what: str
-) -> None:
+def test_lease_stays_while_a_read_or_write_fails(left: Node, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     context, path = left.context(), left.host.state / NAME
     with monkeypatch.context() as patch, contextlib.ExitStack() as faults:
         if what == "schemata":
@@ -251,9 +243,7 @@ def by_an_experiment(node: Node) -> str:
 
 @pytest.mark.parametrize("kept", ["MB:0=70\n", ""], ids=["kept", "refused"])
 @pytest.mark.parametrize("write", [by_the_guard, by_an_experiment])
-def test_value_that_the_kernel_keeps_instead_or_refuses_is_reported(
-    host: Host, write: Callable[[Node], str], kept: str
-) -> None:
+def test_kept_and_refused_values_are_reported(host: Host, write: Callable[[Node], str], kept: str) -> None:
     node = Node(host)
     node.fs.after = (lambda path: Path(path).write_text(kept)) if kept else refuse
     try:
@@ -334,9 +324,7 @@ def test_changed_settings_restore_all_values_and_start_again(
     assert "guard: the settings have changed; restoring all values and starting again" in log
 
 
-def test_second_guard_and_a_restoration_fail_beside_an_owner_and_with_an_unreadable_lease(
-    left: Node, systemd: NotifySocket
-) -> None:
+def test_guard_and_restoration_fail_beside_an_owner_or_without_a_lease(left: Node, systemd: NotifySocket) -> None:
     lock = become_owner(str(left.host.state), EXPERIMENT)
     text = (left.host.state / LOCK).read_bytes()
     assert (text[:20].strip(), text[20:]) == (str(os.getpid()).encode(), b"an experiment"), "as version 0.2 reads it"
@@ -354,9 +342,7 @@ def test_second_guard_and_a_restoration_fail_beside_an_owner_and_with_an_unreada
 
 
 @pytest.mark.parametrize("off", [{}, {"rdt": {"guard": {"mode": "off"}}}, {"history": {"enabled": False}}])
-def test_process_without_a_part_says_how_to_enable_one_and_does_not_fail(
-    host: Host, systemd: NotifySocket, off: dict[str, Any]
-) -> None:
+def test_process_without_a_part_says_how_to_enable_one(host: Host, systemd: NotifySocket, off: dict[str, Any]) -> None:
     host.configure(**off)
     nothing = "guard: rdt.guard.mode, history and slowdown are off; nothing to do"
     code, stderr, log = run(host, "run")
@@ -371,9 +357,7 @@ def test_process_without_a_part_says_how_to_enable_one_and_does_not_fail(
     assert "\nRestart=on-failure\n" in UNITS[0].text
 
 
-def test_restore_reports_a_foreign_value_that_it_leaves_and_a_refused_one(
-    left: Node, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_restore_reports_foreign_and_refused_values(left: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     (left.root / "bronze/schemata").write_text("MB:0=70\n")
     code, stderr, log = run(left.host, "restore")
     assert (code, "MB is 70, which the guard did not write; left unchanged" in stderr) == (0, True)

@@ -42,7 +42,7 @@ VALUES = st.one_of(MOVED, MOVED, MOVED, MOVED.map(lambda pair: (pair[0], None)),
     gone=st.booleans(),
     come=st.booleans(),
 )
-def test_traffic_of_a_memory_is_local_and_others_remote_traffic(
+def test_traffic_is_local_and_others_remote_traffic(
     moved: dict[str, list[Moved]], seconds: int, *, gone: bool, come: bool
 ) -> None:
     """Remote traffic is spread evenly; where local traffic is unknown, the totals are taken."""
@@ -130,7 +130,7 @@ def test_memory_domains_are_of_whole_l3_domains_that_count_traffic(host: Host) -
         (160, {0: 1.0, 1: 9.0}, 2048, 160, [80, 144]),
     ],
 )
-def test_limit_is_spread_over_the_caches_by_use_and_each_keeps_its_part_of_the_floor(
+def test_limit_is_spread_by_use_above_the_floor(
     value: int, use: Any, declared: int, floor: int, expected: list[int]
 ) -> None:
     assert [*spread(value, (0, 1), use, dict.fromkeys((0, 1), declared), floor).values()] == expected
@@ -245,7 +245,7 @@ def kernel(host: Host) -> Kernel:
 
 
 @pytest.mark.parametrize("times, jumps", [(1, [False] * 3), (100, [True, True, False])])
-def test_look_during_which_groups_change_is_repeated_and_then_unknown_with_the_next(
+def test_look_while_groups_change_is_repeated(
     kernel: Kernel, monkeypatch: pytest.MonkeyPatch, times: int, jumps: list[bool]
 ) -> None:
     reader, present, left = kernel.reader(), Groups.present, [*range(times)]

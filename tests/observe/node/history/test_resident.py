@@ -79,9 +79,7 @@ def past(tmp_path: Path) -> Iterator[Past]:
         yield Past(host, tmp_path / "var/history.sqlite")
 
 
-def test_history_is_off_by_default_and_python_without_sqlite_is_named(
-    past: Past, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_history_is_off_by_default_and_needs_sqlite(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "resctrl_hooks.observe.node.history.writer", None)
     with pytest.raises(HookError, match=r"the history needs SQLite: .*; install the whole standard library"):
         start(past.host.context)
@@ -251,9 +249,7 @@ def test_file_damaged_while_it_is_written_is_set_aside_and_the_sample_kept(past:
 
 
 @pytest.mark.parametrize("table", ["sample", "layout"])
-def test_samples_that_cannot_be_decoded_are_deleted_with_one_line(
-    past: Past, table: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_undecodable_samples_are_deleted_with_one_line(past: Past, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ages, "_STEP", 0)
     past.host.context.settings.sections["history"]["keep"] = {"samples": 0.0}
     part = past.part()
@@ -322,7 +318,7 @@ def test_hanging_disk_delays_no_sample_and_the_loss_is_reported_once(past: Past,
     assert event["mbm_total_bytes"] == 7000, "of a moment without a sample"
 
 
-def test_part_whose_disk_hangs_ends_in_time_and_keeps_its_lock(
+def test_part_of_a_hanging_disk_ends_and_keeps_its_lock(
     past: Past, slow_disk: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(disk, "_LONGEST_CLOSE", 0.05)

@@ -266,9 +266,7 @@ def test_file_larger_than_a_lowered_limit_takes_samples_and_shrinks(path: Path) 
         ("", "not a database"),
     ],
 )
-def test_other_and_damaged_files_are_refused_and_a_missing_one_is_not_called_damaged(
-    path: Path, change: str, text: str
-) -> None:
+def test_other_and_damaged_files_are_refused_and_a_missing_one_is_neither(path: Path, change: str, text: str) -> None:
     new(path).close()
     if change:
         with sqlite3.connect(path) as file:

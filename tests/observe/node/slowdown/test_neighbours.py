@@ -150,9 +150,7 @@ LOUD = window(1, None, victim=use(), noisy=use(moved=9e9))
         *((window(1, victim=bad), [], False) for bad in (use(None), use()._replace(traffic=None), use(reclaimed=0.2))),
     ],
 )
-def test_window_is_quiet_by_its_load_or_by_others_share_of_the_highest_traffic_and_if_the_pod_works(
-    looked: Window, before: list[Window], expected: bool
-) -> None:
+def test_window_is_quiet_by_load_or_others_traffic(looked: Window, before: list[Window], expected: bool) -> None:
     assert quiet(looked, *before) is expected
 
 
@@ -214,7 +212,7 @@ def waits(cpu: float, throttled: float = 0.0, waited: float | None = 0.0, stood:
      (0.5, 0.5, 0.5, 0.5), (0.2, 0.1, 0.1, 0.1), (0.05, 0.9, 0.9, 0.9)],
     ids=["issue", "never idle", "many threads", "half", "a tenth", "nearly always"],
 )  # fmt: skip
-def test_contention_of_many_cpus_is_no_cpu_limit_and_the_limit_is_nobodys(
+def test_contention_of_many_cpus_is_no_cpu_limit(
     cpus: int, ran: float, throttled: float, waited: float, stood: float
 ) -> None:
     """The numbers are parts of the time for which each of the pod's CPUs is in these states."""
@@ -234,9 +232,7 @@ def test_contention_of_many_cpus_is_no_cpu_limit_and_the_limit_is_nobodys(
 @pytest.mark.parametrize(
     "throttled, waited, stood", [(0.2, None, None), (0.2, 0.2, None), (0.2, 0.0, 0.0), (0.0, 0.0, 0.0)]
 )
-def test_limit_without_counted_pressure_is_a_part_of_the_time(
-    throttled: float, waited: float | None, stood: float | None
-) -> None:
+def test_limit_without_pressure_is_a_part(throttled: float, waited: float | None, stood: float | None) -> None:
     pressures = [part and part * SECONDS for part in (waited, stood)]
     found = use_between(waits(0.0), waits(8.0, throttled * SECONDS, *pressures), SECONDS, [])
     assert float(found.throttled or 0.0) == pytest.approx(throttled)

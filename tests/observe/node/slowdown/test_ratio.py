@@ -58,9 +58,7 @@ def test_phases_are_compared_with_the_same_phases(
 
 
 @given(st.floats(0.1, 64), st.floats(0, 0.5), st.floats(0, 0.2), st.floats(0, 0.2))
-def test_factors_of_waits_multiply_to_a_ratio_of_the_time_that_the_pod_ran(
-    cpus: float, throttled: float, other: float, memory: float
-) -> None:
+def test_factors_of_waits_multiply_to_their_ratio(cpus: float, throttled: float, other: float, memory: float) -> None:
     wanted = min(1.0, cpus)  # a pod that rests waits less
     still = throttled + other + memory
     parts = [part * wanted for part in (throttled, throttled + other, memory)]
@@ -80,9 +78,7 @@ CHEAPER = 0.9
 @pytest.mark.parametrize("then", [{}, THROTTLED, WAITING], ids=["quiet", "limited", "neighbours"])
 @pytest.mark.parametrize("now, least", [({}, 1.0), (THROTTLED, 2.0), (WAITING, 2.0)])
 @pytest.mark.parametrize("more", [0.5, 0.97, 1.0, 1.6])
-def test_waits_count_whatever_the_baseline_has_learned(
-    then: dict[str, Any], now: dict[str, Any], least: float, more: float
-) -> None:
+def test_waits_count_whatever_was_learned(then: dict[str, Any], now: dict[str, Any], least: float, more: float) -> None:
     baseline = Baseline()
     for _ in range(2 * ENOUGH):
         one = use(work=WORK * then.get("cpu", 1.0), **then)

@@ -74,7 +74,7 @@ def resident(host: Host, monkeypatch: pytest.MonkeyPatch) -> Resident:
     return Resident(host, monkeypatch)
 
 
-def test_pod_is_unknown_then_normal_then_slowed_with_its_cause_and_the_guard_hears_of_the_pressure(
+def test_pod_is_unknown_then_normal_then_slowed_and_the_guard_hears_of_it(
     resident: Resident,
 ) -> None:
     resident.protect("gold", {"slowdown": 1.2})
@@ -121,9 +121,7 @@ def test_load_is_unknown_beside_a_group_without_an_assigned_counter(resident: Re
 
 
 @pytest.mark.parametrize("name, rule", [("silver", {"slowdown": 1.2}), ("gold", {})])
-def test_pressure_on_a_class_without_a_limit_of_slowdown_is_not_judged(
-    resident: Resident, name: str, rule: dict[str, float]
-) -> None:
+def test_pressure_on_a_class_without_a_slowdown_is_none(resident: Resident, name: str, rule: dict[str, float]) -> None:
     resident.protect(name, rule)
     part = resident.start()
     resident.run(part, 15, QUIET)
@@ -133,9 +131,7 @@ def test_pressure_on_a_class_without_a_limit_of_slowdown_is_not_judged(
     part.close()
 
 
-def test_one_process_has_the_baselines_which_outlive_it_and_damaged_ones_are_set_aside(
-    resident: Resident, host: Host
-) -> None:
+def test_one_process_has_the_baselines_which_outlive_it(resident: Resident, host: Host) -> None:
     resident.store.mkdir()
     (resident.store / NAME).write_text("[")
     part = resident.start()
@@ -156,9 +152,7 @@ def test_one_process_has_the_baselines_which_outlive_it_and_damaged_ones_are_set
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES])
-def test_unwritable_baselines_stay_in_memory_and_are_reported_once(
-    resident: Resident, monkeypatch: pytest.MonkeyPatch, number: int
-) -> None:
+def test_unwritable_baselines_stay_in_memory(resident: Resident, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     part = resident.start()
 
     def refuse(path: str, data: bytes, mode: int) -> None:

@@ -164,9 +164,7 @@ def test_masks_are_compared_as_numbers(one: str, other: str, same: bool) -> None
     assert is_same(Address(CLASS, "", "L3", "0"), one, other) is same
 
 
-def test_owner_that_was_stopped_beyond_its_end_restores_what_it_wrote_late(
-    host: Host, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_owner_stopped_beyond_its_end_restores_late_values(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     address, now = cgroup(host)[0], [0.0]
     store = Store(host.context())
     monkeypatch.setattr(store_module, "boot_time", lambda: now[0])

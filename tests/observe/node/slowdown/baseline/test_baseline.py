@@ -153,9 +153,7 @@ def test_baselines_survive_a_wall_clock_that_jumps(tmp_path: Path, clock: Simple
     assert len(loaded(tmp_path)) == 300
 
 
-def test_unseen_baselines_are_forgotten_after_their_time_in_use_few_at_once(
-    tmp_path: Path, clock: SimpleNamespace
-) -> None:
+def test_unseen_baselines_are_forgotten_few_at_once(tmp_path: Path, clock: SimpleNamespace) -> None:
     store = loaded(tmp_path)
     learn(store, *range(100))
     for _ in range(4):  # the time without a process, and the new clock after a boot, do not count
@@ -172,9 +170,7 @@ def test_unseen_baselines_are_forgotten_after_their_time_in_use_few_at_once(
     assert len(loaded(tmp_path)) == 1
 
 
-def test_baselines_of_version_0_2_are_compared_keep_their_order_and_begin_at_age_0(
-    tmp_path: Path, clock: SimpleNamespace
-) -> None:
+def test_baselines_of_version_0_2_keep_their_order_from_age_0(tmp_path: Path, clock: SimpleNamespace) -> None:
     works = [workload_of("shop", f"pod{number}x", []) for number in range(MOST_OF_NAMESPACE)]
     ranges = {"perf/14": {"bins": {"15": 4.0, "16": 16.0}, "means": {"missed": (1.0, 20.0), "stood": (0.01, 20.0)}}}
     workloads = {

@@ -110,9 +110,7 @@ def test_words_and_parts_of_a_verdict() -> None:
 
 
 @pytest.mark.parametrize("windows, quiet, state", [(12, 2.0, "supported"), (6, 2.5, "unknown")])
-def test_culprit_that_comes_and_goes_is_found_by_its_correlation_without_a_capacity(
-    windows: int, quiet: float, state: str
-) -> None:
+def test_culprit_without_a_capacity_is_found_by_its_correlation(windows: int, quiet: float, state: str) -> None:
     seen = [
         window(i, None, victim=use(3.4 if i % 2 else quiet), noisy=use(2.0, 5e9 if i % 2 else 1e7), other=use(2.0, 1e9))
         for i in range(windows)
@@ -121,8 +119,9 @@ def test_culprit_that_comes_and_goes_is_found_by_its_correlation_without_a_capac
     cause = causes[BANDWIDTH]
     assert (cause.state, "monitoring.capacity" in cause.text) == (state, state == "unknown")
     if state == "supported":
-        assert [(one.key, one.correlation) for one in cause.pods] == [(NOISY, pytest.approx(1.0))]
-        assert verdict.verdict == "slowed"
+        (culprit,) = cause.pods
+        assert (verdict.verdict, culprit.key) == ("slowed", NOISY)
+        assert culprit.correlation == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(
@@ -130,16 +129,14 @@ def test_culprit_that_comes_and_goes_is_found_by_its_correlation_without_a_capac
     [(0.6, 4e9, 1e9, "supported"), (0.6, 4e9, 3e9, "unknown"), (0.6, 1e9, 1e9, "excluded"),
      (0.9, 1e9, 1e9, "excluded")],
 )  # fmt: skip
-def test_neighbours_traffic_is_compared_with_that_of_quiet_times(
-    load: float, moved: float, before: float, state: str
-) -> None:
+def test_traffic_is_compared_with_that_of_quiet_times(load: float, moved: float, before: float, state: str) -> None:
     quiet = quiet_baseline(beside={"load": 0.2, "beside": before, "held": 0.0})
     _, causes = diagnose(six(load, victim=use(3.0), noisy=use(moved=moved)), quiet)
     assert causes[BANDWIDTH].state == state
 
 
 def test_pod_is_compared_by_its_own_work_memory_noise_and_best_counters() -> None:
-    domains = {0: 0.1, 1: 0.95}
+    domains: dict[int, float | None] = {0: 0.1, 1: 0.95}
     away = [window(i, domains, victim=use(3.2, {0: 1e9, 1: 0.0}), noisy=use(2.0, {0: 0.0, 1: 9e9})) for i in range(8)]
     verdict, causes = diagnose(away, quiet_baseline())
     assert (verdict.verdict, supported(causes)) == ("slowed", {OWN: []}), "a loud one in another domain is not blamed"
@@ -153,7 +150,8 @@ def test_pod_is_compared_by_its_own_work_memory_noise_and_best_counters() -> Non
     estimate: dict[str, Any] = {"method": "traffic", "work": 10.0, "missed": None}
     turns = [window(i, 0.9, victim=use(3.2) if i % 3 == 0 else use(1.0, **estimate), **LOUD) for i in range(11)]
     verdict, causes = diagnose(turns, quiet_baseline())
-    assert (verdict.method, verdict.samples, verdict.ratio) == ("perf", 4, pytest.approx(1.6, rel=0.05))
+    assert (verdict.method, verdict.samples) == ("perf", 4)
+    assert verdict.ratio == pytest.approx(1.6, rel=0.05)
     assert supported(causes) == {BANDWIDTH: [NOISY]}, "estimates between the counters' turns do not count"
     assert len(latest(turns, VICTIM, 2)) == 5, "two samples of the best grade, and the windows since"
 
@@ -178,7 +176,7 @@ def many(*parts: float) -> dict[str, Use]:
     ],
     ids=["six", "ten", "two make most", "very many", "no pod", "a service", "two services", "the kernel", "and a pod"],
 )
-def test_culprits_are_the_fewest_that_make_most_of_all_foreign_traffic(
+def test_culprits_are_the_fewest_that_make_most_traffic(
     others: dict[str, Use], moved: float | None, services: dict[str, float], culprits: int | list[str]
 ) -> None:
     node = NodeUse(groups=tuple(Group(name, used=used) for name, used in services.items()))
@@ -213,9 +211,7 @@ def test_limit_is_advised_where_it_can_act(own: bool, has: bool) -> None:
      ([1, 2, 4, 8], 0.9, "excluded", "supported"), ([], 0.9, "unknown", "supported")],
     ids=["busy", "idle", "one each", "not known"],
 )  # fmt: skip
-def test_busy_hyperthread_is_neither_excluded_nor_the_pods_own_change(
-    cores: list[int], beside: float, hyperthread: str, own: str
-) -> None:
+def test_busy_hyperthread_is_not_excluded(cores: list[int], beside: float, hyperthread: str, own: str) -> None:
     node = NodeUse({0: Processor(1.0), 1: Processor(beside), 2: Processor(1.0), 3: Processor(1.0)}, cores=cores)
     windows = [one._replace(node=node) for one in six(0.1, victim=use(3.2, cpus=1, missed=1.0))]
     _, causes = diagnose(windows, quiet_baseline())

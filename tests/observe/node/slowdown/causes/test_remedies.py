@@ -223,9 +223,7 @@ OPTIONS: list[tuple[str, str, list[str]]] = [
 
 @pytest.mark.parametrize("folder", ["/sys/fs/cgroup/kubepods-podx.slice", "/sys/fs/cgroup/podx", ""])
 @pytest.mark.parametrize("name, weight, options", OPTIONS)
-def test_remedy_has_a_command_where_the_cgroup_is_known(
-    name: str, weight: str, options: list[str], folder: str
-) -> None:
+def test_remedy_has_a_command_if_a_cgroup_is_known(name: str, weight: str, options: list[str], folder: str) -> None:
     facts = FACTS._replace(folders=lambda _: [folder] if folder else [], lower=lower, read=lambda _, file: NOW[file])
     found = remedies(name, facts, [NOISY], weight)
     options = [one for one in options if folder or "cpu-weight" not in one]
@@ -255,9 +253,7 @@ def test_unit_that_takes_memory_keeps_half_of_it(now: str, value: str) -> None:
     st.dictionaries(st.integers(0, 15), st.sampled_from(["a/b", "a/c", "web", "x;y", "-n", ""]), min_size=1),
     st.sampled_from(["", BY_COST]),
 )
-def test_printed_limit_is_a_call_of_the_command_for_culprits_only(
-    name: str, called: dict[int, str], weight: str
-) -> None:
+def test_printed_limit_is_a_call_for_culprits_only(name: str, called: dict[int, str], weight: str) -> None:
     names = {VICTIM: "a/b", **{f"k{number}": text for number, text in called.items()}}
     facts = Facts(VICTIM, names, {"k1": "b"}, folders=lambda _: ["/x"], lower=lower, read=lambda _, file: NOW[file])
     keys = [key for key in names if key != VICTIM]

@@ -90,7 +90,7 @@ def known(*calm: Use) -> Alone:
 
 
 @given(SCENE, st.sampled_from([1.0, 1.0, 3.0]))
-def test_delay_against_earlier_windows_is_within_15_per_cent_for_any_disk_and_number_of_tasks(
+def test_delay_against_earlier_windows_is_within_15_per_cent(
     scene: tuple[int, float, int, int, float, int], heavy: float
 ) -> None:
     tasks, think, others, units, service, seed = scene
@@ -106,7 +106,7 @@ def test_delay_against_earlier_windows_is_within_15_per_cent_for_any_disk_and_nu
 
 
 @given(SCENE)
-def test_delay_without_earlier_windows_is_within_bounds_and_right_for_one_head(
+def test_delay_without_earlier_windows_is_within_bounds(
     scene: tuple[int, float, int, int, float, int],
 ) -> None:
     tasks, think, others, units, service, seed = scene
@@ -135,7 +135,7 @@ def test_damaged_record_is_an_error_and_an_empty_one_is_none(operations: dict[st
 
 
 @given(st.floats(0.1, 1.0), st.floats(0.0, 1.0), st.floats(0.0, 5.0), st.floats(0.0, 5.0), st.booleans())
-def test_lack_of_memory_costs_what_the_kernel_does_more_for_the_same_own_code(
+def test_lack_of_memory_costs_what_the_kernel_does_more(
     user: float, kernel: float, reclaim: float, wait: float, rereads: bool
 ) -> None:
     took, takes = user + kernel, user + kernel + reclaim + wait

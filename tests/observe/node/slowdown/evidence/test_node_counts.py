@@ -75,9 +75,7 @@ class Tree:
         return node_between(before, after, {"key": found}, processors_between(before.ticks, after.ticks), 2.0)
 
 
-def test_window_has_the_tree_of_cgroups_and_who_uses_processors_disks_and_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_window_has_the_tree_of_cgroups_and_all_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = Tree(tmp_path).window(Needs())
     assert found.processors == {cpu: Processor(0.6, 0.1, 0.1) for cpu in (0, 1)}
     assert mean_of(found.processors, 2) == found.processors[1]

@@ -43,9 +43,7 @@ def by_name(found: list[Share]) -> dict[str, float]:
 
 
 @given(trees().map(named), st.integers(1, ALL))
-def test_nobody_is_entitled_to_more_than_it_wants_and_what_one_does_not_want_others_get(
-    groups: list[Group], cpus: int
-) -> None:
+def test_nobody_is_entitled_to_more_than_it_wants_and_others_get_the_rest(groups: list[Group], cpus: int) -> None:
     found, capacity = shares_on(groups, cpus), cpus.bit_count()
     assert sum(one.entitled for one in found) <= capacity + EXACT
     assert all(-EXACT <= one.entitled <= one.wanted + EXACT for one in found)

@@ -60,7 +60,7 @@ def test_each_pod_has_one_turn_a_minute_and_few_are_watched_in_every_window() ->
 
 
 @pytest.mark.parametrize("number", [errno.ENOENT, errno.EACCES, errno.ENODEV])
-def test_node_whose_pods_are_all_refused_is_asked_again_after_an_hour(
+def test_refusing_node_is_asked_again_after_an_hour(
     lines: list[str], monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     seconds = [0.0]
@@ -108,7 +108,7 @@ class Kernel:
 
 @pytest.mark.parametrize("number", [errno.ENODEV, errno.ENOENT, errno.EOPNOTSUPP])
 @pytest.mark.parametrize("cpu", [0, 1, 2])
-def test_cpu_that_refuses_leaves_counters_on_and_an_event_that_only_the_first_has_is_left_out(
+def test_refusing_cpu_leaves_counters_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cpu: int, number: int
 ) -> None:
     with nothing_left_open():
@@ -156,7 +156,7 @@ def test_ended_pod_or_error_of_one_moment_leaves_counters_on(lines: list[str], n
 
 
 @pytest.mark.parametrize("again", [False, True])
-def test_cgroup_removed_between_two_events_leaves_counters_on(
+def test_cgroup_removed_meanwhile_leaves_counters_on(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, again: bool
 ) -> None:
     ended, calls = tmp_path / "ended", []
