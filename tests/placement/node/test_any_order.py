@@ -29,47 +29,53 @@ from resctrl_hooks.placement.node.entries import Entry, needs_of, record_of
 from resctrl_hooks.placement.node.policy import RESERVED, Decision
 
 POOL = "pool.placement.resctrl-hooks.io"
+NAMESPACE = "io.kubernetes.pod.namespace"
 PODS = [f"5a0ac7f2-8a3b-4f0e-9a55-00000000000{number}" for number in range(4)]
 MILLI = st.sampled_from([0, 100, 1000, 1500, 2000, 4000, 60_000])
 EFFECTS = st.one_of(st.just(NEVER), st.just(NEVER), st.integers(0, 40))
-NAMESPACES = st.sampled_from(["shop", "shop", "other", "system"])
-KINDS = ["exclusive", "exclusive", "mixed", "mixed:1", "exclusive:3", "shared", "reserved", "mine"]
-WISHES = [
+KINDS = st.sampled_from(["exclusive", "exclusive", "mixed", "mixed:1", "exclusive:3", "shared", "reserved", "mine"])
+WISHES: list[dict[str, str]] = [
     {},
     {"irq-load-balancing.crio.io": "disable"},
     {"prefer-isolated-cpus.resource-policy.nri.io": "true"},
     {"hide-hyperthreads.resource-policy.nri.io": "true"},
     {"cpu-class.resource-policy.nri.io": "fast"},
 ]
+NOTES = st.one_of(
+    st.sampled_from([{NAMESPACE: name} for name in ("shop", "shop", "other", "system")]),
+    st.builds(lambda kind, more: {CPUS: kind, **more}, KINDS, st.sampled_from(WISHES)),
+    st.builds(
+        lambda pool, more: {POOL: pool, **more},
+        st.sampled_from(["db", "web", "default", "gone"]),
+        st.sampled_from([{}, {CPUS: "exclusive"}]),
+    ),
+)
 CLASS_VALUES = {
     "fast": {"scaling_governor", "scaling_min_freq", "energy_performance_preference"},
     "slow": {"scaling_max_freq"},
 }
-
-SECTIONS = [
+SECTIONS = st.sampled_from([
     *("parts", "parts with a reserved CPU", "pools", "pools that grow", "pools that grow", "instances"),
     *("others only", "nothing allowed", "disabled"),
-]
+])  # fmt: skip
 
 
 def sections(topology: Topology) -> dict[str, dict[str, Any]]:
     """Return configurations by name."""
     usable = [core for core in topology.cores if not core & topology.isolated]
     half = [format_list(sum(part)) for part in (usable[: len(usable) // 2], usable[len(usable) // 2 :])]
-    classes = {"cpuClasses": [FAST, SLOW]}
+    pools = {"policy": "pools", "cpuClasses": [FAST, SLOW]}
     grow: list[dict[str, Any]] = [
         {"name": "db", "cpus": half[0], "minCpus": 2, "cpuClass": "fast", "namespaces": ["shop"]},
         {"name": "web", "cpus": half[1], "minCpus": 0, "irqMode": "isolate"},
     ]
     several = {"name": "web", "instancePer": "container", "maxCpus": 4, "maxInstances": 0, "minInstances": 1}
+    reserved = {"reservedCpus": format_list(topology.online & -topology.online), "reservedNamespaces": ["system"]}
     return {
         "parts": {},
-        "parts with a reserved CPU": {
-            "reservedCpus": format_list(topology.online & -topology.online),
-            "reservedNamespaces": ["system"],
-        },
-        "pools": {"policy": "pools", "pools": [{"name": "db", "cpus": half[0], "cpuClass": "slow"}], **classes},
-        "pools that grow": {"policy": "pools", "pools": grow, "idleCpuClass": "slow", **classes},
+        "parts with a reserved CPU": reserved,
+        "pools": {**pools, "pools": [{"name": "db", "cpus": half[0], "cpuClass": "slow"}]},
+        "pools that grow": {**pools, "pools": grow, "idleCpuClass": "slow"},
         "instances": {"policy": "pools", "pools": [several], "failurePolicy": "fail"},
         "others only": {"namespaces": ["other"]},
         "nothing allowed": {"allow": {}},
@@ -87,13 +93,22 @@ class BusyNode(PlacedHost):
         self.cpufreq = Cpufreq(topology, self.sys)
         online = topology.online
         self.irqs = {"1": online, "24": online & -online, "25": sum(topology.cores[:2])}
-        for number, cpus in self.irqs.items():
+        for number in self.irqs:
             (self.proc / "irq" / number / "driver").mkdir(parents=True)
-            self.irq(number).write_text(f"{format_list(cpus)}\n")
         self.default = self.proc / "irq/default_smp_affinity"
-        self.default.write_text(f"{format_mask(online)}\n")
+        self.boot()
         self.pods: dict[str, str] = {}
         self.place()
+
+    def boot(self) -> None:
+        """Give all values of the node their first state."""
+        for path in self.cpufreq.folder.glob("cpufreq/policy*/*"):
+            path.write_text(f"{FOUND[path.name]}\n")
+        for path in self.cpufreq.folder.glob("cpu*/cpuidle/*/disable"):
+            path.write_text("0\n")
+        for number, cpus in self.irqs.items():
+            self.irq(number).write_text(f"{format_list(cpus)}\n")
+        self.default.write_text(f"{format_mask(self.topology.online)}\n")
 
     def place(self, *, monitoring: bool = False, **section: Any) -> None:
         super().place(monitoring=monitoring, **{"irqbalancePath": str(self.root / "no"), **section})
@@ -106,12 +121,11 @@ class BusyNode(PlacedHost):
 
     def changed(self) -> dict[str, str]:
         """Return the values of the node that are not the ones of its boot."""
-        found = self.cpufreq.changed()
-        for number, cpus in self.irqs.items():
-            text = self.irq(number).read_text().strip()
-            found |= {number: text} if text != format_list(cpus) else {}
-        default = self.default.read_text().strip()
-        return found | ({} if default == format_mask(self.topology.online) else {"default": default})
+        found = {number: self.irq(number).read_text().strip() for number in self.irqs}
+        found["default"] = self.default.read_text().strip()
+        first = {number: format_list(cpus) for number, cpus in self.irqs.items()}
+        first["default"] = format_mask(self.topology.online)
+        return self.cpufreq.changed() | {name: text for name, text in found.items() if text != first[name]}
 
 
 class AnyOrder(RuleBasedStateMachine):
@@ -123,8 +137,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.number = 0
         self.foreign: dict[str, str] = {}
         """Containers with a cpuset of their own, and it."""
-        self.static = False
-        self.pass_needed = False
+        self.static = self.pass_needed = False
 
     def teardown(self) -> None:
         try:
@@ -133,17 +146,11 @@ class AnyOrder(RuleBasedStateMachine):
         finally:
             shutil.rmtree(self.root)
 
-    @initialize(machine=st.sampled_from(sorted(MACHINES)), section=st.sampled_from(SECTIONS))
+    @initialize(machine=st.sampled_from(sorted(MACHINES)), section=SECTIONS)
     def boot(self, machine: str, section: str) -> None:
         self.node = BusyNode(self.root, MACHINES[machine])
         self.sections = sections(self.node.topology)
-        self.use(section)
-
-    def use(self, section: str) -> None:
-        self.section = section
-        self.values = {"enabled": True, **self.sections[section]}
-        self.node.place(**self.values)
-        self.pass_needed = True
+        self.configure(section)
 
     @property
     def active(self) -> bool:
@@ -157,8 +164,25 @@ class AnyOrder(RuleBasedStateMachine):
         self.node.pods[name] = PODS[pod]
         return name
 
-    def start(self, milli: int, notes: dict[str, str], effects: int = NEVER, pod: int = 0, gib: int = 1) -> None:
-        name = self.new(pod)
+    def hook(self, state: dict[str, Any]) -> int:
+        """Call a hook; return its exit code."""
+        try:
+            call_hook(state, self.node.context())
+        except HookError:
+            if self.section != "instances":
+                raise
+            return 79
+        return 0
+
+    def done(self, effects: int) -> None:
+        """A hook was called and perhaps killed."""
+        self.pass_needed |= effects != NEVER
+        if not self.pass_needed:
+            self.check()
+
+    @rule(notes=NOTES, pod=st.integers(0, 1), milli=MILLI, gib=st.sampled_from([0, 1, 5]), effects=EFFECTS)
+    def start(self, notes: dict[str, str], pod: int, milli: int, gib: int, effects: int) -> None:
+        name = self.new({"other": 2, "system": 3}.get(notes.get(NAMESPACE, ""), pod))  # a pod has one namespace
         self.node.memory = gib << 30
         self.node.begin(name)
         container = self.node.container(name, milli, **notes)
@@ -170,40 +194,11 @@ class AnyOrder(RuleBasedStateMachine):
         self.node.appear(container)
         self.done(effects)
 
-    def done(self, effects: int) -> None:
-        """A hook was called and perhaps killed."""
-        self.pass_needed |= effects != NEVER
-        if not self.pass_needed:
-            self.check()
-
-    @rule(pod=st.integers(0, 1), milli=MILLI, gib=st.sampled_from([0, 1, 5]), namespace=NAMESPACES, effects=EFFECTS)
-    def start_plain(self, pod: int, milli: int, gib: int, namespace: str, effects: int) -> None:
-        pod = {"shop": pod, "other": 2, "system": 3}[namespace]  # a pod has one namespace
-        self.start(milli, {"io.kubernetes.pod.namespace": namespace}, effects, pod, gib)
-
-    @rule(milli=MILLI, kind=st.sampled_from(KINDS), more=st.sampled_from(WISHES), effects=EFFECTS)
-    def start_wishing(self, milli: int, kind: str, more: dict[str, str], effects: int) -> None:
-        self.start(milli, {CPUS: kind, **more}, effects)
-
-    @rule(milli=MILLI, pool=st.sampled_from(["db", "web", "default", "gone"]), kind=st.sampled_from(["", "exclusive"]))
-    def start_in_a_pool(self, milli: int, pool: str, kind: str) -> None:
-        self.start(milli, {POOL: pool, **({CPUS: kind} if kind else {})})
-
-    @rule(milli=MILLI, kind=st.sampled_from(KINDS))
+    @rule(milli=MILLI, kind=KINDS)
     def start_unseen(self, milli: int, kind: str) -> None:
         """A container that no hook has seen."""
         self.node.run_unseen(self.new(1), milli, **{CPUS: kind})
         self.pass_needed = True
-
-    def hook(self, state: dict[str, Any]) -> int:
-        """Call a hook; return its exit code."""
-        try:
-            call_hook(state, self.node.context())
-        except HookError:
-            if self.section != "instances":
-                raise
-            return 79
-        return 0
 
     @rule(milli=st.sampled_from([0, 1000, 4000]))
     def start_foreign(self, milli: int) -> None:
@@ -219,34 +214,27 @@ class AnyOrder(RuleBasedStateMachine):
         self.foreign[name] = cpus
         self.pass_needed = True
 
-    def ended(self, which: int) -> str:
-        """End one of the containers; return its name."""
+    @precondition(lambda self: self.node.pids)
+    @rule(which=st.integers(0, 99), crash=st.booleans(), effects=EFFECTS)
+    def end(self, which: int, crash: bool, effects: int) -> None:
+        """A container ends, after a crash of its runtime without a hook."""
         name = sorted(self.node.pids)[which % len(self.node.pids)]
         self.node.die(name)
         self.foreign.pop(name, None)
-        return name
-
-    @precondition(lambda self: self.node.pids)
-    @rule(which=st.integers(0, 99), effects=EFFECTS)
-    def stop(self, which: int, effects: int) -> None:
-        name = self.ended(which)
-        shutil.rmtree(self.node.crun / id_of(name), ignore_errors=True)
-        with mortal(effects, None):
-            self.hook({"id": id_of(name), "status": "stopped", "bundle": "/gone"})
-        self.done(effects)
-
-    @precondition(lambda self: self.node.pids)
-    @rule(which=st.integers(0, 99))
-    def crash(self, which: int) -> None:
-        """A container and its runtime end without a hook."""
-        self.ended(which)
-        self.pass_needed = True
+        if not crash:
+            shutil.rmtree(self.node.crun / id_of(name), ignore_errors=True)
+            with mortal(effects, None):
+                self.hook({"id": id_of(name), "status": "stopped", "bundle": "/gone"})
+        self.done(0 if crash else effects)
 
     # The node
 
-    @rule(section=st.sampled_from(SECTIONS))
+    @rule(section=SECTIONS)
     def configure(self, section: str) -> None:
-        self.use(section)
+        self.section = section
+        self.values = {"enabled": True, **self.sections[section]}
+        self.node.place(**self.values)
+        self.pass_needed = True
 
     @rule(
         event=st.sampled_from(["kubelet", "overwrite", "damage", "reboot", "reboot, state kept"]),
@@ -255,45 +243,37 @@ class AnyOrder(RuleBasedStateMachine):
     def disturb(self, event: str, which: int) -> None:
         """Other programs change something, or the node boots."""
         self.pass_needed = True
-        files = [self.node.state / name for name in ("placement", "topology")]
+        file = self.node.state / ("topology" if which % 2 else "placement")
         if event == "kubelet":
             self.static = not self.static
             self.node.kubelet("static" if self.static else "none")
-        elif event == "damage" and files[which % 2].exists():
-            files[which % 2].write_text(["", "{", "[]\n", "1\n"][which % 4])
+        elif event == "damage" and file.exists():
+            file.write_text(["", "{", "[]\n", "1\n"][which % 4])
         elif event == "overwrite" and self.node.pids:
             name = sorted(self.node.pids)[which % len(self.node.pids)]
             if name not in self.foreign:
                 (self.node.folder(name) / "cpuset.cpus").write_text(["", "0"][which % 2])
         elif event.startswith("reboot"):
-            self.reboot(keep="kept" in event)
+            self.crash_all()
+            shutil.rmtree(self.node.cgroup)
+            self.node.cgroup.mkdir()
+            if "kept" not in event:
+                shutil.rmtree(self.node.state, ignore_errors=True)
+            self.number += 1
+            boot_id = f"0d5d0a52-6e2c-4a3c-8f2e-{self.number:012d}\n"
+            (self.node.proc / "sys/kernel/random/boot_id").write_text(boot_id)
+            self.node.boot()
 
-    def reboot(self, *, keep: bool) -> None:
+    def crash_all(self) -> None:
         for name in sorted(self.node.pids):
             self.node.die(name)
         self.foreign.clear()
         shutil.rmtree(self.node.crun, ignore_errors=True)
-        shutil.rmtree(self.node.cgroup)
-        self.node.cgroup.mkdir()
-        if not keep:
-            shutil.rmtree(self.node.state, ignore_errors=True)
-        self.number += 1
-        (self.node.proc / "sys/kernel/random/boot_id").write_text(f"0d5d0a52-6e2c-4a3c-8f2e-{self.number:012d}\n")
-        for path in [*self.node.cpufreq.folder.glob("cpufreq/policy*/*")]:
-            path.write_text(f"{FOUND[path.name]}\n")
-        for path in self.node.cpufreq.folder.glob("cpu*/cpuidle/*/disable"):
-            path.write_text("0\n")
-        for number, cpus in self.node.irqs.items():
-            self.node.irq(number).write_text(f"{format_list(cpus)}\n")
-        self.node.default.write_text(f"{format_mask(self.node.topology.online)}\n")
-        self.pass_needed = True
 
     @rule()
     def reconcile(self) -> None:
         report = self.node.reconcile()
-        if self.active:
-            assert [*report.events["problem"]] == []
-            assert not report.events["failed"]
+        assert not self.active or not [*report.events["problem"], *report.events["failed"]]
         again = self.node.reconcile()
         assert not again.changed, again.as_text()
         self.pass_needed = False
@@ -343,17 +323,15 @@ class AnyOrder(RuleBasedStateMachine):
         runs = parse_list(self.node.cpus(name))
         assert runs, "a container without CPUs"
         assert runs == entry.applied
-        assert not runs & ~topology.online
+        assert not runs & (~topology.online | topology.isolated & ~decision.owned)
         assert not runs & owned & ~decision.owned, "on exclusive CPUs of another container"
         assert decision.owned & ~decision.hidden == runs & decision.owned
-        assert not runs & topology.isolated & ~decision.owned
         mems = parse_list(self.node.mems(name))
         assert mems in (decision.mems, topology.memory_nodes, 0)
         assert not mems & ~topology.memory_nodes
         for cpus in self.foreign.values():
             assert not decision.owned & parse_list(cpus) or not self.pass_needed
-        if decision.kind == RESERVED and self.section == "parts with a reserved CPU":
-            assert not decision.owned
+        assert not decision.owned or (decision.kind, self.section) != (RESERVED, "parts with a reserved CPU")
 
     def check_values(self, book: Book) -> None:
         """Check CPU classes and interrupts against the containers' CPUs."""
@@ -374,22 +352,17 @@ class AnyOrder(RuleBasedStateMachine):
                 left &= ~cpus
         changed = self.node.changed()
         for name, files in CLASS_VALUES.items():
-            assert {key for key in changed if key.rpartition("/")[2] in files} == {
-                f"policy{cpu}/{file}" for cpu in members(wanted[name]) for file in files
-            }
-        free = self.node.topology.online & ~quiet
+            expected = {f"policy{cpu}/{file}" for cpu in members(wanted[name]) for file in files}
+            assert {key for key in changed if key.rpartition("/")[2] in files} == expected
         for number, cpus in self.node.irqs.items():
             now = parse_list(self.node.irq(number).read_text())
-            assert not now & quiet or not free
+            assert not now & quiet or not self.node.topology.online & ~quiet
             assert now == cpus or quiet or "irqMode" in str(pools)
 
     def end_all(self) -> None:
         """All containers end; nothing of them remains."""
-        for name in sorted(self.node.pids):
-            self.node.die(name)
-        self.foreign.clear()
-        shutil.rmtree(self.node.crun, ignore_errors=True)
-        self.use("parts")
+        self.crash_all()
+        self.configure("parts")
         self.static = False
         self.node.kubelet("none")
         self.reconcile()
@@ -399,7 +372,7 @@ class AnyOrder(RuleBasedStateMachine):
         assert release_everything(self.node.context()).problems == []
 
 
-AnyOrder.TestCase.settings = settings(max_examples=examples(20), stateful_step_count=25, deadline=None)
+AnyOrder.TestCase.settings = settings(max_examples=examples(20), stateful_step_count=28, deadline=None)
 TestAnyOrder = AnyOrder.TestCase
 
 

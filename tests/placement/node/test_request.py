@@ -25,7 +25,7 @@ def workload(qos: str, shares: int, annotations: dict[str, str]) -> Workload:
 
 POOL, BALLOON = "pool.placement.resctrl-hooks.io", f"balloon.balloons.{NRI}/container.c0"
 PREFER, REQUIRE = f"prefer-isolated-cpus.{NRI}", f"require-isolated-cpus.{NRI}"
-SHARED_CPUS = f"prefer-shared-cpus.{NRI}"
+SHARE, RESERVE = f"prefer-shared-cpus.{NRI}", f"prefer-reserved-cpus.{NRI}"
 ALLOWED: dict[str, Any] = {
     "nothing": {},
     "own": {"allow": {"shop": ["exclusive"]}},
@@ -37,15 +37,10 @@ ASKED: list[tuple[str, str, int, dict[str, Any]]] = [
     *(("reserved", "Guaranteed", shares, {}) for shares in (512, 1024, 2048, 2560)),
     ("nothing", "Guaranteed", 2048, {}),
     ("reserved", "Burstable", 2048, {}),
-    *(
-        ("reserved", "Guaranteed", 2048, {f"{SHARED_CPUS}{to}": "true"})
-        for to in ("/pod", "/container.c0", "/container.c1")
-    ),
-    ("reserved", "Guaranteed", 2560, {SHARED_CPUS: "false"}),
+    *(("reserved", "Guaranteed", 2048, {f"{SHARE}{to}": "true"}) for to in ("/pod", "/container.c0", "/container.c1")),
+    ("reserved", "Guaranteed", 2560, {SHARE: "false"}),
     *(("reserved", "Burstable", 4096, {CPUS: f"exclusive{number}"}) for number in ("", ":3", ":0000004", ":0")),
-    ("reserved", "Burstable", 2560, {f"{CPUS}/c0": "mixed"}),
-    ("reserved", "Burstable", 2560, {CPUS: "reserved"}),
-    ("reserved", "Burstable", 2560, {f"prefer-reserved-cpus.{NRI}": "true"}),
+    *(("reserved", "Burstable", 2560, one) for one in ({f"{CPUS}/c0": "mixed"}, {CPUS: "reserved"}, {RESERVE: "true"})),
     ("own", "Guaranteed", 2048, {"irq-load-balancing.crio.io": "disable"}),
     *((allowed, "Guaranteed", 2048, {BALLOON: "quick"}) for allowed in ("pools", "all")),
     ("pools", "Guaranteed", 2048, {BALLOON: "quick", POOL: "db"}),
@@ -53,11 +48,8 @@ ASKED: list[tuple[str, str, int, dict[str, Any]]] = [
     *(("pools", "Guaranteed", 2048, {name: pool}) for name in (POOL, BALLOON) for pool in ("reserved", "default")),
     *((allowed, "Guaranteed", 2048, {name: "true"}) for allowed in ("all", "own") for name in (PREFER, REQUIRE)),
     ("all", "Guaranteed", 2048, {REQUIRE: "true", PREFER: "false"}),
-    *(("nothing", "Burstable", 1024, {CPUS: kind}) for kind in ("exclusive", "reserved", "mine")),
-    *(
-        ("nothing", "Burstable", 1024, {CPUS: kind})
-        for kind in ("exclusive:-1", "exclusive:²", "mixed:①", "exclusive:٣")
-    ),
+    *(("nothing", "Burstable", 1024, {CPUS: kind}) for kind in ("exclusive", "reserved", "mine", "exclusive:-1")),
+    *(("nothing", "Burstable", 1024, {CPUS: kind}) for kind in ("exclusive:²", "mixed:①", "exclusive:٣")),
     *(("nothing", "Burstable", 1024, {POOL: pool}) for pool in ("db", "x" * 254)),
     ("nothing", "Burstable", 1024, {f"memory-type.{NRI}": "dram,tape"}),
     ("nothing", "Burstable", 1024, {f"unlimited-burstable.{NRI}": "rack"}),
@@ -111,35 +103,33 @@ def test_limit_of_a_container_that_requests_nothing_gives_no_exclusive_cpus() ->
     asking = workload("Burstable", 2, {CPUS: "exclusive:8"})  # as the kubelet writes the request 0
     asking.bundle.resources["cpu"]["quota"] = 800_000
     with pytest.raises(PlacementError, match="the CPU request has 0 whole CPUs"):
-        request_of(asking, Settings({"placement": {"allow": {"shop": ["exclusive"]}}}))
+        request_of(asking, Settings({"placement": ALLOWED["own"]}))
 
 
-BOOLEAN: dict[str, tuple[str, dict[bool | None, Any]]] = {
-    f"prefer-shared-cpus.{NRI}": ("kind", {None: EXCLUSIVE, True: SHARED, False: EXCLUSIVE}),
-    f"hide-hyperthreads.{NRI}": ("one_thread", {None: False, True: True, False: False}),
-    f"memory.preserve.{NRI}": ("any_memory", {None: False, True: True, False: False}),
-    f"strict.topologyhints.{NRI}": ("strict_hints", {None: False, True: True, False: False}),
-    f"pick-resources-by-hints.{NRI}": ("by_hints", {None: False, True: True, False: False}),
-    f"prefer-reserved-cpus.{NRI}": ("kind", {None: EXCLUSIVE, True: RESERVED, False: EXCLUSIVE}),
-    f"prefer-isolated-cpus.{NRI}": ("isolated", {None: True, True: True, False: False}),
-    f"require-isolated-cpus.{NRI}": ("only_isolated", {None: False, True: True, False: False}),
+BOOLEAN: dict[str, tuple[str, tuple[Any, Any, Any]]] = {
+    SHARE: ("kind", (EXCLUSIVE, SHARED, EXCLUSIVE)),
+    RESERVE: ("kind", (EXCLUSIVE, RESERVED, EXCLUSIVE)),
+    PREFER: ("isolated", (True, True, False)),
+    REQUIRE: ("only_isolated", (False, True, False)),
+    f"hide-hyperthreads.{NRI}": ("one_thread", (False, True, False)),
+    f"memory.preserve.{NRI}": ("any_memory", (False, True, False)),
+    f"strict.topologyhints.{NRI}": ("strict_hints", (False, True, False)),
+    f"pick-resources-by-hints.{NRI}": ("by_hints", (False, True, False)),
 }
-GO = {
-    **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
-    **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
-}
+"""The field of a request, and its values without the annotation, with "true" and with "false"."""
+TRUE, FALSE = ("1", "t", "T", "TRUE", "true", "True"), ("0", "f", "F", "FALSE", "false", "False")
 
 
 @pytest.mark.parametrize("name", BOOLEAN)
 def test_boolean_annotation_has_the_texts_of_go_and_others_are_dropped_wishes(name: str) -> None:
     settings = Settings({"placement": ALLOWED["all"] | {"preferIsolCpus": True}})
-    field, values = BOOLEAN[name]
-    for said, value in GO.items():
+    field, (default, *values) = BOOLEAN[name]
+    for said, value in [(said, value) for texts, value in zip((TRUE, FALSE), values, strict=True) for said in texts]:
         told = workload("Guaranteed", 2048, {name: said})
-        assert (getattr(request_of(told, settings), field), told.dropped) == (values[value], None), said
+        assert (getattr(request_of(told, settings), field), told.dropped) == (value, None), said
     for said in ("trueish", "yes", "no", "on", "tRUE", "FaLsE", "2", "-1", "true;", "null"):
         told = workload("Guaranteed", 2048, {name: said})
-        assert getattr(request_of(told, settings), field) == values[None], said
+        assert getattr(request_of(told, settings), field) == default, said
         assert told.dropped == {f"annotation {name}": f"{said!r} is neither true nor false"}
 
 
