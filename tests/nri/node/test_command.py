@@ -88,28 +88,16 @@ def test_plugin_is_served_by_processes_that_close_its_descriptors(
     steps: list[Any] = []
     made: list[Any] = []
 
-    class Resident:
-        def __init__(self, path: str, plugin: Any, notify: Any) -> None:
-            steps.append((path, plugin.name, plugin.index))
+    def resident(path: str, plugin: Any, _: Any) -> Any:
+        steps.append((path, plugin.name, plugin.index))
+        return SimpleNamespace(close=lambda: steps.append("closed"), run=lambda _: steps.append("run"))
 
-        def close(self) -> None:
-            steps.append("closed")
+    def workers(forget: Any, _: Any) -> Any:
+        made.append(forget)
+        return SimpleNamespace(keep=lambda _: steps.append("keep"), end=lambda: steps.append("end"))
 
-        def run(self, workers: Any) -> None:
-            steps.append("run")
-
-    class Workers:
-        def __init__(self, forget: Any, serve: Any) -> None:
-            made.append(forget)
-
-        def keep(self, companion: Any) -> None:
-            steps.append("keep")
-
-        def end(self) -> None:
-            steps.append("end")
-
-    for one in (Resident, Workers):
-        monkeypatch.setattr(command, one.__name__, one)
+    monkeypatch.setattr(command, "Resident", resident)
+    monkeypatch.setattr(command, "Workers", workers)
     monkeypatch.setattr(command, "become_urgent", lambda: steps.append("urgent"))
     with nothing_left_open():
         try:
@@ -130,27 +118,22 @@ def test_plugin_is_served_by_processes_that_close_its_descriptors(
 def test_exec_watcher_follows_the_settings(host: Host, monkeypatch: pytest.MonkeyPatch, wanted: bool) -> None:
     said: list[Any] = []
     host.configure(monitoring={"exec": "watch" if wanted else "reconcile"})
-    plugin = SimpleNamespace(refresh=lambda: load(str(host.config))[0], log=lambda *words, **_: said.append(words))
-    companion = command._exec_watcher("/c", load, plugin, stderr=False)  # type: ignore[arg-type]
+    plugin: Any = SimpleNamespace(refresh=lambda: load(str(host.config))[0], log=lambda *words, **_: said.append(words))
+    companion = command._exec_watcher("/c", load, plugin, stderr=False)
     monkeypatch.setattr(command, "is_enabled", lambda settings: settings.monitoring["exec"] == "watch")
     assert companion.is_useful() is wanted
     ends: list[bool] = []
 
     def watch(config: str, until: Any, find: Any, *, stderr: bool) -> None:
         assert (config, find, stderr) == ("/c", load, False)
-        ends.extend([until(SimpleNamespace(is_on=True)), until(SimpleNamespace(is_on=False))])
+        ends.extend(until(SimpleNamespace(is_on=is_on)) for is_on in (True, False))
         raise RunningError(7)
 
     monkeypatch.setattr("resctrl_hooks.core.node.watch.command.watch", watch)
-    monkeypatch.setattr(posix, "getppid", os.getpid)
-    companion.run()
-    monkeypatch.setattr(posix, "getppid", lambda: 1)
-    companion.run()
-    assert ends == [False, True, True, True]
-    assert said == []
-
-
-# The status
+    for parent in (os.getpid(), 1):
+        monkeypatch.setattr(posix, "getppid", lambda parent=parent: parent)
+        companion.run()
+    assert (ends, said) == ([False, True, True, True], [])
 
 
 def test_status_matches_its_type_whose_fields_are_checked(tmp_path: Path) -> None:
@@ -169,38 +152,26 @@ def test_status_matches_its_type_whose_fields_are_checked(tmp_path: Path) -> Non
 
 
 class Passes:
-    """Workers that count passes, and a clock."""
+    """A gap on its clock, whose workers count passes."""
 
-    def __init__(self) -> None:
-        self.now = 100.0
-        self.started = 0
-        self._done: Callable[[int | None, bytes], None] | None = None
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.now, self.is_full = 100.0, False
+        self.limits: list[float] = []
+        self.gap = Gap(lambda _: None)
+        self.end: Callable[[], None] = lambda: None
+        patch.setattr(module, "time", SimpleNamespace(monotonic=lambda: self.now))
 
-    def start(self, _: Any, __: float, done: Callable[[int | None, bytes], None]) -> None:
-        self.started += 1
-        self._done = done
+    def start(self, _: Any, limit: float, done: Callable[[int | None, bytes], None]) -> None:
+        self.limits.append(limit)
+        if self.is_full:
+            raise OSError
+        self.end = lambda: done(0, b"")
 
-    def end(self) -> None:
-        assert self._done is not None
-        self._done(0, b"")
-
-    def after(self, seconds: float, gap: Gap) -> int:
+    def after(self, seconds: float) -> int:
         """Return how many passes have been started after so many seconds."""
         self.now += seconds
-        gap.serve(self)  # type: ignore[arg-type]  # the part of Workers that it uses
-        return self.started
-
-
-@pytest.fixture
-def passes(monkeypatch: pytest.MonkeyPatch) -> Passes:
-    made = Passes()
-    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: made.now))
-    return made
-
-
-@pytest.fixture
-def gap() -> Gap:
-    return Gap(lambda _: None)
+        self.gap.serve(self)  # type: ignore[arg-type]  # the part of Workers that it uses
+        return len(self.limits)
 
 
 OPEN, LOST, CLOSED, END = "open", "lost", "closed", "end"
@@ -222,53 +193,43 @@ LONG = LONGEST_WITHOUT_CONNECTION
         [OPEN, (FIRST, 1), END, (FIRST - 0.1, 1), (0.1, 2)],  # short passes are a second apart
     ],
 )
-def test_passes_are_made_in_a_gap_and_only_there(passes: Passes, gap: Gap, script: list[Any]) -> None:
+def test_passes_are_made_in_a_gap_and_only_there(monkeypatch: pytest.MonkeyPatch, script: list[Any]) -> None:
     """Numbers let time pass; pairs let it pass, and say how many passes have been started then."""
+    passes = Passes(monkeypatch)
     for step in script:
         if step in (OPEN, LOST):
-            gap.open(connected=step == OPEN)
+            passes.gap.open(connected=step == OPEN)
         elif step == CLOSED:
-            gap.close()
+            passes.gap.close()
         elif step == END:
             passes.end()
         elif isinstance(step, tuple):
-            assert passes.after(step[0], gap) == step[1]
+            assert passes.after(step[0]) == step[1]
         else:
             passes.now += step
 
 
-def test_pass_gets_a_minute_and_is_tried_again_without_a_process(
-    passes: Passes, gap: Gap, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    limits: list[float] = []
-
-    def start(_: Any, limit: float, __: Any) -> None:
-        limits.append(limit)
-        raise OSError
-
-    monkeypatch.setattr(passes, "start", start)
-    gap.open(connected=True)
-    for seconds in (FIRST, 0, FIRST):
-        passes.after(seconds, gap)
-    assert limits == [60.0, 60.0]
-
-
-# Between connections
+def test_pass_gets_a_minute_and_is_tried_again_without_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    passes = Passes(monkeypatch)
+    passes.is_full = True
+    passes.gap.open(connected=True)
+    assert [passes.after(seconds) for seconds in (FIRST, 0, FIRST)] == [1, 1, 2]
+    assert passes.limits == [60.0, 60.0]
 
 
 def test_pauses_double_up_to_a_second_and_reset_after_a_long_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection that ends without a reason, since another one is to follow at once, is no drop."""
     said: list[Any] = []
-    now = [0.0]
+    now = 0.0
     plugin: Any = SimpleNamespace(dropped=said.append, adopt=None)
-    notify: Any = lambda **fields: said.append(fields)  # noqa: E731  # it has a method too
-    resident = Resident("/x", plugin, notify)
+    resident = Resident("/x", plugin, lambda **fields: said.append(fields))  # type: ignore[arg-type]
     lasting = [0, 0, -1, 0, 0, 0, 10, 11, 0]
     pauses: list[float] = []
 
     def serve(_: Any) -> str:
+        nonlocal now
         seconds = lasting.pop(0)
-        now[0] += abs(seconds)
+        now += abs(seconds)
         return "" if seconds < 0 else "ended"
 
     def wait(pause: float, _: Any) -> None:
@@ -276,15 +237,14 @@ def test_pauses_double_up_to_a_second_and_reset_after_a_long_connection(monkeypa
         if not lasting:
             resident._end()
 
-    monkeypatch.setattr(resident_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(resident_module, "time", SimpleNamespace(monotonic=lambda: now))
     monkeypatch.setattr(resident_module, "signal", lambda *_: None)
     monkeypatch.setattr(resident, "_serve", serve)
     monkeypatch.setattr(resident, "_wait", wait)
     resident.run(plugin)
     assert pauses == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 0.1, 0.2]
     assert said[:3] == ["ended", {"READY": "1"}, "ended"]
-    assert (said.count({"READY": "1"}), said.count("ended")) == (1, 8)
-    assert said[-1] == {"STOPPING": "1"}
+    assert (said.count({"READY": "1"}), said.count("ended"), said[-1]) == (1, 8, {"STOPPING": "1"})
 
 
 @pytest.mark.parametrize(
@@ -302,6 +262,7 @@ def test_end_of_a_connection_has_its_reason(monkeypatch: pytest.MonkeyPatch, err
     closed: list[bool] = []
     plugin: Any = SimpleNamespace(adopt=None)
     resident = Resident("/x", plugin, plugin)
+    connects = not isinstance(error, OSError)
 
     def run(until: Callable[[], bool]) -> None:
         assert until() is False
@@ -309,36 +270,35 @@ def test_end_of_a_connection_has_its_reason(monkeypatch: pytest.MonkeyPatch, err
             raise error
 
     def connect(_: str) -> Any:
-        if isinstance(error, OSError):
-            raise error
+        if not connects:
+            run(lambda: False)
         return SimpleNamespace(close=lambda: closed.append(True))
 
     monkeypatch.setattr(resident_module, "Connection", connect)
     monkeypatch.setattr(resident_module, "Service", lambda *_: SimpleNamespace(run=run))
     assert resident._serve(plugin) == why
     resident.close()
-    assert closed == [True] * (not isinstance(error, OSError)), "there is no connection to close twice"
+    assert closed == [True] * connects, "there is no connection to close twice"
 
 
 def test_children_are_looked_after_between_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     """A child's answer ends the wait for it, and the watchdog is served."""
-    now = [0]
+    now = 0
     waits: list[float] = []
     passes: list[bool] = []
     plugin: Any = SimpleNamespace(adopt=None)
-    notify: Any = SimpleNamespace(alive=lambda: 10)
-    resident = Resident("/x", plugin, notify)
+    resident = Resident("/x", plugin, SimpleNamespace(alive=lambda: 10))  # type: ignore[arg-type]
 
     def wait(seconds: int) -> None:
-        now[0] += seconds if waits else 4
+        nonlocal now
+        now += seconds if waits else 4
         waits.append(seconds)
 
     workers: Any = SimpleNamespace(wait=wait)
-    monkeypatch.setattr(resident_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(resident_module, "time", SimpleNamespace(monotonic=lambda: now))
     monkeypatch.setattr(resident, "_gap", SimpleNamespace(serve=lambda _: passes.append(True)))
     resident._wait(25, workers)
-    assert waits == [10, 10, 10, 1]
-    assert len(passes) == len(waits)
+    assert (waits, len(passes)) == ([10, 10, 10, 1], 4)
     resident._end()
     resident._wait(60, workers)
     assert len(waits) == 4

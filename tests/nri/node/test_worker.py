@@ -17,22 +17,10 @@ from conftest import Host
 from hosts.processes import children, is_alive, wait_until
 
 from resctrl_hooks.nri.node import worker as module
-from resctrl_hooks.nri.node.worker import (
-    AFTERWARDS,
-    FREE,
-    NEVER,
-    SERVING,
-    STANDING_BY,
-    WORN,
-    Worker,
-    pack_job,
-    read_job,
-    reply_on,
-)
+from resctrl_hooks.nri.node.worker import AFTERWARDS, FREE, NEVER, SERVING, STANDING_BY, WORN, Worker
 from resctrl_hooks.nri.node.workers import Workers
 
-JOB = pack_job("StartContainer", b"payload", answered=False)
-STEPS = 40
+JOB = module.pack_job("StartContainer", b"payload", answered=False)
 Pair = tuple[socket.socket, socket.socket]
 
 
@@ -50,14 +38,14 @@ def test_job_in_parts_is_read_whole_or_not_at_all(pair: Pair, monkeypatch: pytes
     ours.sendall(JOB[:size])
     ours.close()
     monkeypatch.setattr(module, "AT_ONCE", 3)
-    assert read_job(theirs.fileno()) == (JOB[4:] if size == len(JOB) else b"")
+    assert module.read_job(theirs.fileno()) == (JOB[4:] if size == len(JOB) else b"")
 
 
 def test_worker_goes_through_its_states(pair: Pair) -> None:
     ours, theirs = pair
     answers: list[tuple[int | None, bytes]] = []
     worker = Worker(1, ours.fileno(), 1)
-    reply = reply_on(theirs.fileno())
+    reply = module.reply_on(theirs.fileno())
     assert (worker.state, worker.limit, worker.is_asked) == (STANDING_BY, NEVER, False)
     assert worker.send(JOB)
     worker.take(lambda *answer: answers.append(answer), 60)
@@ -73,17 +61,12 @@ def test_worker_goes_through_its_states(pair: Pair) -> None:
 
 
 @pytest.fixture
-def go(tmp_path: Path) -> Path:
-    """Return a file that does not exist yet."""
-    return tmp_path / "go"
-
-
-@pytest.fixture
-def workers(go: Path) -> Iterator[Workers]:
-    """Processes whose jobs say what becomes of them."""
+def workers(tmp_path: Path) -> Iterator[Workers]:
+    """Processes whose jobs say what becomes of them; they wait for a file."""
+    go = tmp_path / "go"
 
     def serve(event: str, payload: bytes, reply: "module.Reply") -> bool:
-        with go.with_name("served").open("a") as served:
+        with (tmp_path / "served").open("a") as served:
             served.write(f"{event}\n")
         if payload == b"crash":
             os.kill(os.getpid(), signal.SIGKILL)
@@ -129,23 +112,23 @@ def standing_by(workers: Workers) -> Worker:
     return found
 
 
+PAYLOADS = [b"web", b"x" * 70_000, b"crash", b"unfit", b"hang", b"leave", b"refuse", b"kill", b"stop"]
+
+
 @pytest.mark.parametrize("seed", [1, 2])
 def test_each_event_has_one_answer_in_time_whatever_becomes_of_its_process(workers: Workers, seed: int) -> None:
     """Processes crash, hang, end, leave children, or are killed and stopped."""
     draw = random.Random(seed)
-    for number in range(STEPS):
-        payload = draw.choice(
-            [b"web", b"x" * 70_000, b"crash", b"unfit", b"hang", b"leave", b"refuse", b"kill", b"stop"]
-        )
+    for number in range(40):
+        payload = draw.choice(PAYLOADS)
         workers.prepare(1)
         if payload in (b"kill", b"stop"):
             first = standing_by(workers)
             os.kill(first.pid, signal.SIGKILL if payload == b"kill" else signal.SIGSTOP)
             while payload == b"kill" and first in workers._living.values():
                 workers.wait(0.1)
-        found = answer(
-            workers, "Event", payload, 0.3 if payload in (b"hang", b"stop") else 60, answered=number % 2 == 1
-        )
+        seconds = 0.3 if payload in (b"hang", b"stop") else 60
+        found = answer(workers, "Event", payload, seconds, answered=number % 2 == 1)
         dies = payload in (b"crash", b"hang", b"stop")
         assert found == ((None, b"") if dies else (2 if payload == b"refuse" else 0, payload)), number
     first = standing_by(workers)
@@ -155,50 +138,42 @@ def test_each_event_has_one_answer_in_time_whatever_becomes_of_its_process(worke
 
 
 def test_event_waits_for_an_end_before_it_and_both_have_priority_until_their_answer(
-    workers: Workers, go: Path, monkeypatch: pytest.MonkeyPatch
+    workers: Workers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("resctrl_hooks.nri.node.workers.PATIENCE", 30.0)
     workers.prepare(1)
     answers: list[bytes] = []
     workers.ask("Stop", b"wait", 1, 60, lambda _, answer: answers.append(answer), answered=True)
-    threading.Timer(0.2, go.touch).start()
+    threading.Timer(0.2, (tmp_path / "go").touch).start()
     late = b"policy" + b"x" * (1 << 16)  # too large for the one that stands by
     policies = [os.SCHED_RR] * 2 if os.geteuid() == 0 else [os.SCHED_OTHER] * 2  # realtime priorities need root
     assert [int(answer(workers, "Start", one)[1]) for one in (b"policy", late)] == policies
     assert answers == [b"wait"]
-    assert go.with_name("served").read_text().split() == ["Stop", "Start", "Start"]
+    assert (tmp_path / "served").read_text().split() == ["Stop", "Start", "Start"]
     assert int(answer(workers, "Stop", b"policy", answered=True)[1]) == os.SCHED_OTHER
 
 
-def test_process_with_a_part_of_a_job_is_killed_and_another_one_serves(
+def test_process_is_replaced_after_a_part_of_a_job_and_its_largest_number_of_jobs(
     workers: Workers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workers.prepare(1)
-    (standing,) = workers._living.values()
+    pid = standing_by(workers).pid
 
     def send(worker: Worker, job: bytes) -> bool:
         os.write(worker.fd, job[: len(job) // 2])
         return False
 
-    monkeypatch.setattr(Worker, "send", send)
-    assert answer(workers, "StartContainer", b"payload") == (0, b"payload")
-    pid = standing.pid
+    with monkeypatch.context() as patch:
+        patch.setattr(Worker, "send", send)
+        assert answer(workers, "StartContainer", b"payload") == (0, b"payload")
     wait_until(lambda: not is_alive(pid))
-    while workers._ending:
-        workers.wait(0)
-    assert pid not in [one.pid for one in workers._living.values()]
-
-
-def test_process_is_replaced_after_its_largest_number_of_jobs(
-    workers: Workers, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setattr("resctrl_hooks.nri.node.workers._MOST_JOBS", 2)
-    served = []
+    served = [pid]
     for _ in range(3):
         served.append(standing_by(workers).pid)
         assert answer(workers, "StartContainer", b"payload") == (0, b"payload")
-    first, second, third = served
-    assert first == second != third
+    assert len({*served}) == 3
+    assert served[1] == served[2] != served[3]
 
 
 class Service(Host):
@@ -208,34 +183,29 @@ class Service(Host):
         super().__init__(root, real_proc=True, monitoring={"exec": "watch"}, log={"target": "none"})
         self.program = subprocess.Popen(self.command("nri", "--socket", str(root / "nri.sock")))
 
-    def children(self) -> list[int]:
-        """Return the service's processes that have not ended."""
-        return [pid for pid in children(self.program.pid) if is_alive(pid)]
+    def watcher(self, *before: int) -> int:
+        """Return the service's only process that lives, once it watches, and after another one."""
+        found: list[int] = []
 
-    def watcher(self) -> int:
-        """Return the service's only process, once it watches."""
-        wait_until(self.children, "the watcher starts")
-        (pid,) = self.children()
-        wait_until(lambda: self.watches(pid), "it watches")
-        return pid
-
-    def watches(self, pid: int) -> bool:
-        try:
-            told = json.loads((self.state / "exec.json").read_text())
-        except FileNotFoundError:
+        def watches() -> bool:
+            found[:] = [pid for pid in children(self.program.pid) if is_alive(pid) and pid not in before]
+            with contextlib.suppress(FileNotFoundError):
+                told = json.loads((self.state / "exec.json").read_text())
+                return [told["pid"]] == found and told["mode"] in ("events", "sampling")
             return False
-        return told["pid"] == pid and told["mode"] in ("events", "sampling")
+
+        wait_until(watches, "it watches")
+        return found[0]
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.ci)])
 def test_separate_exec_watcher_is_replaced_and_ends_with_its_service(tmp_path: Path, end: signal.Signals) -> None:
     service = Service(tmp_path)
     try:
-        first = service.watcher()
-        if end == signal.SIGTERM:
-            os.kill(first, signal.SIGKILL)
-            wait_until(lambda: service.children() not in ([], [first]), "another replaces it")
         last = service.watcher()
+        if end == signal.SIGTERM:
+            os.kill(last, signal.SIGKILL)
+            last = service.watcher(last)
         service.program.send_signal(end)
         assert service.program.wait(60) == (0 if end == signal.SIGTERM else -end)
         wait_until(lambda: not is_alive(last), "it ends with the service")

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,20 +23,18 @@ from resctrl_hooks.nri.node.memory_policy import MemoryPolicyError, memory_polic
 from resctrl_hooks.nri.node.protobuf import decode, encode
 from resctrl_hooks.nri.node.workload import cgroup_of, workload_of
 
+PARENTS = {
+    "": "/",
+    "/kubepods/pod1/": "/kubepods/pod1",
+    "user.slice": "/user.slice",
+    "/a/b.slice": "/a/b.slice",
+    "pod": "/pod",
+    "kubepods-burstable-pod1.slice": "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1.slice",
+}
 
-@pytest.mark.parametrize(
-    "parent, cgroup",
-    [
-        ("", "/"),
-        ("/kubepods/pod1/", "/kubepods/pod1"),
-        ("kubepods-burstable-pod1.slice", "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1.slice"),
-        ("user.slice", "/user.slice"),
-        ("/a/b.slice", "/a/b.slice"),
-        ("pod", "/pod"),
-    ],
-)
-def test_pods_cgroup_follows_from_its_parent(parent: str, cgroup: str) -> None:
-    assert cgroup_of(parent) == cgroup
+
+def test_pods_cgroup_follows_from_its_parent() -> None:
+    assert {parent: cgroup_of(parent) for parent in PARENTS} == PARENTS
 
 
 def test_pid_is_a_positive_number_of_31_bits(host: Host) -> None:
@@ -109,30 +106,22 @@ def pod_record(host: Host) -> dict[str, Any]:
     return found
 
 
-def created(host: Host, version: str) -> None:
-    plugin = plugin_of(host, **FAIL)
-    assert served(plugin, "CreateContainer", message(0)) == NOTHING
-
-
-def started(host: Host, version: str) -> None:
-    plugin = plugin_of(host)
-    assert served(plugin, "StartContainer", message(process(host, 41, version, f"{POD_CGROUP}/{ID}"))) == NOTHING
-
-
-def hooked(host: Host, version: str) -> None:
-    pid = process(host, 41, version, f"{POD_CGROUP}/crio-{ID}")
-    assert host.call(state(pid=pid, bundle=host.bundle(), annotations=crio_annotations())).code == 0
-
-
-def adopted(host: Host, version: str) -> None:
-    pid = process(host, 41, version, f"{POD_CGROUP}/crio-{ID}")
-    crun.record(host.crun, ID, pid, host.bundle({"annotations": crio_annotations(), "linux": {}}), 1000)
-    reconcile(host.context(), Options())
-
-
-def listed(host: Host, version: str) -> None:
-    plugin = plugin_of(host)
-    assert synchronized(plugin, container(process(host, 41, version, f"{POD_CGROUP}/{ID}"))) == NOTHING
+def record(host: Host, version: str, how: str) -> None:
+    """Let the pod be recorded by an event of the plugin, by a hook, or by reconcile."""
+    if how == "CreateContainer":
+        assert served(plugin_of(host, **FAIL), how, message(0)) == NOTHING
+        return
+    by_plugin = how in ("StartContainer", "Synchronize")
+    pid = process(host, 41, version, f"{POD_CGROUP}/{'' if by_plugin else 'crio-'}{ID}")
+    if how == "StartContainer":
+        assert served(plugin_of(host), how, message(pid)) == NOTHING
+    elif how == "Synchronize":
+        assert synchronized(plugin_of(host), container(pid)) == NOTHING
+    elif how == "hook":
+        assert host.call(state(pid=pid, bundle=host.bundle(), annotations=crio_annotations())).code == 0
+    else:
+        crun.record(host.crun, ID, pid, host.bundle({"annotations": crio_annotations(), "linux": {}}), 1000)
+        reconcile(host.context(), Options())
 
 
 @pytest.fixture(params=VERSIONS)
@@ -144,11 +133,9 @@ def version(request: pytest.FixtureRequest, host: Host) -> str:
     return found
 
 
-@pytest.mark.parametrize("record", [created, started, hooked, adopted, listed])
-def test_recorded_cgroup_of_a_pod_exists_and_its_end_is_the_pods(
-    host: Host, version: str, record: Callable[[Host, str], None]
-) -> None:
-    record(host, version)
+@pytest.mark.parametrize("how", ["CreateContainer", "StartContainer", "Synchronize", "hook", "reconcile"])
+def test_recorded_cgroup_of_a_pod_exists_and_its_end_is_the_pods(host: Host, version: str, how: str) -> None:
+    record(host, version, how)
     folder = Path(pod_record(host)["cgroup"])
     assert folder == host.cgroup / FOLDERS[version] / POD_CGROUP.lstrip("/")
     if (host.proc / "41").exists():
@@ -161,7 +148,7 @@ def test_recorded_cgroup_of_a_pod_exists_and_its_end_is_the_pods(
 
 
 def test_wrong_cgroup_in_the_record_of_a_running_pod_is_corrected(host: Host, version: str) -> None:
-    started(host, version)
+    record(host, version, "StartContainer")
     right = pod_record(host)["cgroup"]
     for wrong in (f"{host.cgroup}/none{POD_CGROUP}", ""):
         context = host.context()
@@ -197,19 +184,17 @@ def test_path_writable_by_others_is_not_mounted(tmp_path: Path, monkeypatch: pyt
             check_owner(bad)
 
 
+A, B = ({"resources": {"unified": {"a": value}}} for value in "12")
 RESPECTED: list[tuple[dict[str, Any], dict[str, Any]]] = [
-    ({"scheduler": {"policy": 2}}, {}),
-    ({"scheduler": {"policy": 2}}, {"scheduler": {"policy": 2}}),
-    ({"scheduler": {"policy": 2}}, {"scheduler": {}}),
+    *(({"scheduler": {"policy": 2}}, theirs) for theirs in ({}, {"scheduler": {"policy": 2}}, {"scheduler": {}})),
     ({"io_priority": {"class": 2}}, {"io_priority": {"class": 3}}),
     ({"resources": {"rdt_class": {"value": "a"}}}, {"resources": {"rdt_class": {"value": "b"}}}),
     (
         {"resources": {"blockio_class": {"value": "a"}, "cpu": {"cpus": "1", "mems": "0"}}},
         {"resources": {"blockio_class": {"value": "a"}, "cpu": {"cpus": "2", "mems": ""}}},
     ),
-    ({"resources": {"unified": {"a": "1", "b": "2"}}, "devices": [1]}, {"resources": {"unified": {"a": "1"}}}),
-    ({"resources": {"unified": {"a": "1"}}}, {"resources": {"unified": {"a": "1"}}}),
-    ({"resources": {"unified": {"a": "1"}}}, {"resources": {"unified": {"a": "2"}}}),
+    ({"resources": {"unified": {"a": "1", "b": "2"}}, "devices": [1]}, A),
+    *((A, theirs) for theirs in (A, B)),
 ]
 """Our changes of a container, and the values that it has."""
 
@@ -252,14 +237,10 @@ def sysfs(tmp_path: Path) -> str:
 def test_words_name_nodes(sysfs: str) -> None:
     topology = read_topology(sysfs)
     cpus = topology.nodes[2].cpus
-    distances = sorted(set(topology.nodes[2].distances.values()))
-
-    def named(words: str) -> str:
-        return format_list(nodes_of(words, topology, cpus, parse_list("0-1")))
-
-    words = ("all", "allowed-mems", "cpu-nodes", "cpu-packages", "0,3")
-    assert [named(one) for one in words] == ["0-3", "0-1", "2", "2-3", "0,3"]
-    assert [named(f"max-dist:{most}") for most in distances] == ["2", "2-3", "0-3"]
+    words = ["all", "allowed-mems", "cpu-nodes", "cpu-packages", "0,3"]
+    words += [f"max-dist:{most}" for most in sorted(set(topology.nodes[2].distances.values()))]
+    found = [format_list(nodes_of(one, topology, cpus, parse_list("0-1"))) for one in words]
+    assert found == ["0-3", "0-1", "2", "2-3", "0,3", "2", "2-3", "0-3"]
 
 
 def test_policy_is_that_of_the_class_within_the_containers_nodes(sysfs: str) -> None:
@@ -268,8 +249,5 @@ def test_policy_is_that_of_the_class_within_the_containers_nodes(sysfs: str) -> 
     assert memory_policy(SPREAD, NRI, {"mems": "1-2"}, sysfs) == {**whole, "nodes": "1-2"}
     assert memory_policy({**SPREAD, "nodes": "all"}, NRI, {"mems": "2"}, sysfs) == {**whole, "nodes": "2"}
     assert memory_policy({"mode": "MPOL_LOCAL"}, NRI, {"mems": "2"}, "/nowhere") == {"mode": 4, "flags": []}
-
-
-def test_nodes_that_the_container_may_not_use_are_named(sysfs: str) -> None:
     with pytest.raises(MemoryPolicyError, match="MPOL_INTERLEAVE of nodes 3: the container may only use 0-1"):
         memory_policy({**SPREAD, "nodes": "3"}, NRI, {"mems": "0-1"}, sysfs)
