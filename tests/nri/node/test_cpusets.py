@@ -1,8 +1,6 @@
 """Cpusets in specifications: what is promised, noted, learned, forgotten and sent to the runtime."""
 
 import tempfile
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from nri.node.conftest import (
-    NOTHING,
-    POD,
-    Answer,
-    answer_of,
-    container,
-    message,
-    placement,
-    plugin_of,
-    served,
-)
+from nri.node.conftest import NOTHING, POD, Answer, answer_of, container, message, placement, plugin_of, served
 from resctrl_hooks.core.node.host.cpulist import parse_list
 from resctrl_hooks.nri.node.plugin import NodePlugin
 from resctrl_hooks.nri.node.protobuf import decode, encode
@@ -30,25 +18,19 @@ from resctrl_hooks.placement.node import specified as specified_module
 from resctrl_hooks.placement.node.specified import specified
 
 HOUSES = ("placement",)
-Place = Callable[..., NodePlugin]
 CPUS = "cpus.placement.resctrl-hooks.io"
 FIRST, SECOND = "a" * 64, "b" * 64
 OWNER = {**POD, "id": "t" * 64, "annotations": {CPUS: "exclusive:3"}}
 ONE = {**OWNER, "id": "u" * 64, "annotations": {CPUS: "exclusive:1"}}
-SETTINGS = {"nri": {"adjust": ["placement"]}, "monitoring": {"enabled": False}}
 
 
-def plugin_with(host: Host, section: dict[str, Any] | None = None, **config: Any) -> NodePlugin:
+def plugin_with(host: Host, **config: Any) -> NodePlugin:
     """Return a plugin on a machine of four CPUs, with placement."""
-    plugin = plugin_of(host, **{**SETTINGS, **placement(host, **(section or {})), **config})
+    settings = {"nri": {"adjust": ["placement"]}, "monitoring": {"enabled": False}}
+    plugin = plugin_of(host, **{**settings, **placement(host), **config})
     plugin.configure({"request_timeout": 60_000})
     host.context().ledger.prepare()
     return plugin
-
-
-@pytest.fixture
-def place(host: Host) -> Place:
-    return partial(plugin_with, host)
 
 
 def folder(host: Host, id_: str) -> Path:
@@ -74,29 +56,19 @@ def cpus_of(adjusted: dict[str, Any]) -> str:
     return str(adjusted.get("linux", {}).get("resources", {}).get("cpu", {}).get("cpus", ""))
 
 
-def promised(payload: bytes) -> str:
-    """Return the CPUs in an answer to CreateContainer."""
-    return cpus_of(decode("CreateContainerResponse", payload).get("adjust", {}))
-
-
-def changes(payload: bytes) -> dict[str, str]:
-    """Return the CPUs by container in an UpdateContainers."""
-    found = decode("UpdateContainersRequest", payload).get("update", [])
-    assert all(one["ignore_failure"] for one in found), "a container that has ended by now causes no failure"
-    return {one["container_id"]: cpus_of(one) for one in found}
-
-
 def created(plugin: NodePlugin, pod: dict[str, Any], id_: str) -> str:
     """Return the CPUs of a new container's specification."""
     code, answer, others = served(plugin, "CreateContainer", message(0, pod, id_=id_))
     assert (code, others) == (0, b"")
-    return promised(answer)
+    return cpus_of(decode("CreateContainerResponse", answer).get("adjust", {}))
 
 
 def updates(found: Answer) -> dict[str, str]:
-    """Return the updates of others in an answer."""
+    """Return the CPUs by container in the updates of others in an answer."""
     assert found[:2] == (0, b"")
-    return changes(found[2])
+    updates = decode("UpdateContainersRequest", found[2]).get("update", [])
+    assert all(one["ignore_failure"] for one in updates), "a container that has ended by now causes no failure"
+    return {one["container_id"]: cpus_of(one) for one in updates}
 
 
 def started(plugin: NodePlugin, host: Host, pod: dict[str, Any], id_: str, pid: int, cpus: str) -> dict[str, str]:
@@ -104,12 +76,6 @@ def started(plugin: NodePlugin, host: Host, pod: dict[str, Any], id_: str, pid: 
     process(host, pid, id_)
     event = encode("ContainerEvent", {"pod": pod, "container": with_cpus(pid, id_, cpus)})
     return updates(served(plugin, "StartContainer", event))
-
-
-def start(plugin: NodePlugin, host: Host, pod: dict[str, Any], id_: str, pid: int) -> tuple[str, dict[str, str]]:
-    """Create and start a container; return its CPUs and the updates of others."""
-    cpus = created(plugin, pod, id_)
-    return cpus, started(plugin, host, pod, id_, pid, cpus)
 
 
 def noted(host: Host) -> dict[str, str]:
@@ -213,21 +179,21 @@ TestCpusets = pytest.mark.hypothesis(Cpusets.TestCase)
 TestCpusets.settings = settings(max_examples=25, stateful_step_count=12, deadline=None)
 
 
-def test_container_that_the_runtime_does_not_know_is_not_updated(host: Host, place: Place) -> None:
+def test_container_that_the_runtime_does_not_know_is_not_updated(host: Host) -> None:
     """It was started without this plugin, for example by Podman, or before cpusets were put into specifications."""
-    assert start(place(nri={}), host, POD, FIRST, 41) == ("", {})
-    assert noted(host) == {}
-    plugin = place()
-    cpus, sent = start(plugin, host, OWNER, SECOND, 42)
-    assert (sent, noted(host)) == ({}, {SECOND: cpus})
+    plugin = plugin_with(host, nri={})
+    assert created(plugin, POD, FIRST) == ""
+    assert (started(plugin, host, POD, FIRST, 41, ""), noted(host)) == ({}, {})
+    plugin = plugin_with(host)
+    cpus = created(plugin, OWNER, SECOND)
+    assert (started(plugin, host, OWNER, SECOND, 42, cpus), noted(host)) == ({}, {SECOND: cpus})
     assert runs_on(host, FIRST) != "0-3"
 
 
-def test_started_container_without_a_noted_cpuset_is_updated(host: Host, place: Place) -> None:
-    assert started(place(), host, POD, FIRST, 41, "") == {FIRST: "0-3"}
-
-
-def test_other_events_send_nothing(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    plugin = place()
+def test_started_container_without_a_noted_cpuset_is_updated_and_a_creation_updates_none(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugin = plugin_with(host)
+    assert started(plugin, host, POD, FIRST, 41, "") == {FIRST: "0-3"}
     monkeypatch.setattr(specified_module, "changes", lambda *_: pytest.fail("it was asked"))
-    assert created(plugin, POD, FIRST) == "0-3"
+    assert created(plugin, POD, SECOND) == "0-3"

@@ -1,11 +1,10 @@
 """The plugin in this process under any order of a runtime's events: what is recorded is what the runtime has."""
 
-from __future__ import annotations
-
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from conftest import POD_CGROUP, UID, Host
@@ -13,18 +12,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from nri.node.conftest import NOTHING, POD, log, plugin_of, served
+from nri.node.conftest import NOTHING, POD, Answer, answer_of, container, log, plugin_of, served
 from resctrl_hooks.core.node.ledger import Ledger
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.core.node.reconcile.report import Options
 from resctrl_hooks.nri.node.event import EVENTS
 from resctrl_hooks.nri.node.protobuf import encode
-from resctrl_hooks.nri.node.worker import NOT_YET, unpack
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from nri.node.conftest import Answer
+from resctrl_hooks.nri.node.worker import NOT_YET
 
 pytestmark = pytest.mark.hypothesis
 PODS = [
@@ -72,8 +66,7 @@ class Protocol(RuleBasedStateMachine):
         return answer
 
     def message(self, one: Container, *, has_pid: bool = True) -> dict[str, Any]:
-        pid = {"pid": one.pid} if has_pid else {}
-        return {"id": one.id, "pod_sandbox_id": one.pod["id"], "name": "c0", **pid}
+        return {**container(one.pid if has_pid else 0, one.id), "pod_sandbox_id": one.pod["id"]}
 
     def took_effect(self, one: Container) -> None:
         one.told = True
@@ -136,10 +129,8 @@ class Protocol(RuleBasedStateMachine):
             {"pods": PODS if not part else [], "containers": [self.message(one) for one in alive[part::parts]]}
             for part in range(parts)
         ]
-        replies: list[tuple[int, bytes]] = []
         payloads = [encode("SynchronizeRequest", one) for one in lists]
-        self.plugin.synchronize(payloads, lambda code, answer: replies.append((code, answer)))
-        assert [(code, *unpack(answer)) for code, answer in replies] == [NOTHING]
+        assert answer_of(lambda reply: self.plugin.synchronize(payloads, reply)) == NOTHING
         for one in alive:
             self.took_effect(one)
         self.check_records_are_the_running_containers()

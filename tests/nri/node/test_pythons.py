@@ -31,13 +31,10 @@ from resctrl_hooks.nri.node.status import Status
 plugin.NodePlugin("p", "97", sys.argv[1], notify=Notify(), status=Status(sys.argv[2], ""), stderr=False)
 print(*(name.removeprefix("resctrl_hooks.") for name in sys.modules))
 """
-FOR_CREATIONS = {"nri.node.creation", "nri.node.adjustments"}
-FOR_CPUSETS = {"placement.node.allocations", "placement.node.specified"}
-FOR_FEW = (
-    FOR_CREATIONS
-    | FOR_CPUSETS
-    | {"core.node.watch.watcher", "core.node.reconcile.reconcile", "core.node.features.rdt_class"}
-)
+CREATIONS = {"nri.node.creation", "nri.node.adjustments"}
+CPUSETS = {"placement.node.allocations", "placement.node.specified"}
+CLASSES = {"core.node.features.rdt_class"}
+FEW = CREATIONS | CPUSETS | CLASSES | {"core.node.watch.watcher", "core.node.reconcile.reconcile"}
 
 
 @pytest.mark.houses("placement")
@@ -45,9 +42,9 @@ FOR_FEW = (
     "config, needed",
     [
         ({}, set()),
-        ({"failurePolicy": "fail"}, FOR_CREATIONS),
-        ({"nri": {"adjust": ["placement"]}, "placement": {"enabled": True}}, FOR_CREATIONS | FOR_CPUSETS),
-        ({"rdt": {"enabled": True}}, {"core.node.features.rdt_class"}),
+        ({"failurePolicy": "fail"}, CREATIONS),
+        ({"nri": {"adjust": ["placement"]}, "placement": {"enabled": True}}, CREATIONS | CPUSETS),
+        ({"rdt": {"enabled": True}}, CLASSES),
     ],
     ids=["defaults", "refusals", "adjustments", "a feature"],
 )
@@ -55,7 +52,7 @@ def test_modules_are_imported_if_settings_need_them(host: Host, config: dict[str
     host.configure(**config)
     words = [sys.executable, "-c", CODE, str(host.config), str(host.state)]
     found = set(subprocess.run(words, check=True, capture_output=True, text=True).stdout.split())
-    assert found & FOR_FEW == needed
+    assert found & FEW == needed
 
 
 @pytest.mark.houses("placement")
@@ -69,13 +66,12 @@ def test_plugin_names_no_feature_of_another_house() -> None:
 
 HOUSES = ("placement",)
 BRINGS = {
-    **LIMITS["classes"][0],
     "env": {"TIER": "batch"},
-    "mounts": [{"source": "/usr", "destination": "/host-usr"}],
+    "mounts": [{"source": "/usr", "destination": "/x"}],
     "devices": [{"path": "/dev/null"}],
 }
 EVERYTHING = {
-    "classes": [BRINGS],
+    "classes": [LIMITS["classes"][0] | BRINGS],
     "scheduling": SCHEDULING,
     "memory": LIMITS["memory"],
     "nri": {"adjust": ["memory", "rdt", "placement", "scheduling"], "allow": {"shop": ["batch"]}},
@@ -115,15 +111,14 @@ def test_all_adjustable_fields_are_encoded(host: Host, runtime: FakeRuntime, pro
     assert {*adjusted, *adjusted["linux"]} == fields
     assert {"unified", "cpu"} <= set(adjusted["linux"]["resources"])
     host.process(41, f"{POD_CGROUP}/{ID}")
+    folder = host.cgroup / POD_CGROUP.lstrip("/") / ID
     for name in ("cpuset.cpus", "cpuset.mems", "memory.high", "memory.swap.max", "cpu.weight"):
-        (host.cgroup / POD_CGROUP.lstrip("/") / ID / name).touch()
+        (folder / name).touch()
     assert runtime.event("StartContainer", pod, container(41)) == OK
-    cpuset = host.cgroup / POD_CGROUP.lstrip("/") / ID / "cpuset.cpus"
-    assert cpuset.read_text() == adjusted["linux"]["resources"]["cpu"]["cpus"]
+    assert (folder / "cpuset.cpus").read_text() == adjusted["linux"]["resources"]["cpu"]["cpus"]
     assert host.groups() == [GROUP]
     host.end_process(41)
-    assert runtime.event("StopContainer", pod, container(41)) == OK
-    assert runtime.event("RemovePodSandbox", pod) == OK
+    assert [runtime.event("StopContainer", pod, container(41)), runtime.event("RemovePodSandbox", pod)] == [OK, OK]
     wait_until(lambda: host.groups() == [], "the group ends")
     (resident,) = re.findall(r"VmRSS:\s+(\d+)", Path(f"/proc/{process.pid}/status").read_text())
     assert int(resident) < 30 * 1024

@@ -2,6 +2,7 @@
 
 import json
 from itertools import permutations
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,14 +33,49 @@ from resctrl_hooks.core.node.reconcile.report import Options
 from resctrl_hooks.core.node.sharing.priority import priority_in
 from resctrl_hooks.nri.node.protobuf import decode, encode
 
+DEFAULTS = {"defaults": {"namespaces": {"shop": "bronze"}}}
+CLASSES = [{"name": "batch", "allowswap": True}, {"name": "bronze", "allowswap": False}]
+ASKS = {**MEMORY, "annotations": {**MEMORY["annotations"], **asking("gold")["annotations"]}}
+NOTES = containerd_annotations(UID, "shop")
+HIGH = 200 << 20
+FILES = {"memory.high": "max", "memory.swap.max": "max", "memory.current": "0", "cgroup.controllers": "memory cpu io"}
+
+
+def cgroup_with(host: Host, path: str, **values: str) -> Path:
+    """Make the files of a container's cgroup, as the runtime left them."""
+    folder = host.cgroup / path.lstrip("/")
+    for name, value in (FILES | values).items():
+        (folder / name).write_text(f"{value}\n")
+    return folder
+
+
+def command(host: Host, *words: str) -> str:
+    result = CliRunner().invoke(main, ["--config", str(host.config), *words])
+    assert result.exit_code == 0, result.output
+    return " ".join(result.output.split())
+
+
+def recorded(host: Host, key: str = UID, id_: str = ID) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((host.state / "pods" / key / f"c-{id_}").read_text())
+    return found
+
+
+def started(host: Host, pod: dict[str, Any], **config: Any) -> dict[str, Any]:
+    """Start a container; return its record, as reconcile observes it."""
+    host.process(41, f"{POD_CGROUP}/{ID}", rdt="/")
+    assert served(plugin_of(host, **config), "StartContainer", message(41, pod)) == NOTHING
+    (one,) = observe(host.context()).containers
+    return one.record
+
+
+def features(record: dict[str, Any]) -> list[str]:
+    return [step["feature"] for step in record["steps"]]
+
 
 def test_labels_select_pods_and_rank_them_by_changed_rules(host: Host) -> None:
-    plugin = plugin_of(host, monitoring={"priority": [{"namespaces": ["none"], "value": 1}]})
-    host.process(41, f"{POD_CGROUP}/{ID}")
-    assert served(plugin, "StartContainer", message(41)) == NOTHING
+    started(host, POD, monitoring={"priority": [{"namespaces": ["none"], "value": 1}]})
     for selector, found in (("app=web", "shop/web-0"), ("app=db", "")):
-        result = CliRunner().invoke(main, ["--config", str(host.config), "list", "-o", "name", "-l", selector])
-        assert result.output.strip() == found
+        assert command(host, "list", "-o", "name", "-l", selector) == found
     rules = [{"labels": {"app": "db"}, "value": 90}, {"labels": {"app": "web"}, "value": 50}]
     host.configure(monitoring={"priority": rules})
     context = host.context()
@@ -47,24 +83,13 @@ def test_labels_select_pods_and_rank_them_by_changed_rules(host: Host) -> None:
     assert priority_in(context, one, None) == 50
 
 
-def features(host: Host) -> list[str]:
-    return [step["feature"] for step in recorded(host)["steps"]]
-
-
-DEFAULTS = {"defaults": {"namespaces": {"shop": "bronze"}}}
-CLASSES = [{"name": "batch", "allowswap": True}, {"name": "bronze", "allowswap": False}]
-ASKS = {**MEMORY, "annotations": {**MEMORY["annotations"], **asking("gold")["annotations"]}}
-NOTES = containerd_annotations(UID, "shop")
-
-
 class Seen:
     """A container of containerd whose labels and annotations only the plugin sees."""
 
     def __init__(self, host: Host) -> None:
         self.host = host
-        self.plugin = plugin_of(
-            host, rdt={**RDT, **DEFAULTS}, **{**LIMITS, "memory": {**LIMITS["memory"], **DEFAULTS}, "classes": CLASSES}
-        )
+        memory = {"memory": {**LIMITS["memory"], **DEFAULTS}, "classes": CLASSES}
+        self.plugin = plugin_of(host, rdt={**RDT, **DEFAULTS}, **memory)
         host.add_class("gold")
         host.add_class("bronze")
         host.process(41, f"{POD_CGROUP}/{ID}", rdt="/")
@@ -83,10 +108,10 @@ class Seen:
             assert synchronized(self.plugin, container(41), pod=ASKS) == NOTHING
         else:
             assert served(self.plugin, what, message(41, ASKS)) == NOTHING
-        classes = [name for name in ("gold", "bronze") if 41 in self.host.tasks(name)]
-        if classes:  # the kernel shows the class of the last move
-            name = "gold" if "gold" in classes else "bronze"
-            (self.host.proc / "41/cpu_resctrl_groups").write_text(f"res:{name}\nmon:{UID}\n")
+        for name in ("gold", "bronze"):
+            if 41 in self.host.tasks(name):  # the kernel shows the class of the last move
+                (self.host.proc / "41/cpu_resctrl_groups").write_text(f"res:{name}\nmon:{UID}\n")
+                return
 
 
 @pytest.mark.parametrize("event", ["StartContainer", "PostStartContainer", "Synchronize"])
@@ -103,27 +128,20 @@ def test_container_has_what_its_annotations_ask_for_whoever_saw_it_first(
     seen.by("reconcile")
     record = recorded(host)
     assert (record["told"]["labels"], record.get("unplanned")) == ({"app": "web"}, None)
-    assert features(host) == ["rdt", "monitoring", "memory"]
+    assert features(record) == ["rdt", "monitoring", "memory"]
     assert [step["needs"]["class"] for step in record["steps"][::2]] == ["gold", "batch"]
     assert 41 in host.tasks("gold")
-    assert (seen.cgroup / "memory.swap.max").read_text().strip() == "max"
-    assert (seen.cgroup / "memory.high").read_text().strip() == str(64 << 20)
+    files = {name: (seen.cgroup / name).read_text().strip() for name in ("memory.swap.max", "memory.high")}
+    assert files == {"memory.swap.max": "max", "memory.high": str(64 << 20)}
     assert not reconcile(host.context(), Options()).applied
 
 
 @pytest.mark.parametrize("value", ["\x01" * 1000, '"' * 1000, "\U0001f600" * 250], ids=["control", "quotes", "long"])
 def test_most_texts_that_a_pod_can_have_leave_its_record_readable(host: Host, value: str) -> None:
-    plugin = plugin_of(host)
-    host.process(41, f"{POD_CGROUP}/{ID}")
-    pod = {
-        **POD,
-        "annotations": {f"{number:03}.nri.io": value for number in range(255)},
-        "labels": {"app": "web", **{f"{number:04}" + "x" * 300: "y" * 63 for number in range(500)}},
-    }
-    assert served(plugin, "StartContainer", message(41, pod)) == NOTHING
-    (one,) = observe(host.context()).containers
-    assert [step["feature"] for step in one.record["steps"]] == ["monitoring"]
-    assert one.record["told"]["labels"]["app"] == "web"
+    labels = {"app": "web", **{f"{number:04}" + "x" * 300: "y" * 63 for number in range(500)}}
+    notes = {f"{number:03}.nri.io": value for number in range(255)}
+    record = started(host, {**POD, "annotations": notes, "labels": labels})
+    assert (features(record), record["told"]["labels"]["app"]) == (["monitoring"], "web")
     assert "not affected" not in log(host)
 
 
@@ -133,40 +151,13 @@ HOSTILE = ["x" * 70_000, "a\0b", "\x1b[2J", "[" * 5000]
 @pytest.mark.parametrize("value", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_texts_of_a_pod_cost_it_neither_default_nor_group(host: Host, value: str) -> None:
     host.add_class("bronze")
-    defaults = {"defaults": {"namespaces": {"shop": "bronze"}}}
-    plugin = plugin_of(host, rdt={"enabled": True, "classes": {"bronze": {}}, **defaults})
-    host.process(41, f"{POD_CGROUP}/{ID}", rdt="/")
     pod = {**POD, "annotations": {"class.rdt.resctrl-hooks.io": value}, "labels": {"app": value, value: "app"}}
-    assert served(plugin, "StartContainer", message(41, pod)) == NOTHING
+    record = started(host, pod, rdt={"enabled": True, "classes": {"bronze": {}}, **DEFAULTS})
     assert log(host).count("annotation class.rdt.resctrl-hooks.io is ignored") == 1
-    (one,) = observe(host.context()).containers
-    assert [step["feature"] for step in one.record["steps"]] == ["rdt", "monitoring"]
-    assert one.record["steps"][0]["needs"] == {"class": "bronze"}
+    assert (features(record), record["steps"][0]["needs"]) == (["rdt", "monitoring"], {"class": "bronze"})
 
 
 # Containers with values of an earlier NRI plugin: no refusal, no overwriting, and what `show` prints
-
-HIGH = 200 << 20
-FILES = {"memory.high": "max", "memory.swap.max": "max", "memory.current": "0", "cgroup.controllers": "memory cpu io"}
-
-
-def cgroup_with(host: Host, path: str, **values: str) -> Any:
-    """Make the files of a container's cgroup, as the runtime left them."""
-    folder = host.cgroup / path.lstrip("/")
-    for name, value in (FILES | values).items():
-        (folder / name).write_text(f"{value}\n")
-    return folder
-
-
-def shown(host: Host, pod: str) -> str:
-    result = CliRunner().invoke(main, ["--config", str(host.config), "show", pod])
-    assert result.exit_code == 0, result.output
-    return " ".join(result.output.split())
-
-
-def recorded(host: Host, key: str = UID, id_: str = ID) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((host.state / "pods" / key / f"c-{id_}").read_text())
-    return found
 
 
 def captured(method: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -178,32 +169,28 @@ def captured(method: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 @pytest.mark.houses("placement")
 def test_captured_adjustments_of_earlier_plugin_stay(host: Host) -> None:
-    (adjusted,) = (
-        one.said["message"]["adjust"]
-        for one in session(CRIO)
-        if one.said.get("type") == "CreateContainerResponse" and one.said["message"]
-    )
-    theirs = adjusted["linux"]["resources"]
+    answers = (one.said for one in session(CRIO) if one.said.get("type") == "CreateContainerResponse")
+    (theirs,) = (one["message"]["adjust"]["linux"]["resources"] for one in answers if one["message"])
     assert theirs == {"cpu": {"cpus": "1"}, "unified": {"memory.high": str(HIGH)}}
     pod, one = captured("CreateContainer")
     pod["annotations"] = {**pod.get("annotations", {}), **MEMORY["annotations"]}
     one["linux"]["resources"] += encode("LinuxResources", theirs)  # a message in pieces is one message
-    plugin = plugin_of(host, **LIMITS, **FAIL, placement={"enabled": True}, nri={"adjust": ["memory", "placement"]})
+    config = {**LIMITS, **FAIL, "placement": {"enabled": True}, "nri": {"adjust": ["memory", "placement"]}}
+    plugin = plugin_of(host, **config)
     plugin.configure({"runtime_name": "cri-o", "NRI_version": "0.12.0"})
     code, payload, _ = served(plugin, "CreateContainer", encode("ContainerEvent", {"pod": pod, "container": one}))
     assert not code, payload
     ours = decode("CreateContainerResponse", payload)["adjust"]
     assert ours == {"linux": {"resources": {"unified": {"memory.swap.max": "max"}}}}
 
-    _, started = captured("StartContainer")
-    assert decode("LinuxResources", started["linux"]["resources"])["unified"] == {"memory.high": str(HIGH)}
-    path = f"{pod['linux']['cgroup_parent']}/crio-{started['id']}"
-    host.process(started["pid"], path)
+    _, run = captured("StartContainer")
+    assert decode("LinuxResources", run["linux"]["resources"])["unified"] == {"memory.high": str(HIGH)}
+    path = f"{pod['linux']['cgroup_parent']}/crio-{run['id']}"
+    host.process(run["pid"], path)
     folder = cgroup_with(host, path, **{"memory.high": str(HIGH)})
-    event = encode("ContainerEvent", {"pod": pod, "container": started})
-    assert served(plugin, "StartContainer", event) == NOTHING
+    assert served(plugin, "StartContainer", encode("ContainerEvent", {"pod": pod, "container": run})) == NOTHING
     assert folder.joinpath("memory.high").read_text() == f"{HIGH}\n"
     why = f"memory.high is {HIGH} instead of {64 << 20}"
-    assert recorded(host, pod["uid"], started["id"])["kept"]["memory"] == [why]
-    assert f"kept: placement cpuset is cpus 1, memory {why}" in shown(host, pod["name"])
+    assert recorded(host, pod["uid"], run["id"])["kept"]["memory"] == [why]
+    assert f"kept: placement cpuset is cpus 1, memory {why}" in command(host, "show", pod["name"])
     assert f"left unchanged: placement: cpuset is cpus 1; memory: {why}" in log(host)

@@ -134,14 +134,11 @@ def test_exclusive_cpus_stay_while_placement_cannot_read(
     node.start("bronze", 500)
     before = {name: node.cpus(name) for name in ("gold", "bronze")}
     assert parse_list(before["gold"]).bit_count() == 4
-    asked: list[Any] = []
+    asked = iter(range(1000))
     context = node.context()
-    with (
-        failing(*operation, no_answer, when=lambda *words, **_: not asked.append(words)),
-        contextlib.suppress(HookError),
-    ):
+    with failing(*operation, no_answer, when=lambda *_, **__: next(asked) >= 0), contextlib.suppress(HookError):
         reconcile(context)
-    assert asked
+    assert next(asked), "it has been read"
     assert {name: node.cpus(name) for name in before} == before
     reconcile(node.context())
     assert {name: node.cpus(name) for name in before} == before
@@ -220,18 +217,18 @@ ROW = ["id", "key", 1, 1, "/cgroup", 1000, "", "/scope", 1, "{}"]
 
 
 VALUE = {"found": "1", "wanted": "2", "now": "2", "refused": ""}
-RECORDS: dict[Any, dict[str, Any]] = {
-    RequestRecord: REQUEST,
-    DecisionRecord: DECISION,
-    PlacementNeeds: {"request": REQUEST, "decision": DECISION},
-    NodeValuesRecord: {"boot": "boot", "values": {"a": VALUE}, "facts": "f"},
-    AllocationsRecord: {"format": 4, "boot": "boot", "machine": ["0-3"], "containers": 1, "others": {"claim": "0"}},
-}
+RECORDS: list[tuple[Any, dict[str, Any]]] = [
+    (RequestRecord, REQUEST),
+    (DecisionRecord, DECISION),
+    (PlacementNeeds, {"request": REQUEST, "decision": DECISION}),
+    (NodeValuesRecord, {"boot": "boot", "values": {"a": VALUE}, "facts": "f"}),
+    (AllocationsRecord, {"format": 4, "boot": "boot", "machine": ["0-3"], "containers": 1, "others": {"claim": "0"}}),
+]
 
 
-@pytest.mark.parametrize("kind", RECORDS)
-def test_record_checks_each_of_its_fields(kind: Any) -> None:
-    check_fields(kind, RECORDS[kind])
+@pytest.mark.parametrize("kind, value", RECORDS)
+def test_record_checks_each_of_its_fields(kind: Any, value: dict[str, Any]) -> None:
+    check_fields(kind, value)
 
 
 def test_row_of_a_container_checks_each_column() -> None:
