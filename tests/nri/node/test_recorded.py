@@ -60,7 +60,7 @@ def recorded(host: Host, key: str = UID, id_: str = ID) -> dict[str, Any]:
     return found
 
 
-def started(host: Host, pod: dict[str, Any], **config: Any) -> dict[str, Any]:
+def started(host: Host, pod: dict[str, Any], **config: Any) -> Any:
     """Start a container; return its record, as reconcile observes it."""
     host.process(41, f"{POD_CGROUP}/{ID}", rdt="/")
     assert served(plugin_of(host, **config), "StartContainer", message(41, pod)) == NOTHING

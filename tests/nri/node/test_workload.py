@@ -186,7 +186,8 @@ def test_path_writable_by_others_is_not_mounted(tmp_path: Path, monkeypatch: pyt
 
 A, B = ({"resources": {"unified": {"a": value}}} for value in "12")
 RESPECTED: list[tuple[dict[str, Any], dict[str, Any]]] = [
-    *(({"scheduler": {"policy": 2}}, theirs) for theirs in ({}, {"scheduler": {"policy": 2}}, {"scheduler": {}})),
+    ({"scheduler": {"policy": 2}}, {}),
+    *(({"scheduler": {"policy": 2}}, {"scheduler": theirs}) for theirs in ({"policy": 2}, {})),
     ({"io_priority": {"class": 2}}, {"io_priority": {"class": 3}}),
     ({"resources": {"rdt_class": {"value": "a"}}}, {"resources": {"rdt_class": {"value": "b"}}}),
     (
