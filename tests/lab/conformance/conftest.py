@@ -82,7 +82,8 @@ PROCESSORS = {
     "AMD": Processor({"count": 1, "amd": 1, "counters": 4}, {"vendor": "amd", "assignable_counters": 4, "limbo": 0.2}),
     "AMD without ABMC": Processor({"amd": 1}, {"vendor": "amd", "limbo": 0.2}),
     "clusters": Processor(
-        {"cpus": 4, "numa": 4, "snc": 2, "sparse": 1}, {"clusters": 2, "sparse_masks": True, "cpus": 4, "limbo": 0.2}
+        {"cpus": 4, "numa": 4, "snc": 2, "sparse": 1, "count": 1},
+        {"clusters": 2, "sparse_masks": True, "cpus": 4, "limbo": 0.2},
     ),
     "energy": Processor({"cpus": 4, "aet": 1}, {"energy": True, "cpus": 2, "limbo": 0.2}),
     "CDP": Processor(TWO_DOMAINS, {"cdp": True, "limbo": 0.2}, "cdp"),
@@ -93,7 +94,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Give a test that is marked `processors("AMD", …)` these processors; all others have Intel's."""
     marker = metafunc.definition.get_closest_marker("processors")
     if marker:
-        chosen = [pytest.param(name, marks=pytest.mark.guest(**PROCESSORS[name].guest)) for name in marker.args]
+        night = {"AMD without ABMC": [pytest.mark.nightly]}
+        chosen = [
+            pytest.param(name, marks=[pytest.mark.guest(**PROCESSORS[name].guest), *night.get(name, [])])
+            for name in marker.args
+        ]
         metafunc.parametrize("root", chosen, indirect=True, scope="module")
 
 

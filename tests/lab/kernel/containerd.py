@@ -9,6 +9,7 @@ import subprocess
 import time
 import uuid
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from kernel.installed import Installed
@@ -22,6 +23,14 @@ SLEEP = ("/bin/sleep", "100000")
 IMAGE, PAUSE = "localhost/busybox:cri", "localhost/pause:cri"
 PATIENCE = 300  # seconds for one call: only so that a hang ends with a message
 HOST_NETWORK = 2  # `NODE` of the CRI's NamespaceMode
+RUNTIME = """
+    [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.{name}]
+      runtime_type = "io.containerd.runc.v2"
+      {extra}
+      [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.{name}.options]
+        BinaryName = "{binary}"
+        SystemdCgroup = {systemd}
+"""
 CONFIG = f"""\
 version = 3
 [plugins.'io.containerd.cri.v1.images']
@@ -30,20 +39,7 @@ version = 3
     sandbox = "{PAUSE}"
 [plugins.'io.containerd.cri.v1.runtime'.containerd]
   default_runtime_name = "runc"
-  [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
-    runtime_type = "io.containerd.runc.v2"
-    [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
-      SystemdCgroup = {{systemd}}
-  [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.crun]
-    runtime_type = "io.containerd.runc.v2"
-    [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.crun.options]
-      BinaryName = "crun"
-      SystemdCgroup = {{systemd}}
-  [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.hooked]
-    runtime_type = "io.containerd.runc.v2"
-    base_runtime_spec = "{{folder}}/hooked.json"
-    [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.hooked.options]
-      SystemdCgroup = {{systemd}}
+{{runtimes}}
 [plugins.'io.containerd.nri.v1.nri']
   plugin_registration_timeout = "120s"
   plugin_request_timeout = "{{request}}"
@@ -56,9 +52,8 @@ class Containerd:
 
     def __init__(self, folder: str, *, systemd: bool = False) -> None:
         self.folder, self.systemd = folder, systemd
-        os.makedirs(folder, exist_ok=True)
         self._config = os.path.join(folder, "containerd.toml")
-        self._hook, self._log = os.path.join(folder, "hook"), os.path.join(folder, "containerd.log")
+        self._hook, self._log = Path(folder, "hook"), os.path.join(folder, "containerd.log")
         self.set_hook([])
         self._write_hooked_specification()
         self._process: subprocess.Popen[bytes] | None = None
@@ -69,23 +64,24 @@ class Containerd:
 
     def set_hook(self, command: list[str]) -> None:
         """Set the hook of containers of the runtime handler `hooked`; none by default."""
-        with open(self._hook, "w", encoding="utf-8") as out:
-            out.write(f"#!/bin/sh\n{'exec ' + shlex.join(command) if command else 'exec cat >/dev/null'}\n")
-        os.chmod(self._hook, 0o755)
+        self._hook.write_text(f"#!/bin/sh\n{'exec ' + shlex.join(command) if command else 'exec cat >/dev/null'}\n")
+        self._hook.chmod(0o755)
 
     def _write_hooked_specification(self) -> None:
         """Write the base specification of the handler `hooked`: containerd's own default, and a hook."""
         specification = json.loads(run(["ctr", "oci", "spec"]))
-        hook = {"path": self._hook, "args": ["hook"], "env": ["PATH=/usr/bin:/bin"], "timeout": 60}
+        hook = {"path": str(self._hook), "args": ["hook"], "env": ["PATH=/usr/bin:/bin"], "timeout": 60}
         specification["hooks"] = {stage: [hook] for stage in ("createRuntime", "poststop")}
-        with open(os.path.join(self.folder, "hooked.json"), "w", encoding="utf-8") as out:
-            json.dump(specification, out)
+        Path(self.folder, "hooked.json").write_text(json.dumps(specification))
 
     def start(self, request: str = "60s") -> None:
         """Start it, and wait until it serves the CRI; it waits so long for an NRI plugin (its default is 2 s)."""
-        with open(self._config, "w", encoding="utf-8") as out:
-            systemd = str(self.systemd).lower()
-            out.write(CONFIG.format(systemd=systemd, folder=self.folder, request=request))
+        hooked = f'base_runtime_spec = "{self.folder}/hooked.json"'
+        runtimes = "".join(
+            RUNTIME.format(name=name, binary=binary, extra=extra, systemd=str(self.systemd).lower())
+            for name, binary, extra in (("runc", "runc", ""), ("crun", "crun", ""), ("hooked", "runc", hooked))
+        )
+        Path(self._config).write_text(CONFIG.format(runtimes=runtimes, request=request))
         with open(self._log, "ab") as log:
             words = ["containerd", "--config", self._config, "--log-level", "info"]
             self._process = subprocess.Popen(words, stdout=log, stderr=log)
@@ -106,13 +102,10 @@ class Containerd:
 
     def begin(self, name: str, **fields: Any) -> Any:
         """Begin a call of the CRI's RuntimeService, whose `result` or `exception` waits for its end."""
-        return getattr(self.runtime, name).future(self._request_of(name, fields), timeout=PATIENCE)
+        return getattr(self.runtime, name).future(getattr(self.api, f"{name}Request")(**fields), timeout=PATIENCE)
 
     def call(self, name: str, **fields: Any) -> Any:
-        return getattr(self.runtime, name)(self._request_of(name, fields), timeout=PATIENCE)
-
-    def _request_of(self, name: str, fields: dict[str, Any]) -> Any:
-        return getattr(self.api, f"{name}Request")(**fields)
+        return self.begin(name, **fields).result()
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
         """Stop it; its containers go on."""
@@ -167,26 +160,23 @@ class Pod:
             parent = f"/kubepods/besteffort/pod{self.uid}"
             self.cgroup = CGROUPS + parent
             for end in ("", "/besteffort", f"/besteffort/pod{self.uid}"):
-                folder = f"{CGROUPS}/kubepods{end}"
-                os.makedirs(folder, exist_ok=True)
-                with open(f"{folder}/cgroup.controllers", encoding="ascii") as known:
-                    controllers = [name for name in known.read().split() if name in CONTROLLERS]
-                with open(f"{folder}/cgroup.subtree_control", "w", encoding="ascii") as control:
-                    control.write(" ".join(f"+{name}" for name in controllers))
+                folder = Path(f"{CGROUPS}/kubepods{end}")
+                folder.mkdir(parents=True, exist_ok=True)
+                known = (folder / "cgroup.controllers").read_text().split()
+                (folder / "cgroup.subtree_control").write_text(
+                    " ".join(f"+{one}" for one in CONTROLLERS if one in known)
+                )
         network = self._api.NamespaceOption(network=HOST_NETWORK)
+        security = self._api.LinuxSandboxSecurityContext(namespace_options=network)
+        labels = {
+            f"io.kubernetes.pod.{key}": text for key, text in (("name", name), ("namespace", "shop"), ("uid", self.uid))
+        }
         self._config = self._api.PodSandboxConfig(
             metadata=self._api.PodSandboxMetadata(name=name, uid=self.uid, namespace="shop", attempt=0),
             log_directory=self.logs,
-            labels={
-                "io.kubernetes.pod.name": name,
-                "io.kubernetes.pod.namespace": "shop",
-                "io.kubernetes.pod.uid": self.uid,
-                "app": "web",
-            },
+            labels={**labels, "app": "web"},
             annotations=annotations or {},
-            linux=self._api.LinuxPodSandboxConfig(
-                cgroup_parent=parent, security_context=self._api.LinuxSandboxSecurityContext(namespace_options=network)
-            ),
+            linux=self._api.LinuxPodSandboxConfig(cgroup_parent=parent, security_context=security),
         )
         made = self._call("RunPodSandbox", config=self._config, runtime_handler=runtime)
         self.id: str = made.pod_sandbox_id
@@ -217,27 +207,24 @@ class Pod:
 
     def said(self, name: str) -> str:
         """Return a container's output after its end, without the time, stream and letter of containerd's log."""
-        path = os.path.join(self.logs, f"{name}.log")
         container = self.containers[-1]
-        wait_until(lambda: self.has_ended(container), f"{name} ends")
-        with open(path, encoding="utf-8") as source:
-            return "".join(line.split(" ", 3)[3] for line in source)
 
-    def has_ended(self, container: str) -> bool:
-        status = self._call("ContainerStatus", container_id=container).status
-        return bool(status.state == self._api.CONTAINER_EXITED)
+        def has_ended() -> bool:
+            status = self._call("ContainerStatus", container_id=container).status
+            return bool(status.state == self._api.CONTAINER_EXITED)
+
+        wait_until(has_ended, f"{name} ends")
+        with open(os.path.join(self.logs, f"{name}.log"), encoding="utf-8") as source:
+            return "".join(line.split(" ", 3)[3] for line in source)
 
     def pid(self, container: str) -> int:
         return int(self._info(container)["pid"])
 
     def specification(self, container: str) -> dict[str, Any]:
-        found: dict[str, Any] = self._info(container)["runtimeSpec"]
-        return found
+        return dict(self._info(container)["runtimeSpec"])
 
     def _info(self, container: str) -> dict[str, Any]:
-        answer = self._call("ContainerStatus", container_id=container, verbose=True)
-        found: dict[str, Any] = json.loads(answer.info["info"])
-        return found
+        return dict(json.loads(self._call("ContainerStatus", container_id=container, verbose=True).info["info"]))
 
     def execute(self, container: str, command: list[str]) -> str:
         """Run a command in a container, as the kubelet does for an exec probe; return its output."""
@@ -290,5 +277,4 @@ class Plugin(Installed):
         self.served = None
 
     def status(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((self.state / "nri.json").read_text())
-        return found
+        return dict(json.loads((self.state / "nri.json").read_text()))

@@ -1,10 +1,10 @@
-"""Lifetimes on the real kernel: restarts keep the RMID, classes change, adoption moves threads; declared classes."""
+"""Lifetimes on the real kernel: restarts keep the RMID, classes change, adoption moves threads."""
 
 import json
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -12,13 +12,12 @@ from hosts.processes import is_headless
 
 from kernel.bundles import HEADLESS, HOST_USR
 from kernel.groups import RENAMES, Place, Resctrl, place_of
-from kernel.installed import Installed, resctrl_hook
+from kernel.installed import Installed
 from kernel.pods import UID, Containers, KubernetesPod
 from kernel.runtimes import Failed, wait_until
 
 pytestmark = pytest.mark.only(driver="cgroupfs")
-RESTARTS = 10
-PROCESSES = 200
+RESTARTS, PROCESSES = 10, 200
 
 
 @contextmanager
@@ -47,8 +46,7 @@ def test_pod_of_four_containers_keeps_rmid_over_ten_restarts(pod: KubernetesPod,
     for number in range(RESTARTS):
         name = names[number % len(names)]
         pod.end(name)
-        pid = pod.start(name)
-        assert place_of(pid).group == UID
+        assert place_of(pod.start(name)).group == UID
     assert os.stat(group).st_ino == made, "the group was created again, so its counters restarted"
     for name in names:
         pod.end(name)
@@ -100,10 +98,8 @@ def test_fork_bomb_is_completely_in_group_after_adoption(pod: KubernetesPod, res
     wait_until(lambda: len(pod.threads(pid)) >= PROCESSES - 20, "the bomb has gone off")
     pod.installed.reconcile()
     for tid in pod.threads(pid):
-        try:
+        with suppress(FileNotFoundError, ProcessLookupError):
             assert place_of(tid).group == UID
-        except (FileNotFoundError, ProcessLookupError):
-            continue
     assert len(pod.threads(pid) & resctrl.tasks(f"mon_groups/{UID}")) >= PROCESSES - 20
 
 
@@ -133,66 +129,13 @@ def test_container_without_main_thread_keeps_its_group(
     assert not os.path.isdir(folder)
 
 
-OURS = "class.rdt.resctrl-hooks.io"
-CLASSES = {"gold": {"L3": "ff", "MB": 50}, "silver": {"L3": {"0": "f"}}}
-
-
-DECLARING = pytest.mark.settings(
-    rdt={"enabled": True, "allow": {"": ["gold"]}, "classes": CLASSES, "failurePolicy": "fail"}
-)
-
-
-@pytest.fixture
-def declared(installed: Installed, resctrl: Resctrl) -> Installed:
-    """Return an installation whose classes are applied."""
-    command(installed, "apply")
-    return installed
-
-
-def command(installed: Installed, *words: str) -> list[dict[str, object]]:
-    done = resctrl_hook("--config", installed.config, "rdt", *words, "--json")
-    assert done.stdout, done.stderr
-    found: list[dict[str, object]] = json.loads(done.stdout)["items"]
-    return found
-
-
-@DECLARING
-@pytest.mark.guest(cpus=2)  # one for each of two L3 domains
-def test_declared_classes_match_declaration(declared: Installed, resctrl: Resctrl) -> None:
-    assert [report["state"] for report in command(declared, "show")] == ["not declared", "as declared", "as declared"]
-    text = Path(resctrl.folder("gold"), "schemata").read_text()
-    assert "MB:0=50;1=50" in text.replace(" ", "")
-    assert [report["done"] for report in command(declared, "apply")] == [[], []]
-    declared.configure(rdt={"classes": {"gold": {"L3": "5"}}})
-    (report,) = command(declared, "apply")
-    assert report["state"] == "impossible"
-    assert "gaps" in str(report["problems"])
-
-
-@DECLARING
-def test_class_is_joined_before_group(containers: Containers, declared: Installed, resctrl: Resctrl) -> None:
-    pid = containers.create("c1", annotations={OURS: "gold"})
+@pytest.mark.settings(rdt={"enabled": True, "allow": {"": ["gold"]}, "failurePolicy": "fail"})
+def test_class_is_joined_before_group(containers: Containers, installed: Installed, resctrl: Resctrl) -> None:
+    resctrl.make("gold")
+    pid = containers.create("c1", annotations={"class.rdt.resctrl-hooks.io": "gold"})
     (key,) = [path.name for path in Path(resctrl.folder("gold"), "mon_groups").iterdir()]
     threads = [int(path.name) for path in Path(f"/proc/{pid}/task").iterdir()]
-    assert {place_of(thread) for thread in threads} == {Place("gold", key)}, declared.said()
+    assert {place_of(thread) for thread in threads} == {Place("gold", key)}, installed.said()
     assert len(threads) > (containers.runtime.name == "runc")
     containers.runtime.start("c1")
     assert place_of(pid) == Place("gold", key)
-
-
-@DECLARING
-def test_class_removed_under_running_container_is_reported(
-    containers: Containers, declared: Installed, resctrl: Resctrl
-) -> None:
-    pid = containers.start("c3", annotations={OURS: "gold"})
-    Path(resctrl.folder("gold")).rmdir()
-    assert place_of(pid).rdt_class == ""
-    done = declared.reconcile("--json", check=False)
-    assert done.returncode == 1
-    assert "gold was removed; the container runs in the root class" in done.stdout
-    command(declared, "apply")
-    declared.reconcile(check=False)
-    declared.reconcile()
-    place = place_of(pid)
-    assert place.rdt_class == "gold"
-    assert place.group

@@ -4,7 +4,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -104,10 +104,8 @@ def test_hook_and_plugin_on_one_node_do_nothing_twice(
     pod = node.pod("both", runtime="hooked")
     container = pod.run("c0")
     assert place_of(pod.pid(container)) == Place("", pod.uid)
-    of_it = "of shop/both/c0"
-    assert (served.said().count(f"createRuntime {of_it}"), served.said().count(f"StartContainer {of_it}")) == (1, 0), (
-        served.said()
-    )
+    lines = [served.said().count(f"{word} of shop/both/c0") for word in ("createRuntime", "StartContainer")]
+    assert lines == [1, 0], served.said()
     wait_until(lambda: "StartContainer" in served.status()["events"], "it is counted, after the answer")
     assert served.status()["events"]["StartContainer"]["failed"] == 0
     pod.stop(container)
@@ -121,27 +119,21 @@ def test_hook_and_plugin_on_one_node_do_nothing_twice(
     node.set_hook([])
 
 
-PODS = 11
+PODS = 5
 STANDS = 6.0  # seconds
 
 
-@pytest.fixture
-def impatient(node: Containerd) -> Iterator[Containerd]:
-    """Return a containerd that drops a plugin after its default time."""
-    node.restart("2s")
-    yield node
-    node.restart()
-
-
 def test_every_container_of_a_storm_is_in_its_group_after_the_plugin_stood_still(
-    impatient: Containerd, plugin: Callable[..., Plugin], resctrl: Resctrl
+    node: Containerd, plugin: Callable[..., Plugin], resctrl: Resctrl, request: pytest.FixtureRequest
 ) -> None:
+    request.addfinalizer(node.restart)
+    node.restart("2s")  # containerd's default time, after which it drops a plugin
     served = plugin().start()
-    pods = [impatient.pod(f"storm{number}", runtime=("runc", "crun")[number % 2]) for number in range(PODS)]
+    pods = [node.pod(f"storm{number}", runtime=("runc", "crun")[number % 2]) for number in range(PODS)]
     containers = [pod.create("c0") for pod in pods]
     assert served.served is not None
     served.served.send_signal(signal.SIGSTOP)
-    calls = [impatient.begin("StartContainer", container_id=container) for container in containers]
+    calls = [node.begin("StartContainer", container_id=container) for container in containers]
     time.sleep(STANDS)
     wait_until(lambda: any(call.done() for call in calls), "containerd goes on without the plugin")
     served.served.send_signal(signal.SIGCONT)
@@ -178,7 +170,7 @@ def specified(pod: Pod, container: str) -> int:
     return parse_list(pod.specification(container)["linux"]["resources"].get("cpu", {}).get("cpus", ""))
 
 
-@pytest.mark.guest(cpus=4)
+@pytest.mark.guest(cpus=8, numa=4)
 def test_cpusets_are_in_specifications_also_of_displaced_containers(
     node: Containerd, plugin: Callable[..., Plugin]
 ) -> None:
@@ -188,11 +180,11 @@ def test_cpusets_are_in_specifications_also_of_displaced_containers(
     before = has(shares, first)
     assert before == specified(shares, first) != 0, served.said()
 
-    owner = node.pod("owner", annotations={CPUS: "exclusive:3"})
+    owner = node.pod("owner", annotations={CPUS: "exclusive:7"})
     second = owner.create("c0", LOOK)
     assert has(shares, first) == before, "no CPU is exclusive yet"
     promised = specified(owner, second)
-    assert promised.bit_count() == 3
+    assert promised.bit_count() == 7
     owner.start(second)
     assert has(owner, second) == promised == specified(owner, second)
     left = has(shares, first)
@@ -234,28 +226,22 @@ def test_plugin_works_with_systemd_cgroup_driver(
     wait_until(lambda: served.records() == [], "and its record")
 
 
-@pytest.fixture
-def state_folder(resctrl: Resctrl, node: Containerd) -> Iterator[Path]:
-    """Return the host with the plugin installed on it, as an operator does; the folder of its state."""
+@pytest.mark.systemd
+def test_installed_unit_serves_survives_a_kill_and_is_uninstalled_with_running_containers(
+    node: Containerd, resctrl: Resctrl, request: pytest.FixtureRequest
+) -> None:
     clear_host()
+    request.addfinalizer(clear_host)
     CONFIG.parent.mkdir(parents=True)
     CONFIG.write_text(DEADLINE)
     print(succeeds("install", "--runtime", "containerd"))
-    yield Path("/run/resctrl-hooks")
-    clear_host()
-
-
-@pytest.mark.systemd
-def test_installed_unit_serves_survives_a_kill_and_is_uninstalled_with_running_containers(
-    state_folder: Path, node: Containerd, resctrl: Resctrl
-) -> None:
     wait_until(lambda: "connected" in run(["systemctl", "status", UNIT], check=False), "the unit is connected")
     assert state_of(UNIT) == "active"
     pod = node.pod("unit")
     pod.run("c0", FIRST_INSTRUCTION)
     assert parse_place(pod.said("c0")) == Place("", pod.uid)
     container = pod.run("c1")
-    status = json.loads((state_folder / "nri.json").read_text())
+    status = json.loads(Path("/run/resctrl-hooks/nri.json").read_text())
     assert (status["connected"], status["drops"]) == (True, 0)
     said = resctrl_hook("doctor").output
     print("\n".join(line for line in said.splitlines() if "NRI" in line))

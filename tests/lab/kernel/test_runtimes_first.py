@@ -44,7 +44,6 @@ class Own:
 
 
 @pytest.mark.only(driver="cgroupfs")
-@pytest.mark.guest(rmids=16, closids=8)
 def test_no_container_of_a_runtime_lacks_an_rmid_while_pods_start(
     containers: Containers, context: Context, installed: Installed, resctrl: Resctrl
 ) -> None:
@@ -54,7 +53,7 @@ def test_no_container_of_a_runtime_lacks_an_rmid_while_pods_start(
     for one container's, and the kernel's worker ends limbo once a second (Linux, CQM_LIMBOCHECK_INTERVAL).
     """
     own, number = Own(containers), itertools.count()
-    resctrl.make(SHARED_CLASS)
+    resctrl.make(SHARED_CLASS, *(f"mon_groups/other{count}" for count in range(resctrl.rmids - 16)))
     resctrl.settle()
     seen = [own.start() for _ in own.kinds]
     reconcile(context, Options(wait=False))

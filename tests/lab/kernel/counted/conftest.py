@@ -8,13 +8,20 @@ import pytest
 from kernel.counted.truth import ROOT, Comparison, Truth, mounted_with
 from kernel.groups import Resctrl
 from kernel.installed import Installed
-from kernel.pods import KubernetesPod
 
 COUNTED = [pytest.mark.counted, pytest.mark.only(driver="cgroupfs")]
 """The marks of all tests here; counters do not depend on the cgroup driver."""
 # Intel's counters, of 32 bits, begin close to their end: each wraps while its pod counts.
 INTEL = pytest.param("Intel", marks=pytest.mark.guest(count=1, near=100000))
 AMD = pytest.param("AMD", marks=pytest.mark.guest(count=1, amd=1, counters=4))
+
+
+def on(*processors: Any, runtime: str = "crun") -> pytest.MarkDecorator:
+    """Run a test with a runtime on each of these processors."""
+    rows = [pytest.param(runtime, *one.values, marks=one.marks) for one in processors]
+    return pytest.mark.parametrize("runtime_name, processor", rows, indirect=["processor"])
+
+
 EACH_ONCE = pytest.mark.parametrize(
     "runtime_name, processor",
     [pytest.param(name, *one.values, marks=one.marks) for name, one in (("runc", INTEL), ("crun", AMD))],
@@ -53,9 +60,3 @@ def truth(resctrl: Resctrl, boot: dict[str, Any]) -> Truth:
 @pytest.fixture
 def comparison(installed: Installed, truth: Truth, processor: str) -> Comparison:
     return Comparison(installed, truth)
-
-
-@pytest.fixture
-def pods(truth: Truth, pods: list[KubernetesPod]) -> list[KubernetesPod]:
-    """Return the pods; the ledger is asked first."""
-    return pods

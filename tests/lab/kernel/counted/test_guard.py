@@ -36,6 +36,7 @@ pytestmark = COUNTED
 VICTIM, NOISY = "gold", "bronze"
 MEGABYTE = 1_000_000
 PMU = pytest.mark.guest(cpus=4, numa=2, pmu=1)
+SPIN = "while :; do :; done"
 
 
 class Worker:
@@ -61,28 +62,21 @@ class Worker:
     def rounds(self) -> int:
         return int(self._rounds.value)
 
-    def stop(self) -> None:
-        """Stop the process, until it goes on."""
-        os.kill(self.pid, signal.SIGSTOP)
-        os.waitpid(self.pid, os.WUNTRACED)
-
-    def go_on(self) -> None:
-        os.kill(self.pid, signal.SIGCONT)
-
-    def end(self) -> None:
-        os.kill(self.pid, signal.SIGKILL)
-        os.waitpid(self.pid, 0)
+    def send(self, number: signal.Signals) -> None:
+        os.kill(self.pid, number)
+        if number != signal.SIGCONT:
+            os.waitpid(self.pid, os.WUNTRACED)
 
 
 @contextlib.contextmanager
 def workers(resctrl: Resctrl, rdt_class: str, cpus: range, may_run: Iterable[int] = ()) -> Iterator[list[Worker]]:
-    """Workers on some processors, one on each; or each of them may run on all of others."""
+    """Workers on some processors, one on each; or each may run on all of the others."""
     made = [Worker(resctrl, rdt_class, [*may_run] or [cpu]) for cpu in cpus]
     try:
         yield made
     finally:
         for worker in made:
-            worker.end()
+            worker.send(signal.SIGKILL)
 
 
 def share(some: list[Worker], others: list[Worker], seconds: float = 3.0) -> float:
@@ -111,29 +105,22 @@ def guard(installed: Installed, cpu: int) -> Iterator["subprocess.Popen[str]"]:
 
 
 def limits(resctrl: Resctrl, rdt_class: str = NOISY) -> list[int]:
-    text = Path(resctrl.folder(rdt_class), "schemata").read_text(encoding="ascii")
-    (line,) = [line.strip() for line in text.splitlines() if line.strip().startswith("MB:")]
+    (line,) = [line for line in resctrl.lines(rdt_class, "schemata") if line.startswith("MB:")]
     return [int(part.split("=")[1]) for part in line.removeprefix("MB:").split(";")]
 
 
 def status(installed: Installed) -> dict[str, Any]:
     """The guard's own record, empty before its first look."""
-    try:
-        found: dict[str, Any] = json.loads(Path(installed.state, "guard.json").read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
+    path = Path(installed.state, "guard.json")
+    found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
     return found
 
 
 # Two memories of four processors; on AMD each processor has its own L3 domain, as this emulator's cache ids say.
-INTEL = pytest.param("Intel", marks=pytest.mark.guest(cpus=8, numa=2, bandwidth=640, core=320))
-AMD = pytest.param(
-    "AMD",
-    marks=[
-        pytest.mark.guest(amd=1, cpus=8, sockets=8, numa=2, bandwidth=1000, core=500, memory_cpus=4),
-        pytest.mark.nightly,
-    ],
-)
+SCARCE = pytest.mark.guest(cpus=8, numa=2, bandwidth=640, core=320)
+EIGHT = pytest.mark.guest(amd=1, cpus=8, sockets=8, numa=2, bandwidth=1000, core=500, memory_cpus=4)
+INTEL = pytest.param("Intel", marks=SCARCE)
+AMD = pytest.param("AMD", marks=[EIGHT, pytest.mark.nightly])
 HERE, NEIGHBOURS, THERE = range(1), range(1, 4), range(4, 5)  # processors: of the first memory, and one of the second
 GUARDS = 6
 
@@ -175,19 +162,18 @@ def test_load_of_two_memories_is_the_truth(resctrl: Resctrl, installed: Installe
     with workers(resctrl, VICTIM, HERE) as here, workers(resctrl, NOISY, THERE) as there:
         both = [*here, *there]
         for worker in both:
-            worker.stop()
+            worker.send(signal.SIGSTOP)
         for _ in range(3):
             take(context, files)  # the first ones cost more, and their own traffic is not the workers'
         truth = Truth(int(boot["rmids"]), int(boot["sockets"]) or 2)
         before = take(context, files)
         for worker in both:
-            worker.go_on()
+            worker.send(signal.SIGCONT)
         time.sleep(10)
         for worker in both:
-            worker.stop()
+            worker.send(signal.SIGSTOP)
         # The second one moves something itself, before it reads and after.
-        moved = [truth.by_domain()]
-        now = take(context, files)
+        moved, now = [truth.by_domain()], take(context, files)
         moved.append(truth.by_domain())
     domains = domains_of(context, now)
     assert len(domains) == 2
@@ -200,24 +186,27 @@ def test_load_of_two_memories_is_the_truth(resctrl: Resctrl, installed: Installe
 
 
 FOUR = range(4)  # the first memory's processors
-SINGLE = pytest.param("Intel", 1, marks=pytest.mark.guest(cpus=8, numa=2, bandwidth=640, core=320))
-THREADED = pytest.param("Intel", 2, marks=pytest.mark.guest(cpus=8, numa=2, bandwidth=640, core=320, threads=2))
+THREADED = pytest.mark.guest(cpus=8, numa=2, bandwidth=640, core=320, threads=2)
 
 
-@pytest.mark.parametrize("processor, threads", [SINGLE, THREADED], indirect=["processor"])
-@pytest.mark.usefixtures("processor", "classes")
-@pytest.mark.parametrize("place", ["pinned", "shared"])
+@pytest.mark.usefixtures("classes")
+@pytest.mark.parametrize(
+    "threads, shared",
+    [
+        pytest.param(1, True, marks=SCARCE, id="shared"),
+        pytest.param(1, False, marks=[SCARCE, pytest.mark.nightly], id="pinned"),
+        pytest.param(2, True, marks=[THREADED, pytest.mark.nightly], id="shared-threads"),
+        pytest.param(2, False, marks=[THREADED, pytest.mark.nightly], id="pinned-threads"),
+    ],
+)
 def test_class_is_lowered_whichever_processors_it_may_use(
-    resctrl: Resctrl, installed: Installed, boot: dict[str, Any], threads: int, place: str
+    resctrl: Resctrl, installed: Installed, boot: dict[str, Any], threads: int, shared: bool
 ) -> None:
-    assert Path(resctrl.folder(), "info/MB/thread_throttle_mode").read_text(encoding="ascii").strip() == "max"
-    siblings = Path("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list").read_text(encoding="ascii").strip()
+    assert resctrl.read("info/MB/thread_throttle_mode").strip() == "max"
+    siblings = Path("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list").read_text().strip()
     assert siblings == ("0" if threads == 1 else "0-1")
-    declared, shared = limits(resctrl), place == "shared"
-    with (
-        workers(resctrl, VICTIM, FOUR[:2], FOUR if shared else FOUR[:2]),
-        workers(resctrl, NOISY, FOUR[2:], FOUR if shared else FOUR[2:]),
-    ):
+    declared, may_run = limits(resctrl), FOUR if shared else ()
+    with workers(resctrl, VICTIM, FOUR[:2], may_run), workers(resctrl, NOISY, FOUR[2:], may_run):
         configure(installed, "act", int(boot["bandwidth"]) // 2)
         with guard(installed, GUARDS):
             wait_until(lambda: sum(limits(resctrl)) < sum(declared), "the class is lowered")
@@ -226,10 +215,8 @@ def test_class_is_lowered_whichever_processors_it_may_use(
     wait_until(lambda: limits(resctrl) == declared, "the guard restores the values at its end")
 
 
-SPIN = "while :; do :; done"
-
-
 @PMU
+@pytest.mark.nightly
 @pytest.mark.only(runtime_name="crun")
 def test_experiment_measures_a_container_and_restores_the_class(
     podman: Callable[..., Podman], image: str, resctrl: Resctrl, installed: Installed
@@ -289,21 +276,21 @@ def test_guard_and_experiment_leave_a_limit_beside_them(
 
 
 ROUNDS = 20_000
-WORK = f"echo $$ > $0/cgroup.procs; i=0; while [ $i -lt {ROUNDS} ]; do i=$((i+1)); done"
-"""Work of a process that first enters the cgroup which is its argument."""
 
 
 def work_in(folder: Path) -> None:
-    subprocess.run(["/bin/sh", "-c", WORK, folder], check=True)
+    """Let a process enter a cgroup, and work."""
+    work = f"echo $$ > $0/cgroup.procs; i=0; while [ $i -lt {ROUNDS} ]; do i=$((i+1)); done"
+    subprocess.run(["/bin/sh", "-c", work, folder], check=True)
 
 
 def at_rest(counters: PerfCounters) -> PerfCount:
     """Return the counts when they stand still: the kernel still ends a process after waitpid has returned."""
-    seen: list[PerfCount] = []
+    seen = [counters.read()]
 
     def stands_still() -> bool:
         seen.append(counters.read())
-        return len(seen) > 1 and seen[-1][:2] == seen[-2][:2]
+        return seen[-1][:2] == seen[-2][:2]
 
     wait_until(stands_still, "the counts stand still")
     return seen[-1]
@@ -311,12 +298,11 @@ def at_rest(counters: PerfCounters) -> PerfCount:
 
 @pytest.fixture
 def pod() -> Iterator[Path]:
-    folder, container = CGROUPS / "perf-pod", CGROUPS / "perf-pod/container"
-    container.mkdir(parents=True)
+    folder = CGROUPS / "perf-pod"
+    (folder / "container").mkdir(parents=True)
     yield folder
-    for path in (container, folder):
-        if path.exists():
-            path.rmdir()
+    (folder / "container").rmdir()
+    folder.rmdir()
 
 
 @PMU

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 from faults.interruptions import Signal, interrupted
 
-from kernel.counted.conftest import COUNTED, EACH_ONCE
+from kernel.counted.conftest import COUNTED, EACH_ONCE, on
 from kernel.counted.truth import Comparison, Stepped, copy, in_steps
 from kernel.groups import Place, Resctrl, place_of
 from kernel.installed import Installed, resctrl_hook
@@ -24,11 +24,8 @@ HOUSES = ("observe",)
 pytestmark = COUNTED
 FORKS = "while :; do sleep 5 & sleep 0.1; done"
 BUSY = "while :; do :; done"
-CLUSTERS = pytest.mark.parametrize(
-    "runtime_name, processor",
-    [pytest.param("crun", "Intel", marks=pytest.mark.guest(cpus=4, numa=4, snc=2, count=1))],
-    indirect=["processor"],
-)
+CLUSTERS = on(pytest.param("Intel", marks=pytest.mark.guest(cpus=4, numa=4, snc=2, sparse=1, count=1)))
+SCARCE = on(pytest.param("Intel", marks=pytest.mark.guest(cpus=8, numa=2, bandwidth=640, core=320)))
 
 
 def places(pod: KubernetesPod, *pids: int) -> set[Place]:
@@ -53,14 +50,13 @@ def test_limited_pod_moves_with_all_bytes_and_returns(
     pid = pod.start("c1", in_steps(*[copy(10)] * 3))
     container = Stepped(pid)
     container.step()
-    before = comparison.check(pod.uid, "before")
-    for words, place in (("limit", Place("batch", pod.uid)), ("unlimit", Place("", pod.uid))):
-        installed.prints(words, pod.uid, *(["--class", "batch"] if words == "limit" else []))
-        assert places(pod, pid) == {place}
+    totals = [comparison.check(pod.uid, "before")]
+    for words, rdt_class in (["limit", "--class", "batch"], "batch"), (["unlimit"], ""):
+        installed.prints(words[0], pod.uid, *words[1:])
+        assert places(pod, pid) == {Place(rdt_class, pod.uid)}
         container.step()
-        now = comparison.check(pod.uid, f"after {words}", rdt_class=place.rdt_class)
-        assert now > before
-        before = now
+        totals.append(comparison.check(pod.uid, f"after {words[0]}", rdt_class=rdt_class))
+        assert totals[-1] > totals[-2]
     assert limits(installed) == []
 
 
@@ -98,11 +94,7 @@ def test_what_starts_and_forks_in_a_limited_pod_is_limited(
         assert places(pod, later) == {Place("gold", pod.uid)}
 
 
-@pytest.mark.parametrize(
-    "runtime_name, processor",
-    [pytest.param("crun", "Intel", marks=pytest.mark.guest(cpus=8, numa=2, bandwidth=640, core=320))],
-    indirect=["processor"],
-)
+@SCARCE
 def test_limited_pod_moves_less_in_the_next_second(
     pod: KubernetesPod, installed: Installed, resctrl: Resctrl, processor: str
 ) -> None:

@@ -4,7 +4,7 @@ import ctypes
 import mmap
 import os
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,48 +13,35 @@ from kernel.installed import Installed
 from kernel.runtimes import wait_until
 
 ROOT = os.environ.get("RESCTRL_ROOT", "/sys/fs/resctrl")
+TOTAL = "mbm_total_bytes"
+NEAR = 0.02  # tolerance of reported values
 # push rbx; mov ebx, edi; mov ecx, esi; mov eax, 0x54525545; cpuid; shl rdx, 32; or rax, rdx; pop rbx; ret
 _CODE = bytes.fromhex("53 89fb 89f1 b845555254 0fa2 48c1e220 4809d0 5b c3")
-
-
 _MEMORY = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
-"""Where the code lies, for as long as anybody may call it."""
-
-
-def _ask() -> Callable[[int, int], int]:
-    _MEMORY.seek(0)
-    _MEMORY.write(_CODE)
-    address = ctypes.addressof(ctypes.c_char.from_buffer(_MEMORY))
-    return ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_uint32, ctypes.c_uint32)(address)
+_MEMORY.write(_CODE)
+_ask = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_uint32, ctypes.c_uint32)(
+    ctypes.addressof(ctypes.c_char.from_buffer(_MEMORY))
+)
+"""Asks the emulator for the bytes of a domain and an RMID."""
 
 
 class Truth:
-    """What was moved since it was made."""
+    """What was moved since it was made, by domain and RMID."""
 
     def __init__(self, rmids: int, domains: int = 2) -> None:
-        self._ask = _ask()
-        self._places = [(domain, rmid) for domain in range(domains) for rmid in range(rmids)]
-        self.domains = domains
-        self._before = self._all()
-
-    def _all(self) -> dict[tuple[int, int], int]:
-        return {place: self._ask(*place) for place in self._places}
-
-    def of(self, rmid: int) -> list[int]:
-        return [self._ask(domain, rmid) - self._before[domain, rmid] for domain in range(self.domains)]
+        self._rmids, self._domains = range(rmids), range(domains)
+        self._before = [self.ever(rmid) for rmid in self._rmids]
 
     def ever(self, rmid: int) -> list[int]:
         """Return the bytes of an RMID since the guest started, by domain."""
-        return [self._ask(domain, rmid) for domain in range(self.domains)]
+        return [_ask(domain, rmid) for domain in self._domains]
+
+    def of(self, rmid: int) -> list[int]:
+        return [now - before for now, before in zip(self.ever(rmid), self._before[rmid], strict=True)]
 
     def by_domain(self) -> list[int]:
         """Return the bytes of all RMIDs together, by domain."""
-        now = self._all()
-        domains = range(self.domains)
-        return [sum(now[at] - self._before[at] for at in self._places if at[0] == domain) for domain in domains]
-
-    def whole(self) -> int:
-        return sum(now - self._before[place] for place, now in self._all().items())
+        return [sum(moved) for moved in zip(*map(self.of, self._rmids), strict=True)]
 
 
 def rmid_of(folder: str) -> int:
@@ -82,13 +69,16 @@ def copy(mebibytes: int) -> str:
 
 def in_steps(*steps: str) -> str:
     """A container's command: before each step and after the last it waits to open a FIFO, which costs nothing."""
-    stops = [f": >/dev/at{number}; read go </dev/go" for number in range(len(steps) + 1)]
-    return "; ".join(
-        ["mkfifo /dev/go", stops[0], *(f"{step}; {stop}" for step, stop in zip(steps, stops[1:], strict=True))]
-    )
+    parts = [
+        f"{step}: >/dev/at{number}; read go </dev/go"
+        for number, step in enumerate(["", *(f"{one}; " for one in steps)])
+    ]
+    return "; ".join(["mkfifo /dev/go", *parts])
 
 
 class Stepped:
+    """A container's process that runs `in_steps`."""
+
     def __init__(self, pid: int) -> None:
         self._proc = Path(f"/proc/{pid}")
         self._done = 0
@@ -121,10 +111,6 @@ def at_rest(truth: Truth, rmid: int) -> list[int]:
 
     wait_until(stands_still, f"nothing runs under RMID {rmid}")
     return seen[-1]
-
-
-TOTAL = "mbm_total_bytes"
-NEAR = 0.02  # tolerance of reported values
 
 
 class Comparison:
