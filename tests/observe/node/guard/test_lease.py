@@ -73,30 +73,29 @@ def left(host: Host) -> Node:
     return made
 
 
-def by_reconcile(node: Node) -> None:
-    assert reconcile(node.context()).number("repaired") == 1
-
-
 def by_guard_restore(node: Node) -> None:
     assert restore_ended(node.context()).failed == []
 
 
-def by_the_resident_process(node: Node) -> None:
-    Watch(node.context()).step(0.0)
+OTHERS: dict[str, Callable[[Node], object]] = {
+    "reconcile": lambda node: reconcile(node.context()),
+    "guard restore": by_guard_restore,
+    "resident process": lambda node: Watch(node.context()).step(0.0),
+}
 
 
-@pytest.mark.parametrize("by", [by_reconcile, by_guard_restore, by_the_resident_process])
-def test_values_of_a_hung_owner_are_restored(node: Node, clock: SimpleNamespace, by: Callable[[Node], None]) -> None:
+@pytest.mark.parametrize("by", OTHERS)
+def test_values_of_a_hung_owner_are_restored(node: Node, clock: SimpleNamespace, by: str) -> None:
     guard = lowered(node)
     for passed in (0.0, 59.0):  # it works
         clock.now += passed
         with pytest.raises(RunningError, match=f"the guard is running, process {os.getpid()}"):
             by_guard_restore(node)
         assert reconcile(node.context()).number("repaired") == 0
-        by_the_resident_process(node)
+        OTHERS["resident process"](node)
         assert node.limit("bronze") == CUT
     clock.now += 3.0
-    by(node)
+    OTHERS[by](node)
     assert node.limit("bronze").endswith(DECLARED)
     assert (node.host.state / NAME).exists(), "a late write of the owner must be found"
     writes = len(node.fs.writes)
@@ -253,7 +252,6 @@ def test_kept_and_refused_values_are_reported(host: Host, write: Callable[[Node]
     assert (", 70]" if kept else "EIO") in told
 
 
-STATUS = {"act": "READY=1\nSTATUS=mode act", "observe": "READY=1\nSTATUS=mode observe"}
 SECTION = {"protect": ["gold"], "throttle": {"bronze": {"floor": 20}}}
 
 
@@ -275,53 +273,33 @@ def run(host: Host, *words: str) -> tuple[int, str, str]:
     return code, written(), host.log.read_text()[before:] if host.log.exists() else ""
 
 
-@pytest.mark.parametrize("mode, number", [("act", SIGTERM), ("observe", SIGINT)])
-def test_guard_runs_until_a_signal(
-    left: Node, systemd: NotifySocket, monkeypatch: pytest.MonkeyPatch, mode: str, number: int
+@pytest.mark.parametrize("number", [SIGTERM, SIGINT])
+def test_guard_restores_first_and_at_changed_settings_and_ends_at_a_signal(
+    left: Node, systemd: NotifySocket, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    left.host.configure(rdt={"guard": {"mode": mode, "protect": ["gold"], "throttle": {"bronze": {}}}})
-    ended: list[bool] = []
-
-    def sample(_: Guard, __: float) -> None:
-        assert left.limit("bronze").endswith("\nMB:0=100"), "an earlier guard's value would pass for the declared one"
-        assert systemd.received() == [STATUS[mode]]
-        with pytest.raises(RunningError):
-            only_instance(f"{left.host.state}/{LOCK}")
-        os.kill(os.getpid(), number)
-
-    def end(_: Guard) -> bool:
-        ended.append(True)
-        return True
-
-    monkeypatch.setattr(Guard, "sample", sample)
-    monkeypatch.setattr(Guard, "end", end)
-    code, stderr, log = run(left.host, "run")
-    assert (code, stderr, systemd.received(), ended) == (0, "", ["STOPPING=1"], [True])
-    assert "guard: restored class bronze, domain 0: MB 90 -> 100" in log
-    assert ("guard: mode act is experimental" in log) is (mode == "act")
-    os.close(only_instance(f"{left.host.state}/{LOCK}"))
-
-
-def test_changed_settings_restore_all_values_and_start_again(
-    host: Host, systemd: NotifySocket, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    node, sampled = Node(host), list[str]()
+    sampled: list[str] = []
 
     def sample(self: Guard, _: float) -> None:
         sampled.append(self.mode)
-        if sampled == ["act"]:
+        assert left.limit("bronze").endswith("\nMB:0=100"), "an earlier guard's value would pass for the declared one"
+        assert systemd.received() == [f"READY=1\nSTATUS=mode {self.mode}"]
+        with pytest.raises(RunningError):
+            only_instance(f"{left.host.state}/{LOCK}")
+        if self.mode == "act":
             self._lease.intend("bronze", {0: 100}, {0: 90})
-            (node.root / "bronze/schemata").write_text("MB:0=90\n")
-            host.configure(rdt={"guard": {**SECTION, "mode": "observe"}})
+            (left.root / "bronze/schemata").write_text("MB:0=90\n")
+            left.host.configure(rdt={"guard": {**SECTION, "mode": "observe"}})
         else:
-            assert node.limit("bronze").endswith("MB:0=100")
-            os.kill(os.getpid(), SIGTERM)
+            os.kill(os.getpid(), number)
 
     monkeypatch.setattr(Guard, "sample", sample)
-    code, stderr, log = run(host, "run")
-    assert (code, stderr, sampled) == (0, "", ["act", "observe"])
-    assert systemd.received() == [STATUS["act"], STATUS["observe"], "STOPPING=1"]
+    left.host.configure(rdt={"guard": {**SECTION, "mode": "act"}})
+    code, stderr, log = run(left.host, "run")
+    assert (code, stderr, sampled, systemd.received()) == (0, "", ["act", "observe"], ["STOPPING=1"])
+    assert "guard: restored class bronze, domain 0: MB 90 -> 100" in log
     assert "guard: the settings have changed; restoring all values and starting again" in log
+    assert log.count("guard: mode act is experimental") == 1
+    os.close(only_instance(f"{left.host.state}/{LOCK}"))
 
 
 def test_guard_and_restoration_fail_beside_an_owner_or_without_a_lease(left: Node, systemd: NotifySocket) -> None:
