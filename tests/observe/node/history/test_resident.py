@@ -16,6 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from conftest import raising
 from hosts.counter_tree import say
 from hosts.faults import failing
 from hosts.monitored import KEYS, MonitoredHost, plain_host
@@ -59,11 +60,8 @@ class Past:
         wait_until(lambda: not part.disk.waiting or part.disk.failure is not None)
 
     def rows(self) -> list[list[Any]]:
-        store = Store(str(self.file))
-        try:
+        with closing(Store(str(self.file))) as store:
             return [[*one.rows] for one in store.between(0, 1 << 60)]
-        finally:
-            store.close()
 
     @property
     def lines(self) -> list[str]:
@@ -123,50 +121,59 @@ def test_symbolic_link_and_a_folder_that_others_can_write_are_refused(past: Past
         start(past.host.context)
 
 
-@pytest.mark.parametrize("damage", ["garbage", "newer version", "cut off"])
-def test_unusable_file_is_set_aside_with_its_name_in_one_line(past: Past, damage: str) -> None:
-    part = past.part()
+def change(path: Path, *queries: str) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as file:
+        for query in queries:
+            file.execute(query)
+
+
+def damage_pages(path: Path) -> None:
+    change(path, "UPDATE sample SET time = 1000", "PRAGMA wal_checkpoint(TRUNCATE)")
+    path.write_bytes(path.read_bytes()[:1024] + b"\xff" * (path.stat().st_size - 1024))
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "garbage": lambda path: path.write_bytes(b"garbage" * 1000),
+    "cut off": lambda path: path.write_bytes(path.read_bytes()[:5000]),
+    "newer version": lambda path: change(path, "PRAGMA user_version = 9"),
+    "damaged while it is written": damage_pages,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_unusable_file_is_set_aside_with_its_name_in_one_line_and_the_sample_is_kept(past: Past, damage: str) -> None:
+    part, is_open = past.part(), damage == "damaged while it is written"
     for _ in range(3):
         past.sample(part)
-    part.close()
-    if damage == "garbage":
-        past.file.write_bytes(b"garbage" * 1000)
-    elif damage == "cut off":
-        past.file.write_bytes(past.file.read_bytes()[:5000])
-    else:
-        with sqlite3.connect(past.file) as file:
-            file.execute("PRAGMA user_version = 9")
+    if not is_open:
+        part.close()
+    DAMAGE[damage](past.file)
     before = past.file.read_bytes()
-    part = past.part()
+    part = part if is_open else past.part()
     past.sample(part)
+    assert len(past.rows()) == 1
     past.sample(part)
     (aside,) = past.file.parent.glob("history.sqlite.damaged-*Z")
-    assert aside.read_bytes() == before
-    assert len(past.rows()) >= 1
+    assert is_open or aside.read_bytes() == before
     (line,) = [line for line in past.lines if "set aside as" in line]
     assert str(aside) in line
-
-
-def database(path: Path, script: str) -> None:
-    with closing(sqlite3.connect(path)) as file:
-        file.executescript(script)
 
 
 def others_log(path: Path) -> None:
     """Write a database whose tables are only in its log, as another program's that runs."""
     beside = path.with_name("copied")
     with closing(sqlite3.connect(beside)) as file:
-        file.executescript(f"PRAGMA journal_mode = WAL; {THEIRS}")
+        file.executescript(f"PRAGMA journal_mode = WAL; {';'.join(THEIRS)}")
         for ending in ("", "-wal"):
             path.with_name(path.name + ending).write_bytes(beside.with_name(beside.name + ending).read_bytes())
 
 
-THEIRS = "CREATE TABLE theirs (x); INSERT INTO theirs VALUES (1)"
-OTHERS = "PRAGMA application_id = 9; PRAGMA user_version = 1; CREATE TABLE sample (id)"
+THEIRS = ("CREATE TABLE theirs (x)", "INSERT INTO theirs VALUES (1)")
+OTHERS = ("PRAGMA application_id = 9", "PRAGMA user_version = 1", "CREATE TABLE sample (id)")
 FOREIGN: dict[str, Callable[[Path], object]] = {
-    "database": lambda path: database(path, THEIRS),
+    "database": lambda path: change(path, *THEIRS),
     "database in its log": others_log,
-    "application": lambda path: database(path, OTHERS),
+    "application": lambda path: change(path, *OTHERS),
     "text": lambda path: path.write_text("root:x:0:0\n" * 50),
     "short text": lambda path: path.write_text("x"),
     "key": lambda path: path.write_bytes(os.urandom(32)),
@@ -233,21 +240,6 @@ def test_deleted_file_is_reported_once_and_later_samples_are_written(past: Past,
     assert not [line for line in past.lines if "cannot" in line or "lost" in line]
 
 
-def test_file_damaged_while_it_is_written_is_set_aside_and_the_sample_kept(past: Past) -> None:
-    part = past.part()
-    past.sample(part)
-    with sqlite3.connect(past.file) as file:
-        file.execute("UPDATE sample SET time = 1000")
-        file.commit()
-        file.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    with past.file.open("r+b") as raw:
-        raw.seek(1024)
-        raw.write(b"\xff" * (past.file.stat().st_size - 1024))
-    past.sample(part)
-    assert len([*past.file.parent.glob("history.sqlite.damaged-*Z")]) == 1
-    assert len(past.rows()) == 1
-
-
 @pytest.mark.parametrize("table", ["sample", "layout"])
 def test_undecodable_samples_are_deleted_with_one_line(past: Past, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ages, "_STEP", 0)
@@ -255,9 +247,8 @@ def test_undecodable_samples_are_deleted_with_one_line(past: Past, table: str, m
     part = past.part()
     for _ in range(3):
         past.sample(part)
-    with sqlite3.connect(past.file) as file:
-        file.execute("UPDATE sample SET time = (time / 60000 - 2880) * 60000 + id WHERE id < 3")
-        file.execute(f"UPDATE {table} SET data = x'00' WHERE id = 1")
+    old = "UPDATE sample SET time = (time / 60000 - 2880) * 60000 + id WHERE id < 3"
+    change(past.file, old, f"UPDATE {table} SET data = x'00' WHERE id = 1")
     past.sample(part)
     past.sample(part)
     deleted = 2 if table == "layout" else 1
@@ -270,17 +261,18 @@ def test_undecodable_samples_are_deleted_with_one_line(past: Past, table: str, m
     assert ids == [2, 3, 4, 5][deleted - 1 :]
 
 
-def test_unreadable_counters_are_the_parts_failure(past: Past) -> None:
+def test_unreadable_counters_and_an_error_of_the_disks_thread_are_the_parts_failure(past: Past) -> None:
     part = past.part()
-
-    def broken() -> Any:
-        raise HookError("resctrl is not mounted")
-
     with pytest.raises(HookError):
-        part.sample(Moment(0.0, broken))
+        part.sample(Moment(0.0, raising(HookError("resctrl is not mounted"))))
+    with failing(Store, "add", RuntimeError("unforeseen")):
+        past.sample(part)
+    with pytest.raises(RuntimeError, match="unforeseen"):
+        past.hand(part)
     part.close()
     with pytest.raises(OSError, match="Bad file descriptor"):
         posix.fstat(part.disk._lock)
+    past.part().close()
 
 
 @pytest.fixture
@@ -336,16 +328,6 @@ def test_part_of_a_hanging_disk_ends_and_keeps_its_lock(
     past.part().close()
 
 
-def test_error_of_the_disks_thread_ends_the_part(past: Past) -> None:
-    part = past.part()
-    with failing(Store, "add", RuntimeError("unforeseen")):
-        past.sample(part)
-    with pytest.raises(RuntimeError, match="unforeseen"):
-        past.hand(part)
-    part.close()
-    past.part().close()
-
-
 def is_free(path: Path) -> bool:
     try:
         posix.close(only_instance(f"{path}.lock"))
@@ -368,22 +350,26 @@ def written(lines: list[str]) -> list[int]:
     return [int(line) for line in lines if line.strip().isdigit()]
 
 
+UNSOUND = "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check <> 'ok'"
+
+
+def seconds_of(found: list[Sample], *, merged: bool = False) -> list[int]:
+    """Return the numbers of samples, or those at the ends of minutes."""
+    return [(one.time - T0) // 10_000 for one in found if bool(one.span) is merged]
+
+
 def check(path: Path, known: list[int]) -> None:
     """Check that the file is whole, and has every reported sample, of which old ones are in a minute."""
-    store = Store(str(path), write=True)
-    try:
-        assert number(store._file, "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check <> 'ok'") == 0
+    with closing(Store(str(path), write=True)) as store:
+        assert number(store._file, UNSOUND) == 0
         assert number(store._file, "SELECT count(*) FROM sample WHERE layout NOT IN (SELECT id FROM layout)") == 0
         found = [*store.between(0, 1 << 60)]
-        fine = [(one.time - T0) // 10_000 for one in found if not one.span]
-        assert fine == [*range(fine[0], fine[-1] + 1)] if fine else not known
-        if known:
-            assert fine[-1] - known[-1] in (0, 1), "at most the sample that was being written is unreported"
-            assert (found[0].time - T0) // 10_000 <= 5, "the first minute is there"
-        ends = [(one.time - T0) // 10_000 for one in found if one.span]
-        assert ends == [*range(5, fine[0], 6)] if fine else not ends
-    finally:
-        store.close()
+    fine = seconds_of(found)
+    assert fine == [*range(fine[0], fine[-1] + 1)] if fine else not known
+    if known:
+        assert fine[-1] - known[-1] in (0, 1), "at most the sample that was being written is unreported"
+        assert (found[0].time - T0) // 10_000 <= 5, "the first minute is there"
+    assert seconds_of(found, merged=True) == ([*range(5, fine[0], 6)] if fine else [])
 
 
 @SOME
@@ -431,7 +417,6 @@ def test_full_disk_loses_samples_only_while_it_is_full(tmp_path: Path) -> None:
     assert any(line.startswith("failed") and "full" in line for line in lines), lines
     numbers = written(lines)
     assert numbers[-1] == 24, "it continues when there is space again"
-    store = Store(str(path), write=True)
-    fine = [(one.time - T0) // 10_000 for one in store.between(0, 1 << 60) if not one.span]
-    assert set(numbers[-10:]) <= set(fine)
-    assert number(store._file, "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check <> 'ok'") == 0
+    with closing(Store(str(path), write=True)) as store:
+        assert {*numbers[-10:]} <= {*seconds_of([*store.between(0, 1 << 60)])}
+        assert number(store._file, UNSOUND) == 0
