@@ -357,26 +357,22 @@ def test_largest_pods_come_first_and_are_at_most_three(host: Host) -> None:
     assert pods.largest(0, "bronze") == ["e"]
 
 
-@pytest.mark.parametrize(
-    "pod, namespace, shown",
-    [("web", "shop", "shop/web"), ("web", "", "web"), ("", "shop", "pod1"), (None, None, "pod1"), ("x", None, "pod1")],
-)
-def test_pod_is_named_as_in_its_record_or_by_its_group(
-    host: Host, fail: Fail, pod: str | None, namespace: str | None, shown: str
-) -> None:
+def test_pod_is_named_as_in_its_record_or_by_its_group(host: Host, fail: Fail) -> None:
     node = Node(host)
     context = node.context()
     context.ledger.prepare()
-    if pod is not None and namespace is not None:
-        with context.ledger.lock("pod1", 1.0):
-            context.ledger.write_pod("pod1", {"groups": {}, "pod": pod, "namespace": namespace})
-    found = Pods(context, L3_DOMAINS)
-    for total in (0, 1):
-        count(node, "pod1", total)
-        found.sample((0,), ["bronze"])
-    if pod == "x":
+    names = {"pod1": ("web", "shop"), "pod2": ("web", ""), "pod3": ("", "shop")}
+    for key, (pod, namespace) in names.items():
+        with context.ledger.lock(key, 1.0):
+            context.ledger.write_pod(key, {"groups": {}, "pod": pod, "namespace": namespace})
+    for shown in (["shop/web", "web", "pod3"], [*names]):
+        found = Pods(context, L3_DOMAINS)
+        for moved in (0, 1):
+            for size, key in enumerate(reversed(names), 1):
+                count(node, key, moved * size)
+            found.sample((0,), ["bronze"])
+        assert found.largest(0, "bronze") == shown
         fail(Ledger, "read_pod", LedgerError("cannot read /x"))
-    assert found.largest(0, "bronze") == [shown]
 
 
 def test_log_of_a_cut_names_the_largest_pods(host: Host) -> None:

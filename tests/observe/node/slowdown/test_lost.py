@@ -10,14 +10,7 @@ from hypothesis import strategies as st
 from resctrl_hooks.observe.node.slowdown.case import OUTSIDE, Culprit
 from resctrl_hooks.observe.node.slowdown.causes.cause import EXCLUDED, SUPPORTED, Cause
 from resctrl_hooks.observe.node.slowdown.causes.table import CAUSES
-from resctrl_hooks.observe.node.slowdown.lost import (
-    OTHERS,
-    OUTSIDE_PODS,
-    UNEXPLAINED,
-    LostTime,
-    lost_seconds,
-    parts_of,
-)
+from resctrl_hooks.observe.node.slowdown.lost import OTHERS, OUTSIDE_PODS, UNEXPLAINED, LostTime, lost_seconds, parts_of
 
 from .samples import verdict_of
 

@@ -74,9 +74,7 @@ def resident(host: Host, monkeypatch: pytest.MonkeyPatch) -> Resident:
     return Resident(host, monkeypatch)
 
 
-def test_pod_is_unknown_then_normal_then_slowed_and_the_guard_hears_of_it(
-    resident: Resident,
-) -> None:
+def test_pod_is_unknown_then_normal_then_slowed_and_the_guard_hears_of_it(resident: Resident) -> None:
     resident.protect("gold", {"slowdown": 1.2})
     part = resident.start()
     resident.run(part, 5, QUIET)

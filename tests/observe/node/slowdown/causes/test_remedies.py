@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from observe.node.slowdown import test_scenes as model
-from observe.node.slowdown.causes.test_waits import BACKUP, FACTS, causes
+from observe.node.slowdown.causes.test_causes import BACKUP, FACTS, causes_in
 from observe.node.slowdown.evidence.test_disk_delay import SCENE, known, run
 from observe.node.slowdown.samples import NOISY, OTHER, VICTIM, use, window
 from resctrl_hooks.observe.cli.limit import command as limit
@@ -141,7 +141,7 @@ def test_remedy_of_a_wait_for_cpus_gives_the_pod_what_it_wants_or_what_is_announ
     stood = 1 - used / wanted
     node = NodeUse({cpu: Processor(1.0) for cpu in range(4)}, with_(groups, seen))
     waits = {"waited": stood, "stood": stood, "cpu": used, "cpus": own.cpus, "lost": Lost(used, wanted - used, 0.0)}
-    cause = causes(node, **waits)["cpu-contention"]
+    cause = causes_in(node, **waits)["cpu-contention"]
     if cause.state != SUPPORTED or wanted / used < SLOWED:
         return
     for remedy in CAUSES["cpu-contention"].remedies(cause, FACTS):

@@ -106,9 +106,7 @@ def test_delay_against_earlier_windows_is_within_15_per_cent(
 
 
 @given(SCENE)
-def test_delay_without_earlier_windows_is_within_bounds(
-    scene: tuple[int, float, int, int, float, int],
-) -> None:
+def test_delay_without_earlier_windows_is_within_bounds(scene: tuple[int, float, int, int, float, int]) -> None:
     tasks, think, others, units, service, seed = scene
     now = run(tasks, think, others, units, service, seed, kind=Kind(rotates=units == 1))
     found = disk_delay([(now.use, SECONDS)], None)
