@@ -17,12 +17,14 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from click.testing import CliRunner
 from hosts.counter_tree import say, say_paths
 from hosts.http_server import Answer, Request, http_server
 from hosts.monitored import KEYS, MonitoredHost, host_of_one_pod
+from hosts.processes import wait_until
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceRequest,
     ExportMetricsServiceResponse,
@@ -32,8 +34,6 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader, Sum
 
 from resctrl_hooks import Monitor
 from resctrl_hooks.core.cli import main
-from resctrl_hooks.core.node.resctrl.counters import Reading
-from resctrl_hooks.core.node.resctrl.monitor import Monitor as NodeMonitor
 from resctrl_hooks.errors import HookError, NotMountedError
 from resctrl_hooks.observe.metrics.otlp import EndpointError, Pusher, endpoint_of
 from resctrl_hooks.otel import register
@@ -97,23 +97,13 @@ def test_names_kinds_units_and_attributes_match_go_package(host: MonitoredHost, 
     assert kinds == {name: name != "l3.llc.occupancy" for name in found}
 
 
-def test_each_collection_reads_groups_once(
-    host: MonitoredHost, collected: Collected, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    collections: list[None] = []
+def test_each_collection_reads_groups_once(host: MonitoredHost, collected: Collected) -> None:
     kind = type(host.context.monitor)
-    read_all = kind.read_all
-
-    def read_and_count(monitor: NodeMonitor) -> dict[str, list[Reading]]:
-        collections.append(None)
-        return read_all(monitor)
-
-    monkeypatch.setattr(kind, "read_all", read_and_count)
-    register(collected.provider, host.context.monitor)
-    say(host.resctrl / "mon_groups" / KEY, mbm_total_bytes=2000)
-    assert (collected.points()["l3.mbm.total.bytes"][0][0], len(collections)) == (2000, 1)
-    say(host.resctrl / "mon_groups" / KEY, mbm_total_bytes=3000)
-    assert (collected.points()["l3.mbm.total.bytes"][0][0], len(collections)) == (3000, 2)
+    with patch.object(kind, "read_all", autospec=True, side_effect=kind.read_all) as read_all:
+        register(collected.provider, host.context.monitor)
+        for calls, value in enumerate((2000, 3000), 1):
+            say(host.resctrl / "mon_groups" / KEY, mbm_total_bytes=value)
+            assert (collected.points()["l3.mbm.total.bytes"][0][0], read_all.call_count) == (value, calls)
 
 
 def test_program_chooses_attributes_and_exported_keys(host: MonitoredHost, collected: Collected) -> None:
@@ -239,74 +229,49 @@ def test_unreachable_collector_is_one_line(host: MonitoredHost) -> None:
     assert all(line.startswith("resctrl-hook: ") for line in lines), lines
 
 
-class VictoriaMetrics:
-    """A running one.
+def get(url: str, **parameters: str) -> str:
+    """Return a server's answer to a request."""
+    with urllib.request.urlopen(f"{url}?{urllib.parse.urlencode(parameters)}", timeout=300) as answer:
+        text: str = answer.read().decode()
+        return text
 
-    Args:
-        port: where it listens.
-    """
 
-    def __init__(self, port: int) -> None:
-        self.url = f"http://127.0.0.1:{port}"
-
-    def get(self, path: str, **parameters: str) -> str:
-        """Return its answer to a request."""
-        with urllib.request.urlopen(f"{self.url}{path}?{urllib.parse.urlencode(parameters)}", timeout=300) as answer:
-            text: str = answer.read().decode()
-            return text
-
-    def series(self) -> dict[str, dict[str, Any]]:
-        """Return all its series by name as soon as it has any: labels and `values`.
-
-        It shows what arrived with a delay of one second.
-        """
-        deadline = time.monotonic() + 300
-        self.get("/internal/force_flush")
-        while not (exported := self.get("/api/v1/export", **{"match[]": '{__name__!=""}'})):
-            assert time.monotonic() < deadline, "nothing came"
-            time.sleep(0.2)
-        lines = [json.loads(line) for line in exported.splitlines()]
-        return {line["metric"]["__name__"]: line for line in lines}
+def is_healthy(url: str) -> bool:
+    with contextlib.suppress(OSError):
+        return bool(get(f"{url}/health"))
+    return False
 
 
 @pytest.fixture
-def victoria(tmp_path: Path) -> Iterator[VictoriaMetrics]:
+def victoria(tmp_path: Path) -> Iterator[str]:
+    """Return the URL of a running VictoriaMetrics."""
     with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    words = ["victoria-metrics", f"-storageDataPath={tmp_path}/victoria", f"-httpListenAddr=127.0.0.1:{port}"]
+        url = f"127.0.0.1:{free.getsockname()[1]}"
+    words = ["victoria-metrics", f"-storageDataPath={tmp_path}/victoria", f"-httpListenAddr={url}"]
     with (tmp_path / "victoria.log").open("w") as log, subprocess.Popen(words, stdout=log, stderr=log) as process:
         try:
-            found = VictoriaMetrics(port)
-            deadline = time.monotonic() + 300
-            while True:
-                with contextlib.suppress(OSError):
-                    found.get("/health")
-                    break
-                assert process.poll() is None, (tmp_path / "victoria.log").read_text()
-                assert time.monotonic() < deadline, "it never answered"
-                time.sleep(0.1)
-            yield found
+            wait_until(lambda: is_healthy(f"http://{url}"), "it answers")
+            yield f"http://{url}"
         finally:
             process.kill()
 
 
 @pytest.mark.otlp
-def test_refusal_of_receiver_is_reported(host: MonitoredHost, victoria: VictoriaMetrics) -> None:
+def test_refusal_of_receiver_is_reported(host: MonitoredHost, victoria: str) -> None:
     said: list[str] = []
-    with Pusher(host.context, f"{victoria.url}/no/such/path", 60, said.append):
+    with Pusher(host.context, f"{victoria}/no/such/path", 60, said.append):
         pass
-    assert len(said) == 1
-    assert "400" in said[0]
+    (line,) = said
+    assert "400" in line
 
 
 @pytest.mark.victoriametrics
-def test_receiver_answers_dashboard_queries_with_recorded_data(victoria: VictoriaMetrics) -> None:
+def test_receiver_answers_dashboard_queries_with_recorded_data(victoria: str) -> None:
     """As remote write brings it: recorded series of one node and one pod, for an hour."""
     labels = 'instance="a",namespace="shop",pod="web",domain_name="mon_L3_00",rdt_class="",stage="poststop"'
-    texts = []
-    for file in (Path(__file__).parents[3] / "contrib/grafana").glob("*.json"):
-        panels = json.loads(file.read_text())["panels"]
-        texts += [target["expr"] for panel in panels for target in panel.get("targets", [])]
+    files = (Path(__file__).parents[3] / "contrib/grafana").glob("*.json")
+    panels = [panel for file in files for panel in json.loads(file.read_text())["panels"]]
+    texts = [target["expr"] for panel in panels for target in panel.get("targets", [])]
     assert len(texts) > 60
     now = int(time.time())
     lines = [
@@ -315,13 +280,13 @@ def test_receiver_answers_dashboard_queries_with_recorded_data(victoria: Victori
         for step in range(60)
     ]
     body = "\n".join(lines).encode()
-    urllib.request.urlopen(f"{victoria.url}/api/v1/import/prometheus", data=body, timeout=300).close()
-    victoria.series()
-    variables = {"$node": "a", "$namespace": ".*", "$pod": ".*", "$__range": "1h"}
+    urllib.request.urlopen(f"{victoria}/api/v1/import/prometheus", data=body, timeout=300).close()
+    get(f"{victoria}/internal/force_flush")
+    wait_until(lambda: bool(get(f"{victoria}/api/v1/export", **{"match[]": '{__name__!=""}'})), "the series are there")
     for text in texts:
         query = text
-        for name, value in variables.items():
+        for name, value in {"$node": "a", "$namespace": ".*", "$pod": ".*", "$__range": "1h"}.items():
             query = query.replace(name, value)
-        answer = json.loads(victoria.get("/api/v1/query_range", query=query, start=str(now - 1800), step="60"))
+        answer = json.loads(get(f"{victoria}/api/v1/query_range", query=query, start=str(now - 1800), step="60"))
         assert answer["status"] == "success", query
         assert answer["data"]["result"], query
