@@ -5,14 +5,16 @@ import errno
 import json
 import os
 import posix
+import re
 import signal
 import sys
-import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import click
 import pytest
@@ -36,7 +38,7 @@ from resctrl_hooks.observe.node.resident import Moment
 from resctrl_hooks.observe.node.sampler.command import guard_command
 from resctrl_hooks.observe.node.sampler.process import Hosted, starters
 from resctrl_hooks.observe.node.snapshot.snapshot import take
-from resctrl_hooks.observe.params import Past, ended_by_signals
+from resctrl_hooks.observe.params import ended_by_signals
 from resctrl_hooks.observe.slowdown.experiment.signals import ended_like_ctrl_c
 from resctrl_hooks.observe.view.contents import Contents
 
@@ -50,79 +52,53 @@ def node(tmp_path: Path) -> Iterator[MonitoredHost]:
         yield host
 
 
-@pytest.mark.parametrize("word", ["run", "restore"])
-def test_guard_returns_the_status_of_the_node_half(monkeypatch: pytest.MonkeyPatch, word: str) -> None:
-    given: list[Any] = []
-    monkeypatch.setattr(guard_module, "guard_command", noted(given, 4))
-    assert CliRunner().invoke(main, ["--config", "/a.yaml", "guard", word]).exit_code == 4
-    assert [one for one in given if not callable(one)] == ["/a.yaml", [word]]
+def test_guard_returns_the_status_of_the_node_half(monkeypatch: pytest.MonkeyPatch) -> None:
+    for word in ("run", "restore"):
+        given: list[Any] = []
+        monkeypatch.setattr(guard_module, "guard_command", noted(given, 4))
+        assert CliRunner().invoke(main, ["--config", "/a.yaml", "guard", word]).exit_code == 4
+        assert [one for one in given if not callable(one)] == ["/a.yaml", [word]]
 
 
-def test_time_of_the_past_is_in_seconds_since_1970() -> None:
-    assert Past().convert("2001-09-09T01:46:40Z", None, None) == 1e9
-    assert Past().convert(5.0, None, None) == 5.0
-    with pytest.raises(click.BadParameter, match="is not a time"):
-        Past().convert("soon", None, None)
+GONE, OTHER = HookError("gone"), HookError("other")
 
 
-class _Sampler:
-    """A sampler whose clock the test moves."""
+@pytest.mark.parametrize(
+    "results, duration, waits, written, said",
+    [
+        ([{}] * 4, None, [1.0, 1.0, 0.5, 1.0, 1.0], 5, []),  # the second sample is late
+        ([{}] * 4, 2.5, [1.0, 1.0, 0.0], 3, []),
+        ([{}] * 4, 2.0, [1.0, 1.0, 0.0], 3, []),
+        ([{}] * 4, 1.9, [1.0, 0.9], 2, []),
+        ([{}] * 4, 0.5, [0.5], 1, []),
+        ([GONE, GONE, {"a": 1}, GONE, OTHER], 5.4, [1.0, 1.0, 0.5, 1.0, 1.0], 2, ["gone", "gone"]),
+        ([GONE, OTHER, {"a": 1}, GONE, {"a": 2}], 4.4, [1.0, 1.0, 0.5, 1.0, 0.4], 2, ["gone", "other", "gone"]),
+    ],
+)
+def test_samples_are_at_fixed_times_and_a_failing_one_is_reported_once_and_left_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    results: list[Any], duration: float | None, waits: list[float], written: int, said: list[str],
+) -> None:  # fmt: skip
+    now, waited, rows = [100.0], list[float](), list[Any]()
 
-    def __init__(self, *results: Any) -> None:
-        self.results = [*results]
+    def wait(seconds: float) -> bool:
+        waited.append(round(seconds, 3))
+        now[0] += seconds + (0.5 if len(waited) == 2 else 0)
+        return len(waited) == 5
 
-    def sample(self) -> list[Any]:
-        result = self.results.pop(0) if self.results else []
+    def sample() -> list[Any]:
+        result = left.pop(0)
         if isinstance(result, HookError):
             raise result
         return [result]
 
-
-@pytest.mark.parametrize(
-    "duration, waits, samples",
-    [
-        (None, [1.0, 1.0, 0.5, 1.0, 1.0], 5), (2.5, [1.0, 1.0, 0.0], 3), (2.0, [1.0, 1.0, 0.0], 3),
-        (1.9, [1.0, 0.9], 2), (0.5, [0.5], 1),
-    ],
-)  # fmt: skip
-def test_samples_are_at_fixed_times(
-    monkeypatch: pytest.MonkeyPatch, duration: float | None, waits: list[float], samples: int
-) -> None:
-    now, waited = [100.0], []
-    written: list[Any] = []
-
-    def wait(seconds: float) -> bool:
-        waited.append(round(seconds, 3))
-        now[0] += seconds + (0.5 if len(waited) == 2 else 0)  # the second sample is late
-        return len(waited) == 5
-
+    left = [*results]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    ended: Any = SimpleNamespace(wait=wait)
-    sampler: Any = _Sampler()
-    first: Any = ["first"]
-    assert record._record(sampler, first, written.append, 1.0, duration, ended) == samples == len(written)
+    ended, sampler, first = SimpleNamespace(wait=wait), SimpleNamespace(sample=sample), ["first"]
+    assert record._record(sampler, first, rows.append, 1.0, duration, ended) == written == len(rows)  # type: ignore[arg-type]
     assert waited == waits
-    assert written[0] == ["first"]
-
-
-def test_failing_sample_is_reported_once_and_left_out(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    now = [0.0]
-
-    def wait(seconds: float) -> bool:
-        now[0] += seconds
-        return now[0] > 6.5
-
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    ended: Any = SimpleNamespace(wait=wait)
-    gone, other = HookError("gone"), HookError("other")
-    sampler: Any = _Sampler(gone, gone, {"a": 1}, gone, other, {"a": 2})
-    written: list[Any] = []
-    first: Any = ["first"]
-    assert record._record(sampler, first, written.append, 1.0, None, ended) == 3
-    assert written == [["first"], [{"a": 1}], [{"a": 2}]]
-    assert [line.split()[1] for line in capsys.readouterr().err.splitlines()] == ["gone", "gone", "other"]
+    assert rows == [["first"], *([one] for one in results if isinstance(one, dict))][:written]
+    assert [line.split()[1] for line in capsys.readouterr().err.splitlines()] == said
 
 
 def test_show_measures_rates_for_the_interval(node: MonitoredHost) -> None:
@@ -134,16 +110,14 @@ def test_show_measures_rates_for_the_interval(node: MonitoredHost) -> None:
     assert found["rates"] is None
 
 
-def test_signal_sets_the_end_of_a_command() -> None:
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        ended = ended_by_signals()
-        assert not ended.is_set()
-        signal.raise_signal(signal.SIGTERM)
-        assert ended.is_set()
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+def test_signal_sets_the_end_of_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    handlers: dict[int, Any] = {}
+    monkeypatch.setattr(signal, "signal", handlers.__setitem__)
+    ended = ended_by_signals()
+    assert {*handlers} == {signal.SIGTERM, signal.SIGINT}
+    assert not ended.is_set()
+    handlers[signal.SIGTERM](signal.SIGTERM, None)
+    assert ended.is_set()
 
 
 def test_view_reads_before_it_mounts(node: MonitoredHost, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -208,68 +182,48 @@ def test_wrong_use_is_refused_with_the_reason(node: MonitoredHost, tmp_path: Pat
 
 
 def test_metrics_are_served_at_the_address(node: MonitoredHost, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[Any] = []
-
-    class Server:
-        url = "http://here/"
-
-        def __init__(self, address: Any, registry: Any, documents: Any) -> None:
-            calls.append((address, [*documents]))
-
-        def end_on_signals(self) -> None:
-            calls.append("signals")
-
-        def serve_forever(self) -> None:
-            calls.append("served")
-
-    monkeypatch.setattr(metrics, "Server", Server)
+    server = Mock(url="http://here/")
+    begin = Mock(return_value=server)
+    monkeypatch.setattr(metrics, "Server", begin)
     done = node.run("metrics", "--listen", "127.0.0.1:99")
     assert (done.exit_code, done.stdout, done.stderr) == (0, "", "resctrl-hook: metrics at http://here/\n")
-    assert calls == [(("127.0.0.1", 99), ["/diagnoses"]), "signals", "served"]
+    address, _, documents = begin.call_args.args
+    assert (address, [*documents]) == (("127.0.0.1", 99), ["/diagnoses"])
+    assert [name for name, *_ in server.method_calls] == ["end_on_signals", "serve_forever"]
 
 
 def test_problems_of_metrics_are_reported_once_and_fail_the_command(
     node: MonitoredHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Collector:
-        def __init__(self, context: Any, problem: Any, selection: Any) -> None:
-            for text in ("one", "two", "one"):
-                problem(HookError(text))
+    def collect(_: Any, problem: Any, __: Any) -> None:
+        for text in ("one", "two", "one"):
+            problem(HookError(text))
 
-    monkeypatch.setattr(metrics, "NodeCollector", Collector)
+    monkeypatch.setattr(metrics, "NodeCollector", collect)
     monkeypatch.setattr(metrics, "registry_of", always(None))
     monkeypatch.setattr(metrics, "_WRITERS", {"openmetrics": always(b"text")})
     done = node.run("metrics")
     assert (done.exit_code, done.stdout, done.stderr) == (1, "text", "resctrl-hook: one\nresctrl-hook: two\n")
 
 
-class _Session:
-    """A session with three pods, two of them with a baseline; one is slowed."""
-
-    def __init__(self, log: list[Any]) -> None:
-        self.log = log
-        self.live = SimpleNamespace(has_baseline=lambda key: key != "c")
-
-    def sample(self, seconds: float, keys: list[str]) -> None:
-        self.log.append((seconds, keys))
-
-    def pods(self) -> list[str]:
-        return ["a", "b", "c"]
-
-    def diagnoses(self, keys: list[str]) -> list[Any]:
-        return [diagnosis(name=key, key=key, verdict="slowed" if key == "a" else "normal") for key in keys]
-
-    def normal_cost(self, key: str) -> dict[str, float]:
-        return {"perf": 2.0}
-
-    def plans(self, key: str) -> tuple[list[Any], list[str]]:
-        return [], ["cpu-weight of b: `slowdown.experiment` does not have b"]
+def session(log: list[Any]) -> Any:
+    """Return a session with three pods, two of them with a baseline; one is slowed."""
+    return SimpleNamespace(
+        live=SimpleNamespace(has_baseline=lambda key: key != "c"),
+        sample=lambda seconds, keys: log.append((seconds, keys)),
+        pods=lambda: ["a", "b", "c"],
+        diagnoses=lambda keys: [
+            diagnosis(name=key, key=key, verdict="slowed" if key == "a" else "normal") for key in keys
+        ],
+        normal_cost=always({"perf": 2.0}),
+        plans=always(([], ["cpu-weight of b: `slowdown.experiment` does not have b"])),
+    )
 
 
 @pytest.fixture
 def sampled(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     log: list[Any] = []
-    monkeypatch.setattr(diagnose, "Session", lambda *_: contextlib.nullcontext(_Session(log)))
+    monkeypatch.setattr(diagnose, "Session", lambda *_: contextlib.nullcontext(session(log)))
     monkeypatch.setattr(diagnose, "find", lambda _, what: what)
     return log
 
@@ -339,45 +293,29 @@ def test_signals_end_diagnose_with_their_number() -> None:
     with pytest.raises(SystemExit) as caught, ended_like_ctrl_c():
         signal.raise_signal(signal.SIGTERM)
     assert (caught.value.code, signal.getsignal(signal.SIGTERM)) == (143, before)
-    seen: list[Any] = []
 
-    def elsewhere() -> None:
+    def elsewhere() -> object:
         with ended_like_ctrl_c():
-            seen.append(signal.getsignal(signal.SIGTERM))
+            return signal.getsignal(signal.SIGTERM)
 
-    thread = threading.Thread(target=elsewhere)
-    thread.start()
-    thread.join()
-    assert seen == [before]
+    with ThreadPoolExecutor() as threads:
+        assert threads.submit(elsewhere).result() == before
 
 
-def test_top_succeeds_without_remark_about_mounts(bare: Host) -> None:
-    start(bare)
-    succeeds_without_remark(bare, "top", "--once", "--interval", "0.1")
-
-
-@pytest.mark.parametrize("words", [(), ("--by", "class"), ("-o", "wide")], ids=" ".join)
-def test_top_has_one_line_with_the_reason(bare: Host, words: tuple[str, ...]) -> None:
-    done = run(bare, "top", "--once", "--interval", "0.1", *words)
-    reasons = [
-        line for line in done.stdout.splitlines() if "node has no resctrl" in line or "has no monitoring" in line
-    ]
-    assert (done.exit_code, len(reasons)) == (0, 1), done.output
-
-
-def test_scrape_is_ok_without_series_of_resctrl(bare: Host) -> None:
+def test_top_metrics_and_guard_without_monitoring_say_so_in_one_line(bare: Host) -> None:
+    for words in ((), ("--by", "class"), ("-o", "wide")):
+        done = run(bare, "top", "--once", "--interval", "0.1", *words)
+        reasons = re.findall("node has no resctrl|has no monitoring", done.stdout)
+        assert (done.exit_code, len(reasons)) == (0, 1), done.output
     done = run(bare, "metrics")
-    text = done.stdout
-    assert (done.exit_code, done.stderr) == (0, "")
-    assert "resctrl_scrape_ok 1" in text
-    assert "resctrl_rmids{" not in text
-
-
-def test_guard_alone_ends_successfully_without_monitoring(bare: Host) -> None:
+    assert (done.exit_code, done.stderr, "resctrl_rmids{" in done.stdout) == (0, "", False)
+    assert "resctrl_scrape_ok 1" in done.stdout
     bare.configure(rdt={"guard": {"mode": "observe"}})
     assert guard_command(str(bare.config), ["run"]) == 0
     assert guard_command(str(bare.config), ["restore"]) == 0
     assert bare.log.read_text().count("guard: off: ") == 1
+    start(bare)
+    succeeds_without_remark(bare, "top", "--once", "--interval", "0.1")
 
 
 def test_other_residents_sample_without_monitoring(bare: Host) -> None:

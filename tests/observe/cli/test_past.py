@@ -6,14 +6,16 @@ import re
 import sqlite3
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import Result
 from golden import Golden
 from hosts.counter_tree import say
 from hosts.faults import failing
-from hosts.monitored import MonitoredHost, plain_host
+from hosts.monitored import KEYS, MonitoredHost, plain_host
 from hosts.past import sample
 from jsonschema import validate
 
@@ -32,7 +34,65 @@ from resctrl_hooks.observe.node.history.store import Store
 from resctrl_hooks.observe.past.moments import PastUsers, pair_of
 from resctrl_hooks.observe.recording.files import read
 
-from .conftest import STARTED, Past, past_node
+STARTED = 3600
+
+
+class Past:
+    """A node whose history began an hour ago: samples every 10 seconds, with a gap of ten minutes in the middle."""
+
+    def __init__(self, host: MonitoredHost, file: Path) -> None:
+        self.host = host
+        self.file = file
+        self.first = int(time.time()) - STARTED
+        host.configure(history={"enabled": True, "file": str(file)})
+        claim(str(file))
+        store = Store(str(file), write=True)
+        for second in range(0, STARTED - 10, 10):
+            if not 1200 <= second < 1800:
+                pods = {"web": 1000.0, "batch": 5000.0} if second < 3000 else {"web": 1000.0}
+                store.add(self.moved(sample(second, pods, occupancy={"web": second})))
+        store.close()
+
+    def moved(self, one: Sample) -> Sample:
+        """Return a sample of the fixture at a time after the beginning of this history."""
+        return Sample(self.first * 1000 + int(one.uptime - 1000) * 1000, one.uptime, one.boot, one.host, one.rows)
+
+    def at(self, second: float) -> str:
+        """Return a second of the history as an option's value."""
+        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.first + second))
+
+    def top(self, second: float, *more: str) -> dict[str, Any]:
+        result = self.host.run("top", "--at", self.at(second), "-o", "json", *more)
+        assert result.exit_code == 0, result.output
+        found: dict[str, Any] = json.loads(result.stdout)
+        return found
+
+    def run(self, *words: str) -> Result:
+        return self.host.run(*words)
+
+
+@contextmanager
+def past_node(root: Path) -> Iterator[Past]:
+    sizes = {"info/L3/cbm_mask": "fff", "schemata": "L3:0=fff", "size": f"L3:0={32 << 20}"}
+    with plain_host(root, "info/L3") as host:
+        for name, text in sizes.items():
+            (host.resctrl / name).write_text(f"{text}\n")
+        say(host.resctrl, llc_occupancy=900, mbm_total_bytes=10_000)
+        yield Past(host, root / "var/history.sqlite")
+
+
+@pytest.fixture(scope="module")
+def past(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Past]:
+    """For tests that change nothing."""
+    with past_node(tmp_path_factory.mktemp("past")) as found:
+        yield found
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[Past]:
+    with past_node(tmp_path) as found:
+        yield found
+
 
 JUDGED = 3595
 """A second after the last sample of `judged`, at which the pods were judged."""
@@ -200,7 +260,9 @@ def test_undecodable_samples_are_left_out_of_reports_with_one_line(
         assert (result.exit_code, "samples left out that cannot be decoded: " in result.stderr) == (1, True)
 
 
-def test_status_has_the_ends_and_the_size(past: Past) -> None:
+def test_status_has_the_ends_the_size_and_the_service_without_a_sample_for_three_intervals(
+    past: Past, monkeypatch: pytest.MonkeyPatch
+) -> None:
     document = past.host.json("history", "status")
     validate(document, schemas()["history-status"])
     (found,) = document["items"]
@@ -210,15 +272,10 @@ def test_status_has_the_ends_and_the_size(past: Past) -> None:
     assert first.startswith(f"{past.file}: ")
     assert first.endswith(" of 256 MiB")
     assert second == f"samples from {clock(found['first'])} to {clock(found['last'])}"
-
-
-@pytest.mark.parametrize("intervals, late", [(2.9, False), (3.1, True)])
-def test_status_names_the_service_after_three_intervals_without_a_sample(
-    past: Past, monkeypatch: pytest.MonkeyPatch, intervals: float, late: bool
-) -> None:
     interval = section(past.host.context.settings)["interval"]
-    monkeypatch.setattr(time, "time", lambda: past.first + STARTED - 20 + intervals * interval)
-    assert ("check resctrl-hooks-guard.service" in past.run("history", "status").output) is late
+    for intervals, is_late in ((2.9, False), (3.1, True)):
+        monkeypatch.setattr(time, "time", lambda late=intervals: found["last"] + late * interval)
+        assert ("check resctrl-hooks-guard.service" in past.run("history", "status").output) is is_late
 
 
 def test_keys_go_through_the_past_and_back_to_the_present(past: Past) -> None:
@@ -260,117 +317,92 @@ def test_pod_of_podman_has_its_name_while_it_exists(own: Past, monkeypatch: pyte
     assert {line.name for line in usage(now, now, users) if line.kind == "pod"} == {"kitchen", ended[:12]}
 
 
-UPTIME = 5000.0
-EARLIER = "earlier_counted_seconds"
-
-
-class Node:
-    """A clocked whose clock stands still, with a history that another process may begin again."""
+class Clocked:
+    """A node whose clock stands still, with a history that another process may begin again."""
 
     def __init__(self, host: MonitoredHost, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.host = host
-        self.file = file
-        self.uptime = UPTIME
-        self.began = int(time.time()) - 7200
+        self.host, self.file = host, file
+        self.uptime, self.began = 5000.0, int(time.time()) - 7200 - 5000
         monkeypatch.setattr(time, "clock_gettime", lambda _: self.uptime)
         host.configure(history={"enabled": True, "file": str(file)})
         claim(str(file))
-        self.samples: list[Sample] = []
 
     def wait(self, seconds: float, **counters: object) -> None:
         """Let time pass, and set the counters of the pod's group at its end."""
         self.uptime += seconds
-        say(self.host.resctrl / "mon_groups" / self.key, **counters)
-
-    @property
-    def key(self) -> str:
-        return next(iter(self.host.context.ledger.keys()))
+        say(self.host.resctrl / "mon_groups" / KEYS[0], **counters)
 
     def read(self) -> None:
         """Read the counters as a scrape of the metrics does."""
-        self.host.context.monitor.read(self.key)
+        self.host.context.monitor.read(KEYS[0])
 
-    def sample(self, sampler: Sampler) -> None:
-        now = (self.began + int(self.uptime - UPTIME)) * 1000
-        self.samples.append(Sample(now, self.uptime, "b0", "node-1", sampler.sample()))
-
-    def shown(self) -> dict[str, tuple[Any, Any]]:
-        """Return each counter of the pod at the last sample: its value and its seconds, in JSON."""
+    def store(self, rows: list[Any]) -> None:
         store = Store(str(self.file), write=True)
-        for one in self.samples:
-            store.add(one)
-        self.samples = []
+        store.add(Sample((self.began + int(self.uptime)) * 1000, self.uptime, "b0", "node-1", rows))
         store.close()
-        result = self.host.run("show", "web-0", "--at", self.when, "-o", "json")
-        assert result.exit_code == 0, result.output
-        (pod,) = json.loads(result.stdout)["items"]
-        return {one["counter"]: (one["value"], one["seconds"]) for one in pod["counters"]}
 
-    def text(self) -> list[str]:
-        return self.host.run("show", "web-0", "--at", self.when).stdout.splitlines()
-
-    @property
-    def when(self) -> str:
-        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.began + self.uptime - UPTIME + 1))
+    def show(self) -> tuple[dict[str, tuple[Any, Any]], Any, str]:
+        """Return each counter of the pod at the last sample, its value and its seconds; the rates; the text."""
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.began + self.uptime + 1))
+        (pod,) = self.host.json("show", "web-0", "--at", at)["items"]
+        counters = {one["counter"]: (one["value"], one["seconds"]) for one in pod["counters"]}
+        return counters, pod["rates"], self.host.run("show", "web-0", "--at", at).stdout
 
 
 @pytest.fixture
-def clocked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
+def clocked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Clocked]:
     with plain_host(tmp_path, "info") as host:
-        found = Node(host, tmp_path / "var/history.sqlite", monkeypatch)
+        found = Clocked(host, tmp_path / "var/history.sqlite", monkeypatch)
         say(host.resctrl, llc_occupancy=900, mbm_total_bytes=10_000, mbm_local_bytes=5_000)
         host.group(0, "web-0", llc_occupancy=300, mbm_total_bytes=0, mbm_local_bytes="Unassigned")
         found.read()
         yield found
 
 
-def test_counted_time_of_pod_before_the_recording_is_that_of_its_total(clocked: Node) -> None:
-    clocked.wait(3600.0, mbm_total_bytes=36_000)
+def test_counted_time_of_pod_before_the_recording_is_that_of_its_total(clocked: Clocked) -> None:
     sampler = Sampler(clocked.host.context)
-    clocked.sample(sampler)
-    clocked.wait(19.0, mbm_total_bytes=36_190)
-    clocked.sample(sampler)
-    assert clocked.shown()["mbm_total_bytes"] == (36_190, 3619.0)
-    (line,) = (one for one in clocked.text() if "mbm_total" in one)
+    for seconds, total in ((3600.0, 36_000), (19.0, 36_190)):
+        clocked.wait(seconds, mbm_total_bytes=total)
+        clocked.store(sampler.sample())
+    counters, rates, text = clocked.show()
+    assert (counters["mbm_total_bytes"], rates["memoryBandwidthBytesPerSecond"]) == ((36_190, 3619.0), 10)
+    (line,) = (one for one in text.splitlines() if "mbm_total" in one)
     assert line.split()[-3:] == ["35.3", "KiB", "1h19s"]
-    rates = json.loads(clocked.host.run("show", "web-0", "--at", clocked.when, "--json").stdout)["items"][0]["rates"]
-    assert rates["memoryBandwidthBytesPerSecond"] == 10
 
 
-def test_counters_with_own_times_have_their_own_counted_time(clocked: Node) -> None:
+def test_counters_with_own_times_have_their_own_counted_time(clocked: Clocked) -> None:
     clocked.wait(100.0, mbm_total_bytes=1000)
     clocked.read()
     clocked.wait(50.0, mbm_total_bytes=1500, mbm_local_bytes=0)
     clocked.read()
-    clocked.wait(20.0, mbm_total_bytes=1700, mbm_local_bytes=200)
     sampler = Sampler(clocked.host.context)
-    clocked.sample(sampler)
-    clocked.wait(10.0, mbm_total_bytes=1800, mbm_local_bytes=300)
-    clocked.sample(sampler)
-    found = clocked.shown()
-    assert found["mbm_total_bytes"] == (1800, 180.0)
-    assert found["mbm_local_bytes"] == (300, 30.0)
+    for seconds, total, local in ((20.0, 1700, 200), (10.0, 1800, 300)):
+        clocked.wait(seconds, mbm_total_bytes=total, mbm_local_bytes=local)
+        clocked.store(sampler.sample())
+    found, *_ = clocked.show()
+    assert (found["mbm_total_bytes"], found["mbm_local_bytes"]) == ((1800, 180.0), (300, 30.0))
     assert "earlier_mbm_local_bytes_counted_seconds" in sampler.columns
 
 
-def test_counted_time_of_moved_pod_is_that_of_its_classes(clocked: Node) -> None:
+def test_counted_time_of_moved_pod_is_that_of_its_classes(clocked: Clocked) -> None:
     (clocked.host.resctrl / "gold/mon_groups").mkdir(parents=True)
     say(clocked.host.resctrl / "gold", llc_occupancy=0, mbm_total_bytes=0)
     clocked.wait(100.0, mbm_total_bytes=1000)
     clocked.read()
     clocked.host.group(0, "web-0", rdt_class="gold", llc_occupancy=10, mbm_total_bytes=0)
     clocked.uptime += 50
-    sampler = Sampler(clocked.host.context)
-    clocked.sample(sampler)
+    clocked.store(Sampler(clocked.host.context).sample())
     live = {one["counter"]: one["seconds"] for one in clocked.host.json("show", "web-0")["items"][0]["totals"]}
-    assert clocked.shown()["mbm_total_bytes"][1] == live["mbm_total_bytes"]
+    assert clocked.show()[0]["mbm_total_bytes"][1] == live["mbm_total_bytes"]
 
 
-def test_counted_time_of_sample_of_an_earlier_version_is_unknown(clocked: Node) -> None:
-    old = sample(600, {"web-0": 1000.0})
-    rows = [{name: value for name, value in row.items() if name != EARLIER} for row in old.rows]
+def test_counted_time_of_sample_of_an_earlier_version_is_unknown(clocked: Clocked) -> None:
+    old = [{**row} for row in sample(600, {"web-0": 1000.0}).rows]
+    for row in old:
+        row.pop("earlier_counted_seconds", None)
     clocked.uptime += 600
-    clocked.samples = [Sample((clocked.began + 600) * 1000, clocked.uptime, "b0", "node-1", rows)]
-    assert clocked.shown()["mbm_total_bytes"] == (600_000, None)
-    (line,) = (one for one in clocked.text() if "mbm_total" in one)
+    clocked.store(old)
+    counters, _, text = clocked.show()
+    assert counters["mbm_total_bytes"] == (600_000, None)
+    (line,) = (one for one in text.splitlines() if "mbm_total" in one)
     assert line.split()[-1] == "-"
