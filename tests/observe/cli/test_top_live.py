@@ -14,6 +14,7 @@ from typing import Any, NoReturn, Self
 
 import click
 import pytest
+from conftest import raising
 from rich.text import Text
 
 from resctrl_hooks.core.cli.list_options import ListOptions
@@ -178,15 +179,11 @@ def test_page_is_opened_sampled_limited_and_closed(live: Live, keys: list[str], 
     assert found[1:] == log
 
 
-def test_history_is_opened_once_and_a_time_without_a_sample_is_reported(live: Live) -> None:
+def test_history_is_opened_once_at_an_entered_time_or_the_reason_is_shown(live: Live) -> None:
     assert live.run("left", "[", "q", when=50.0) == ["past at 50", "past pressed left", "past pressed ["]
     assert live.opened == 1
     assert live.run("q", when=0.0) == ["past at 0", "say no sample there"]
-
-
-def test_entered_time_is_shown(live: Live) -> None:
-    found = live.run("g", *"2001-09-09T01:46:40Z", "enter", "q")
-    assert found == ["past at 1000000000"]
+    assert live.run("g", *"2001-09-09T01:46:40Z", "enter", "q") == ["past at 1000000000"]
     (said,) = live.run("g", "x", "enter", "q")
     assert said.startswith("say 'x' is not a time")
 
@@ -200,19 +197,9 @@ def test_first_sample_comes_soon_and_others_at_the_interval(live: Live) -> None:
     assert live.waits == [0.25, 0.25]
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, EOFError])
-def test_interrupt_and_end_of_the_terminal_restore_it(
-    live: Live, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+def test_interrupts_signals_and_the_end_of_the_terminal_end_the_screen(
+    live: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def pressed(_: float) -> str:
-        raise error
-
-    monkeypatch.setattr(live, "pressed", pressed)
-    live.run()
-    assert live.log == ["restored"]
-
-
-def test_signal_ends_the_screen(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     handlers: dict[int, Callable[..., Any]] = {}
     monkeypatch.setattr(signal, "signal", handlers.__setitem__)
     live.run("q")
@@ -220,6 +207,10 @@ def test_signal_ends_the_screen(live: Live, monkeypatch: pytest.MonkeyPatch) -> 
     for handler in handlers.values():
         with pytest.raises(KeyboardInterrupt):
             handler(0, None)
+    for error in (KeyboardInterrupt(), EOFError()):
+        monkeypatch.setattr(live, "pressed", raising(error))
+        live.run()
+        assert live.log == ["restored"]
 
 
 @pytest.fixture
@@ -251,14 +242,13 @@ def test_keys_are_read_one_at_a_time_and_the_mode_is_restored(terminal: tuple[in
     assert out.getvalue().count("\x1b[?1000h") == out.getvalue().count("\x1b[?1000l") == 1
 
 
-def test_end_of_the_terminal_ends_the_keys(terminal: tuple[int, int]) -> None:
+def test_keys_end_with_the_terminal_and_there_are_none_without_one(
+    terminal: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     with Keys() as keys:
         os.close(terminal[0])
         with pytest.raises(EOFError):
             keys.pressed(5)
-
-
-def test_keyboard_without_a_terminal_has_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     with open(os.devnull, encoding="utf-8") as stdin:
         monkeypatch.setattr(sys, "stdin", stdin)
         with Keys() as keys:

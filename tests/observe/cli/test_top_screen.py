@@ -200,7 +200,7 @@ def test_total_is_that_of_the_lines_above_and_the_first_line_of_the_node(by: str
     assert re.sub("  +", "|", found).split("|")[3] == total
 
 
-def test_space_pauses_and_resumes() -> None:
+def test_space_pauses_a_click_selects_and_enter_opens() -> None:
     made = screen(" ")
     made.update(scene(payments=50.0))
     assert "PAUSED" in picture(made)[1]
@@ -208,6 +208,20 @@ def test_space_pauses_and_resumes() -> None:
     made.press(" ")
     made.update(scene(payments=50.0))
     assert names(made)[0] == "payments/payments-0"
+    made = screen()
+    top = next(at for at, line in enumerate(picture(made)) if line.startswith(BATCH))
+    assert [made.press(f"click {top + 1}"), made.press(f"click {top - 1}"), made.press("click 99")] == [None] * 3
+    assert made.state.selected == "cart-5b8fd6f7c4-8m2lq"
+    assert made.press(f"click {top + 1}") == (top_state.OPEN, "cart-5b8fd6f7c4-8m2lq")
+    made = screen("t", "enter")
+    assert (names(made), made.state.by) == ([BATCH], "pod")
+    made.press("escape")
+    made.state = State(by="class")
+    assert made.press("enter") is None
+    assert "only pods and namespaces" in made.state.message
+    made.state, made.past = State(), scene()
+    assert made.press("enter") is None
+    assert "End returns" in made.state.message
 
 
 def test_selection_scrolls_and_begins_with_the_first_key() -> None:
@@ -225,26 +239,6 @@ def test_selection_scrolls_and_begins_with_the_first_key() -> None:
     assert "(ungrouped)" in "\n".join(picture(made, height=11)), "the sums stay"
     made.press("escape")
     assert (names(made, height=11), made.state.selected) == (whole[:3], ""), "the largest pods are in view again"
-
-
-def test_click_selects_a_row_and_a_second_one_opens_it() -> None:
-    made = screen()
-    top = next(at for at, line in enumerate(picture(made)) if line.startswith(BATCH))
-    assert [made.press(f"click {top + 1}"), made.press(f"click {top - 1}"), made.press("click 99")] == [None] * 3
-    assert made.state.selected == "cart-5b8fd6f7c4-8m2lq"
-    assert made.press(f"click {top + 1}") == (top_state.OPEN, "cart-5b8fd6f7c4-8m2lq")
-
-
-def test_enter_opens_a_namespace_and_a_pod_of_the_present() -> None:
-    made = screen("t", "enter")
-    assert (names(made), made.state.by) == ([BATCH], "pod")
-    made.press("escape")
-    made.state = State(by="class")
-    assert made.press("enter") is None
-    assert "only pods and namespaces" in made.state.message
-    made.state, made.past = State(), scene()
-    assert made.press("enter") is None
-    assert "End returns" in made.state.message
 
 
 def test_pods_page_scrolls_and_limits_after_a_question() -> None:
@@ -271,7 +265,7 @@ def test_pods_page_scrolls_and_limits_after_a_question() -> None:
     assert names(made)[0] == BATCH
 
 
-def test_past_is_in_the_first_line_until_the_present_returns() -> None:
+def test_past_is_shown_until_the_present_returns_and_a_message_until_the_next_key() -> None:
     made, past = screen(), scene()
     past.past, past.note = "PAST 14:00:00 (2h ago)", "no samples in the 10m before, so no rates"
     made.past = past
@@ -281,9 +275,6 @@ def test_past_is_in_the_first_line_until_the_present_returns() -> None:
     made.update(scene())
     assert picture(made)[0].startswith("PAST"), "a sample of the present does not end the past"
     assert made.press("end") == (top_state.PRESENT, "")
-
-
-def test_time_is_typed_and_a_message_stays_until_the_next_key() -> None:
     made = screen("g", "1", "4", "x", "backspace", ":", "0", "0")
     assert "go to time: 14:00_" in picture(made)[1]
     assert made.press("enter") == (top_state.TIME, "14:00")

@@ -225,17 +225,12 @@ def test_selected_cache_is_one_after_the_other() -> None:
     assert seen == [whole, (("L3", 0), 100, 4, False), (("L3", 1), 200, 3, False), whole]
 
 
-@pytest.mark.parametrize(
-    "text, value",
-    [("500", 500.0), ("1.5G", 1.5e9), ("120GB/s", 120e9), ("2k", 2e3), ("3T", 3e12)]
-    + [(text, None) for text in ("", "fast", "1X", "1GG", "1.5.5G", "0", "-1", "\N{SUPERSCRIPT TWO}", "1kk")],
-)
-def test_bandwidth_has_a_prefix(text: str, value: float | None) -> None:
-    if value is None:
+def test_bandwidth_has_a_prefix() -> None:
+    for text, value in (("500", 500.0), ("1.5G", 1.5e9), ("120GB/s", 120e9), ("2k", 2e3), ("3T", 3e12)):
+        assert Bandwidth().convert(text, None, None) == value
+    for text in ("", "fast", "1X", "1GG", "1.5.5G", "0", "-1", "\N{SUPERSCRIPT TWO}", "1kk"):
         with pytest.raises(Exception, match=r"bandwidth|range"):
             Bandwidth().convert(text, None, None)
-    else:
-        assert Bandwidth().convert(text, None, None) == value
 
 
 @pytest.mark.parametrize(
