@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from conftest import Host, examples
@@ -145,12 +146,6 @@ def test_condition_is_reported_once_in_ten_minutes_whatever_the_clock_says(
     assert reports == 1 or event["series"]["lastObservedTime"][:19] == written(written_at)[:19]
 
 
-def test_event_has_its_pod_and_the_node(api: FakeApi, golden: Golden) -> None:
-    Node(api.api).at(0)
-    ((path, event),) = api.stored.items()
-    golden(f"{path}\n{event}")
-
-
 class Story:
     """Passes of senders, each with its requests, the Events by pod and reason, and the new lines."""
 
@@ -221,16 +216,16 @@ def test_what_the_server_answers_decides_when_an_event_is_reported_again(
     golden("\n".join(story.texts).replace(str(tmp_path), "<folder>"))
 
 
-def test_many_conditions_are_reported_in_turn(api: FakeApi) -> None:
+def test_many_conditions_are_reported_in_turn_and_lines_about_refused_ones_are_bounded(
+    api: FakeApi, golden: Golden
+) -> None:
     node, stored = Node(api.api), list[int]()
     for seconds in (0, 10, 20):
         node.at(seconds, *(condition(f"pod-{number}") for number in range(50)))
         stored.append(len(api.stored))
     assert stored == [20, 40, 50]
-
-
-def test_lines_about_refused_events_are_bounded(api: FakeApi) -> None:
-    node = Node(api.api)
+    path, event = next(iter(api.stored.items()))
+    golden(f"{path}\n{event}")
     api.forbidden = {"POST"}
     for number in range(1000):
         node.at(number * 10.0, *[condition(f"pod{number % 500}", namespace=f"team{number % 500}")])
@@ -281,11 +276,8 @@ def test_names_of_pods_of_other_namespaces_are_not_disclosed(slowed: MonitoredHo
     assert "quiet 50%, pods of other namespaces 50%" in found.note
     assert "batch" not in found.note
     assert "rival" not in found.note
-
-
-def test_cause_without_other_pods_is_not_a_neighbours(slowed: MonitoredHost) -> None:
     culprits(slowed)
-    assert of(slowed) == []
+    assert of(slowed) == [], "a cause without other pods is not a neighbour's"
 
 
 def test_pod_that_waits_has_a_condition_until_it_has_a_group(slowed: MonitoredHost) -> None:
@@ -303,77 +295,40 @@ def test_pod_that_waits_has_a_condition_until_it_has_a_group(slowed: MonitoredHo
     assert len(of(slowed)) == 1, "a pod with a group"
 
 
-@pytest.mark.parametrize(
-    "key, uid",
-    [
-        ("0f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01", "0f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"),
-        ("0f0ac7f2-8a3b-7f0e-9a55-1d9d3b7e6c01", "0f0ac7f28a3b7f0e9a551d9d3b7e6c01"),
-    ],
-    ids=["random", "static pod"],
-)
-def test_uid_of_a_static_pod_is_the_kubelets_hash(key: str, uid: str) -> None:
-    assert uid_of(key) == uid
-
-
-def test_event_stays_within_the_limits_of_the_api() -> None:
+def test_event_stays_within_the_limits_of_the_api_and_has_the_uid_of_a_static_pod() -> None:
     pod = Pod("n" * 63, f"{'p' * 236}-{'q' * 16}", KEYS[0])
     event = event_of(Condition(pod, SLOWED, "l3-cache", "Diagnosed", "ä" * 2000), "i" * 300, 1.7e9)
     name = event["metadata"]["name"]
     assert len(name) <= 253
     assert "-." not in name
-    assert len(event["note"].encode()) == 1024
-    assert len(event["reportingInstance"]) == 128
-
-
-class Rounds:
-    """Stands for the signal that ends the process after so many passes."""
-
-    def __init__(self, passes: int) -> None:
-        self._left = passes
-
-    def wait(self, _: float) -> bool:
-        self._left -= 1
-        return self._left <= 0
+    assert (len(event["note"].encode()), len(event["reportingInstance"])) == (1024, 128)
+    static = "0f0ac7f2-8a3b-7f0e-9a55-1d9d3b7e6c01"  # the kubelet's hash, which is no random UUID
+    assert (uid_of(UID), uid_of(static)) == (UID, static.replace("-", ""))
 
 
 @pytest.fixture
 def three_passes(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> FakeApi:
-    """Let the command make three passes against the fake server."""
+    """Let the command make three passes against the fake server, until the signal that ends the process."""
     monkeypatch.setattr(events, "api_of_pod", lambda: api.api)
-    monkeypatch.setattr(events, "ended_by_signals", lambda: Rounds(3))
+    monkeypatch.setattr(events, "ended_by_signals", lambda: Mock(wait=Mock(side_effect=[False, False, True])))
     return api
 
 
-def answers(monkeypatch: pytest.MonkeyPatch, *found: Any) -> None:
-    """Let each pass find these conditions, or fail."""
-    left = iter(found)
-
-    def conditions(*_: Any) -> list[Condition]:
-        one = next(left)
-        if isinstance(one, Exception):
-            raise one
-        return list(one)
-
-    monkeypatch.setattr(events, "conditions", conditions)
-
-
-def test_conditions_are_sent_while_enabled(host: Host, three_passes: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_sends_conditions_while_enabled(
+    host: Host, three_passes: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = run(host, "events")
+    assert (done.exit_code, three_passes.asked) == (0, [])
+    assert done.stderr == "resctrl-hook: events: `events` is not set in the configuration; nothing is sent\n"
     host.configure(events=True)
-    answers(monkeypatch, [condition()], LedgerError("the records are unreadable"), [condition(), condition("web")])
+    found = [[condition()], LedgerError("the records are unreadable"), [condition(), condition("web")]]
+    monkeypatch.setattr(events, "conditions", Mock(side_effect=found))
+    monkeypatch.setattr(events, "ended_by_signals", lambda: Mock(wait=Mock(side_effect=[False, False, True])))
     done = run(host, "events")
     assert done.exit_code == 0, done.output
     assert three_passes.counts() == {"cart SlowedByNeighbour": 1, "web SlowedByNeighbour": 1}
     (line,) = done.stderr.splitlines()
     assert line.startswith("resctrl-hook: events: the records are unreadable")
-
-
-def test_nothing_is_sent_unless_enabled(host: Host, three_passes: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
-    answers(monkeypatch)
-    done = run(host, "events")
-    assert (done.exit_code, three_passes.asked) == (0, [])
-    assert done.stderr.splitlines() == [
-        "resctrl-hook: events: `events` is not set in the configuration; nothing is sent"
-    ]
 
 
 def test_command_outside_a_pod_names_the_daemonset(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -189,12 +189,15 @@ def test_value_of_another_limit_is_refused_and_a_foreign_one_stays(host: Monitor
         ({}, (POD, "--io", "999:0=20M", "--dry-run"), f"cannot limit {POD}: there is no disk 999:0; `lsblk` lists"),
         ({}, ("--cpu", "50%"), "no pod given"),
         ({}, ("-n", "other", "--cpu", "50%"), "no running pod matches"),
+        ({}, ("-n", "shop", POD, "batch/job", "--cpu", "50%"), "batch/job: not running, or not selected by -n and -l"),
     ],
 )
 def test_limit_is_refused(
     host: MonitoredHost, pod: Path, config: dict[str, object], words: tuple[str, ...], error: str
 ) -> None:
     host.configure(**config)
+    if "batch/job" in words:
+        host.pod(1, "job", namespace="batch")
     done = host.run("limit", *words)
     assert done.exit_code
     assert error in done.output
@@ -265,7 +268,7 @@ def test_dry_run_changes_nothing(host: MonitoredHost, pod: Path, options: list[t
     assert tree(host) == before
 
 
-def test_rates_are_of_each_used_disk_or_of_a_named_one(pod: Path) -> None:
+def test_rates_are_of_each_used_disk_or_of_a_named_one_in_binary_units(pod: Path) -> None:
     request = Request(io=(("8:16", 5), ("", 6)), iops=(("8:16", 7),))
     assert {address.part: value for address, value in request.of_cgroup(str(pod)).items()} == {
         "8:0": "rbps=6 wbps=6 riops=7 wiops=max",
@@ -273,6 +276,7 @@ def test_rates_are_of_each_used_disk_or_of_a_named_one(pod: Path) -> None:
     }
     with pytest.raises(LimitError, match="no disk sdq"):
         by_disk((("sdq", 1),), "/sys")
+    assert [bytes_of(text) for text in ("20M", "1", "0", "2MB", "-1")] == [20 << 20, 1, None, None, None]
 
 
 @pytest.mark.parametrize("option", [*map(" ".join, OPTIONS), "--class gold", "--mb 30", "--l3 20%"])
@@ -301,13 +305,6 @@ def test_one_of_several_pods_fails(host: MonitoredHost, pod: Path, when: str, mo
     assert re.search(rf"unlimit {POD}`", done.output)
     assert (values(pod)["cpu.weight"], values(other)["cpu.weight"] == "10") == ("10", other is pod)
     assert [one["pod"] for one in json.loads(host.run("limits", "-o", "json").output)["items"]] == [POD]
-
-
-def test_named_pod_that_is_not_selected_is_no_silent_omission(host: MonitoredHost, pod: Path) -> None:
-    host.pod(1, "job", namespace="batch")
-    done = host.run("limit", "-n", "shop", POD, "batch/job", "--cpu", "50%")
-    assert (done.exit_code, "batch/job: not running, or not selected by -n and -l" in done.output) == (1, True)
-    assert values(pod) == BEFORE
 
 
 def test_full_disk_keeps_no_limit(host: MonitoredHost, pod: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -350,33 +347,20 @@ def test_experiment_and_guard_beside_a_limit_are_named(
 
 OUTSIDE = [Outside(thread=9, rdt_class="", group="sap")]
 FOREIGN = Container(id="a" * 64, alive=True, rdt_class="", outside=1, outside_threads=OUTSIDE)
-OF_RUNTIME = Group(rdt_class="", name="b" * 64, path="", origin="runtime", tasks=1)
 
 
-@pytest.mark.parametrize(
-    "given_, error",
-    [
-        ({"containers": [FOREIGN]}, "group sap of its runtime or of another program"),
-        ({"groups": [OF_RUNTIME]}, f"group {'b' * 64} of its runtime"),
-    ],
-)
-def test_pods_in_groups_of_other_programs_keep_their_class(
-    host: MonitoredHost, given_: dict[str, Any], error: str
+def test_pods_in_groups_of_other_programs_keep_their_class_and_a_created_class_has_a_new_name(
+    host: MonitoredHost,
 ) -> None:
-    with pytest.raises(LimitError, match=error):
-        choose(host.context, Pod(key=KEYS[1], state="assigned", **given_), Request(mb="30"))
-
-
-@pytest.mark.parametrize(
-    "taken, name", [((), "limit-a-mb2GBps-l3-20p"), (("limit-a-mb2GBps-l3-20p",), "limit-a-mb2GBps-l3-20p-2")]
-)
-def test_name_of_a_created_class_is_new(taken: tuple[str, ...], name: str) -> None:
-    assert classes.new_name("a", {"MB": "2GBps", "L3": "20%"}, {*taken}) == name
-
-
-@pytest.mark.parametrize("text, number", [("20M", 20 << 20), ("1", 1), ("0", None), ("2MB", None), ("-1", None)])
-def test_bytes_have_binary_units(text: str, number: int | None) -> None:
-    assert bytes_of(text) == number
+    of_runtime = Group(rdt_class="", name="b" * 64, path="", origin="runtime", tasks=1)
+    for given_, error in (
+        ({"containers": [FOREIGN]}, "group sap of its runtime or of another program"),
+        ({"groups": [of_runtime]}, f"group {'b' * 64} of its runtime"),
+    ):
+        with pytest.raises(LimitError, match=error):
+            choose(host.context, Pod.model_validate({"key": KEYS[1], "state": "assigned", **given_}), Request(mb="30"))
+    name, values_ = "limit-a-mb2GBps-l3-20p", {"MB": "2GBps", "L3": "20%"}
+    assert [classes.new_name("a", values_, {*taken}) for taken in ((), (name,))] == [name, f"{name}-2"]
 
 
 def test_page_of_top_limits_a_pod_and_ends_the_limit(host: MonitoredHost, pod: Path) -> None:
