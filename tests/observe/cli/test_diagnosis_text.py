@@ -32,15 +32,13 @@ def diagnosis(**more: Any) -> Diagnosis:
 
 
 @pytest.mark.parametrize("samples, lines", [([ENOUGH - 1, 0], 1), ([ENOUGH], 0), ([ENOUGH, 0], 1), ([], 0)])
-def test_need_of_pods_without_a_baseline_is_printed_once(
-    capsys: pytest.CaptureFixture[str], samples: list[int], lines: int
-) -> None:
+def test_need_of_a_baseline_is_printed_once(capsys: pytest.CaptureFixture[str], samples: list[int], lines: int) -> None:
     print_need([diagnosis(baseline_samples=number) for number in samples])
     found = capsys.readouterr().out.splitlines()
     assert [line.startswith(f"A baseline needs {ENOUGH} quiet samples") for line in found] == [True] * lines
 
 
-def test_paragraph_has_what_is_known(
+def test_paragraph_of_facts(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, golden: Golden
 ) -> None:
     now = time.mktime((2026, 3, 2, 12, 1, 0, 0, 0, -1))
@@ -137,9 +135,7 @@ PAST_PODS = [
 ]
 
 
-def test_forms_of_list_show_and_diagnose(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, golden: Golden
-) -> None:
+def test_forms_of_the_past(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, golden: Golden) -> None:
     counters = [counter(), counter(value=None)]
     pods = [past_pod("a", 1.5, rdt_class="gold", counters=counters), past_pod("b", rdt_class=None), past_pod("c")]
     print_list("table", at_moment(before=None), pods)
@@ -197,9 +193,7 @@ def test_named_pods_are_chosen_once_and_in_their_order(monkeypatch: pytest.Monke
         ({TRAFFIC: 30.0}, (30.0, None, None)),
     ],
 )
-def test_load_of_a_memory_domain_needs_a_rate_and_a_capacity(
-    values: dict[str, Any], expected: tuple[float | None, ...]
-) -> None:
+def test_load_of_a_memory_needs_rate_and_capacity(values: dict[str, Any], expected: tuple[float | None, ...]) -> None:
     one = _memory({"kind": "memory", "key": "mon_L3_02 mon_L3_03", **values})
     assert (one.domain, one.l3) == (2, [2, 3])
     assert (one.memory_bandwidth_bytes_per_second, one.capacity_bytes_per_second, one.load_percent) == expected

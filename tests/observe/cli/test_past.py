@@ -239,9 +239,7 @@ def test_export_is_a_recording(past: Past, tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("damaged, code", [("id % 100 = 0", 0), ("1", 1)])
-def test_undecodable_samples_are_left_out_of_reports_with_one_line(
-    own: Past, tmp_path: Path, damaged: str, code: int
-) -> None:
+def test_undecodable_samples_are_left_out_with_one_line(own: Past, tmp_path: Path, damaged: str, code: int) -> None:
     with sqlite3.connect(own.file) as file:
         file.execute(f"UPDATE sample SET data = x'00' WHERE {damaged}")
     span, energy = ("--since", own.at(0), "--until", own.at(3000), "-o"), str(tmp_path / "energy.csv")
@@ -260,7 +258,7 @@ def test_undecodable_samples_are_left_out_of_reports_with_one_line(
         assert (result.exit_code, "samples left out that cannot be decoded: " in result.stderr) == (1, True)
 
 
-def test_status_has_the_ends_the_size_and_the_service_without_a_sample_for_three_intervals(
+def test_status_has_the_ends_the_size_and_the_service_if_samples_are_late(
     past: Past, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     document = past.host.json("history", "status")

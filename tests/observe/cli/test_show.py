@@ -48,9 +48,7 @@ def memory(**more: Any) -> PodMemory:
     return PodMemory.model_validate({**values, "estimated": False, **more})
 
 
-def test_slowdown_and_rates_of_a_pod_are_printed_among_its_facts(
-    capsys: pytest.CaptureFixture[str], golden: Golden
-) -> None:
+def test_slowdown_and_rates_are_among_a_pods_facts(capsys: pytest.CaptureFixture[str], golden: Golden) -> None:
     added: dict[str, Any] = {"slowdown": 1.55, "rates": rates(seconds=1.0)}
     pod = PodDetails(key=KEY, namespace="shop", pod="web", state="waiting", priority=5, **added)
     unknown = {"memory_bandwidth_bytes_per_second": None, "share_percent": None, "load_percent": None}

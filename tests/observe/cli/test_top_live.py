@@ -197,9 +197,7 @@ def test_first_sample_comes_soon_and_others_at_the_interval(live: Live) -> None:
     assert live.waits == [0.25, 0.25]
 
 
-def test_interrupts_signals_and_the_end_of_the_terminal_end_the_screen(
-    live: Live, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interrupts_signals_and_the_terminals_end_end_the_screen(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     handlers: dict[int, Callable[..., Any]] = {}
     monkeypatch.setattr(signal, "signal", handlers.__setitem__)
     live.run("q")
@@ -242,9 +240,7 @@ def test_keys_are_read_one_at_a_time_and_the_mode_is_restored(terminal: tuple[in
     assert out.getvalue().count("\x1b[?1000h") == out.getvalue().count("\x1b[?1000l") == 1
 
 
-def test_keys_end_with_the_terminal_and_there_are_none_without_one(
-    terminal: tuple[int, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_keys_end_with_the_terminal_or_are_none(terminal: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     with Keys() as keys:
         os.close(terminal[0])
         with pytest.raises(EOFError):

@@ -90,9 +90,7 @@ def test_table_has_each_measured_column_marks_and_colors(golden: Golden, monkeyp
     st.integers(1, 80),
     st.integers(20, 300),
 )
-def test_columns_fit_by_rank_and_a_wider_terminal_only_adds(
-    known: set[Shown], sort: str, names: int, width: int
-) -> None:
+def test_columns_fit_by_rank_and_a_wider_terminal_adds(known: set[Shown], sort: str, names: int, width: int) -> None:
     columns = [one for one in SHOWN if one in known]
     found = dict(fitting(columns, sort, names, width))
     assert [*found] == [one for one in columns if one in found]
@@ -244,9 +242,7 @@ def test_bandwidth_has_a_prefix() -> None:
         ({"selector": Selector("app=b"), "pods": ("a",)}, ""),
     ],
 )
-def test_lines_of_the_present_are_selected_once(
-    monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], wanted: str
-) -> None:
+def test_present_lines_are_selected_once(monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], wanted: str) -> None:
     asked: list[str] = []
 
     def pod_of(_: Any, key: str) -> Pod | None:

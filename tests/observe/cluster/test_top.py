@@ -222,7 +222,7 @@ WRONG: tuple[object, ...] = ("NaN", "+Inf", "-Inf", "-5", "1e308", "abc", "1_000
 
 
 @pytest.mark.parametrize("value, found", [("7e6", 7e6), *zip(WRONG, [None] * len(WRONG), strict=True)])
-def test_prometheus_is_asked_instead_of_the_nodes_and_unusable_values_are_unknown(
+def test_prometheus_replaces_nodes_and_unusable_values_are_unknown(
     two: FakeCluster, value: object, found: float | None
 ) -> None:
     two.recorded = lambda query: answer(query, value)
@@ -336,7 +336,7 @@ def test_node_without_usable_diagnoses_costs_a_line(judged: FakeCluster, page: s
     assert (refused.exit_code, why in refused.stderr) == (1, True)
 
 
-def test_message_of_a_node_reaches_the_terminal_without_control_characters(
+def test_message_of_a_node_is_shown_without_control_characters(
     judged: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer, hostile = judged.answer, json.dumps({"message": "\x1b]0;owned\x07" + "x" * 5000})

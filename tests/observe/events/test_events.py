@@ -119,7 +119,7 @@ STEPS = st.tuples(st.floats(1, 2 * EVERY), st.just(0.0) | st.floats(-1.6e9, 3e8)
 
 @settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(STEPS, min_size=1, max_size=20))
-def test_condition_is_reported_once_in_ten_minutes_whatever_the_clock_says(
+def test_condition_is_reported_once_in_ten_minutes_by_any_clock(
     api: FakeApi, steps: list[tuple[float, float, bool]]
 ) -> None:
     """A step lets seconds pass, sets the wall clock, may start the process again, and has a pass.
@@ -216,9 +216,7 @@ def test_what_the_server_answers_decides_when_an_event_is_reported_again(
     golden("\n".join(story.texts).replace(str(tmp_path), "<folder>"))
 
 
-def test_many_conditions_are_reported_in_turn_and_lines_about_refused_ones_are_bounded(
-    api: FakeApi, golden: Golden
-) -> None:
+def test_many_conditions_are_reported_in_turn_and_refused_ones_have_few_lines(api: FakeApi, golden: Golden) -> None:
     node, stored = Node(api.api), list[int]()
     for seconds in (0, 10, 20):
         node.at(seconds, *(condition(f"pod-{number}") for number in range(50)))
@@ -314,9 +312,7 @@ def three_passes(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> FakeApi:
     return api
 
 
-def test_command_sends_conditions_while_enabled(
-    host: Host, three_passes: FakeApi, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_command_sends_them_while_enabled(host: Host, three_passes: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
     done = run(host, "events")
     assert (done.exit_code, three_passes.asked) == (0, [])
     assert done.stderr == "resctrl-hook: events: `events` is not set in the configuration; nothing is sent\n"

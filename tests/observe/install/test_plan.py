@@ -48,9 +48,7 @@ def test_new_configuration_has_the_history_for_podman_or_by_option(
 
 
 @pytest.mark.parametrize("history, noted", [(None, False), (False, False), (True, True)])
-def test_history_that_cannot_be_enabled_is_noted(
-    planned: Planned, tmp_path: Path, history: bool | None, noted: bool
-) -> None:
+def test_history_not_enabled_is_noted(planned: Planned, tmp_path: Path, history: bool | None, noted: bool) -> None:
     given(tmp_path, CONFIG, "history: {enabled: false}\n")
     given(tmp_path, f"{FOLDER}/config.json", '{"format": 1}')
     found = planned("podman", sections={"history": history})

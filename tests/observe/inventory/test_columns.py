@@ -62,59 +62,40 @@ def text_of(shown: object) -> str:
     return out.file.getvalue()
 
 
-def test_keys_headings_and_fields_are_unique() -> None:
-    names = ("key", "heading", "counter", "field", "metric", "press", "title", "recorded")
-    for of in names:
-        assert len({getattr(column, of) for column in COLUMNS}) == len(COLUMNS), of
-
-
 @EACH
-def test_column_is_a_cell_of_the_table(column: Column) -> None:
-    made = usage_table(
-        scene(column), scene(column).lines, by="pod", sort="mbm", reverse=False, width=200, pictures=False, headers=True
-    )
-    text = text_of(made)
+def test_column_is_in_each_place_where_columns_are_shown(column: Column) -> None:
+    for of in ("key", "heading", "counter", "field", "metric", "press", "title", "recorded"):
+        assert [getattr(one, of) for one in COLUMNS].count(getattr(column, of)) == 1, of
+    one = scene(column)
+    form: dict[str, Any] = {"by": "pod", "sort": "mbm", "reverse": False, "pictures": False, "headers": True}
+    text = text_of(usage_table(one, one.lines, width=200, **form))
     assert scaled(VALUE, column.unit, binary=not column.is_rate) in text
     assert column.heading in text
     assert not column.share or column.share.heading in text
-
-
-@EACH
-def test_column_is_a_field_of_json_and_csv(column: Column) -> None:
-    one = scene(column)
     item = _item(one.lines[0], one)
     assert value_in(item, column) == VALUE
-    row = dict(zip([name for name, _ in _CSV], [get(item) for _, get in _CSV], strict=True))
+    row = {name: get(item) for name, get in _CSV}
     assert VALUE in row.values()
     csv.writer(io.StringIO()).writerow(row.values())
-    if column.share:
-        assert getattr(item, column.share.field) == 12.3
-
-
-@EACH
-def test_column_is_a_key_and_a_line_of_the_help(column: Column) -> None:
-    screen = Screen(scene(column))
-    screen.press(column.press)
-    assert screen.state.sort == SORT_KEYS[column.press] == column.key
-    screen.press("?")
-    assert column.meaning.replace("`", "") in text_of(screen.render(200, 50))
-
-
-@EACH
-def test_column_sorts_and_adds(column: Column) -> None:
-    lines = [Line(POD, str(value), "", {column.key: float(value)}) for value in (1, 3, 2)]
-    assert [line.name for line in ordered(lines, column.key)] == ["3", "2", "1"]
-    assert added(lines)[column] == (6 if column.adds else 3)
-
-
-@EACH
-def test_column_is_documented_charted_and_part_of_the_cluster_view(column: Column) -> None:
+    assert not column.share or getattr(item, column.share.field) == 12.3
     assert f"`{column.heading}`" in PAGE.read_text()
     assert any(measure.title == column.title for measure in MEASURES)
     assert column.field in cluster.PodUsage.model_fields
     assert f"*_{column.metric.partition('_')[2]}" in cluster.NAMES
     assert (column.field in PodRates.model_fields) == column.is_rate == (column in RATES)
     assert (COUNTERS[column.counter].kind == CUMULATIVE) == column.is_rate
+
+
+@EACH
+def test_column_has_a_key_that_sorts_and_adds(column: Column) -> None:
+    screen = Screen(scene(column))
+    screen.press(column.press)
+    assert screen.state.sort == SORT_KEYS[column.press] == column.key
+    screen.press("?")
+    assert column.meaning.replace("`", "") in text_of(screen.render(200, 50))
+    lines = [Line(POD, str(value), "", {column.key: float(value)}) for value in (1, 3, 2)]
+    assert [line.name for line in ordered(lines, column.key)] == ["3", "2", "1"]
+    assert added(lines)[column] == (6 if column.adds else 3)
 
 
 CART, ETL = KEYS[0], KEYS[1]
@@ -128,21 +109,20 @@ class Node:
     def __init__(self, host: MonitoredHost, pods: int) -> None:
         self.host = host
         self.folders = {"": host.resctrl} | {KEYS[one]: host.group(one, f"pod-{one}") for one in range(pods)}
-        for name in self.folders:
-            self.say(name, (0, 0), (0, 0))
+        self.count(dict.fromkeys(self.folders, ((0, 0), (0, 0))))
 
-    def say(self, name: str, first: Moved, second: Moved) -> None:
+    def count(self, moved: dict[str, tuple[Moved, Moved]]) -> None:
         """Set total and local traffic of the two L3 domains."""
-        for domain, (total, local) in (("mon_L3_00", first), ("mon_L3_01", second)):
-            paths = {f"{domain}/mbm_total_bytes": total, f"{domain}/mbm_local_bytes": local}
-            say_paths(self.folders[name], {path: value for path, value in paths.items() if value is not None})
+        for name, of in moved.items():
+            for domain, (total, local) in zip(("mon_L3_00", "mon_L3_01"), of, strict=True):
+                say_paths(self.folders[name], {f"{domain}/mbm_total_bytes": total, f"{domain}/mbm_local_bytes": local})
 
-    def begin(self) -> None:
+    def measured(self, moved: dict[str, tuple[Moved, Moved]]) -> list[MemoryUsage]:
+        """Return the load in an interval in which the traffic became this."""
         self.before = take(self.host.context)
         self.domains = [*domains_of(self.host.context, self.before)]
         time.sleep(0.1)
-
-    def measured(self) -> list[MemoryUsage]:
+        self.count(moved)
         self.now = take(self.host.context)
         self.seconds = self.now.when - self.before.when
         self.capacity = Capacities({"*": 1000 / self.seconds})
@@ -159,11 +139,9 @@ def node(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Node]:
 
 
 def test_load_of_two_domains_names_largest_pods_and_their_shares(node: Node) -> None:
-    node.begin()
-    node.say(CART, (300, 200), (0, 0))
-    node.say(ETL, (600, 600), (50, 50))
-    node.say("", (900, 800), (50, 50))
-    first, second = node.measured()
+    idle = (0, 0)
+    moved = {CART: ((300, 200), idle), ETL: ((600, 600), (50, 50)), "": ((900, 800), (50, 50))}
+    first, second = node.measured(moved)
     assert (first.domain, first.l3, first.estimated) == (0, [0], False)
     assert (first.load_percent, second.load_percent) == (80, 15)
     assert [(pod.name, pod.share_percent) for pod in first.pods] == [("batch/etl", 75.0), ("shop/cart", 25.0)]
@@ -173,19 +151,15 @@ def test_load_of_two_domains_names_largest_pods_and_their_shares(node: Node) -> 
     assert of_first.memory_bandwidth_bytes_per_second == pytest.approx(200 / node.seconds)
     assert (of_second.domain, of_second.share_percent, of_second.load_percent) == (1, 66.7, 15.0)
     assert [one.share_percent for one in node.of(KEYS[2])] == [None, None]  # not tracked
-    node.say(ETL, ("Unavailable", 0), (0, 0))
-    node.begin()
-    node.measured()
+    node.count({ETL: (("Unavailable", 0), idle)})
+    node.measured({})
     assert {(one.memory_bandwidth_bytes_per_second, one.share_percent) for one in node.of(ETL)} == {(None, None)}
 
 
 def test_share_of_pod_is_of_known_traffic_beside_unknown_domain(node: Node) -> None:
     """The remote traffic of an unknown domain is in neither the whole nor the part."""
-    node.begin()
-    node.say(CART, (100, 100), (900, 0))
-    node.say(ETL, (100, 100), (0, 0))
-    node.say("", (200, 200), ("Unavailable", 0))
-    first, _ = node.measured()
+    moved = {CART: ((100, 100), (900, 0)), ETL: ((100, 100), (0, 0)), "": ((200, 200), ("Unavailable", 0))}
+    first, _ = node.measured(moved)
     assert {pod.name: pod.share_percent for pod in first.pods} == {"shop/cart": 50.0, "batch/etl": 50.0}
     (shown, _) = node.of(CART)
     assert shown.share_percent == 50.0
@@ -194,14 +168,11 @@ def test_share_of_pod_is_of_known_traffic_beside_unknown_domain(node: Node) -> N
 
 @pytest.mark.parametrize("node", [5], indirect=True)
 def test_three_largest_pods_are_shown_by_name_or_key(node: Node) -> None:
-    node.begin()
-    for name, total in zip(node.folders, (1000, 10, 0, 400, 300, 250), strict=True):
-        node.say(name, (total, total), (0, 0))
-    node.measured()
+    totals = (1000, 10, 0, 400, 300, 250)
+    node.measured({name: ((total, total), (0, 0)) for name, total in zip(node.folders, totals, strict=True)})
     first, second = memory_usage(node.before, node.now, node.domains, Capacities(), {KEYS[2]: "shop/pod-2"})
-    assert [(pod.name, pod.share_percent) for pod in first.pods] == [
-        ("shop/pod-2", 40.0), (KEYS[3], 30.0), (KEYS[4], 25.0),
-    ]  # fmt: skip
+    shares = [("shop/pod-2", 40.0), (KEYS[3], 30.0), (KEYS[4], 25.0)]
+    assert [(pod.name, pod.share_percent) for pod in first.pods] == shares
     assert (first.capacity_bytes_per_second, first.load_percent, second.pods) == (None, None, [])
 
 
@@ -297,9 +268,7 @@ def test_line_of_a_pod_has_its_names_and_its_only_class(tmp_path: Path, monkeypa
 
 
 @pytest.mark.parametrize("identity, rate, moved", [("1", 20.0, 40), ("2", None, 50), (None, None, 50)])
-def test_foreign_group_and_class_have_a_rate_unless_they_are_new(
-    identity: str | None, rate: float | None, moved: int
-) -> None:
+def test_foreign_group_and_class_have_a_rate_unless_new(identity: str | None, rate: float | None, moved: int) -> None:
     def look(when: float, which: str | None, value: float) -> Snapshot:
         groups = {("gold", "job"): Counts(which, {BYTES: value})} if which else {}
         classes = {"gold": ClassCounts(which or "", {}, {BYTES: value}, {}, {})}
@@ -358,9 +327,7 @@ def shown(line: Line, sort: str) -> tuple[float, str]:
 
 @settings(max_examples=examples(100))
 @given(LINES, st.sampled_from([*BY_KEY, "slow", "name"]), st.booleans(), st.booleans())
-def test_lines_are_in_the_order_of_displayed_or_exact_values_then_of_names(
-    lines: list[Line], sort: str, reverse: bool, exact: bool
-) -> None:
+def test_lines_are_ordered_by_shown_or_exact_values(lines: list[Line], sort: str, reverse: bool, exact: bool) -> None:
     found = ordered(lines, sort, reverse=reverse, exact=exact)
     users = [line for line in found if line.kind in USERS]
     assert sorted(map(id, found)) == sorted(map(id, lines))
@@ -370,10 +337,8 @@ def test_lines_are_in_the_order_of_displayed_or_exact_values_then_of_names(
             assert one.name >= two.name if reverse else one.name <= two.name
             continue
         (first, text), (second, other) = shown(one, sort), shown(two, sort)
-        if first == second or (not exact and text == other):
-            assert one.name <= two.name
-        else:
-            assert (first < second) == reverse
+        is_equal = first == second or (not exact and text == other)
+        assert one.name <= two.name if is_equal else (first < second) == reverse
 
 
 @settings(max_examples=examples(60))

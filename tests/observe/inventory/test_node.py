@@ -70,9 +70,7 @@ def write(root: Path, files: dict[str, str]) -> None:
           for size, id_ in (("32768", "0"), ("K", "0"), ("1T", "0"), ("32768K", "x"), ("32768K", ""))),
     ],
 )  # fmt: skip
-def test_size_of_each_l3_is_that_of_resctrl_or_sysfs(
-    tmp_path: Path, files: dict[str, str], sizes: dict[int, int]
-) -> None:
+def test_size_of_l3_is_that_of_resctrl_or_sysfs(tmp_path: Path, files: dict[str, str], sizes: dict[int, int]) -> None:
     write(tmp_path, files)
     assert l3_sizes(str(tmp_path), str(tmp_path)) == sizes
 
@@ -84,9 +82,9 @@ WRONG: tuple[object, ...] = (
 USABLE: list[tuple[object, float]] = [("7e6", 7e6), (" 5 ", 5.0), (0, 0.0), ("-0", 0.0), (2**64, 2.0**64), (0.5, 0.5)]
 
 
-@pytest.mark.parametrize("value, found", [*USABLE, *((one, None) for one in WRONG)])
-def test_foreign_number_is_returned_if_readers_can_calculate_with_it(value: object, found: float | None) -> None:
-    assert number(value) == found
+def test_foreign_number_is_returned_if_readers_can_calculate_with_it() -> None:
+    for value, found in [*USABLE, *((one, None) for one in WRONG)]:
+        assert number(value) == found
     assert number("-2.5", signed=True) == -2.5
 
 
@@ -120,13 +118,6 @@ def test_guard_of_another_pid_namespace_runs_while_its_file_is_new(
     assert [status.running for status in [guard_status(node.context())] if status] == [running]
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"domains": []}', '{"domains": {"0": 1}}', '{"domains": {}}'])
-def test_unusable_status_is_none(node: Node, text: str) -> None:
-    (node.host.state / "guard.json").write_text(text)
-    assert guard_status(node.context()) is None
-    assert lowered_values(node.context()) == {}
-
-
 def test_lowered_values_are_those_that_a_running_guard_has_written(node: Node) -> None:
     assert lowered_values(node.context()) == {"bronze": "MB 100↓90"}
     domain = json.loads((node.host.state / "guard.json").read_text())["domains"]["0"]
@@ -144,19 +135,23 @@ def test_lowered_values_are_those_that_a_running_guard_has_written(node: Node) -
     change(node, mode="act")
     node.host.end_process(100)
     assert lowered_values(node.context()) == {}
+    for text in ("", "[]", "{}", '{"domains": []}', '{"domains": {"0": 1}}', '{"domains": {}}'):
+        (node.host.state / "guard.json").write_text(text)
+        assert guard_status(node.context()) is None
+        assert lowered_values(node.context()) == {}
 
 
 def test_held_values_are_those_of_the_lease_of_this_boot(node: Node) -> None:
-    lease = node.host.state / "guard-lease.json"
+    lease, boot = node.host.state / "guard-lease.json", node.host.proc / "sys/kernel/random/boot_id"
     assert held_values(node.context()) == ("the guard", {"bronze": {0: 100}})
-    change(node, lease.name, boot="another")
-    assert held_values(node.context()).declared == {}
-    lease.write_text("damaged")
-    assert held_values(node.context()).declared == {}
-    (node.host.proc / "sys/kernel/random/boot_id").unlink()
-    assert held_values(node.context()).declared == {}
-    lease.unlink()
-    assert held_values(node.context()).declared == {}
+    for spoil in (
+        lambda: change(node, lease.name, boot="another"),
+        lambda: lease.write_text("x"),
+        boot.unlink,
+        lease.unlink,
+    ):
+        spoil()
+        assert held_values(node.context()).declared == {}
 
 
 def line(kind: str, watts: float | None) -> Line:
@@ -176,7 +171,7 @@ LINES = [line(POD, 40.0), line(POD, None), line(POD, 8.0), line(FOREIGN, 1.5), l
         (148.0, [line(POD, None), line(FOREIGN, 2.0)], (148, 0, 2, 148)),
     ],
 )
-def test_power_of_packages_is_split_into_pods_and_the_rest(
+def test_power_is_split_into_pods_and_the_rest(
     packages: float, lines: list[Line], expected: tuple[float | None, ...]
 ) -> None:
     found: Any = power_usage(packages, lines)
@@ -185,9 +180,7 @@ def test_power_of_packages_is_split_into_pods_and_the_rest(
     assert power_usage(None, LINES) is None
 
 
-def test_package_power_is_the_increase_of_packages_with_two_values(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_package_power_is_of_packages_with_two_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     moments = iter((10.0, 14.0, 16.0, 16.0, 18.0, 20.0, 22.0))
     monkeypatch.setattr("time.monotonic", lambda: next(moments))
     power = PackagePower(write_packages(tmp_path, 100, 200))

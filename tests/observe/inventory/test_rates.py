@@ -28,7 +28,7 @@ from resctrl_hooks.core.node.resctrl.counters import (
     WAITING,
     Reading,
     slot_at,
-)  # fmt: skip
+)
 from resctrl_hooks.observe.cli.class_lines import since_text
 from resctrl_hooks.observe.inventory import class_changes
 from resctrl_hooks.observe.inventory.class_changes import ClassChange, ClassChanges
@@ -350,7 +350,7 @@ def test_change_that_was_read_is_not_shown_after_a_gap(limited: Limited, monkeyp
         ("MB_MIN:1=5\nMB:0=30", [("MB_MIN 0 to 5", "mon_MB_MIN_01")], "MB_MIN 0 to 5 (MB_MIN 1)"),
     ],
 )  # fmt: skip
-def test_change_names_its_resources_and_domains(
+def test_change_has_its_domains(
     limited: Limited, schemata: str, events: list[tuple[str, ...]], shown: str | None
 ) -> None:
     limited.limit(schemata)
@@ -396,14 +396,13 @@ def test_step_of_the_guard_is_shown_while_its_written_value_stays(limited: Limit
     assert limited.texts() == []
 
 
-@pytest.mark.parametrize("ago, source", [(720, "history"), (721, "history"), (719, "guard")])
-def test_later_one_of_history_and_guard_is_shown(limited: Limited, ago: int, source: str) -> None:
-    limited.store(720, ("MB 70 to 30",))
-    step(limited, limited.now - ago)
-    assert [one.source for one in limited.changes().newest()] == [source]
-
-
-def test_node_without_a_readable_history_has_no_changes(limited: Limited) -> None:
+def test_later_one_of_a_readable_history_and_the_guard_is_shown(limited: Limited) -> None:
+    for ago, source in ((720, "history"), (721, "history"), (719, "guard")):
+        limited.begin()
+        limited.store(720, ("MB 70 to 30",))
+        step(limited, limited.now - ago)
+        assert [one.source for one in limited.changes().newest()] == [source]
+    Path(limited.host.context.settings.state_dir, NAME).unlink()
     limited.file.write_bytes(b"not a history" * 100)
     assert limited.texts() == []
     limited.file.unlink()

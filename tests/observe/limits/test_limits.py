@@ -213,7 +213,7 @@ def test_limit_is_refused(
         ("", "", "no longer exists: the container has ended"),
     ],
 )
-def test_missing_value_is_told_apart(
+def test_missing_value_has_its_cause(
     host: MonitoredHost, pod: Path, removed: str, controllers: str, error: str
 ) -> None:
     if removed:
@@ -322,16 +322,14 @@ def test_full_disk_keeps_no_limit(host: MonitoredHost, pod: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize("command", [("limit", POD, "--cpu", "50%"), ("unlimit", POD)])
-def test_root_is_required(
-    host: MonitoredHost, pod: Path, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_needs_root(host: MonitoredHost, pod: Path, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     assert host.run("limit", POD, "--cpu-weight", "10").exit_code == 0
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     monkeypatch.setattr("posix.geteuid", lambda: 1000)
     assert f"root is required: cannot {command[0]} pods; try sudo resctrl-hook" in host.run(*command).output
 
 
-def test_experiment_and_guard_beside_a_limit_are_named(
+def test_experiment_and_guard_beside_it_are_named(
     host: MonitoredHost, pod: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = Store(host.context)
@@ -349,9 +347,7 @@ OUTSIDE = [Outside(thread=9, rdt_class="", group="sap")]
 FOREIGN = Container(id="a" * 64, alive=True, rdt_class="", outside=1, outside_threads=OUTSIDE)
 
 
-def test_pods_in_groups_of_other_programs_keep_their_class_and_a_created_class_has_a_new_name(
-    host: MonitoredHost,
-) -> None:
+def test_pods_in_foreign_groups_keep_their_class_and_a_created_class_has_a_new_name(host: MonitoredHost) -> None:
     of_runtime = Group(rdt_class="", name="b" * 64, path="", origin="runtime", tasks=1)
     for given_, error in (
         ({"containers": [FOREIGN]}, "group sap of its runtime or of another program"),

@@ -135,9 +135,7 @@ def samples(monitored: MonitoredHost, name: str) -> dict[tuple[str, ...], float]
 ZEROS = {(stage, reason): 0 for stage, reasons in REASONS.items() for reason in reasons}
 
 
-def test_failures_are_counted_by_reason_and_containers_by_the_feature_that_they_lack(
-    tmp_path: Path, monitored: MonitoredHost
-) -> None:
+def test_failures_have_reasons_and_containers_the_feature_they_lack(tmp_path: Path, monitored: MonitoredHost) -> None:
     assert samples(monitored, "resctrl_hooks_unmet_containers") == {}, "no feature is enforced"
     for reason in ("ledger", "novel"):
         monitored.context.ledger.count_call("createRuntime", 0.1, [reason])

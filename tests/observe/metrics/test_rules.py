@@ -137,9 +137,7 @@ CASES: list[tuple[str, dict[str, str], dict[str, str]]] = [
 
 @pytest.mark.promtool
 @pytest.mark.parametrize("alert, fires, silent", CASES)
-def test_alert_fires_in_its_case_only(
-    tmp_path: Path, alert: str, fires: dict[str, str], silent: dict[str, str]
-) -> None:
+def test_alert_fires_in_its_case(tmp_path: Path, alert: str, fires: dict[str, str], silent: dict[str, str]) -> None:
     """No other alert fires at 50 minutes, on healthy nodes with these series for an hour."""
     firing = 'sort(count by (alertname) (ALERTS{alertstate="firing"}))'
     for series, expected in ((fires, {f'{{alertname="{alert}"}}': 1.0} if alert else {}), (silent, {})):
@@ -407,7 +405,7 @@ def test_colors_are_those_of_names_and_known_names_have_those_of_the_palette(das
 
 
 @pytest.mark.promtool
-def test_equal_container_names_on_two_hosts_are_separate(
+def test_equal_names_on_two_hosts_are_separate(
     tmp_path: Path, full_host: MonitoredHost, dashboard: dict[str, Any]
 ) -> None:
     samples = scraped(full_host)

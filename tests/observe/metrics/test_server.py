@@ -184,9 +184,7 @@ def test_port_in_use_is_reported(host: MonitoredHost) -> None:
     assert "(EADDRINUSE); another process listens there" in done.stderr
 
 
-def test_connections_beyond_limit_end_the_oldest(
-    host: MonitoredHost, ask: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_connections_beyond_limit_end_oldest(host: MonitoredHost, ask: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "_MOST_CONNECTIONS", 3)
     slow = ask.connections(5)
     for connection in slow:

@@ -311,7 +311,7 @@ def test_totals_continue_in_another_process_and_end_at_reboot_or_with_their_clas
         ),
     ],
 )  # fmt: skip
-def test_class_adds_what_its_groups_and_ungrouped_tasks_count(
+def test_class_adds_groups_and_ungrouped(
     reads: list[Any], total: dict[str, float], ungrouped: dict[str, float]
 ) -> None:
     found = ClassTotal("1:1")
@@ -364,9 +364,7 @@ def test_energy_before_first_scrape_is_in_pod_and_class(host: MonitoredHost) -> 
     assert (found[f"resctrl_class_{name}", ""], found[f"resctrl_ungrouped_{name}", ""]) == (124.5, 100)
 
 
-def test_group_renamed_into_a_class_during_a_snapshot_is_no_ungrouped_task(
-    host: MonitoredHost, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_group_renamed_during_a_snapshot_is_not_ungrouped(host: MonitoredHost, monkeypatch: pytest.MonkeyPatch) -> None:
     before = of_classes(host)
     real = counter_files.read_group
     old, new = host.resctrl / "gold/mon_groups" / KEYS[2], host.resctrl / "mon_groups" / KEYS[2]
@@ -385,9 +383,7 @@ def test_group_renamed_into_a_class_during_a_snapshot_is_no_ungrouped_task(
         assert found == [before[UNGROUPED, ROOT], before[UNGROUPED, GOLD]]
 
 
-def test_pods_group_that_only_the_snapshot_can_read_is_not_foreign(
-    host: MonitoredHost, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pods_group_that_only_the_snapshot_reads_is_own(host: MonitoredHost, monkeypatch: pytest.MonkeyPatch) -> None:
     def none(folder: str, _: object) -> object:
         raise OSError(errno.ENFILE, os.strerror(errno.ENFILE), folder)
 

@@ -28,9 +28,7 @@ def limit(pod: str, weight: int, ends: float | None) -> ActiveLimit:
 
 @settings(max_examples=examples(10))
 @given(STEPS, st.data())
-def test_limits_of_a_sample_began_before_and_have_not_ended(
-    steps: list[tuple[str, str, int, bool]], data: st.DataObject
-) -> None:
+def test_limits_of_a_sample_are_the_active_ones(steps: list[tuple[str, str, int, bool]], data: st.DataObject) -> None:
     """Each sample begins or ends a limit, with an end of its own or that of the pod."""
     expected: list[dict[tuple[str, int], ActiveLimit]] = []
     active: dict[tuple[str, int], ActiveLimit] = {}

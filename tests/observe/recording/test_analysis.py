@@ -249,9 +249,7 @@ VALUES = st.dictionaries(
 
 @settings(max_examples=examples(60))
 @given(VALUES)
-def test_rate_is_the_growth_between_two_samples_with_a_value_in_each_domain(
-    pods: dict[str, list[list[int | None]]],
-) -> None:
+def test_rate_is_growth_between_samples_with_a_value_in_each_domain(pods: dict[str, list[list[int | None]]]) -> None:
     """By pod and domain, the amount moved until each sample; None: the counter had no value. Another pod has all."""
     rows, expected = rows_of({"all": [0] * 5}, domains=L3), dict[str, dict[int, float]]()
     for pod, domains in pods.items():
@@ -308,7 +306,7 @@ def test_clock_that_is_set_makes_no_rate_larger(samples: list[tuple[int, int]]) 
 
 
 @pytest.mark.parametrize("earlier, rate", [((100, 100, 133), 1.0), ((100, 100, 127), 13 / 7), ((100, 100, 121), None)])
-def test_rate_across_a_restart_of_the_sampling_process_is_by_the_totals_seconds(
+def test_rate_across_a_restart_of_sampling_is_by_the_totals_seconds(
     earlier: tuple[int, ...], rate: float | None
 ) -> None:
     """The second process begins after 13 seconds, in which the counter counted for 13, 7 or 1 of them."""
@@ -361,7 +359,7 @@ def test_user_is_named_after_its_kind_and_the_host_if_there_are_several(row: Row
         ([0, 2, 4, 8.1, 10], 2, [(4, 8.1)]),
     ],
 )
-def test_gap_is_longer_than_twice_the_usual_interval(
+def test_gap_is_longer_than_two_usual_intervals(
     times: list[float], usual: float, gaps: list[tuple[float, float]]
 ) -> None:
     found = Times(times)

@@ -55,9 +55,7 @@ def command(config: Path, *words: str, state: Any = None) -> subprocess.Complete
 
 
 @pytest.mark.ci
-def test_starved_pod_has_its_cause_without_a_warning(
-    cgroup: Path, tmp_path: Path, processes: list[subprocess.Popen[bytes]]
-) -> None:
+def test_starved_pod_has_its_cause(cgroup: Path, tmp_path: Path, processes: list[subprocess.Popen[bytes]]) -> None:
     config, log = tmp_path / "config.json", tmp_path / "log"
     settings = {"stateDir": str(tmp_path / "state"), "slowdown": {"directory": str(tmp_path)}}
     settings |= {"log": {"target": "file", "file": str(log)}, "runtimeRoots": {"none": str(tmp_path / "none")}}

@@ -186,9 +186,7 @@ def test_second_experiment_names_the_first(world: World) -> None:
         world.experiment()
 
 
-def test_ctrl_z_restores_the_values_before_it_stops_the_command(
-    world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_ctrl_z_restores_values_before_it_stops(world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def limited() -> None:
         if world.node.limit("bronze") != DECLARED:
             (tmp_path / "limited").touch()

@@ -33,9 +33,7 @@ def test_interval_of_a_noisy_victim_contains_the_truth_in_nine_of_ten_experiment
 
 
 @KILLS
-def test_values_come_back_after_each_kill_at_a_random_moment(
-    host: Host, monkeypatch: pytest.MonkeyPatch, kills: int
-) -> None:
+def test_values_come_back_after_kills_at_any_moment(host: Host, monkeypatch: pytest.MonkeyPatch, kills: int) -> None:
     monkeypatch.setattr(proof, "Watchdog", NoWatchdog)  # the restoration by others is tested
     world, chance, left = World(host), Random(42), 0
     state = str(host.state)
