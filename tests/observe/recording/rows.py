@@ -9,6 +9,7 @@ from resctrl_hooks.observe.node.history.rows import LOST, LOST_SECONDS, MEMORY, 
 START = datetime(2026, 1, 1, 1, tzinfo=UTC)
 L3 = ("mon_L3_00", "mon_L3_01")
 GB = 1e9
+Rates = Mapping[str, Sequence[float]]
 
 
 def row_of(second: float, kind: str = POD, key: str = "web", **values: str | float | None) -> Row:

@@ -3,7 +3,6 @@
 import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from conftest import examples
@@ -31,14 +30,14 @@ from .rows import GB, L3, START, lost, memory, on, row_of, rows_of, slowdown, tu
 Capacity = dict[str, float]
 
 
-def facts(rows: Sequence[Row], capacity: Capacity | None = None) -> str:
+def facts(rows: Sequence[Row], capacity: Capacity) -> str:
     """Return what the analysis finds in a recording, a line for each fact; times are seconds since the start."""
     found, begin = recording_of(rows), START.timestamp()
     lines = [f"users: {', '.join(sorted({user.name for user in found.users}))}", answer(found, noisy(found))]
     for one in noisy(found):
         time = f"{one.start - begin:g} to {one.end - begin:g}"
         lines.append(f"noisy {one.user.name} {one.domain} {time}: {one.moved / GB:g} of {one.of / GB:g} GB")
-    for full in full_times(found, capacity or {}):
+    for full in full_times(found, capacity):
         time, mark = f"{full.start - begin:g} to {full.end - begin:g}", "~" if full.memory.estimated else ""
         moved = ", ".join(f"{user.name} {value / GB:g}" for user, value in full.moved.items())
         lines.append(f"full {full.memory.name} ({' '.join(full.memory.l3)}) {time}: {mark}{full.load:.4g}, by {moved}")
@@ -133,62 +132,56 @@ BARE: list[Row] = [
     {name: value for name, value in row.items() if name not in ("event", "culprits")} for row in slowdown([1, 1.5])
 ]
 FIRST, SECOND = slowdown([2.0, 1.0, 2.0, 1.0, 2.0]), slowdown([1.0, 2.0, 1.0, 2.0], domain=L3[1])
-FULL: dict[str, tuple[list[Row], Capacity]] = {
-    "full": ([*rows_of(RATES), *memory(LOAD)], {}),
-    "without a capacity": (rows_of(RATES), {}),
-    "capacity by option": (rows_of(RATES), {"*": 100 * GB}),
-    "capacity replaced by option": ([*rows_of(RATES), *memory(LOAD)], {"*": 200 * GB}),
-    "capacity 0": ([*rows_of(RATES), *memory([90, 90, 90], capacity=0)], {}),
-    "at 85 %": ([*rows_of(RATES), *memory([15, 85.0, 15])], {}),
-    "below 85 %": ([*rows_of(RATES), *memory([15, 84.9, 15])], {}),
-    "shared by two caches": (
-        [*rows_of(RATES, domains=[*L3, "mon_L3_02"]), *({**row, "key": " ".join(L3)} for row in memory(LOAD[:5]))],
-        {},
-    ),
-    "without a list of caches": ([{**row, "key": ""} for row in memory([15, 90])], {}),
-    "first sample": ([*memory([90]), *memory([15, 15])[1:]], {}),
-    "in order": (
-        [
-            *({**row, "domain": L3[1]} for row in memory([15, 90, 15, 15, 15, 15, 15, 15, 90])),
-            *memory([15, 15, 15, 90, 15, 15, 15, 15, 90]),
-        ],
-        {},
-    ),
-    "unknown load": ([*rows_of(RATES), *memory([15, None, None, None, 15, 15, 15, 15])], {}),
+FULL: dict[str, list[Row]] = {
+    "full": [*rows_of(RATES), *memory(LOAD)],
+    "without a capacity": rows_of(RATES),
+    "capacity by option": rows_of(RATES),
+    "capacity replaced by option": [*rows_of(RATES), *memory(LOAD)],
+    "capacity 0": [*rows_of(RATES), *memory([90, 90, 90], capacity=0)],
+    "at 85 %": [*rows_of(RATES), *memory([15, 85.0, 15])],
+    "below 85 %": [*rows_of(RATES), *memory([15, 84.9, 15])],
+    "shared by two caches": [
+        *rows_of(RATES, domains=[*L3, "mon_L3_02"]),
+        *({**row, "key": " ".join(L3)} for row in memory(LOAD[:5])),
+    ],
+    "without a list of caches": [{**row, "key": ""} for row in memory([15, 90])],
+    "first sample": [*memory([90]), *memory([15, 15])[1:]],
+    "in order": [
+        *({**row, "domain": L3[1]} for row in memory([15, 90, 15, 15, 15, 15, 15, 15, 90])),
+        *memory([15, 15, 15, 90, 15, 15, 15, 15, 90]),
+    ],
+    "unknown load": [*rows_of(RATES), *memory([15, None, None, None, 15, 15, 15, 15])],
     **{
-        f"pause of {pause}": ([*rows_of({"etl": [80.0] * (pause + 2)}), *memory([90, *[80.0] * pause, 90])], {})
+        f"pause of {pause}": [*rows_of({"etl": [80.0] * (pause + 2)}), *memory([90, *[80.0] * pause, 90])]
         for pause in (3, 4)
     },
-    "guard": ([*rows_of(RATES), *memory([90]), EVENT], {}),
-    "of its host": (
-        [*rows_of({"etl": [90.0] * 5}), *memory([90] * 5), *on("n2", rows_of({"other": [50.0] * 5}, start=0.5))],
-        {"*": 100 * GB},
-    ),
-    "slowed": (
-        [
-            *rows_of({"etl": [1.0, 1.0, 80.0, 80.0, 80.0, 1.0], "web": [5.0, 5.0, 3.0, 3.0, 3.0, 5.0]}),
-            *memory([6, 6, 83, 83, 83, 6]),
-            *slowdown(SLOW),
-        ],
-        {},
-    ),
-    "never slowed": ([*rows_of({"web": [1.0] * 3}), *slowdown([1.0, 1.1, 1.14])], {}),
-    "slowed by nobody known": ([*rows_of({"web": [1.0] * 3}), *({**row, "domain": ""} for row in BARE)], {}),
-    "slowed in two domains": (
-        [
-            *rows_of({"web": [1.0] * 5}),
-            *{row["time"]: row for row in [*FIRST, *(row for row in SECOND if row.get("event"))]}.values(),
-        ],
-        {},
-    ),
-    "slowed on its host": (
-        [
-            *rows_of({"etl": [80.0] * 5}),
-            *slowdown([1.0, 1.6, 1.6, 1.6]),
-            *on("n2", rows_of({"other": [1.0] * 5}, start=0.5)),
-        ],
-        {},
-    ),
+    "guard": [*rows_of(RATES), *memory([90]), EVENT],
+    "of its host": [
+        *rows_of({"etl": [90.0] * 5}),
+        *memory([90] * 5),
+        *on("n2", rows_of({"other": [50.0] * 5}, start=0.5)),
+    ],
+    "slowed": [
+        *rows_of({"etl": [1.0, 1.0, 80.0, 80.0, 80.0, 1.0], "web": [5.0, 5.0, 3.0, 3.0, 3.0, 5.0]}),
+        *memory([6, 6, 83, 83, 83, 6]),
+        *slowdown(SLOW),
+    ],
+    "never slowed": [*rows_of({"web": [1.0] * 3}), *slowdown([1.0, 1.1, 1.14])],
+    "slowed by nobody known": [*rows_of({"web": [1.0] * 3}), *({**row, "domain": ""} for row in BARE)],
+    "slowed in two domains": [
+        *rows_of({"web": [1.0] * 5}),
+        *{row["time"]: row for row in [*FIRST, *(row for row in SECOND if row.get("event"))]}.values(),
+    ],
+    "slowed on its host": [
+        *rows_of({"etl": [80.0] * 5}),
+        *slowdown([1.0, 1.6, 1.6, 1.6]),
+        *on("n2", rows_of({"other": [1.0] * 5}, start=0.5)),
+    ],
+}
+CAPACITIES: dict[str, Capacity] = {
+    "capacity by option": {"*": 100 * GB},
+    "capacity replaced by option": {"*": 200 * GB},
+    "of its host": {"*": 100 * GB},
 }
 
 
@@ -235,8 +228,8 @@ OTHER: dict[str, list[Row]] = {
 @pytest.mark.parametrize(
     "cases", [NOISE, FULL, OTHER], ids=["noise", "full domains and slowed pods", "energy, turns and gaps"]
 )
-def test_facts_of_recordings(golden: Golden, cases: Mapping[str, Any]) -> None:
-    texts = {name: facts(*of) if isinstance(of, tuple) else facts(of) for name, of in cases.items()}
+def test_facts_of_recordings(golden: Golden, cases: Mapping[str, list[Row]]) -> None:
+    texts = {name: facts(rows, CAPACITIES.get(name, {})) for name, rows in cases.items()}
     golden("\n\n".join(f"{name}:\n{text}" for name, text in texts.items()))
 
 
@@ -271,10 +264,9 @@ def test_rate_is_growth_between_samples_with_a_value_in_each_domain(pods: dict[s
 
 @pytest.mark.parametrize("counted, rate", [(None, 1), (2.0, 1), (1.97, 1), (1.5, 4 / 3), (1.0, 2), (0.9, None)])
 def test_rate_is_by_the_counted_seconds_from_half_of_the_interval_on(counted: float | None, rate: float | None) -> None:
-    rows = [
-        {**row, **({} if counted is None else {"counted_seconds": sample * counted})}
-        for sample, row in enumerate(rows_of({"web": [1]}, 2))
-    ]
+    rows = rows_of({"web": [1]}, 2)
+    if counted is not None:
+        rows = [{**row, "counted_seconds": sample * counted} for sample, row in enumerate(rows)]
     found = [value / 1e9 for line in series(recording_of(rows), BANDWIDTH).values() for value in values(line).values()]
     assert found == ([] if rate is None else [pytest.approx(rate)])
 
@@ -283,11 +275,8 @@ def test_rate_is_by_the_counted_seconds_from_half_of_the_interval_on(counted: fl
 @given(st.lists(st.tuples(st.integers(1, 60), st.sampled_from([0, 0, 0, 40, -1, -40, -400])), max_size=12))
 def test_clock_that_is_set_makes_no_rate_larger(samples: list[tuple[int, int]]) -> None:
     """Everything moves 1 GB/s; before each sample a time passes, and the clock is set by some seconds."""
-    rows, passed, clock = (
-        [row_of(0, mbm_total_bytes=0.0, counted_seconds=0.0), row_of(0, REST, "", mbm_total_bytes=0)],
-        0,
-        0,
-    )
+    rows = [row_of(0, mbm_total_bytes=0.0, counted_seconds=0.0), row_of(0, REST, "", mbm_total_bytes=0)]
+    passed = clock = 0
     for wait, jump in samples:
         passed, clock = passed + wait, clock + wait + jump
         rows.append(row_of(clock, mbm_total_bytes=passed * GB, counted_seconds=passed))
@@ -350,29 +339,21 @@ def test_user_is_named_after_its_kind_and_the_host_if_there_are_several(row: Row
 @pytest.mark.parametrize(
     "times, usual, gaps",
     [
-        ([], 0, []),
-        ([5], 0, []),
-        ([0, 10], 10, []),
-        ([0, 1, 3, 6], 2, []),
-        ([0, 1, 2, 12, 22, 32], 10, []),
+        *(([], 0, []), ([5], 0, []), ([0, 10], 10, []), ([0, 1, 3, 6], 2, []), ([0, 1, 2, 12, 22, 32], 10, [])),
         ([0, 2, 4, 8, 10], 2, []),  # exactly twice the usual interval
         ([0, 2, 4, 8.1, 10], 2, [(4, 8.1)]),
     ],
 )
-def test_gap_is_longer_than_two_usual_intervals(
-    times: list[float], usual: float, gaps: list[tuple[float, float]]
-) -> None:
+def test_gap_is_longer_than_two_usual_intervals(times: list[float], usual: float, gaps: list[object]) -> None:
     found = Times(times)
     assert (found.usual, found.gaps) == (usual, gaps)
 
 
-@pytest.mark.parametrize(
-    "capacity, domain", [({"0": GB * 100}, 0), ({"1": GB * 100}, 1), ({"*": 100 * GB, "1": GB}, 0)]
-)
-def test_capacity_of_a_domain_is_that_of_its_number(capacity: Capacity, domain: int) -> None:
+def test_capacity_of_a_domain_is_that_of_its_number() -> None:
     both = rows_of(RATES, domains=L3)
-    found = {one.name: one.loads for one in memories(recording_of(both), capacity)}
-    assert max(values(found[f"mon_L3_0{domain}"]).values()) == 0.9
+    for capacity, domain in (({"0": GB * 100}, 0), ({"1": GB * 100}, 1), ({"*": 100 * GB, "1": GB}, 0)):
+        found = {one.name: one.loads for one in memories(recording_of(both), capacity)}
+        assert max(values(found[f"mon_L3_0{domain}"]).values()) == 0.9
     assert memories(recording_of([{**row, "domain": "of another kind"} for row in both]), {"1": GB}) == []
 
 

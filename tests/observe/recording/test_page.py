@@ -27,14 +27,6 @@ from resctrl_hooks.observe.recording.noise import noisy
 from resctrl_hooks.observe.recording.page import page_of
 from resctrl_hooks.observe.recording.reading import recording_of
 from resctrl_hooks.observe.recording.slowdown import slowed_pods
-from resctrl_hooks.observe.recording.tables import (
-    energy_table,
-    events_table,
-    full_table,
-    gaps_table,
-    noisy_table,
-    slowed_table,
-)
 from resctrl_hooks.observe.recording.texts import number
 from resctrl_hooks.observe.recording.thinning import places_of
 from resctrl_hooks.observe.recording.timeline import marks_of_events
@@ -75,19 +67,16 @@ def test_page_of_a_night_has_all_answers_and_tables(golden: Golden) -> None:
     golden(words(page_of(recording_of(rows), 500)))
 
 
-def test_first_sentence_of_a_quiet_recording_says_for_how_long_was_looked() -> None:
+def test_page_of_a_quiet_recording_has_its_time_and_the_rules_of_each_style() -> None:
     rows = rows_of({"web": [1.0] * 3})
     for more, answer in (
         (slowdown([1.0, 1.0]), "No pod was slowed in 3s, 01:00:00 to 01:00:03 UTC; 1 pod judged."),
         ([], "No pod was judged in 3s, 01:00:00 to 01:00:03 UTC: the recording has no ratios, which need slowdown."),
     ):
-        (found,) = re.findall(r'class="answer">(.*?)<', page_of(recording_of([*rows, *more])))
+        page = page_of(recording_of([*rows, *more]))
+        (found,) = re.findall(r'class="answer">(.*?)<', page)
         assert found.startswith(answer)
     assert "Pods that took turns" in page_of(recording_of(turns(20)))
-
-
-def test_page_has_the_rules_of_dark_style_phone_and_print() -> None:
-    page = page_of(recording_of(rows_of({"web": [1.0] * 3})))
     assert '<meta name="viewport" content="width=device-width' in page
     for rule in ("screen and (prefers-color-scheme: dark)", "screen and (max-width: 700px)", "@media print"):
         assert rule in page
@@ -102,9 +91,8 @@ def test_each_name_is_escaped() -> None:
     events = [{**row_of(second, kind, NASTY), "event": NASTY} for kind in EVENTS for second in (1, 2)]
     rows: list[Row] = [*rows_of({NASTY: [0.0, 90.0, 90.0], "web": [1.0] * 3}), *events]
     rows += slowdown([1.0, 1.6, 1.6], key=NASTY)
-    forged: list[Row] = [
-        {**row, "rdt_class": NASTY, "namespace": NASTY, "culprits": NASTY, "host": NASTY} for row in rows
-    ]
+    places = dict.fromkeys(("rdt_class", "namespace", "culprits", "host"), NASTY)
+    forged: list[Row] = [{**row, **places} for row in rows]
     forged += on("n2", [{**row, "domain": NASTY} for row in rows])
     page = page_of(recording_of([*forged, row_of(1, "rest", NASTY, rdt_class=NASTY, mbm_total_bytes=1, missing=NASTY)]))
     assert page.count("<script") == page.count("</script") == 1
@@ -150,10 +138,8 @@ def test_drawn_areas_add_up_to_the_total_and_have_its_gaps(lines: list[Line]) ->
             found[x] = y
     for at, value in enumerate(total):
         place = round(UNITS * axis.part(at))
-        if isnan(value):
-            assert place not in found or not isnan(total[at + 1]), (
-                "a single sample is as wide as the interval before it"
-            )
+        if isnan(value):  # a single sample is as wide as the interval before it
+            assert place not in found or not isnan(total[at + 1])
         else:
             assert found[place] == pytest.approx(UNITS - UNITS * value / values.top, abs=1)
 
@@ -221,50 +207,42 @@ def test_page_of_any_length_is_below_five_megabytes() -> None:
 
 def test_only_numbers_with_a_unit_are_right_aligned(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [{**row, "pod": "0-web"} for row in rows_of({"uid": [0, 6]})]
-    table = noisy_table(noisy(recording_of(rows)), recording_of(rows))
-    assert [cell.split(">")[1] for cell in re.findall(r'<td class="number">[^<]*', table)] == [
-        "1 s",
-        "6.00 GB/s",
-        "100 %",
-    ]
+    table = tables.noisy_table(noisy(recording_of(rows)), recording_of(rows))
+    cells = [cell.split(">")[1] for cell in re.findall(r'<td class="number">[^<]*', table)]
+    assert cells == ["1 s", "6.00 GB/s", "100 %"]
     for value, cell in ((None, "<td>-</td>"), (0.5, '<td class="number">0.5 J</td>'), (1800.4, ">1800 J</td>")):
         monkeypatch.setattr(tables, "shares", lambda _, value=value: [Share("node", "", "packages", value)])
-        assert cell in energy_table(recording_of([]), None)
-
-
-def test_table_has_at_most_fifty_rows_and_says_how_many_more() -> None:
-    event = row_of(0, SCHEMATA, event="class batch")
-    for count, note in ((50, ""), (53, '<p class="note">and 3 more.</p>')):
-        table = events_table(recording_of([event] * count))
-        assert (table.count("<td>class batch</td>"), table[table.index("</table></div>") + 14 : -10]) == (50, note)
+        assert cell in tables.energy_table(recording_of([]), None)
 
 
 def test_full_table_has_the_five_users_with_the_most_traffic() -> None:
     found = recording_of(rows_of({f"p{one}": [one + 10] * 20 for one in range(7)}))
     names = [f"shop/p{one} {(one + 10) * 20} GB ({(one + 10) / 91:.0%})" for one in (6, 5, 4, 3, 2)]
-    assert f"<td>{', '.join(names)}</td>" in full_table(found, {"*": 100e9})
-    assert "The load is estimated" in full_table(found, {"*": 100e9})
+    assert f"<td>{', '.join(names)}</td>" in tables.full_table(found, {"*": 100e9})
+    assert "The load is estimated" in tables.full_table(found, {"*": 100e9})
     huge = recording_of(rows_of({"web": [1000] * 20}))
-    assert "<td>shop/web 20.0 TB (100%)</td>" in full_table(huge, {"*": 1e12})
+    assert "<td>shop/web 20.0 TB (100%)</td>" in tables.full_table(huge, {"*": 1e12})
 
 
-def test_empty_tables_say_so() -> None:
+def test_tables_say_that_they_are_empty_or_how_many_more_rows_there_are() -> None:
     calm = recording_of([*rows_of({"web": [1]}), *slowdown([1.0, 1.0])])
-    assert "No noisy pods by this rule." in noisy_table([], calm)
-    assert "No domain was full." in full_table(calm, {"*": 1e12})
-    assert full_table(calm, {}) == ""
-    assert "No pod was slowed." in slowed_table(slowed_pods(calm), calm)
-    assert "Every counter had a value" in gaps_table(calm)
+    assert "No noisy pods by this rule." in tables.noisy_table([], calm)
+    assert "No domain was full." in tables.full_table(calm, {"*": 1e12})
+    assert tables.full_table(calm, {}) == ""
+    assert "No pod was slowed." in tables.slowed_table(slowed_pods(calm), calm)
+    assert "Every counter had a value" in tables.gaps_table(calm)
     bare = [{**row, "event": "", "culprits": ""} for row in slowdown([1.0, 1.5])]
     found = recording_of([*rows_of({"web": [1] * 2}), *bare])
-    assert ">1.5 times</td><td>unknown</td><td>-</td>" in slowed_table(slowed_pods(found), found)
+    assert ">1.5 times</td><td>unknown</td><td>-</td>" in tables.slowed_table(slowed_pods(found), found)
+    event = row_of(0, SCHEMATA, event="class batch")
+    for count, note in ((50, ""), (53, '<p class="note">and 3 more.</p>')):
+        table = tables.events_table(recording_of([event] * count))
+        assert (table.count("<td>class batch</td>"), table[table.index("</table></div>") + 14 : -10]) == (50, note)
 
 
-@pytest.mark.parametrize(
-    "value, text", [(0, "0 s"), (0.12345, "0.123 s"), (999.4, "999 s"), (999.5, "1000 s"), (12345.6, "12346 s")]
-)
-def test_number_has_three_digits_and_no_exponent(value: float, text: str) -> None:
-    assert number(value, "s") == text
+def test_number_has_three_digits_and_no_exponent() -> None:
+    texts = {0: "0 s", 0.12345: "0.123 s", 999.4: "999 s", 999.5: "1000 s", 12345.6: "12346 s"}
+    assert {value: number(value, "s") for value in texts} == texts
 
 
 MEASURE = """<!DOCTYPE html><body><iframe id="page" src="page.html" style="width: WIDTHpx; height: 2000px"></iframe>
@@ -298,10 +276,8 @@ def test_page_fits_its_width_and_follows_the_style(tmp_path: Path, width: int, d
     """A recording of two domains, of pods with long names, in which the guard acted on one domain."""
     pods = {f"a-pod-with-a-very-long-name-{number}": [number + 1.0] * 29 for number in range(5)}
     event = "lower batch to 50 " + "and more " * 20
-    changes = [
-        row_of(12, GUARD, "lower", event=event),
-        row_of(20, SCHEMATA, SCHEMATA, event="class batch: MB 100 to 30"),
-    ]
+    changes = [row_of(12, GUARD, "lower", event=event)]
+    changes.append(row_of(20, SCHEMATA, SCHEMATA, event="class batch: MB 100 to 30"))
     rows = [*rows_of(pods, domains=L3), *changes]
     (tmp_path / "page.html").write_text(page_of(recording_of(on("worker-3.example.com", rows))))
     (tmp_path / "measure.html").write_text(MEASURE.replace("WIDTH", str(width)))

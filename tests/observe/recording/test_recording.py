@@ -25,19 +25,8 @@ from resctrl_hooks import extras
 from resctrl_hooks.core.cli import main
 from resctrl_hooks.errors import NotPermittedError
 from resctrl_hooks.observe.node.guard.status import NAME
-from resctrl_hooks.observe.node.history.rows import (
-    GUARD,
-    LABELS,
-    LOST,
-    LOST_SECONDS,
-    MEMORY,
-    POD,
-    RATIO,
-    SCHEMATA,
-    SLOWED,
-    Row,
-    Sampler,
-)
+from resctrl_hooks.observe.node.history import rows as kinds
+from resctrl_hooks.observe.node.history.rows import LABELS, LOST_SECONDS, RATIO, SLOWED, Row, Sampler
 from resctrl_hooks.observe.node.history.sample import Sample, data_of, layout_of, sample_of
 from resctrl_hooks.observe.node.history.thinning import LARGEST, minute
 from resctrl_hooks.observe.past.moments import snapshot_of
@@ -62,13 +51,9 @@ def by_kind(rows: list[Row]) -> dict[Any, Row]:
 
 def test_sample_has_pods_foreign_groups_and_remainder(host: MonitoredHost) -> None:
     sampler = Sampler(host.context)
-    columns = (
-        "llc_occupancy_bytes", "mbm_total_bytes", "counted_seconds", "earlier_counted_seconds", "uncounted_groups",
-    )  # fmt: skip
-    assert tuple(one for one in sampler.columns if not one.startswith(("cpu_", "memory_", "disk_", "l3_"))) == (
-        *LABELS,
-        *columns,
-    )
+    shown = tuple(one for one in sampler.columns if not one.startswith(("cpu_", "memory_", "disk_", "l3_")))
+    seconds = ("counted_seconds", "earlier_counted_seconds", "uncounted_groups")
+    assert shown == (*LABELS, "llc_occupancy_bytes", "mbm_total_bytes", *seconds)
     rows = by_kind(sampler.sample())
     assert {kind: row["mbm_total_bytes"] for kind, row in rows.items()} == {"pod": 1000, "group": 2000, "rest": 7000}
     assert {kind: row["llc_occupancy_bytes"] for kind, row in rows.items()} == {"pod": 300, "group": 100, "rest": 500}
@@ -101,28 +86,33 @@ def test_written_recording_reads_back(host: MonitoredHost, tmp_path: Path, name:
     assert os.listdir(tmp_path).count(name) == 1
 
 
+TIME = b"2026-01-01T00:00:00.000+00:00"
+
+
 @pytest.mark.parametrize(
     "name, data",
     [
         ("other columns.csv", b"a,b\n1,2\n"),
         ("empty.csv", b""),
-        ("no time.csv", b"time,kind,domain,mbm_total_bytes\n1,pod,d,x\n"),
         ("binary.csv", b"\x89PNG\r\n\x1a\n\x00\xff"),
-        ("binary row.csv", b"time,kind,domain\n\xff\xfe,pod,mon_L3_00\n"),
-        ("cut off.csv", b"time,kind,domain,mbm_total_bytes\n2026-01-01T00:00:00.000+00:00,pod\n"),
-        ("half a time.csv", b"time,kind,domain\n2026-01-0,pod,mon_L3_00\n"),
-        ("first year.csv", b"time,kind,domain\n0001-01-01,pod,mon_L3_00\n"),
-        ("last year.csv", b"time,kind,domain\n9999-12-31T23:59:59.000+00:00,pod,mon_L3_00\n"),
-        ("too long.csv", b"time,kind,domain\n2026-01-01T00:00:00.000+00:00,pod,mon_L3_00,1,2\n"),
-        *(
-            (
-                f"{value}.csv",
-                b"time,kind,domain,mbm_total_bytes\n2026-01-01T00:00:00.000+00:00,pod,d,%s\n" % value.encode(),
-            )
-            for value in ("NaN", "inf", "-Infinity", "1e999", "1_000")
-        ),
         ("cut off.parquet", b"PAR1 cut"),
-        ("another format.txt", b"time,kind,domain\n2026-01-01T00:00:00.000+00:00,pod,mon_L3_00\n"),
+        ("another format.txt", b"time,kind,domain\n%s,pod,mon_L3_00\n" % TIME),
+        *(
+            (f"{name}.csv", b"time,kind,domain,mbm_total_bytes\n" + row + b"\n")
+            for name, row in {
+                "no time": b"1,pod,d,x",
+                "binary row": b"\xff\xfe,pod,mon_L3_00,1",
+                "cut off": b"%s,pod" % TIME,
+                "half a time": b"2026-01-0,pod,mon_L3_00,1",
+                "first year": b"0001-01-01,pod,mon_L3_00,1",
+                "last year": b"9999-12-31T23:59:59.000+00:00,pod,mon_L3_00,1",
+                "too long": b"%s,pod,mon_L3_00,1,2" % TIME,
+                **{
+                    value: b"%s,pod,d,%s" % (TIME, value.encode())
+                    for value in ("NaN", "inf", "-Infinity", "1e999", "1_000")
+                },
+            }.items()
+        ),
     ],
 )
 def test_invalid_recording_is_wrong_use_in_one_line(tmp_path: Path, name: str, data: bytes) -> None:
@@ -208,11 +198,11 @@ def test_browser_draws_page_and_names_are_escaped(host: MonitoredHost, tmp_path:
 
 def test_waiting_pod_has_no_value_and_turn_uses_counted_seconds(host: MonitoredHost) -> None:
     """The group goes to another pod between the second sample and the third; its rate is then unknown, not 0."""
-    sampler = Sampler(host.context)
+    sampler, group = Sampler(host.context), host.resctrl / "mon_groups" / KEYS[0]
     samples = [by_kind(sampler.sample())["pod"]]
-    say(host.resctrl / "mon_groups" / KEYS[0], mbm_total_bytes=5_000)
+    say(group, mbm_total_bytes=5_000)
     samples.append(by_kind(sampler.sample())["pod"])
-    (host.resctrl / "mon_groups" / KEYS[0]).rename(host.resctrl / "mon_groups" / "another")
+    group.rename(group.with_name("another"))
     samples.append(by_kind(sampler.sample())["pod"])
     assert [sample.get("mbm_total_bytes") for sample in samples] == [1_000, 5_000, None]
     assert samples[2]["missing"] == "llc_occupancy_bytes:Waiting mbm_total_bytes:Waiting"
@@ -224,9 +214,9 @@ def test_changed_schemata_are_rows_of_their_class_and_domain(host: MonitoredHost
     schemata = host.resctrl / "schemata"
     schemata.write_text("L3:0=fff;1=fff\n")
     sampler = Sampler(host.context)
-    samples = [[row for row in sampler.sample() if row["kind"] == SCHEMATA] for _ in range(2)]
+    samples = [[row for row in sampler.sample() if row["kind"] == kinds.SCHEMATA] for _ in range(2)]
     schemata.write_text("L3:0=00f;1=fff\n")
-    samples.append([row for row in sampler.sample() if row["kind"] == SCHEMATA])
+    samples.append([row for row in sampler.sample() if row["kind"] == kinds.SCHEMATA])
     assert [len(sample) for sample in samples] == [0, 0, 1], "the first sample is no change"
     (row,) = samples[2]
     assert (row["domain"], row["rdt_class"], row["event"]) == ("mon_L3_00", "", "class /: L3 fff to 00f")
@@ -262,9 +252,9 @@ def test_recorded_domain_and_guard_event_are_on_the_page(tmp_path: Path, jump: f
         say(resctrl, mbm_total_bytes=1_000_000, mbm_local_bytes=1_000_000)
         rows += sampler.sample()
         rows += sampler.sample()
-    kinds = [row["kind"] for row in rows]
-    assert kinds.count(GUARD) == 1, "an event of before the recording is not in it, and each is there once"
-    assert kinds.count(MEMORY) == 2
+    found = [row["kind"] for row in rows]
+    assert found.count(kinds.GUARD) == 1, "an event of before the recording is not in it, and each is there once"
+    assert found.count(kinds.MEMORY) == 2
     target = tmp_path / "x.csv"
     with writing(str(target), sampler.columns) as write:
         write(rows)
@@ -285,7 +275,7 @@ def test_sample_has_ratio_causes_and_culprits_if_pods_are_judged(tmp_path: Path,
         sampler = Sampler(host.context)
         found = sampler.sample()
         assert (RATIO in sampler.columns) is (LOST_SECONDS in sampler.columns) is enabled
-    assert [row[LOST_SECONDS] for row in found if row["kind"] == LOST] == ([3.75] if enabled else [])
+    assert [row[LOST_SECONDS] for row in found if row["kind"] == kinds.LOST] == ([3.75] if enabled else [])
     told = [(row["pod"], row[RATIO], row["event"], row["culprits"]) for row in found if row["kind"] == SLOWED]
     assert told == ([("cart", 1.6, "memory-bandwidth", "noisy")] if enabled else [])
 
@@ -303,4 +293,4 @@ def test_minute_has_the_mean_ratio_and_the_largest_and_is_stored_whole() -> None
     assert row[RATIO] == pytest.approx(1.3505, abs=0.001)
     assert row[f"{RATIO}{LARGEST}"] == 1.501
     assert {*snapshot_of(stored).pods} == {"key-a"}, "the row is no counter of a pod"
-    assert {row["kind"] for row in stored.rows} == {POD, "rest", SLOWED}
+    assert {row["kind"] for row in stored.rows} == {kinds.POD, "rest", SLOWED}
