@@ -107,16 +107,14 @@ def test_each_fact_is_known_where_the_node_has_its_source(tmp_path: Path, there:
         (tmp_path / PLACES[place]).mkdir(parents=True)
     with plain_host(tmp_path / "host", **paths) as host:
         (found,) = evidence(Host(str(host.config)))
+        (host.resctrl / "mon_data/mon_PERF_PKG_00/uops_retired").mkdir(parents=True)
+        (counted,) = evidence(Host(str(host.config)))
+    assert "cost of work" in counted.text.partition("; unknown")[0], "resctrl alone counts it"
     known, _, unknown = found.text.partition("; unknown: ")
     assert found.level == "ok"
     for place, fact in enumerate(FACTS):
         is_known = place in there or not PLACES[place]
         assert (fact.text in known, fact.needs in unknown) == (is_known, not is_known)
-
-
-def test_cost_of_work_is_known_from_resctrl_alone(tmp_path: Path) -> None:
-    with plain_host(tmp_path, "mon_data/mon_PERF_PKG_00/uops_retired", sysPath=str(tmp_path / "sys")) as host:
-        assert "cost of work" in next(evidence(Host(str(host.config)))).text.partition("; unknown")[0]
 
 
 HOUR = 3600.0

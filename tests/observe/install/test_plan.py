@@ -22,29 +22,20 @@ def has_history(found: Plan) -> bool:
     return any(b"enabled: true" in file.data for file in found.files if file.path == CONFIG)
 
 
-@pytest.mark.parametrize(
-    "options, yaml", [({"sections": {"history": True}}, None), ({}, "slowdown: {enabled: true}\n")]
-)
-def test_history_and_judgement_of_pods_need_the_sampling_process(
-    planned: Planned, tmp_path: Path, options: dict[str, Any], yaml: str | None
-) -> None:
-    if yaml is not None:
-        given(tmp_path, CONFIG, yaml)
-    check_units(planned("crio", **options), {EXEC, GUARD})
+def test_judgement_of_pods_needs_the_sampling_process(planned: Planned, tmp_path: Path) -> None:
+    given(tmp_path, CONFIG, "slowdown: {enabled: true}\n")
+    check_units(planned("crio"), {EXEC, GUARD})
 
 
-@pytest.mark.parametrize(
-    "runtimes, history, enabled",
-    [
-        (["crio"], None, False), (["crio"], True, True), (["podman"], None, True), (["crio", "podman"], None, True),
-        (["podman"], False, False),
-    ],
-)  # fmt: skip
-def test_new_configuration_has_the_history_for_podman_or_by_option(
-    planned: Planned, runtimes: list[str], history: bool | None, enabled: bool
-) -> None:
+NEW = [(["crio"], None, False), (["crio"], True, True), (["podman"], None, True), (["crio", "podman"], None, True)]
+
+
+@pytest.mark.parametrize("runtimes, history, enabled", [*NEW, (["podman"], False, False)])
+def test_new_file_has_the_history_by_runtime(planned: Planned, runtimes: Any, history: Any, enabled: bool) -> None:
     found = planned(*runtimes, sections={"history": history})
     assert (has_history(found), GUARD in units(found)) == (enabled, enabled)
+    if (runtimes, history) == (["crio"], True):
+        check_units(found, {EXEC, GUARD})
 
 
 @pytest.mark.parametrize("history, noted", [(None, False), (False, False), (True, True)])
@@ -53,15 +44,10 @@ def test_history_not_enabled_is_noted(planned: Planned, tmp_path: Path, history:
     given(tmp_path, f"{FOLDER}/config.json", '{"format": 1}')
     found = planned("podman", sections={"history": history})
     note = f"the history is not enabled: set `history: {{enabled: true}}` in {CONFIG}, and install again"
-    assert found.notes == ([note] if noted else [])
-    assert paths(found, SETTINGS) == []
-
-
-def test_history_is_added_to_an_applied_configuration(planned: Planned, tmp_path: Path) -> None:
+    assert (found.notes, paths(found, SETTINGS)) == ([note] if noted else [], [])
     given(tmp_path, CONFIG, "namespaces: []\n")
-    given(tmp_path, f"{FOLDER}/config.json", '{"format": 1}')
     found = planned("crio", sections={"history": True})
-    assert has_history(found)
+    assert has_history(found), "it is added to an applied configuration"
     assert (GUARD in units(found), found.notes) == (True, [])
 
 
@@ -80,12 +66,9 @@ def test_sampling_process_may_count_cgroups_and_no_other_unit_may(ours: Parsed) 
     assert others == []
 
 
-def test_host_without_systemd_has_to_keep_it_running() -> None:
-    assert KEEP_RUNNING[GUARD].startswith("keep `resctrl-hook guard run` running")
-
-
-def test_history_needs_it_beside_the_exec_watcher() -> None:
+def test_history_needs_it_beside_the_exec_watcher_also_without_systemd() -> None:
     assert resident(HISTORY) == [GUARD, EXEC]
+    assert KEEP_RUNNING[GUARD].startswith("keep `resctrl-hook guard run` running")
 
 
 @pytest.mark.houses("nri")

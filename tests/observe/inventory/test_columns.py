@@ -4,7 +4,7 @@ import csv
 import io
 import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -111,13 +111,13 @@ class Node:
         self.folders = {"": host.resctrl} | {KEYS[one]: host.group(one, f"pod-{one}") for one in range(pods)}
         self.count(dict.fromkeys(self.folders, ((0, 0), (0, 0))))
 
-    def count(self, moved: dict[str, tuple[Moved, Moved]]) -> None:
+    def count(self, moved: Mapping[str, tuple[Moved, Moved]]) -> None:
         """Set total and local traffic of the two L3 domains."""
         for name, of in moved.items():
             for domain, (total, local) in zip(("mon_L3_00", "mon_L3_01"), of, strict=True):
                 say_paths(self.folders[name], {f"{domain}/mbm_total_bytes": total, f"{domain}/mbm_local_bytes": local})
 
-    def measured(self, moved: dict[str, tuple[Moved, Moved]]) -> list[MemoryUsage]:
+    def measured(self, moved: Mapping[str, tuple[Moved, Moved]]) -> list[MemoryUsage]:
         """Return the load in an interval in which the traffic became this."""
         self.before = take(self.host.context)
         self.domains = [*domains_of(self.host.context, self.before)]

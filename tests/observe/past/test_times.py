@@ -36,12 +36,8 @@ def test_time_in_words_is_a_moment_in_the_zone_of_now(now_second: int, ago: int,
     last = next(one for one in (minute + day * back for back in range(8, -8, -1)) if one <= now)
     assert parse_time(f"{minute.hour}:{minute:%M}", now) == last, "the last one before now"
     assert parse_time(f"{when:%F}", now) == when.replace(hour=0, minute=0, second=0)
+    assert parse_time("1h30m ago", now) == parse_time("1.5h ago", now) == now - timedelta(minutes=90)
     assert [parse_time(word, now) for word in ("now", "today", "yesterday")] == [now, midnight, midnight - day]
-
-
-@pytest.mark.parametrize("text, seconds", [("1h30m ago", 5400), ("2d ago", 172_800), ("0.5h ago", 1800)])
-def test_time_before_now_has_units(text: str, seconds: int) -> None:
-    assert parse_time(text, NOW) == NOW - timedelta(seconds=seconds)
 
 
 FORMS = r"is not a time such as 14:00, 'yesterday 14:00'"
@@ -75,22 +71,20 @@ AUTUMN = "2026-10-25T12:00+01:00"  # nine hours after the end of summer time
 SPRING = "2026-03-29T03:30+02:00"  # half an hour after its beginning
 
 
+CLOCK_CHANGE = "2026-10-25T02:10+01:00"
+
+
 @pytest.mark.usefixtures("berlin")
 @pytest.mark.parametrize(
     "now, text, found",
     [
-        (WINTER, "2026-07-01 14:00", "2026-07-01T14:00+02:00"),
-        (WINTER, "2026-07-01", "2026-07-01T00:00+02:00"),
-        (WINTER, "14:00", "2026-11-27T14:00+01:00"),
-        (AUTUMN, "yesterday 14:00", "2026-10-24T14:00+02:00"),
-        (AUTUMN, "today", "2026-10-25T00:00+02:00"),
-        (AUTUMN, "01:30", "2026-10-25T01:30+02:00"),
+        *((WINTER, "2026-07-01 14:00", "2026-07-01T14:00+02:00"), (WINTER, "2026-07-01", "2026-07-01T00:00+02:00")),
+        *((WINTER, "14:00", "2026-11-27T14:00+01:00"), (AUTUMN, "yesterday 14:00", "2026-10-24T14:00+02:00")),
+        *((AUTUMN, "today", "2026-10-25T00:00+02:00"), (AUTUMN, "01:30", "2026-10-25T01:30+02:00")),
         (AUTUMN, "02:30", "2026-10-25T02:30+01:00"),  # twice on that day: the last one before now
-        ("2026-10-25T02:10+01:00", "02:30", "2026-10-25T02:30+02:00"),  # the second one is still to come
-        ("2026-10-25T02:10+01:00", "20m ago", "2026-10-25T02:50+02:00"),
-        ("2026-10-25T02:10+01:00", "1d ago", "2026-10-24T03:10+02:00"),
-        (SPRING, "01:30", "2026-03-29T01:30+01:00"),
-        (SPRING, "yesterday 14:00", "2026-03-28T14:00+01:00"),
+        (CLOCK_CHANGE, "02:30", "2026-10-25T02:30+02:00"),  # the second one is still to come
+        *((CLOCK_CHANGE, "20m ago", "2026-10-25T02:50+02:00"), (CLOCK_CHANGE, "1d ago", "2026-10-24T03:10+02:00")),
+        *((SPRING, "01:30", "2026-03-29T01:30+01:00"), (SPRING, "yesterday 14:00", "2026-03-28T14:00+01:00")),
         (SPRING, "1h ago", "2026-03-29T01:30+01:00"),
     ],
 )
@@ -98,11 +92,7 @@ def test_local_time_has_the_offset_of_its_own_day(now: str, text: str, found: st
     assert parse_time(text, datetime.fromisoformat(now)) == datetime.fromisoformat(found)
 
 
-@given(
-    seconds=st.integers(0, 40_000_000),
-    zone=st.integers(-23, 23),
-    text=st.text(alphabet="0123456789:-TZ dmhsago.+", max_size=24),
-)
+@given(st.integers(0, 40_000_000), st.integers(-23, 23), st.text(alphabet="0123456789:-TZ dmhsago.+", max_size=24))
 def test_any_text_is_a_time_before_now_or_refused(seconds: int, zone: int, text: str) -> None:
     now = datetime.fromtimestamp(1_760_000_000 + seconds, timezone(timedelta(hours=zone)))
     try:
