@@ -6,6 +6,7 @@ import re
 import subprocess
 import threading
 from collections.abc import Iterator
+from math import inf, nan
 from pathlib import Path
 
 import pytest
@@ -84,14 +85,13 @@ def test_limbo_lasts_as_configured() -> None:
     bench.make("mon_groups/a")
     bench.tree.remove("mon_groups/a")
     bench.now += 4.9
-    with pytest.raises(RefusedError) as caught:
-        bench.make("mon_groups/b")
-    assert caught.value.errno == errno.EBUSY
-    bench.now += 0.1
-    bench.make("mon_groups/b")
-    with pytest.raises(RefusedError) as caught:
-        bench.make("mon_groups/c")
-    assert caught.value.errno == errno.ENOSPC
+    for name, number in (("b", errno.EBUSY), ("c", errno.ENOSPC)):
+        with pytest.raises(RefusedError) as caught:
+            bench.make(f"mon_groups/{name}")
+        assert caught.value.errno == number
+        bench.now += 0.1
+        if name == "b":
+            bench.make("mon_groups/b")
 
 
 def test_rate_follows_number_of_living_tasks(bench: Bench) -> None:
@@ -158,21 +158,19 @@ def test_energy_is_unavailable_in_package_until_a_task_ran_there() -> None:
     assert float(bench.read(there.replace("/a/", "/b/"))) == pytest.approx(5 * WATTS_PER_TASK)
 
 
-@pytest.mark.parametrize(
-    "cpus, domains, listed, packages",
-    [
-        (4, 2, "0-3", {0, 1}),
-        (4, 2, "2", {1}),
-        (4, 2, "0,3", {0, 1}),
-        (8, 4, "2-5,7", {1, 2, 3}),
-        (1, 2, "0", {0, 1}),
-        (2, 2, "0-63", {0, 1}),
-        (2, 2, "5", set()),
-        (2, 2, "", set()),
-    ],
-)
-def test_packages_share_cpus_evenly(cpus: int, domains: int, listed: str, packages: set[int]) -> None:
-    assert Machine(cpus=cpus, l3_domains=domains).packages(listed) == packages
+PACKAGES: dict[tuple[int, int], dict[str, set[int]]] = {
+    (4, 2): {"0-3": {0, 1}, "2": {1}, "0,3": {0, 1}},
+    (8, 4): {"2-5,7": {1, 2, 3}},
+    (1, 2): {"0": {0, 1}},
+    (2, 2): {"0-63": {0, 1}, "5": set(), "": set()},
+}
+"""By CPUs and L3 domains: the packages of a list of CPUs."""
+
+
+def test_packages_share_cpus_evenly() -> None:
+    for (number, domains), lists in PACKAGES.items():
+        machine = Machine(cpus=number, l3_domains=domains)
+        assert {listed: machine.packages(listed) for listed in lists} == lists
 
 
 def test_cache_lines_of_previous_user_fade() -> None:
@@ -252,14 +250,11 @@ def test_unread_child_is_in_class_of_its_parent_until_it_is_written_elsewhere(
     assert {name: bench.tasks(name) for name in groups} == groups
 
 
-def test_reused_thread_id_is_another_task(bench: Bench) -> None:
+def test_dead_tasks_are_forgotten_and_a_reused_thread_id_is_another_task(bench: Bench) -> None:
     bench.join("mon_groups/a", 50)
     bench.proc.end(50)
     bench.proc.start(50)
     assert bench.tasks("mon_groups/a") == set()
-
-
-def test_dead_tasks_are_forgotten(bench: Bench) -> None:
     bench.make("gold")
     for task in range(100, 3000):
         bench.join("gold", task)
@@ -278,16 +273,13 @@ def test_new_class_gets_contiguous_remainder_of_exclusive_ones(bench: Bench) -> 
     assert "L3:0=1;1=3" in bench.read("silver/schemata")
 
 
-@pytest.mark.parametrize("name", ["rmids", "closids", "l3_domains", "cpus"])
-def test_machine_has_at_least_one_of_each(name: str) -> None:
-    with pytest.raises(ValueError, match=f"{name} must be at least 1"):
-        Machine(**{name: 0})  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("seconds", [-1.0, float("inf"), float("nan")])
-def test_limbo_ends(seconds: float) -> None:
-    with pytest.raises(ValueError, match="limbo"):
-        Machine(limbo=seconds)
+def test_machine_has_at_least_one_of_each_and_its_limbo_ends() -> None:
+    for name in ("rmids", "closids", "l3_domains", "cpus"):
+        with pytest.raises(ValueError, match=f"{name} must be at least 1"):
+            Machine(**{name: 0})  # type: ignore[arg-type]
+    for seconds in (-1.0, inf, nan):
+        with pytest.raises(ValueError, match="limbo"):
+            Machine(limbo=seconds)
 
 
 @pytest.mark.parametrize(
@@ -308,9 +300,7 @@ def test_impossible_machine_is_wrong_use(tmp_path: Path, options: str) -> None:
 
 
 def test_procfs_describes_this_process() -> None:
-    proc = Proc()
-    me = os.getpid()
-    end = threading.Event()
+    proc, me, end = Proc(), os.getpid(), threading.Event()
     thread = threading.Thread(target=end.wait)
     thread.start()
     try:
@@ -318,14 +308,15 @@ def test_procfs_describes_this_process() -> None:
             assert child.pid in proc.children(threading.get_native_id())
             assert proc.lineage(child.pid) == (child.pid, me)
             child.kill()
-        assert thread.native_id is not None
-        assert proc.threads(me) >= {me, thread.native_id}
-        assert proc.threads(thread.native_id) == set()
-        assert proc.lineage(thread.native_id) == (me, os.getppid())
-        assert {me, thread.native_id, 1} <= set(proc.everything())
-        life, other = proc.life(me), proc.life(thread.native_id)
-        assert life is not None
-        assert other is not None
+        tid = thread.native_id
+        assert tid
+        assert proc.threads(me) >= {me, tid}
+        assert proc.threads(tid) == set()
+        assert proc.lineage(tid) == (me, os.getppid())
+        assert {me, tid, 1} <= set(proc.everything())
+        life, other = proc.life(me), proc.life(tid)
+        assert life
+        assert other
         assert 0 < life.start <= other.start
         assert proc.owners(me) == (os.getuid(), os.getuid())
     finally:
@@ -345,12 +336,9 @@ def test_masks_and_lists_round_trip(mask: int) -> None:
     assert cpus.parse_list(format_list(mask) + "\n", MACHINE) == mask
 
 
-def test_masks_are_shown_in_chunks() -> None:
+def test_full_schemata_line_round_trips_and_masks_are_shown_in_chunks(bench: Bench) -> None:
     assert cpus.mask_text(MACHINE.all_cpus, MACHINE) == "3f,ffffffff,ffffffff"
     assert cpus.mask_text(1, Machine(cpus=4)) == "1"
-
-
-def test_full_schemata_line_round_trips(bench: Bench) -> None:
     bench.make("gold")
     group = bench.group("gold")
     bench.write("gold/schemata", "L3:0=ff0;1=3\nMB:0=30;1=70\n")

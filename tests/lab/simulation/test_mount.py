@@ -9,6 +9,7 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -29,14 +30,8 @@ XATTR = "user.resctrl.reading"
 def test_background_returns_after_mount_and_closes_pipes(tmp_path: Path) -> None:
     path = tmp_path / "new" / "r"
     # Reading the output to its end would wait for ever if the server kept the pipes.
-    done = subprocess.run(
-        [*COMMAND, str(path), "--background", "--rmids", "7", "--closids", "3", "--l3-domains", "1", "--energy"],
-        input="",
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=300,
-    )
+    words = [*COMMAND, str(path), "--background", "--rmids", "7", "--closids", "3", "--l3-domains", "1", "--energy"]
+    done = subprocess.run(words, input="", capture_output=True, text=True, check=True, timeout=300)
     assert (done.stdout, done.stderr) == ("", "")
     assert (path / "info/L3_MON/num_rmids").read_text() == "7\n"
     assert (path / "info/L3/num_closids").read_text() == "3\n"
@@ -65,8 +60,7 @@ def test_simulation_in_use_ends(tmp_path: Path) -> None:
     descriptor = os.open(tmp_path / "r/tasks", os.O_RDONLY)
     try:
         stop(process, str(tmp_path / "r"))
-        assert not os.path.ismount(tmp_path / "r")
-        assert process.returncode == 0
+        assert (os.path.ismount(tmp_path / "r"), process.returncode) == (False, 0)
     finally:
         with suppress(OSError):  # no process is left to answer the close
             os.close(descriptor)
@@ -84,14 +78,6 @@ def test_simulation_replaces_the_mount_of_a_killed_one(tmp_path: Path) -> None:
         with mounted(tmp_path / "r", rmids=6) as path:
             assert Path(path, "info/L3_MON/num_rmids").read_text() == "6\n"
     wait_until(lambda: not os.path.ismount(tmp_path / "r"), "nothing is mounted any more")
-
-
-def test_working_mount_is_left_alone(tmp_path: Path) -> None:
-    with mounted(tmp_path / "r", rmids=5) as path:
-        result = CliRunner().invoke(simulate, [path, "--background"])
-        assert result.exit_code == 1
-        assert "is already a mount point" in result.output
-        assert Path(path, "info/L3_MON/num_rmids").read_text() == "5\n"
 
 
 @pytest.mark.parametrize("name", ["file", "folder/", ".hidden"])
@@ -126,17 +112,18 @@ def test_attribute_sets_counter_value(tmp_path: Path) -> None:
         assert counter.read_text() == "4096\n"
         os.removexattr(counter, XATTR)
         assert counter.read_text() == "0\n"
-        for target, name, value, number in (
-            (counter, XATTR, b"nonsense", errno.EINVAL),
-            (counter, "user.other", b"1", errno.ENOTSUP),
-            (group / "tasks", XATTR, b"1", errno.ENOTSUP),
-        ):
-            with pytest.raises(OSError, match=f"Errno {number}"):
-                os.setxattr(target, name, value)
+        with pytest.raises(OSError, match=f"Errno {errno.EINVAL}"):
+            os.setxattr(counter, XATTR, b"nonsense")
+        for target, name in ((counter, "user.other"), (group / "tasks", XATTR)):
+            with pytest.raises(OSError, match=f"Errno {errno.ENOTSUP}"):
+                os.setxattr(target, name, b"1")
 
 
-def test_child_processes_join_group(tmp_path: Path) -> None:
-    with mounted(tmp_path / "r") as path:
+def test_working_mount_is_left_alone_and_child_processes_join_their_parents_group(tmp_path: Path) -> None:
+    with mounted(tmp_path / "r", rmids=5) as path:
+        result = CliRunner().invoke(simulate, [path, "--background"])
+        assert (result.exit_code, "is already a mount point" in result.output) == (1, True)
+        assert Path(path, "info/L3_MON/num_rmids").read_text() == "5\n"
         tasks = Path(path, "mon_groups/a/tasks")
         tasks.parent.mkdir()
         script = f"echo $$ >{tasks}; sleep 1000 & echo $!; read line; kill $!; wait"
@@ -154,22 +141,15 @@ def test_other_users_cannot_write(tmp_path: Path) -> None:
         if not parent.stat().st_mode & stat.S_IXOTH:
             parent.chmod(0o755)  # pytest's own folders
     with mounted(tmp_path / "r") as path:
-        done = subprocess.run(
-            ["sh", "-c", f"cat {path}/info/last_cmd_status; echo 0 >{path}/tasks || mkdir {path}/x"],
-            user=65534,
-            extra_groups=[],
-            cwd="/",
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        words = ["sh", "-c", f"cat {path}/info/last_cmd_status; echo 0 >{path}/tasks || mkdir {path}/x"]
+        other: dict[str, Any] = {"user": 65534, "extra_groups": [], "cwd": "/"}
+        done = subprocess.run(words, **other, capture_output=True, text=True, check=False)
         assert done.returncode
         assert done.stdout == "ok\n"
         assert done.stderr.lower().count("permission denied") == 2
 
 
-STORM = 200
-PODS = 20
+STORM, PODS = 200, 20
 MEMBER = """
 i=$1; root=$2; pod=$root/mon_groups/pod$((i % {pods}))
 mkdir "$pod" 2>/dev/null
@@ -182,16 +162,13 @@ read line
 def test_two_hundred_parallel_requests_are_served(tmp_path: Path) -> None:
     with mounted(tmp_path / "r", rmids=64) as path:
         command = ["sh", "-c", MEMBER.format(pods=PODS), "member"]
-        members = [
-            subprocess.Popen([*command, str(number), path], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-            for number in range(STORM)
-        ]
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        members = [subprocess.Popen([*command, str(number), path], **pipes) for number in range(STORM)]
+        groups = [Path(path, f"mon_groups/pod{pod}") for pod in range(PODS)]
         try:
             for member in members:
-                assert member.stdout is not None
                 assert member.stdout.readline() == b"joined\n"
-            pods = [{members[i].pid for i in range(STORM) if i % PODS == pod} for pod in range(PODS)]
-            groups = [Path(path, f"mon_groups/pod{pod}") for pod in range(PODS)]
+            pods = [{member.pid for member in members[pod::PODS]} for pod in range(PODS)]
             assert [{int(line) for line in (group / "tasks").read_text().split()} for group in groups] == pods
         finally:
             for member in members:
