@@ -112,10 +112,11 @@ def root(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         with mounted(folder, rmids=16, closids=8, **processor.simulation) as path:
             yield path
         return
-    if processor.options and not _is_served(ROOT):
-        _mount(ROOT, "-o", processor.options)
+    options = ["-o", processor.options] if processor.options and not _is_served(ROOT) else []
+    if options:
+        _mount(ROOT, *options)
     yield ROOT
-    if processor.options and not _is_served(ROOT):
+    if options:
         _mount(ROOT)
 
 

@@ -18,15 +18,18 @@ TOTAL, LOCAL = "mbm_total_bytes", "mbm_local_bytes"
 BAD = ("0=x", "0=", "0=ee")
 
 
+def release_all(resctrl: Resctrl) -> None:
+    for mode in ("default\n", "mbm_event\n"):
+        resctrl.write(MODE, mode)
+
+
 @pytest.fixture
 def counters(resctrl: Resctrl) -> Iterator[Resctrl]:
     """With the root group's two counters given back, and everything else as at first."""
-    resctrl.write(MODE, "default\n")
-    resctrl.write(MODE, "mbm_event\n")
+    release_all(resctrl)
     yield resctrl
     resctrl.clean()
-    resctrl.write(MODE, "default\n")
-    resctrl.write(MODE, "mbm_event\n")
+    release_all(resctrl)
 
 
 def text(total: str, local: str) -> str:

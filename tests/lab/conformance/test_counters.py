@@ -5,9 +5,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from typing import Any
 
 import pytest
 
@@ -144,15 +141,12 @@ def test_info_has_a_folder_for_each_resource_with_decimal_numbers_and_hexadecima
     assert {part.partition("=")[2] for part in resctrl.read("info/L3/bit_usage").strip().split(";")} == {letters}
 
 
-def test_words_stay_until_the_next_command_which_is_ok_if_it_succeeds(resctrl: Resctrl) -> None:
+def test_words_stay_until_the_next_command_which_is_ok_and_limbo_threshold_is_writable(resctrl: Resctrl) -> None:
     resctrl.poison()
     resctrl.tasks()
     assert resctrl.status == resctrl.status == Resctrl.POISON
     resctrl.write("schemata", resctrl.read("schemata"))
     assert resctrl.read("info/last_cmd_status") == "ok\n"
-
-
-def test_limbo_threshold_is_writable(resctrl: Resctrl) -> None:
     path = "info/L3_MON/max_threshold_occupancy"
     before = resctrl.read(path)
     try:
@@ -166,67 +160,41 @@ COUNTS_ENERGY = pytest.mark.processors("energy")
 
 UNAVAILABLE = "Unavailable\n"
 ENERGY = ("mon_data/mon_PERF_PKG_00/core_energy", "mon_data/mon_PERF_PKG_01/core_energy")
-BUSY = "while True: pass"
-
-Busy = Callable[[str], "subprocess.Popen[Any]"]
 
 
-@pytest.fixture
-def busy(resctrl: Resctrl) -> Iterator[Busy]:
-    """Start processes that work on the first CPU, which is in package 0, from the start in a group."""
-    with ExitStack() as stack:
-
-        def start(group: str) -> "subprocess.Popen[Any]":
-            program = f"import os; os.sched_setaffinity(0, {{0}}); input()\n{BUSY}"
-            started = stack.enter_context(
-                subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, text=True)
-            )
-            stack.callback(started.kill)
-            assert started.stdin is not None
-            eventually(lambda: os.sched_getaffinity(started.pid) == {0})
-            resctrl.write(f"{group}/tasks", str(started.pid))
-            started.stdin.write("\n")
-            started.stdin.flush()
-            return started
-
-        yield start
-
-
-def joules(resctrl: Resctrl, group: str) -> float | None:
-    """Return the group's energy in package 0; None if it has no value yet."""
-    text = resctrl.read(group, ENERGY[0])
-    return None if text == UNAVAILABLE else float(text)
-
-
-def at_least(resctrl: Resctrl, group: str, least: float) -> float:
-    """Wait until a group has used some energy."""
-    return eventually(lambda: value if (value := joules(resctrl, group) or 0.0) > least else None)
-
-
-def used(resctrl: Resctrl, busy: Busy, group: str, least: float = 0.5) -> list[str]:
-    """Let a process use so much energy in a group and end it; return the group's values."""
-    process = busy(group)
-    at_least(resctrl, group, least)
-    process.kill()
-    process.wait()
+def used(resctrl: Resctrl, group: str, least: float = 0.5) -> list[str]:
+    """Let a process use so much energy on the first CPU, which is in package 0; return the group's values."""
+    program = "import os; os.sched_setaffinity(0, {0}); input()\nwhile True: pass"
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, text=True) as process:
+        eventually(lambda: os.sched_getaffinity(process.pid) == {0})
+        resctrl.write(f"{group}/tasks", str(process.pid))
+        assert process.stdin
+        process.stdin.write("\n")
+        process.stdin.flush()
+        eventually(lambda: joules(resctrl, group) > least)
+        process.kill()
     return [resctrl.read(group, path) for path in ENERGY]
 
 
+def joules(resctrl: Resctrl, group: str) -> float:
+    """Return the group's energy in package 0; 0 if it has no value yet."""
+    text = resctrl.read(group, ENERGY[0])
+    return 0.0 if text == UNAVAILABLE else float(text)
+
+
 @COUNTS_ENERGY
-def test_energy_is_unavailable_in_package_until_task_of_rmid_ran_there(resctrl: Resctrl, busy: Busy) -> None:
-    fresh = [
-        group for group in resctrl.fill() if {resctrl.read(group, path) for path in ENERGY} == {UNAVAILABLE}
-    ]  # earlier tests have used some of the RMIDs
-    assert fresh
-    here, there = used(resctrl, busy, fresh[0], 0)
+def test_energy_is_unavailable_in_package_until_task_of_rmid_ran_there(resctrl: Resctrl) -> None:
+    groups = resctrl.fill()  # earlier tests have used some of the RMIDs
+    fresh = next(one for one in groups if {resctrl.read(one, path) for path in ENERGY} == {UNAVAILABLE})
+    here, there = used(resctrl, fresh, 0)
     assert re.fullmatch(r"\d+\.\d{6}\n", here)
     assert there == UNAVAILABLE
 
 
 @COUNTS_ENERGY
-def test_energy_of_recycled_rmid_continues_and_survives_rename(resctrl: Resctrl, busy: Busy) -> None:
+def test_energy_of_recycled_rmid_continues_and_survives_rename(resctrl: Resctrl) -> None:
     made = resctrl.fill()
-    before = used(resctrl, busy, made[0])
+    before = used(resctrl, made[0])
     resctrl.rename(made[0], "mon_groups/b")
     assert [resctrl.read("mon_groups/b", path) for path in ENERGY] == before
     resctrl.rmdir("mon_groups/b")
@@ -235,9 +203,9 @@ def test_energy_of_recycled_rmid_continues_and_survives_rename(resctrl: Resctrl,
 
 
 @COUNTS_ENERGY
-def test_energy_of_root_class_drops_when_a_group_is_removed(resctrl: Resctrl, busy: Busy) -> None:
+def test_energy_of_root_class_drops_when_a_group_is_removed(resctrl: Resctrl) -> None:
     group = resctrl.make("mon_groups/a")
-    used(resctrl, busy, group)
-    whole, part = joules(resctrl, "") or 0.0, joules(resctrl, group) or 0.0
+    used(resctrl, group)
+    whole, part = joules(resctrl, ""), joules(resctrl, group)
     resctrl.rmdir(group)
-    assert (joules(resctrl, "") or 0.0) < whole - part / 2
+    assert joules(resctrl, "") < whole - part / 2

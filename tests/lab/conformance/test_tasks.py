@@ -7,28 +7,31 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from typing import Any
 
 import pytest
 
-from .filesystem import Resctrl, eventually
+from .filesystem import PATIENCE, Resctrl, eventually
 
 GONE = 4_194_305  # higher than any thread id can be
+NO_TASK = f"No task {GONE}\nError while processing task {GONE}"
 
 
 @contextmanager
 def waiting_thread(first: Callable[[], object] = int) -> Iterator[int]:
     """A second thread of this process, which does something first; its id."""
-    end, ids = threading.Event(), list[int]()
+    begun, end = threading.Event(), threading.Event()
 
     def run() -> None:
         first()
-        ids.append(threading.get_native_id())
+        begun.set()
         end.wait()
 
     thread = threading.Thread(target=run)
     thread.start()
     try:
-        yield eventually(lambda: ids[0] if ids else None)
+        assert begun.wait(PATIENCE)
+        yield thread.native_id or 0
     finally:
         end.set()
         thread.join()
@@ -95,21 +98,17 @@ def test_pid_moves_one_thread_and_no_child(resctrl: Resctrl, own_process: int, t
     eventually(lambda: resctrl.tasks("mon_groups/a") == {own_process})
 
 
-@pytest.mark.parametrize("thread", [False, True])
-def test_zero_means_the_writing_thread(resctrl: Resctrl, own_process: int, thread: bool) -> None:
-    resctrl.make("mon_groups/a")
-    if not thread:
-        assert resctrl.write("mon_groups/a/tasks", "0") == 1
-        assert resctrl.tasks("mon_groups/a") == {own_process}
-        return
-    with waiting_thread(lambda: resctrl.write("mon_groups/a/tasks", "0")) as tid:
-        assert resctrl.tasks("mon_groups/a") == {tid}
+def test_zero_means_the_writing_thread(resctrl: Resctrl, own_process: int) -> None:
+    resctrl.make("mon_groups/a", "mon_groups/b")
+    assert resctrl.write("mon_groups/a/tasks", "0") == 1
+    assert resctrl.tasks("mon_groups/a") == {own_process}
+    with waiting_thread(lambda: resctrl.write("mon_groups/b/tasks", "0")) as tid:
+        assert resctrl.tasks("mon_groups/b") == {tid}
 
 
 def test_missing_task_is_esrch(resctrl: Resctrl) -> None:
-    resctrl.make("mon_groups/a")
-    with resctrl.refused(errno.ESRCH, f"No task {GONE}\nError while processing task {GONE}"):
-        resctrl.write("mon_groups/a/tasks", str(GONE))
+    with resctrl.refused(errno.ESRCH, NO_TASK):
+        resctrl.write("tasks", str(GONE))
 
 
 def test_dead_task_is_listed_until_reaped(resctrl: Resctrl) -> None:
@@ -142,8 +141,7 @@ def test_id_is_accepted_in_number_formats_of_the_kernel(resctrl: Resctrl, task: 
 
 def test_empty_write_succeeds_without_effect(resctrl: Resctrl) -> None:
     resctrl.make("mon_groups/a")
-    assert resctrl.write("mon_groups/a/tasks", "") == 0
-    assert resctrl.tasks("mon_groups/a") == set()
+    assert (resctrl.write("mon_groups/a/tasks", ""), resctrl.tasks("mon_groups/a")) == (0, set())
 
 
 def test_each_write_to_open_file_is_a_command(resctrl: Resctrl, process: Callable[[], int]) -> None:
@@ -154,9 +152,6 @@ def test_each_write_to_open_file_is_a_command(resctrl: Resctrl, process: Callabl
             assert os.write(descriptor, str(task).encode()) == len(str(task))
         os.lseek(descriptor, 0, os.SEEK_SET)
         assert os.read(descriptor, 4096).split() == [str(task).encode() for task in sorted((first, second))]
-
-
-NO_TASK = f"No task {GONE}\nError while processing task {GONE}"
 
 
 @pytest.mark.parametrize(
@@ -181,17 +176,9 @@ def test_task_list_moves_all_up_to_the_first_bad_id(
 def test_only_root_and_the_owner_can_move_a_task(resctrl: Resctrl, task: int) -> None:
     resctrl.make("mon_groups/a")
     with resctrl.opened(os.O_WRONLY, "mon_groups/a/tasks") as descriptor:
-        code = f"import os; os.write({descriptor}, b'{task}')"
-        done = subprocess.run(
-            ["/usr/bin/python3", "-I", "-S", "-c", code],
-            user=65534,
-            extra_groups=[],
-            cwd="/",
-            pass_fds=[descriptor],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        words = ["/usr/bin/python3", "-I", "-S", "-c", f"import os; os.write({descriptor}, b'{task}')"]
+        other: dict[str, Any] = {"user": 65534, "extra_groups": [], "cwd": "/", "pass_fds": [descriptor]}
+        done = subprocess.run(words, **other, capture_output=True, text=True, check=False)
     assert "PermissionError: [Errno 1]" in done.stderr
     assert resctrl.status in resctrl.as_said(f"No permission to move task {task}\nError while processing task {task}")
     assert resctrl.tasks("mon_groups/a") == set()
@@ -206,11 +193,7 @@ def in_group(tid: int) -> list[str]:
 def test_proc_shows_place_of_task(resctrl: Resctrl, task: int) -> None:
     resctrl.make("gold", "gold/mon_groups/a", "mon_groups/b")
     assert in_group(task) == ["res:/", "mon:"]
-    for path, rdt_class, group in (
-        ("mon_groups/b", "/", "b"),
-        ("gold", "gold", ""),
-        ("gold/mon_groups/a", "gold", "a"),
-    ):
+    for path, rdt_class, group in ("mon_groups/b", "/", "b"), ("gold", "gold", ""), ("gold/mon_groups/a", "gold", "a"):
         resctrl.write(f"{path}/tasks", str(task))
         assert in_group(task) == [f"res:{rdt_class}", f"mon:{group}"]
     resctrl.rmdir("gold")
@@ -260,12 +243,8 @@ def last(resctrl: Resctrl) -> int:
 def cpus(resctrl: Resctrl, group: str = "") -> int:
     """Return the mask of a group after checking that both files agree."""
     mask = int(resctrl.read(group, "cpus").replace(",", ""), 16)
-    listed = 0
-    for span in filter(None, resctrl.read(group, "cpus_list").strip().split(",")):
-        first, _, end = span.partition("-")
-        for cpu in range(int(first), int(end or first) + 1):
-            listed |= 1 << cpu
-    assert mask == listed
+    spans = [span.partition("-") for span in resctrl.read(group, "cpus_list").strip().split(",") if span]
+    assert mask == sum(1 << cpu for first, _, end in spans for cpu in range(int(first), int(end or first) + 1))
     return mask
 
 

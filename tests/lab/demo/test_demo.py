@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -44,12 +45,8 @@ def demo(*arguments: str) -> Result:
         signal.signal(signal.SIGTERM, before)
 
 
-PLAIN = (
-    f"mon_groups/{POD_UID[:12]}",
-    "tasks: sh",
-    "mon_groups is empty",
-    "Next: install it (README.md, section Install)",
-)
+NEXT = "Next: install it (README.md, section Install)"
+PLAIN = (f"mon_groups/{POD_UID[:12]}", "tasks: sh", "mon_groups is empty", NEXT)
 CONTAINER = ("waits for its start, already in its group", "tasks: sh, sleep", "no records")
 
 
@@ -75,15 +72,10 @@ def test_subject_is_counted_and_leaves_nothing(temporary: Path, words: str, show
 @pytest.mark.parametrize("numbers", [[], [signal.SIGTERM], [signal.SIGINT] * 3])
 @pytest.mark.parametrize("step", ["2.", "4."])
 def test_interrupted_demo_cleans_up(temporary: Path, numbers: list[int], step: str) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "resctrl_hooks", "demo", "--with", "podman"],
-        env={**os.environ, "TMPDIR": str(temporary), "PYTHONUNBUFFERED": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        start_new_session=True,
-    )
-    assert process.stdout is not None
+    words = [sys.executable, "-m", "resctrl_hooks", "demo", "--with", "podman"]
+    settings = {**os.environ, "TMPDIR": str(temporary), "PYTHONUNBUFFERED": "1"}
+    streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+    process: Any = subprocess.Popen(words, env=settings, start_new_session=True, **streams)
     next(line for line in process.stdout if line.startswith(step))
     for number in numbers:
         os.killpg(process.pid, number)
@@ -157,11 +149,8 @@ def test_plain_process_after_failing_runtimes_is_explained_as_one(
 @pytest.mark.parametrize(
     "versions, found, chosen",
     [
-        ("2", ["crun", "runc"], "crun"),
-        ("2", ["runc"], "runc"),
-        ("1 and 2", ["crun", "runc"], "runc"),
-        ("1 and 2", ["crun"], "crun"),
-        ("2", [], None),
+        *(("2", ["crun", "runc"], "crun"), ("2", ["runc"], "runc"), ("2", [], None)),
+        *(("1 and 2", ["crun", "runc"], "runc"), ("1 and 2", ["crun"], "crun")),
     ],
 )
 def test_podman_uses_installed_runtime_that_supports_cgroups(
@@ -184,26 +173,16 @@ def test_requested_runtime_that_fails_names_an_alternative(stage: Stage, monkeyp
         run_demo(stage, "crun")
 
 
-class Deaf(PlainProcess):
-    """A runtime that never calls the hook."""
-
-    def _call(self, status: str, pid: int) -> None:
-        return
-
-
-class Leaving(PlainProcess):
-    """A runtime that never says that the container has ended."""
-
-    def _call(self, status: str, pid: int) -> None:
-        if status == "creating":
-            super()._call(status, pid)
-
-
-@pytest.mark.parametrize("subject, words", [(Deaf, "expected one group"), (Leaving, "groups are left")])
+@pytest.mark.parametrize("calls, words", [([], "expected one group"), (["creating"], "groups are left")])
 def test_runtime_that_does_not_call_the_hook_fails_demo(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch, subject: type[PlainProcess], words: str
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, calls: list[str], words: str
 ) -> None:
-    monkeypatch.setitem(story.SUBJECTS, "process", subject)
+    class Deaf(PlainProcess):
+        def _call(self, status: str, pid: int) -> None:
+            if status in calls:
+                super()._call(status, pid)
+
+    monkeypatch.setitem(story.SUBJECTS, "process", Deaf)
     with pytest.raises(DemoError, match=words):
         run_demo(stage, "process")
 

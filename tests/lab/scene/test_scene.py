@@ -20,18 +20,12 @@ from resctrl_hooks.core.cli import main
 from resctrl_hooks.lab.scene import story
 from resctrl_hooks.lab.scene.scenes import SCENES
 
-EXPECTED = {
-    "noisy": ("slowed", "memory-bandwidth"),
-    "cache": ("slowed", "l3-cache"),
-    "cpu": ("slowed", "cpu-contention"),
-    "quiet": ("normal", ""),
-}
+CAUSES = {"noisy": "memory-bandwidth", "cache": "l3-cache", "cpu": "cpu-contention", "quiet": ""}
+RUN = [sys.executable, "-m", "resctrl_hooks"]
 
 
 def run(*words: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "resctrl_hooks", *words], capture_output=True, text=True, check=False, timeout=100
-    )
+    done = subprocess.run([*RUN, *words], capture_output=True, text=True, check=False, timeout=100)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -40,7 +34,7 @@ def run(*words: str) -> str:
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A node whose first starts were killed, and during whose start a second one was tried."""
     folder = tmp_path_factory.mktemp("node")
-    words = [sys.executable, "-m", "resctrl_hooks", "simulate", str(folder), "--scene", "quiet", "--background"]
+    words = [*RUN, "simulate", str(folder), "--scene", "quiet", "--background"]
     for seconds in (0.4, 0.8, 1.2, 2.0, 4.0):
         with subprocess.Popen(words, stdout=subprocess.DEVNULL) as killed:
             time.sleep(seconds)
@@ -59,14 +53,15 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.mark.ci
 @pytest.mark.fuse
 @pytest.mark.xdist_group("scene")
-@pytest.mark.parametrize("scene", EXPECTED)
+@pytest.mark.parametrize("scene", CAUSES)
 def test_scene_has_its_verdict_cause_and_culprit(node: Path, scene: str) -> None:
     run("simulate", str(node), "--scene", scene)
     output = run("--config", str(node / "config.json"), "diagnose", "shop/web", "--for", "5s", "-o", "json")
     found = json.loads(output)["items"][0]
     because = {one["cause"]: [pod["name"] for pod in one["pods"]] for one in found["causes"] if one["factor"]}
-    verdict, cause = EXPECTED[scene]
-    assert (found["verdict"], because) == (verdict, {cause: ["batch/reports"]} if cause else {})
+    cause = CAUSES[scene]
+    expected = ("slowed", {cause: ["batch/reports"]}) if cause else ("normal", {})
+    assert (found["verdict"], because) == expected
 
 
 @pytest.mark.ci
@@ -92,7 +87,9 @@ def test_interrupted_demo_without_runtime_leaves_nothing(tmp_path: Path, monkeyp
     assert os.listdir(tmp_path) == []
 
 
-def test_demo_without_fuse_names_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_demo_without_fuse_names_what_is_missing_and_the_page_has_all_scenes(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (Path(__file__).parents[3] / "docs/simulation.md").read_text()
+    assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == SCENES.keys()
     real = os.path.exists
     monkeypatch.setattr(os.path, "exists", lambda path: path != "/dev/fuse" and real(path))
     result = CliRunner().invoke(main, ["demo", "--neighbour"])
@@ -131,8 +128,3 @@ def test_scene_in_unsuitable_folder_is_refused(tmp_path: Path, mode: int, words:
         result = CliRunner().invoke(main, ["simulate", str(place), "--scene", "noisy"])
         assert (result.exit_code, said in result.output) == (1, True)
     assert {path.name for path in folder.iterdir()} == {"letter", "work.json"}
-
-
-def test_scenes_of_the_page_are_all() -> None:
-    page = (Path(__file__).parents[3] / "docs/simulation.md").read_text()
-    assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == SCENES.keys()

@@ -163,7 +163,7 @@ def test_two_hundred_parallel_requests_are_served(tmp_path: Path) -> None:
     with mounted(tmp_path / "r", rmids=64) as path:
         command = ["sh", "-c", MEMBER.format(pods=PODS), "member"]
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        members = [subprocess.Popen([*command, str(number), path], **pipes) for number in range(STORM)]
+        members: list[Any] = [subprocess.Popen([*command, str(number), path], **pipes) for number in range(STORM)]
         groups = [Path(path, f"mon_groups/pod{pod}") for pod in range(PODS)]
         try:
             for member in members:
