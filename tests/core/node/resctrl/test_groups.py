@@ -15,6 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from resctrl_hooks.core.node import errors
+from resctrl_hooks.core.node.resctrl import energy_baseline
 from resctrl_hooks.core.node.resctrl.filesystem import Filesystem
 from resctrl_hooks.core.node.resctrl.group import CREATED, SHARED, Group
 from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
@@ -39,9 +40,7 @@ class Key:
 
     def __init__(self, host: Host) -> None:
         self.host = host
-        host.resctrl.mkdir(exist_ok=True)
-        for name in CLASSES[1:]:
-            host.add_class(name)
+        host.add_class(*CLASSES[1:])
         self.recorded: dict[str, str] = {}
         self.there: dict[str, str] = {}  # existing groups: whose
         self.members: set[str] = set()
@@ -84,12 +83,14 @@ class Key:
         return [name for name in ours if self.there.pop(name, None)]
 
     def add_member(self, name: str) -> None:
-        self.locked.add_member(name or "m")
-        self.members.add(name or "m")
+        if self.recorded:
+            self.locked.add_member(name or "m")
+            self.members.add(name or "m")
 
     def remove_member(self, name: str) -> None:
-        self.members.discard(name or "m")
-        assert self.locked.remove_member(name or "m") == len(self.members)
+        if self.recorded:
+            self.members.discard(name or "m")
+            assert self.locked.remove_member(name or "m") == len(self.members)
 
     def hold_again(self, _: str) -> None:
         self.locked.unlock()
@@ -104,14 +105,11 @@ class Key:
         shared = {name for name, origin in self.recorded.items() if origin == SHARED}
         assert not shared & (record or {}).get("since", {}).keys(), "the begin of another program's group is unknown"
         assert self.locked.tracked == (record is not None)
-        for name in self.members:
-            assert f"containers/{name}" in self.host.records()
+        assert {f"containers/{name}" for name in self.members} <= {*self.host.records()}
 
 
 CALLS = ["ensure", "others_mkdir", "others_rmdir", "release", "release_but", "remove_unused", "hold_again"]
 CALLS += ["ensure", "add_member", "remove_member"]
-
-
 AGAIN = ("ensure", "gold")
 
 
@@ -122,8 +120,6 @@ def test_groups_members_and_records_agree_after_any_calls(calls: list[tuple[str,
     with temporary_host() as host, nothing_left_open():
         key = Key(host)
         for name, argument in calls:
-            if name in ("add_member", "remove_member") and not key.recorded:
-                continue
             getattr(key, name)(argument)
             key.check()
         key.release("")
@@ -138,29 +134,19 @@ def test_groups_compare_by_value() -> None:
     assert one.how == one.origin, "programs that were written for 0.2 read it so"
 
 
-def test_group_is_recorded_before_its_creation(host: Host) -> None:
-    class Looking(Filesystem):
+def test_group_is_recorded_before_its_creation_and_shared_if_another_program_is_faster(host: Host) -> None:
+    class Racing(Filesystem):
         def mkdir(self, path: str) -> None:
             record = host.context().ledger.read_pod("k") or {}
             assert record.pop("since") == {"": record.pop("born")}
             assert record == {"key": "k", "boot": BOOT, "groups": {"": CREATED}, "names": {"": "k"}, "format": 1}
-            super().mkdir(path)
-
-    with hold(host, Looking()) as locked:
-        assert locked.ensure_group().origin == CREATED
-        assert locked.how == locked.origins == {"": CREATED}, "programs that were written for 0.2 read it so"
-
-
-def test_group_created_concurrently_is_shared(host: Host) -> None:
-    class Racing(Filesystem):
-        def mkdir(self, path: str) -> None:
             super().mkdir(path)
             super().mkdir(path)
 
     with hold(host, Racing()) as locked:
         assert locked.ensure_group().origin == SHARED
     with hold(host) as locked:
-        assert locked.origins == {"": SHARED}
+        assert locked.how == locked.origins == {"": SHARED}, "programs that were written for 0.2 read it so"
         assert locked.release() == []
 
 
@@ -207,19 +193,17 @@ def test_record_and_index_end_with_the_key_or_the_boot(host: Host, reboot: bool)
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_process_joins_the_group_in_its_own_class(host: Host, known: bool) -> None:
+def test_process_joins_the_group_in_its_own_class(host: Host, fail: Fail, known: bool) -> None:
     """Where /proc doesn't show the class, the kernel refuses threads of the other classes."""
-
-    class OnlyGold(Filesystem):
-        def write(self, path: str, value: bytes) -> None:
-            if "/gold/" not in path:
-                raise OSError(errno.EINVAL, "Invalid argument")
-            super().write(path, value)
-
-    for name in ("bronze", *CLASSES[1:]):
-        host.add_class(name)
-    host.process(7, rdt="gold" if known else None)
-    with hold(host, OnlyGold()) as locked:
+    fail(
+        Filesystem,
+        "write",
+        OSError(errno.EINVAL, "Invalid argument"),
+        when=lambda _, path, _value: "/gold/" not in path,
+    )
+    host.add_class("bronze", *CLASSES[1:])
+    host.process(7, threads=(8,), rdt="gold" if known else None)
+    with hold(host) as locked:
         with pytest.raises(errors.NotTrackedError):
             locked.assign_pid(7)
         for name in ("bronze", "silver"):
@@ -228,27 +212,11 @@ def test_process_joins_the_group_in_its_own_class(host: Host, known: bool) -> No
             with pytest.raises(errors.ClassMismatchError, match=words):
                 locked.assign_pid(7)
         locked.ensure_group("gold")
-        assert locked.assign_pid(7) == 1
+        assert locked.assign_pid(7) == 2
         with pytest.raises(errors.TaskGoneError) as raised:
             locked.assign_pid(77)
     assert raised.value.errno == errno.ESRCH
-    assert host.tasks("gold/mon_groups/k") == [7]
-
-
-def test_reacquired_lock_sees_changes_by_others(host: Host) -> None:
-    with hold(host) as locked:
-        locked.ensure_group()
-        locked.unlock()
-        with hold(host) as other:
-            other.record["pod"] = "web-0"
-            other.save()
-            with pytest.raises(errors.DeadlineError, match="was held for 0 s"):
-                locked.lock_again(0)
-        locked.lock_again(0)
-        assert locked.record["pod"] == "web-0"
-        with pytest.raises(errors.LockTimeoutError):
-            host.context().ledger.lock("k", 0)
-    host.context().ledger.lock("k", 0).__exit__()
+    assert host.tasks("gold/mon_groups/k") == [7, 8]
 
 
 @pytest.mark.parametrize("counted, readable", [(True, True), (True, False), (False, True)])
@@ -258,30 +226,22 @@ def test_energy_baseline_of_new_group_is_kept(
     if counted:
         (host.resctrl / "info/PERF_PKG_MON").mkdir(parents=True)
     said = ("made", {"mon_PERF_PKG_00/core_energy": 700.5})
+    looked: list[bool] = []
 
     def baseline(folder: str) -> tuple[str, dict[str, float]]:
-        assert Path(folder).is_dir()
+        looked.append(Path(folder).is_dir())
         if not readable:
             raise OSError(errno.EIO, "Input/output error")
         return said
 
-    monkeypatch.setattr("resctrl_hooks.core.node.resctrl.energy_baseline.baseline", baseline)
+    monkeypatch.setattr(energy_baseline, "baseline", baseline)
     monitor(host).ensure_group("k")
+    assert looked == [True] * counted
     record: Any = host.context().ledger.read_pod("k")
     assert list(record.get("baselines", {}).values()) == ([list(said)] if counted and readable else [])
 
 
 # Several keys, programs and threads
-
-
-def test_workload_is_tracked_from_start_to_end(host: Host) -> None:
-    host.add_class("gold")
-    host.process(7, threads=(8,))
-    of = monitor(host)
-    gold, group = of.ensure_group("k", "gold"), of.ensure_group("k")
-    assert of.assign_pid("k", 7) == 2
-    assert of.list() == of.remove("k") == [group, gold]
-    assert (of.list(), host.groups(), host.records()) == ([], [], [])
 
 
 def test_recorded_name_of_a_group_outlives_its_prefix(host: Host) -> None:
@@ -320,22 +280,26 @@ def test_two_keys_are_held_at_once_whatever_their_hashes(host: Host) -> None:
     with ExitStack() as held:
         for number in range(100):
             held.enter_context(of.hold(f"k{number}"))
-    with of.hold("k5") as first:
-        for key in ("k4", "k6"):
-            with of.hold_beside(first, key, 0.1) as beside:
-                assert (beside.key, beside.name) == (key, f"mine-{key}")
-                assert beside.ensure_group("").path.endswith(f"/mine-{key}")
+    for key in ("k4", "k6"):
+        with of.hold("k5") as first, of.hold_beside(first, key, 0.1) as beside:
+            assert (beside.key, beside.name) == (key, f"mine-{key}")
+            assert beside.ensure_group("").path.endswith(f"/mine-{key}")
 
 
-def test_key_that_its_thread_holds_fails_at_once_and_others_wait_for_it(host: Host) -> None:
+def test_key_that_its_thread_holds_fails_at_once_and_others_wait_for_it_and_see_changes(host: Host) -> None:
     of = monitor(host, patience=600)
     with of.hold("k") as held:
         with pytest.raises(errors.HeldError, match=r"key k is already held by this thread"):
             of.ensure_group("k")
         held.unlock()
-        of.ensure_group("k")
+        with hold(host) as other:
+            other.ensure_group()
+            other.record["pod"] = "web-0"
+            other.save()
+            with pytest.raises(errors.DeadlineError, match="was held for 0 s"):
+                held.lock_again(0)
         held.lock_again(0)
-        assert held.tracked
+        assert (held.tracked, held.record["pod"]) == (True, "web-0")
         with ThreadPoolExecutor(1) as another, pytest.raises(errors.LockTimeoutError, match=r"held for 0\.01 s"):
             another.submit(of.hold, "k", 0.01).result()
     with pytest.raises(errors.LockTimeoutError), host.context().ledger.lock("k", 0):

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import always
 from hosts.counter_tree import ENERGY, OCCUPANCY, TOTAL, say, say_paths
 from hosts.faults import failing
 
 from resctrl_hooks.core.node.errors import HookError, NotMountedError, NotTrackedError
-from resctrl_hooks.core.node.log import WARNING
 from resctrl_hooks.core.node.resctrl import counter_files, totals_file
 from resctrl_hooks.core.node.resctrl.counter_totals import ended, read_counters, summed
 from resctrl_hooks.core.node.resctrl.counters import Raw, Reading, Slot
@@ -53,30 +53,23 @@ class Tree:
     def __init__(self, root: Path) -> None:
         self.root, self.state, self.resctrl = root, root / "state", root / "resctrl"
         (self.resctrl / "mon_groups").mkdir(parents=True)
-        self.said: list[str] = []
         self.monitor = self.other_monitor()
         self.true = 0
-        self.aside = root / "aside"
 
     def other_monitor(self) -> Monitor:
         """Return a monitor as of another process."""
+        return Monitor(str(self.resctrl), state_dir=str(self.state))
 
-        def log(priority: int, message: str, **_: str | int) -> None:
-            self.said.extend([message] * (priority <= WARNING))
-
-        return Monitor(str(self.resctrl), state_dir=str(self.state), log=log)
-
-    def make(self, rdt_class: str = "", key: str = KEY) -> Path:
+    def make(self, rdt_class: str = "") -> Path:
         """Return the key's group in a class, made if it isn't there."""
         (self.resctrl / rdt_class / "mon_groups").mkdir(parents=True, exist_ok=True)
-        self.group = self.resctrl / self.monitor.ensure_group(key, rdt_class).path
+        self.group = self.resctrl / self.monitor.ensure_group(KEY, rdt_class).path
         return self.group
 
     def count(self, number: int = 50) -> None:
         """Count so many bytes, half in each domain."""
         self.true += number
-        for domain in DOMAINS:
-            say_paths(self.group, {f"{domain}/mbm_total_bytes": self.true // 2})
+        say_paths(self.group, {f"{domain}/mbm_total_bytes": self.true // 2 for domain in DOMAINS})
 
     def read(self, *, by_class: bool = False, key: str = KEY) -> dict[str, object]:
         return shown(self.other_monitor().read(key, by_class=by_class))
@@ -104,8 +97,7 @@ def tree(tmp_path: Path) -> Tree:
 @pytest.fixture
 def counting(tree: Tree) -> Tree:
     tree.make("gold")
-    for domain in DOMAINS:
-        say_paths(tree.resctrl, {f"{domain}/mbm_total_bytes": 1})
+    say_paths(tree.resctrl, {f"{domain}/mbm_total_bytes": 1 for domain in DOMAINS})
     tree.count()
     assert tree.one() == tree.true
     return tree
@@ -115,6 +107,8 @@ def counting(tree: Tree) -> Tree:
 
 
 def test_classes_are_summed_and_a_missing_part_is_marked(tree: Tree) -> None:
+    with pytest.raises(NotTrackedError):
+        tree.read()
     root, gold = tree.make(), tree.make("gold")
     say(tree.resctrl / "mon_groups" / "other", mbm_total_bytes=7)
     say(root, llc_occupancy=1, mbm_total_bytes=10)
@@ -130,12 +124,6 @@ def test_classes_are_summed_and_a_missing_part_is_marked(tree: Tree) -> None:
     assert tree.read() == {OCCUPANCY: 1, TOTAL: 30}
     shutil.rmtree(root)
     assert tree.read() == {TOTAL: 30}
-
-
-def test_missing_group_and_missing_mount_have_typed_errors(tree: Tree) -> None:
-    with pytest.raises(NotTrackedError):
-        tree.read()
-    tree.make()
     shutil.rmtree(tree.resctrl)
     with pytest.raises(NotMountedError):
         tree.read()
@@ -158,42 +146,26 @@ def test_baseline_is_the_value_of_energy_counters_at_creation(tmp_path: Path) ->
         baseline(str(tmp_path / "gone"))
 
 
-def with_baseline(tree: Tree, energy: float | str) -> Path:
-    """Return the key's group, whose energy counter said this at its creation."""
+@pytest.mark.parametrize("handed", [False, True])
+def test_energy_in_an_unused_package_counts_from_zero(tree: Tree, handed: bool) -> None:
     group = tree.make()
     # A plain tree has no counters at creation: the kernel's value at that time goes into the record.
-    say_paths(group, {ENERGY: energy})
+    say_paths(group, {ENERGY: "Unavailable"})
     with tree.monitor.hold(KEY) as locked:
         locked.record["baselines"] = {"": baseline(str(group))}
         locked.save()
-    return group
-
-
-@pytest.mark.parametrize("handed", [False, True])
-def test_energy_in_an_unused_package_counts_from_zero(tree: Tree, handed: bool) -> None:
-    group = with_baseline(tree, "Unavailable")
     say_paths(group, {ENERGY: 10.0, ELSEWHERE: "Unavailable"})
     assert tree.read() == {ENERGY: 10.0, ELSEWHERE: 0}
+    key = "taker" if handed else KEY
     if handed:
-        group = hand_over(tree, group)
-    say_paths(group, {ENERGY: 12.0, ELSEWHERE: 7.5})
-    assert tree.read(key="taker" if handed else KEY) == {ENERGY: 2.0 if handed else 12.0, ELSEWHERE: 7.5}
-
-
-def hand_over(tree: Tree, group: Path) -> Path:
-    """Hand the key's group over to another key; return its folder."""
-    taken = group.with_name("taker")
-    rdt_class = "" if group.parent.parent == tree.resctrl else group.parent.parent.name
-
-    def rename() -> bool:
-        group.rename(taken)
-        return True
-
-    assert settle(tree.other_monitor(), (KEY, rdt_class), ["", "gold"], ("taker", rdt_class), rename)
-    with tree.monitor.hold("taker") as locked:
-        locked.record["groups"] = {rdt_class: "created"}
-        locked.save()
-    return taken
+        assert settle(
+            tree.other_monitor(), (KEY, ""), [""], (key, ""), lambda: bool(group.rename(group.with_name(key)))
+        )
+        with tree.monitor.hold(key) as locked:
+            locked.record["groups"] = {"": "created"}
+            locked.save()
+    say_paths(group.with_name(key), {ENERGY: 12.0, ELSEWHERE: 7.5})
+    assert tree.read(key=key) == {ENERGY: 2.0 if handed else 12.0, ELSEWHERE: 7.5}
 
 
 # Errors of system calls
@@ -245,9 +217,8 @@ def test_total_is_exact_after_any_failed_system_call_of_a_read(
 
 def refusing(name: str, end: str, number: int) -> Any:
     """Let a system call fail for paths with this end."""
-    return failing(
-        posix, name, OSError(number, os.strerror(number)), when=lambda path, *_, **__: str(path).endswith(end)
-    )
+    error = OSError(number, os.strerror(number))
+    return failing(posix, name, error, when=lambda path, *_, **__: str(path).endswith(end))
 
 
 @pytest.mark.parametrize(
@@ -303,19 +274,15 @@ def test_group_renamed_between_the_looks_of_a_read_is_counted_once(
     counting: Tree, old: str, new: str, listed: bool
 ) -> None:
     there = {"gold": counting.group, "": counting.resctrl / "mon_groups" / KEY}
-
-    def move(to: str) -> None:
-        counting.group = counting.group.rename(there[to])
-
     if not old:
-        move(old)
+        counting.group = counting.group.rename(there[old])
         counting.one()
     looks: list[str] = []
 
     def read_one(folder: str, slots: list[Slot]) -> tuple[str, list[Raw]]:
         looks.append(folder)
         if len(looks) == (2 if not listed and old else 1):
-            move(new)
+            counting.group = counting.group.rename(there[new])
         return counter_files.read_group(folder, slots)
 
     found = read_counters(counting.other_monitor(), None if listed else [KEY], read_one=read_one).readings[KEY]
@@ -323,12 +290,9 @@ def test_group_renamed_between_the_looks_of_a_read_is_counted_once(
     counting.count()
     assert counting.one() == counting.true
     assert not counting.lost()
-
-
-def test_repeated_look_counts_the_last_place() -> None:
-    found: dict[str, tuple[str, list[Raw]]] = {"": ("a", [1]), "gold": ("a", [2]), "silver": ("b", [3])}
-    drop_repeats(found)
-    assert found == {"gold": ("a", [2]), "silver": ("b", [3])}
+    repeated: dict[str, tuple[str, list[Raw]]] = {"": ("a", [1]), "gold": ("a", [2]), "silver": ("b", [3])}
+    drop_repeats(repeated)
+    assert repeated == {"gold": ("a", [2]), "silver": ("b", [3])}
 
 
 def test_change_of_one_group_forgets_none_that_it_does_not_look_at(counting: Tree) -> None:
@@ -347,21 +311,19 @@ def test_change_of_one_group_forgets_none_that_it_does_not_look_at(counting: Tre
 class Mounts:
     """Mounts of resctrl one after another; the key's group in each may be this project's or another program's."""
 
-    def __init__(self, counting: Tree, patch: pytest.MonkeyPatch) -> None:
+    def __init__(self, counting: Tree, patch: pytest.MonkeyPatch, origin: str, **since: float) -> None:
         self.tree = counting
         self.number = 1
         real = counter_files.read_group
         self.read_one = lambda folder, slots: ("same", real(folder, slots)[1])
         patch.setattr("resctrl_hooks.core.node.resctrl.carried.witnesses", self.witnesses)
         shutil.rmtree(counting.state)
+        with counting.monitor.hold(KEY) as locked:
+            locked.record.update({"groups": {"gold": origin}, "since": since})
+            locked.save()
 
     def witnesses(self, _root: str, before: list[str]) -> tuple[list[str], bool]:
         return [str(self.number)], before in ([], [str(self.number)])
-
-    def record(self, origin: str, **since: float) -> None:
-        with self.tree.monitor.hold(KEY) as locked:
-            locked.record.update({"groups": {"gold": origin}, "since": since})
-            locked.save()
 
     def again(self) -> None:
         self.number += 1
@@ -374,63 +336,47 @@ class Mounts:
         return shown(summed(found))[path]
 
 
-@pytest.fixture
-def mounts(counting: Tree, monkeypatch: pytest.MonkeyPatch) -> Mounts:
-    return Mounts(counting, monkeypatch)
-
-
-@pytest.mark.parametrize(
-    "origin, second, counted",
-    [
-        *(("created", second, 50 + second) for second in (20, 50, 90)),
-        ("shared", 20, 50 + 20),  # less than before: it began again
-        ("shared", 50, 50),  # it may be the same one
-        ("shared", 90, 90),
-    ],
-)
-def test_group_after_a_remount_is_never_counted_twice(mounts: Mounts, origin: str, second: int, counted: int) -> None:
-    tree = mounts.tree
-    mounts.record(origin, gold=0.0)
+@pytest.mark.parametrize("origin, second, counted", [
+    *(("created", second, 50 + second) for second in (20, 50, 90)),
+    ("shared", 20, 50 + 20), ("shared", 50, 50), ("shared", 90, 90),  # less than before: it began again, else the same
+])  # fmt: skip
+def test_group_after_a_remount_is_never_counted_twice(
+    counting: Tree, monkeypatch: pytest.MonkeyPatch, origin: str, second: int, counted: int
+) -> None:
+    mounts = Mounts(counting, monkeypatch, origin, gold=0.0)
     assert mounts.total() == 25
-    mounts.number += 1  # a changed time of the root alone is no remount
-    mounts.number -= origin == "created"
+    mounts.number += origin == "shared"  # a changed time of the root alone is no remount
     mounts.again()
     if origin == "created":
-        tree.make("gold")
+        counting.make("gold")
     else:
-        tree.group.mkdir()
-    tree.count(second)
+        counting.group.mkdir()
+    counting.count(second)
     assert mounts.total() == counted // 2
-    assert tree.lost() == {KEY}
+    assert counting.lost() == {KEY}
 
 
-def test_energy_of_anothers_group_after_a_remount_counts_from_its_first_value(mounts: Mounts) -> None:
-    say_paths(mounts.tree.resctrl, {ENERGY: 1.0})
-    mounts.record("shared")
+def test_energy_of_anothers_group_after_a_remount_counts_from_its_first_value(
+    counting: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    say_paths(counting.resctrl, {ENERGY: 1.0})
+    mounts = Mounts(counting, monkeypatch, "shared")
     for value, counted in ((100.0, 0), (103.0, 3.0), (5000.0, 3.0), (5002.5, 5.5)):
         if value == 5000.0:
             mounts.again()
-        say_paths(mounts.tree.group, {ENERGY: value})
+        say_paths(counting.group, {ENERGY: value})
         assert mounts.total(ENERGY) == counted
 
 
 # Changes by this project, under the lock of the totals
 
 
-@pytest.mark.parametrize("act", ["settle", "follow", "part_with", "fails"])
-def test_group_that_cannot_be_read_or_renamed_is_not_changed(counting: Tree, act: str) -> None:
-    def change() -> bool:
-        pytest.fail("changed")
-
-    monitor = counting.other_monitor()
+def test_group_that_cannot_be_read_or_renamed_is_not_changed(counting: Tree) -> None:
+    monitor, change = counting.other_monitor(), always(value=False)
     with refusing("open", f"mon_groups/{KEY}", errno.ENFILE):
-        if act == "follow":
-            assert not follow(monitor, KEY, ["gold"], "gold", change)
-        elif act == "part_with":
-            assert not part_with(monitor, KEY, ["gold"], lambda: pytest.fail("changed"))
-        elif act == "settle":
-            assert not settle(monitor, (KEY, "gold"), ["gold"], ("taker", ""), change)
-    if act == "fails":  # after the counts were saved
-        assert not settle(monitor, (KEY, "gold"), ["gold"], ("taker", ""), lambda: False)
+        assert not follow(monitor, KEY, ["gold"], "gold", pytest.fail)
+        assert not part_with(monitor, KEY, ["gold"], pytest.fail)
+        assert not settle(monitor, (KEY, "gold"), ["gold"], ("taker", ""), pytest.fail)
+    assert not settle(monitor, (KEY, "gold"), ["gold"], ("taker", ""), change), "after the counts were saved"
     counting.count()
     assert counting.one() == counting.true
