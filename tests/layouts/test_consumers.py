@@ -4,11 +4,10 @@
 Ids have gaps. An Arm machine is simulated, which counts the total only.
 """
 
-from __future__ import annotations
-
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hosts.monitored import KEYS, MonitoredHost, monitored_host
@@ -17,31 +16,20 @@ from hosts.simulated_kernel import Layout
 from resctrl_hooks.lab.simulation import mounted
 from resctrl_hooks.lab.simulation.machine import BYTES_PER_SECOND
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
 HOUSES = ("lab",)
 pytestmark = pytest.mark.fuse
 
 TOTAL = "mbm_total_bytes"
-OTHERS = "MB_MIN:0=0;1=0 MB_REGION0_OPT:0=5 GMB:0=4096"
-LAYOUTS = [Layout("L3"), Layout("MB", "0-1,10"), Layout("NODE", "1,4"), Layout("X", "3,7")]
+LAYOUTS = {
+    Layout("L3"): [0, 1], Layout("MB", "0-1,10"): [0, 1, 10], Layout("NODE", "1,4"): [1, 4], Layout("X", "3,7"): [3, 7]
+}  # fmt: skip
 
 
 class LayoutHost(MonitoredHost):
-    """A host with one pod of one process, and where its bandwidth is counted."""
+    """A host with one pod of one process, and where its bandwidth is counted: resource and domains."""
 
-    layout: Layout
-
-    @property
-    def resource(self) -> str:
-        return self.layout.bandwidth
-
-    @property
-    def numbers(self) -> list[int]:
-        """The domains that count."""
-        return {"L3": [0, 1], "MB": [0, 1, 10], "NODE": [1, 4], "X": [3, 7]}[self.resource]
+    resource: str
+    numbers: list[int]
 
     @property
     def folders(self) -> list[str]:
@@ -51,12 +39,13 @@ class LayoutHost(MonitoredHost):
 @pytest.fixture(scope="module", params=LAYOUTS, ids=lambda layout: layout.bandwidth)
 def host(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LayoutHost]:
     root, layout = tmp_path_factory.mktemp("layout"), request.param
-    machine: dict[str, Any] = {"vendor": "arm", "pmg": 8, "partids": 4, **layout._asdict(), "other_schemata": OTHERS}
+    machine: dict[str, Any] = {"vendor": "arm", "pmg": 8, "partids": 4, **layout._asdict()}
+    machine["other_schemata"] = "MB_MIN:0=0;1=0 MB_REGION0_OPT:0=5 GMB:0=4096"
     capacity = {"monitoring": {"capacity": {"*": 1e9}}}
     with mounted(root / "resctrl", **machine) as path, monitored_host(root, path, **capacity) as made:
         made.__class__ = LayoutHost
         assert isinstance(made, LayoutHost)
-        made.layout = layout
+        made.resource, made.numbers = layout.bandwidth, LAYOUTS[layout]
         made.pod(0, "web-0")
         yield made
 
@@ -82,8 +71,7 @@ def test_commands_name_the_domains_and_leave_other_schemata_alone(host: LayoutHo
     assert all(folder.removeprefix("mon_") in text for folder in host.folders), text
     made = host.run("rdt", "show", "--json")
     (root,) = json.loads(made.stdout)["items"]
-    others = {"MB_MIN": {"0": "0", "1": "0"}, "GMB": {"0": "4096"}}
-    assert root["schemata"].items() >= others.items()
+    assert root["schemata"].items() >= {"MB_MIN": {"0": "0", "1": "0"}, "GMB": {"0": "4096"}}.items()
     assert (root["units"].keys(), root["state"], made.exit_code) == ({"MB"}, "not declared", 0)
     items = json.loads(host.run("doctor", "--json").stdout)["items"]
     assert not [one for one in items if "Traceback" in one["text"]]

@@ -1,39 +1,32 @@
 """One door: each argument of each public method works, or is a documented error that changes nothing."""
 
-from __future__ import annotations
-
 import contextlib
 import enum
 import errno
 import inspect
 import logging
 import os
+import pickle
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from conftest import Host, examples, raising
+from conftest import Host, examples, temporary_host
+from hosts.counter_tree import say_paths
+from hosts.faults import failing
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from resctrl_hooks import Filesystem, LockedKey, Monitor, canonical_pod_uid, pod_uid_validator
+from resctrl_hooks import Counter, Filesystem, LockedKey, Monitor, Totals, canonical_pod_uid, errors, pod_uid_validator
 from resctrl_hooks.errors import BadClassError, BadKeyError, BadPidError, HookError, NotTrackedError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-import pickle
-
-from resctrl_hooks.errors import HeldError, NotPermittedError, ReconcileError
 
 UID = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
 SPELLINGS = (UID, UID.upper(), UID.replace("-", ""))
-NAN = float("nan")
 KINDS = (None, 5, b"k", ["k"], 1.5, True, {"k": 1}, ...)
 WRONG: dict[str, tuple[type[Exception], tuple[Any, ...]]] = {
-    "key": (TypeError, KINDS),
-    "member": (TypeError, KINDS),
-    "rdt_class": (TypeError, KINDS),
+    **dict.fromkeys(("key", "member", "rdt_class"), (TypeError, KINDS)),
     "pid": (TypeError, (True, 1.0, "7", None, b"7", [7])),
     "patience": (TypeError, (True, "1", b"1", [1])),
     "live": (TypeError, ("k1", b"k1", bytearray(b"k1"), None, 5, ["k1", None], ["k1", b"k2"])),
@@ -41,13 +34,11 @@ WRONG: dict[str, tuple[type[Exception], tuple[Any, ...]]] = {
     "details": (TypeError, ({"x": {1, 2}}, {"x": b"y"}, {1: 2}, ["x"])),
 }
 """By argument, values of another kind."""
+LONG, NAN = "x" * 256, float("nan")
 INVALID: dict[str, tuple[type[Exception], tuple[Any, ...]]] = {
     "key": (BadKeyError, ("", "..", "a/b", "a\0", "\ud800", "x" * 201)),
     "member": (BadKeyError, ("../../evil", "a/b", "", ".", "~x", "x\n", "é", "x" * 201)),
-    "rdt_class": (
-        BadClassError,
-        ("..", ".", "info", "mon_groups", "mon_data", "x" * 256, "a/b", "gold\n", "\0", "\ud800"),
-    ),
+    "rdt_class": (BadClassError, ("..", ".", "info", "mon_groups", "mon_data", LONG, "a/b", "gold\n", "\0", "\ud800")),
     "pid": (BadPidError, (-1, 1 << 22 | 1, 1 << 64, 10**5000)),
     "patience": (ValueError, (-1, NAN, float("inf"), 10**400)),
     "live": (BadKeyError, (["k", "not valid!"], ("..",))),
@@ -56,25 +47,19 @@ INVALID: dict[str, tuple[type[Exception], tuple[Any, ...]]] = {
 }
 """By argument, values of the right kind that are refused."""
 GOOD: dict[str, Any] = {
-    "key": "k",
-    "member": "m",
-    "rdt_class": "",
-    "pid": 7,
-    "live": ["k"],
-    "patience": 0.0,
-    "by_class": True,
-    "details": {"note": [1, {"a": None}]},
-    "classes": [""],
-    "origin": "created",
-    "name": "k",
-}
+    "key": "k", "member": "m", "rdt_class": "", "pid": 7, "live": ["k"], "patience": 0.0, "by_class": True,
+    "details": {"note": [1, {"a": None}]}, "classes": [""], "origin": "created", "name": "k",
+}  # fmt: skip
 LEFT_OUT = {"start", "hold_beside", "read_counters", "unlock", "lock_again", "try_lock"}
 """They would run a program by any name, need an object of this package, or end the lock."""
 
 
+def paths(host: Host) -> dict[str, Any]:
+    return {"resctrl_root": host.resctrl, "state_dir": host.state, "proc": host.proc}
+
+
 def monitor(host: Host, **options: Any) -> Monitor:
-    made: dict[str, Any] = {"state_dir": host.state, "proc": host.proc, "patience": 0.2}
-    return Monitor(host.resctrl, **(made | options))
+    return Monitor(**{**paths(host), "patience": 0.2, **options})
 
 
 def methods(kind: type) -> Iterator[tuple[str, list[str]]]:
@@ -129,7 +114,7 @@ def test_refused_argument_is_a_documented_error_of_every_method(host: Host, on: 
 def test_path_or_prefix_of_another_kind_is_a_type_error(host: Host, value: Any) -> None:
     for name in ("resctrl_root", "state_dir", "proc", "group_prefix"):
         with pytest.raises(TypeError, match=f"{name} must be a str, not"):
-            Monitor(**{"resctrl_root": host.resctrl, "state_dir": host.state, name: value})
+            Monitor(**{**paths(host), name: value})
     with pytest.raises(TypeError):
         monitor(host).start("k", ["true"], rdt_class=value)
     for name in ("log", "fs", "key_validator", "patience"):
@@ -139,11 +124,10 @@ def test_path_or_prefix_of_another_kind_is_a_type_error(host: Host, value: Any) 
 
 
 @pytest.mark.parametrize("path", ["", "a\0b", "\ud800"])
-def test_path_that_no_file_can_have_is_a_value_error(host: Host, path: str) -> None:
-    for name in ("resctrl_root", "state_dir", "proc"):
-        paths: dict[str, Any] = {"resctrl_root": host.resctrl, "state_dir": host.state, name: path}
-        with pytest.raises(ValueError, match=name):
-            Monitor(**paths)
+@pytest.mark.parametrize("name", ["resctrl_root", "state_dir", "proc"])
+def test_path_that_no_file_can_have_is_a_value_error(host: Host, name: str, path: str) -> None:
+    with pytest.raises(ValueError, match=name):
+        Monitor(**{**paths(host), name: path})
 
 
 class Answering(Filesystem):
@@ -151,29 +135,18 @@ class Answering(Filesystem):
 
     number = 0
 
-    def _answer(self, path: str) -> None:
-        if self.number:
-            raise OSError(self.number, os.strerror(self.number), path)
 
-    def mkdir(self, path: str) -> None:
-        self._answer(path)
-        super().mkdir(path)
+def _answering(name: str) -> Any:
+    def call(kernel: Answering, path: str, *more: Any) -> Any:
+        if kernel.number:
+            raise OSError(kernel.number, os.strerror(kernel.number), path)
+        return getattr(Filesystem, name)(kernel, path, *more)
 
-    def rmdir(self, path: str) -> None:
-        self._answer(path)
-        super().rmdir(path)
+    return call
 
-    def listdir(self, path: str) -> list[str]:
-        self._answer(path)
-        return super().listdir(path)
 
-    def is_folder(self, path: str) -> bool:
-        self._answer(path)
-        return super().is_folder(path)
-
-    def write(self, path: str, value: bytes) -> None:
-        self._answer(path)
-        super().write(path, value)
+for _name in ("mkdir", "rmdir", "listdir", "is_folder", "write"):
+    setattr(Answering, _name, _answering(_name))
 
 
 @pytest.mark.parametrize("spelled", SPELLINGS)
@@ -216,10 +189,9 @@ def test_untracked_key_is_an_error_and_leaves_nothing(host: Host) -> None:
 # Any object
 
 
+WORDS = ["k", "k", "other", "", "gold", "mon_groups", "info", "..", LONG, 0, 7, -1, 1 << 70, None, ...]
 ANYTHING = st.one_of(
-    st.sampled_from(
-        ["k", "k", "other", "", "gold", "mon_groups", "info", "..", "x" * 256, 0, 7, -1, 1 << 70, None, ...]
-    ),
+    st.sampled_from(WORDS),
     *(st.integers(), st.floats(), st.binary(), st.text(), st.builds(Path), st.builds(complex)),
     st.text(alphabet="ab.-_/~\n\0\ud800é", max_size=4),
     st.lists(st.one_of(st.text(), st.just("k"), st.none())),
@@ -246,19 +218,20 @@ def test_argument_of_any_kind_is_accepted_or_a_documented_error(host: Host, data
     for name in inspect.signature(Monitor.__init__).parameters:
         if name != "self":
             with documented(host):
-                paths: dict[str, Any] = {"resctrl_root": host.resctrl, "state_dir": host.state, "proc": host.proc}
-                Monitor(**(paths | {name: data.draw(ANYTHING, name)}))
+                Monitor(**(paths(host) | {name: data.draw(ANYTHING, name)}))
     on = monitor(host)
     on.ensure_group("k")
-    for name, names in methods(Monitor):
-        with documented(host):
-            found = getattr(on, name)(**{one: data.draw(ANYTHING, f"{name}: {one}") for one in names})
-            if isinstance(found, LockedKey):
-                found.unlock()
-    with on.hold("k") as held:
-        for name, names in methods(LockedKey):
+
+    def call_all(owner: Any) -> None:
+        for name, names in methods(type(owner)):
             with documented(host):
-                getattr(held, name)(**{one: data.draw(ANYTHING, f"held {name}: {one}") for one in names})
+                found = getattr(owner, name)(**{one: data.draw(ANYTHING, f"{name}: {one}") for one in names})
+                if isinstance(found, LockedKey):
+                    found.unlock()
+
+    call_all(on)
+    with on.hold("k") as held:
+        call_all(held)
         held.release()
     on.reconcile(live=[])
     assert (*state(host), on.ledger.keys()) == ([], [], [])
@@ -287,13 +260,10 @@ def test_group_name_that_the_kernel_reserves_or_finds_too_long_is_a_bad_key(host
         monitor(host, group_prefix="../")
 
 
-@pytest.mark.parametrize(
-    "change, words", [("{}x", "the key_canonicalizer changes a canonical key"), ("../{}", "invalid")]
-)
+@pytest.mark.parametrize("change, words", [("{}x", "changes a canonical key"), ("../{}", "invalid")])
 def test_canonicalizer_that_changes_a_canonical_key_is_refused(host: Host, change: str, words: str) -> None:
-    on = monitor(host, key_canonicalizer=change.format)
     with pytest.raises(BadKeyError, match=words):
-        on.ensure_group("k")
+        monitor(host, key_canonicalizer=change.format).ensure_group("k")
 
 
 def test_text_of_a_subclass_is_taken_as_its_value(host: Host) -> None:
@@ -328,14 +298,13 @@ def test_relative_paths_are_those_of_the_folder_at_construction(host: Host, monk
     assert repr(on) == f"Monitor({str(host.resctrl)!r}, state_dir={str(host.state)!r})"
 
 
-def test_hint_is_what_a_program_can_do(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hint_is_what_a_program_can_do(host: Host) -> None:
     kernel = Answering()
     on = monitor(host, fs=kernel, patience=0.01)
-    for number, hint in (
+    for kernel.number, hint in (
         (errno.EBUSY, "in limbo; call again in a second"),
         (errno.ENOSPC, "remove the group of a key that has ended"),
     ):
-        monkeypatch.setattr(kernel, "mkdir", raising(OSError(number, "no", "/x")))
         with pytest.raises(HookError, match=hint):
             on.ensure_group("k")
     with ThreadPoolExecutor(1) as another_thread:
@@ -361,28 +330,91 @@ def test_log_receives_events_with_their_fields(host: Host, caplog: pytest.LogCap
 # `Monitor.reconcile`: a live key is never removed, and a failure stops nothing
 
 
-class Stubborn(Filesystem):
-    """A kernel that removes all groups but some."""
-
-    def rmdir(self, path: str) -> None:
-        if path.endswith(("job-1", "gold/mon_groups/job-2")):
-            raise OSError(errno.EPERM, "Operation not permitted", path)
-        super().rmdir(path)
-
-
 def test_failure_at_one_key_is_reported_after_all_others(host: Host) -> None:
     host.add_class("gold")
-    on = monitor(host, fs=Stubborn(), patience=0.01)
+    on = monitor(host, patience=0.01)
     for number in range(6):
         on.ensure_group(f"job-{number}")
     on.ensure_group("job-2", "gold")
-    with monitor(host).hold("job-3"), pytest.raises(ReconcileError, match="cannot remove 3 of 5 keys") as raised:
+    refused = OSError(errno.EPERM, "Operation not permitted")
+    with (
+        failing(Filesystem, "rmdir", refused, when=lambda _, path: path.endswith(("job-1", "gold/mon_groups/job-2"))),
+        monitor(host).hold("job-3"),
+        pytest.raises(errors.ReconcileError, match="cannot remove 3 of 5 keys") as raised,
+    ):
         on.reconcile(["job-5"])
     assert raised.value.removed == ["job-0", "job-4"]
     reasons = {key: type(error) for key, error in raised.value.failed.items()}
-    assert reasons == {"job-1": NotPermittedError, "job-2": NotPermittedError, "job-3": HeldError}
+    assert reasons == {**dict.fromkeys(["job-1", "job-2"], errors.NotPermittedError), "job-3": errors.HeldError}
     assert "reconcile will" not in str(raised.value)
     copy = pickle.loads(pickle.dumps(raised.value))  # as between processes
     assert (str(copy), copy.removed, copy.failed.keys()) == (str(raised.value), raised.value.removed, reasons.keys())
     assert monitor(host).reconcile(["job-5"]) == ["job-1", "job-2", "job-3"]
     assert host.groups() == ["mon_groups/job-5"]
+
+
+# Totals, and what objects print
+
+
+def totals(host: Host, files: dict[str, object]) -> Totals:
+    """Return the totals of a key whose group has these files, by their paths below mon_data."""
+    say_paths(host.resctrl, files)
+    on = monitor(host)
+    say_paths(Path(on.ensure_group("k").path), files)
+    return on.totals("k")
+
+
+VALUE = st.one_of(st.integers(0, 99), st.just("Unavailable"))
+TREES = st.dictionaries(
+    st.tuples(st.sampled_from(["A", "L3"]), st.integers(0, 2)),
+    st.tuples(st.one_of(st.none(), VALUE), st.lists(VALUE, max_size=2)),
+)
+"""By resource and domain, the value of the whole, if it has one, and of its Sub-NUMA parts."""
+
+
+@settings(max_examples=examples(40))
+@given(TREES)
+def test_total_is_the_sum_of_domains_and_of_the_parts_of_those_without_a_value(tree: Any) -> None:
+    files: dict[str, object] = {"mon_L3_09/llc_occupancy": 8}
+    sums: dict[str, list[int]] = {}
+    for (resource, number), (whole, parts) in tree.items():
+        folder = f"mon_{resource}_{number:02}"
+        names = [folder, *(f"{folder}/mon_sub_{resource}_{part:02}" for part in range(len(parts)))]
+        values = zip(names, [whole, *parts], strict=True)
+        files |= {f"{name}/mbm_total_bytes": one for name, one in values if one is not None}
+        for one in parts if whole is None else [whole]:
+            sums.setdefault(resource, []).extend([one] if isinstance(one, int) else [])
+    with temporary_host() as host:
+        found = totals(host, files)
+    assert found.pop("llc_occupancy") == 8
+    called = {name: "A/mbm_total_bytes" if name == "A" and "L3" in sums else "mbm_total_bytes" for name in sums}
+    assert found == {called[name]: sum(of) if of else None for name, of in sums.items()}
+
+
+def test_energy_is_summed_in_joules_from_the_first_value(host: Host) -> None:
+    energy = [f"mon_PERF_PKG_0{number}/core_energy" for number in (0, 1)]
+    assert totals(host, dict(zip(energy, ("0.100000", "0.200000"), strict=True))) == {"core_energy": 0.0}
+    say_paths(host.resctrl / "mon_groups/k", dict(zip(energy, ("0.200000", "0.400000"), strict=True)))
+    assert monitor(host).totals("k")["core_energy"] == 0.3
+
+
+@pytest.mark.parametrize("word", ["Unavailable", "Unassigned", "Error"])
+def test_missing_part_makes_a_gauge_unknown_and_is_no_part_of_a_total(host: Host, word: str) -> None:
+    files: dict[str, object] = {
+        f"mon_L3_01/{name}": word for name in ("llc_occupancy", "mbm_total_bytes", "mbm_local_bytes")
+    }
+    files |= {"mon_L3_00/llc_occupancy": 5, "mon_L3_00/mbm_total_bytes": 7, "mon_L3_00/mbm_local_bytes": word}
+    assert totals(host, files) == {"llc_occupancy": None, "mbm_local_bytes": None, "mbm_total_bytes": 7}
+
+
+def test_objects_print_what_they_are(host: Host) -> None:
+    assert repr(Counter("core_energy", "cumulative", "J", "Energy.")) == "Counter('core_energy', 'cumulative', 'J')"
+    assert repr(Filesystem()) == "Filesystem()"
+    on = monitor(host)
+    assert on.members("k") == []
+    with on.hold("k") as held:
+        held.ensure_group()
+        assert repr(held) == "<LockedKey k: groups in the root class>"
+        held.add_member("b")
+        held.add_member("a")
+    assert (on.members("k"), on.member_count("k")) == (["a", "b"], 2)
