@@ -63,7 +63,8 @@ def test_pods_take_turns_with_exact_totals(tmp_path: Path, layout: Layout, monke
     write = node.kernel.write
 
     def noted(path: str, value: bytes) -> None:
-        released.update([path.rpartition("/")[2]] * (value == b"mbm_total_bytes:*=_\n"))
+        if value == b"mbm_total_bytes:*=_\n":
+            released.add(path.rpartition("/")[2])
         write(path, value)
 
     monkeypatch.setattr(node.kernel, "write", noted)

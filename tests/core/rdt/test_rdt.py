@@ -3,19 +3,26 @@
 import json
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import Result
+from conftest import Host, raising
 from golden import Golden
-from hosts.monitored import plain_host
+from hosts.monitored import plain_host, run
 from hosts.transcript import Transcript
 
-from core.rdt.conftest import RdtHost
 from resctrl_hooks.core.node.errors import ResctrlError
-from resctrl_hooks.core.node.resctrl.bandwidth_unit import AMD, MB_PER_SECOND, PER_CENT, bounds_of, unit_of
+from resctrl_hooks.core.node.nfd.features import FIRST
+from resctrl_hooks.core.node.nfd.file import renew
+from resctrl_hooks.core.node.resctrl.bandwidth_unit import AMD, MB_PER_SECOND, bounds_of
+from resctrl_hooks.core.node.resctrl.schemata import LOCK
+from resctrl_hooks.core.rdt import classes
 from resctrl_hooks.core.rdt.capabilities import BandwidthCapability, CacheCapability, Capabilities, read_abilities
 from resctrl_hooks.core.rdt.config import desired_schemata, differences, lines
+from resctrl_hooks.core.rdt.layout import lay_out
 from resctrl_hooks.core.rdt.ways import mask_of
 from resctrl_hooks.lab.simulation.mount import mounted
 
@@ -31,6 +38,31 @@ MBPS = Capabilities(
 )
 AMD_MB = Capabilities({}, {"MB": BandwidthCapability(0, 1, 0, AMD)}, {"MB": [0]}, 8)
 SPARSE = Capabilities({"L3": CacheCapability(0xFFF, 1, gaps=True)}, {}, {"L3": [0]}, 8)
+
+
+class RdtHost(Host):
+    """A host with RDT classes."""
+
+    def rdt(self, *words: str) -> Result:
+        """Run `rdt`."""
+        return run(self, "rdt", *words)
+
+    def apply(self, **classes: dict[str, Any]) -> dict[str, Any]:
+        """Apply these classes alone; return the items of the result by name."""
+        self.configure(rdt={"classes": classes})
+        done = self.rdt("apply", "--json")
+        assert done.exit_code in (0, 1), done.output
+        return {item["name"]: item for item in json.loads(done.stdout)["items"]}
+
+    def schemata(self, name: str = "") -> list[str]:
+        """Return the schemata of a class."""
+        return (self.resctrl / name / "schemata").read_text().split()
+
+
+@pytest.fixture
+def simulated(tmp_path: Path) -> Iterator[RdtHost]:
+    with mounted(tmp_path / "sim", closids=4) as root:
+        yield RdtHost(tmp_path / "host", resctrl=Path(root))
 
 
 MACHINES = {"per cent": CAN, "MBps": MBPS, "AMD": AMD_MB, "sparse": SPARSE}
@@ -64,24 +96,9 @@ def test_declaration_gives_schemata_or_problems_and_an_optional_one_what_the_nod
         golden("\n".join(found), name)
 
 
-@pytest.mark.parametrize(
-    "least, values, mbps, unit",
-    [
-        (10, [100, 50], False, PER_CENT),
-        (10, [4294967295], False, MB_PER_SECOND),
-        (10, [80], True, MB_PER_SECOND),
-        (0, [2048], False, AMD),
-        (0, [16], False, AMD),
-    ],
-)
-def test_unit_of_mount_is_recognized(least: int, values: list[int], *, mbps: bool, unit: str) -> None:
-    assert unit_of(least, values, mbps=mbps) == unit
-
-
-@pytest.mark.parametrize("value, now, same", [("2005", "2005", True), ("2005", "2010", True), ("2005", "2020", False)])
-def test_value_in_mbps_that_an_older_kernel_has_rounded_is_no_difference(value: str, now: str, *, same: bool) -> None:
-    found = differences({"MB": {0: value}}, {"MB": {0: now}}, roundings={"MB": 10})
-    assert (found == []) == same
+def test_value_in_mbps_that_an_older_kernel_has_rounded_is_no_difference() -> None:
+    for now, same in (("2005", True), ("2010", True), ("2020", False)):
+        assert (differences({"MB": {0: "2005"}}, {"MB": {0: now}}, roundings={"MB": 10}) == []) == same
 
 
 @pytest.mark.parametrize("minimum", [1, 2])
@@ -101,12 +118,7 @@ def documented(first: int, last: int, ways: int, minimum: int) -> int:
     Per cent p of 1 to 100 begins in the way that contains (p - 1) / 100 of the cache. A range has the ways of all its
     per cents. Then it grows to the minimum, first at the lower end.
     """
-    having = {
-        way
-        for way in range(ways)
-        for per_cent in range(max(first, 1), last + 1)
-        if way * 100 <= (per_cent - 1) * ways < (way + 1) * 100
-    }
+    having = {(per_cent - 1) * ways // 100 for per_cent in range(max(first, 1), last + 1)}
     having = set(range(min(having), max(having) + 1))
     while len(having) < minimum:
         having.add(min(having) - 1 if min(having) else max(having) + 1)
@@ -148,8 +160,7 @@ def test_capabilities_are_those_of_the_info_folder(tmp_path: Path) -> None:
 def test_missing_resctrl_is_reported(tmp_path: Path) -> None:
     with plain_host(tmp_path, rdt={"classes": {"gold": {"MB": 50}}}) as host:
         failed = host.run("rdt", "show")
-    assert failed.exit_code == 1
-    assert "resctrl is not mounted at" in failed.output
+    assert (failed.exit_code, "resctrl is not mounted at" in failed.output) == (1, True)
 
 
 @pytest.mark.parametrize("folder", ["locked", "locked/mon_groups"])
@@ -177,12 +188,11 @@ def test_apply_that_the_kernel_refuses_changes_nothing(tmp_path: Path, refused: 
     with mounted(tmp_path / "sim", vendor="amd", closids=4) as root:
         host = RdtHost(tmp_path / "host", resctrl=Path(root))
         host.apply(old={"MB": 100})
-        before = [(host.resctrl / name / "schemata").read_text() for name in ("", "old")]
+        before = [host.schemata(name) for name in ("", "old")]
         host.configure(rdt={"classes": {"old": {"L3": "f", "MB": 200}, "a": {"MB": 16}, **refused}})
         failed = host.rdt("apply")
-        assert failed.exit_code == 1
-        assert "out of range" in failed.output
-        assert [(host.resctrl / name / "schemata").read_text() for name in ("", "old")] == before
+        assert (failed.exit_code, "out of range" in failed.output) == (1, True)
+        assert [host.schemata(name) for name in ("", "old")] == before
         assert not any((host.resctrl / name).exists() for name in ("a", "b"))
 
 
@@ -225,11 +235,7 @@ def test_classes_through_their_life(
     simulated: RdtHost, tmp_path: Path, golden: Golden, monkeypatch: pytest.MonkeyPatch, calls: str
 ) -> None:
     """What another program has changed stays, and all other masks are restored."""
-
-    def refuse(*_: object) -> None:
-        raise ResctrlError("refused")
-
-    full, told = simulated.l3(), Transcript()
+    full, told = simulated.schemata(), Transcript()
     for number, step in enumerate(LIFE[calls].split(", ")):
         word, _, rest = step.partition(" ")
         if word == "use":
@@ -241,7 +247,7 @@ def test_classes_through_their_life(
             getattr(os, word)(simulated.resctrl / rest)
         elif word == "refused":
             with monkeypatch.context() as patch:
-                patch.setattr("resctrl_hooks.core.rdt.classes.write_schemata", refuse)
+                patch.setattr(classes, "write_schemata", raising(ResctrlError("refused")))
                 check(simulated, told, number, "apply")
         elif word == "edit":
             simulated.config = tmp_path / "config.yaml"
@@ -253,7 +259,7 @@ def test_classes_through_their_life(
             continue
         told.add(number, step, "")
     golden(str(told))
-    assert calls != "interrupted" or simulated.l3() == full
+    assert calls != "interrupted" or simulated.schemata() == full
 
 
 def check(host: RdtHost, told: Transcript, number: int, words: str) -> None:
@@ -275,5 +281,91 @@ def test_class_uses_an_rmid(tmp_path: Path) -> None:
         os.mkdir(f"{root}/mon_groups/somebody")
         refused = RdtHost(tmp_path / "host", resctrl=Path(root), rdt={"classes": {"gold": {"MB": 50}}}).rdt("apply")
         assert refused.exit_code == 1
-        assert "(ENOSPC)" in refused.output
-        assert "each class uses one RMID" in refused.output
+        assert "(ENOSPC); kernel: Out of RMIDs; each class uses one RMID" in refused.output
+
+
+# Exclusive classes: where their ways lie, what other classes lose, and how that is restored
+
+
+def cache(width: int, least: int = 1, shareable: int = 0, *names: str) -> Capabilities:
+    limits = CacheCapability((1 << width) - 1, least, gaps=False, shareable=shareable)
+    resources = names or ("L3",)
+    return Capabilities(dict.fromkeys(resources, limits), {}, {name: [0] for name in resources}, 8)
+
+
+LAYOUTS: list[tuple[Capabilities, dict[str, Any]]] = [
+    (cache(12), {"a": own("60%"), "b": own("30%")}),
+    (cache(11), {"a": own("60%"), "b": own("30%")}),
+    (cache(12), {"a": own("60%"), "b": own("f00")}),
+    (cache(12), {"a": own("25%"), "b": own("f")}),
+    (cache(12, 1, 0x3), {"a": own("25%")}),  # the hardware's ways are the last choice
+    # a class that is not exclusive takes its share of the rest; one without a value gets the rest
+    (cache(12), {"a": own("50%"), "b": {"L3": "25%"}, "c": {"MB": None}}),
+    (cache(8), {"a": own("1c")}),  # the rest is the larger part on one side, since masks have no gaps
+    (cache(12), {"a": own("50%"), "/": {"L3": "c00"}}),  # the root class keeps its own mask if it has one
+    (cache(12), {"a": {"L3": "60%"}}),
+    (cache(12, 1, 0, "L3CODE", "L3DATA"), {"a": {"L3DATA": "25%", "exclusive": True}}),  # the same ways
+    *((cache(12, 2), specs) for specs in (
+        {"a": own("60%"), "b": own("f80")}, {"a": own("70%"), "b": {"L3": "50%"}},
+        {"a": own("ff0"), "b": {"L3": "03f"}, "c": {"L3": "00f"}}, {"a": own("03f"), "b": own("ff0")},
+        {"a": own("ffe")}, {"a": own("30-70%"), "b": own("40%")},
+    )),
+]  # fmt: skip
+
+
+def test_exclusive_ways_are_taken_from_all_others_or_the_layout_is_impossible(golden: Golden) -> None:
+    found = []
+    for can, specs in LAYOUTS:
+        layout = lay_out(specs, can)
+        masks = {name: {one: of[0] for one, of in schemata.items()} for name, schemata in layout.desired.items()}
+        problems = [f"    {name}: {text}" for name, texts in layout.problems.items() for text in texts]
+        found += [json.dumps(specs), *(problems or [f"    {json.dumps(masks)}"])]
+    golden("\n".join(found))
+
+
+STEPS = ("read_abilities", "present_classes", "read_before", "read_schemata", "write_before", "write_schemata")
+"""Functions that a call of apply uses, each at least once."""
+
+
+@pytest.mark.fuse
+@pytest.mark.parametrize("step", STEPS)
+def test_another_call_of_apply_at_any_step_keeps_the_masks_to_restore(
+    simulated: RdtHost, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """It runs between this call and the result of the step, as far as this call lets it."""
+    full, real = simulated.schemata(), getattr(classes, step)
+    simulated.configure(rdt={"classes": {"a": own("50%")}})
+    monkeypatch.setattr(classes, "PATIENCE", 0.01)
+    codes = []
+
+    def late(*given: Any) -> Any:
+        found = real(*given)
+        monkeypatch.setattr(classes, step, real)
+        codes.append(simulated.rdt("apply").exit_code)
+        return found
+
+    monkeypatch.setattr(classes, step, late)
+    assert simulated.rdt("apply").exit_code == 0
+    assert codes == [int(step.startswith("write"))], "the first step comes before the lock, and the writes behind it"
+    assert simulated.schemata() != full
+    with simulated.context().ledger.lock_named(LOCK, 1):
+        done = simulated.rdt("apply")
+    assert (done.exit_code, len(done.output.splitlines())) == (1, 1), done.output
+    simulated.apply()
+    assert simulated.schemata() == full
+
+
+@pytest.mark.fuse
+@pytest.mark.parametrize("exclusive", ["f", "f0", "fe", "7f", "3"])
+def test_proof_keeps_the_label_of_allocation_beside_an_exclusive_class(
+    simulated: RdtHost, tmp_path: Path, exclusive: str
+) -> None:
+    features = tmp_path / "features"
+    features.write_text(FIRST)
+    simulated.configure(nodeFeaturesPath=str(features))
+    context = simulated.context()
+    for _ in range(2):
+        renew(context)
+        assert "allocation.L3=" in features.read_text()
+        assert simulated.apply(a=own(exclusive))["a"]["state"] == "as declared"
+        os.utime(features, (0, 0))
