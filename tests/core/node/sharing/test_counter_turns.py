@@ -1,11 +1,10 @@
 """Bandwidth counters that change hands in turns, with kills at each effect, and the decisions about pods and RMIDs."""
 
-import itertools
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import always
 from hosts.killed_hook import each_kill_point, mortal
 from hosts.shared_node import SharedNode
 from hypothesis import given
@@ -23,32 +22,21 @@ HOUSES = ("lab",)
 TOTAL = "mbm_total_bytes"
 SHARE: dict[str, Any] = {"interval": 0.0001, "atLeast": 0.0}
 COUNTERS = 2
-PODS = 3
 SECONDS = 10
 
 
 def counted(node: SharedNode) -> list[str]:
     """Return the pods that have a counter for their total."""
-    groups = node.kernel.model.root.monitored
-    return sorted(name for name in groups if b"mbm_total_bytes:0=e" in node.kernel.read(assignments(node, name)))
-
-
-def assignments(node: SharedNode, key: str) -> str:
-    return f"{node.host.resctrl}/mon_groups/{key}/mbm_L3_assignments"
-
-
-def pods_on(folder: Path) -> SharedNode:
-    """Three pods where two can be counted at a time."""
-    node = node_of(folder, PODS, share=SHARE)
-    assert len(counted(node)) == COUNTERS
-    return node
+    files = {name: f"{node.host.resctrl}/mon_groups/{name}/mbm_L3_assignments" for _, name in node.kernel.groups()}
+    return sorted(name for name, path in files.items() if b"mbm_total_bytes:0=e" in node.kernel.read(path))
 
 
 @pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.ci)])
 def test_reconcile_killed_at_any_effect_of_a_turn_loses_no_total(tmp_path: Path, step: int) -> None:
     for number, folder, done in each_kill_point(tmp_path, least=10 // step, most=120):
         effects = number * step
-        node = pods_on(folder)
+        node = node_of(folder, 3, share=SHARE)
+        assert len(counted(node)) == COUNTERS
         node.kernel.now += SECONDS
         before = node.totals()
         with mortal(effects, node.kernel) as seam:
@@ -68,59 +56,41 @@ def test_reconcile_killed_at_any_effect_of_a_turn_loses_no_total(tmp_path: Path,
         node.check()
 
 
-@pytest.mark.parametrize(
-    "share, times",
-    [
-        (None, (90.0, 30.0)),
-        ({}, (90.0, 30.0)),
-        ({"interval": 60}, (60.0, 20.0)),
-        ({"interval": 60, "atLeast": 5}, (60.0, 5.0)),
-        ({"atLeast": 0}, (90.0, 0.0)),
-    ],
-)
+@pytest.mark.parametrize("share, times", [
+    (None, (90.0, 30.0)), ({}, (90.0, 30.0)), ({"interval": 60}, (60.0, 20.0)),
+    ({"interval": 60, "atLeast": 5}, (60.0, 5.0)), ({"atLeast": 0}, (90.0, 0.0)),
+])  # fmt: skip
 def test_turn_lasts_a_third_of_a_round_by_default(share: Any, times: tuple[float, float]) -> None:
     assert times_of(Settings({"monitoring": {"share": share}})) == times
 
 
-@pytest.fixture
-def turns_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
-    """Return each pod's place at a time, by whether its groups have counters; None without a round."""
+KEEPS, WAITS, YIELDS = range(3)
+ROUNDS: list[tuple[float, dict[str, bool], dict[str, Any]]] = [
+    (1000, {"a": True, "b": False}, {"a": (KEEPS, 1000), "b": (WAITS, 1000)}),
+    (1029, {"a": True, "b": False}, {"a": None, "b": None}),
+    (1030, {"a": True, "b": False}, {"a": (YIELDS, -1000), "b": (WAITS, 1000)}),
+    (1050, {"a": False, "b": True}, {"a": None, "b": None}),
+    (1060, {"a": False, "b": True}, {"a": (WAITS, 1050), "b": (YIELDS, -1050)}),
+    (1085, {"a": True, "b": False, "c": False}, {"a": None, "b": None, "c": None}),
+    (1094, {"a": True, "b": False, "c": False}, {"a": (KEEPS, 1085), "b": (WAITS, 1085), "c": (WAITS, 1085)}),
+]
+"""Successive times, whether the pods' groups have counters, and the pods' places; None without a round."""
+
+
+def test_round_is_due_after_interval_and_longest_holder_yields(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     node = SharedNode(tmp_path)
     node.start()
     monitor = node.context().monitor
     settings = Settings({"monitoring": {"share": {"interval": 30, "atLeast": 10}}})
-
-    def turns_at(time: float, **counted: list[bool]) -> dict[str, Any]:
-        monkeypatch.setattr(counter_turns, "now", lambda: time)
-        monkeypatch.setattr(counter_turns, "chance", lambda: 0.0)
-        monkeypatch.setattr(counter_turns, "gap", lambda interval, chance: interval)
-        holders = [
-            Holder(f"/{key}/{number}", {"mbm_total_bytes": {0: True, 1: has}}, OURS, key)
-            for key, groups in counted.items()
-            for number, has in enumerate(groups)
-        ]
-        others = Holder("/", {"mbm_total_bytes": {0: False}}, "root", "")
-        set_turns(monitor, settings, [*holders, others], "mbm_total_bytes")
+    monkeypatch.setattr(counter_turns, "chance", lambda: 0.0)
+    monkeypatch.setattr(counter_turns, "gap", lambda interval, chance: interval)
+    for time, has, places in ROUNDS:
+        monkeypatch.setattr(counter_turns, "now", always(time))
+        holders = [Holder(f"/{key}/0", {TOTAL: {0: True, 1: of}}, OURS, key) for key, of in has.items()]
+        others = Holder("/", {TOTAL: {0: False}}, "root", "")
+        set_turns(monitor, settings, [*holders, others], TOTAL)
         assert others.turn is None
-        return {holder.key: holder.turn for holder in holders}
-
-    return turns_at
-
-
-KEEPS, WAITS, YIELDS = range(3)
-
-
-def test_round_is_due_after_interval_and_longest_holder_yields(
-    turns_at: Callable[..., dict[str, Any]],
-) -> None:
-    has, lacks = [True], [False]
-    assert turns_at(1000, a=has, b=lacks) == {"a": (KEEPS, 1000), "b": (WAITS, 1000)}
-    assert turns_at(1029, a=has, b=lacks) == {"a": None, "b": None}
-    assert turns_at(1030, a=has, b=lacks) == {"a": (YIELDS, -1000), "b": (WAITS, 1000)}
-    assert turns_at(1050, a=lacks, b=has) == {"a": None, "b": None}
-    assert turns_at(1060, a=lacks, b=has) == {"a": (WAITS, 1050), "b": (YIELDS, -1050)}
-    assert turns_at(1085, a=has, b=lacks, c=lacks) == {"a": None, "b": None, "c": None}
-    assert turns_at(1094, a=has, b=lacks, c=lacks) == {"a": (KEEPS, 1085), "b": (WAITS, 1085), "c": (WAITS, 1085)}
+        assert {holder.key: holder.turn for holder in holders} == places
 
 
 # The assignment, reports of missing counters, and dry runs
@@ -134,28 +104,19 @@ def node_of(folder: Path, pods: int, **monitoring: Any) -> SharedNode:
     return node
 
 
-def said(node: SharedNode) -> str:
-    return node.host.log.read_text() if node.host.log.exists() else ""
-
-
 def test_busy_counters_are_not_a_failure(tmp_path: Path) -> None:
     node = node_of(tmp_path, 1)
     context = node.context()
     context.monitor.patience = 0.01
     with context.ledger.lock_named(LOCK, 1):
         ensure_counted(context, node.pods[0].key)
-    assert "cannot assign a bandwidth counter to " in said(node)
+    assert "cannot assign a bandwidth counter to " in node.host.log.read_text()
 
 
-@pytest.mark.parametrize(
-    "share, options, turns",
-    [
-        (SHARE, {"in_turns": True}, 1),
-        (SHARE, {"in_turns": True, "dry_run": True}, 0),
-        (SHARE, {}, 0),
-        (None, {"in_turns": True}, 0),
-    ],
-)
+@pytest.mark.parametrize("share, options, turns", [
+    (SHARE, {"in_turns": True}, 1), (SHARE, {"in_turns": True, "dry_run": True}, 0), (SHARE, {}, 0),
+    (None, {"in_turns": True}, 0),
+])  # fmt: skip
 def test_turns_happen_in_reconcile_and_on_request_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: Any, options: dict[str, bool], turns: int
 ) -> None:
@@ -167,7 +128,7 @@ def test_turns_happen_in_reconcile_and_on_request_only(
     without = SharedNode(tmp_path / "other")
     assert balance(without.context()) is None
     ensure_counted(without.context(), without.start().key)
-    assert "counter" not in said(without)
+    assert not without.host.log.exists() or "counter" not in without.host.log.read_text()
 
 
 # Decisions about counted and waiting pods
@@ -185,21 +146,16 @@ def claims(draw: st.DrawFn, prefix: str = "pod") -> list[Claim]:
 @given(claims())
 def test_queue_loses_no_pod_and_serves_by_priority_then_age(waiting: list[Claim]) -> None:
     served = queue(waiting)
-    assert served == queue(reversed(waiting))
+    assert served == queue(reversed(waiting)) == sorted(served, key=lambda claim: (-claim.priority, claim.since))
     assert sorted(claim.key for claim in served) == sorted(claim.key for claim in waiting)
-    for first, second in itertools.pairwise(served):
-        assert first.priority >= second.priority
-        assert first.priority > second.priority or first.since <= second.since
 
 
 @given(claims(), st.integers(-4, 4), st.booleans())
 def test_only_lower_priorities_yield_lowest_first(holders: list[Claim], priority: int, in_turns: bool) -> None:
     found = yielding(holders, priority, in_turns=in_turns)
     assert {claim.key for claim in found} == {claim.key for claim in holders if claim.priority < priority}
-    for first, second in itertools.pairwise(found):
-        assert first.priority <= second.priority
-        if first.priority == second.priority:  # the latest of equals yields, or in turns the longest holder
-            assert first.since <= second.since if in_turns else first.since >= second.since
+    # The latest of equals yields, or in turns the longest holder.
+    assert found == sorted(found, key=lambda claim: (claim.priority, claim.since if in_turns else -claim.since))
 
 
 @given(st.integers(0, 20), st.integers(-5, 5), st.integers(0, 10), st.integers(-5, 5), st.integers(0, 5))
@@ -245,11 +201,8 @@ def test_equal_pods_are_counted_equally_over_many_rounds(rmids: int, more: int) 
     assert max(had.values()) - min(had.values()) <= 4
 
 
-def test_queue_is_shuffled_by_two_cycles_of_turns() -> None:
-    assert [spread(30, counted, waiting) for counted, waiting in ((2, 4), (1, 0), (0, 4))] == [180, 60, 240]
-
-
-def test_round_lasts_a_third_to_three_times_the_interval() -> None:
+def test_round_lasts_a_third_to_three_times_the_interval_and_queues_are_shuffled_by_two_cycles() -> None:
     lengths = [gap(30, chance / 100) for chance in range(101)]
     assert lengths == sorted(set(lengths))
     assert (lengths[0], 80 < lengths[-1] <= 91) == (10, True)
+    assert [spread(30, counted, waiting) for counted, waiting in ((2, 4), (1, 0), (0, 4))] == [180, 60, 240]
