@@ -41,14 +41,10 @@ def recorded_steps(host: Host, container: str) -> Any:
 @pytest.mark.parametrize("name", CASES)
 def test_explained_steps_match_those_of_the_hook(host: Host, name: str) -> None:
     key, rdt_class = CASES[name]
-    for known in ("gold", "silver"):
-        host.add_class(known)
+    host.add_class("gold", "silver")
     create, stop, _ = captured(name, host)
-
     said = as_json(host, create)
-
-    assert host.groups() == []
-    assert host.records() == []
+    assert (host.groups(), host.records()) == ([], [])
     assert (said["stage"], said["exitCode"], said["process"], said["notes"]) == ("createRuntime", 0, "lives", [])
     assert said["workload"]["key"] == key
     outcome = host.call(create)
@@ -72,15 +68,10 @@ def test_explained_steps_match_those_of_the_hook(host: Host, name: str) -> None:
     assert ("stays until the pod ends" in said["outcome"]) == (host.groups() != [])
 
 
-@pytest.mark.parametrize(
-    "rdt, name",
-    [
-        ({"schemata": ["L3:0=ff"]}, ""),
-        ({"enableMonitoring": True}, ""),
-        ({"memBwSchema": "MB:0=50"}, ""),
-        ({"closID": "new", "l3CacheSchema": "L3:0=f"}, "new"),
-    ],
-)
+@pytest.mark.parametrize("rdt, name", [
+    *((rdt, "") for rdt in ({"schemata": ["L3:0=ff"]}, {"enableMonitoring": True}, {"memBwSchema": "MB:0=50"})),
+    ({"closID": "new", "l3CacheSchema": "L3:0=f"}, "new"),
+])  # fmt: skip
 def test_class_that_the_runtime_will_create_is_explained(host: Host, rdt: dict[str, Any], name: str) -> None:
     create, _, _ = captured("crio-crun", host)
     host.end_process(create["pid"])
@@ -93,7 +84,11 @@ def test_class_that_the_runtime_will_create_is_explained(host: Host, rdt: dict[s
 
 
 def annotated(pod: dict[str, Any], **annotations: str) -> None:
-    pod["annotations"] |= {name.replace("_", "."): value for name, value in annotations.items()}
+    pod["annotations"] |= {f"io.kubernetes.{name.replace('_', '.')}": value for name, value in annotations.items()}
+
+
+def configured(host: Host, **values: Any) -> None:
+    host.configure(**json.loads(host.config.read_text()) | values)
 
 
 def cgroup(host: Host, text: str) -> None:
@@ -101,7 +96,7 @@ def cgroup(host: Host, text: str) -> None:
 
 
 def unreadable_labels(host: Host, pod: dict[str, Any]) -> None:
-    host.configure(**json.loads(host.config.read_text()) | {"labelSelector": {"app": "web"}})
+    configured(host, labelSelector={"app": "web"})
     pod["annotations"]["io.kubernetes.cri-o.ResolvPath"] = "/nonexistent/resolv.conf"
 
 
@@ -112,10 +107,10 @@ CONDITIONS: dict[str, Callable[[Host, dict[str, Any]], object]] = {
     "no pid": lambda host, pod: pod.update(pid=0),
     "no bundle": lambda host, pod: pod.update(bundle="/nonexistent"),
     "no class": lambda host, pod: pod.update(bundle=host.bundle({"linux": {"intelRdt": {"closID": "gold"}}})),
-    "no resctrl": lambda host, pod: host.configure(**json.loads(host.config.read_text()) | {"resctrlPath": "/no"}),
-    "bad key": lambda host, pod: annotated(pod, io_kubernetes_pod_uid="../../etc"),
-    "control characters": lambda host, pod: annotated(pod, io_kubernetes_pod_name="\x1b[2Jgotcha"),
-    "other namespace": lambda host, pod: host.configure(**json.loads(host.config.read_text()) | {"namespaces": ["x"]}),
+    "no resctrl": lambda host, pod: configured(host, resctrlPath="/no"),
+    "bad key": lambda host, pod: annotated(pod, pod_uid="../../etc"),
+    "control characters": lambda host, pod: annotated(pod, pod_name="\x1b[2Jgotcha"),
+    "other namespace": lambda host, pod: configured(host, namespaces=["x"]),
     "labels unreadable": unreadable_labels,
     "another cgroup": lambda host, pod: cgroup(host, "0::/system.slice/sshd.service\n"),
     "cgroups of both versions": lambda host, pod: cgroup(host, MANY),
@@ -131,17 +126,13 @@ def test_outcome_is_that_of_the_hook(
     CONDITIONS[condition](host, pod)
     before = host.records()
     said = as_json(host, pod)
-    text = explained(host, pod).output
-    assert host.records() == before
-    golden(text)
+    golden(explained(host, pod).output)
     golden(explained(host, pod, "--stage", "poststop").output, "as poststop")
+    assert host.records() == before
     assert said["exitCode"] == host.call(pod).code
-    assert (
-        [step["action"] for step in said["steps"] if step["action"] != "skip"]
-        == [step["action"] for step in recorded_steps(host, pod["id"])]
-        or said["exitCode"]
-        or "without" in said["outcome"]
-    )
+    steps = [step["action"] for step in said["steps"] if step["action"] != "skip"]
+    recorded = [step["action"] for step in recorded_steps(host, pod["id"])]
+    assert steps == recorded or said["exitCode"] or "without" in said["outcome"]
 
 
 def test_removed_bundle_can_be_replaced_by_option(host: Host, golden: Golden) -> None:
