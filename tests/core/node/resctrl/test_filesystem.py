@@ -311,11 +311,9 @@ def test_groups_above_the_limit_are_read_without_staying_open_and_files_give_way
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.EACCES])
 def test_refused_file_is_never_kept_as_absent(tmp_path: Path, number: int) -> None:
     write(tmp_path, "a")
-    files, refusals = OpenFiles(Descriptors()), iter([number])
-    refused = OSError(number, "refused")
-    with failing(
-        posix, "open", refused, when=lambda path, *_, **__: path.endswith("_total_bytes") and next(refusals, 0)
-    ):
+    files, first = OpenFiles(Descriptors()), iter([True])
+    error = OSError(number, "refused")
+    with failing(posix, "open", error, when=lambda path, *_, **__: path.endswith(TOTAL) and next(first, False)):
         assert files.read_group(f"{tmp_path}/a", SLOTS)[1] == [0, 10, 20]
     files.forget_unseen()
     assert not descriptors(tmp_path), "the part of a group that could be opened is closed again"
