@@ -14,7 +14,7 @@ from resctrl_hooks.core.config.check import check_text
 from resctrl_hooks.core.node.classes import memory
 from resctrl_hooks.core.node.classes.memory import MemoryLimitError, canonical
 from resctrl_hooks.core.node.container.oci import Bundle, parse_state
-from resctrl_hooks.core.node.container.workload import Workload, derive
+from resctrl_hooks.core.node.container.workload import derive
 from resctrl_hooks.core.node.features import blockio, rdt_class, scheduling
 from resctrl_hooks.core.node.settings import Settings
 
@@ -104,14 +104,13 @@ def test_default_class_stays_whatever_an_author_without_permission_writes(
         assert log.count("the default is applied") in ((1,) if refused and default else (0, int(refused))), log
 
 
-@pytest.mark.parametrize("name, value", [
-    ("memory.high.memtierd.nri.io", "junk"), ("memory.swap.max.memtierd.nri.io", ""), ("class.memtierd.nri.io", "gold"),
-])  # fmt: skip
-def test_default_class_stays_although_one_of_its_limits_is_refused(host: Host, name: str, value: str) -> None:
+def test_default_class_stays_although_one_of_its_limits_is_refused(host: Host) -> None:
     configure(host, "memory", [])
-    assert start(host, {name: value}) == 0
-    assert chosen(host, "memory") == "bronze", name
-    assert (host.cgroup / FOLDER / "memory.swap.max").read_text() == "0"
+    for name, value in (("memory.high", "junk"), ("memory.swap.max", ""), ("class", "gold")):
+        (host.cgroup / FOLDER / "memory.swap.max").write_text("max")
+        assert start(host, {f"{name}.memtierd.nri.io": value}) == 0
+        assert chosen(host, "memory") == "bronze", name
+        assert (host.cgroup / FOLDER / "memory.swap.max").read_text() == "0"
     workload = workload_of(host, **{"class.memtierd.nri.io": "gold"})
     assert memory.choice_or_default(workload, host.context().settings).name == "bronze"
 
@@ -177,16 +176,13 @@ def test_any_other_value_is_refused_in_few_words(value: str) -> None:
     assert len(said) < 250
 
 
-def annotated(name: str) -> Workload:
-    told = parse_state(json.dumps(state(annotations={"class.memtierd.nri.io": name})).encode())
-    return derive(told, Bundle({}), [], "/sys/fs/cgroup")
-
-
 @given(st.text(min_size=1, max_size=40).filter(lambda name: name.strip() not in ("", "noswap", "swap", "leave")))
 def test_annotation_never_selects_another_class(name: str) -> None:
     settings = Settings({"classes": [{"name": one} for one in ("noswap", "swap", "leave")]})
+    told = parse_state(json.dumps(state(annotations={"class.memtierd.nri.io": name})).encode())
+    workload = derive(told, Bundle({}), [], "/sys/fs/cgroup")
     if not all(one.isprintable() or one in "\n\t\r" for one in name):
-        assert memory.choice_of(annotated(name), settings).name == ""  # the wish is dropped
+        assert memory.choice_of(workload, settings).name == ""  # the wish is dropped
         return
     with pytest.raises(memory.MemoryClassError):
-        memory.choice_of(annotated(name), settings)
+        memory.choice_of(workload, settings)

@@ -333,17 +333,22 @@ def test_unseen_container_with_megabytes_of_annotations_is_adopted(node: Node) -
     assert node.cpus("large")
 
 
-def test_annotation_named_bundle_gives_a_container_no_other_names(node: Node) -> None:
+def test_unseen_container_has_its_own_names_and_its_ignored_wish_is_reported_once(node: Node) -> None:
+    """An annotation named bundle gives it no other names."""
     forged = Path(node.host.bundle(name="emptyDir"))
-    told = node.run_unseen("forger", 1000, bundle=str(forged))
+    notes = {"bundle": str(forged), "class.rdt.resctrl-hooks.io": "x" * 2000}
+    told = node.run_unseen("forger", 1000, **notes)
     config = json.loads((Path(told["bundle"]) / "config.json").read_text())
     names = {**told["annotations"], "io.kubernetes.pod.namespace": "trusted"}
     (forged / "config.json").write_text(json.dumps({**config, "annotations": names}))
     known_to_runc(node, "forger", [f"bundle={forged}", f"bundle={told['bundle']}"])
-    reconcile(node.host.context())
+    for _ in range(3):
+        reconcile(node.host.context())
     record = node.host.context().ledger.read_member(UID, id_of("forger"))
     assert record
     assert (record["namespace"], record["bundle"]) == ("shop", told["bundle"])
+    assert sum("is ignored" in line for line in node.host.log.read_text().splitlines()) == 1
+    assert node.record("forger")["rdt"]["class"] == "bronze"
 
 
 @pytest.mark.parametrize(
@@ -363,12 +368,3 @@ def test_explain_drops_the_same_wishes_as_the_hook(node: Node, name: str, case: 
     notes = [note for note in said.notes if f"annotation {name} is ignored" in note]
     assert len(notes) == 1
     assert "shop/web-0/x" in notes[0]
-
-
-def test_container_that_reconcile_records_is_reported_once(node: Node) -> None:
-    node.run_unseen("late", 1000, **{"class.rdt.resctrl-hooks.io": "x" * 2000})
-    for _ in range(3):
-        reconcile(node.host.context())
-    said = [line for line in node.host.log.read_text().splitlines() if "is ignored" in line]
-    assert len(said) == 1
-    assert node.record("late")["rdt"]["class"] == "bronze"

@@ -2,13 +2,14 @@
 
 import json
 import os
+import shutil
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hosts.processes import wait_until
 
 from resctrl_hooks.lab.demo.bundle import Bundle
 from resctrl_hooks.lab.demo.podman import Podman
@@ -51,53 +52,34 @@ def podman(stage: Stage) -> Iterator[Podman]:
     podman.release_key()
 
 
-def init_of(bundle: Bundle) -> int:
-    return int(json.loads(bundle.call("state", bundle.id))["pid"])
+def state_of(bundle: Bundle) -> Any:
+    return json.loads(bundle.call("state", bundle.id))
 
 
 def threads_of(pid: int) -> set[int]:
     return {int(name) for name in os.listdir(f"/proc/{pid}/task")}
 
 
-def until(truth: Callable[[], object]) -> None:
-    """Wait for a runtime's background work; the test's own timeout ends it."""
-    while not truth():
-        time.sleep(0.02)
-
-
-def start(bundle: Bundle) -> None:
-    """Start a container; it must run."""
-    bundle.create()
-    bundle.start()
-    assert json.loads(bundle.call("state", bundle.id))["status"] == "running"
-
-
 def podman_pid(podman: Podman, name: str = NAME) -> int:
     return int(podman.call("inspect", "--format", "{{.State.Pid}}", name))
-
-
-def reconcile(stage: Stage) -> str:
-    command = [*stage.hook[:-1], "reconcile"]
-    return subprocess.run(command, check=True, capture_output=True, text=True, env={}, cwd="/").stdout
 
 
 def nothing_is_left(stage: Stage) -> bool:
     return not stage.groups() and not stage.records() and not os.listdir(f"{stage.state_dir}/containers")
 
 
-def test_containers_of_runc_share_the_group_of_their_pod_until_the_last_ends(
-    stage: Stage, runc: Callable[..., Bundle]
-) -> None:
+def test_containers_of_runc_share_the_group_of_their_pod_until_the_last_ends(stage: Stage, runc: Any) -> None:
     one, two = runc("one"), runc("two")
     one.create()
     assert stage.groups() == [POD_UID]
-    assert threads_of(init_of(one)) <= set(stage.tasks(POD_UID))
-    assert len(threads_of(init_of(one))) > 1
+    first = state_of(one)["pid"]
+    assert threads_of(first) <= set(stage.tasks(POD_UID))
+    assert len(threads_of(first)) > 1
     two.create()
-    assert {init_of(one), init_of(two)} <= set(stage.tasks(POD_UID))
+    assert {first, state_of(two)["pid"]} <= set(stage.tasks(POD_UID))
     inode = os.stat(f"{stage.resctrl}/mon_groups/{POD_UID}").st_ino
     one.start()
-    until(lambda: {"sh", "sleep"} <= set(stage.tasks(POD_UID).values()))
+    wait_until(lambda: {"sh", "sleep"} <= set(stage.tasks(POD_UID).values()))
     one.remove()
     assert stage.groups() == [POD_UID]
     assert os.stat(f"{stage.resctrl}/mon_groups/{POD_UID}").st_ino == inode
@@ -108,16 +90,20 @@ def test_containers_of_runc_share_the_group_of_their_pod_until_the_last_ends(
 
 
 @pytest.mark.ci
-def test_fail_refuses_with_79_and_ignore_starts_the_container(stage: Stage, runc: Callable[..., Bundle]) -> None:
+def test_fail_refuses_with_79_and_ignore_starts_the_container(stage: Stage, runc: Any, podman: Podman) -> None:
     stage.configure(resctrlPath=NOWHERE, failurePolicy="fail")
     with pytest.raises(RuntimeFailedError, match="exit status 79") as refused:
         runc().create()
     assert f"resctrl is not mounted at {NOWHERE}" in str(refused.value)
     assert json.loads(runc("other").call("list", "--format", "json") or "null") is None
+    with pytest.raises(RuntimeFailedError, match="79"):
+        podman.create()
     assert stage.records() == []
     stage.configure(resctrlPath=NOWHERE)
     bundle = runc("ignored")
-    start(bundle)
+    bundle.create()
+    bundle.start()
+    assert state_of(bundle)["status"] == "running"
     assert any(NOWHERE in line for line in stage.new_log())
     bundle.remove()
     assert stage.records() == []
@@ -130,7 +116,7 @@ def test_container_of_podman_has_its_group_from_its_creation_to_its_end(stage: S
     first = podman_pid(podman)
     assert threads_of(first) <= set(stage.tasks(podman.key))
     podman.start()
-    until(lambda: set(stage.tasks(podman.key).values()) == {"sh", "sleep"})
+    wait_until(lambda: set(stage.tasks(podman.key).values()) == {"sh", "sleep"})
     podman.call("restart", "-t", "0", NAME)
     second = podman_pid(podman)
     assert second != first
@@ -139,15 +125,7 @@ def test_container_of_podman_has_its_group_from_its_creation_to_its_end(stage: S
     podman.remove()
     assert nothing_is_left(stage)
     podman.call("run", "--name", "short", "--network", "none", *podman.rootfs("short"), "sh", "-c", ":")
-    until(lambda: nothing_is_left(stage))
-
-
-@pytest.mark.ci
-def test_podman_refuses_under_fail(stage: Stage, podman: Podman) -> None:
-    stage.configure(resctrlPath=NOWHERE, failurePolicy="fail")
-    with pytest.raises(RuntimeFailedError, match="79"):
-        podman.create()
-    assert stage.records() == []
+    wait_until(lambda: nothing_is_left(stage))
 
 
 @pytest.mark.ci
@@ -163,22 +141,20 @@ def test_podman_pod_infra_and_members_share_group_of_pod(stage: Stage, podman: P
     assert stage.groups() == [pod]
     assert {podman_pid(podman, name) for name in names} <= set(stage.tasks(pod))
     podman.call("pod", "rm", "--force", "-t", "0", "shop")
-    reconcile(stage)  # no hook is called at the end of a pod
+    # No hook is called at the end of a pod.
+    subprocess.run([*stage.hook[:-1], "reconcile"], check=True, capture_output=True, env={}, cwd="/")
     assert nothing_is_left(stage)
     podman.release_key(pod)  # with version 1, Podman leaves two behind
 
 
 def make_image(folder: Path) -> Path:
     """Return a tar file with a program that waits, linked statically: Debian's busybox-static."""
-    tar = folder / "pause.tar"
-    script = "#!/bin/sh\nwhile :; do /bin/sleep 60; done\n"
-    root = folder / "image"
+    tar, root = folder / "pause.tar", folder / "image"
     (root / "bin").mkdir(parents=True)
-    (root / "bin/busybox").write_bytes(Path("/bin/busybox").read_bytes())
-    (root / "bin/busybox").chmod(0o755)
+    shutil.copy("/bin/busybox", root / "bin/busybox")
     for name in ("sh", "sleep"):
         (root / "bin" / name).symlink_to("busybox")
-    (root / "pause").write_text(script)
+    (root / "pause").write_text("#!/bin/sh\nwhile :; do /bin/sleep 60; done\n")
     (root / "pause").chmod(0o755)
     subprocess.run(["tar", "-C", str(root), "-cf", str(tar), "."], check=True)
     return tar

@@ -78,7 +78,7 @@ def test_proved_facts_become_labels(tmp_path: Path, kind: str) -> None:
     assert resctrl.classes() == []
 
 
-def test_proof_writes_managed_resources_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_proof_writes_managed_resources_only_and_needs_their_new_values(tmp_path: Path, monkeypatch: Any) -> None:
     node = Node(tmp_path, **KINDS["memory"])
     written: list[bytes] = []
     kept = node.kernel.write
@@ -90,26 +90,18 @@ def test_proof_writes_managed_resources_only(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(node.kernel, "write", write)
     node.renew()
     assert {value.partition(b":")[0] for value in written} == {b"L3", b"MB"}
-
-
-def test_values_that_the_kernel_does_not_change_prove_no_allocation(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    node = Node(tmp_path)
-    write = node.kernel.write
-    monkeypatch.setattr(
-        node.kernel, "write", lambda path, value: None if path.endswith("schemata") else write(path, value)
-    )
-    found = node.renew()
+    unchanged = Node(tmp_path / "unchanged")
+    write_there = unchanged.kernel.write
+    monkeypatch.setattr(unchanged.kernel, "write", lambda path, value: "schemata" in path or write_there(path, value))
+    found = unchanged.renew()
     assert "monitoring" in found
     assert not [key for key in found if key.startswith("allocation")]
 
 
 def test_file_without_modules_for_it_is_named_once_a_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    node = Node(tmp_path)
     monkeypatch.setattr(command, "load_function", raising(ModuleNotFoundError("no")))
     logged: list[str] = []
-    context = node.context()
+    context = Node(tmp_path).context()
     monkeypatch.setattr(context, "log", lambda _, text, **more: logged.append(text))
     command._renew_features(context)
     assert logged == [f"cannot update {context.settings.node_features_path}: run `resctrl-hook install --nfd`"]

@@ -138,18 +138,17 @@ def test_memtierd_exiting_at_once_is_an_error_with_last_lines(node: MemtierdHost
     outcome = node.start()
     assert outcome.code == 79
     assert words in outcome.stderr
-    assert node.left() == []
-    assert node.records() == []
+    assert (node.left(), node.records()) == ([], [])
 
 
-@pytest.mark.parametrize("output, said", [
-    (OUTPUT, PANIC), (f"{OUTPUT}started\npanic: another one\n\ngoroutine 1 [running]:\n", "panic: another one"),
-    ("fatal error: all goroutines are asleep - deadlock!\n\nmain.main()\n", "fatal error: all goroutines are asleep"),
-    ("".join(f"line {n}\n" for n in range(9)), "its last lines: line 4 / line 5 / line 6 / line 7 / line 8"),
-    ("", "its last lines: (none)"),
-])  # fmt: skip
-def test_last_output_lines_are_returned(output: str, said: str) -> None:
-    assert last_words(output).startswith(said)
+def test_last_output_lines_are_returned() -> None:
+    for output, said in (
+        (OUTPUT, PANIC), (f"{OUTPUT}started\npanic: another one\n\ngoroutine 1 [running]:\n", "panic: another one"),
+        ("fatal error: all goroutines are asleep - deadlock!\n\nmain.main()\n", "fatal error: all goroutines"),
+        ("".join(f"line {n}\n" for n in range(9)), "its last lines: line 4 / line 5 / line 6 / line 7 / line 8"),
+        ("", "its last lines: (none)"),
+    ):  # fmt: skip
+        assert last_words(output).startswith(said)
 
 
 def test_missing_or_untrusted_program_is_an_error_by_policy(node: MemtierdHost) -> None:

@@ -46,10 +46,10 @@ def test_hostile_names_reach_no_path(node: MemtierdHost) -> None:
         RunFolder("/run", ("", "", ""), "../x")
 
 
-def test_folder_of_others_and_links_are_not_used(node: MemtierdHost, tmp_path: Path) -> None:
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir(mode=0o700)
-    (node.run_dir / "shop").mkdir(parents=True, mode=0o700)
+def test_folder_of_others_and_links_are_not_used(node: MemtierdHost) -> None:
+    elsewhere = node.root / "elsewhere"
+    for folder in (elsewhere, node.run_dir / "shop"):
+        folder.mkdir(parents=True, mode=0o700)
     (node.run_dir / "shop/web-0").symlink_to(elsewhere)
     assert node.start(alone=False).code == 79
     assert list(elsewhere.iterdir()) == []
@@ -145,27 +145,30 @@ def test_missing_requirements_are_listed(node: MemtierdHost) -> None:
     assert (idle, [words for words in fatal if "idlepage" in words]) == ([], [])
 
 
-# The numbers are capability.h's, of the kernel's interface.
-@pytest.mark.parametrize("bit, name", [(19, "CAP_SYS_PTRACE"), (21, "CAP_SYS_ADMIN"), (23, "CAP_SYS_NICE")])
-def test_missing_capabilities_are_named(host: Host, monkeypatch: pytest.MonkeyPatch, bit: int, name: str) -> None:
-    monkeypatch.setattr(preflight, "kernel_text", always(f"CapEff:\t{1 << bit:016x}"))
-    others = [one for one in ("CAP_SYS_PTRACE", "CAP_SYS_ADMIN", "CAP_SYS_NICE") if one != name]
-    assert preflight.missing_capabilities() == others
-    settings = Settings({"procPath": str(host.proc), "sysPath": "/sys", "cgroupPath": "/x"})
-    said = f"{', '.join(others)} is missing from the capabilities; memtierd cannot work without it"
-    assert lacking(Needs(""), settings, "")[0] == [said]
+def test_missing_capabilities_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = {
+        19: "CAP_SYS_PTRACE",
+        21: "CAP_SYS_ADMIN",
+        23: "CAP_SYS_NICE",
+    }  # by capability.h, of the kernel's interface
+    settings = Settings({"sysPath": "/sys", "cgroupPath": "/x"})
+    for bit, name in names.items():
+        monkeypatch.setattr(preflight, "kernel_text", always(f"CapEff:\t{1 << bit:016x}"))
+        others = [one for one in names.values() if one != name]
+        assert preflight.missing_capabilities() == others
+        said = f"{', '.join(others)} is missing from the capabilities; memtierd cannot work without it"
+        assert lacking(Needs(""), settings, "")[0] == [said]
 
 
-@pytest.mark.parametrize("flags, works", [
-    ([], True), (["rd wr mr"], False), (["rd wr", "rd sd mr", "rd"], True), (["rd", "rd"], False), (["sdx rd"], False),
-])  # fmt: skip
-def test_softdirty_needs_kernel_that_marks_new_mappings(
-    monkeypatch: pytest.MonkeyPatch, flags: list[str], *, works: bool
-) -> None:
-    smaps = "".join(f"55d0-55d1 r--p\nRss: 4 kB\nVmFlags: {line} \n7f00-7f01 rw-p sd\n" for line in flags)
-    monkeypatch.setattr(preflight, "kernel_text", always(smaps))
-    words = "" if works else "the tracker softdirty requires a kernel with CONFIG_MEM_SOFT_DIRTY"
-    assert preflight.tracker_lacks(Settings({}), "softdirty") == words
+def test_softdirty_needs_kernel_that_marks_new_mappings(monkeypatch: pytest.MonkeyPatch) -> None:
+    for flags, works in (
+        ([], True), (["rd wr mr"], False), (["rd wr", "rd sd mr", "rd"], True), (["rd", "rd"], False),
+        (["sdx rd"], False),
+    ):  # fmt: skip
+        smaps = "".join(f"55d0-55d1 r--p\nRss: 4 kB\nVmFlags: {line} \n7f00-7f01 rw-p sd\n" for line in flags)
+        monkeypatch.setattr(preflight, "kernel_text", always(smaps))
+        words = "" if works else "the tracker softdirty requires a kernel with CONFIG_MEM_SOFT_DIRTY"
+        assert preflight.tracker_lacks(Settings({}), "softdirty") == words
 
 
 def test_damon_needs_more_than_kernel_support(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,15 +248,6 @@ def test_process_is_killed_with_its_cgroup_if_it_ignores_sigterm(
     assert os.listdir(cgroup.parent) == ["memtierd-y"]
 
 
-def test_kernel_write_returns_whether_it_succeeded(tmp_path: Path) -> None:
-    file = tmp_path / "cgroup.kill"
-    assert not processes.try_write(str(file), "1")
-    file.touch()
-    assert processes.try_write(str(file), "1")
-    assert file.read_bytes() == b"1"
-    assert processes.cgroup_folder("/sys/fs/cgroup", ID) == f"/sys/fs/cgroup/resctrl-hooks/memtierd-{ID}"
-
-
 def test_memtierd_is_supervised_while_supervisor_and_memtierd_live() -> None:
     begun = [start_time("/proc", pid) for pid in (os.getpid(), os.getppid())]
     supervisor, child = [os.getpid(), begun[0]], [os.getppid(), begun[1]]
@@ -309,7 +303,16 @@ def test_service_is_bound_to_unit_of_container(systemd: Any, path: str, wanted: 
     assert arguments[arguments.index("--") :] == ["--", "/m", "-c", "", "-config", "/f"]
 
 
+def test_kernel_write_returns_whether_it_succeeded(tmp_path: Path) -> None:
+    file = tmp_path / "cgroup.kill"
+    assert not processes.try_write(str(file), "1")
+    file.touch()
+    assert processes.try_write(str(file), "1")
+    assert file.read_bytes() == b"1"
+
+
 def test_unit_name_is_escaped_and_has_255_characters_at_most() -> None:
+    assert processes.cgroup_folder("/sys/fs/cgroup", ID) == f"/sys/fs/cgroup/resctrl-hooks/memtierd-{ID}"
     assert service.unit_name("a+b") == "resctrl-hooks-memtierd-a\\x2bb.service"
     longest = 255 - len("resctrl-hooks-memtierd-" + ".service")
     assert len(service.unit_name("x" * longest)) == 255
