@@ -81,9 +81,7 @@ def test_missing_root_is_reported(monkeypatch: pytest.MonkeyPatch, uid: int, err
 
 
 @pytest.mark.parametrize("broken", ["", "{", '{"format":1,"log":{"level":[]}}', '{"format":1,"log":7}', "log", None])
-def test_fault_is_one_line_with_its_place_and_follows_the_policy(
-    host: Host, monkeypatch: pytest.MonkeyPatch, broken: str | None
-) -> None:
+def test_fault_is_one_line_with_its_place_and_follows_the_policy(host: Host, monkeypatch: Any, broken: Any) -> None:
     monkeypatch.setitem(DEFAULTS, "stateDir", str(host.state))  # with faulty settings, the defaults apply
     host.configure(failurePolicy="fail")
     if broken == "log":

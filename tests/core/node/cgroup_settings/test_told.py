@@ -90,9 +90,7 @@ def test_limit_without_room_is_never_sent(host: Host, systemd: Systemd, policy: 
     assert contract.files(host) == {**AFTER, **contract.CASES["memory"].before, "memory.current": used}
 
 
-def test_features_share_one_program_run_and_one_lookup_of_the_cgroup_also_after_a_kill(
-    host: Host, systemd: Systemd, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_features_share_one_run_and_one_lookup(host: Host, systemd: Systemd, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
 
     def ask(proc: str, pid: int) -> list[Cgroup]:

@@ -120,9 +120,7 @@ def test_default_class_stays_although_one_of_its_limits_is_refused(host: Host) -
     (["bronze"], DEFAULTS, "0"), (["bronze", "gold"], DEFAULTS, "0"), (["bronze", "none"], DEFAULTS, "max"),
     (["bronze"], {}, "max"),
 ])  # fmt: skip
-def test_named_class_keeps_its_limits_where_the_default_one_may_not_be_left(
-    host: Host, limit: str, allow: list[str], default: Any, found: str
-) -> None:
+def test_named_class_keeps_its_limits(host: Host, limit: str, allow: list[str], default: Any, found: str) -> None:
     configure(host, "memory", allow, defaults=default)
     config = json.loads(host.config.read_text())
     config["classes"].append({"name": "ratio", "swaplimitratio": 0.5})  # the annotations of memory-qos are read

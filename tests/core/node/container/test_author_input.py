@@ -263,9 +263,7 @@ SAMPLE = ("class.rdt.resctrl-hooks.io", "memory.high.memtierd.nri.io", "resource
 @pytest.mark.parametrize(
     "way, name", [pytest.param(*one, marks=() if one[1] in SAMPLE else pytest.mark.ci) for one in WAYS]
 )
-def test_hostile_text_costs_bounded_work_and_only_its_own_effect(
-    node: Node, plain: dict[str, int], way: str, name: str
-) -> None:
+def test_hostile_text_costs_bounded_work_and_only_its_own_effect(node: Node, plain: Any, way: str, name: str) -> None:
     if way == "label":
         node.choose_by_labels()
     for number, (case, value) in enumerate((WRONG if way == "device" else {**DROPPED, **OTHERS}).items()):
@@ -305,9 +303,7 @@ ACCEPTED = 1_500_000
 
 
 @pytest.mark.parametrize("character", ["<", "\0", '"', "\\", "\u2028", "é", "\U0001f600", "x"])
-def test_no_text_that_the_api_server_accepts_is_too_long_for_a_hook(
-    host: Host, pod: dict[str, Any], character: str
-) -> None:
+def test_no_text_that_the_api_server_accepts_is_too_long_for_a_hook(host: Host, pod: Any, character: str) -> None:
     text = character * (ACCEPTED // len(json.dumps(character, ensure_ascii=False).encode()[1:-1]))
     assert host.call(pod | {"annotations": pod["annotations"] | repeated(text)}).code == 0
     assert host.tasks(GROUP) == [100, 101, 102]

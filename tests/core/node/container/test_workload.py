@@ -165,9 +165,7 @@ def test_qos_class_comes_from_cgroup_of_pod(path: str, qos: str) -> None:
 
 
 @given(st.integers(1, 1 << 14), st.sampled_from((0, -1, 1, 250)), st.sampled_from((None, 50_000, 100_000)))
-def test_request_and_limit_in_thousandths_are_those_that_a_runtime_was_given(
-    milli: int, limited: int, period: int | None
-) -> None:
+def test_request_and_limit_are_those_that_a_runtime_was_given(milli: int, limited: int, period: int | None) -> None:
     quota = limited * milli * (period or 100_000) // 1000 if limited > 0 else limited
     cpu = {"shares": milli * 1024 // 1000, "quota": quota} | ({"period": period} if period else {})
     request, limit = cpu_request({"cpu": cpu, "unified": {"cpu.weight": "900"}})
@@ -180,9 +178,7 @@ NRI = "resource-policy.nri.io"
 COLD, PRIORITY = f"cold-start.{NRI}", f"prefer-cpu-priority.{NRI}"
 
 
-def test_unread_annotations_are_named_without_their_container_logged_once_per_pod_and_shown(
-    host: Host, pod: dict[str, Any]
-) -> None:
+def test_unread_annotations_are_named_without_container_logged_once_per_pod_and_shown(host: Host, pod: Any) -> None:
     unread = {
         f"{PRIORITY}/container.c0": PRIORITY, f"{COLD}/pod": COLD, f"{NRI}/cold-start": f"{NRI}/cold-start",
         "policy.memory-policy.nri.io/c0": "policy.memory-policy.nri.io",

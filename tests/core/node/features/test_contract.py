@@ -128,9 +128,7 @@ ACTIONS = st.one_of(
     st.sets(st.sampled_from(list(CASES))), st.sets(st.sampled_from(OF_CGROUPS)), st.lists(ACTIONS, max_size=8),
     st.booleans(),
 )  # fmt: skip
-def test_values_are_those_of_the_chosen_classes_after_each_reconcile_whatever_happens(
-    chosen: set[str], foreign: set[str], actions: list[tuple[str, str]], hooked: bool
-) -> None:
+def test_values_are_those_of_the_chosen_classes(chosen: set[str], foreign: Any, actions: Any, hooked: bool) -> None:
     """Other features' files and values that another program set before the start are never written."""
     expected = dict(BEFORE)
     with temporary_host() as host:
@@ -204,9 +202,7 @@ FAULTS: dict[str, Any] = {
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("method", ["plan", "apply"])
 @pytest.mark.parametrize("name", CASES)
-def test_fault_of_a_feature_follows_its_own_policy_and_leaves_the_others_in_effect(
-    name: str, method: str, fault: str
-) -> None:
+def test_fault_of_a_feature_follows_its_policy_and_leaves_others_in_effect(name: str, method: str, fault: str) -> None:
     for general, own in (("ignore", "fail"), ("fail", "ignore")):
         with temporary_host() as host:
             pod = node(host, deadlineSeconds=0.2 if fault == "late" else 60, failurePolicy=general)
@@ -233,7 +229,7 @@ def test_fault_of_a_feature_follows_its_own_policy_and_leaves_the_others_in_effe
 
 
 @pytest.mark.usefixtures("_alarm")
-def test_late_steps_of_several_features_leave_the_rest_and_one_that_lost_its_key_ends_the_call(
+def test_late_steps_of_several_features_leave_the_rest_and_a_lost_key_ends_the_call(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the second case, other steps would write a record that another process may change."""
@@ -347,9 +343,7 @@ def add_oom(monkeypatch: pytest.MonkeyPatch) -> str:
     return str(vars(feature)["FEATURE"].name)
 
 
-def test_feature_rows_are_all_that_hooks_and_the_people_half_need(
-    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_feature_rows_are_all_that_hooks_and_the_people_half_need(host: Host, pod: Any, monkeypatch: Any) -> None:
     oom = add_oom(monkeypatch)
     assert oom not in [one.name for one in features_in_use(Settings())]
     host.configure(oom={"enabled": True})

@@ -164,9 +164,7 @@ def test_excluded_containers_have_reason_and_labels_are_read_only_on_demand(host
 
 
 @pytest.mark.parametrize("others", [0, 1])
-def test_group_of_a_container_that_cannot_join_is_removed_unless_others_are_in_it(
-    tmp_path: Path, fail: Fail, others: int
-) -> None:
+def test_group_of_a_container_that_cannot_join_is_removed_unless_used(tmp_path: Path, fail: Fail, others: int) -> None:
     cluster = Cluster(tmp_path)
     pids = [cluster.start(number)[1] for number in range(1, 1 + others)]
     id_, pid = cluster.spawn(2)

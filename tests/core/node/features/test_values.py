@@ -78,9 +78,7 @@ def refused(host: Host, pod: dict[str, Any], **annotations: str) -> str:
     ({CLASS: "noswap", SWAP: "8M", f"{SWAP}/c0": "9M"}, str(9 << 20)), ({CLASS: "noswap", f"{SWAP}/c0": ""}, "max"),
     ({SWAP: "0"}, "0"), ({CLASS: "leave"}, "max"), ({QOS_CLASS: "theirs", QOS_HIGH: "64M"}, "max"),
 ])  # fmt: skip
-def test_annotations_work_as_in_plugin(
-    host: Host, pod: dict[str, Any], limits: Path, annotations: dict[str, str], swap: str
-) -> None:
+def test_annotations_work_as_in_plugin(host: Host, pod: Any, limits: Path, annotations: Any, swap: str) -> None:
     outcome = start(host, pod, **annotations)
     assert (outcome.code, outcome.stderr) == (0, "")
     assert (limits / "memory.swap.max").read_text().strip() == swap
@@ -129,9 +127,7 @@ def test_impossible_annotation_of_memory_qos_is_refused(host: Host, pod: dict[st
 
 
 @pytest.mark.parametrize("section", ["memory", "memtierd"])
-def test_forbidden_class_is_refused_and_a_similar_allowed_one_suggested(
-    host: Host, pod: dict[str, Any], limits: Path, section: str
-) -> None:
+def test_forbidden_class_is_refused_and_a_similar_suggested(host: Host, pod: Any, limits: Path, section: str) -> None:
     host.configure(classes=CLASSES, **{section: {"allow": {"shop": ["no*"], "bank": ["*"]}}})
     assert start(host, pod, **{CLASS: "noswap"}).code == 0
     host.end_process(100)
@@ -251,9 +247,7 @@ def test_limits_of_the_specification_stay(host: Host, fail: Fail) -> None:
     (["io.bfq.weight"], {"io.bfq.weight": "default 1000"}),
     (["io.weight", "io.bfq.weight"], {"io.weight": "default 3000", "io.bfq.weight": "default 1000"}),
 ])  # fmt: skip
-def test_bfq_weights_are_written_and_repaired_where_loaded(
-    host: Host, pod: dict[str, Any], there: list[str], wanted: dict[str, str]
-) -> None:
+def test_bfq_weights_are_written_and_repaired_where_loaded(host: Host, pod: Any, there: list[str], wanted: Any) -> None:
     host.configure(blockio={"enabled": True, "allow": {"shop": ["*"]}, "classes": {"fast": [{"weight": 3000}]}})
     folder = host.cgroup / CGROUP.lstrip("/")
     for undone in (*there, None):

@@ -209,9 +209,7 @@ def test_fault_before_reading_state_refuses_unless_poststop(
     assert alarms == [TIME_TO_TAKE_BACK, 0]
 
 
-def test_call_in_another_user_namespace_does_nothing_and_an_error_with_idle_pods_no_harm(
-    host: Host, pod: dict[str, Any], fail: Fail
-) -> None:
+def test_foreign_user_namespace_is_ignored_and_error_with_idle_pods_harmless(host: Host, pod: Any, fail: Fail) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(call, "in_initial_user_namespace", always(value=False))
         assert host.call(pod) == (0, "", "")

@@ -3,7 +3,7 @@
 import errno
 import os
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from conftest import ID, UID, Host, always, not_none, stat_line, temporary_host
@@ -261,9 +261,7 @@ def test_ended_process_has_nothing_and_a_damaged_stat_line_does_not_mean_that_it
     st.integers(1, 1 << 22), st.integers(1, 1 << 50), st.sampled_from("RSDTtI" + ENDED),
     st.lists(st.sampled_from("SR" + ENDED), max_size=4),
 )  # fmt: skip
-def test_process_lives_with_its_own_start_time_until_its_last_thread_ends(
-    pid: int, start: int, letter: str, others: list[str]
-) -> None:
+def test_process_lives_until_its_last_thread_ends(pid: int, start: int, letter: str, others: list[str]) -> None:
     """A process lives on after its main thread's end, which is a zombie then."""
     tids = tuple(range(pid + 1, pid + 1 + len(others)))
     living = [tid for tid, state in zip((pid, *tids), (letter, *others), strict=True) if state not in ENDED]
@@ -325,9 +323,7 @@ def listed(folder: Path, *tids: int) -> Path:
     return folder
 
 
-def test_nested_cgroups_are_searched_nearest_first_up_to_limits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nested_cgroups_are_searched_nearest_first_up_to_limits(tmp_path: Path, monkeypatch: Any) -> None:
     top = listed(tmp_path / "c", 10)
     for number in range(2):
         listed(listed(top / f"b{number}", 20 + number) / "deep", 30 + number)
@@ -358,9 +354,7 @@ def process(proc: Path, pid: int, **children: str) -> None:
     ({"t5": "ended", "t6": "8", "t7": "ended"}, "9 ", [5, 6, 7, 8, 9]),  # ending threads hide no descendants
     ({"t5": "9 8", "t6": "8"}, "", [5, 6, 8, 9]),  # 8 went from one to the other between our looks
 ])  # fmt: skip
-def test_each_descendant_of_a_container_without_cgroup_is_found_once(
-    tmp_path: Path, children: dict[str, str], others: str, found: list[int]
-) -> None:
+def test_each_descendant_without_cgroup_is_found_once(tmp_path: Path, children: Any, others: str, found: Any) -> None:
     process(tmp_path, 5, **children)
     process(tmp_path, 8, t8=others)
     process(tmp_path, 9, t9="")

@@ -218,9 +218,7 @@ def test_program_inherits_no_ignored_signals(tmp_path: Path) -> None:
 # systemd
 
 
-def test_systemd_errors_are_passed_on_and_invalid_properties_reach_no_argument_list(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_systemd_errors_are_passed_on_and_invalid_properties_reach_no_argument_list(monkeypatch: Any) -> None:
     monkeypatch.setattr(units, "run", raising(AssertionError()))
     monkeypatch.setattr(units, "find_program", lambda name: f"/usr/bin/{name}")
     for name, value in (("--now", ""), ("MemoryHigh=1 CPUWeight", "1"), ("MemoryHigh", "1\nExec=/x")):
@@ -245,9 +243,7 @@ def test_assignments_are_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert abstract.recv(4096, socket.MSG_DONTWAIT) == b"READY=1"
 
 
-def test_watchdog_of_this_process_is_notified_twice_in_its_period(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_watchdog_of_this_process_is_notified_twice_in_its_period(tmp_path: Path, monkeypatch: Any) -> None:
     clock = SimpleNamespace(now=100.0)
     clock.monotonic = lambda: clock.now
     monkeypatch.setattr(notify_module, "time", clock)

@@ -194,7 +194,7 @@ def test_pod_without_an_rmid_and_an_unmonitored_container_stay_without(tmp_path:
 
 
 @pytest.mark.parametrize("busy", [False, True])
-def test_descendants_of_a_process_with_a_used_id_are_moved_back_too(
+def test_descendants_of_a_process_with_a_used_id_are_moved_back(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, *, busy: bool
 ) -> None:
     """The process ends between the look and the write, and sshd gets its id."""

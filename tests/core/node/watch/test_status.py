@@ -21,9 +21,7 @@ from resctrl_hooks.core.node.watch.status import EVENTS, NAME, OFTEN, Status, re
 from resctrl_hooks.core.node.watch.watcher import Watcher
 
 
-def test_status_is_written_only_after_a_change_and_its_figures_only_after_a_while(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_status_is_written_only_after_a_change_and_figures_after_a_while(tmp_path: Path, monkeypatch: Any) -> None:
     now = 1000.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
     assert read_status(str(tmp_path)) is None

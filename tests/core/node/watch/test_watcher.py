@@ -230,9 +230,7 @@ def test_loop_of_execs_spares_other_containers_and_the_processor(
     assert watched.values["mode"] == "events"
 
 
-def test_execs_that_take_too_much_of_a_processor_lose_urgency_and_then_events(
-    watched: Watched, monkeypatch: Any
-) -> None:
+def test_execs_that_take_too_much_of_a_processor_lose_urgency_then_events(watched: Watched, monkeypatch: Any) -> None:
     watched.steps(number=4)
 
     def serve(_: Any, __: Any, pid: int, ___: Any) -> Outcome:

@@ -81,9 +81,7 @@ def test_memtierd_starts_before_container_outlives_hook_and_inherits_nothing(nod
 @pytest.mark.parametrize(
     "lost", ["nothing", "memtierd", "supervisor", "both", "hook's poststop", "all but the process"]
 )
-def test_whatever_ends_first_nothing_is_left_of_it_and_the_other_container_keeps_its_own(
-    node: MemtierdHost, lost: str
-) -> None:
+def test_whatever_ends_first_nothing_is_left_of_it_and_others_keep_theirs(node: MemtierdHost, lost: str) -> None:
     node.start()
     node.start(OTHER, 200)
     pid, supervisor, kept = node.pid(), node.supervisor(), node.pid(OTHER)
@@ -232,9 +230,7 @@ def test_failure_leaves_neither_folder_nor_open_file(node: MemtierdHost, fail: F
     assert (f"memtierd of {workload}: it will not end" in said) == (at == "start" and not ends)
 
 
-def test_service_of_systemd_is_recorded_attended_and_stopped(
-    node: MemtierdHost, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_service_of_systemd_is_recorded_attended_and_stopped(node: MemtierdHost, monkeypatch: Any) -> None:
     stopped: list[str] = []
     monkeypatch.setattr(service, "start_service", always(None))
     monkeypatch.setattr(service, "stop_service", lambda container, seconds: stopped.append(container))

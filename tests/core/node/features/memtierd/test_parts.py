@@ -89,9 +89,7 @@ def test_run_folder_is_private_to_root_and_removed_with_its_parents(tmp_path: Pa
 @pytest.mark.parametrize(
     "failures, number, created", [(4, errno.ENOENT, True), (5, errno.ENOENT, False), (1, errno.EACCES, False)]
 )
-def test_parent_removed_meanwhile_is_created_again(
-    tmp_path: Path, fail: Fail, failures: int, number: int, *, created: bool
-) -> None:
+def test_removed_parent_is_made_again(tmp_path: Path, fail: Fail, failures: int, number: int, *, created: bool) -> None:
     folder = RunFolder(str(tmp_path / "run"), ("", "", ""), ID)
     left = iter(range(failures))
     removed = OSError(number, os.strerror(number), folder.path)
@@ -337,9 +335,7 @@ def test_answers_of_systemctl_are_followed(systemd: list[list[str]], monkeypatch
         assert run.call_args.args[0] == asked
 
 
-def test_lines_and_processes_of_a_service_are_those_of_its_unit(
-    systemd: list[list[str]], host: Host, fail: Fail
-) -> None:
+def test_lines_and_processes_of_a_service_are_those_of_its_unit(systemd: Any, host: Host, fail: Fail) -> None:
     assert service.last_lines(ID, 1.0) == ""
     synchronized, read = systemd
     assert synchronized == ["/usr/bin/journalctl", "--sync"]
