@@ -32,12 +32,6 @@ from resctrl_hooks.core.node.settings import load
 
 CLASSES = [{"name": "noswap", "allowswap": False}, {"name": "swap", "allowswap": True}, {"name": "leave"}]
 CGROUP = f"{POD_CGROUP}/crio-{ID}"
-NEW = {
-    "memory.swap.max": "max\n",
-    "memory.high": "max\n",
-    "memory.current": "1000000\n",
-    "cgroup.controllers": "memory",
-}
 CLASS, SWAP, HIGH = "class.memtierd.nri.io", "memory.swap.max.memtierd.nri.io", "memory.high.memtierd.nri.io"
 QOS_CLASS, QOS_HIGH = "class.memory-qos.nri.io", "memory.high.memory-qos.nri.io"
 OOM = "memory.oom.group.memory-qos.nri.io"
@@ -47,7 +41,8 @@ GIB = 1 << 30
 def give_limits(host: Host, **values: str) -> Path:
     """Put the files of a memory cgroup where the process of a container is."""
     folder = host.cgroup / CGROUP.lstrip("/")
-    for name, value in (NEW | values).items():
+    usual = {"memory.swap.max": "max\n", "memory.high": "max\n", "memory.current": "1000000\n"}
+    for name, value in (usual | {"cgroup.controllers": "memory"} | values).items():
         (folder / name).write_text(value)
     return folder
 
@@ -120,7 +115,7 @@ def test_impossible_annotation_of_memory_qos_is_refused(host: Host, pod: dict[st
         ({OOM: "yes"}, "invalid memory.oom.group 'yes'; write 0 or 1"),
         ({QOS_CLASS: "none"}, "unknown memory class 'none'"),
         ({QOS_CLASS: "half", CLASS: "most"}, "name different classes"),
-    ):
+    ):  # fmt: skip
         assert why in refused(host, pod, **annotations)
     (Path(pod["bundle"]) / "config.json").write_text("{}")
     assert "has a swaplimitratio, but the container has no memory limit" in refused(host, pod, **{QOS_CLASS: "half"})
@@ -190,13 +185,11 @@ def test_goresctrl_classes_are_accepted(host: Host, monkeypatch: pytest.MonkeyPa
     assert tried == ["sda", "sdb", "sdc", "vda*1", "vdc*1", "vdd*1", "other"]
     monkeypatch.setattr(blockio, "devices_of", lambda patterns, _: ["8:0", "8:16"][-len(patterns) :])
     assert blockio.values_of(spec[2:], "/sys") == ([["io.max", "8:16 rbps=5"]], 0)
+    every = "wbps=10485760 riops=10000 wiops=5000"
     assert blockio.values_of(spec, "/sys")[0] == [
-        ["io.max", "8:0 rbps=50000000 wbps=10485760 riops=10000 wiops=5000"],
-        ["io.max", "8:16 rbps=5 wbps=10485760 riops=10000 wiops=5000"],
-        ["io.weight", "default 80"],
-        ["io.weight", "8:0 50"],
-        ["io.weight", "8:16 50"],
-    ]
+        ["io.max", f"8:0 rbps=50000000 {every}"], ["io.max", f"8:16 rbps=5 {every}"], ["io.weight", "default 80"],
+        ["io.weight", "8:0 50"], ["io.weight", "8:16 50"],
+    ]  # fmt: skip
 
 
 def test_whole_disks_of_matching_devices_are_sorted_and_unique(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,13 +201,8 @@ def test_whole_disks_of_matching_devices_are_sorted_and_unique(tmp_path: Path, m
     (tmp_path / "dev/block/8:1/partition").write_text("1\n")
     (tmp_path / "dev/block/dev").write_text("8:0\n")
     block = stat.S_IFBLK | 0o660
-    kinds = {
-        "sda": (block, 8, 0),
-        "sda1": (block, 8, 1),
-        "sdb": (block, 8, 2),
-        "sdc": (),
-        "notes": (stat.S_IFREG, 0, 0),
-    }
+    kinds: dict[str, tuple[int, int, int]] = {"notes": (stat.S_IFREG, 0, 0), "sdc": (0, 0, 0)}
+    kinds |= {name: (block, 8, number) for number, name in enumerate(("sda", "sda1", "sdb"))}
     monkeypatch.setattr(blockio, "list_folder", {"/dev": list(kinds), "/": ["sda"]}.__getitem__)
 
     def seen(path: str) -> SimpleNamespace:

@@ -27,60 +27,52 @@ from resctrl_hooks.core.node.registry import feature_named
 from resctrl_hooks.core.node.resctrl.filesystem import Filesystem, Resctrl
 
 OTHER_POD = "b" * 8 + UID[8:]
-RUNS = st.tuples(
-    st.sampled_from(("start", "start", "end", "poststop", "pod ends")), st.sampled_from("abc"),
-    st.sampled_from((UID, OTHER_POD)),
-)  # fmt: skip
+ACTIONS = ("start", "start", "end", "poststop", "pod ends")
+RUNS = st.tuples(st.sampled_from(ACTIONS), st.sampled_from("abc"), st.sampled_from((UID, OTHER_POD)))
 
 
 class Model:
-    """A node whose containers start and end in any order; the processes alive, and the containers that are recorded."""
+    """A node whose containers start and end in any order.
 
-    def __init__(self, host: Host, release: str) -> None:
+    ``alive`` are the processes of containers, ``known`` the pods of recorded ones, ``pods`` those with a cgroup.
+    """
+
+    def __init__(self, host: Host) -> None:
         self.host = host
-        self.last = release == "last-container"
-        host.configure(monitoring={"release": release})
-        host.process(1, "/")
-        self.pid = 100
         self.alive: dict[str, int] = {}
-        self.known: dict[str, tuple[str, int]] = {}
-        """Of recorded containers: the pod, and the process."""
+        self.known: dict[str, str] = {}
         self.groups: set[str] = set()
         self.pods: set[str] = set()
-        """Those with a cgroup."""
 
-    def apply(self, action: str, name: str, pod: str) -> None:
+    def apply(self, pid: int, action: str, name: str, pod: str) -> None:
         id_ = name * 64
         if action == "start" and name not in self.alive:
-            self.pid += 1
-            self.alive[name] = self.host.process(self.pid, f"/kubepods/pod{pod}/crio-{id_}", start=self.pid)
+            self.alive[name] = self.host.process(pid, f"/kubepods/pod{pod}/crio-{id_}", start=pid)
+            notes = node.crio_annotations(pod)
+            assert self.host.call(state(id=id_, pid=pid, bundle=self.host.bundle(), annotations=notes))[:2] == (0, "")
             self.pods.add(pod)
-            given_ = state(id=id_, pid=self.pid, bundle=self.host.bundle(), annotations=node.crio_annotations(pod))
-            assert self.host.call(given_)[:2] == (0, "")
-            self.known[name] = pod, self.pid
             self.groups.add(pod)
-            assert self.pid in self.host.tasks(f"mon_groups/{pod}")
+            self.known[name] = pod
+            assert pid in self.host.tasks(f"mon_groups/{pod}")
         elif action == "end" and name in self.alive:
             self.host.end_process(self.alive.pop(name))
         elif action == "poststop" and name not in self.alive:
             assert self.host.call(stopped(id=id_))[:2] == (0, "")
             self.known.pop(name, None)
-        elif action == "pod ends" and pod in self.pods - {self.known[one][0] for one in self.alive}:
+        elif action == "pod ends" and pod in self.pods - {self.known[one] for one in self.alive}:
             self.host.end_cgroup(f"/kubepods/pod{pod}")
             self.pods.discard(pod)
 
-    def check(self) -> None:
+    def check(self, release: str) -> None:
         """Check that each recorded container has its record, and each pod its group until its end is noticed."""
         ledger = self.host.context().ledger
-        assert sorted(ledger.containers()) == sorted(name * 64 for name in self.known)
-        assert {name: ledger.key_of(name * 64) for name in self.known} == {
-            name: pod for name, (pod, _) in self.known.items()
+        assert {id_: ledger.key_of(id_) for id_ in ledger.containers()} == {
+            name * 64: pod for name, pod in self.known.items()
         }
         keys, groups = set(ledger.keys()), {group.rpartition("/")[2] for group in self.host.groups()}
-        needed = {self.known[name][0] for name in self.alive}
+        needed = {self.known[name] for name in self.alive}
         assert needed <= groups <= self.groups
-        if not self.last:
-            assert self.groups & self.pods & keys <= groups
+        assert release == "last-container" or self.groups & self.pods & keys <= groups
         assert not (self.groups - groups) & keys, "nothing is left of a released key"
         assert not needed & set(ledger.marked("idle")), "a pod with a living container is not idle"
 
@@ -88,17 +80,15 @@ class Model:
 @settings(max_examples=25)
 @given(st.sampled_from(("pod", "last-container")), st.lists(RUNS, max_size=14))
 def test_each_living_container_is_in_the_group_of_its_pod_in_any_order_of_calls(release: str, runs: Any) -> None:
-    with temporary_host() as host:
-        model = Model(host, release)
-        for action in runs:
-            model.apply(*action)
-            model.check()
-        for name in list(model.alive):
-            model.apply("end", name, "")
-        for name in "abc":
-            model.apply("poststop", name, "")
-        for pod in (UID, OTHER_POD):
-            model.apply("pod ends", "", pod)
+    with temporary_host(monitoring={"release": release}) as host:
+        host.process(1, "/")
+        model = Model(host)
+        for pid, action in enumerate(runs, 100):
+            model.apply(pid, *action)
+            model.check(release)
+        for action in ACTIONS[2:]:
+            for name, pod in zip("abc", (UID, OTHER_POD, UID), strict=True):
+                model.apply(0, action, name, pod)
         for _ in range(2):  # a later hook of any container notices the ends of pods
             host.call(stopped(id="d" * 64))
         assert (host.groups(), host.records()) == ([], [])

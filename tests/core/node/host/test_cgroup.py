@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import pytest
 from conftest import ID, UID, Host, always, not_none, stat_line, temporary_host
 from hosts.faults import Fail, failing
-from hosts.processes import headless_process, is_headless, wait_until
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -278,23 +277,6 @@ def test_process_lives_until_its_last_thread_ends(pid: int, start: int, letter: 
         assert start_time(proc, pid) == (start if living else 0)
         assert lives(proc, pid, start) == bool(living)
         assert not any(lives(proc, *other) for other in ((pid, start + 1), (pid, 0), (pid, None), (pid + 9, start)))
-
-
-def test_real_process_lives_after_the_end_of_its_main_thread() -> None:
-    with headless_process() as process:
-        start = start_time("/proc", process.pid)
-        assert start
-        wait_until(lambda: is_headless(process.pid), "the main thread has ended")
-        (other,) = [tid for tid in threads_of("/proc", process.pid) if tid != process.pid]
-        assert start_time("/proc", process.pid) == start
-        assert lives("/proc", process.pid, start)
-        assert living_thread("/proc", process.pid) == other
-        assert tasks.threads_of_container("/proc", "", process.pid) == [other]
-        assert process.stdin is not None
-        process.stdin.close()
-        wait_until(lambda: not lives("/proc", process.pid, start), "its last thread has ended")
-        assert living_thread("/proc", process.pid) == 0
-        assert process.poll() is not None
 
 
 def test_class_and_cgroups_of_process_without_main_thread_are_those_of_a_living_thread(host: Host) -> None:

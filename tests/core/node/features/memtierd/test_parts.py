@@ -26,18 +26,28 @@ from resctrl_hooks.core.node.host.procfs import boot_id, start_time
 from resctrl_hooks.core.node.host.systemd import UnitError
 from resctrl_hooks.core.node.settings import Settings
 
-HOSTILE = ["../../../../tmp/evil", "..", ".", ".hidden", "a/b", "$(touch evil)", "a b", "a\nb", "x" * 254, "é", "a#b"]
-
 
 def test_hostile_names_reach_no_path(node: MemtierdHost) -> None:
-    for name in HOSTILE:
+    hostile = [
+        "../../../../tmp/evil",
+        "..",
+        ".",
+        ".hidden",
+        "a/b",
+        "$(touch evil)",
+        "a b",
+        "a\nb",
+        "x" * 254,
+        "é",
+        "a#b",
+    ]
+    for name in hostile:
         outcome = node.start(pod=name, alone=False)
         assert outcome.code == 79
         assert "is not a valid directory name" in outcome.stderr
     assert not node.run_dir.exists()
-    assert {path.name for path in node.root.iterdir()} == {
-        *("resctrl", "cgroup", "proc", "config.json", "memtierd", "bundle", "log", "run")
-    }
+    there = {"resctrl", "cgroup", "proc", "config.json", "memtierd", "bundle", "log", "run"}
+    assert set(os.listdir(node.root)) == there
     assert {path.name for path in (node.root / "run").rglob("*")} == {"state", "refusals", "calls"}
     for root in ("relative", "/run/../etc", "/.."):
         with pytest.raises(RunFolderError, match="not an absolute path"):
@@ -74,9 +84,7 @@ def test_run_folder_is_private_to_root_and_removed_with_its_parents(tmp_path: Pa
     assert [(path.name, path.stat().st_mode & 0o777) for path in Path(folder.path).iterdir()] == [("pid", 0o600)]
     for name in ("a/b/c/.hidden", f"a/b/c/{ID}", f"a/$(b)/c/{ID}", "a/b/file"):
         (tmp_path / "run" / name).mkdir(parents=True)
-    assert sorted(found.parts for found in run_folders(str(tmp_path / "run"))) == [
-        *(("_", "_", "_", ID), ("a", "b", "c", ID)),
-    ]
+    assert {found.parts for found in run_folders(str(tmp_path / "run"))} == {("_", "_", "_", ID), ("a", "b", "c", ID)}
     opened.clear()
     opened.close()
     assert list(Path(folder.path).iterdir()) == []
@@ -276,12 +284,7 @@ def test_memtierd_is_supervised_while_supervisor_and_memtierd_live() -> None:
 def systemd(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """Replace the programs by successful ones; return their calls."""
     called: list[list[str]] = []
-
-    def note(arguments: list[str], seconds: float) -> tuple[int, str]:
-        called.append(arguments)
-        return 0, ""
-
-    monkeypatch.setattr(service, "run", note)
+    monkeypatch.setattr(service, "run", lambda arguments, _: called.append(arguments) or (0, ""))
     monkeypatch.setattr(service, "find_program", lambda name: f"/usr/bin/{name}")
     return called
 
