@@ -26,7 +26,6 @@ from resctrl_hooks.core.node.features.memtierd import start as starting
 from resctrl_hooks.core.node.log import DEBUG, ERROR, INFO, NOTICE, WARNING, Log, silent
 from resctrl_hooks.core.node.outside import Outside
 from resctrl_hooks.core.node.plain_log import to_stderr
-from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 
 
 @pytest.fixture
@@ -197,7 +196,7 @@ def test_hook_reconcile_and_poststop_hold_no_key_while_programs_run(node: Memtie
         crun.record(node.crun, id_, pid, node.bundle(), 1000)
     os.kill(node.pid(), signal.SIGKILL)
     wait_until(lambda: not is_alive(node.pid()))
-    assert reconcile(node.context()).applied == {"memtierd": [ID]}
+    assert node.reconcile().applied == {"memtierd": [ID]}
     for id_, pid in pids.items():
         node.end_process(pid)
         node.call(state(id=id_, status="stopped", pid=0))

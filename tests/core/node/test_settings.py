@@ -9,7 +9,7 @@ import sys
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from conftest import ID, POD_CGROUP, UID, Host, crio_annotations
@@ -23,7 +23,7 @@ from resctrl_hooks.core.node.container.oci import Bundle, State
 from resctrl_hooks.core.node.container.workload import derive
 from resctrl_hooks.core.node.errors import SettingsError
 from resctrl_hooks.core.node.failure_policies import failure_policy
-from resctrl_hooks.core.node.feature import SKIP, Feature, Step
+from resctrl_hooks.core.node.feature import Feature
 from resctrl_hooks.core.node.feature_table import FEATURES
 from resctrl_hooks.core.node.features import monitoring
 from resctrl_hooks.core.node.permissions import allows, check_allowed
@@ -283,15 +283,6 @@ def test_every_feature_has_a_policy() -> None:
 ])  # fmt: skip
 def test_feature_serves_the_selected_or_listed_namespaces(name: str, section: Any, served: list[str]) -> None:
     assert [one for one in ("shop-1", "other", "shop") if serves(name, one, Settings(section))] == served
-
-
-def test_feature_without_more_has_nothing_to_adopt_repair_or_show() -> None:
-    feature, step, nothing = Feature(), Step("x", SKIP, {}, ""), cast("Any", None)
-    assert (feature.values(step), feature.properties(step, nothing, nothing)) == ([], {})
-    assert feature.preview(step, nothing, nothing) is step
-    assert feature.lost(step, nothing, nothing) == ""
-    assert feature.adopt(nothing, [], dry_run=False) == ([], {})
-    assert (feature.orphans(nothing), feature.repair(nothing, set())) == ([], 0)
 
 
 PACKAGE = Path(__file__).parents[3] / "resctrl_hooks"

@@ -16,7 +16,6 @@ from resctrl_hooks.core.explanation.explain import explain
 from resctrl_hooks.core.node.container.oci import Bundle, parse_state
 from resctrl_hooks.core.node.container.workload import derive
 from resctrl_hooks.core.node.host.procfs import cgroups_of
-from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.core.node.registry import features_in_use, plan
 from resctrl_hooks.placement.node.hints import hints_of
 
@@ -135,12 +134,11 @@ class Node(PlacedHost):
     def choose_by_labels(self) -> None:
         """Let pools and priorities depend on a label."""
         expression = {"key": ":pod/labels/app:name", "operator": "Matches", "values": ["*a*b*c*d"]}
-        pools = [
+        config = json.loads(self.host.config.read_text())
+        config["placement"]["pools"] = [
             {"name": "own", "cpus": "0-15", "matchExpressions": [expression], "instancePer": "${pod/labels/app}"},
             {"name": "rest", "cpus": "16-31", "namespaces": ["shop"]},
         ]
-        config = json.loads(self.host.config.read_text())
-        config["placement"]["pools"] = pools
         config["monitoring"] = {"priority": [{"labels": {"app": "web"}, "value": 5}]}
         self.host.config.write_text(json.dumps(config))
 
@@ -215,9 +213,9 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
         node.start("second", 1000)
     for number in range(len(DROPPED) + len(OTHERS) - 1):
         node.start(f"more{number}", 1000)
-    reconcile(node.host.context())
+    node.reconcile()
     with counted() as one_pass:
-        reconcile(node.host.context())
+        node.reconcile()
     return {"start": start.lines, "pass": one_pass.lines}
 
 
@@ -281,9 +279,9 @@ def test_hostile_text_costs_bounded_work_and_only_its_own_effect(node: Node, pla
             what = name.partition("/{}")[0].partition("/container")[0] if way == "annotation" else VARIABLES[0]
             assert all(what in line and "shop/web-0" in line for line in said if case in DROPPED), said
             assert len(said) == 1 or case not in DROPPED, case
-    reconcile(node.host.context())
+    node.reconcile()
     with counted() as one_pass:
-        assert reconcile(node.host.context()).ok
+        assert node.reconcile().ok
     ledger = node.host.context().ledger
     assert ledger.read_pod(UID)
     assert all(ledger.read_member(UID, one) for one in ledger.containers())
@@ -324,7 +322,7 @@ def test_unseen_container_with_megabytes_of_annotations_is_adopted(node: Node) -
     told = node.run_unseen("large", 1000, **repeated("<" * 1_500_000))
     labels = [f"{name}={value}" for name, value in told["annotations"].items()]
     assert known_to_runc(node, "large", [*labels, f"bundle={told['bundle']}"]).stat().st_size > 16 << 20
-    assert reconcile(node.host.context()).events["adopted"]
+    assert node.reconcile().events["adopted"]
     assert set(node.record("large")) == set(FEATURES)
     assert node.cpus("large")
 
@@ -339,7 +337,7 @@ def test_unseen_container_has_its_own_names_and_its_ignored_wish_is_reported_onc
     (forged / "config.json").write_text(json.dumps({**config, "annotations": names}))
     known_to_runc(node, "forger", [f"bundle={forged}", f"bundle={told['bundle']}"])
     for _ in range(3):
-        reconcile(node.host.context())
+        node.reconcile()
     record = node.host.context().ledger.read_member(UID, id_of("forger"))
     assert record
     assert (record["namespace"], record["bundle"]) == ("shop", told["bundle"])

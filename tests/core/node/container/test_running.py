@@ -114,6 +114,7 @@ def test_labels_of_captured_pod_are_found_and_none_in_other_sandboxes(host: Host
     for config in without:
         with pytest.raises(InputError, match="holds no labels"):
             pod_labels(sandboxed(host, config))
+    host.bundle({"annotations": {"app": "web"}}, "sandbox")
     unreadable = ("relative", "/a/../b", "/a/..", "{root}/bundle/../sandbox", "/a\0", "/\ud800", "{root}/gone")
     for path in unreadable:
         file = f"{path.format(root=host.root)}/resolv.conf"

@@ -37,7 +37,10 @@ from resctrl_hooks.core.node.settings import Settings
 
 
 class Case(NamedTuple):
-    """A feature with a class: how it is enabled and chosen, the files of a new cgroup, and those of the class."""
+    """A feature with a class: how it is enabled and chosen, the files of a new cgroup, and those of the class.
+
+    ``foreign`` are values of a new container that some other program has set and that stay.
+    """
 
     feature: Any
     section: dict[str, Any]
@@ -45,7 +48,6 @@ class Case(NamedTuple):
     before: dict[str, str]
     after: dict[str, str]
     foreign: dict[str, str]
-    """Values of a new container that some other program has set and that stay."""
 
 
 ON: dict[str, Any] = {"enabled": True, "allow": {"*": ["*"]}}

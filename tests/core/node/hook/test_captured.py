@@ -42,13 +42,6 @@ def captured(name: str, host: Host) -> tuple[dict[str, Any], dict[str, Any], str
     return create, stop, cgroup.rpartition("/")[0]
 
 
-@pytest.fixture
-def rdt_host(host: Host) -> Host:
-    for known in ("gold", "silver"):
-        host.add_class(known)
-    return host
-
-
 ALONE = [
     pytest.param(name, alone, marks=pytest.mark.ci if alone and name != "crio-crun" else (), id=f"{name}-{alone}")
     for name in CASES
@@ -57,10 +50,12 @@ ALONE = [
 
 
 @pytest.mark.parametrize("name, alone", ALONE)
-def test_capture_gives_expected_steps(rdt_host: Host, name: str, *, alone: bool) -> None:
+def test_capture_gives_expected_steps(host: Host, name: str, *, alone: bool) -> None:
+    for known in ("gold", "silver"):
+        host.add_class(known)
     captures = {path.name.removesuffix("-createRuntime-state.json") for path in FIXTURES.glob("*-createRuntime-state*")}
     assert captures == {*CASES}
-    host, (key, rdt_class) = rdt_host, CASES[name]
+    key, rdt_class = CASES[name]
     create, stop, pod_cgroup = captured(name, host)
     group = f"{rdt_class}/mon_groups/{key}".lstrip("/")
     assert host.call(create, alone=alone)[:2] == (0, "")
@@ -82,14 +77,6 @@ def test_capture_gives_expected_steps(rdt_host: Host, name: str, *, alone: bool)
     host.call(later, alone=alone)
     assert group not in host.groups()
     assert not [record for record in host.records() if key in record]
-
-
-@pytest.mark.parametrize("pattern, manager", [("?*", "crio"), ("", "podman")])
-def test_namespaces_distinguish_runtimes_with_shared_hooks_folder(rdt_host: Host, pattern: str, manager: str) -> None:
-    rdt_host.configure(namespaces=[pattern])
-    for name, (key, _) in CASES.items():
-        assert rdt_host.call(captured(name, rdt_host)[0]).code == 0
-        assert any(key in group for group in rdt_host.groups()) == name.startswith(manager)
 
 
 @pytest.mark.ci
