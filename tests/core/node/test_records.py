@@ -9,19 +9,10 @@ from hosts.record_types import check_fields
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resctrl_hooks.core.node import records, shapes
+from resctrl_hooks.core.node import names, records, shapes
 from resctrl_hooks.core.node.call_metrics import CallMetricsRecord, StageRecord
 from resctrl_hooks.core.node.features.memtierd.processes import SupervisorRecord
 from resctrl_hooks.core.node.host.topology import MemoryNodeRecord, TopologyRecord
-from resctrl_hooks.core.node.names import (
-    canonical_pod_uid,
-    default_key_validator,
-    matches,
-    pod_uid_validator,
-    valid_class,
-    valid_container_id,
-    workload_key_validator,
-)
 from resctrl_hooks.core.node.reconcile.vanished import VanishedRecord
 from resctrl_hooks.core.node.resctrl.counters_record import CountersRecord, CountsRecord
 from resctrl_hooks.core.node.shapes import LARGEST, Annotated, NotRequired, TypedDict, exactly, fits
@@ -37,10 +28,10 @@ ANY_TEXT = st.text(st.characters(codec=None), max_size=300)
 @given(st.uuids())
 def test_every_spelling_of_pod_uid_has_one_canonical_form(uid: uuid.UUID) -> None:
     for spelling in (str(uid), str(uid).upper(), uid.hex, uid.hex.upper()):
-        assert pod_uid_validator(spelling)
-        assert canonical_pod_uid(spelling) == str(uid)
-    assert workload_key_validator(str(uid))
-    assert not workload_key_validator(str(uid).upper() if str(uid).upper() != str(uid) else "")
+        assert names.pod_uid_validator(spelling)
+        assert names.canonical_pod_uid(spelling) == str(uid)
+    assert names.workload_key_validator(str(uid))
+    assert not names.workload_key_validator(str(uid).upper() if str(uid).upper() != str(uid) else "")
 
 
 def test_invalid_pod_uid_is_refused() -> None:
@@ -49,21 +40,26 @@ def test_invalid_pod_uid_is_refused() -> None:
         "-" * 36, "../" + UID[3:], "\N{KELVIN SIGN}" * 32,
         "\N{FULLWIDTH DIGIT ONE}" * 32, UID.replace("-", "", 1) + "-",
     ):  # fmt: skip
-        assert not pod_uid_validator(text)
-        assert canonical_pod_uid(text) == text
-        assert not workload_key_validator(text)
+        assert not names.pod_uid_validator(text)
+        assert names.canonical_pod_uid(text) == text
+        assert not names.workload_key_validator(text)
 
 
 @given(ANY_TEXT)
 def test_valid_key_or_class_is_one_safe_path_component(text: str) -> None:
-    for valid in (default_key_validator, valid_container_id, pod_uid_validator, workload_key_validator):
+    for valid in (
+        names.default_key_validator,
+        names.valid_container_id,
+        names.pod_uid_validator,
+        names.workload_key_validator,
+    ):
         if valid(text):
             assert "/" not in text
             assert text not in ("", ".", "..")
             assert text.isascii()
             assert text.isprintable()
             assert len(text) <= 200
-    if valid_class(text):
+    if names.valid_class(text):
         assert not {"/", "\0"} & {*text}
         assert text not in ("", ".", "..", "info", "mon_data", "mon_groups")
         assert len(text.encode()) <= 255
@@ -71,8 +67,8 @@ def test_valid_key_or_class_is_one_safe_path_component(text: str) -> None:
 
 @given(st.text("ab*?", max_size=8), st.text("ab", max_size=8))
 def test_patterns_match_as_in_shell(pattern: str, name: str) -> None:
-    assert matches(pattern, name) == fnmatch.fnmatchcase(name, pattern)
-    assert not matches("*a" * 2000 + "b", "a" * 4000), "and fast"
+    assert names.matches(pattern, name) == fnmatch.fnmatchcase(name, pattern)
+    assert not names.matches("*a" * 2000 + "b", "a" * 4000), "and fast"
 
 
 STEP = {"feature": "rdt", "action": "class", "needs": {"class": "gold"}}

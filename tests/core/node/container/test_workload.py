@@ -30,15 +30,12 @@ BUNDLES = {"containerd": f"/run/containerd/io.containerd.runtime.v2.task/k8s.io/
 NAMES = ("shop", "web-0", "c0")
 
 
-def workload(
-    annotations: dict[str, str], *paths: str, id_: str = ID, bundle: str = "/b", hierarchy: str = "", **linux: Any
-) -> Workload:
-    told = State(id_, "created", 100, bundle, annotations)
-    return derive(told, Bundle({"linux": linux}), [Cgroup(hierarchy, path) for path in paths], "/cg")
+def workload(annotations: dict[str, str], path: str, id_: str = ID, bundle: str = "/b") -> Workload:
+    return derive(State(id_, "created", 100, bundle, annotations), Bundle({}), [Cgroup("", path)], "/cg")
 
 
-def containerd(uid: str = UID, kind: str = "container") -> dict[str, str]:
-    return containerd_annotations(uid, "shop") | {"io.kubernetes.cri.container-type": kind}
+def containerd(uid: str = UID) -> dict[str, str]:
+    return containerd_annotations(uid, "shop")
 
 
 def another(annotations: dict[str, str]) -> dict[str, str]:
@@ -112,8 +109,7 @@ def test_pod_uid_that_cannot_name_a_group_is_refused_with_reason(annotations: An
 
 @pytest.mark.parametrize("annotations, path, words", [
     ({"io.kubernetes.cri-o.ContainerType": "container"}, "/x", "has no pod UID"),
-    *((crio_annotations(uid), f"/kubepods/pod{UID}/crio-{ID}", "runs in the cgroup of pod")
-      for uid in (OTHER, "x", POD)),
+    *((crio_annotations(uid), f"/kubepods/pod{UID}/crio-{ID}", "runs in the cgroup of") for uid in (OTHER, "x", POD)),
     (crio_annotations(), f"/machine.slice/machine-libpod_pod_{POD}.slice/crio-{ID}.scope", "runs in the cgroup of"),
     (crio_annotations(POD), f"/other/{ID}", "only annotations name the pod"),
 ])  # fmt: skip

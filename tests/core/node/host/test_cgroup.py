@@ -3,7 +3,7 @@
 import errno
 import os
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from conftest import ID, UID, Host, always, not_none, stat_line, temporary_host
@@ -11,22 +11,9 @@ from hosts.faults import Fail, failing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from resctrl_hooks.core.node.host import cgroup
+from resctrl_hooks.core.node.host import cgroup, procfs
 from resctrl_hooks.core.node.host import cgroup_tasks as tasks
 from resctrl_hooks.core.node.host.cgroup import CgroupError, Leaf, leaf_of, read_value, same_value, write_value
-from resctrl_hooks.core.node.host.procfs import (
-    cgroups_of,
-    container_in_cgroup,
-    groups_of_process,
-    lives,
-    living_thread,
-    maker_of,
-    own_cgroup,
-    pod_in_cgroup,
-    resctrl_groups_of,
-    start_time,
-    threads_of,
-)
 from resctrl_hooks.core.node.names import default_key_validator
 
 STATIC = UID.replace("-", "")
@@ -52,18 +39,6 @@ ABOVE = {
 BELOW = ("", "/container", "/init.scope", f"/docker/{OTHER}", f"/pod{OTHER[:32]}", f"/{POD}/libpod-x", f"/{ID}", "/x")
 
 
-class Place(NamedTuple):
-    """A process's cgroup: its container's own part of it, and the names in that."""
-
-    path: str
-    own: str
-    maker: str
-    pod: str
-    part: str
-    unit: str
-    is_scope: bool
-
-
 def crowded(host: Host, path: str) -> None:
     """Process 100 and another one in a cgroup."""
     host.process(100, path)
@@ -71,7 +46,8 @@ def crowded(host: Host, path: str) -> None:
 
 
 @st.composite
-def places(draw: st.DrawFn) -> Place:
+def places(draw: st.DrawFn) -> Any:
+    """Return a process's cgroup, the container's own part of it, and the names in that."""
     above, maker = draw(st.sampled_from(list(ABOVE))), draw(st.sampled_from(("", *MAKERS)))
     name = f"{maker}-{ID}" if maker else ID
     pod, unit = ABOVE[above]
@@ -82,39 +58,33 @@ def places(draw: st.DrawFn) -> Place:
     below = draw(st.sampled_from(BELOW))
     managed = all(part.endswith(".slice") for part in above.split("/")[1:])
     unit = unit or (f"{name}.scope" if is_scope and managed else "")
-    return Place(own + below, f"{own}{below}" if is_scope and below == "/container" else own, maker, pod, above, unit,
-                 is_scope and managed)  # fmt: skip
+    whole = f"{own}{below}" if is_scope and below == "/container" else own
+    return own + below, whole, maker, pod, above, unit, is_scope and managed
 
 
-@settings(max_examples=150)
-@given(places())
-def test_path_names_container_pod_and_unit_whatever_is_above_and_below(place: Place) -> None:
-    assert own_cgroup(place.path, ID, "") == place.own
-    assert maker_of(place.own, ID) == place.maker
-    assert pod_in_cgroup(place.own) == (place.pod, place.part if place.pod else "")
-    assert container_in_cgroup(place.path) == (place.own.removesuffix("/container") if place.maker or place.pod else "")
-    leaf = Leaf("/sys/fs/cgroup", place.own)
-    assert (leaf.unit, leaf.own_scope, leaf.folder) == (place.unit, place.is_scope, f"/sys/fs/cgroup{place.own}")
-    cruns = place.is_scope and place.own.endswith("/container")
-    assert leaf.scope == (leaf.folder.removesuffix("/container") if cruns else "")
-
-
-@settings(max_examples=40)
+@settings(max_examples=100)
 @given(places(), st.booleans())
-def test_cgroup_named_by_id_contains_only_own_processes(place: Place, is_known: bool) -> None:
+def test_path_names_container_pod_and_unit_whatever_is_above_and_below(place: Any, is_known: bool) -> None:
+    """And a cgroup named by the container's id contains only its own processes."""
+    path, own, maker, pod, part, unit, is_scope = place
+    assert procfs.own_cgroup(path, ID, "") == own
+    assert procfs.maker_of(own, ID) == maker
+    assert procfs.pod_in_cgroup(own) == (pod, part if pod else "")
+    assert procfs.container_in_cgroup(path) == (own.removesuffix("/container") if maker or pod else "")
+    leaf = Leaf("/sys/fs/cgroup", own)
+    assert (leaf.unit, leaf.own_scope, leaf.folder) == (unit, is_scope, f"/sys/fs/cgroup{own}")
+    assert leaf.scope == (leaf.folder.removesuffix("/container") if is_scope and own.endswith("/container") else "")
     with temporary_host() as host:
-        crowded(host, place.own)
-        host.process(100, place.path)
-        own = f"{host.cgroup}{place.own}" if is_known else ""
-        leaf = leaf_of(str(host.proc), str(host.cgroup), 100, ID, own)
-        assert leaf is not None
-        assert leaf.path == (place.own if is_known else place.path)
+        crowded(host, own)
+        host.process(100, path)
+        known = f"{host.cgroup}{own}" if is_known else ""
+        assert not_none(leaf_of(str(host.proc), str(host.cgroup), 100, ID, known)).path == (own if is_known else path)
 
 
 @given(st.lists(st.sampled_from(("kubepods", "pod", "-pod", f"pod{UID}", ".slice", "libpod-", POD, "..", "/"))
                 | st.text(max_size=5)))  # fmt: skip
 def test_any_cgroup_path_gives_safe_key_or_none(parts: list[str]) -> None:
-    pod, part = pod_in_cgroup("".join(parts))
+    pod, part = procfs.pod_in_cgroup("".join(parts))
     assert bool(pod) == bool(part)
     assert not pod or default_key_validator(pod)
 
@@ -127,7 +97,7 @@ def test_any_cgroup_path_gives_safe_key_or_none(parts: list[str]) -> None:
     ("/x.slice/web", ":web", "/x.slice/web"),
 ])  # fmt: skip
 def test_requested_part_of_path_is_own(path: str, asked: str, own: str) -> None:
-    assert own_cgroup(path, ID, asked) == own
+    assert procfs.own_cgroup(path, ID, asked) == own
 
 
 @pytest.mark.parametrize("path, container", [
@@ -140,7 +110,7 @@ def test_requested_part_of_path_is_own(path: str, asked: str, own: str) -> None:
 ])  # fmt: skip
 def test_id_as_part_of_another_name_includes_others(host: Host, path: str, container: str) -> None:
     crowded(host, path)
-    assert own_cgroup(path, container, "") == ""
+    assert procfs.own_cgroup(path, container, "") == ""
     with pytest.raises(CgroupError, match=f"shares cgroup {path} with other processes"):
         leaf_of(str(host.proc), str(host.cgroup), 100, container)
     (host.cgroup / path.lstrip("/") / "cgroup.procs").write_text("100\n")
@@ -231,28 +201,33 @@ def test_cgroups_of_each_hierarchy_are_read(controllers: dict[str, str], unified
     with temporary_host() as host:
         host.process(7)
         (host.proc / "7/cgroup").write_bytes("".join([*lines, f"0::/{unified}\n", "rubbish\njunk:x\n"]).encode())
-        found = [(cgroup.hierarchy, cgroup.path) for cgroup in cgroups_of(str(host.proc), 7)]
+        found = [(cgroup.hierarchy, cgroup.path) for cgroup in procfs.cgroups_of(str(host.proc), 7)]
     expected = [(name.replace("name=", ""), f"/{path}") for name, path in controllers.items()]
     assert found == [("unified" if controllers else "", f"/{unified}"), *expected]
 
 
 def test_ended_process_has_nothing_and_a_damaged_stat_line_does_not_mean_that_it_ended(host: Host) -> None:
     proc = str(host.proc)
-    assert (cgroups_of(proc, 7), threads_of(proc, 7), start_time(proc, 7), living_thread(proc, 7)) == ([], [], 0, 0)
+    assert (
+        procfs.cgroups_of(proc, 7),
+        procfs.threads_of(proc, 7),
+        procfs.start_time(proc, 7),
+        procfs.living_thread(proc, 7),
+    ) == ([], [], 0, 0)
     for place in ((7,), (7, 8)):
         with pytest.raises(ProcessLookupError):
-            resctrl_groups_of(proc, *place)
+            procfs.resctrl_groups_of(proc, *place)
     host.process(0)  # a poststop's state may name it; /proc has no such folder, but a made-up one might
-    assert [start_time(proc, pid) for pid in (0, -1)] == [0, 0]
+    assert [procfs.start_time(proc, pid) for pid in (0, -1)] == [0, 0]
     host.process(7)
     fields = stat_line(7, 1000).split(" ")
     (host.proc / "7/stat").write_text(" ".join(fields[: 5 + 19]))
-    assert start_time(proc, 7) == 1000, "up to the last field that is read"
+    assert procfs.start_time(proc, 7) == 1000, "up to the last field that is read"
     damaged = ["", "1", "1 (x", "1 (x) S 2 3", ")", "1 (x) Z 2", f"7 (x) S{' x' * 30}"]
     for text in (*damaged, " ".join(fields[: 5 + 17]), " ".join(fields[: 5 + 18])):
         (host.proc / "7/stat").write_text(text)
         with pytest.raises(OSError, match="not of the form"):
-            start_time(proc, 7)
+            procfs.start_time(proc, 7)
 
 
 @settings(max_examples=60)
@@ -261,7 +236,7 @@ def test_ended_process_has_nothing_and_a_damaged_stat_line_does_not_mean_that_it
     st.lists(st.sampled_from("SR" + ENDED), max_size=4),
 )  # fmt: skip
 def test_process_lives_until_its_last_thread_ends(pid: int, start: int, letter: str, others: list[str]) -> None:
-    """A process lives on after its main thread's end, which is a zombie then."""
+    """A process procfs.lives on after its main thread's end, which is a zombie then."""
     tids = tuple(range(pid + 1, pid + 1 + len(others)))
     living = [tid for tid, state in zip((pid, *tids), (letter, *others), strict=True) if state not in ENDED]
     with temporary_host() as host:
@@ -272,11 +247,13 @@ def test_process_lives_until_its_last_thread_ends(pid: int, start: int, letter: 
         (host.proc / str(pid) / "stat").write_text(" ".join(fields))
         for tid, state in zip(tids, others, strict=True):
             (host.proc / f"{pid}/task/{tid}/stat").write_text(stat_line(tid, 600, state))
-        assert threads_of(proc, pid) == [pid, *tids]
-        assert living_thread(proc, pid) == (living[0] if living else 0)
-        assert start_time(proc, pid) == (start if living else 0)
-        assert lives(proc, pid, start) == bool(living)
-        assert not any(lives(proc, *other) for other in ((pid, start + 1), (pid, 0), (pid, None), (pid + 9, start)))
+        assert procfs.threads_of(proc, pid) == [pid, *tids]
+        assert procfs.living_thread(proc, pid) == (living[0] if living else 0)
+        assert procfs.start_time(proc, pid) == (start if living else 0)
+        assert procfs.lives(proc, pid, start) == bool(living)
+        assert not any(
+            procfs.lives(proc, *other) for other in ((pid, start + 1), (pid, 0), (pid, None), (pid + 9, start))
+        )
 
 
 def test_class_and_cgroups_of_process_without_main_thread_are_those_of_a_living_thread(host: Host) -> None:
@@ -288,11 +265,11 @@ def test_class_and_cgroups_of_process_without_main_thread_are_those_of_a_living_
     (other / "stat").write_text(stat_line(8, 600))
     (other / "cpu_resctrl_groups").write_text("res:gold\nmon:pod\n")
     (other / "cgroup").write_text("4:memory:/pod/x\n1:name=systemd:/pod/x\n0::/init\n")
-    assert groups_of_process(str(host.proc), 7) == ("gold", "pod")
-    found = [(cgroup.hierarchy, cgroup.path) for cgroup in cgroups_of(str(host.proc), 7)]
+    assert procfs.groups_of_process(str(host.proc), 7) == ("gold", "pod")
+    found = [(cgroup.hierarchy, cgroup.path) for cgroup in procfs.cgroups_of(str(host.proc), 7)]
     assert found == [("unified", "/init"), ("memory", "/pod/x"), ("systemd", "/pod/x")]
     (other / "stat").write_text(stat_line(8, 600, "Z"))
-    assert {cgroup.path for cgroup in cgroups_of(str(host.proc), 7)[1:]} == {"/"}
+    assert {cgroup.path for cgroup in procfs.cgroups_of(str(host.proc), 7)[1:]} == {"/"}
 
 
 # Threads of a container

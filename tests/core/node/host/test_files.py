@@ -21,22 +21,12 @@ from hosts.notify_socket import NotifySocket
 from hypothesis import given
 from hypothesis import strategies as st
 
+from resctrl_hooks.core.node.host import files, programs
 from resctrl_hooks.core.node.host import notify as notify_module
-from resctrl_hooks.core.node.host import programs
 from resctrl_hooks.core.node.host import systemd as units
-from resctrl_hooks.core.node.host.files import (
-    format_json,
-    parse_json,
-    read_all,
-    read_file,
-    read_kernel_file,
-    read_small_file,
-    write_file,
-)
 from resctrl_hooks.core.node.host.instance import RunningError, only_instance
 from resctrl_hooks.core.node.host.notify import Notify
-from resctrl_hooks.core.node.host.programs import ProgramError, find_program
-from resctrl_hooks.core.node.host.programs import run as run_program
+from resctrl_hooks.core.node.host.programs import ProgramError
 from resctrl_hooks.core.node.host.unfinished import remove_unfinished
 
 SCALARS = st.none() | st.booleans() | st.integers(-(10**30), 10**30) | st.text(st.characters(codec=None), max_size=20)
@@ -47,10 +37,10 @@ JSON = st.recursive(
 
 @given(JSON)
 def test_json_round_trip_is_identical(value: Any) -> None:
-    data = format_json(value)
+    data = files.format_json(value)
     assert data.isascii()
     assert data.count(b"\n") == 1
-    assert parse_json(data) == value == json.loads(data)
+    assert files.parse_json(data) == value == json.loads(data)
 
 
 @given(st.binary(max_size=60) | st.text('[]{}",:0123eE.-tfn \\u', max_size=40).map(str.encode))
@@ -60,21 +50,23 @@ def test_reader_agrees_with_json_package(data: bytes) -> None:
         expected = json.loads(data.decode(), parse_constant=raising(ValueError()))
     except (ValueError, RecursionError):
         with pytest.raises(ValueError, match=r"."):
-            parse_json(data)
+            files.parse_json(data)
     else:
-        assert re.search(rb"\d{33}", data) or parse_json(data) == expected
+        assert re.search(rb"\d{33}", data) or files.parse_json(data) == expected
 
 
 def test_record_is_one_line_of_plain_values_in_key_order_and_invalid_json_refused() -> None:
-    assert format_json({"b": [True, None, 0.5], "a": {"ü": 1}}) == b'{"b": [true, null, 0.5], "a": {"\\u00fc": 1}}\n'
+    assert (
+        files.format_json({"b": [True, None, 0.5], "a": {"ü": 1}}) == b'{"b": [true, null, 0.5], "a": {"\\u00fc": 1}}\n'
+    )
     large = b" " * (1 << 16)
-    assert parse_json(b"[" + large + b"1" * 32 + b"]") == [int("1" * 32)]
+    assert files.parse_json(b"[" + large + b"1" * 32 + b"]") == [int("1" * 32)]
     for value, kind, words in (
         ({"a": {1}}, TypeError, "set cannot be stored in a record"), ({(1,): 1}, TypeError, "keys must be"),
         ({"a": float("nan")}, ValueError, "not JSON compliant"),
     ):  # fmt: skip
         with pytest.raises(kind, match=words):
-            format_json(value)
+            files.format_json(value)
     for data, words in (
         (b"", "expected a JSON value at character 0"), (b"NaN", "NaN is not JSON"), (b"\xff", "decode"),
         (b"{} {}", "unexpected text after the JSON value at character 2"), (b"[Infinity]", "Infinity is not JSON"),
@@ -84,7 +76,7 @@ def test_record_is_one_line_of_plain_values_in_key_order_and_invalid_json_refuse
         (b"[" + large + b"1" * 33 + b"]", "number with too many digits"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=words):
-            parse_json(data)
+            files.parse_json(data)
 
 
 SIZES = st.one_of(*(st.integers(around - 1, around + 1) for around in (1, 2048, 4096, 8192)), st.integers(0, 20_000))
@@ -99,15 +91,15 @@ def test_each_reader_returns_all_data_up_to_its_bound(size: int, more: int) -> N
         os.write(writing, data)
         os.close(writing)
         try:
-            return read_all(reading, limit, "it")
+            return files.read_all(reading, limit, "it")
         finally:
             os.close(reading)
 
     path = f"/dev/shm/reader-{os.getpid()}"
     Path(path).write_bytes(data)
     try:
-        assert read_kernel_file(path) == data
-        for read in (piped, lambda: read_file(path, limit), lambda: read_small_file(path, limit)):
+        assert files.read_kernel_file(path) == data
+        for read in (piped, lambda: files.read_file(path, limit), lambda: files.read_small_file(path, limit)):
             if size <= limit:
                 assert read() == data
             else:
@@ -123,17 +115,17 @@ def test_special_file_is_neither_read_nor_waited_for_and_none_stays_open(tmp_pat
     link.symlink_to("f")
     os.mkfifo(tmp_path / "fifo")
     with nothing_left_open():
-        write_file(str(tmp_path / "f"), b"x")
+        files.write_file(str(tmp_path / "f"), b"x")
         for name, number in (
             ("link", errno.ELOOP), ("fifo", errno.EINVAL), (".", errno.EINVAL), ("none", errno.ENOENT),
             ("f", errno.EFBIG),
         ):  # fmt: skip
             with pytest.raises(OSError, match=r".") as caught:
-                read_file(str(tmp_path / name), 10 if name != "f" else 0)
+                files.read_file(str(tmp_path / name), 10 if name != "f" else 0)
             assert caught.value.errno == number
-        assert read_file(str(link), 10, follow=True) == read_kernel_file(str(link)) == b"x"
+        assert files.read_file(str(link), 10, follow=True) == files.read_kernel_file(str(link)) == b"x"
         with pytest.raises(OSError, match="not a regular file"):
-            read_small_file(str(tmp_path / "fifo"), 10)
+            files.read_small_file(str(tmp_path / "fifo"), 10)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
@@ -147,23 +139,23 @@ def test_only_files_of_root_and_of_the_reader_are_trusted(tmp_path: Path, monkey
         path.chmod(mode)
         os.chown(path, owner, owner)
         monkeypatch.setattr(posix, "geteuid", always(reader))
-        assert read_file(str(path), 10) == b"x"
+        assert files.read_file(str(path), 10) == b"x"
         with nullcontext() if trusted else pytest.raises(PermissionError, match="other than root"):
-            assert read_file(str(path), 10, trusted=True) == b"x"
+            assert files.read_file(str(path), 10, trusted=True) == b"x"
 
 
 @pytest.mark.usefixtures("open_umask")
 def test_write_replaces_whole_file_and_a_failed_one_leaves_nothing(tmp_path: Path, fail: Fail) -> None:
     path = tmp_path / "f"
     for data, mode in ((b"one", 0o600), (b"two" * 100_000, 0o644)):
-        write_file(str(path), data, mode)
+        files.write_file(str(path), data, mode)
         assert (path.read_bytes(), path.stat().st_mode & 0o777) == (data, mode)
     (tmp_path / "pod").mkdir()
     with pytest.raises(IsADirectoryError):
-        write_file(str(tmp_path / "pod"), b"x")
+        files.write_file(str(tmp_path / "pod"), b"x")
     fail(posix, "write", OSError(errno.ENOSPC, "No space left on device"))
     with pytest.raises(OSError, match="No space"):
-        write_file(str(path), b"new")
+        files.write_file(str(path), b"new")
     assert path.read_bytes() == data
     assert sorted(os.listdir(tmp_path)) == ["f", "pod"]
 
@@ -179,7 +171,7 @@ def test_link_in_place_of_temporary_file_is_not_followed(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(posix, "open", spy)
     with pytest.raises(OSError, match=r"symbolic link|loop"):
-        write_file(str(tmp_path / "f"), b"x")
+        files.write_file(str(tmp_path / "f"), b"x")
     assert len(seen) == 1
 
 
@@ -187,19 +179,19 @@ def test_link_in_place_of_temporary_file_is_not_followed(tmp_path: Path, monkeyp
 
 
 def test_program_runs_from_a_fixed_path_with_bounds(tmp_path: Path) -> None:
-    assert find_program("sh") in ("/usr/bin/sh", "/bin/sh")
+    assert programs.find_program("sh") in ("/usr/bin/sh", "/bin/sh")
     (tmp_path / "x").mkdir()
     with pytest.raises(ProgramError, match="cannot find the program x in"):
-        find_program("x", (str(tmp_path),))
+        programs.find_program("x", (str(tmp_path),))
     with pytest.raises(ProgramError, match="cannot run"):
-        run_program(["/no/such/program"], 1)
-    assert run_program(["/bin/sh", "-c", "echo out; echo err >&2; exit 3"], 5) == (3, "out\nerr")
-    code, output = run_program(["/bin/sh", "-c", "yes | head -c 500000"], 20)
+        programs.run(["/no/such/program"], 1)
+    assert programs.run(["/bin/sh", "-c", "echo out; echo err >&2; exit 3"], 5) == (3, "out\nerr")
+    code, output = programs.run(["/bin/sh", "-c", "yes | head -c 500000"], 20)
     assert (code, len(output) <= 1 << 16) == (0, True)
     assert set(programs.ENVIRONMENT) == {"PATH", "LC_ALL"}
     for words in (["/bin/sleep", "1000"], ["/bin/sh", "-c", "exec >/dev/null 2>&1; sleep 1000"]):
         with pytest.raises(ProgramError, match="did not exit within"):
-            run_program(words, 0.05)
+            programs.run(words, 0.05)
     with pytest.raises(ChildProcessError):
         os.waitpid(-1, os.WNOHANG)  # none is left, not even as a zombie
 

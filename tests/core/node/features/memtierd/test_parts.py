@@ -284,7 +284,12 @@ def test_memtierd_is_supervised_while_supervisor_and_memtierd_live() -> None:
 def systemd(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """Replace the programs by successful ones; return their calls."""
     called: list[list[str]] = []
-    monkeypatch.setattr(service, "run", lambda arguments, _: called.append(arguments) or (0, ""))
+
+    def note(arguments: list[str], _: float) -> tuple[int, str]:
+        called.append(arguments)
+        return 0, ""
+
+    monkeypatch.setattr(service, "run", note)
     monkeypatch.setattr(service, "find_program", lambda name: f"/usr/bin/{name}")
     return called
 
