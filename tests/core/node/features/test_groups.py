@@ -66,8 +66,12 @@ def test_annotation_precedence_is_as_documented(rdt_host: Host, annotations: dic
 
 
 def test_class_of_runtime_or_of_another_program_stays(rdt_host: Host) -> None:
-    for why in ("the runtime assigned RDT class silver", "already in RDT class silver"):
-        step = plan(rdt_host, CRIO | {OURS: "gold"}, **({"closID": "silver"} if "runtime" in why else {}))
+    cases: list[Any] = [
+        ({"closID": "silver"}, "the runtime assigned RDT class silver"),
+        ({}, "already in RDT class silver"),
+    ]
+    for bundle, why in cases:
+        step = plan(rdt_host, CRIO | {OURS: "gold"}, **bundle)
         assert (step.action, step.foreign) == (SKIP, ["class is silver instead of gold"])
         assert why in step.why
         rdt_host.end_process(100)
