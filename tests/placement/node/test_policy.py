@@ -5,6 +5,7 @@ fit, the order decides which CPUs are whose and nothing else: neither who gets C
 shares, nor how much is left. When they don't fit, the first to come is served: nothing is said of that here.
 """
 
+import contextlib
 import random
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -19,7 +20,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from resctrl_hooks.core.node.host.cpulist import count, format_list
-from resctrl_hooks.core.node.host.topology import Topology
 from resctrl_hooks.placement.node import pools, topology_aware
 from resctrl_hooks.placement.node.balloons import instances_of, parts_of
 from resctrl_hooks.placement.node.policy import (
@@ -54,6 +54,7 @@ class Wish(NamedTuple):
     one_thread: bool
     annotated: bool
     """Whether the exclusive CPUs are only annotated, and not requested."""
+    pool: str
 
     def request(self, id_: str, key: str, options: list[dict[str, Any]]) -> Request:
         own = self.own if self.kind in (EXCLUSIVE, MIXED) else 0
@@ -62,7 +63,7 @@ class Wish(NamedTuple):
         return Request(
             id_, key, namespace=self.space, kind=self.kind, exclusive=own, milli=milli, limit=self.limit,
             memory=self.memory << 28, isolated=bool(own) and self.isolated, one_thread=self.one_thread,
-            options={"pools": options},
+            pool=self.pool, options={"pools": options},
         )  # fmt: skip
 
 
@@ -78,7 +79,18 @@ WISH = st.builds(
     st.sampled_from([False, False, True]),
     st.booleans(),
     st.booleans(),
+    st.just(""),
 )
+POOL = st.fixed_dictionaries({
+    "minCpus": st.sampled_from([None, 1, 2]),
+    "maxCpus": st.sampled_from([None, 2, 4, 8]),
+    "minInstances": st.sampled_from([None, 1]),
+    "maxInstances": st.sampled_from([None, 0, 2]),
+    "instancePer": st.sampled_from(["", "container", "pod", "namespace"]),
+    "spread": st.booleans(),
+    "spreadCores": st.booleans(),
+})  # fmt: skip
+POOLS = st.tuples(POOL, POOL).map(lambda of: [{"name": name} | one for name, one in zip("ab", of, strict=True)])
 
 
 def in_any_order(number: int, machines: Iterable[str], **more: Any) -> Callable[[Any], Any]:
@@ -97,31 +109,34 @@ def in_any_order(number: int, machines: Iterable[str], **more: Any) -> Callable[
 class Machine:
     """A machine with a pool of the first half of its cores, for the namespace `shop`, and perhaps a reserved CPU."""
 
-    def __init__(self, name: str, *, reserve: bool) -> None:
-        self.topology = MACHINES[name]
+    def __init__(self, policy: str, name: str, *, reserve: bool, grow: list[dict[str, Any]] | None = None) -> None:
+        self.policy, self.topology = policy, MACHINES[name]
         online = self.topology.online
         self.reserved = online & -online if reserve else 0
         self.usable = online & ~self.topology.isolated & ~self.reserved
         self.half = sum(self.cores(self.usable)[: len(self.cores(self.usable)) // 2])
-        self.pools = [{"name": "half", "cpus": format_list(self.half), "namespaces": ["shop"]}]
+        self.pools = grow or [{"name": "half", "cpus": format_list(self.half), "namespaces": ["shop"]}]
         self.threads = count(self.topology.cores[0])
 
     def usage(self, grants: list[Grant]) -> Usage:
-        return Usage(self.topology, grants, self.reserved)
+        usage = Usage(self.topology, grants, self.reserved)
+        if self.policy == "pools":
+            usage.parts, usage.homes = parts_of(self.pools, usage)
+        return usage
 
-    def grant(self, policy: str, request: Request, grants: list[Grant]) -> Decision:
+    def grant(self, request: Request, grants: list[Grant]) -> Decision:
         """Grant a request besides others."""
         usage = self.usage(grants)
-        decision = POLICIES[policy](self.topology, usage, request)
+        decision = POLICIES[self.policy](self.topology, usage, request)
         check(decision, usage)
         grants.append(Grant(decision, request.key))
         return decision
 
-    def place(self, policy: str, requests: list[Request]) -> list[Grant]:
+    def place(self, requests: list[Request]) -> list[Grant]:
         """Return the grants of containers that come in this order."""
         grants: list[Grant] = []
         for request in requests:
-            self.grant(policy, request, grants)
+            self.grant(request, grants)
         return grants
 
     def cores(self, cpus: int) -> list[int]:
@@ -132,12 +147,12 @@ class Machine:
         """Return the CPUs of its whole cores, of those that are alike."""
         return -(-request.exclusive // self.threads) * self.threads
 
-    def fitting(self, policy: str, requests: list[Request]) -> list[Request]:
+    def fitting(self, requests: list[Request]) -> list[Request]:
         """Return those of them that fit all together, in any order.
 
         Each part of the machine without parts in which somebody may share keeps a core, and so does each named pool.
         """
-        if policy == "pools":
+        if self.policy == "pools":
             sets = {"shop": self.half, "other": self.usable & ~self.half}
             kept = 1
         else:
@@ -166,12 +181,12 @@ def as_asked(request: Request, machine: Machine) -> str:
 def test_order_decides_only_the_owner_of_cpus_if_all_fit(
     policy: str, name: str, wanted: list[Wish], reserve: bool, shuffle: random.Random
 ) -> None:
-    machine = Machine(name, reserve=reserve)
+    machine = Machine(policy, name, reserve=reserve)
     plain = [wish._replace(isolated=False, annotated=False, memory=0) for wish in wanted]
     named = [wish.request(f"c{place}", f"pod{wish.pod}", machine.pools) for place, wish in enumerate(plain)]
-    requests = machine.fitting(policy, named)
+    requests = machine.fitting(named)
     order = shuffle.sample(range(len(requests)), len(requests))
-    first, later = machine.place(policy, requests), machine.place(policy, [requests[place] for place in order])
+    first, later = machine.place(requests), machine.place([requests[place] for place in order])
     second = [later[order.index(place)] for place in range(len(requests))]
     for request, *grants in zip(requests, first, second, strict=True):
         one, other = (grant.decision for grant in grants)
@@ -200,7 +215,7 @@ def test_names_and_the_order_of_grants_have_no_effect(
     policy: str, name: str, wanted: list[Wish], reserve: bool, shuffle: random.Random
 ) -> None:
     """Whether all fit or not: allocations are stored by place, not by arrival."""
-    machine = Machine(name, reserve=reserve)
+    machine = Machine(policy, name, reserve=reserve)
     runs = []
     for ids, keys in (
         (range(len(wanted)), range(4)),
@@ -210,7 +225,7 @@ def test_names_and_the_order_of_grants_have_no_effect(
             wish.request(f"c{id_}", f"pod{keys[wish.pod]}", machine.pools)
             for id_, wish in zip(ids, wanted, strict=True)
         ]
-        runs.append(machine.place(policy, named))
+        runs.append(machine.place(named))
     assert [record(grant.decision) for grant in runs[0]] == [record(grant.decision) for grant in runs[1]]
     usages = machine.usage(runs[0]), machine.usage(shuffle.sample(runs[0], len(wanted)))
     for wish in wanted[:1]:
@@ -221,19 +236,19 @@ def test_names_and_the_order_of_grants_have_no_effect(
         assert effective(grant.decision, usages[0]) == effective(grant.decision, usages[1])
 
 
-@in_any_order(40, MACHINES, wanted=st.lists(st.one_of(WISH, st.integers(0, 30)), min_size=1, max_size=25))
+@in_any_order(40, MACHINES, wanted=st.lists(st.one_of(WISH, WISH, st.integers(0, 30)), min_size=1, max_size=25))
 def test_any_sequence_of_changes_stays_consistent(
     policy: str, name: str, wanted: list[Wish | int], reserve: bool, shuffle: random.Random
 ) -> None:
     """Numbers end a container."""
-    machine, topology = Machine(name, reserve=reserve), MACHINES[name]
+    machine, topology = Machine(policy, name, reserve=reserve), MACHINES[name]
     grants: list[Grant] = []
     for number, wish in enumerate(wanted):
         if isinstance(wish, Wish):
             request = wish.request(f"c{number}", f"pod{wish.pod}", machine.pools)
             most = 0 if wish.kind == EXCLUSIVE else max(request.milli - 1000 * request.exclusive, 0)
             assert request.shared_milli == most
-            decision = machine.grant(policy, request, grants)
+            decision = machine.grant(request, grants)
             owned = decision.owned
             assert not owned or wish.kind in (EXCLUSIVE, MIXED)
             split = [core for core in topology.cores if core & owned and core & ~owned]
@@ -241,20 +256,57 @@ def test_any_sequence_of_changes_stays_consistent(
             assert not decision.mems & ~topology.memory_nodes
         elif grants:
             grants.pop(wish % len(grants))
-        usage = machine.usage(grants)
-        owned = sum(grant.decision.owned for grant in grants)
-        assert count(owned) == sum(count(grant.decision.owned) for grant in grants), "two owners"
-        assert not owned & usage.reserved
-        assert usage.common, "the next one finds no CPU"
-        assert not usage.idle & (owned | usage.common)
-        for grant in grants:
-            runs = effective(grant.decision, usage)
-            assert runs, "a container without CPUs"
-            assert not runs & (~topology.online | usage.idle)
-            assert not runs & owned & ~grant.decision.owned, "it runs on exclusive CPUs of another container"
-            if grant.decision.kind != RESERVED:
-                assert not runs & (usage.reserved | topology.isolated & ~grant.decision.owned)
+        check_grants(machine, grants)
     assert machine.usage([]).common == machine.usable
+
+
+def check_grants(machine: Machine, grants: list[Grant]) -> Usage:
+    """Check that each container has CPUs, and no other one its exclusive CPUs."""
+    topology, usage = machine.topology, machine.usage(grants)
+    owned = sum(grant.decision.owned for grant in grants)
+    assert count(owned) == sum(count(grant.decision.owned) for grant in grants), "two owners"
+    assert not owned & usage.reserved
+    assert usage.common, "the next one finds no CPU"
+    assert not usage.idle & (owned | usage.common)
+    for grant in grants:
+        runs = effective(grant.decision, usage)
+        assert runs, "a container without CPUs"
+        assert not runs & (~topology.online | usage.idle)
+        assert not runs & owned & ~grant.decision.owned, "it runs on exclusive CPUs of another container"
+        if grant.decision.kind != RESERVED:
+            assert not runs & (usage.reserved | topology.isolated & ~grant.decision.owned)
+    return usage
+
+
+EVENTS = st.lists(st.tuples(WISH, st.sampled_from(["a", "b", "default"]), st.integers(0, 9)), max_size=14)
+
+
+@pytest.mark.parametrize("name", MACHINES)
+@settings(max_examples=examples(40), deadline=None)
+@given(grow=POOLS, events=EVENTS, shuffle=st.randoms(use_true_random=False))
+def test_instances_are_disjoint_and_independent_of_the_order_of_ends(
+    name: str, grow: list[dict[str, Any]], events: list[tuple[Wish, str, int]], shuffle: random.Random
+) -> None:
+    machine = Machine("pools", name, reserve=False, grow=grow)
+    grants: list[Grant] = []
+    for number, (wish, pool, end) in enumerate(events):
+        one = wish._replace(kind=SHARED, pool=pool, part=min(wish.part, 2500), memory=0)
+        with contextlib.suppress(PlacementError):
+            machine.grant(one.request(f"c{number}", f"pod{wish.pod}", grow), grants)
+        if end < 3 and grants:
+            grants.pop(end % len(grants))
+        usage = check_grants(machine, grants)
+        taken = 0
+        for instance in instances_of(grow, usage):
+            assert not instance.home & (taken | ~usage.common), "a CPU has one instance"
+            taken |= instance.home
+            assert count(instance.home) <= max(instance.size(), 1) + 1, "whole cores, no more"
+        for grant in grants:
+            home = usage.homes.get(grant.decision.pool) or ~0
+            assert not effective(grant.decision, usage) & ~home
+        assert machine.usage(shuffle.sample(grants, len(grants))).parts == usage.parts, (
+            "an end restores the state before"
+        )
 
 
 def test_pool_is_a_set_of_shared_cpus() -> None:
@@ -360,63 +412,3 @@ def test_keys_of_pool_decide_instance_and_cpus(
         node.start(name, one)
     node.assert_sound()
     assert [node.cpus(name) for name in names] == cpus
-
-
-def usage_of(topology: Topology, grants: list[Grant], pools: list[dict[str, Any]]) -> Usage:
-    usage = Usage(topology, grants)
-    usage.parts, usage.homes = parts_of(pools, usage)
-    return usage
-
-
-CHOICES: dict[str, list[Any]] = {
-    "minCpus": [None, 1, 2],
-    "maxCpus": [None, 2, 4, 8],
-    "minInstances": [None, 1],
-    "maxInstances": [None, 0, 2],
-    "instancePer": ["", "container", "pod", "namespace"],
-    "spread": [False, True],
-    "spreadCores": [False, True],
-}
-
-
-@pytest.mark.parametrize("name", MACHINES)
-def test_instances_are_disjoint_and_independent_of_the_order_of_ends(name: str) -> None:
-    topology, chance = MACHINES[name], random.Random(name)
-    for _ in range(40):
-        webs = [{"name": one, **{key: chance.choice(values) for key, values in CHOICES.items()}} for one in ("a", "b")]
-        grants: dict[str, Grant] = {}
-        for number in range(14):
-            request = Request(
-                f"c{number}", f"pod{chance.randrange(3)}", namespace=chance.choice(["x", "y"]),
-                pool=chance.choice(["a", "b", "default"]), milli=chance.choice([0, 100, 900, 2500]),
-                kind=SHARED, options={"pools": webs},
-            )  # fmt: skip
-            usage = usage_of(topology, list(grants.values()), webs)
-            try:
-                decision = pools.choose(topology, usage, request)
-                check(decision, usage)
-            except PlacementError:
-                continue
-            grants[request.id] = Grant(decision, request.key)
-            if chance.random() < 0.3:
-                del grants[chance.choice(list(grants))]
-            usage = usage_of(topology, list(grants.values()), webs)
-            taken = 0
-            for one in instances_of(webs, usage):
-                assert not one.home & (taken | ~usage.common), "a CPU has one instance"
-                taken |= one.home
-                assert count(one.home) <= max(one.size(), 1) + 1, "whole cores, no more"
-            for grant in grants.values():
-                home = usage.homes.get(grant.decision.pool) or ~0
-                assert 0 < effective(grant.decision, usage) == effective(grant.decision, usage) & home
-        listed = list(grants.values())
-        parts = usage_of(topology, listed, webs).parts
-        assert parts == usage_of(topology, chance.sample(listed, len(listed)), webs).parts
-        before = dict(parts)
-        try:
-            late = Request("x", pool="a", milli=2500, options={"pools": webs})
-            decision = pools.choose(topology, usage_of(topology, listed, webs), late)
-        except PlacementError:
-            continue
-        usage_of(topology, [*listed, Grant(decision)], webs)
-        assert usage_of(topology, listed, webs).parts == before, "an end restores the state before"
