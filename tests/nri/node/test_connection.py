@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from nri.node.fake_runtime import PLUGIN_SERVICE
-from nri.node.sessions import MESSAGES, Sent
+from nri.node.sessions import MESSAGES, PLUGIN_SERVICE, Sent
 from resctrl_hooks.nri.node import connection as connection_module
 from resctrl_hooks.nri.node import multiplexer, ttrpc
 from resctrl_hooks.nri.node import service as module

@@ -30,7 +30,6 @@ from resctrl_hooks.core.cli import main
 from resctrl_hooks.core.node.reconcile.discovery import observe
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.core.node.reconcile.report import Options
-from resctrl_hooks.core.node.sharing.priority import priority_in
 from resctrl_hooks.nri.node.protobuf import decode, encode
 
 DEFAULTS = {"defaults": {"namespaces": {"shop": "bronze"}}}
@@ -70,17 +69,6 @@ def started(host: Host, pod: dict[str, Any], **config: Any) -> Any:
 
 def features(record: dict[str, Any]) -> list[str]:
     return [step["feature"] for step in record["steps"]]
-
-
-def test_labels_select_pods_and_rank_them_by_changed_rules(host: Host) -> None:
-    started(host, POD, monitoring={"priority": [{"namespaces": ["none"], "value": 1}]})
-    for selector, found in (("app=web", "shop/web-0"), ("app=db", "")):
-        assert command(host, "list", "-o", "name", "-l", selector) == found
-    rules = [{"labels": {"app": "db"}, "value": 90}, {"labels": {"app": "web"}, "value": 50}]
-    host.configure(monitoring={"priority": rules})
-    context = host.context()
-    (one,) = observe(context).containers
-    assert priority_in(context, one, None) == 50
 
 
 class Seen:
