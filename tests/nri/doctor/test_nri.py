@@ -44,10 +44,8 @@ def test_connection_is_ok_or_its_fault_is_named_with_a_remedy(host: Host, golden
     dropped = told(host, drops=2, dropped=time.time() - 600, why="the runtime closed the connection")
     golden(lines(dropped), "connected again")
     golden(lines(told(host, connected=False, why="no such")), "not connected")
-    for path, text in (
-        ("etc/containerd/config.toml", 'version = 3\n[plugins."io.containerd.nri.v1.nri"]\ndisable = true\n'),
-        ("usr/bin/containerd", ""),
-    ):
+    off = 'version = 3\n[plugins."io.containerd.nri.v1.nri"]\ndisable = true\n'
+    for path, text in (("etc/containerd/config.toml", off), ("usr/bin/containerd", "")):
         given(Path(host.tree.root), path, text)
     golden(lines(told(host)), "NRI is off")
     Path(host.tree.real("/var/run/nri/nri.sock")).unlink()
@@ -74,31 +72,26 @@ def test_overlap_with_other_plugin_is_named(host: Host, golden: Golden) -> None:
         theirs.unlink()
 
 
-PLACEMENT = pytest.mark.houses("placement")
-
-
-@pytest.mark.parametrize("others", [{}, pytest.param({"placement": ["cpuset is cpus 1"]}, marks=PLACEMENT)])
-def test_values_of_other_programs_that_stay_are_named(host: Host, others: dict[str, list[str]]) -> None:
+@pytest.mark.houses("placement")
+def test_values_of_other_programs_that_stay_are_named(host: Host) -> None:
     ledger = host.context.ledger
     ledger.prepare()
     kept = {"memory": ["memory.high is 100 instead of 67108864"]}
     for number in range(4):
         member: Any = {"namespace": "shop", "pod": f"web-{number}", "container": "c0", "kept": kept}
         ledger.write_member(UID, f"{number:064x}", member)
-    ledger.write_member(UID, f"{9:064x}", {"pod": "other", "kept": others})
-    (found,) = [one for one in told(host) if one.level == "warning"]
-    assert "another program set stay in 4 containers: shop/web-0/c0 (memory: memory.high is 100" in found.text
-    assert found.text.endswith(" and 1 more")
+    for others in ({}, {"placement": ["cpuset is cpus 1"]}):
+        ledger.write_member(UID, f"{9:064x}", {"pod": "other", "kept": others})
+        (found,) = [one for one in told(host) if one.level == "warning"]
+        assert "another program set stay in 4 containers: shop/web-0/c0 (memory: memory.high is 100" in found.text
+        assert found.text.endswith(" and 1 more")
 
 
-def test_containerd_with_the_nri_plugin_needs_no_hook(patient: Patient) -> None:
+def test_plugin_serves_containerd_instead_of_a_hook(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
     patient.write("usr/bin/containerd", "")
     patient.write("etc/systemd/system/resctrl-hooks-nri.service", "")
     assert patient.said("hook", "ok")[0].startswith("containerd does not call OCI hooks; the NRI plugin serves its ")
-
-
-def test_remedy_for_containerd_is_the_plugin(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
-    patient.write("usr/bin/containerd", "")
+    (patient.root / "etc/systemd/system/resctrl-hooks-nri.service").unlink()
     monkeypatch.setattr(Host, "manifest", None)
     (found,) = (found for _, found in patient.findings("hook") if found.text.startswith("containerd"))
     assert found.remedy == "install the NRI plugin: `resctrl-hook install --runtime containerd`"

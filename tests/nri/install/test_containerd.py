@@ -66,15 +66,12 @@ def test_main_configuration_must_import_the_drop_in(tmp_path: Path, imports: str
 def test_installed_containerd_is_asked_for_its_version_except_for_an_image(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program = tmp_path / "containerd"
-    program.write_text("#!/bin/sh\necho containerd containerd.io v1.7.27 05044ec\n")
-    program.chmod(0o755)
+    given(tmp_path, "containerd", "#!/bin/sh\necho containerd containerd.io v1.7.27 05044ec\n").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     assert nri_drop_in(str(tmp_path)) == ({}, [])
     monkeypatch.setattr("resctrl_hooks.nri.install.containerd.read_config", lambda root: {"version": 3})
     drop_in, notes = nri_drop_in()
-    assert list(drop_in) == [DROP_IN]
-    assert "restart containerd" in " ".join(notes)
+    assert ([*drop_in], "restart containerd" in " ".join(notes)) == ([DROP_IN], True)
 
 
 __all__ = ("ours",)

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from resctrl_hooks.core.node.container.oci import Bundle, parse_state
 from resctrl_hooks.core.node.container.workload import derive
 from resctrl_hooks.core.node.host.cpulist import format_list, parse_list
-from resctrl_hooks.core.node.host.topology import DRAM, FAST, SLOW, MemoryNode, Topology
-from resctrl_hooks.placement.node import pools, topology_aware
+from resctrl_hooks.core.node.host.topology import FAST, SLOW, MemoryNode, Topology
+from resctrl_hooks.placement.node import topology_aware
 from resctrl_hooks.placement.node.hints import hints_of
 from resctrl_hooks.placement.node.policy import EXCLUSIVE, Decision, PlacementError, Request
 from resctrl_hooks.placement.node.usage import Grant, Usage
@@ -59,32 +59,6 @@ def with_kinds(fast: int = GIB, slow: int = 4 * GIB) -> Topology:
         near = {other: 15 if (other ^ node.id) & 1 == 0 else 30 for other in range(6)}
         node.distances = near | {node.id: 10}
     return topology
-
-
-def test_whole_node_is_bound_to_the_memory_of_its_cpus() -> None:
-    """One socket, and memory nodes without CPUs: its only part is the whole node."""
-    topology = machine(cores=4, memory=2 * GIB)
-    for number, kind in ((1, SLOW), (2, FAST)):
-        topology.nodes.append(MemoryNode(number, 0, {0: 20, number: 10}, 4 * GIB, kind))
-    one = Request("a", milli=100, memory=GIB)
-    assert [found.mems for found in place(topology, one, Request("b", milli=100, memory=GIB))] == [1, 1]
-    large = Request("c", milli=100, memory=3 * GIB)
-    assert place(topology, large)[0].mems == 0, "larger than the memory of the node with CPUs"
-    assert place(topology, Request("d", milli=100))[0].mems == 0, "no limit"
-    usage = Usage(topology, [])
-    assert pools.choose(topology, usage, one).mems == 1
-    one.options["pinMemory"] = False
-    assert place(topology, one)[0].mems == pools.choose(topology, usage, one).mems == 0
-
-
-def test_kernel_without_numa_has_dram_and_binds_nothing() -> None:
-    topology = machine(cores=4)
-    topology.nodes.clear()
-    for memory in (0, GIB):
-        assert place(topology, Request("a", milli=100, memory=memory, memory_kinds=[DRAM]))[0].mems == 0
-    for kinds, missing in (([FAST], "fast"), ([SLOW], "slow"), ([DRAM, SLOW, FAST], "slow")):
-        with pytest.raises(PlacementError, match=f"no {missing} memory on this machine"):
-            place(topology, Request("a", milli=100, memory=GIB, memory_kinds=kinds))
 
 
 def test_memory_type_annotation_binds_and_is_recorded(node: PlacedHost) -> None:
