@@ -151,9 +151,6 @@ def test_invalid_module_wrong_use_and_a_folder_that_cannot_be_created_are_report
     assert capfd.readouterr().err == "/dev/null/folder: Not a directory\n"
 
 
-# The commands of the node half
-
-
 @pytest.mark.parametrize("arguments", [[], ["nonsense"], ["hook", "more"], ["--config"], ["--config", "x"], ["-h"]])
 def test_wrong_use_prints_usage(arguments: list[str]) -> None:
     with standard_streams(b"") as written:

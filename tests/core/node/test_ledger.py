@@ -232,9 +232,6 @@ def test_call_is_one_line_up_to_limit(ledger: Ledger, monkeypatch: pytest.Monkey
     assert path.read_bytes().endswith(line.encode())
 
 
-# Locks: one for each key, waits with a limit, the end with the process
-
-
 def same_hash(key: str) -> str:
     """Return another key that versions until 0.2 lock with the same file."""
     return next(name for name in (f"key-{number}" for number in range(1000)) if lock_name(name) == lock_name(key))

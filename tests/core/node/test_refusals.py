@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ID, UID, Host, raising, standard_streams
+from conftest import ID, UID, Host, always, raising, standard_streams
 from hosts.faults import failing
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -33,10 +33,17 @@ def test_error_message_is_for_operator() -> None:
     assert (str(HookError("plain")), str(HookError("odd", errno=9999))) == ("plain", "odd (9999)")
     assert str(NotTrackedError("no group for key x")) == "no group for key x", "a KeyError would quote it"
     gone = LedgerError.of_file(OSError(errno.ENOSPC, "No space left on device", "/elsewhere"), "/run/x")
-    assert (type(gone), gone.errno, gone.message) == (
-        *(LedgerError, errno.ENOSPC, "cannot use /run/x: No space left on device"),
-    )
+    assert (type(gone), gone.errno) == (LedgerError, errno.ENOSPC)
+    assert gone.message == "cannot use /run/x: No space left on device"
     assert str(HookError.of_file(OSError(errno.ENOENT, "gone"), "/x", "read")) == "cannot read /x: gone (ENOENT)"
+    assert as_hook_error(gone) is gone
+    of_a_file = as_hook_error(OSError(errno.ENOSPC, "No space left on device", "/run/x"))
+    assert (of_a_file.message, of_a_file.errno) == ("cannot use /run/x: No space left on device", errno.ENOSPC)
+    assert as_hook_error(OSError(errno.EIO, "Input/output error")).message.startswith("cannot use a file")
+    fault = as_hook_error(KeyError("x"))
+    assert (fault.reason, "KeyError: 'x'" in str(fault)) == ("fault", True)
+    absent = as_hook_error(ModuleNotFoundError("no", name="resctrl_hooks.observe.node.guard"))
+    assert str(absent).startswith("the modules of observe are not installed here; run `resctrl-hook install`")
 
 
 def test_each_type_is_public_has_its_own_reason_and_its_builtin_type() -> None:
@@ -57,27 +64,16 @@ def test_each_type_is_public_has_its_own_reason_and_its_builtin_type() -> None:
         assert kind.reason != ResctrlError.reason
 
 
-def test_any_error_is_in_words_for_operator() -> None:
-    known = LedgerError("the disk is full")
-    assert as_hook_error(known) is known
-    of_a_file = as_hook_error(OSError(errno.ENOSPC, "No space left on device", "/run/x"))
-    assert (of_a_file.message, of_a_file.errno) == ("cannot use /run/x: No space left on device", errno.ENOSPC)
-    assert as_hook_error(OSError(errno.EIO, "Input/output error")).message.startswith("cannot use a file")
-    fault = as_hook_error(KeyError("x"))
-    assert (fault.reason, "KeyError: 'x'" in str(fault)) == ("fault", True)
-    absent = as_hook_error(ModuleNotFoundError("no", name="resctrl_hooks.observe.node.guard"))
-    assert str(absent).startswith("the modules of observe are not installed here; run `resctrl-hook install`")
-
-
-@pytest.mark.parametrize("uid, error, said", [
-    (1000, PermissionError(errno.EACCES, "Permission denied", "/run/x"), "root is required: cannot use /run/x"),
-    (1000, PermissionError(errno.EPERM, "Operation not permitted"), "root is required: cannot use a file"),
-    (1000, LedgerError("the ledger", errno=errno.EACCES), "root is required: the ledger"), (1000, ValueError("no"), ""),
-    (1000, OSError(errno.ENOENT, "No such file"), ""), (0, PermissionError(errno.EACCES, "Permission denied"), ""),
-])  # fmt: skip
-def test_missing_root_is_reported(monkeypatch: pytest.MonkeyPatch, uid: int, error: Exception, said: str) -> None:
-    monkeypatch.setattr("posix.geteuid", lambda: uid)
-    assert lacks_root(error) == said
+def test_missing_root_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    for uid, error, said in (
+        (1000, PermissionError(errno.EACCES, "Permission denied", "/run/x"), "root is required: cannot use /run/x"),
+        (1000, PermissionError(errno.EPERM, "Operation not permitted"), "root is required: cannot use a file"),
+        (1000, LedgerError("the ledger", errno=errno.EACCES), "root is required: the ledger"),
+        (1000, OSError(errno.ENOENT, "No such file"), ""), (0, PermissionError(errno.EACCES, "Permission denied"), ""),
+        (1000, ValueError("no"), ""),
+    ):  # fmt: skip
+        monkeypatch.setattr("posix.geteuid", always(uid))
+        assert lacks_root(error) == said
 
 
 @pytest.mark.parametrize("broken", ["", "{", '{"format":1,"log":{"level":[]}}', '{"format":1,"log":7}', "log", None])
@@ -185,7 +181,7 @@ def test_each_call_counts_once_in_any_order_of_calls_and_folds(events: list[Any]
             assert sum(one.buckets[: bucket + 1]) == sum(usec <= bound * 1e6 for usec, _ in calls)
 
 
-def test_last_200_failures_are_kept_and_unfinished_lines_ignored(ledger: Ledger) -> None:
+def test_last_200_failures_are_kept_and_other_formats_sizes_and_unfinished_lines_ignored(ledger: Ledger) -> None:
     for number in range(201):
         ledger.count_call("poststop", 0.001, ["ledger"], f"k{number}")
     with Path(ledger.folder, "calls").open("a") as file:
@@ -193,9 +189,7 @@ def test_last_200_failures_are_kept_and_unfinished_lines_ignored(ledger: Ledger)
     found = call_metrics.read(ledger)
     assert [one[1:] for one in found.failures] == [("poststop", "ledger", f"k{number}") for number in range(1, 201)]
     assert found.stage("poststop").failures == {"ledger": 201}
-
-
-def test_file_of_another_format_or_size_is_ignored(ledger: Ledger) -> None:
+    Path(ledger.folder, "calls").unlink()
     path = Path(ledger.folder, "tally")
     figures: Any = {"stages": {"poststop": {"runs": 7}}, "last": [], "folded": ""}
     for kept, runs in (({"format": 1, **figures}, 7), ({"format": 2, **figures}, 0), (figures, 0), ([], 0), (None, 0)):

@@ -43,8 +43,6 @@ def test_process_identity(host: Host, fail: Fail, start: int, groups: Any, rdt_c
     assert not found.revalidate(str(host.proc)), "it ends during the read"
 
 
-# The runtimes' states
-
 RUNC: dict[str, Any] = {"init_process_pid": 7, "init_process_start": 50, "config": {"labels": ["a=b", "bundle=/b"]}}
 CRUN: dict[str, Any] = {"pid": 7, "process-start-time": 50, "bundle": "/b"}
 FILES = {"state.json": RUNC, "status": CRUN}
@@ -74,9 +72,6 @@ def test_annotation_is_never_the_bundle_of_a_container_of_runc(authors: list[str
     assert runtimes._runc(RUNC | {"config": {"labels": [*authors, "bundle=/b", *others]}}) == (7, 50, "/b")
     for labels in (None, others):
         assert runtimes._runc(RUNC | {"config": {"labels": labels}}) == (7, 50, "")
-
-
-# Labels
 
 
 def workload(annotations: dict[str, str]) -> Workload:
@@ -151,41 +146,37 @@ def test_annotation_is_not_a_label_and_hides_none(labels: Any, annotations: Any,
     assert shown == real | KUBELETS
 
 
-# Names of keys, without asking Podman: from records and from the storage of containers
-
 ALONE = "ab" * 32
 
 
-@pytest.mark.parametrize("file", ["containers.json", "volatile-containers.json"])
-def test_key_has_recorded_or_stored_names_or_a_short_id(tmp_path: Path, file: str) -> None:
+def test_key_has_recorded_or_stored_names_or_a_short_id(tmp_path: Path) -> None:
     with plain_host(tmp_path, "info") as host:
         host.group(0, "web-0")
         storage = tmp_path / "overlay-containers"
         (storage / ALONE / "userdata").mkdir(parents=True)
-        names = RecordedNames(host.context.ledger)
         with host.context.monitor.hold(ALONE) as locked:
             details = {"runtime": "podman", "container": "", "bundle": f"{storage}/{ALONE}/userdata"}
             locked.add_member(ALONE, details, host.process())
-        names.learn([ALONE, KEYS[0], "cd" * 32])
-        assert (names.of(KEYS[0]), names.of(ALONE)) == (("shop", "web-0", ""), ("", ALONE[:12], ""))
-        (storage / file).write_text(json.dumps([{"id": ALONE, "names": ["cart", "other"]}, {"id": "x"}, 7]))
-        names.learn([ALONE])
-        assert (names.of(KEYS[0]), names.of(ALONE)) == (("", KEYS[0][:12], ""), ("", "cart", "cart"))
+        for file in ("containers.json", "volatile-containers.json"):
+            names = RecordedNames(host.context.ledger)
+            names.learn([ALONE, KEYS[0], "cd" * 32])
+            assert (names.of(KEYS[0]), names.of(ALONE)) == (("shop", "web-0", ""), ("", ALONE[:12], ""))
+            (storage / file).write_text(json.dumps([{"id": ALONE, "names": ["cart", "other"]}, {"id": "x"}, 7]))
+            names.learn([ALONE])
+            assert (names.of(KEYS[0]), names.of(ALONE)) == (("", KEYS[0][:12], ""), ("", "cart", "cart"))
+            (storage / file).unlink()
 
 
-@pytest.mark.parametrize("content, names", [
-    ('[{"id": "a", "names": ["web", "alias"]}, {"id": "b", "names": ["db"]}]', {"a": "web", "b": "db"}),
-    ('[{"id": "a", "names": []}, {"id": "b"}, "text", 1, {"names": ["x"]}, {"id": "c", "names": ["x"]}]', {}),
-    *((damaged, {}) for damaged in ("", "{", '{"id": "a", "names": ["web"]}', '"text"', '[{"id": "a", "names": "x"}]')),
-])  # fmt: skip
-def test_names_of_storage_are_those_of_usable_entries(tmp_path: Path, content: str, names: dict[str, str]) -> None:
-    (tmp_path / "containers.json").write_text(content)
+def test_names_of_storage_are_those_of_usable_entries(tmp_path: Path) -> None:
     (tmp_path / "volatile-containers.json").symlink_to("/dev/zero")
-    assert stored_names({"a": f"{tmp_path}/a/userdata", "b": f"{tmp_path}/b/userdata"}) == names
-    assert stored_names({"a": "a/userdata", "b": ""}) == {}
-
-
-# The state on stdin and the bundle: what is read, and that everything else is refused
+    for content, names in (
+        ('[{"id": "a", "names": ["web", "alias"]}, {"id": "b", "names": ["db"]}]', {"a": "web", "b": "db"}),
+        ('[{"id": "a", "names": []}, {"id": "b"}, "text", 1, {"names": ["x"]}, {"id": "c", "names": ["x"]}]', {}),
+        *((damaged, {}) for damaged in ("", "{", '{"id": "a", "names": ["w"]}', '"text"', '[{"id": "a", "names": 1}]')),
+    ):  # fmt: skip
+        (tmp_path / "containers.json").write_text(content)
+        assert stored_names({"a": f"{tmp_path}/a/userdata", "b": f"{tmp_path}/b/userdata"}) == names
+        assert stored_names({"a": "a/userdata", "b": ""}) == {}
 
 
 STAGES = {"creating": "createRuntime", "created": "createRuntime", "running": "createRuntime", "stopped": "poststop"}
@@ -267,19 +258,17 @@ def test_unreadable_bundle_is_refused(host: Host) -> None:
         read_bundle("")
 
 
-@pytest.mark.parametrize("process, found", [
-    ({}, {}), ({"scheduler": {}, "ioPriority": {}}, {}),
-    ({"scheduler": {"policy": "SCHED_BATCH", "nice": 5}}, {"policy": "batch", "nice": 5}),
-    ({"scheduler": {"policy": "SCHED_NEW", "priority": "x"}}, {"policy": "SCHED_NEW"}),
-    ({"ioPriority": {"class": "IOPRIO_CLASS_BE", "priority": 6}}, {"ioClass": "best-effort", "ioPriority": 6}),
-    ({"ioPriority": {"class": "IOPRIO_CLASS_IDLE"}}, {"ioClass": "idle", "ioPriority": 0}),
-    ({"ioPriority": {"class": "NEW", "priority": None}}, {"ioClass": "NEW", "ioPriority": 0}),
-])  # fmt: skip
-def test_scheduler_of_the_specification_is_in_words_of_a_class(process: Any, found: Any) -> None:
-    assert Bundle({"process": process}).scheduled == found
+def test_scheduler_of_the_specification_is_in_words_of_a_class() -> None:
+    for process, found in (
+        ({}, {}), ({"scheduler": {}, "ioPriority": {}}, {}),
+        ({"scheduler": {"policy": "SCHED_BATCH", "nice": 5}}, {"policy": "batch", "nice": 5}),
+        ({"scheduler": {"policy": "SCHED_NEW", "priority": "x"}}, {"policy": "SCHED_NEW"}),
+        ({"ioPriority": {"class": "IOPRIO_CLASS_BE", "priority": 6}}, {"ioClass": "best-effort", "ioPriority": 6}),
+        ({"ioPriority": {"class": "IOPRIO_CLASS_IDLE"}}, {"ioClass": "idle", "ioPriority": 0}),
+        ({"ioPriority": {"class": "NEW", "priority": None}}, {"ioClass": "NEW", "ioPriority": 0}),
+    ):  # fmt: skip
+        assert Bundle({"process": process}).scheduled == found
 
-
-# Annotations in YAML
 
 FULL = """
 ---

@@ -134,7 +134,7 @@ def test_hosts_with_both_cgroup_versions_are_supported() -> None:
     # Of version 1, a controller's cgroup shows the pod's end.
     every = dict.fromkeys(("unified", "systemd", "memory", "cpu"), path)
     for hierarchies in ({"unified": "/", "memory": path, "cpu": "/other"}, every):
-        cgroups = [Cgroup(name, path) for name, path in hierarchies.items()]
+        cgroups = [Cgroup(name, where) for name, where in hierarchies.items()]
         found = derive(State(ID, "created", 1, "/b", crio_annotations()), Bundle({}), cgroups, "/cg")
         assert found.pod_cgroup == f"/cg/memory/kubepods/pod{UID}"
         assert found.cgroup.endswith(path)
@@ -151,13 +151,13 @@ def test_container_of_unknown_runtime_has_neither_names_nor_permissions() -> Non
     assert (plain.key, plain.runtime, plain.verified) == ("box", "oci", True)
 
 
-@pytest.mark.parametrize("path, qos", [
-    (f"/kubepods/pod{UID}", GUARANTEED), (f"/kubepods/burstable/pod{UID}", BURSTABLE),
-    (f"/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod{UID.replace('-', '_')}.slice", BEST_EFFORT),
-    (f"/other/pod{UID}", ""), ("/machine.slice", ""),
-])  # fmt: skip
-def test_qos_class_comes_from_cgroup_of_pod(path: str, qos: str) -> None:
-    assert qos_of(workload(crio_annotations(), f"{path}/crio-{ID}")) == qos
+def test_qos_class_comes_from_cgroup_of_pod() -> None:
+    best_effort = f"/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod{UID.replace('-', '_')}.slice"
+    for path, qos in (
+        (f"/kubepods/pod{UID}", GUARANTEED), (f"/kubepods/burstable/pod{UID}", BURSTABLE), (best_effort, BEST_EFFORT),
+        (f"/other/pod{UID}", ""), ("/machine.slice", ""),
+    ):  # fmt: skip
+        assert qos_of(workload(crio_annotations(), f"{path}/crio-{ID}")) == qos
 
 
 @given(st.integers(1, 1 << 14), st.sampled_from((0, -1, 1, 250)), st.sampled_from((None, 50_000, 100_000)))

@@ -130,9 +130,6 @@ def test_process_still_in_root_class_was_not_moved_and_is_repaired(rdt_host: Hos
     assert rdt_host.log.read_text().count("RDT class gold was removed") == 1
 
 
-# Groups
-
-
 def group(host: Host, **of: Any) -> Step:
     return plan(host, of.pop("annotations", CRIO), monitoring.FEATURE, **of)
 

@@ -28,7 +28,6 @@ from resctrl_hooks.core.node.features import blockio, scheduling
 from resctrl_hooks.core.node.host.procfs import start_time
 from resctrl_hooks.core.node.settings import load
 
-# Memory classes
 
 CLASSES = [{"name": "noswap", "allowswap": False}, {"name": "swap", "allowswap": True}, {"name": "leave"}]
 CGROUP = f"{POD_CGROUP}/crio-{ID}"
@@ -145,9 +144,6 @@ def test_high_limit_that_would_stall_the_container_is_refused(host: Host, pod: d
     assert (limits / "memory.high").read_text() == str(used)
 
 
-# Block I/O
-
-
 @given(st.integers(0, 1 << 20), st.sampled_from(("", "k", "K", "M", "G", "T", "ki", "Ki", "Mi", "Gi", "Ti")))
 def test_amounts_are_kubernetes_quantities(number: int, unit: str) -> None:
     power = " KMGT".index(unit[:1].upper()) if unit else 0
@@ -247,9 +243,6 @@ def test_bfq_weights_are_written_and_repaired_where_loaded(host: Host, pod: Any,
             host.enforce()
         assert {name: (folder / name).read_text() for name in there} == wanted
     assert host.enforce().applied == {}
-
-
-# Scheduling
 
 
 def test_attributes_apply_to_every_thread_and_are_compared() -> None:

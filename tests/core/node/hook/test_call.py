@@ -146,9 +146,6 @@ def test_stage_can_be_named(host: Host, pod: dict[str, Any]) -> None:
     assert host.groups() == []
 
 
-# Failures
-
-
 def test_failure_names_container_or_file_and_consequence(host: Host, pod: dict[str, Any], fail: Fail) -> None:
     for data, stage, said in (
         (b"{", "hook", "hook of an unknown container: "), (b"{", "poststop", "poststop of an unknown container: "),
@@ -210,9 +207,6 @@ def test_foreign_user_namespace_is_ignored_and_error_with_idle_pods_harmless(hos
     outcome = host.call(pod)
     assert (outcome.code, host.groups()) == (0, [GROUP])
     assert outcome.stderr == "resctrl-hook: groups of ended pods left to reconcile: a bug\n"
-
-
-# Refusals
 
 
 @BOTH_POLICIES

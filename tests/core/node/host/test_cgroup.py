@@ -186,9 +186,6 @@ def test_amount_of_memory_is_the_same_if_the_kernel_rounds_it_to_that(name: str,
         assert same_value(file, shown, written) is same, file
 
 
-# Processes in /proc and in cgroups: their identity, threads, cgroups and groups
-
-
 ENDED = "ZXx"
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\n/"), min_size=1, max_size=6)
 """Names of cgroups: the kernel refuses a line feed only, not Python's other line separators."""
@@ -270,9 +267,6 @@ def test_class_and_cgroups_of_process_without_main_thread_are_those_of_a_living_
     assert found == [("unified", "/init"), ("memory", "/pod/x"), ("systemd", "/pod/x")]
     (other / "stat").write_text(stat_line(8, 600, "Z"))
     assert {cgroup.path for cgroup in procfs.cgroups_of(str(host.proc), 7)[1:]} == {"/"}
-
-
-# Threads of a container
 
 
 def listed(folder: Path, *tids: int) -> Path:

@@ -175,9 +175,6 @@ def test_link_in_place_of_temporary_file_is_not_followed(tmp_path: Path, monkeyp
     assert len(seen) == 1
 
 
-# Other programs: their execution, systemd, a second instance of this one, and unfinished files of killed ones
-
-
 def test_program_runs_from_a_fixed_path_with_bounds(tmp_path: Path) -> None:
     assert programs.find_program("sh") in ("/usr/bin/sh", "/bin/sh")
     (tmp_path / "x").mkdir()
@@ -205,9 +202,6 @@ def test_program_inherits_no_ignored_signals(tmp_path: Path) -> None:
     taken = [signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM]
     assert [number.name for number in taken if ignored >> (number - 1) & 1] == []
     assert int(said["SigBlk"], 16) == 0
-
-
-# systemd
 
 
 def test_systemd_errors_are_passed_on_and_invalid_properties_reach_no_argument_list(monkeypatch: Any) -> None:
@@ -254,9 +248,6 @@ def test_watchdog_of_this_process_is_notified_twice_in_its_period(tmp_path: Path
     monkeypatch.delitem(posix.environ, b"WATCHDOG_PID")
     monkeypatch.delitem(posix.environ, b"NOTIFY_SOCKET", raising=False)
     assert Notify().alive() == 4
-
-
-# One instance per node
 
 
 @pytest.mark.usefixtures("open_umask")

@@ -1,7 +1,6 @@
 """The machine by sysfs: sets of CPUs, its parts, its memory, and the CPUs near to devices."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hosts.devices import Devices
@@ -15,6 +14,14 @@ from resctrl_hooks.core.node.host.topology import DRAM, FAST, SLOW, UNKNOWN, Mem
 from resctrl_hooks.core.node.host.topology_sysfs import TopologyError, read_topology
 
 
+def test_list_has_kernel_format() -> None:
+    shown = {"": "", "0-3,8\n": "0-3,8", "0,2-2": "0,2", "0,,2": "0,2", "0,1": "0-1", "16383": "16383"}
+    assert {text: format_list(parse_list(text)) for text in shown} == shown
+    for text in ("a", "3-1", "-1", "16384", "0-99999999", "1-2-3", "0x1", "1;2"):
+        with pytest.raises(ValueError, match=r"."):
+            parse_list(text)
+
+
 @given(st.lists(st.tuples(st.integers(0, 600), st.integers(0, 5)), max_size=8))
 def test_list_and_mask_convert_both_ways(ranges: list[tuple[int, int]]) -> None:
     numbers = {number for start, more in ranges for number in range(start, start + more + 1)}
@@ -25,14 +32,6 @@ def test_list_and_mask_convert_both_ways(ranges: list[tuple[int, int]]) -> None:
     assert parse_list(shown) == mask
     assert shown.count(",") == max(sum(number + 1 not in numbers for number in numbers) - 1, 0), "no two ranges touch"
     assert parse_list(",".join(f"{start}-{start + more}" if more else str(start) for start, more in ranges)) == mask
-
-
-def test_list_has_kernel_format() -> None:
-    shown = {"": "", "0-3,8\n": "0-3,8", "0,2-2": "0,2", "0,,2": "0,2", "0,1": "0-1", "16383": "16383"}
-    assert {text: format_list(parse_list(text)) for text in shown} == shown
-    for text in ("a", "3-1", "-1", "16384", "0-99999999", "1-2-3", "0x1", "1;2"):
-        with pytest.raises(ValueError, match=r"."):
-            parse_list(text)
 
 
 def test_parts_are_ordered_from_tightest_to_whole() -> None:
@@ -106,8 +105,6 @@ def test_memory_kinds_follow_kernel_tiers(tmp_path: Path) -> None:
     assert [node.kind for node in read_topology(sys).nodes] == [DRAM, SLOW, UNKNOWN]
 
 
-# Devices
-
 NEAR, OTHER = 0b0011, 0b1100
 GPU, NIC = "0000:17:00.0", "0000:ca:02.1"
 
@@ -125,14 +122,14 @@ def devices(tmp_path: Path) -> Devices:
     return made
 
 
-@pytest.mark.parametrize("path, kind, number, cpus", [
-    ("dri/card0", "c", (226, 0), NEAR), ("nvme0n1", "b", (259, 0), NEAR), ("null", "c", (1, 3), 0),
-    ("gone", "c", (1, 99), 0), ("fifo", "p", (0, 0), 0), ("vfio/12", "c", (510, 0), OTHER),
-    ("vfio/99", "c", (510, 1), 0), ("vfio/vfio", "c", (10, 196), 0), ("nvidia3", "c", (195, 3), NEAR),
-    ("nvidia4", "c", (195, 4), 0), ("nvidiactl", "c", (195, 255), 0),
-])  # fmt: skip
-def test_device_is_near_to_cpus_of_its_hardware(devices: Devices, path: str, kind: str, number: Any, cpus: int) -> None:
-    assert near_device(str(devices.sys), str(devices.proc), f"/dev/{path}", kind, *number) == cpus
+def test_device_is_near_to_cpus_of_its_hardware(devices: Devices) -> None:
+    for path, kind, number, cpus in (
+        ("dri/card0", "c", (226, 0), NEAR), ("nvme0n1", "b", (259, 0), NEAR), ("null", "c", (1, 3), 0),
+        ("gone", "c", (1, 99), 0), ("fifo", "p", (0, 0), 0), ("vfio/12", "c", (510, 0), OTHER),
+        ("vfio/99", "c", (510, 1), 0), ("vfio/vfio", "c", (10, 196), 0), ("nvidia3", "c", (195, 3), NEAR),
+        ("nvidia4", "c", (195, 4), 0), ("nvidiactl", "c", (195, 255), 0),
+    ):  # fmt: skip
+        assert near_device(str(devices.sys), str(devices.proc), f"/dev/{path}", kind, *number) == cpus, path
 
 
 def test_pci_function_is_near_to_its_cpus_or_to_those_of_its_node(devices: Devices) -> None:

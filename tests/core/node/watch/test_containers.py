@@ -153,9 +153,6 @@ def test_checks_of_all_records_take_a_small_part_of_the_time(records: Records, m
     assert 0 < len(checks) < 100
 
 
-# Processes that call exec, and samples, come into their pods' groups, in their own class
-
-
 def execed(cluster: Cluster, id_: str, pod: str = POD, below: str = "", **where: Any) -> int:
     """Return a process that has entered a container."""
     return cluster.kernel.spawn(f"/kubepods/pod{pod}/crio-{id_}{below}", **where)

@@ -77,9 +77,6 @@ def test_status_that_cannot_be_written_is_logged_once_and_so_is_its_end(tmp_path
     check_messages(lines, tmp_path / NAME, lambda: status.become(str(time.monotonic())), number)
 
 
-# The command
-
-
 @pytest.fixture
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the watcher's program, which an upgrade replaces."""

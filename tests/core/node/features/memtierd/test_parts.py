@@ -107,9 +107,6 @@ def test_removed_parent_is_made_again(tmp_path: Path, fail: Fail, failures: int,
     assert (Path(folder.path).is_dir(), next(left, None)) == (created, None)
 
 
-# The template
-
-
 def test_unknown_variables_are_named_and_shell_text_is_unchanged() -> None:
     for text in ("$CGROUP2_ABS_PATHS", "$CGROUP_ABS_PATH", "${CGROUP2_ABS_PATH}", "x: $UNKNOWN", "${X}", "$X"):
         with pytest.raises(TemplateError, match="unknown variable") as refused:
@@ -275,9 +272,6 @@ def test_memtierd_is_supervised_while_supervisor_and_memtierd_live() -> None:
             assert bool(found) == bool(said)
     earlier: Any = Folder(supervisor, child, boot="another")
     assert living(earlier) == []
-
-
-# The transient service
 
 
 @pytest.fixture
