@@ -28,7 +28,6 @@ from resctrl_hooks.core.node.features import blockio, scheduling
 from resctrl_hooks.core.node.host.procfs import start_time
 from resctrl_hooks.core.node.settings import load
 
-
 CLASSES = [{"name": "noswap", "allowswap": False}, {"name": "swap", "allowswap": True}, {"name": "leave"}]
 CGROUP = f"{POD_CGROUP}/crio-{ID}"
 CLASS, SWAP, HIGH = "class.memtierd.nri.io", "memory.swap.max.memtierd.nri.io", "memory.high.memtierd.nri.io"
