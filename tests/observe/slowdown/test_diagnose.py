@@ -156,24 +156,17 @@ def test_since_when_the_class_has_its_values_is_printed(host: Host, monkeypatch:
     assert "  class gold since " in shop.diagnose("shop/cart", "--for", "15s")[1]
 
 
-def test_beside_the_resident_process_nothing_is_written(shop: Shop) -> None:
+def test_damaged_baselines_are_set_aside_and_beside_the_resident_process_nothing_is_written(shop: Shop) -> None:
     shop.world.context.ledger.prepare()
     lock = only_instance(f"{shop.host.state}/{LOCK}")
     assert shop.diagnose("--for", "60s")[0] == 0
     assert not (shop.store / NAME).exists()
-    del lock
-
-
-def test_damaged_baselines_are_set_aside_with_one_line(shop: Shop) -> None:
-    shop.store.mkdir()
+    os.close(lock)
+    shop.store.mkdir(exist_ok=True)
     (shop.store / NAME).write_text("{")
     code, _, told = shop.diagnose("--for", "15s")
-    assert (code, told.count("\n")) == (0, 1)
-    assert "damaged" in told
+    assert (code, told.count("\n"), "damaged" in told) == (0, 1, True)
     assert (shop.store / f"{NAME}.damaged").exists()
-
-
-def test_idle_pod_is_unknown(shop: Shop) -> None:
     shop.world.is_idle = True
     (item,) = shop.item(KEY, "--for", "15s")["items"]
     assert (item["verdict"], item["reason"]) == ("unknown", "the pod did too little work to tell")

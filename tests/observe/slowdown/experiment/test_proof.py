@@ -5,6 +5,7 @@ import math
 import os
 import posix
 import random
+import re
 import signal
 import time
 from collections.abc import Callable
@@ -39,20 +40,21 @@ def tried(cost_of: Callable[[bool], float | None], seed: int = 1) -> plan.Effect
     return plan.effect_by_windows(cost_of, random.Random(seed).shuffle, plan.SECONDS)
 
 
-def test_order_is_random_and_has_as_many_windows_of_each_kind() -> None:
+def test_effect_is_the_ratio_of_the_costs_in_windows_of_random_order() -> None:
     orders = {tuple(plan.order(4, random.Random(seed).shuffle)) for seed in range(20)}
     assert len(orders) > 10
     assert all(sum(one) == 4 == len(one) - sum(one) for one in orders)
-
-
-def test_effect_without_noise_is_the_ratio_of_the_costs() -> None:
     found = tried(lambda limited: 1.04 if limited else 1.61)
     assert found is not None
     assert [found.off, found.on, found.effect] == pytest.approx([1.61, 1.04, 1.04 / 1.61 - 1])
     assert found.windows == 2 * plan.BLOCKS[0], "its interval is narrow at once"
     assert found.effect - 0.008 < found.low < found.effect - 0.004, "the kernel's ticks"
     assert found.effect + 0.004 < found.high < found.effect + 0.008
-    assert found.helps
+    chance = random.Random(3)
+    none = tried(lambda _: math.exp(chance.gauss(0, 0.15)))
+    assert none is not None
+    assert none.low < 0 < none.high
+    assert (found.helps, none.helps) == (True, False)
 
 
 @pytest.mark.parametrize("noise, windows", [(0.01, {8}), (0.03, {8, 12}), (0.1, {12})])
@@ -65,14 +67,6 @@ def test_interval_contains_the_truth_in_95_percent(true: float, noise: float, wi
         assert found.windows in windows
         hits += found.low <= true - 1 <= found.high
     assert hits >= 53, "of 60; fewer have a probability below 2 %"
-
-
-def test_limit_without_effect_is_not_said_to_help() -> None:
-    chance = random.Random(3)
-    found = tried(lambda _: math.exp(chance.gauss(0, 0.15)))
-    assert found is not None
-    assert found.low < 0 < found.high
-    assert not found.helps
 
 
 @pytest.mark.parametrize("lost, windows", [(0, 12), (1, 11), (2, 10), (6, None), (12, None)])
@@ -98,22 +92,17 @@ def test_class_that_slows_the_pod_is_proved_and_others_are_not(world: World) -> 
         assert experiment.evidence.method == "traffic"
         assert "perf" in experiment.evidence.skipped
         bronze, silver = experiment.run(Random(1))
-    assert bronze.name == "bronze"
+    assert (bronze.name, bronze.declared, bronze.floor) == ("bronze", {0: 100}, {0: 20})
     assert bronze.effect is not None
-    assert [bronze.effect.off, bronze.effect.on] == pytest.approx([1.0, 0.5])
-    assert bronze.effect.effect == pytest.approx(-0.5)
-    assert bronze.effect.helps
-    assert (bronze.declared, bronze.floor) == ({0: 100}, {0: 20})
     assert silver.effect is not None
+    assert [bronze.effect.off, bronze.effect.on, bronze.effect.effect] == pytest.approx([1.0, 0.5, -0.5])
     assert silver.effect.effect == pytest.approx(0)
-    assert not silver.effect.helps
+    assert (bronze.effect.helps, silver.effect.helps) == (True, False)
     assert world.node.limit("bronze") == world.node.limit("silver") == DECLARED
     assert not Path(world.node.host.state, NAME).exists()
-
-
-def test_quiet_class_is_not_limited(world: World) -> None:
     world.node.fs.writes.clear()
-    world.hook = lambda: world.node.count("silver", 0, 0)
+    still = int(world.moved["silver"])
+    world.hook = lambda: world.node.count("silver", 0, still)
     with world.experiment() as experiment:
         _, silver = experiment.run(Random(1))
     assert (silver.effect, silver.reason) == (None, "it has almost no traffic where the pod has its own")
@@ -181,11 +170,6 @@ def test_every_value_comes_back_whatever_happens_at_any_moment(moment: int, even
         assert plan.SECONDS <= trial.LEASE / 4
 
 
-def test_second_experiment_names_the_first(world: World) -> None:
-    with world.experiment(), pytest.raises(TrialError, match=f"an experiment is running, process {posix.getpid()}"):
-        world.experiment()
-
-
 def test_ctrl_z_restores_values_before_it_stops(world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def limited() -> None:
         if world.node.limit("bronze") != DECLARED:
@@ -240,7 +224,9 @@ def test_signal_during_the_restoration_waits_for_its_end(world: World, number: i
     assert not Path(world.node.host.state, NAME).exists()
 
 
-def test_experiment_refuses_beside_a_guard_without_classes_and_for_an_idle_pod(world: World) -> None:
+def test_experiment_refuses_beside_another_or_a_guard_without_classes_and_for_an_idle_pod(world: World) -> None:
+    with world.experiment(), pytest.raises(TrialError, match=f"an experiment is running, process {posix.getpid()}"):
+        world.experiment()
     lock = only_instance(str(world.node.host.state / LOCK))
     with pytest.raises(TrialError, match=r"guard changes values .*systemctl stop resctrl-hooks-guard"):
         world.experiment()
@@ -282,18 +268,11 @@ def test_command_names_the_class_its_effect_and_what_helps(world: World, monkeyp
     done = command(world, monkeypatch, "shop/cart", "--experiment")
     assert done.exit_code == 0, done.output
     assert "Experiment for shop/cart, in CPU seconds per GB (an estimate):" in done.output
-    (bronze,) = [
-        line for line in done.output.splitlines() if line.startswith("MB of bronze ") and "limited:" not in line
-    ]
-    assert bronze.split() == "MB of bronze 0=100 0=20 1 0.5 -50% -50% to -50% slows the pod".split()  # noqa: SIM905
+    (bronze,) = re.findall(r"^MB of bronze (?!.*limited:).*$", done.output, re.MULTILINE)
+    assert " ".join(bronze.split()) == "MB of bronze 0=100 0=20 1 0.5 -50% -50% to -50% slows the pod"
     assert "What helps: a smaller MB value for bronze" in done.output
-
-
-def test_command_as_json_follows_its_schema(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    done = command(world, monkeypatch, "shop/cart", "--experiment", "-o", "json")
-    value = json.loads(done.stdout)
+    value = json.loads(command(world, monkeypatch, "shop/cart", "--experiment", "-o", "json").stdout)
     validate(value, schemas()["diagnose"])
     (item,) = value["items"]
-    assert item["name"] == "shop/cart"
-    assert [one["class"] for one in item["experiments"]] == ["bronze", "silver"]
+    assert [item["name"], *(one["class"] for one in item["experiments"])] == ["shop/cart", "bronze", "silver"]
     assert item["experiments"][0]["effectHigh"] == pytest.approx(-0.5, abs=0.005)
