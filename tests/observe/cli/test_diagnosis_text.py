@@ -31,11 +31,11 @@ def diagnosis(**more: Any) -> Diagnosis:
     return Diagnosis.model_validate({**values, "causes": [], "advice": [], "experiments": None, **more})
 
 
-@pytest.mark.parametrize("samples, lines", [([ENOUGH - 1, 0], 1), ([ENOUGH], 0), ([ENOUGH, 0], 1), ([], 0)])
-def test_need_of_a_baseline_is_printed_once(capsys: pytest.CaptureFixture[str], samples: list[int], lines: int) -> None:
-    print_need([diagnosis(baseline_samples=number) for number in samples])
-    found = capsys.readouterr().out.splitlines()
-    assert [line.startswith(f"A baseline needs {ENOUGH} quiet samples") for line in found] == [True] * lines
+def test_need_of_a_baseline_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
+    for samples, lines in (([ENOUGH - 1, 0], 1), ([ENOUGH], 0), ([ENOUGH, 0], 1), ([], 0)):
+        print_need([diagnosis(baseline_samples=number) for number in samples])
+        found = capsys.readouterr().out.splitlines()
+        assert [line.startswith(f"A baseline needs {ENOUGH} quiet samples") for line in found] == [True] * lines
 
 
 def test_paragraph_of_facts(
@@ -112,18 +112,15 @@ def now(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "time", lambda: WHEN + 120.0)
 
 
-@pytest.mark.parametrize(
-    "of, kind, note",
-    [
-        ({}, "", ""),
-        ({"span": 60}, "a mean of 60 s, ", ""),
+def test_first_line_has_the_time_and_why_there_are_no_rates() -> None:
+    cases: list[tuple[dict[str, Any], str, str]] = [
+        *(({}, "", ""), ({"span": 60}, "a mean of 60 s, ", "")),
         ({"gap": 610.0}, "", "no samples in the 10m10s before, so no rates"),
         ({"before": None}, "", "the first sample, so no rates"),
-    ],
-)
-def test_first_line_has_the_time_and_why_there_are_no_rates(of: dict[str, Any], kind: str, note: str) -> None:
-    assert heading(at_moment(**of)) == f"PAST {clock(WHEN)} ({kind}2m ago)"
-    assert gap_note(at_moment(**of)) == note
+    ]
+    for of, kind, note in cases:
+        assert heading(at_moment(**of)) == f"PAST {clock(WHEN)} ({kind}2m ago)"
+        assert gap_note(at_moment(**of)) == note
 
 
 PAST_PODS = [
@@ -184,16 +181,9 @@ def test_named_pods_are_chosen_once_and_in_their_order(monkeypatch: pytest.Monke
         names("c", namespace="shop")
 
 
-@pytest.mark.parametrize(
-    "values, expected",
-    [
-        ({TRAFFIC: 30.0, CAPACITY: 80.0}, (30.0, 80.0, 37.5)),
-        ({TRAFFIC: 0.0, CAPACITY: 80.0}, (0.0, 80.0, 0.0)),
-        ({CAPACITY: 80.0}, (None, 80.0, None)),
-        ({TRAFFIC: 30.0}, (30.0, None, None)),
-    ],
-)
-def test_load_of_a_memory_needs_rate_and_capacity(values: dict[str, Any], expected: tuple[float | None, ...]) -> None:
-    one = _memory({"kind": "memory", "key": "mon_L3_02 mon_L3_03", **values})
-    assert (one.domain, one.l3) == (2, [2, 3])
-    assert (one.memory_bandwidth_bytes_per_second, one.capacity_bytes_per_second, one.load_percent) == expected
+def test_load_of_a_memory_needs_rate_and_capacity() -> None:
+    for rate, capacity, load in ((30.0, 80.0, 37.5), (0.0, 80.0, 0.0), (None, 80.0, None), (30.0, None, None)):
+        known: Any = {name: value for name, value in ((TRAFFIC, rate), (CAPACITY, capacity)) if value is not None}
+        one = _memory({"kind": "memory", "key": "mon_L3_02 mon_L3_03", **known})
+        found = (one.memory_bandwidth_bytes_per_second, one.capacity_bytes_per_second, one.load_percent)
+        assert (one.domain, one.l3, *found) == (2, [2, 3], rate, capacity, load)

@@ -1,13 +1,14 @@
 """`diagnose --apply` on a host of plain files: the remedy that is done, the question, and what is printed."""
 
 import json
-from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Self
+from typing import Any
 
 import pytest
 from click.testing import Result
+from conftest import always
 from hosts.monitored import MonitoredHost, run
 from jsonschema import validate
 
@@ -32,38 +33,19 @@ def diagnosis(verdict: str, ratio: float | None, *commands: str) -> Diagnosis:
     )  # fmt: skip
 
 
-class Slowed:
-    """A session that finds the victim slowed, and something else in its second time of sampling."""
-
-    def __init__(self, *found: Diagnosis) -> None:
-        self.found = [*found]
-        self.sampled: list[float] = []
-        self.live = SimpleNamespace(has_baseline=lambda _: True)
-
-    def __call__(self, *_: object) -> "Slowed":
-        return self
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def sample(self, seconds: float, _: Sequence[str]) -> None:
-        self.sampled.append(seconds)
-
-    def diagnoses(self, _: Sequence[str]) -> list[Diagnosis]:
-        return [self.found.pop(0)]
-
-    def pods(self) -> list[str]:
-        return ["k"]
+def session_of(*found: Diagnosis) -> Any:
+    """Return a session that finds the victim slowed, and something else in its second time of sampling."""
+    left, made = [*found], SimpleNamespace(sampled=[], live=SimpleNamespace(has_baseline=lambda _: True))
+    made.sample = lambda seconds, _: made.sampled.append(seconds)
+    made.diagnoses, made.pods = lambda _: [left.pop(0)], always(["k"])
+    return made
 
 
 def called(
-    host: MonitoredHost, monkeypatch: pytest.MonkeyPatch, session: Slowed, *words: str, answer: str | None = None
+    host: MonitoredHost, monkeypatch: pytest.MonkeyPatch, session: Any, *words: str, answer: str | None = None
 ) -> Result:
-    monkeypatch.setattr(diagnose, "Session", session)
-    monkeypatch.setattr(diagnose, "find", lambda *_: "k")
+    monkeypatch.setattr(diagnose, "Session", lambda *_: nullcontext(session))
+    monkeypatch.setattr(diagnose, "find", always("k"))
     monkeypatch.setattr(apply, "sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: answer is not None)))
     return run(host, "diagnose", "shop/cart", "--apply", *words, data=answer)
 
@@ -72,7 +54,9 @@ def called(
 def test_first_remedy_that_limit_can_do_is_done_and_measured(
     host: MonitoredHost, pod: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], answer: str | None
 ) -> None:
-    session = Slowed(diagnosis("slowed", 1.9, "", COMMAND, "resctrl-hook limit other --cpu 1%"), diagnosis("normal", 1))
+    session = session_of(
+        diagnosis("slowed", 1.9, "", COMMAND, "resctrl-hook limit other --cpu 1%"), diagnosis("normal", 1)
+    )
     done = called(host, monkeypatch, session, "--sample", "7s", *words, answer=answer)
     assert done.exit_code == 0, done.output
     assert values(pod) == {**BEFORE, "cpu.weight": "10"}
@@ -89,7 +73,7 @@ def test_first_remedy_that_limit_can_do_is_done_and_measured(
 
 
 def test_document_has_what_was_applied(host: MonitoredHost, pod: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    session = Slowed(diagnosis("slowed", 1.9, COMMAND), diagnosis("slowed", 1.9, COMMAND))
+    session = session_of(diagnosis("slowed", 1.9, COMMAND), diagnosis("slowed", 1.9, COMMAND))
     done = called(host, monkeypatch, session, "--yes", "--for", "10m", "-o", "json")
     value: Any = json.loads(done.stdout)
     validate(value, schemas()["diagnose"])
@@ -98,29 +82,27 @@ def test_document_has_what_was_applied(host: MonitoredHost, pod: Path, monkeypat
     assert "has not helped so far" in done.stderr
 
 
+SLOWED = diagnosis("slowed", 1.9, COMMAND)
+
+
 @pytest.mark.parametrize(
     "found, words, answer, error",
     [
         (diagnosis("normal", 1.0, COMMAND), (), "y", "shop/cart is normal"),
         (diagnosis("slowed", 1.9, ""), (), "y", "no remedy of shop/cart"),
         (diagnosis("slowed", 1.9, f"{COMMAND} --mb 30"), (), "y", "schemata"),
-        (diagnosis("slowed", 1.9, COMMAND), (), "n", "Aborted"),
-        (diagnosis("slowed", 1.9, COMMAND), (), None, "use a terminal, or --yes"),
-        (diagnosis("slowed", 1.9, COMMAND), ("shop/other",), "y", "needs one POD"),
-        (diagnosis("slowed", 1.9, COMMAND), ("--experiment",), "y", "POD"),
-        (diagnosis("slowed", 1.9, COMMAND), ("--by", "culprit"), "y", "cannot be combined"),
+        (SLOWED, (), "n", "Aborted"),
+        (SLOWED, (), None, "use a terminal, or --yes"),
+        (SLOWED, ("shop/other",), "y", "needs one POD"),
+        (SLOWED, ("--experiment",), "y", "POD"),
+        (SLOWED, ("--by", "culprit"), "y", "cannot be combined"),
     ],
 )
 def test_nothing_is_limited(
-    host: MonitoredHost,
-    pod: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    found: Diagnosis,
-    words: tuple[str, ...],
-    answer: str | None,
-    error: str,
-) -> None:
-    done = called(host, monkeypatch, Slowed(found, found), *words, answer=answer)
+    host: MonitoredHost, pod: Path, monkeypatch: pytest.MonkeyPatch,
+    found: Diagnosis, words: tuple[str, ...], answer: str | None, error: str,
+) -> None:  # fmt: skip
+    done = called(host, monkeypatch, session_of(found, found), *words, answer=answer)
     assert done.exit_code
     assert error in done.output
     assert values(pod) == BEFORE

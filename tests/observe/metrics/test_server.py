@@ -159,22 +159,18 @@ def test_server_ends_at_signal(host: MonitoredHost) -> None:
         assert process.wait(10) == 0
 
 
-@pytest.mark.parametrize(
-    "text, found",
-    [
-        *(("9777", ("127.0.0.1", 9777)), (":9777", ("127.0.0.1", 9777)), ("localhost:1", ("127.0.0.1", 1))),
-        *(("0.0.0.0:1", ("0.0.0.0", 1)), ("[::1]:65535", ("::1", 65535))),
-        *((one, "the port is missing") for one in ("", "1.2.3.4", "127.0.0.1:x", "a:b")),
-        *((one, "not an IP address") for one in ("host:1", "::1")),
-        *((one, "the highest port is 65535") for one in ("127.0.0.1:65536", "9" * 5000)),
-    ],
-)
-def test_address_is_parsed_or_refused_with_the_reason(text: str, found: tuple[str, int] | str) -> None:
-    if isinstance(found, str):
-        with pytest.raises(ListenAddressError, match=found):
-            parse_address(text)
-    else:
-        assert parse_address(text) == found
+def test_address_is_parsed_or_refused_with_the_reason() -> None:
+    addresses = {"9777": ("127.0.0.1", 9777), ":9777": ("127.0.0.1", 9777), "localhost:1": ("127.0.0.1", 1)}
+    addresses |= {"0.0.0.0:1": ("0.0.0.0", 1), "[::1]:65535": ("::1", 65535)}
+    assert {text: parse_address(text) for text in addresses} == addresses
+    for why, texts in {
+        "the port is missing": ("", "1.2.3.4", "127.0.0.1:x", "a:b"),
+        "not an IP address": ("host:1", "::1"),
+        "the highest port is 65535": ("127.0.0.1:65536", "9" * 5000),
+    }.items():
+        for text in texts:
+            with pytest.raises(ListenAddressError, match=why):
+                parse_address(text)
 
 
 def test_port_in_use_is_reported(host: MonitoredHost) -> None:
@@ -238,30 +234,25 @@ def test_long_request_head_is_refused_before_it_is_read(ask: Served, data: bytes
     assert is_reset or answer.split()[1] == b"431"
 
 
-@pytest.mark.parametrize("left, limit, read", [(0, -1, 1), (5, 3, 3), (5, 6, 6), (5, 99, 6), (5, -1, 6)])
-def test_head_of_a_request_is_read_up_to_one_byte_beyond_its_limit(left: int, limit: int, read: int) -> None:
-    stream = io.BytesIO(b"x" * 100)
-    head = serving._Head(stream)
-    head._left = left
-    if read > left:
-        with pytest.raises(LineTooLong):
-            head.readline(limit)
-    else:
-        assert head.readline(limit) == b"x" * read
-        assert head._left == left - read
-    assert stream.tell() == read
-    assert serving._Head(stream)._left == serving._LONGEST_HEAD
+def test_head_of_a_request_is_read_up_to_one_byte_beyond_its_limit() -> None:
+    assert serving._Head(io.BytesIO())._left == serving._LONGEST_HEAD
+    for left, limit, read in ((0, -1, 1), (5, 3, 3), (5, 6, 6), (5, 99, 6), (5, -1, 6)):
+        stream = io.BytesIO(b"x" * 100)
+        head = serving._Head(stream)
+        head._left = left
+        if read > left:
+            with pytest.raises(LineTooLong):
+                head.readline(limit)
+        else:
+            assert (head.readline(limit), head._left) == (b"x" * read, left - read)
+        assert stream.tell() == read
 
 
-@pytest.mark.parametrize(
-    "host, source",
-    [
-        ("10.0.0.1", "10.0.0.1"), ("2001:db8::1", "2001:db8::/64"), ("2001:db8:0:0:ffff::2", "2001:db8::/64"),
-        ("2001:db8:0:1::1", "2001:db8:0:1::/64"), ("::ffff:10.0.0.1", "10.0.0.1"), ("fe80::1%eth0", "fe80::/64"),
-    ],
-)  # fmt: skip
-def test_source_is_an_address_or_an_ipv6_network(host: str, source: str) -> None:
-    assert serving.source_of(host) == source
+def test_source_is_an_address_or_an_ipv6_network() -> None:
+    sources = {"10.0.0.1": "10.0.0.1", "::ffff:10.0.0.1": "10.0.0.1", "fe80::1%eth0": "fe80::/64"}
+    sources |= dict.fromkeys(("2001:db8::1", "2001:db8:0:0:ffff::2"), "2001:db8::/64")
+    sources["2001:db8:0:1::1"] = "2001:db8:0:1::/64"
+    assert {host: serving.source_of(host) for host in sources} == sources
 
 
 def test_closed_connection_counts_until_its_threads_end(ask: Served, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -301,10 +292,10 @@ def test_source_with_many_requests_keeps_no_other_source_out(
     assert [answer.split()[1] for answer in answers] == [b"200"] * 5, "no complete request was given up"
 
 
-@pytest.mark.parametrize("own, others, has", [(0, 143, True), (0, 144, False), (7, 0, True), (8, 0, False)])
-def test_source_with_few_connections_has_some_more_places(own: int, others: int, *, has: bool) -> None:
-    serving_now = [serving._Connection("a")] * own + [serving._Connection("b")] * others
-    assert serving._has_place("a", serving_now) is has
+def test_source_with_few_connections_has_some_more_places() -> None:
+    for own, others, has in ((0, 143, True), (0, 144, False), (7, 0, True), (8, 0, False)):
+        serving_now = [serving._Connection("a")] * own + [serving._Connection("b")] * others
+        assert serving._has_place("a", serving_now) is has
 
 
 def test_slow_request_is_ended(ask: Served, monkeypatch: pytest.MonkeyPatch) -> None:

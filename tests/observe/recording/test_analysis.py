@@ -316,24 +316,20 @@ def test_counters_that_restart_rows_of_one_time_and_other_domains_have_no_rate()
     assert values(line) == {1: 0, 3: 10}
 
 
-@pytest.mark.parametrize(
-    "row, name, namespace",
-    [
+def test_user_is_named_after_its_kind_and_the_host_if_there_are_several() -> None:
+    rows: list[tuple[Row, str, str]] = [
         ({"kind": POD, "key": "uid", "namespace": "shop", "pod": "web"}, "shop/web", "shop"),
         ({"kind": POD, "key": "uid", "namespace": "shop"}, "shop/uid", "shop"),
         ({"kind": POD, "key": "uid", "pod": "web"}, "web", ""),
         ({"kind": GROUP, "key": "theirs"}, "mon_groups/theirs", ""),
         ({"kind": GROUP, "key": "theirs", "rdt_class": "gold"}, "gold/mon_groups/theirs", ""),
-        ({"kind": REST}, "(ungrouped)", ""),
-        ({"kind": REST, "rdt_class": "gold"}, "(ungrouped, class gold)", ""),
+        *(({"kind": REST}, "(ungrouped)", ""), ({"kind": REST, "rdt_class": "gold"}, "(ungrouped, class gold)", "")),
         ({"kind": PACKAGE, "key": "package-0"}, "(package)", ""),
-    ],
-)
-def test_user_is_named_after_its_kind_and_the_host_if_there_are_several(row: Row, name: str, namespace: str) -> None:
-    key, kind = str(row.get("key") or ""), str(row["kind"])
-    found = {**row, "host": "n1"}
-    assert user_of(found, several=False) == User(name, namespace, kind, key, "n1")
-    assert user_of(found, several=True) == User(f"n1: {name}", namespace and f"n1: {namespace}", kind, key, "n1")
+    ]
+    for row, name, namespace in rows:
+        key, kind, found = str(row.get("key") or ""), str(row["kind"]), {**row, "host": "n1"}
+        assert user_of(found, several=False) == User(name, namespace, kind, key, "n1")
+        assert user_of(found, several=True) == User(f"n1: {name}", namespace and f"n1: {namespace}", kind, key, "n1")
 
 
 @pytest.mark.parametrize(
