@@ -4,12 +4,12 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import pytest
-from hosts.cluster import Running
+from hosts.node import Container
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from accounting.kernel import DOMAINS
-from accounting.node import CLASSES, ERRORS, PODS, STRAY, Node, NodeProgram
+from accounting.node import CLASSES, ERRORS, PODS, STRAY, CountedNode, NodeProgram
 from accounting.trouble import KernelFiles, Trouble, error, install_clock, troubled
 from resctrl_hooks.core.node.host.descriptors import Descriptors
 from resctrl_hooks.core.node.resctrl import open_files
@@ -45,7 +45,7 @@ class Events(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.node = Node(self.config)
+        self.node = CountedNode(self.config)
         self.kernel = self.node.kernel
         self.patch = pytest.MonkeyPatch()
         install_clock(self.kernel, self.patch)
@@ -59,7 +59,7 @@ class Events(RuleBasedStateMachine):
         for pod, rdt_class, threads, hooked in first:
             self.node.begin(pod, rdt_class, threads, hooked=hooked)
 
-    def container(self, number: int) -> Running:
+    def container(self, number: int) -> Container:
         living = self.node.living()
         return living[number % len(living)]
 
@@ -82,7 +82,7 @@ class Events(RuleBasedStateMachine):
             self.node.begin(pod, rdt_class, 1, hooked=True, seam=seam)
 
     @precondition(alive)
-    @rule(number=PICK, what=st.sampled_from(["fork", "exec_", "crash", "stop"]))
+    @rule(number=PICK, what=st.sampled_from(["fork", "exec_", "end", "stop"]))
     def happen(self, number: int, what: str) -> None:
         """A process of a container starts another, one enters from outside, or the container ends."""
         getattr(self.node, what)(self.container(number))
@@ -91,7 +91,7 @@ class Events(RuleBasedStateMachine):
     @rule(number=PICK, rdt_class=CLASS)
     def restart_with_same_id(self, number: int, rdt_class: str) -> None:
         container = self.container(number)
-        self.node.crash(container)
+        self.node.end(container)
         self.node.launch(container, rdt_class, 1, hooked=True)
 
     @rule(pod=POD)

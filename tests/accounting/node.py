@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from hosts.cluster import Running, SimulatedNode, pod_number
+from hosts.node import Container, Node, pod_number
 
 from accounting.accounts import Accounts, sums
 from accounting.kernel import CountedKernel
@@ -66,32 +66,31 @@ class Program(Generic[Kind]):
 class NodeProgram(Program[Monitor]):
     """A process that knows the settings of its start, and may keep files open."""
 
-    def __init__(self, node: SimulatedNode, files: OpenFiles | None = None) -> None:
+    def __init__(self, node: Node, files: OpenFiles | None = None) -> None:
         self.context = node.context()
         self.files = files
         super().__init__(self.context.monitor)
 
 
-class Node(SimulatedNode):
+class CountedNode(Node):
     """The node."""
 
-    KERNEL = CountedKernel
     kernel: CountedKernel
 
     def __init__(self, config: dict[str, Any]) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="rh", dir=os.environ.get("PYTEST_DEBUG_TEMPROOT")))
         self.given = {"log": {"target": "none"}, **config}
-        super().__init__(self.folder, self.given, rmids=RMIDS)
+        super().__init__(self.folder, kernel=partial(CountedKernel, rmids=RMIDS), **self.given)
         self.accounts = Accounts(self.kernel, PODS, self.pod_record)
         self.kernel.is_known = self.is_known
-        self.running: list[Running] = []
+        self.running: list[Container] = []
         self.made = 0
         self.add_class(*CLASSES[1:])
 
     def close(self) -> None:
         shutil.rmtree(self.folder)
 
-    def living(self) -> list[Running]:
+    def living(self) -> list[Container]:
         return [container for container in self.running if container.pids]
 
     # Runtimes
@@ -99,30 +98,28 @@ class Node(SimulatedNode):
     def begin(self, pod: str, rdt_class: str, threads: int, *, hooked: bool, seam: Any = None) -> None:
         """Start a container."""
         self.made += 1
-        container = Running(self.made, pod)
-        self.running.append(container)
-        self.launch(container, rdt_class, threads, hooked=hooked, seam=seam)
+        self.running.append(Container(f"{self.made:064x}", pod))
+        self.launch(self.running[-1], rdt_class, threads, hooked=hooked, seam=seam)
 
-    def launch(self, container: Running, rdt_class: str, threads: int, *, hooked: bool, seam: Any = None) -> None:
+    def launch(self, container: Container, rdt_class: str, threads: int, *, hooked: bool, seam: Any = None) -> None:
         if not self.kernel.mounted or rdt_class not in self.kernel.model.classes:
             rdt_class = ""
-        container.pid = self.kernel.spawn(container.cgroup, threads, rdt_class)
-        container.pids = [container.pid]
+        self.spawn(container, threads, rdt_class)
         if hooked:
             with suppress(HookError):  # the container runs; reconcile completes it
                 self.serve(container, seam)
         self.appear(container)
 
-    def fork(self, container: Running) -> None:
+    def fork(self, container: Container) -> None:
         rdt_class, group = self.kernel.where(container.pids[-1])
         container.pids.append(self.kernel.spawn(container.cgroup, 1, rdt_class, group))
 
-    def exec_(self, container: Running) -> None:
+    def exec_(self, container: Container) -> None:
         """A process enters from outside, in the container's class but in no group."""
         container.pids.append(self.kernel.spawn(container.cgroup, 1, self.kernel.where(container.pids[0])[0]))
 
-    def stop(self, container: Running, seam: Any = None) -> None:
-        self.crash(container)
+    def stop(self, container: Container, seam: Any = None) -> None:
+        self.end(container)
         self.running.remove(container)
         with suppress(HookError):
             self.poststop(container.id, seam)
@@ -130,7 +127,7 @@ class Node(SimulatedNode):
     def finish(self, pod: str) -> None:
         """The pod ends."""
         for container in [one for one in self.running if one.key == pod]:
-            self.crash(container)
+            self.end(container)
             shutil.rmtree(self.crun / container.id, ignore_errors=True)
             self.running.remove(container)
         shutil.rmtree(self.host.cgroup / f"kubepods/pod{pod}", ignore_errors=True)
@@ -153,7 +150,7 @@ class Node(SimulatedNode):
         with self.kernel.foreign(), suppress(OSError):
             getattr(self.kernel, name)(*given)
 
-    def change_class(self, container: Running, rdt_class: str, most: int) -> None:
+    def change_class(self, container: Container, rdt_class: str, most: int) -> None:
         """Another program moves at most so many of a container's threads into a class."""
         group = self.kernel.model.classes.get(rdt_class, self.kernel.model.root)
         if self.kernel.mounted:

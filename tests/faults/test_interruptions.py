@@ -7,16 +7,18 @@ files, values of sysfs and of interrupts, and the names of records. A foreign gr
 
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from hosts.cluster import POD, SimulatedNode, pod_number
 from hosts.cpufreq import Cpufreq
 from hosts.interrupts import DISABLE, InterruptHost
+from hosts.killed_hook import NEVER, Interruption, interrupted
+from hosts.node import UID, Container, Node, pod_number
 from hosts.placed import CPUS, MACHINE
+from hosts.simulated_kernel import Kernel
 
-from faults.interruptions import NEVER, Interruption, interrupted
 from resctrl_hooks.core.node.errors import HookError
 from resctrl_hooks.core.node.reconcile.release import release_everything
 from resctrl_hooks.core.node.watch.containers import Containers
@@ -24,8 +26,6 @@ from resctrl_hooks.core.node.watch.move import serve
 
 HOUSES = ("lab", "placement")
 pytestmark = pytest.mark.no_cover
-MAIN, OTHER = f"{1:064x}", f"{2:064x}"
-NEIGHBOUR = pod_number(2)
 ALL_MAY: dict[str, Any] = {"enabled": True, "allow": {"shop": ["*"]}}
 ASKED = {
     "memory.high.memtierd.nri.io": "64M",
@@ -35,19 +35,11 @@ ASKED = {
     CPUS: "exclusive",
     **DISABLE,
 }
-REQUESTS: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
-    MAIN: ({"resources": {"cpu": {"shares": 2048}, "memory": {"limit": 64 << 20}}}, ASKED),
-    OTHER: ({"resources": {"cpu": {"shares": 512}}}, {}),
-}
-"""By container: its bundle's resources, and its annotations."""
 WRITTEN = {"cpu.weight": "20", "io.weight": "default 50", "memory.high": str(64 << 20)}
 FOUND = {
-    "cpu.weight": "100",
-    "io.weight": "default 100",
-    "memory.high": "max",
-    "memory.current": "4096",
-    "memory.low": "4096",
-}
+    "cpu.weight": "100", "io.weight": "default 100", "memory.high": "max", "memory.current": "4096",
+    "memory.low": "4096", "cpuset.cpus": "", "cpuset.mems": "",
+}  # fmt: skip
 FAST = {
     "name": "fast", "freqGovernor": "performance", "minFreq": "2400000", "disabledCstates": ["C6"],
     "uncoreMaxFreq": "1800000",
@@ -57,14 +49,13 @@ POOLS: dict[str, Any] = {
     "pools": [{"name": "db", "cpus": "0-3,16-19", "cpuClass": "fast", "namespaces": ["shop"]}],
     "cpuClasses": [FAST],
 }
-
 OF_AN_ERROR = ("groups", "tasks")
 """What may differ after an error: a pod keeps a group that its failed step needed until another pod waits, and a class
 whose record was not read is applied again.
 """
 
 
-class Node(SimulatedNode):
+class FullNode(Node):
     """A node with every feature that needs no program, whose first container has changed values of the whole node.
 
     It has exclusive CPUs of a CPU class, without interrupts. A container of another pod shares the pool, and other
@@ -72,17 +63,18 @@ class Node(SimulatedNode):
     """
 
     def __init__(self, root: Path) -> None:
-        super().__init__(root, {}, rmids=12)
+        super().__init__(root, kernel=partial(Kernel, rmids=12))
         self.values = InterruptHost(self.host)
         self.cpufreq = Cpufreq(MACHINE, self.values.sys)
-        self.pids: dict[str, int] = {}
+        self.cgroup_files = FOUND
         self.add_class("gold", "silver")
         self.use()
-        self.kernel.mkdir(f"{self.host.resctrl}/gold/mon_groups/pqos")
+        self.kernel.mkdir(f"{self.resctrl}/gold/mon_groups/pqos")
         self.kernel.spawn("/system.slice/cron", 1, "gold", "pqos")
-        self.begin(OTHER, NEIGHBOUR)
-        self.serve_start(OTHER, NEIGHBOUR)
-        self.appears(OTHER, NEIGHBOUR)
+        resources: Any = {"cpu": {"shares": 2048}, "memory": {"limit": 64 << 20}}
+        self.main = Container(f"{1:064x}", UID, ASKED, {"resources": resources})
+        self.other = Container(f"{2:064x}", pod_number(2), {}, {"resources": {"cpu": {"shares": 512}}})
+        self.start(self.other, 2)
         self.reconcile()
         self.before = self.seen()
 
@@ -99,48 +91,41 @@ class Node(SimulatedNode):
             scheduling=ALL_MAY | {"classes": {"background": {"cpuWeight": 20}}},
         )
 
-    def folder(self, id_: str, pod: str) -> Path:
-        return self.host.cgroup / f"kubepods/pod{pod}/crio-{id_}"
+    @property
+    def folder(self) -> Path:
+        return self.cgroup / self.main.cgroup[1:]
 
-    def begin(self, id_: str = MAIN, pod: str = POD) -> None:
-        self.pids[id_] = self.kernel.spawn(f"/kubepods/pod{pod}/crio-{id_}", 2)
-        for name, value in {**FOUND, "cpuset.cpus": "", "cpuset.mems": ""}.items():
-            (self.folder(id_, pod) / name).write_text(value)
-
-    def serve_start(self, id_: str = MAIN, pod: str = POD, seam: Any = None) -> None:
-        self.hook(id_, self.pids[id_], pod, *REQUESTS[id_], seam)
-
-    def appears(self, id_: str = MAIN, pod: str = POD) -> None:
-        self.appear(id_, self.pids[id_], pod, *REQUESTS[id_])
+    def begin(self) -> None:
+        self.spawn(self.main, 2)
 
     def dies(self) -> None:
-        if MAIN in self.pids:
-            self.kernel.end(self.pids.pop(MAIN))
+        if self.main.pids:
+            self.end(self.main)
             self.end_pod()
-            (self.root / "crun" / MAIN / "status").unlink(missing_ok=True)
+            (self.crun / self.main.id / "status").unlink(missing_ok=True)
 
     def passes(self, number: int = 1) -> None:
         for _ in range(number):
             self.kernel.now += 2  # nothing is in limbo
-            for unfinished in self.host.state.glob("*~*"):
+            for unfinished in self.state.glob("*~*"):
                 os.utime(unfinished, (0, 0))  # a minute has passed
             report = self.reconcile()
             assert not report.events["failed"], report.as_text()
 
     def appears_and_passes(self) -> None:
-        self.appears()
+        self.appear(self.main)
         self.passes()
 
     def seen(self) -> dict[str, Any]:
         model = self.kernel.model
-        files = [path for path in self.host.cgroup.rglob("*") if path.is_file() and path.name != "cgroup.threads"]
+        files = [path for path in self.cgroup.rglob("*") if path.is_file() and path.name != "cgroup.threads"]
         return {
             "groups": self.kernel.groups(),
             "tasks": {tid: self.kernel.where(tid) for tid in self.kernel.threads.starts},
             "classes": sorted(model.classes),
             "node": self.cpufreq.changed() | self.values.changed(),
-            **{str(path.relative_to(self.host.cgroup))[-90:]: path.read_text().strip() for path in files},
-            "records": [name for name in self.host.records() if "~" not in name],
+            **{str(path.relative_to(self.cgroup))[-90:]: path.read_text().strip() for path in files},
+            "records": [name for name in self.records() if "~" not in name],
         }
 
 
@@ -154,62 +139,61 @@ class Scenario(NamedTuple):
         wanted: what the container's cgroup has in the end; empty if it has ended.
     """
 
-    act: Callable[[Node, Any], object]
-    arrange: Callable[[Node], object] = Node.begin
-    settle: Callable[[Node], object] = lambda node: node.appears_and_passes()
+    act: Callable[[FullNode, Any], object]
+    arrange: Callable[[FullNode], object] = FullNode.begin
+    settle: Callable[[FullNode], object] = lambda node: node.appears_and_passes()
     wanted: dict[str, str] = WRITTEN
 
 
-def running(node: Node) -> None:
+def running(node: FullNode) -> None:
     node.begin()
-    node.serve_start()
-    node.appears()
-    node.passes()
+    node.serve(node.main)
+    node.appears_and_passes()
 
 
-def dies_at_once(node: Node) -> None:
+def dies_at_once(node: FullNode) -> None:
     node.dies()
     node.passes()
 
 
-def ended(node: Node) -> None:
+def ended(node: FullNode) -> None:
     running(node)
     node.dies()
 
 
-def unseen(node: Node) -> None:
+def unseen(node: FullNode) -> None:
     node.begin()
-    node.appears()
+    node.appear(node.main)
 
 
-def pass_of(node: Node, seam: Any) -> None:
+def pass_of(node: FullNode, seam: Any) -> None:
     node.reconcile(seam=seam)
 
 
-def renamed(node: Node) -> None:
+def renamed(node: FullNode) -> None:
     """Another program renames the container's group."""
     running(node)
-    folder = f"{node.host.resctrl}/gold/mon_groups"
-    node.kernel.rename(f"{folder}/{POD}", f"{folder}/batch")
+    folder = f"{node.resctrl}/gold/mon_groups"
+    node.kernel.rename(f"{folder}/{UID}", f"{folder}/batch")
 
 
-def in_other_class(node: Node) -> None:
+def in_other_class(node: FullNode) -> None:
     """A program moves the container to another class, which the step of its class changes back."""
     running(node)
-    node.kernel.write(f"{node.host.resctrl}/silver/tasks", b"%d" % node.pids[MAIN])
+    node.kernel.write(f"{node.resctrl}/silver/tasks", b"%d" % node.main.pid)
 
 
-def with_prefix(node: Node) -> None:
+def with_prefix(node: FullNode) -> None:
     running(node)
     node.use(prefix="rh-")
 
 
-def without_placement(node: Node) -> None:
+def without_placement(node: FullNode) -> None:
     running(node)
     node.use(enabled=False)
 
 
-def of_version_0_2(node: Node) -> None:
+def of_version_0_2(node: FullNode) -> None:
     """The records lack what later versions added, and the upgrade changed the prefix."""
     running(node)
     ledger = node.context().ledger
@@ -221,44 +205,44 @@ def of_version_0_2(node: Node) -> None:
     node.use(prefix="rh-")
 
 
-def entered(node: Node) -> None:
+def entered(node: FullNode) -> None:
     running(node)
-    node.pids["late"] = node.kernel.spawn(f"/kubepods/pod{POD}/crio-{MAIN}", 2, "gold")
+    node.main.pids.append(node.kernel.spawn(node.main.cgroup, 2, "gold"))
 
 
-def watch(node: Node, seam: Any) -> None:
+def watch(node: FullNode, seam: Any) -> None:
     context = node.context(seam)
-    serve(context, Containers(context.ledger), node.pids["late"])
+    serve(context, Containers(context.ledger), node.main.pids[-1])
 
 
-def release(node: Node, seam: Any = None) -> None:
+def release(node: FullNode, seam: Any = None) -> None:
     release_everything(node.context(seam))
 
 
-def release_again(node: Node) -> None:
+def release_again(node: FullNode) -> None:
     release(node)
     node.passes(3)
 
 
 SCENARIOS = {
-    "start": Scenario(lambda node, seam: node.serve_start(seam=seam)),
+    "start": Scenario(lambda node, seam: node.serve(node.main, seam)),
     "start of a container that dies at once": Scenario(
-        lambda node, seam: node.serve_start(seam=seam), settle=dies_at_once, wanted={}
+        lambda node, seam: node.serve(node.main, seam), settle=dies_at_once, wanted={}
     ),
-    "poststop": Scenario(lambda node, seam: node.poststop(MAIN, seam), ended, Node.passes, {}),
+    "poststop": Scenario(lambda node, seam: node.poststop(node.main.id, seam), ended, FullNode.passes, {}),
     "late start": Scenario(pass_of, unseen, lambda node: node.passes(2)),
-    "late end": Scenario(pass_of, ended, Node.passes, {}),
-    "renamed group": Scenario(pass_of, renamed, Node.passes),
-    "changed class": Scenario(pass_of, in_other_class, Node.passes),
-    "changed prefix": Scenario(pass_of, with_prefix, Node.passes),
-    "upgrade": Scenario(pass_of, of_version_0_2, Node.passes),
-    "placement disabled": Scenario(pass_of, without_placement, Node.passes),
-    "exec": Scenario(watch, entered, Node.passes),
+    "late end": Scenario(pass_of, ended, FullNode.passes, {}),
+    "renamed group": Scenario(pass_of, renamed, FullNode.passes),
+    "changed class": Scenario(pass_of, in_other_class, FullNode.passes),
+    "changed prefix": Scenario(pass_of, with_prefix, FullNode.passes),
+    "upgrade": Scenario(pass_of, of_version_0_2, FullNode.passes),
+    "placement disabled": Scenario(pass_of, without_placement, FullNode.passes),
+    "exec": Scenario(watch, entered, FullNode.passes),
     "release": Scenario(release, running, release_again),
 }
 
 
-def run(node: Node, scenario: Scenario, at: int = NEVER, error: str = "") -> tuple[Interruption, dict[str, Any]]:
+def run(node: FullNode, scenario: Scenario, at: int = NEVER, error: str = "") -> tuple[Interruption, dict[str, Any]]:
     """Return the interruption, and what is seen in the end."""
     scenario.arrange(node)
     interruption = Interruption(at, error)
@@ -274,7 +258,7 @@ def run(node: Node, scenario: Scenario, at: int = NEVER, error: str = "") -> tup
     assert not node.reconcile().changed
     assert node.seen() == seen
     return interruption, {name: value for name, value in seen.items() if name != "tasks"} | {
-        "tasks": {name: node.groups_of(pid) for name, pid in node.pids.items()}
+        "tasks": [node.groups_of(pid) for pid in (*node.main.pids, *node.other.pids)]
     }
 
 
@@ -290,11 +274,11 @@ def run(node: Node, scenario: Scenario, at: int = NEVER, error: str = "") -> tup
 def test_interrupted_change_is_repaired_by_one_reconcile(
     tmp_path: Path, scenario: Scenario, error: str, every: int
 ) -> None:
-    node = Node(tmp_path)
+    node = FullNode(tmp_path)
     interruption, wanted = run(node, scenario)
-    assert node.folder(MAIN, POD).is_dir() == bool(scenario.wanted)
+    assert node.folder.is_dir() == bool(scenario.wanted)
     for name, value in scenario.wanted.items():
-        assert (node.folder(MAIN, POD) / name).read_text() == value
+        assert (node.folder / name).read_text() == value
     clean(node)
     at = -every
     while at < interruption.count:
@@ -309,18 +293,16 @@ def test_interrupted_change_is_repaired_by_one_reconcile(
         clean(node)
 
 
-def all_are_counted(node: Node) -> None:
+def all_are_counted(node: FullNode) -> None:
     """Each thread is in a recorded group of its pod, and the foreign group is there."""
     recorded = {(group.rdt_class, os.path.basename(group.path)) for group in node.context().monitor.list()}
-    for pid in node.pids.values():
+    for pid in (*node.main.pids, *node.other.pids):
         assert node.groups_of(pid) <= recorded
     assert ("gold", "pqos") in node.kernel.groups()
 
 
-def clean(node: Node) -> None:
+def clean(node: FullNode) -> None:
     """End the container, if it lives; nothing of it is left."""
-    for name in node.pids.keys() & {"late"}:
-        node.kernel.end(node.pids.pop(name))
     node.dies()
     node.use()
     node.passes()

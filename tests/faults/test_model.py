@@ -9,18 +9,19 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 from conftest import examples
-from hosts.cluster import Running, SimulatedNode, pod_number
-from hosts.simulated_kernel import ROOT_CALLER
+from hosts.killed_hook import NEVER, Interruption, interrupted
+from hosts.node import Container, Node, pod_number
+from hosts.simulated_kernel import ROOT_CALLER, Kernel
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from faults.interruptions import Interruption, interrupted
 from resctrl_hooks.core.node.lifecycle import reap
 from resctrl_hooks.core.node.reconcile.report import Options
 from resctrl_hooks.core.node.sharing import runtimes
@@ -38,6 +39,9 @@ INTERRUPTIONS = st.one_of(
     st.builds(Interruption, st.integers(0, 12)),  # most hooks have no more effects
     st.builds(Interruption, st.integers(0, 150), st.sampled_from(["EIO", "ENOSPC"])),
 )
+HOOK = st.just(Interruption()) | INTERRUPTIONS
+CALLED = st.sampled_from([None, Interruption()]) | INTERRUPTIONS
+"""None: the program does not run."""
 LATER_FIELDS = ("names", "identities", "born", "since")
 """Fields of a pod's record that version 0.2.0 does not write."""
 RECORDS = ("pods/", "containers/", "idle/", "waiting/", "rmids/", "changing/")
@@ -55,17 +59,17 @@ class NodeLife(RuleBasedStateMachine):
         super().__init__()
         # Next to the other tests' files, which `./dev tests` keeps in memory: a busy disk has stalled this for minutes.
         self.folder = tempfile.mkdtemp(prefix="rh", dir=os.environ.get("PYTEST_DEBUG_TEMPROOT"))
-        self.node = SimulatedNode(Path(self.folder), {"monitoring": self.monitoring}, rmids=self.rmids)
-        self.host, self.kernel = self.node.host, self.node.kernel
-        self.containers: dict[str, Running] = {}
-        self.buried: list[Running] = []
+        kernel = partial(Kernel, rmids=self.rmids)
+        self.node = Node(Path(self.folder), kernel=kernel, monitoring=self.monitoring)
+        self.kernel: Kernel = self.node.kernel
+        self.containers: dict[str, Container] = {}
+        self.buried: list[Container] = []
         self.foreign: set[tuple[str, str]] = set()
         self.read: dict[str, float] = {}
         self.strangers: set[int] = set()
         self.schemata: dict[str, int] = {}
         self.watcher = Containers(self.node.context().ledger)
-        self.made = 0
-        self.boots = 1
+        self.made, self.boots = 0, 1
         self.node.add_class(*CLASSES[1:])
 
     def teardown(self) -> None:
@@ -76,25 +80,22 @@ class NodeLife(RuleBasedStateMachine):
             self.containers.clear()
             self.reconcile()
             assert self.kernel.groups() == self.foreign
-            assert [name for name in self.host.records() if name.startswith(RECORDS)] == []
+            assert [name for name in self.node.records() if name.startswith(RECORDS)] == []
         finally:
             shutil.rmtree(self.folder)
 
-    def living(self) -> list[Running]:
+    def living(self) -> list[Container]:
         return [container for container in self.containers.values() if container.pids]
 
-    def one_of_the_living(self, data: st.DataObject) -> Running:
+    def one_of_the_living(self, data: st.DataObject) -> Container:
         return data.draw(st.sampled_from(self.living()))
 
     def namespace(self, _pod: str) -> str:
         """Return the namespace of a pod."""
         return "shop"
 
-    def interrupt(self, interruption: Interruption | None, work: Callable[[Any], object]) -> None:
+    def interrupt(self, interruption: Interruption, work: Callable[[Any], object]) -> None:
         """Do something that is given the seam to the kernel, and may be interrupted."""
-        if interruption is None:
-            work(None)
-            return
         interruption.count = 0
         self.forget_vanished()  # a hook killed between record and group leaves what looks like a removal
         try:
@@ -103,125 +104,98 @@ class NodeLife(RuleBasedStateMachine):
         except (HookError, OSError):
             assert interruption.error, "there was no error"
 
-    def reap(self, seam: Any) -> None:
+    def release_idle(self, seam: Any) -> None:
         """Release what hooks have left idle, as each hook does in the end."""
         context = self.node.context(seam)
         reap(context, context.ledger.marked("idle"))
 
     # Actions of runtimes
 
-    @rule(pod=POD, rdt_class=CLASS, threads=st.integers(1, 3), hooked=st.booleans())
-    def begin(self, pod: str, rdt_class: str, threads: int, hooked: bool) -> None:
-        self.start(pod, rdt_class, threads, hooked=hooked)
-
-    def start(self, pod: str, rdt_class: str, threads: int, **how: Any) -> Running:
+    @rule(pod=POD, rdt_class=CLASS, threads=st.integers(1, 3), hook=CALLED, dies=st.booleans(), at_once=AT_ONCE)
+    def begin(
+        self, pod: str, rdt_class: str, threads: int, hook: Interruption | None, dies: bool, at_once: bool
+    ) -> None:
+        """Start a container; if its hook is interrupted, it may also die."""
         if rdt_class not in ("", *self.kernel.model.classes):
             rdt_class = ""
         self.made += 1
         notes = {"io.kubernetes.pod.namespace": self.namespace(pod)}
-        container = Running(self.made, pod, notes, {"intelRdt": {"closID": rdt_class}} if rdt_class else {})
+        linux = {"intelRdt": {"closID": rdt_class}} if rdt_class else {}
+        container = Container(f"{self.made:064x}", pod, notes, linux)
         container.rdt_class = rdt_class
         self.containers[container.id] = container
-        self.launch(container, threads, **how)
-        return container
+        self.launch(container, threads, hook)
+        if hook and hook.happened and dies:
+            self.node.end(container)
+        self.repair(hook, at_once=at_once)
 
-    def launch(
-        self, container: Running, threads: int, *, hooked: bool = True, interruption: Interruption | None = None
-    ) -> None:
-        """Start a container; its hook, if it is called, may be interrupted."""
-
+    def launch(self, container: Container, threads: int, interruption: Interruption | None) -> None:
         def hook(seam: Any) -> None:
             self.node.serve(container, seam)
-            self.reap(seam)
+            self.release_idle(seam)
 
-        container.pid = self.kernel.spawn(container.cgroup, threads, container.rdt_class)
-        container.pids = [container.pid]
-        if hooked:
+        self.node.spawn(container, threads, container.rdt_class)
+        if interruption:
             self.interrupt(interruption, hook)
         self.node.appear(container)
 
-    def restart(self, container: Running, threads: int, interruption: Interruption | None = None) -> None:
-        """Start a container with a used id, if its class exists."""
-        if container.rdt_class in ("", *self.kernel.model.classes):
-            self.node.crash(container)
-            self.launch(container, threads, interruption=interruption)
-
-    def poststop_now(self, container: Running, interruption: Interruption | None = None) -> None:
-        """The runtime has deleted a container; its hook may be interrupted."""
-
-        def hook(seam: Any) -> None:
-            self.node.poststop(container.id, seam)
-            self.reap(seam)
-
-        self.interrupt(interruption, hook)
+    def repair(self, interruption: Interruption | None, *, at_once: bool) -> None:
+        """Reconcile at once after an interruption."""
+        if interruption and interruption.happened and at_once:
+            self.reconcile()
 
     @precondition(lambda self: self.living())
-    @rule(data=st.data())
-    def stop(self, data: st.DataObject) -> None:
+    @rule(data=st.data(), threads=st.integers(1, 2), hook=HOOK, at_once=AT_ONCE)
+    def restart_with_same_id(self, data: st.DataObject, threads: int, hook: Interruption, at_once: bool) -> None:
         container = self.one_of_the_living(data)
-        self.node.crash(container)
-        self.poststop_now(container)
-        self.buried.append(self.containers.pop(container.id))
+        if container.rdt_class in ("", *self.kernel.model.classes):
+            self.node.end(container)
+            self.launch(container, threads, hook)
+        self.repair(hook, at_once=at_once)
 
     @precondition(lambda self: self.living())
     @rule(data=st.data())
     def crash(self, data: st.DataObject) -> None:
-        self.node.crash(self.one_of_the_living(data))
+        self.node.end(self.one_of_the_living(data))
 
     @precondition(lambda self: self.living())
-    @rule(data=st.data(), threads=st.integers(1, 2))
-    def restart_with_same_id(self, data: st.DataObject, threads: int) -> None:
-        self.restart(self.one_of_the_living(data), threads)
-
-    @rule(pod=POD, rdt_class=CLASS, interruption=INTERRUPTIONS, dies=st.booleans(), at_once=AT_ONCE)
-    def start_with_an_interrupted_hook(
-        self, pod: str, rdt_class: str, interruption: Interruption, dies: bool, at_once: bool
-    ) -> None:
-        container = self.start(pod, rdt_class, 2, interruption=interruption)
-        if dies:
-            self.node.crash(container)
-        if at_once:
-            self.reconcile()
-
-    @precondition(lambda self: self.living())
-    @rule(data=st.data(), interruption=INTERRUPTIONS, at_once=AT_ONCE)
-    def restart_with_an_interrupted_hook(self, data: st.DataObject, interruption: Interruption, at_once: bool) -> None:
-        self.restart(self.one_of_the_living(data), 1, interruption)
-        if at_once:
-            self.reconcile()
-
-    @precondition(lambda self: self.living())
-    @rule(data=st.data(), interruption=INTERRUPTIONS, pod_ends=st.booleans(), at_once=AT_ONCE)
-    def stop_with_an_interrupted_hook(
-        self, data: st.DataObject, interruption: Interruption, pod_ends: bool, at_once: bool
-    ) -> None:
+    @rule(data=st.data(), hook=HOOK, pod_ends=st.booleans(), at_once=AT_ONCE)
+    def stop(self, data: st.DataObject, hook: Interruption, pod_ends: bool, at_once: bool) -> None:
         container = self.one_of_the_living(data)
-        self.node.crash(container)
-        if pod_ends:
+        self.node.end(container)
+        if pod_ends and hook.at < NEVER:
             self.end_pod(container.key)
-        self.poststop_now(container, interruption)
+        self.poststop(container, hook)
         self.buried.append(self.containers.pop(container.id))
-        if at_once:
-            self.reconcile()
+        self.repair(hook, at_once=at_once)
+
+    def poststop(self, container: Container, interruption: Interruption) -> None:
+        """The runtime has deleted a container; its hook may be interrupted."""
+
+        def hook(seam: Any) -> None:
+            self.node.poststop(container.id, seam)
+            self.release_idle(seam)
+
+        self.interrupt(interruption, hook)
 
     @precondition(lambda self: self.buried or len(self.containers) > len(self.living()))
     @rule(data=st.data())
     def late_or_second_poststop(self, data: st.DataObject) -> None:
         gone = [*self.buried, *(each for each in self.containers.values() if not each.pids)]
         container = data.draw(st.sampled_from(gone))
-        self.poststop_now(container)
+        self.poststop(container, Interruption())
         self.containers.pop(container.id, None)
 
     @rule(pod=POD)
     def end_pod(self, pod: str) -> None:
         for container in self.living():
             if container.key == pod:
-                self.node.crash(container)
-        shutil.rmtree(self.host.cgroup / f"kubepods/pod{pod}", ignore_errors=True)
+                self.node.end(container)
+        shutil.rmtree(self.node.cgroup / f"kubepods/pod{pod}", ignore_errors=True)
         self.read.pop(pod, None)
 
     @precondition(lambda self: self.living())
-    @rule(data=st.data(), watched=st.sampled_from([None, Interruption()]) | INTERRUPTIONS)
+    @rule(data=st.data(), watched=CALLED)
     def enter_by_exec(self, data: st.DataObject, watched: Interruption | None) -> None:
         container = self.one_of_the_living(data)
         rdt_class, group = self.kernel.where(container.pids[0])
@@ -236,14 +210,14 @@ class NodeLife(RuleBasedStateMachine):
                 if (rdt_class, container.key) in {(where, name[-36:]) for where, name in self.kernel.groups()}:
                     raise
 
-        if watched is not None:
+        if watched:
             self.interrupt(watched, watch)
         if MOVED in outcomes:
             assert self.kernel.where(pid)[1][-36:] == container.key
-        elif group[-36:] == container.key and watched is not None and not watched.happened:
+        elif group[-36:] == container.key and watched and not watched.happened:
             assert (rdt_class, group) not in self.owned() or not self.recorded(container), outcomes
 
-    def recorded(self, container: Running) -> bool:
+    def recorded(self, container: Container) -> bool:
         member = self.node.context().ledger.read_member(container.key, container.id)
         return member is not None and member.get("pid") == container.pids[0]
 
@@ -261,7 +235,7 @@ class NodeLife(RuleBasedStateMachine):
     @rule(data=st.data(), percent=st.sampled_from([50, 100]))
     def write_schemata(self, data: st.DataObject, percent: int) -> None:
         name = data.draw(st.sampled_from(sorted(self.kernel.model.classes)))
-        self.kernel.write(f"{self.host.resctrl}/{name}/schemata", f"MB:0={percent}\n".encode())
+        self.kernel.write(f"{self.node.resctrl}/{name}/schemata", f"MB:0={percent}\n".encode())
         self.schemata[name] = percent
 
     @rule(data=st.data())
@@ -269,7 +243,7 @@ class NodeLife(RuleBasedStateMachine):
         rdt_class = data.draw(st.sampled_from(["", *self.kernel.model.classes]))
         name = data.draw(st.sampled_from(["pqos", *PODS]))
         try:
-            self.kernel.mkdir(str(self.host.resctrl / rdt_class / "mon_groups" / name))
+            self.kernel.mkdir(str(self.node.resctrl / rdt_class / "mon_groups" / name))
         except OSError:
             return
         # Recorded groups are ours, also if they were created again after CRI-O's prune, or in place of a hook that was
@@ -290,7 +264,7 @@ class NodeLife(RuleBasedStateMachine):
     @rule(data=st.data())
     def remove_class(self, data: st.DataObject) -> None:
         name = data.draw(st.sampled_from(sorted(self.kernel.model.classes)))
-        self.kernel.rmdir(f"{self.host.resctrl}/{name}")
+        self.kernel.rmdir(f"{self.node.resctrl}/{name}")
         self.schemata.pop(name, None)
         self.foreign = {group for group in self.foreign if group[0] != name}
 
@@ -319,13 +293,12 @@ class NodeLife(RuleBasedStateMachine):
         self.kernel.sync()
         self.node.add_class(*classes)
         self.kernel.show_tasks()
-        self.foreign = set()
-        self.schemata = {}
+        self.foreign, self.schemata = set(), {}
         self.forget_vanished()
 
     def forget_vanished(self) -> None:
         """Let the next removal be the first: reconcile waits a minute after the second one (test_moved.py)."""
-        (self.host.state / "vanished").unlink(missing_ok=True)
+        (self.node.state / "vanished").unlink(missing_ok=True)
 
     @rule(keep=st.booleans())
     def reboot(self, keep: bool) -> None:
@@ -333,14 +306,11 @@ class NodeLife(RuleBasedStateMachine):
         self.kernel.boot(self.boots)
         for container in self.containers.values():
             container.pids = []
-        shutil.rmtree(self.host.cgroup / "kubepods", ignore_errors=True)
+        shutil.rmtree(self.node.cgroup / "kubepods", ignore_errors=True)
         shutil.rmtree(self.node.crun, ignore_errors=True)
         if not keep:
-            shutil.rmtree(self.host.state, ignore_errors=True)
-        self.foreign = set()
-        self.strangers = set()
-        self.schemata = {}
-        self.read = {}
+            shutil.rmtree(self.node.state, ignore_errors=True)
+        self.foreign, self.strangers, self.schemata, self.read = set(), set(), {}, {}
         self.node.add_class(*CLASSES[1:])
 
     @rule(seconds=st.sampled_from([0.1, 2.0]))
@@ -366,9 +336,9 @@ class NodeLife(RuleBasedStateMachine):
 
     @rule()
     def dry_run(self) -> None:
-        before = (self.kernel.groups(), self.host.records())
+        before = (self.kernel.groups(), self.node.records())
         self.node.reconcile(Options(dry_run=True))
-        assert (self.kernel.groups(), self.host.records()) == before
+        assert (self.kernel.groups(), self.node.records()) == before
 
     @rule(interruption=INTERRUPTIONS, at_once=AT_ONCE)
     def interrupted_reconcile(self, interruption: Interruption, at_once: bool) -> None:
@@ -405,7 +375,9 @@ class NodeLife(RuleBasedStateMachine):
         wanting = {container.key for container in self.living()}
         if waiting:
             kept = self.reserved + runtimes.reserved(self.node.context())
-            assert len(self.used_rmids()) >= self.rmids - kept, "a pod waits although an RMID is free"
+            assert 1 + len(self.kernel.model.classes) + len(self.kernel.groups()) >= self.rmids - kept, (
+                "a pod waits although an RMID is free"
+            )
             assert self.unneeded_groups() == set(), "a pod waits although another one does not need a group"
         self.check_order(waiting)
         for container in self.living():
@@ -416,7 +388,7 @@ class NodeLife(RuleBasedStateMachine):
         owned = self.owned()
         for rdt_class, name in self.kernel.groups() - self.foreign:
             assert (rdt_class, name) in owned, f"{rdt_class}/{name} has no owner"
-            assert self.pod_exists(name[-36:]), f"{name} has ended, its group has not"
+            assert (self.node.cgroup / f"kubepods/pod{name[-36:]}").is_dir(), f"{name} has ended, its group has not"
         for pod in wanting - waiting:
             assert any(name[-36:] == pod for _, name in self.kernel.groups())
         for pid in self.strangers:
@@ -454,12 +426,6 @@ class NodeLife(RuleBasedStateMachine):
             if group.origin != "shared"
         }
 
-    def used_rmids(self) -> list[str]:
-        return [*self.kernel.model.classes, *(name for _, name in self.kernel.groups()), "root"]
-
-    def pod_exists(self, pod: str) -> bool:
-        return (self.host.cgroup / f"kubepods/pod{pod}").is_dir()
-
     @invariant()
     def foreign_groups_stay(self) -> None:
         assert self.foreign <= self.kernel.groups()
@@ -468,7 +434,7 @@ class NodeLife(RuleBasedStateMachine):
     def foreign_schemata_stay(self) -> None:
         for name, percent in self.schemata.items():
             if name in self.kernel.model.classes:
-                assert f"MB:0={percent}".encode() in self.kernel.read(f"{self.host.resctrl}/{name}/schemata")
+                assert f"MB:0={percent}".encode() in self.kernel.read(f"{self.node.resctrl}/{name}/schemata")
 
 
 class SharedNodeLife(NodeLife):
@@ -499,10 +465,7 @@ class ReservingNodeLife(SharedNodeLife):
 
 
 NodeLife.TestCase.settings = settings(
-    max_examples=examples(30),
-    stateful_step_count=40,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
+    max_examples=examples(30), stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
 )
 SharedNodeLife.TestCase.settings = settings(NodeLife.TestCase.settings, max_examples=examples(20))
 ReservingNodeLife.TestCase.settings = settings(NodeLife.TestCase.settings, max_examples=examples(10))

@@ -1,20 +1,31 @@
-"""A hook in this process that is killed at one of its effects: on the ledger's files or, by its seam, on resctrl."""
+"""Code of this process that is killed at one of its effects, or that gets an error from one of its system calls.
 
+The node half's system calls are functions of `posix`; a simulated kernel's are methods of its seam. Nothing of a killed
+process has an effect afterwards, its `finally` blocks neither. A kill between two effects leaves what a kill at the
+next one leaves, so all effects are all kills. Whole processes are interrupted by strace: `test_whole_processes`.
+"""
+
+import errno
+import os
 import posix
-from collections.abc import Iterator
-from contextlib import contextmanager
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from resctrl_hooks.core.node import ledger
-from resctrl_hooks.core.node.host import files
+import pytest
+
+from resctrl_hooks.core.node.locks import _held, _threads
 
 NEVER = 1 << 30
-_EFFECTS = ("write", "mkdir", "rmdir", "rename", "unlink", "symlink", "chmod")
+_SEAM = ("write", "mkdir", "rmdir", "rename")
+_EFFECTS = (*_SEAM, "pwrite", "unlink", "symlink", "link", "chmod", "ftruncate", "setpriority", "sched_setscheduler")
+_LOOKS = ("stat", "fstat", "read", "pread", "readlink", "listdir")
 
 
 class Killed(BaseException):
-    """A kill -9: nothing of the hook runs after it."""
+    """A kill -9: nothing of the process runs after it."""
 
 
 class Doomed:
@@ -42,45 +53,96 @@ class Doomed:
         return called
 
 
-class _Mortal:
-    """Another object's methods up to a number of effects; all later ones, including cleanup, do nothing.
+class Interruption:
+    """Counts effects, and kills at the one after ``at``; with an ``error``, counts all calls, and fails that one."""
 
-    ``life`` is shared by all objects of one hook.
-    """
+    def __init__(self, at: int = NEVER, error: str = "") -> None:
+        self.at, self.error, self.count, self.where = at, error, 0, ""
+        self.opened: set[int] = set()
 
-    def __init__(self, real: Any, life: list[int]) -> None:
-        self._real = real
-        self._life = life
+    @property
+    def happened(self) -> bool:
+        return self.count > self.at
 
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._real, name)
-        if name not in (*_EFFECTS, "open"):
-            return found
+    def see(self, name: str, given: tuple[Any, ...]) -> None:
+        if not self.error and not _is_effect(name, given):
+            return
+        self.count += 1
+        if not self.error and self.happened:
+            raise Killed
+        if self.error and self.count == self.at + 1 and name != "rename":  # refused renames have tests of their own
+            self.where = f"{name} {given[0]}"
+            number = getattr(errno, self.error)
+            raise OSError(number, os.strerror(number), *given[:1])
 
+    def around(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
         def called(*given: Any, **named: Any) -> Any:
-            if name != "open" or given[1] & posix.O_CREAT:
-                self._life[0] -= 1
-                if self._life[0] < 0:
-                    raise Killed
-            return found(*given, **named)
+            self.see(name, given)
+            result = real(*given, **named)
+            if name == "open":
+                self.opened.add(result)
+            return result
 
         return called
 
+    def close(self, fd: int) -> None:
+        self.opened.discard(fd)
+        os.close(fd)
+
+    def end(self) -> None:
+        """Do what the kernel does at the end of a process: its files are closed, and with them its locks end."""
+        for fd in self.opened:
+            os.close(fd)
+        _held.clear()
+        _threads.clear()
+
+
+class Signal(Interruption):
+    """Sends a signal to this process at an effect, and to none of its children."""
+
+    def __init__(self, at: int = NEVER, number: int = signal.SIGKILL) -> None:
+        super().__init__(at)
+        self._number, self._pid = number, os.getpid()
+
+    def see(self, name: str, given: tuple[Any, ...]) -> None:
+        if _is_effect(name, given) and os.getpid() == self._pid:
+            self.count += 1
+            if self.count == self.at + 1:
+                os.kill(self._pid, self._number)
+
+
+def _is_effect(name: str, given: tuple[Any, ...]) -> bool:
+    return name in _EFFECTS or (name == "open" and given[1] & posix.O_CREAT)
+
+
+class _Seam:
+    def __init__(self, real: Any, interruption: Interruption) -> None:
+        self._real, self._interruption = real, interruption
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._real, name)
+        return self._interruption.around(name, found) if name in (*_SEAM, "read", "listdir") else found
+
 
 @contextmanager
-def mortal(effects: int, seam: Any) -> Iterator[Any]:
-    """Kill the code inside the context at the effect after so many; yield the seam to use in place of ``seam``."""
-    life = [effects]
-    modules: tuple[Any, ...] = (files, ledger)
-    try:
-        for module in modules:
-            module.posix = _Mortal(posix, life)
-        yield _Mortal(seam, life)
-    except Killed:
-        pass
-    finally:
-        for module in modules:
-            module.posix = posix
+def interrupted(interruption: Interruption, seam: Any = None) -> Iterator[Any]:
+    """Interrupt the code inside the context; yield the seam to use in place of ``seam``."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in (*_EFFECTS, *_LOOKS, "open"):
+            patch.setattr(posix, name, interruption.around(name, getattr(posix, name)))
+        patch.setattr(posix, "close", interruption.close)
+        try:
+            yield _Seam(seam, interruption)
+        except Killed:
+            pass
+        finally:
+            if interruption.happened and not interruption.error:
+                interruption.end()
+
+
+def mortal(effects: int, seam: Any) -> AbstractContextManager[Any]:
+    """Kill the code inside the context at the effect after so many."""
+    return interrupted(Interruption(effects), seam)
 
 
 def each_kill_point(root: Path, *, least: int, most: int) -> Iterator[tuple[int, Path, list[bool]]]:

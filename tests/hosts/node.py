@@ -57,11 +57,11 @@ class Container:
     def __init__(
         self, id_: str, pod: str = UID, notes: dict[str, str] | None = None, linux: Any = None, pid: int = 0
     ) -> None:
-        self.id = id_
-        self.key = pod
+        self.id, self.key, self.linux, self.pid = id_, pod, linux or {}, pid
         self.notes = crio_annotations(pod, **notes or {})
-        self.linux = linux or {}
-        self.pid = pid
+        self.pids: list[int] = []
+        """All its processes."""
+        self.rdt_class = ""
         self.log = ""
         """The log's lines of its start."""
 
@@ -89,14 +89,10 @@ class Node:
         machine: Topology | None = None,
         **config: Any,
     ) -> None:
-        self.root = root
+        self.root, self.cgroup, self.log, self.crun = root, root / "cgroup", root / "log", root / "crun"
         self.resctrl = resctrl or root / "resctrl"
-        self.state = root / self.STATE
-        self.cgroup = root / "cgroup"
+        self.state, self.config = root / self.STATE, root / self.CONFIG
         self.proc = Path("/proc") if real_proc else root / "proc"
-        self.log = root / "log"
-        self.config = root / self.CONFIG
-        self.crun = root / "crun"
         self.containers: list[Container] = []
         self.real: dict[int, subprocess.Popen[bytes]] | None = {} if real_proc else None
         """The processes of containers by pid, if they are real."""
@@ -183,6 +179,7 @@ class Node:
         else:
             self.last_pid += 1
             container.pid = self.process(self.last_pid, container.cgroup, start=self.last_pid)
+        container.pids = [container.pid]
         for name, value in self.cgroup_files.items():
             (self.cgroup / container.cgroup[1:] / name).write_text(value)
         return container
@@ -216,13 +213,7 @@ class Node:
         return Outcome(0, "", "")
 
     def start(
-        self,
-        container: Container,
-        threads: int = 1,
-        rdt_class: str = "",
-        group: str = "",
-        *,
-        effects: int = NEVER,
+        self, container: Container, threads: int = 1, rdt_class: str = "", group: str = "", *, effects: int = NEVER
     ) -> Container:
         """Start a container: process, hook (killed at the effect after so many), and the runtime's record."""
         self.containers.append(container)
@@ -233,14 +224,15 @@ class Node:
 
     def end(self, container: Container) -> None:
         """End a container's processes; no hook notices."""
-        if self.kernel:
-            self.kernel.end(container.pid)
-        elif self.real is not None:
-            with self.real.pop(container.pid) as process:
-                process.kill()
-        else:
-            self.end_process(container.pid)
-        container.pid = 0
+        for pid in container.pids:
+            if self.kernel:
+                self.kernel.end(pid)
+            elif self.real is not None:
+                with self.real.pop(pid) as process:
+                    process.kill()
+            else:
+                self.end_process(pid)
+        container.pid, container.pids = 0, []
 
     def poststop(self, id_: str, seam: Any = None) -> Outcome:
         """Let the runtime delete a container, and call its poststop."""
@@ -257,9 +249,8 @@ class Node:
         """Make a bundle and return its path."""
         folder = self.root / name
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "config.json").write_text(
-            json.dumps({"ociVersion": "1.2.1", "linux": {}} if config is None else config)
-        )
+        config = {"ociVersion": "1.2.1", "linux": {}} if config is None else config
+        (folder / "config.json").write_text(json.dumps(config))
         return str(folder)
 
     def call(self, state: Any, stage: str = "hook", *, alone: bool = False) -> Outcome:
@@ -362,20 +353,15 @@ def standard_streams(data: bytes) -> Iterator[Any]:
         sys.stderr.flush()
         os.dup2(stdin.fileno(), 0)
         os.dup2(stderr.fileno(), 2)
-        text = ""
-
-        def written() -> str:
-            return text
-
+        text: list[str] = []
         try:
-            yield written
+            yield lambda: text[0]
         finally:
-            os.dup2(kept[0], 0)
-            os.dup2(kept[1], 2)
-            os.close(kept[0])
-            os.close(kept[1])
+            for place, fd in zip((0, 2), kept, strict=True):
+                os.dup2(fd, place)
+                os.close(fd)
             stderr.seek(0)
-            text = stderr.read().decode()
+            text.append(stderr.read().decode())
 
 
 def state(**changes: Any) -> dict[str, Any]:

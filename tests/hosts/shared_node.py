@@ -1,20 +1,17 @@
 """A node in one process with fewer RMIDs than pods: hooks, reconcile and counters over the simulation's model."""
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hosts.cluster import SimulatedNode, pod_number
 from hosts.killed_hook import NEVER
-from hosts.node import Container
-from hosts.simulated_kernel import Kernel, Layout
+from hosts.node import Container, Node, pod_number
+from hosts.simulated_kernel import Kernel
 from resctrl_hooks.lab.simulation.machine import UNIT_BYTES
 
-RULES = [
-    {"namespaces": ["gold"], "value": 100},
-    {"namespaces": ["silver"], "value": 50},
-    {"namespaces": ["batch"], "value": -10},
-]
+RULES = [{"namespaces": [name], "value": value} for name, value in {"gold": 100, "silver": 50, "batch": -10}.items()]
+MACHINE = {"limbo", "assignable_counters", "pmg", "layout"}
 
 
 class CountingKernel(Kernel):
@@ -40,41 +37,28 @@ class CountingKernel(Kernel):
 class Pod(Container):
     """A container, by default the only one of its pod."""
 
-    def __init__(self, number: int, namespace: str) -> None:
-        super().__init__(f"{number:064x}", pod_number(number), {"io.kubernetes.pod.namespace": namespace})
+    def __init__(self, number: int, namespace: str, linux: Any = None) -> None:
+        super().__init__(f"{number:064x}", pod_number(number), {"io.kubernetes.pod.namespace": namespace}, linux)
 
     def beside(self, other: Container) -> "Pod":
         """Make it another container of a pod."""
-        self.key = other.key
-        self.notes["io.kubernetes.pod.uid"] = other.key
+        self.key = self.notes["io.kubernetes.pod.uid"] = other.key
         return self
 
 
-class SharedNode(SimulatedNode):
-    """The node, whose kernel has ``rmids`` RMIDs, one of them for the root group."""
+class SharedNode(Node):
+    """The node, whose kernel has ``rmids`` RMIDs, one of them for the root group, and other values of a machine."""
 
-    KERNEL = CountingKernel
     kernel: CountingKernel
 
-    def __init__(
-        self,
-        root: Path,
-        *,
-        rmids: int = 3,
-        limbo: float = 1.0,
-        assignable_counters: int = 0,
-        pmg: int = 0,
-        layout: Layout | None = None,
-        **monitoring: Any,
-    ) -> None:
-        machine: Any = {"rmids": rmids, "limbo": limbo, "assignable_counters": assignable_counters, "pmg": pmg}
-        machine["layout"] = layout
-        super().__init__(root, {"monitoring": monitoring}, **machine)
+    def __init__(self, root: Path, *, rmids: int = 3, **monitoring: Any) -> None:
+        machine = {name: monitoring.pop(name) for name in MACHINE & monitoring.keys()}
+        super().__init__(root, kernel=partial(CountingKernel, rmids=rmids, **machine), monitoring=monitoring)
         self.pods: list[Pod] = []
 
     def start(  # type: ignore[override]
         self,
-        namespace: Any = "",
+        namespace: str = "",
         threads: int = 1,
         *,
         effects: int = NEVER,
@@ -87,11 +71,10 @@ class SharedNode(SimulatedNode):
 
         With ``own_group``, its runtime first creates a group for it, as for ``linux.intelRdt.enableMonitoring``.
         """
-        pod = Pod(len(self.pods), namespace)
+        pod = Pod(len(self.pods), namespace, linux)
         if beside is not None:
             pod.beside(beside)
         self.pods.append(pod)
-        pod.linux = linux or {}
         if own_group:
             pod.linux = linux or {"intelRdt": {"enableMonitoring": True}}
             self.kernel.mkdir(self.group_of_runtime(pod, rdt_class))
@@ -110,11 +93,7 @@ class SharedNode(SimulatedNode):
 
     def counted(self) -> list[Pod]:
         """Return the pods with all threads in their own group."""
-        return [
-            pod
-            for pod in self.pods
-            if pod.pid and all(self.kernel.where(tid)[1] == pod.key for tid in self.kernel.threads.threads(pod.pid))
-        ]
+        return [one for one in self.pods if one.pid and {name for _, name in self.groups_of(one.pid)} == {one.key}]
 
     def totals(self) -> dict[str, int]:
         """Return each pod's bandwidth total as the library reads it."""
@@ -135,16 +114,12 @@ class SharedNode(SimulatedNode):
     def check(self) -> None:
         """Check the invariants between reconciles: groups, records and index agree, no task is in a wrong group."""
         ledger = self.context().ledger
-        owned = set()
-        for key in ledger.keys():  # noqa: SIM118
-            record = ledger.read_pod(key) or {}
-            owned |= {(rdt_class, key) for rdt_class in record["groups"]}
-            claim = record.get("claim")
-            if claim:
+        records = {key: self.pod_record(key) for key in ledger.keys()}  # noqa: SIM118  # it is no dictionary
+        for record in records.values():
+            if claim := record.get("claim"):
                 assert bool(claim["entry"]) == bool(record["groups"]), record
-        assert self.kernel.groups() == owned
+        assert self.kernel.groups() == {(name, key) for key, record in records.items() for name in record["groups"]}
         entries = sorted(name.split(".", 2)[2] for name in ledger.marked("rmids"))
-        assert entries == sorted({key for _, key in owned})
+        assert entries == sorted({key for key, record in records.items() if record["groups"]})
         for pod in self.pods:
-            for tid in self.kernel.threads.threads(pod.pid) if pod.pid else ():
-                assert self.kernel.where(tid)[1] in ("", pod.key)
+            assert not pod.pid or {name for _, name in self.groups_of(pod.pid)} <= {"", pod.key}

@@ -78,36 +78,22 @@ class Processes(Proc):
 class Kernel(Filesystem):
     """The seam between the node half and the model; ``host`` has the node half's folders."""
 
-    def __init__(
-        self,
-        host: Node,
-        *,
-        rmids: int,
-        closids: int = 6,
-        limbo: float = 1.0,
-        assignable_counters: int = 0,
-        pmg: int = 0,
-        layout: Layout | None = None,
-        l3_domains: int = 1,
-    ) -> None:
+    def __init__(self, host: Node, *, layout: Layout | None = None, **machine: Any) -> None:
         self.host = host
         self.now = 1000.0
         self.threads = Processes()
-        self.machine = Machine(
-            rmids=rmids,
-            closids=closids,
-            l3_domains=l3_domains,
-            limbo=limbo,
-            cpus=2,
-            vendor="arm" if pmg else "amd" if assignable_counters else "intel",
-            pmg=pmg,
-            partids=closids if pmg else 0,
-            assignable_counters=assignable_counters,
+        values = {
+            "closids": 6,
+            "l3_domains": 1,
+            "limbo": 1.0,
+            "cpus": 2,
+            **machine,
             **(layout._asdict() if layout else {}),
-        )
-        self._next_pid = 100
+        }
+        vendor = "arm" if machine.get("pmg") else "amd" if machine.get("assignable_counters") else "intel"
+        self.machine = Machine(vendor=vendor, partids=values["closids"] if machine.get("pmg") else 0, **values)
+        self._next_pid, self._graves = 100, 0
         self._shown: dict[int, tuple[str, str]] = {}
-        self._graves = 0
         self._late: dict[int, Any] = {}
         self.boot(1)
 
@@ -117,8 +103,7 @@ class Kernel(Filesystem):
             self.end(pid)
         self.model = Resctrl(self.machine, self.threads, lambda: self.now)
         self.tree = Tree(self.model)
-        boot_id = self.host.proc / "sys/kernel/random/boot_id"
-        boot_id.write_text(f"0d5d0a52-6e2c-4a3c-8f2e-{number:012d}\n")
+        (self.host.proc / "sys/kernel/random/boot_id").write_text(f"0d5d0a52-6e2c-4a3c-8f2e-{number:012d}\n")
         shutil.rmtree(self.host.resctrl)
         self.host.resctrl.mkdir()
         self.sync()
@@ -158,7 +143,7 @@ class Kernel(Filesystem):
 
     def end(self, pid: int) -> None:
         """End a process, at once and without a zombie."""
-        cgroup = (self.host.proc / str(pid) / "cgroup").read_text().strip().removeprefix("0::")
+        cgroup = self._cgroup_of(pid)
         for tid in self.threads.threads(pid):
             self.threads.end(tid)
             self._shown.pop(tid, None)
@@ -187,19 +172,18 @@ class Kernel(Filesystem):
             if self._shown.get(tid) == (rdt_class, group):
                 continue
             self._shown[tid] = (rdt_class, group)
-            text = f"res:{rdt_class or '/'}\nmon:{group}\n"
-            (self.host.proc / str(tid) / "cpu_resctrl_groups").write_text(text)
-            (self.host.proc / str(pid) / "task" / str(tid) / "cpu_resctrl_groups").write_text(text)
+            for folder in (str(tid), f"{pid}/task/{tid}"):
+                text = f"res:{rdt_class or '/'}\nmon:{group}\n"
+                (self.host.proc / folder / "cpu_resctrl_groups").write_text(text)
 
     # resctrl
 
     def sync(self) -> None:
         """Update the plain tree from the model's groups."""
         wanted = {""}
-        for parent in self.model.all_classes():
-            base = parent.name
-            wanted |= {base, f"{base}/mon_groups".lstrip("/")}
-            wanted |= {f"{base}/mon_groups/{name}".lstrip("/") for name in parent.monitored}
+        for one in self.model.all_classes():
+            groups = ["mon_groups", *(f"mon_groups/{name}" for name in one.monitored)]
+            wanted |= {one.name, *(f"{one.name}/{path}".lstrip("/") for path in groups)}
         for path in sorted(self._mirrored() - wanted, reverse=True):
             self._bury(self.host.resctrl / path)
         for path in sorted(wanted):
@@ -221,12 +205,9 @@ class Kernel(Filesystem):
                 self._show_counters(path)
 
     def _mirrored(self) -> set[str]:
-        found = [
-            *self.host.resctrl.glob("*"),
-            *self.host.resctrl.glob("mon_groups/*"),
-            *self.host.resctrl.glob("*/mon_groups/*"),
-        ]
-        return {str(path.relative_to(self.host.resctrl)) for path in found if path.name != "mon_data" and path.is_dir()}
+        root = self.host.resctrl
+        found = (path for pattern in ("*", "mon_groups/*", "*/mon_groups/*") for path in root.glob(pattern))
+        return {str(path.relative_to(root)) for path in found if path.name != "mon_data" and path.is_dir()}
 
     def _show_counters(self, path: str) -> None:
         places = domain_folders(self.machine).items()

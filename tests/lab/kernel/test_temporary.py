@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from faults.interruptions import Signal, interrupted
+from hosts.killed_hook import Signal, interrupted
 
 from kernel.groups import Resctrl
 from kernel.installed import Installed

@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from faults.interruptions import Signal, interrupted
+from hosts.killed_hook import Signal, interrupted
 
 from kernel.counted.conftest import COUNTED, EACH_ONCE, on
 from kernel.counted.truth import Comparison, Stepped, copy, in_steps
