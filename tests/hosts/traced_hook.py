@@ -39,23 +39,19 @@ class SystemCall(NamedTuple):
 class TracedHook:
     """The installed hook, its node half in one compiled file, so that no run writes bytecode for the next.
 
-    strace runs between the guard and the interpreter. With ``follow`` it also traces the hook's children, and waits for
-    their end.
+    strace runs between the guard and the interpreter.
     """
 
-    def __init__(self, host: Host, *, follow: bool = False) -> None:
-        self._config = host.config
-        self._follow = ["-f"] if follow else []
-        self._narrow = False
-        self.trace = host.root / "trace"
+    def __init__(self, host: Host) -> None:
+        self._config, self._narrow, self.trace = host.config, False, host.root / "trace"
         half = host.root / "half"
         self.launch = put_node_half(half)
         compile_it = f"import sys; sys.path.insert(0, {str(host.root)!r}); import half.core.node.bytecode as c; "
         compile_it += f"c.compile_folder({str(half)!r})"
         subprocess.run([PYTHON[0], "-I", "-B", "-c", compile_it], check=True)
 
-    def run(self, state: dict[str, Any], *injection: str, command: str = "hook") -> subprocess.CompletedProcess[bytes]:
-        """Call the hook as its JSON does, or another command in its place.
+    def run(self, state: dict[str, Any], *injection: str) -> subprocess.CompletedProcess[bytes]:
+        """Call the hook as its JSON does.
 
         With injections that end it or a call, only the calls that they name are traced: that is faster.
         """
@@ -63,13 +59,10 @@ class TracedHook:
         names = [option.removeprefix("--inject=").partition(":")[0] for option in injection if ends]
         self._narrow = bool(names)
         narrow = [f"--trace={','.join(names)}"] if names else []
-        # The filter spares the stops at all other calls. Where it stops a process, none can be sent a signal (ptrace).
-        if self._follow and names and not any(":signal=" in option for option in injection):
-            narrow.append("--seccomp-bpf")
-        trace = ["strace", *self._follow, "-s", "0", "-o", str(self.trace), *narrow, *injection]
+        trace = ["strace", "-s", "0", "-o", str(self.trace), *narrow, *injection]
         words = hook_command(str(self._config), launch=str(self.launch), python=PYTHON[0])
         first = words.index(PYTHON[0])
-        whole = [*words[:first], *trace, *words[first:-1], command]
+        whole = [*words[:first], *trace, *words[first:]]
         return subprocess.run(whole, input=json.dumps(state).encode(), capture_output=True, env=PATH, check=False)
 
     def calls(self) -> list[SystemCall]:
@@ -80,14 +73,13 @@ class TracedHook:
         count: Counter[str] = Counter()
         found = []
         ours = self._narrow
-        for line in self.trace.read_text().splitlines():
-            match = re.match(r"(?:\d+ +)?(\w+)\((.*)", line)
-            if match is not None:
-                count[match[1]] += 1
-                ours = ours or (f"{self.launch.parents[2]}/compiled." in line and match[1] == "openat")
-                if ours and match[1] not in (*MEMORY, *ENDING):
-                    given = re.sub(r"0x[0-9a-f]+|\d+", "#", re.sub(r" *<unfinished.*|\)? += .*", "", match[2]))
-                    found.append(SystemCall(match[1], count[match[1]], given))
+        for match in re.finditer(r"^(?:\d+ +)?(\w+)\((.*)", self.trace.read_text(), re.MULTILINE):
+            name, given = match.groups()
+            count[name] += 1
+            ours = ours or (f"{self.launch.parents[2]}/compiled." in given and name == "openat")
+            if ours and name not in (*MEMORY, *ENDING):
+                given = re.sub(r"0x[0-9a-f]+|\d+", "#", re.sub(r" *<unfinished.*|\)? += .*", "", given))
+                found.append(SystemCall(name, count[name], given))
         return found
 
     @property
