@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from accounting.accounts import PREFIXES, Accounts, sums
-from accounting.events import AT, CLASS, ERROR
+from accounting.counts import AT, CLASS, ERROR
 from accounting.kernel import CountedKernel
 from accounting.node import CLASSES, ERRORS, Program
-from accounting.trouble import Trouble, error, install_clock, troubled
+from accounting.trouble import Trouble, install_clock, troubled
 from accounting.truth import Counts
 from resctrl_hooks import Monitor
 from resctrl_hooks.core.node.resctrl.counter_totals import ended
@@ -90,7 +90,7 @@ class Jobs(RuleBasedStateMachine):
 
     def trouble(self, at: tuple[str, int], span: int, what: Any) -> Trouble:
         """Return errors of the kernel, or another program's action, at a system call."""
-        return Trouble(*at, span, error(what) if isinstance(what, int) else lambda _: self.act(*what))
+        return Trouble(*at, span, what if isinstance(what, int) else lambda: self.act(*what))
 
     @rule(which=WHICH, key=KEY, rdt_class=CLASS, trouble=ERROR)
     def ensure_with_errors(self, which: int, key: str, rdt_class: str, trouble: Any) -> None:
@@ -145,7 +145,7 @@ class Jobs(RuleBasedStateMachine):
         before = self.tracked()
         kept = {key for key in before if self.record_key(which, key) in {self.record_key(which, one) for one in live}}
         groups = {key: len(self.accounts.recorded(key)) for key in before}
-        trouble = Trouble("rmdir", at, span, error(ERRORS[at]))
+        trouble = Trouble("rmdir", at, span, ERRORS[at])
         with (
             troubled(self.kernel, trouble) as seam,
             self.programs[which].running(seam) as monitor,

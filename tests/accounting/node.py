@@ -83,7 +83,6 @@ class CountedNode(Node):
         super().__init__(self.folder, kernel=partial(CountedKernel, rmids=RMIDS), **self.given)
         self.accounts = Accounts(self.kernel, PODS, self.pod_record)
         self.kernel.is_known = self.is_known
-        self.running: list[Container] = []
         self.made = 0
         self.add_class(*CLASSES[1:])
 
@@ -91,15 +90,15 @@ class CountedNode(Node):
         shutil.rmtree(self.folder)
 
     def living(self) -> list[Container]:
-        return [container for container in self.running if container.pids]
+        return [container for container in self.containers if container.pids]
 
     # Runtimes
 
     def begin(self, pod: str, rdt_class: str, threads: int, *, hooked: bool, seam: Any = None) -> None:
         """Start a container."""
         self.made += 1
-        self.running.append(Container(f"{self.made:064x}", pod))
-        self.launch(self.running[-1], rdt_class, threads, hooked=hooked, seam=seam)
+        self.containers.append(Container(f"{self.made:064x}", pod))
+        self.launch(self.containers[-1], rdt_class, threads, hooked=hooked, seam=seam)
 
     def launch(self, container: Container, rdt_class: str, threads: int, *, hooked: bool, seam: Any = None) -> None:
         if not self.kernel.mounted or rdt_class not in self.kernel.model.classes:
@@ -118,19 +117,23 @@ class CountedNode(Node):
         """A process enters from outside, in the container's class but in no group."""
         container.pids.append(self.kernel.spawn(container.cgroup, 1, self.kernel.where(container.pids[0])[0]))
 
-    def stop(self, container: Container, seam: Any = None) -> None:
+    def stop(self, container: Container) -> None:
         self.end(container)
-        self.running.remove(container)
+        self.containers.remove(container)
         with suppress(HookError):
-            self.poststop(container.id, seam)
+            self.poststop(container.id)
 
     def finish(self, pod: str) -> None:
         """The pod ends."""
-        for container in [one for one in self.running if one.key == pod]:
+        for container in [one for one in self.containers if one.key == pod]:
             self.end(container)
             shutil.rmtree(self.crun / container.id, ignore_errors=True)
-            self.running.remove(container)
-        shutil.rmtree(self.host.cgroup / f"kubepods/pod{pod}", ignore_errors=True)
+            self.containers.remove(container)
+        shutil.rmtree(self.cgroup / f"kubepods/pod{pod}", ignore_errors=True)
+
+    def places(self, container: Container) -> set[tuple[str, str]]:
+        """Return the classes and groups of a container's threads."""
+        return {place for pid in container.pids for place in self.groups_of(pid)}
 
     def work(self) -> None:
         """Each thread moves some bytes, another number than the others."""
@@ -143,7 +146,7 @@ class CountedNode(Node):
 
     def path_of(self, rdt_class: str, name: str = "") -> str:
         """Return the folder of a class or of a group in it."""
-        return str(self.host.resctrl.joinpath(rdt_class, *(["mon_groups", name] if name else [])))
+        return str(self.resctrl.joinpath(rdt_class, *(["mon_groups", name] if name else [])))
 
     def attempt(self, name: str, *given: str) -> None:
         """Let another program change resctrl; the kernel may refuse."""
@@ -172,7 +175,7 @@ class CountedNode(Node):
 
     def pass_over(self, program: NodeProgram, seam: Any = None, **options: Any) -> Report:
         """Let a program make a pass of reconcile."""
-        (self.host.state / "vanished").unlink(missing_ok=True)  # the next removal is the first: test_moved.py
+        (self.state / "vanished").unlink(missing_ok=True)  # the next removal is the first: test_moved.py
         with program.running(seam or self.kernel):
             return reconcile(program.context, Options(wait=False, **options))
 

@@ -31,14 +31,11 @@ class Trouble:
         kind: the kind of the calls that count, "" for any: "folder" is an open of a folder or its state.
         at: the number of calls without trouble.
         span: how many calls then have it.
-        action: is called in place of each; it raises, or the call follows.
+        what: an error's number, or an action that is called before each of them.
     """
 
-    def __init__(self, kind: str, at: int, span: int, action: Callable[[str], None]) -> None:
-        self._kind = kind
-        self._at = at
-        self._span = span
-        self._action = action
+    def __init__(self, kind: str, at: int, span: int, what: int | Callable[[], object]) -> None:
+        self._kind, self._at, self._span, self._what = kind, at, span, what
         self._busy = False
         self.happened = 0
 
@@ -49,20 +46,23 @@ class Trouble:
         self._at -= 1
         if -self._span <= self._at < 0:
             self.happened += 1
+            if isinstance(self._what, int):
+                raise OSError(self._what, os.strerror(self._what), name)
             self._busy = True
             try:
-                self._action(name)
+                self._what()
             finally:
                 self._busy = False
 
+    def watched(self, real: Callable[..., Any], name: str) -> Callable[..., Any]:
+        """Return a system call that may meet the trouble."""
 
-def error(number: int) -> Callable[[str], None]:
-    """Return an action that is an error of the kernel."""
+        def called(*given: Any, **named: Any) -> Any:
+            is_folder = name in ("open", "stat") and "dir_fd" not in named
+            self.call("folder" if is_folder else name)
+            return real(*given, **named)
 
-    def fails(name: str) -> None:
-        raise OSError(number, os.strerror(number), name)
-
-    return fails
+        return called
 
 
 class KernelFiles:
@@ -85,56 +85,34 @@ class _Watched:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._real, name)
-        return watched(found, name, self._trouble) if name in self._names else found
-
-
-def watched(real: Callable[..., Any], name: str, trouble: Trouble) -> Callable[..., Any]:
-    def called(*given: Any, **named: Any) -> Any:
-        is_folder = name in ("open", "stat") and "dir_fd" not in named
-        trouble.call("folder" if is_folder else name)
-        return real(*given, **named)
-
-    return called
+        return self._trouble.watched(found, name) if name in self._names else found
 
 
 @contextmanager
 def troubled(kernel: CountedKernel, trouble: Trouble) -> Iterator[Any]:
-    """Let a program's calls meet trouble; yield the seam that it uses in place of the kernel."""
-    undo: list[Callable[[], None]] = []
-    try:
-        for module in _modules():
-            _replace(module, trouble, undo)
+    """Let a program's calls meet trouble; yield the seam that it uses in place of the kernel.
+
+    Those of the readers are in their modules, and also defaults of their functions.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        for module in [sys.modules[name] for name in READERS if name in sys.modules]:
+            for name, value in list(vars(module).items()):
+                if value is posix or isinstance(value, KernelFiles):
+                    patch.setattr(module, name, _Watched(value, CALLS, trouble))
+            for function in _functions(module):
+                if any(map(_is_call, function.__defaults__ or ())):
+                    defaults = (
+                        trouble.watched(o, o.__name__) if _is_call(o) else o for o in function.__defaults__ or ()
+                    )
+                    patch.setattr(function, "__defaults__", (*defaults,))
         yield _Watched(kernel, OF_SEAM, trouble)
-    finally:
-        for one in reversed(undo):
-            one()
 
 
-def _modules() -> list[ModuleType]:
-    return [sys.modules[name] for name in READERS if name in sys.modules]
-
-
-def _replace(module: ModuleType, trouble: Trouble, undo: list[Callable[[], None]]) -> None:
-    """Replace a module's system calls, also those that its functions have as defaults."""
-    for name, value in list(vars(module).items()):
-        if value is posix or isinstance(value, KernelFiles):
-            setattr(module, name, _Watched(value, CALLS, trouble))
-            undo.append(lambda name=name, value=value: setattr(module, name, value))  # type: ignore[misc]
-        for function in _functions(value, module.__name__):
-            defaults = function.__defaults__
-            if defaults and any(_is_call(one) for one in defaults):
-                function.__defaults__ = tuple(
-                    watched(one, one.__name__, trouble) if _is_call(one) else one for one in defaults
-                )
-                undo.append(lambda function=function, defaults=defaults: setattr(function, "__defaults__", defaults))  # type: ignore[misc]
-
-
-def _functions(value: Any, module: str) -> list[FunctionType]:
-    if isinstance(value, FunctionType) and value.__module__ == module:
-        return [value]
-    if isinstance(value, type) and value.__module__ == module:
-        return [one for one in vars(value).values() if isinstance(one, FunctionType)]
-    return []
+def _functions(module: ModuleType) -> list[FunctionType]:
+    """Return the functions of a module and of its classes."""
+    own = [value for value in vars(module).values() if getattr(value, "__module__", "") == module.__name__]
+    inside = [one for value in own if isinstance(value, type) for one in vars(value).values()]
+    return [one for one in (*own, *inside) if isinstance(one, FunctionType)]
 
 
 def _is_call(value: Any) -> bool:
@@ -170,8 +148,6 @@ class Clock:
 def install_clock(kernel: CountedKernel, patch: pytest.MonkeyPatch) -> None:
     """Let the node half's loaded modules use the kernel's clock."""
     clock = Clock(kernel)
-    for name, module in list(sys.modules.items()):
-        if name.startswith(NODE):
-            for attribute, value in list(vars(module).items()):
-                if value is time:
-                    patch.setattr(module, attribute, clock)
+    for module in [module for name, module in sys.modules.items() if name.startswith(NODE)]:
+        for attribute in [attribute for attribute, value in vars(module).items() if value is time]:
+            patch.setattr(module, attribute, clock)

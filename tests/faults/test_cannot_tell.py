@@ -46,7 +46,7 @@ def answering(read: tuple[Any, str], answer: bytes) -> Iterator[None]:
         yield
 
 
-TROUBLES: dict[str, Callable[[], AbstractContextManager[None]]] = {
+TROUBLES: dict[str, Any] = {
     f"{name}, {errno.errorcode[number]}": partial(failing, *read, OSError(number, "no answer", "/some/file"))
     for name, read in READS.items()
     for number in ERRORS

@@ -45,36 +45,25 @@ def without_monitoring(root: Path, **config: Any) -> Host:
 NODES = {"no RDT": make, "without monitoring": without_monitoring}
 
 
-@pytest.fixture(params=[*NODES.values()], ids=[*NODES])
-def node(request: pytest.FixtureRequest, tmp_path: Path) -> Host:
-    host: Host = request.param(tmp_path)
-    return host
-
-
 def start(host: Host, **annotations: str) -> Any:
     host.process(100, f"{POD_CGROUP}/crio-{ID}.scope")
-    notes = crio_annotations() | annotations
+    notes = crio_annotations(**annotations)
     return host.call(state(bundle=host.bundle({"linux": {}, "annotations": notes}), annotations=notes))
 
 
-def above_debug(log: str) -> list[str]:
-    return [line for line in log.splitlines() if line and not line.startswith("<31>")]
-
-
-@pytest.mark.parametrize(
-    "cpu, words",
-    [
-        (VIRTUAL, "the processor has no RDT, or the virtual machine hides it"),
-        (RDT, "boot one with CONFIG_X86_CPU_RESCTRL"),
-        (ARM, "Arm MPAM"),
-    ],
-)
-def test_node_that_cannot_have_resctrl_has_the_reason(tmp_path: Path, cpu: str, words: str) -> None:
-    host = make(tmp_path, cpu)
-    assert words in why_no_resctrl(str(host.resctrl), str(host.proc))
-    error = missing(str(host.resctrl), str(host.proc), 2)
-    assert (type(error), error.reason, error.impossible) == (NoResctrlError, "no-resctrl", True)
-    assert "mount" not in str(error)
+def test_node_that_cannot_have_resctrl_has_the_reason(tmp_path: Path) -> None:
+    reasons = {
+        VIRTUAL: "the processor has no RDT, or the virtual machine hides it",
+        RDT: "boot one with CONFIG_X86_CPU_RESCTRL",
+        ARM: "Arm MPAM",
+    }
+    host = make(tmp_path)
+    for cpu, words in reasons.items():
+        (host.proc / "cpuinfo").write_text(cpu)
+        assert words in why_no_resctrl(str(host.resctrl), str(host.proc))
+        error = missing(str(host.resctrl), str(host.proc), 2)
+        assert (type(error), error.reason, error.impossible) == (NoResctrlError, "no-resctrl", True)
+        assert "mount" not in str(error)
 
 
 @pytest.mark.parametrize("case", ["registered", "mount point", "unknown", "another path"])
@@ -173,36 +162,42 @@ def test_node_says_once_a_boot_what_it_lacks(
             said, code = done.stderr, done.code
         else:
             said, code = (done.output, done.exit_code) if done is not None else ("", 0)
-        logged = re.sub(r"\[\d+\]|duration_usec=\d+ ", "", "\n".join(above_debug(host.log.read_text()[before:])))
+        above_debug = re.sub(r"^<31>.*\n|^\n", "", host.log.read_text()[before:], flags=re.MULTILINE).rstrip("\n")
+        logged = re.sub(r"\[\d+\]|duration_usec=\d+ ", "", above_debug)
         told.add(number, words, re.sub(r"\b\d+ ?s\b", "<age>", f"{said}\n{logged}".replace("\n\n", "\n")), code)
         assert make_node is mount_of_a_kernel_with_resctrl or not re.search("mount -t|not mounted", said + logged)
     golden(str(told), hide="pid duration time")
 
 
+@pytest.mark.parametrize("make_node", NODES.values(), ids=NODES)
 @pytest.mark.parametrize("enabled, recorded", [("auto", 1), (True, 0), (False, 0)])
 @pytest.mark.parametrize("by", ["reconcile", "diagnose"])
 def test_containers_are_recorded_without_monitoring_only_if_it_is_optional(
-    node: Host, monkeypatch: pytest.MonkeyPatch, enabled: Any, recorded: int, by: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_node: Any, enabled: Any, recorded: int, by: str
 ) -> None:
     """By the hook, and those that run already by a pass or a command."""
-    node.configure(monitoring={"enabled": enabled}, runtimeRoots={"all": str(node.root / "runtime")})
+    node = make_node(tmp_path, monitoring={"enabled": enabled})
+
+    def containers() -> int:
+        return len(node.context().ledger.containers())
+
     start(node)
     run_already(node)
-    assert len(node.context().ledger.containers()) == recorded
+    assert containers() == recorded
     if by == "reconcile":
         run(node, "reconcile")
     else:
         note_running(node.context())
-    assert len(node.context().ledger.containers()) == 4 * recorded
+    assert containers() == 4 * recorded
     for pid in (100, 200, 201, 202):
         node.end_process(pid)
     node.end_cgroup(POD_CGROUP)
     with monkeypatch.context() as patch:  # in a container, every process of the node seems to have ended
         patch.setattr("resctrl_hooks.core.node.reconcile.note.sees_processes", always(value=False))
         note_running(node.context())
-    assert len(node.context().ledger.containers()) == 4 * recorded
+    assert containers() == 4 * recorded
     note_running(node.context())
-    assert len(node.context().ledger.containers()) == (0 if enabled == "auto" else 4 * recorded)
+    assert containers() == (0 if enabled == "auto" else 4 * recorded)
 
 
 def succeeds_without_remark(node: Host, *arguments: str) -> None:
