@@ -50,20 +50,8 @@ for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGQUIT):
 signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 __all__ = [
-    "BOOT",
-    "ID",
-    "LAUNCH",
-    "POD_CGROUP",
-    "PYTHON",
-    "UID",
-    "Host",
-    "Outcome",
-    "crio_annotations",
-    "examples",
-    "standard_streams",
-    "stat_line",
-    "state",
-    "stopped",
+    "BOOT", "ID", "LAUNCH", "POD_CGROUP", "PYTHON", "UID", "Host", "Outcome", "crio_annotations", "examples",
+    "standard_streams", "stat_line", "state", "stopped",
 ]  # fmt: skip
 Host = Node
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -77,14 +65,7 @@ def examples(number: int) -> int:
     return number * settings.default.max_examples // 100 if settings.default else number
 
 
-LONG = {
-    "test_whole_processes.py",
-    "test_interruptions.py",
-    "test_model.py",
-    "test_counts.py",
-    "test_storms.py",
-    "test_daemonset.py",
-}
+LONG = {f"test_{name}.py" for name in ("whole_processes", "interruptions", "model", "counts", "storms", "daemonset")}
 """Files whose single tests take long: begun last, they would leave one worker (pytest-xdist) with all that is left."""
 
 
@@ -99,13 +80,9 @@ CONTAINERDS = "io.containerd.runtime.v2.task"
 
 def containerd_annotations(uid: str, namespace: str) -> dict[str, str]:
     """Return the annotations that containerd gives a container of a pod web-0."""
-    return {
-        "io.kubernetes.cri.container-type": "container",
-        "io.kubernetes.cri.sandbox-uid": uid,
-        "io.kubernetes.cri.sandbox-namespace": namespace,
-        "io.kubernetes.cri.sandbox-name": "web-0",
-        "io.kubernetes.cri.container-name": "c0",
-    }
+    sandbox = {"sandbox-uid": uid, "sandbox-namespace": namespace, "sandbox-name": "web-0"}
+    values = {"container-type": "container", **sandbox, "container-name": "c0"}
+    return {f"io.kubernetes.cri.{name}": value for name, value in values.items()}
 
 
 def workload_of(host: Host, **annotations: str) -> Workload:

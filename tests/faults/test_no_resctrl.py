@@ -42,7 +42,10 @@ def without_monitoring(root: Path, **config: Any) -> Host:
     return host
 
 
-NODES = {"no RDT": make, "without monitoring": without_monitoring}
+@pytest.fixture(params=[make, without_monitoring], ids=["no RDT", "without monitoring"])
+def node(request: pytest.FixtureRequest, tmp_path: Path) -> Host:
+    host: Host = request.param(tmp_path)
+    return host
 
 
 def start(host: Host, **annotations: str) -> Any:
@@ -169,14 +172,13 @@ def test_node_says_once_a_boot_what_it_lacks(
     golden(str(told), hide="pid duration time")
 
 
-@pytest.mark.parametrize("make_node", NODES.values(), ids=NODES)
 @pytest.mark.parametrize("enabled, recorded", [("auto", 1), (True, 0), (False, 0)])
 @pytest.mark.parametrize("by", ["reconcile", "diagnose"])
 def test_containers_are_recorded_without_monitoring_only_if_it_is_optional(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_node: Any, enabled: Any, recorded: int, by: str
+    node: Host, monkeypatch: pytest.MonkeyPatch, enabled: Any, recorded: int, by: str
 ) -> None:
     """By the hook, and those that run already by a pass or a command."""
-    node = make_node(tmp_path, monitoring={"enabled": enabled})
+    configure(monitoring={"enabled": enabled})(node)
 
     def containers() -> int:
         return len(node.context().ledger.containers())

@@ -9,23 +9,15 @@ from resctrl_hooks.core.node.host.cpulist import lowest, members, parse_list
 from resctrl_hooks.core.node.host.topology import Topology
 
 FOUND = {
-    "scaling_governor": "powersave",
-    "energy_performance_preference": "balance_performance",
-    "scaling_min_freq": "800000",
-    "scaling_max_freq": "3600000",
-    "cpuinfo_min_freq": "800000",
-    "cpuinfo_max_freq": "3600000",
-    "base_frequency": "2400000",
-}
-
-
+    "scaling_governor": "powersave", "energy_performance_preference": "balance_performance",
+    "scaling_min_freq": "800000", "scaling_max_freq": "3600000", "cpuinfo_min_freq": "800000",
+    "cpuinfo_max_freq": "3600000", "base_frequency": "2400000",
+}  # fmt: skip
 IDLE_STATES = {"state0": ("POLL", 0), "state1": ("C1", 2), "state2": ("C1E", 10), "state3": ("C6", 133)}
 UNCORE = {
-    "min_freq_khz": "800000",
-    "max_freq_khz": "2200000",
-    "initial_min_freq_khz": "800000",
+    "min_freq_khz": "800000", "max_freq_khz": "2200000", "initial_min_freq_khz": "800000",
     "initial_max_freq_khz": "2500000",
-}
+}  # fmt: skip
 FAST = {"name": "fast", "minFreq": "turbo", "freqGovernor": "performance", "energyPerformancePreference": "performance"}
 SLOW = {"name": "slow", "maxFreq": "1200000"}
 POOLS: list[dict[str, Any]] = [
@@ -34,10 +26,8 @@ POOLS: list[dict[str, Any]] = [
     {"name": "plain", "cpus": "8-9"},
 ]
 FAST_VALUES = {
-    "scaling_governor": "performance",
-    "energy_performance_preference": "performance",
-    "scaling_min_freq": "3600000",
-}
+    "scaling_governor": "performance", "energy_performance_preference": "performance", "scaling_min_freq": "3600000",
+}  # fmt: skip
 
 
 class Cpufreq:
@@ -49,9 +39,7 @@ class Cpufreq:
             for cpu in members(core):
                 policy = self.folder / f"cpufreq/policy{lowest(core) if shared else cpu}"
                 if not policy.exists():
-                    policy.mkdir(parents=True)
-                    for name, text in FOUND.items():
-                        (policy / name).write_text(f"{text}\n")
+                    _write(policy, FOUND)
                 (self.folder / f"cpu{cpu}/cpufreq").symlink_to(f"../cpufreq/{policy.name}")
                 for state, (title, latency) in IDLE_STATES.items():
                     values = {"name": title, "latency": str(latency), "disable": "0"}
@@ -71,16 +59,14 @@ class Cpufreq:
 
     def changed(self) -> dict[str, str]:
         """Return the values that differ from the first ones: by policy, CPU or domain of the uncore, and file."""
+        first = {path: FOUND[path.name] for path in self.folder.glob("cpufreq/policy*/*") if path.is_file()}
+        first |= dict.fromkeys(self.folder.glob("cpu*/cpuidle/*/disable"), "0")
+        first |= {path: UNCORE[path.name] for path in self.folder.glob("intel_uncore_frequency/*/*_khz")}
         found = {}
-        for path in sorted(self.folder.glob("cpufreq/policy*/*")):
-            if path.is_file() and path.read_text().strip() != FOUND[path.name]:
-                found[f"{path.parent.name}/{path.name}"] = path.read_text().strip()
-        for path in sorted(self.folder.glob("cpu*/cpuidle/*/disable")):
-            if path.read_text().strip() != "0":
-                found[f"{path.parts[-4]}/{path.parts[-2]}"] = path.read_text().strip()
-        for path in sorted(self.folder.glob("intel_uncore_frequency/*/*_khz")):
-            if path.read_text().strip() != UNCORE[path.name]:
-                found[f"{path.parent.name}/{path.name}"] = path.read_text().strip()
+        for path, value in sorted(first.items()):
+            if (text := path.read_text().strip()) != value:
+                cpu, _, folder = path.parts[-4:-1]
+                found[f"{cpu}/{folder}" if path.name == "disable" else f"{folder}/{path.name}"] = text
         return found
 
 

@@ -12,19 +12,11 @@ from typing import Any, Protocol
 
 import pytest
 
-
-def _every(*_given: Any, **_named: Any) -> bool:
-    return True
+Error = BaseException | Callable[..., BaseException]
 
 
 @contextmanager
-def failing(
-    owner: Any,
-    name: str,
-    error: BaseException | Callable[..., BaseException],
-    *,
-    when: Callable[..., bool] = _every,
-) -> Iterator[None]:
+def failing(owner: Any, name: str, error: Error, *, when: Callable[..., bool] | None = None) -> Iterator[None]:
     """Let an operation fail inside the context.
 
     Args:
@@ -38,7 +30,7 @@ def failing(
     real = getattr(owner, name)
 
     def called(*given: Any, **named: Any) -> Any:
-        if not when(*given, **named):
+        if when and not when(*given, **named):
             return real(*given, **named)
         raise copy(error) if isinstance(error, BaseException) else error(*given, **named)
 
@@ -60,12 +52,5 @@ def hanging(seconds: float) -> Callable[..., BaseException]:
 class Fail(Protocol):
     """The fixture `fail`: `failing` until the end of the test."""
 
-    def __call__(
-        self,
-        owner: Any,
-        name: str,
-        error: BaseException | Callable[..., BaseException],
-        *,
-        when: Callable[..., bool] = ...,
-    ) -> None:
+    def __call__(self, owner: Any, name: str, error: Error, *, when: Callable[..., bool] | None = ...) -> None:
         """Let an operation fail."""

@@ -26,14 +26,8 @@ def write_guard_state(context: Context) -> None:
     start = start_time(context.proc, os.getpid())
     status = Status(context.settings.state_dir, os.getpid(), start, "act", "per cent")
     limit = {"declared": 100, "now": 60, "wanted": 60, "floor": 20, "overridden": False, "rate": 1e9}
-    status.values["domains"]["0"] = {
-        "l3": [0],
-        "since": 0.0,
-        "state": "holding",
-        "load": 0.8,
-        "estimated": False,
-        "classes": {"bronze": limit},
-    }
+    known = {"l3": [0], "since": 0.0, "state": "holding", "load": 0.8, "estimated": False}
+    status.values["domains"]["0"] = {**known, "classes": {"bronze": limit}}
     status.values["actions"]["lower"] = 4
     status.values["updated"] = time.time()
     write_file(f"{context.settings.state_dir}/{NAME}", format_json(status.values), 0o600)
@@ -44,8 +38,7 @@ def write_slowdown_state(context: Context, *keys: str) -> None:
     verdict = Verdict("slowed", "", 1.6, 1.5, 1.7, 1.6, PERF, 10, 20)
     found = Finding(verdict, [Cause(bandwidth.NAME, SUPPORTED, "", (Culprit("noisy", 1.0, None),))])
     findings = dict.fromkeys(keys, found)
-    path = f"{context.settings.state_dir}/{SLOWDOWN_STATUS}"
-    status = SlowdownStatus(path)
+    status = SlowdownStatus(f"{context.settings.state_dir}/{SLOWDOWN_STATUS}")
     use = Use(PERF, 3e9, 2e9, 1.0, {0: 1e9}, {}, cycles=3e9)
     status.saw(Window(100.0, 10.0, {0: 0.9}, dict.fromkeys(keys, use)), findings)
     status.write(findings, {})

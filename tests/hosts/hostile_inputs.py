@@ -67,18 +67,10 @@ class Inputs:
         draw = self.random
         place = draw.randrange(len(data) + 1)
         before, after = data[:place], data[place:]
-        whole = [
-            data + data,
-            b"\xef\xbb\xbf" + data,
-            data.decode().encode("utf-16"),
-            b" " * 100_000 + data,
-            b"",
-            before,
-        ]
-        inside = [
-            *(bytes([draw.randrange(256)]), b"9" * draw.choice([40, 100_000])),
-            *(text * draw.choice([10, 2000, 60_000]) for text in (b"[", b'{"a":')),
-        ]
+        marked = (b"\xef\xbb\xbf" + data, data.decode().encode("utf-16"), b" " * 100_000 + data)
+        whole = [data + data, *marked, b"", before]
+        inside = [bytes([draw.randrange(256)]), b"9" * draw.choice([40, 100_000])]
+        inside += [text * draw.choice([10, 2000, 60_000]) for text in (b"[", b'{"a":')]
         return draw.choice([*whole, *(before + text + after for text in inside)])
 
     def bundle(self) -> str:

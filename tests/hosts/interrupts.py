@@ -35,11 +35,9 @@ class InterruptHost(PlacedHost):
         for number in FOUND:
             self.plug(number)
         (self.folder_of_irqs / "default_smp_affinity").write_text(f"{DEFAULT}\n")
-        self.place()
 
     def place(self, *, monitoring: bool = False, **section: Any) -> None:
-        paths = {"irqbalancePath": str(self.balancers)}
-        super().place(monitoring=monitoring, **(paths | section))
+        super().place(monitoring=monitoring, **({"irqbalancePath": str(self.balancers)} | section))
 
     def plug(self, number: str, cpus: str = "", handler: str = "") -> None:
         """Add an interrupt."""
@@ -52,12 +50,9 @@ class InterruptHost(PlacedHost):
 
     def changed(self) -> dict[str, str]:
         """Return the affinities that differ from the first ones, by number."""
-        found = {}
-        for number, cpus in FOUND.items():
-            if self.path(number).read_text().strip() != cpus:
-                found[number] = self.path(number).read_text().strip()
-        default = (self.folder_of_irqs / "default_smp_affinity").read_text().strip()
-        return found | ({} if default == DEFAULT else {"default": default})
+        now = {number: self.path(number).read_text().strip() for number in FOUND}
+        now["default"] = (self.folder_of_irqs / "default_smp_affinity").read_text().strip()
+        return {number: cpus for number, cpus in now.items() if cpus != {**FOUND, "default": DEFAULT}[number]}
 
     @property
     def record(self) -> Path:

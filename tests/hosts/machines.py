@@ -7,17 +7,9 @@ from resctrl_hooks.core.node.host.topology import DRAM, FAST, SLOW, MemoryNode, 
 
 
 def machine(
-    packages: int = 1,
-    nodes: int = 1,
-    caches: int = 1,
-    cores: int = 4,
-    threads: int = 2,
-    *,
-    isolated: int = 0,
-    offline: int = 0,
-    efficient: int = 0,
-    memory: int = 8 << 30,
-) -> Topology:
+    packages: int = 1, nodes: int = 1, caches: int = 1, cores: int = 4, threads: int = 2, *,
+    isolated: int = 0, offline: int = 0, efficient: int = 0, memory: int = 8 << 30,
+) -> Topology:  # fmt: skip
     """Return a machine with so many packages, NUMA nodes in each, L3 caches in each node, cores in each cache.
 
     Threads are numbered as Linux does on most machines: first one thread of each core, then the second threads.
@@ -33,36 +25,25 @@ def machine(
     every = [core & online for core in every if core & online]
 
     def part(number: int, size: int) -> int:
-        return sum(core for core in every if _first(core, total) // size == number)
+        return sum(core for core in every if ((core & -core).bit_length() - 1) % total // size == number)
 
-    per_node = caches * cores
-    found = [
-        MemoryNode(
-            number,
-            part(number, per_node),
-            {
-                other: 10 if other == number else 12 if other // nodes == number // nodes else 21
-                for other in range(packages * nodes)
-            },
-            memory,
-            DRAM,
-        )
-        for number in range(packages * nodes)
-    ]
+    def distance(one: int, other: int) -> int:
+        return 10 if one == other else 12 if one // nodes == other // nodes else 21
+
+    per_node, numbers = caches * cores, range(packages * nodes)
     return Topology(
         online,
         every,
         packages={number: part(number, nodes * per_node) for number in range(packages)},
         l3={number: part(number, cores) for number in range(packages * nodes * caches)},
-        nodes=found,
+        nodes=[
+            MemoryNode(one, part(one, per_node), {other: distance(one, other) for other in numbers}, memory, DRAM)
+            for one in numbers
+        ],
         isolated=isolated,
         offline=offline,
         kinds={name: cpus & online for name, cpus in kinds.items()},
     )
-
-
-def _first(core: int, total: int) -> int:
-    return ((core & -core).bit_length() - 1) % total
 
 
 MACHINES = {
@@ -78,22 +59,20 @@ MACHINES = {
 
 def write_sysfs(topology: Topology, root: Path) -> str:
     """Write a machine as a sysfs tree, with the files that other programs need too; return its path."""
-    cpu = root / "devices/system/cpu"
-    for name in ("possible", "present"):
-        _write(cpu / name, format_list(topology.online | topology.offline))
-    _write(cpu / "online", format_list(topology.online))
-    _write(cpu / "offline", format_list(topology.offline))
-    _write(cpu / "isolated", format_list(topology.isolated))
+    cpu, nodes = root / "devices/system/cpu", root / "devices/system/node"
+    online, offline = topology.online, topology.offline
+    lists = {"possible": online | offline, "present": online | offline, "online": online, "offline": offline}
+    for name, cpus in {**lists, "isolated": topology.isolated}.items():
+        _write(cpu / name, format_list(cpus))
     for place, core in enumerate(topology.cores):
         for number in members(core):
             _write_cpu(topology, cpu / f"cpu{number}", number, place, core)
     numbers = sum(1 << node.id for node in topology.nodes)
-    _write(root / "devices/system/node/online", format_list(numbers))
-    for name in ("has_memory", "has_normal_memory"):
-        _write(root / "devices/system/node" / name, format_list(numbers))
+    for name in ("online", "has_memory", "has_normal_memory"):
+        _write(nodes / name, format_list(numbers))
     ranks = {DRAM: 4, SLOW: 22, FAST: 2}
     for node in topology.nodes:
-        base = root / f"devices/system/node/node{node.id}"
+        base = nodes / f"node{node.id}"
         _write(base / "cpulist", format_list(node.cpus))
         for number in members(node.cpus):
             link = cpu / f"cpu{number}/node{node.id}"
@@ -117,16 +96,11 @@ def _write_cpu(topology: Topology, base: Path, number: int, core_id: int, core: 
         if cpus >> number & 1:
             _write(base / "topology/package_cpus_list", format_list(cpus))
             _write(base / "topology/physical_package_id", str(package))
-    _write_cache(base, 2, core_id, core, "2048K")
-    for cache, cpus in topology.l3.items():
-        if cpus >> number & 1:
-            _write_cache(base, 3, cache, cpus, "32768K")
-
-
-def _write_cache(base: Path, level: int, number: int, cpus: int, size: str) -> None:
-    values = {"level": level, "id": number, "type": "Unified", "size": size, "shared_cpu_list": format_list(cpus)}
-    for name, value in values.items():
-        _write(base / f"cache/index{level}" / name, str(value))
+    shared = [(3, cache, cpus, "32768K") for cache, cpus in topology.l3.items() if cpus >> number & 1]
+    for level, cache, cpus, size in [(2, core_id, core, "2048K"), *shared]:
+        values = {"level": level, "id": cache, "type": "Unified", "size": size, "shared_cpu_list": format_list(cpus)}
+        for name, text in values.items():
+            _write(base / f"cache/index{level}" / name, str(text))
 
 
 def _write(path: Path, text: str) -> None:

@@ -2,17 +2,15 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from conftest import ID, POD_CGROUP, Host, crio_annotations, state
+from conftest import ID, POD_CGROUP, Host, crio_annotations, not_none, state
 
 from resctrl_hooks.core.node.feature import Step
 from resctrl_hooks.core.node.features.memtierd import feature as memtierd
 from resctrl_hooks.core.node.features.memtierd.run_dir import run_folders
+from resctrl_hooks.core.node.records import MemberRecord
 from resctrl_hooks.core.node.settings import Settings
-
-if TYPE_CHECKING:
-    from resctrl_hooks.core.node.records import MemberRecord
 
 CLASS = "class.memtierd.nri.io"
 TEMPLATE = (
@@ -48,20 +46,13 @@ class MemtierdHost(Host):
     """A host whose containers of class `track` get a stand-in for memtierd."""
 
     def __init__(self, host: Host, **section: Any) -> None:
-        self.section = {
-            "runDir": str(host.root / "run/memtierd"),
-            "binary": program(host.root / "memtierd"),
-            "startSeconds": 0.1,
-            **section,
-        }
+        self.run_dir, binary = host.root / "run/memtierd", program(host.root / "memtierd")
+        self.section = {"runDir": str(self.run_dir), "binary": binary, "startSeconds": 0.1, **section}
         super().__init__(host.root)
-        self.run_dir = host.root / "run/memtierd"
 
     def configure(self, template: str = TEMPLATE, **section: Any) -> None:
-        super().configure(
-            classes=[{"name": "track", "memtierdconfig": template}, {"name": "plain"}],
-            memtierd=self.section | section,
-        )
+        classes = [{"name": "track", "memtierdconfig": template}, {"name": "plain"}]
+        super().configure(classes=classes, memtierd=self.section | section)
 
     def start(  # type: ignore[override]
         self, id_: str = ID, pid: int = 100, name: str = "track", *, alone: bool = True, pod: str = "web-0"
@@ -85,12 +76,10 @@ class MemtierdHost(Host):
         pid: int = json.loads((self.folder() / "memtierd.keeper").read_text())["processes"][0][0]
         return pid
 
-    def record(self) -> "MemberRecord":
+    def record(self) -> MemberRecord:
         """Return the record of the container."""
         ledger = self.context().ledger
-        record = ledger.read_member(ledger.key_of(ID), ID)
-        assert record is not None
-        return record
+        return not_none(ledger.read_member(ledger.key_of(ID), ID))
 
     def step(self) -> Step:
         """Return the memtierd step in the container's record."""

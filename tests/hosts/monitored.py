@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -22,13 +22,7 @@ from resctrl_hooks.core.node.settings import Settings
 KEYS = [f"{number}f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01" for number in range(8)]
 
 
-class Configured(Protocol):
-    """A host with a configuration."""
-
-    config: Path
-
-
-def run(host: Configured, *arguments: str, data: str | bytes | None = None, **more: Any) -> Result:
+def run(host: Any, *arguments: str, data: str | bytes | None = None, **more: Any) -> Result:
     """Run a command with the configuration of a host in this process."""
     return CliRunner().invoke(main, ["--config", str(host.config), *arguments], input=data, **more)
 
@@ -47,15 +41,9 @@ class MonitoredHost:
         self.processes: list[subprocess.Popen[bytes]] = []
 
     def pod(
-        self,
-        number: int,
-        name: str,
-        *,
-        processes: int = 1,
-        outside: int = 0,
-        rdt_class: str = "",
+        self, number: int, name: str, *, processes: int = 1, outside: int = 0, rdt_class: str = "",
         namespace: str = "shop",
-    ) -> str:
+    ) -> str:  # fmt: skip
         """Create a pod with so many containers of one process, the last ones outside the group; return its key."""
         key = KEYS[number]
         with self.context.monitor.hold(key) as locked:
@@ -143,11 +131,10 @@ def plain_host(root: Path, *folders: str, **config: Any) -> Iterator[MonitoredHo
 @contextmanager
 def host_of_one_pod(root: Path) -> Iterator[tuple[MonitoredHost, tuple[Path, Path]]]:
     """Return a host on a plain tree with pod shop/web-0 (the first of KEYS), and two folders: the root's, the pod's."""
+    values: dict[str, Any] = {"llc_occupancy": 4096, "mbm_total_bytes": 1000, "mbm_local_bytes": "Unassigned"}
     with plain_host(root, "info") as host:
-        folders = (host.resctrl, host.group(0, "web-0"))
-        for folder in folders:
-            say(folder, llc_occupancy=4096, mbm_total_bytes=1000, mbm_local_bytes="Unassigned")
-        yield host, folders
+        say(host.resctrl, **values)
+        yield host, (host.resctrl, host.group(0, "web-0", **values))
 
 
 @contextmanager

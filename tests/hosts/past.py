@@ -12,14 +12,9 @@ HOST = "node-1"
 
 
 def sample(
-    second: float,
-    rates: Mapping[str, float],
-    *,
-    boot: str = BOOT,
-    occupancy: Mapping[str, int] | None = None,
-    domains: int = 1,
-    **more: Any,
-) -> Sample:
+    second: float, rates: Mapping[str, float], *, boot: str = BOOT, occupancy: Mapping[str, int] | None = None,
+    domains: int = 1, **more: Any,
+) -> Sample:  # fmt: skip
     """Return the sample of a second after `T0`, with a row for each pod and domain.
 
     ``rates`` has each pod's bytes per second since second 0; ``more`` are further columns of each pod's row.
@@ -29,15 +24,11 @@ def sample(
     rows: list[dict[str, Any]] = []
     for pod, rate in rates.items():
         for domain in range(domains):
-            values = {
-                "llc_occupancy_bytes": (occupancy or {}).get(pod, 1000),
-                "mbm_total_bytes": int(rate * second),
-                "counted_seconds": round(second, 3),
-                "earlier_counted_seconds": 0,
-                **more,
-            }
             labels = {"kind": "pod", "key": f"key-{pod}", "namespace": "shop", "pod": pod, "container": ""}
-            rows.append({**common, **labels, "rdt_class": "", "domain": f"mon_L3_{domain:02d}", **values})
+            place = {"rdt_class": "", "domain": f"mon_L3_{domain:02d}"}
+            values = {"llc_occupancy_bytes": (occupancy or {}).get(pod, 1000), "mbm_total_bytes": int(rate * second)}
+            times = {"counted_seconds": round(second, 3), "earlier_counted_seconds": 0}
+            rows.append({**common, **labels, **place, **values, **times, **more})
     rest = {"kind": "rest", "rdt_class": "", "domain": "mon_L3_00"}
     rows.append({**common, **rest, "llc_occupancy_bytes": 500, "mbm_total_bytes": int(7 * second)})
     return Sample(now, 1000.0 + second, boot, HOST, rows)

@@ -19,10 +19,8 @@ class PlacedHost(Node):
         super().__init__(host.root, machine=MACHINE)
         self.cgroup_files = {"cpuset.cpus": "", "cpuset.mems": ""}
         self.pids: dict[str, int] = {}
-        self.memory = 64 << 20
-        """The memory limit of new containers; 0 for none."""
-        self.devices: list[dict[str, Any]] = []
-        """The devices of new containers."""
+        self.memory = 64 << 20  # the limit of new containers; 0 for none
+        self.devices: list[dict[str, Any]] = []  # of new containers
         self.place()
 
     def place(self, *, monitoring: bool = False, **section: Any) -> None:
@@ -38,8 +36,8 @@ class PlacedHost(Node):
         """Return a container that asks for so much processor time."""
         cpu = {"shares": milli * 1024 // 1000} if milli else {}
         resources = {"cpu": cpu, "memory": {"limit": self.memory} if self.memory else {}}
-        linux = {"resources": resources, "devices": self.devices}
         notes = {"io.kubernetes.container.name": name} | annotations
+        linux = {"resources": resources, "devices": self.devices}
         return Container(id_of(name), self.pod_of(name), notes, linux, self.pids.get(name, 0))
 
     def bundle_of(self, container: Container) -> str:
@@ -68,8 +66,7 @@ class PlacedHost(Node):
     def run_unseen(self, name: str, milli: int = 0, **annotations: str) -> dict[str, Any]:
         """Start a container that crun knows without any hook call; return its state."""
         self.begin(name)
-        container = self.appear(self.container(name, milli, **annotations))
-        return self.oci(container)
+        return self.oci(self.appear(self.container(name, milli, **annotations)))
 
     def kubelet(self, policy: str = "static", file: str = "cpu_manager_state") -> None:
         """Write the state of a manager of the kubelet."""
@@ -98,10 +95,8 @@ class PlacedHost(Node):
 
         book = Book(self.context())
         assert set(book.entries) == {id_of(name) for name in self.pids}
-        usage = book.usage()
-        owned = 0
-        for name in self.pids:
-            entry = book.entries[id_of(name)]
+        usage, owned = book.usage(), 0
+        for entry in book.entries.values():
             assert not entry.decision.owned & owned
             owned |= entry.decision.owned
         for name in self.pids:

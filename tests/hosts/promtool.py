@@ -25,12 +25,8 @@ def run_promtool(
     folder: Path, series: Mapping[str, str], *checks: dict[str, Any], rules: Path | None = RULES, **more: Any
 ) -> None:
     """Fail unless promtool agrees with the checks of series with these values per minute."""
-    case = {
-        "interval": "1m",
-        "input_series": [{"series": name, "values": text} for name, text in series.items()],
-        "promql_expr_test": [*checks],
-        **more,
-    }
+    inputs = [{"series": name, "values": text} for name, text in series.items()]
+    case = {"interval": "1m", "input_series": inputs, "promql_expr_test": [*checks], **more}
     files = [] if rules is None else [str(rules)]
     file = folder / "tests.yaml"
     file.write_text(yaml.safe_dump({"rule_files": files, "evaluation_interval": "1m", "tests": [case]}))
