@@ -22,13 +22,8 @@ import pytest
 
 PROJECT = Path(__file__).resolve().parents[2]
 PACKAGE = "resctrl_hooks"
-EVERYTHING = {
-    "pyproject.toml",
-    "tests/conftest.py",
-    "tests/tools/requirements.py",
-    "tests/tools/changed.py",
-    "tests/tools/houses.py",
-    "tests/tools/golden.py",
+EVERYTHING = {"pyproject.toml", "tests/conftest.py"} | {
+    f"tests/tools/{name}.py" for name in ("requirements", "changed", "houses", "golden")
 }
 HUBS = {"tests/conftest.py", "tests/lab/kernel/conftest.py", *(f"{PACKAGE}/{name}" for name in (
     "__init__.py", "__main__.py", "core/cli/__init__.py", "core/node/main.py", "core/node/registry.py",
@@ -110,25 +105,18 @@ def concerns(path: str, changed: Iterable[str]) -> bool:
     imports = reached(path)
     text = (PROJECT / path).read_text()
     for name in changed:
-        if name in EVERYTHING or name == path or name in imports:
-            return True
+        found = name in EVERYTHING or name == path or name in imports
         if name.startswith(f"{PACKAGE}/"):
             place = mirrored(name)
-            if place and path.startswith(place):
-                return True
-            if _on_a_kernel(path, name):
-                return True
-        elif not name.endswith(".py") and any(f'{word}"' in text for word in (Path(name).name, *Path(name).parts[:-1])):
+            found = found or bool(place and path.startswith(place))
+            if path.startswith("tests/lab/kernel/"):
+                named = Path(path).stem.removeprefix("test_") in Path(name).with_suffix("").parts
+                found = found or named or ("/node/" in name and path in ON_A_KERNEL)
+        elif not name.endswith(".py"):
+            found = found or any(f'{word}"' in text for word in (Path(name).name, *Path(name).parts[:-1]))
+        if found:
             return True
     return False
-
-
-def _on_a_kernel(path: str, name: str) -> bool:
-    """Return whether a module concerns a test file of the guest."""
-    if not path.startswith("tests/lab/kernel/"):
-        return False
-    named = Path(path).stem.removeprefix("test_") in (*Path(name).with_suffix("").parts,)
-    return named or ("/node/" in name and path in ON_A_KERNEL)
 
 
 @pytest.hookimpl(trylast=True)
@@ -136,9 +124,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Deselect the tests that no change concerns."""
     if revision := config.getoption("--changed"):
         changed = changes(revision)
-        paths = {str(item.path.relative_to(PROJECT)) for item in items if item.path.is_relative_to(PROJECT)}
-        wanted = {path for path in paths if concerns(path, changed)}
-        chosen = [item for item in items if str(item.path.relative_to(PROJECT)) in wanted]
-        kept = set(chosen)
-        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
-        items[:] = chosen
+        paths = {item.path for item in items if item.path.is_relative_to(PROJECT)}
+        wanted = {path for path in paths if concerns(str(path.relative_to(PROJECT)), changed)}
+        config.hook.pytest_deselected(items=[item for item in items if item.path not in wanted])
+        items[:] = [item for item in items if item.path in wanted]

@@ -16,23 +16,19 @@ import pytest
 
 STARTS = {"os.fork", "os.posix_spawn", "subprocess.Popen"}
 """Python's audit events of a process that starts."""
+COLUMNS = ("tests", "processor time, s", "wall time, s", "slept, s", "processes started")
 _now: Counter[str] = Counter()
 _groups: dict[str, Counter[str]] = {}
 _sleep = time.sleep
 
 
-def _audit(event: str, _: Any) -> None:
-    if event in STARTS:
-        _now["starts"] += 1
-
-
 def _asleep(seconds: float, /) -> None:
     begun = time.monotonic()
     _sleep(seconds)
-    _now["slept ms"] += round(1000 * (time.monotonic() - begun))
+    _now["slept, s"] += time.monotonic() - begun  # type: ignore[assignment]
 
 
-sys.addaudithook(_audit)
+sys.addaudithook(lambda event, _: _now.update({"processes started": event in STARTS}))
 time.sleep = _asleep  # type: ignore[assignment]
 
 
@@ -42,19 +38,16 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
     _now.clear()
     begun, used = time.monotonic(), sum(os.times()[:4])
     result = yield
-    wall = round(1000 * (time.monotonic() - begun))
-    slept, starts = _now["slept ms"], _now["starts"]
-    group = "computes"
-    if item.get_closest_marker("fuse"):
-        group = "mounts a simulation"
-    elif starts:
-        group = "starts processes"
-    elif slept > wall / 2:
-        group = "sleeps"
-    elif item.get_closest_marker("hypothesis"):
-        group = "generates examples"
-    now = Counter(tests=1, wall=wall, processor=round(1000 * (sum(os.times()[:4]) - used)), slept=slept, starts=starts)
-    _groups.setdefault(group, Counter()).update(now)
+    found: Counter[Any] = _now + Counter(tests=1)
+    found["wall time, s"], found["processor time, s"] = time.monotonic() - begun, sum(os.times()[:4]) - used
+    groups = {
+        "mounts a simulation": item.get_closest_marker("fuse"),
+        "starts processes": found["processes started"],
+        "sleeps": found["slept, s"] > found["wall time, s"] / 2,
+        "generates examples": item.get_closest_marker("hypothesis"),
+        "computes": True,
+    }
+    _groups.setdefault(next(name for name, fits in groups.items() if fits), Counter()).update(found)
     return result
 
 
@@ -73,8 +66,6 @@ def pytest_testnodedown(node: Any) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print the table."""
-    terminalreporter.write_line("| test | tests | processor time, s | wall time, s | slept, s | processes started |")
-    terminalreporter.write_line("|---|--:|--:|--:|--:|--:|")
-    for name, found in sorted(_groups.items(), key=lambda one: -one[1]["processor"]):
-        cells = [found["tests"], *(found[what] // 1000 for what in ("processor", "wall", "slept")), found["starts"]]
-        terminalreporter.write_line(f"| {name} | {' | '.join(map(str, cells))} |")
+    terminalreporter.write_line(f"| test | {' | '.join(COLUMNS)} |\n|---|{'--:|' * len(COLUMNS)}")
+    for name, found in sorted(_groups.items(), key=lambda one: -one[1]["processor time, s"]):
+        terminalreporter.write_line(f"| {name} | {' | '.join(str(int(found[column])) for column in COLUMNS)} |")

@@ -84,10 +84,9 @@ def tests_of(module: str, folder: str, below: tuple[str, ...], *, own_only: bool
     return sorted(found, key=lambda path: (not path.startswith(own), os.path.getsize(PROJECT / path)))
 
 
-def known() -> dict[str, str]:
+def known() -> Any:
     """Return the known equivalents with reasons."""
-    found: dict[str, str] = json.loads(EQUIVALENT.read_text())
-    return found
+    return json.loads(EQUIVALENT.read_text())
 
 
 class Test(NamedTuple):
@@ -121,13 +120,11 @@ class Trials:
         self.counts: Counter[str] = Counter()
         self.tests: dict[str, Test] = {}
         self._matrix = os.open(matrix, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644) if matrix else -1
-        self._seconds = seconds
+        self._seconds, self._count, self._now = seconds, 0, ""
         self._out = os.dup(1)  # pytest captures the other
         self._scratch = Path(tempfile.mkdtemp(prefix="mu-"))
         self._scratch.chmod(0o711)  # some tests become another user
         self._failed = self._scratch / "failed"
-        self._count = 0
-        self._now = ""
         self._costs: dict[str, tuple[float, float]] = {}
         self._starting: set[str] = set()
         self._collecting = coverage.Coverage(data_file=None, include=[f"{package}/*"], config_file=False)
@@ -169,14 +166,12 @@ class Trials:
             equivalent = known()
             for mutant in self.mutants:
                 killers = self._killers(mutant)
-                what = "killed" if killers else "equivalent" if mutant.name in equivalent else "survived"
-                self.counts[what] += 1
+                self.counts["killed" if killers else "equivalent" if mutant.name in equivalent else "survived"] += 1
                 if self._matrix != -1 and not self._runs_at_import(mutant):
                     os.write(self._matrix, f"{json.dumps([mutant.name, mutant.line, killers])}\n".encode())
                 if self._matrix == -1 and not killers:
-                    running = len(self._reaching(mutant)[0])
-                    why = equivalent.get(mutant.name, f"SURVIVED {running} tests that run it")
-                    self._say(f"{mutant}  ({why})")
+                    why = f"SURVIVED {len(self._reaching(mutant)[0])} tests that run it"
+                    self._say(f"{mutant}  ({equivalent.get(mutant.name, why)})")
         finally:
             shutil.rmtree(self._scratch, ignore_errors=True)
         return True
@@ -334,16 +329,15 @@ def _in_fork(run: Callable[[], int], folder: Path, limits: dict[int, int]) -> No
 def _ended(child: int, limit: float) -> int | None:
     """Return a process' status, or None if it is still running after so many seconds, and ended."""
     until, pause = time.monotonic() + limit, 0.002
-    while True:
+    while time.monotonic() < until:
         pid, status = os.waitpid(child, os.WNOHANG)
         if pid:
             return status
-        if time.monotonic() > until:
-            os.killpg(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            return None
         time.sleep(pause)
         pause = min(pause * 1.5, 0.1)
+    os.killpg(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return None
 
 
 @contextlib.contextmanager
@@ -392,11 +386,12 @@ class _Chosen:
     """A pytest plugin: these tests, in this order."""
 
     def __init__(self, names: list[str]) -> None:
-        self._order = {name: number for number, name in enumerate(names)}
+        self._names = names
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        items[:] = sorted((one for one in items if one.nodeid in self._order), key=lambda one: self._order[one.nodeid])
+        chosen = {one.nodeid: one for one in items}
+        items[:] = [chosen[name] for name in self._names if name in chosen]
 
 
 def main(words: list[str]) -> int:

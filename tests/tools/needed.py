@@ -17,16 +17,10 @@ PROJECT = Path(__file__).parents[2]
 def lengths(path: str) -> dict[str, tuple[int, int]]:
     """Return the first line and the number of lines of each test of a file, by its name without parameters."""
     found: dict[str, tuple[int, int]] = {}
-
-    def visit(body: list[ast.stmt], above: str) -> None:
-        for one in body:
-            if isinstance(one, ast.ClassDef):
-                visit(one.body, f"{above}::{one.name}")
-            elif isinstance(one, ast.FunctionDef) and one.name.startswith("test"):
-                first = min([one.lineno, *(each.lineno for each in one.decorator_list)])
-                found[f"{above}::{one.name}"] = first, (one.end_lineno or first) - first + 1
-
-    visit(ast.parse((PROJECT / path).read_text()).body, path)
+    for one in ast.parse((PROJECT / path).read_text()).body:
+        if isinstance(one, ast.FunctionDef) and one.name.startswith("test"):
+            first = min([one.lineno, *(each.lineno for each in one.decorator_list)])
+            found[f"{path}::{one.name}"] = first, (one.end_lineno or first) - first + 1
     return found
 
 

@@ -17,7 +17,6 @@ EXPECTED = os.environ.get("RESCTRL_HOOKS_TESTS") == "all"
 
 
 def missing_for_runtimes() -> str:
-    """Return the missing requirements of tests with real runtimes."""
     if os.geteuid():
         return "root is needed to run containers and mount a simulation"
     programs = [name for name in ("runc", "podman", "conmon") if shutil.which(name) is None]
@@ -25,7 +24,6 @@ def missing_for_runtimes() -> str:
 
 
 def missing_for_fuse() -> str:
-    """Return the missing requirements of tests on a mounted simulation."""
     if not os.path.exists("/dev/fuse"):
         return "there is no /dev/fuse"
     try:
@@ -42,7 +40,6 @@ def program(name: str, package: str = "") -> Callable[[], str]:
 
 
 def missing_for_otlp() -> str:
-    """Return the missing requirements of the test with an OpenTelemetry receiver."""
     if missing := program("victoria-metrics")():
         return missing
     told = subprocess.run(["victoria-metrics", "-help"], capture_output=True, text=True, check=False)
@@ -62,11 +59,6 @@ def debian_root() -> str:
     return named if os.path.exists(f"{named}/usr/bin/dpkg") and os.geteuid() == 0 else ""
 
 
-def named(path: Callable[[], str], missing: str) -> Callable[[], str]:
-    """Return a check of a path that the environment names."""
-    return lambda: "" if path() else missing
-
-
 MISSING: dict[str, Callable[[], str]] = {
     "runtime": missing_for_runtimes,
     "fuse": missing_for_fuse,
@@ -75,12 +67,10 @@ MISSING: dict[str, Callable[[], str]] = {
     "otlp": missing_for_otlp,
     "victoriametrics": program("victoria-metrics"),
     "ignition": program("ignition-validate", "ignition"),
-    "grafana": named(
-        grafana_schema, "GRAFANA_SCHEMA names no folder where `npm install typescript @grafana/schema` was run"
-    ),
+    "grafana": lambda: "" if grafana_schema() else "GRAFANA_SCHEMA names no folder with Grafana's schema",
     "kubectl": program("kubectl"),
     "helm": lambda: "" if importlib.util.find_spec("helm_python") else "helm-python-sdk is not installed (x86-64 only)",
-    "debian": named(debian_root, "DEBIAN_ROOT names no clean Debian (docs/dev/testing.md), or this isn't root"),
+    "debian": lambda: "" if debian_root() else "DEBIAN_ROOT names no clean Debian, or this isn't root",
     "rpm": program("rpmbuild", "rpm"),
 }
 OPTIONAL = {"promtool", "otlp", "victoriametrics", "ignition", "grafana", "kubectl", "debian", "rpm"}
@@ -91,20 +81,18 @@ _LEFT_OUT = pytest.StashKey[list[str]]()
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect tests without their requirements, after other plug-ins have set their marks."""
-    config.stash[_LEFT_OUT] = []
-    for mark, chosen in (("removal", False), ("ci", EXPECTED)):
+    left_out = config.stash[_LEFT_OUT] = []
+    reasons = {
+        mark: "" if chosen or mark in config.option.markexpr else f"they run with `-m {mark}`"
+        for mark, chosen in (("removal", False), ("ci", EXPECTED))
+    }
+    for mark in (*reasons, *MISSING):
         marked = [item for item in items if item.get_closest_marker(mark)]
-        if marked and not chosen and mark not in config.option.markexpr:
+        optional = mark in MISSING and (not EXPECTED or mark in OPTIONAL)
+        if marked and (reason := MISSING[mark]() if optional else reasons.get(mark)):
             config.hook.pytest_deselected(items=marked)
             items[:] = [item for item in items if item not in marked]
-            config.stash[_LEFT_OUT].append(f"{len(marked)} tests marked `{mark}`: they run with `-m {mark}`")
-    for mark, missing in MISSING.items():
-        marked = [item for item in items if item.get_closest_marker(mark)]
-        reason = missing() if marked and (not EXPECTED or mark in OPTIONAL) else ""
-        if reason:
-            config.hook.pytest_deselected(items=marked)
-            items[:] = [item for item in items if item not in marked]
-            config.stash[_LEFT_OUT].append(f"{len(marked)} tests marked `{mark}`: {reason}")
+            left_out.append(f"{len(marked)} tests marked `{mark}`: {reason}")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -20,9 +20,8 @@ _BEFORE = pytest.StashKey[dict[str, tuple[int, int]]]()
 
 def _files() -> dict[str, tuple[int, int]]:
     """Return each path below the folders with its inode and time of change."""
-    names = [*FOLDERS]
-    for top in FOLDERS:
-        names += [os.path.join(folder, name) for folder, folders, files in os.walk(top) for name in folders + files]
+    walked = [one for top in FOLDERS for one in os.walk(top)]
+    names = [*FOLDERS, *(os.path.join(folder, name) for folder, folders, files in walked for name in folders + files)]
     found = {}
     for name in names:
         with suppress(FileNotFoundError):
