@@ -160,7 +160,7 @@ ATTEMPTS = {
     "evade the guard": "observe/node/guard/test_load.py::test_guard_acts_on_a_class_whose_pods_end_all_the_time",
     "open many": "observe/metrics/test_server.py::test_source_with_many_requests_keeps_no_other_source_out",
     "write control": "core/cli/test_all_commands.py::test_each_form_has_the_same_items_and_no_foreign_control",
-    "fill the disk": "observe/node/slowdown/test_resident.py::test_unwritable_baselines_stay_in_memory_and_are",
+    "fill the disk": "observe/node/slowdown/test_resident.py::test_unwritable_baselines_stay_in_memory",
 }
 """By the start of each attempt on the page, the test that makes it; more tests are beside it."""
 
