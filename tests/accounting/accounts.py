@@ -20,19 +20,10 @@ class Last(NamedTuple):
 
 
 class Accounts:
-    """The truths.
-
-    Args:
-        kernel: counts.
-        keys: all that there may be.
-        record_of: returns a key's record; empty without one.
-
-    Attributes:
-        prefix: of new groups.
-    """
+    """The truths of all keys that there may be; ``record_of`` returns a key's record, empty without one."""
 
     def __init__(self, kernel: CountedKernel, keys: list[str], record_of: Callable[[str], Any]) -> None:
-        self.prefix = ""
+        self.prefix = ""  # of new groups
         self.truths = {key: Truth() for key in keys}
         self._last: dict[str, Last] = {}
         self._owner: dict[Meter, str] = {}
@@ -50,15 +41,11 @@ class Accounts:
 
     def groups(self) -> list[tuple[str, str, str, Meter]]:
         """Return each key's groups: key, class, name and meter."""
-        found = []
-        if self._kernel.mounted:
-            for parent in self._kernel.model.all_classes():
-                for name, group in parent.monitored.items():
-                    meter = self._kernel.meters[group]
-                    key = self.key_of(parent.name, name, meter)
-                    if key:
-                        found.append((key, parent.name, name, meter))
-        return found
+        classes = self._kernel.model.all_classes() if self._kernel.mounted else []
+        named = [
+            (one.name, name, self._kernel.meters[group]) for one in classes for name, group in one.monitored.items()
+        ]
+        return [(key, *group) for group in named if (key := self.key_of(*group))]
 
     def note(self) -> None:
         """Learn whose the groups are now."""

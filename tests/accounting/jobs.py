@@ -51,15 +51,8 @@ class Jobs(RuleBasedStateMachine):
 
     def program(self, number: int) -> Program[Monitor]:
         named: dict[str, Any] = {"key_canonicalizer": str.lower} if number else {}
-        monitor = Monitor(
-            str(self.host.resctrl),
-            state_dir=str(self.state),
-            group_prefix=PREFIXES[number % 2],
-            fs=self.kernel,
-            proc=str(self.host.proc),
-            **named,
-        )
-        return Program(monitor)
+        named |= {"state_dir": str(self.state), "proc": str(self.host.proc), "fs": self.kernel}
+        return Program(Monitor(str(self.host.resctrl), group_prefix=PREFIXES[number % 2], **named))
 
     def teardown(self) -> None:
         try:
@@ -94,12 +87,9 @@ class Jobs(RuleBasedStateMachine):
 
     @rule(which=WHICH, key=KEY, rdt_class=CLASS, trouble=ERROR)
     def ensure_with_errors(self, which: int, key: str, rdt_class: str, trouble: Any) -> None:
-        with (
-            troubled(self.kernel, self.trouble(*trouble)) as seam,
-            self.programs[which].running(seam) as monitor,
-            suppress(HookError),
-        ):
-            monitor.ensure_group(key, rdt_class)
+        with troubled(self.kernel, self.trouble(*trouble)) as seam, suppress(HookError):
+            with self.programs[which].running(seam) as monitor:
+                monitor.ensure_group(key, rdt_class)
 
     @rule(key=KEY)
     def exit(self, key: str) -> None:
@@ -146,12 +136,9 @@ class Jobs(RuleBasedStateMachine):
         kept = {key for key in before if self.record_key(which, key) in {self.record_key(which, one) for one in live}}
         groups = {key: len(self.accounts.recorded(key)) for key in before}
         trouble = Trouble("rmdir", at, span, ERRORS[at])
-        with (
-            troubled(self.kernel, trouble) as seam,
-            self.programs[which].running(seam) as monitor,
-            suppress(HookError),
-        ):
-            monitor.reconcile(sorted(live))
+        with troubled(self.kernel, trouble) as seam, suppress(HookError):
+            with self.programs[which].running(seam) as monitor:
+                monitor.reconcile(sorted(live))
         left = self.tracked() - kept
         self.forget()
         assert not [*self.state.rglob("*~*")], "files of killed writers are left"
@@ -187,10 +174,9 @@ class Jobs(RuleBasedStateMachine):
         with self.kernel.foreign(), suppress(OSError):
             if name == "mkdir":
                 self.kernel.mkdir(self.path_of(rdt_class, key))
-            elif groups and name == "rmdir":
-                self.kernel.rmdir(self.path_of(*groups[0]))
             elif groups:
-                self.kernel.rename(self.path_of(*groups[0]), self.path_of(rdt_class, groups[0][1]))
+                paths = [self.path_of(*groups[0]), self.path_of(rdt_class, groups[0][1])]
+                getattr(self.kernel, name)(*paths[: 1 if name == "rmdir" else 2])
 
     def path_of(self, rdt_class: str, name: str) -> str:
         """Return the folder of a group."""

@@ -6,6 +6,7 @@ import posix
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,25 +21,17 @@ DOMAINS = 2
 EVENT = "mbm_total_bytes"
 
 
+@dataclass(eq=False)
 class Meter:
-    """One mon_group from its mkdir to its end.
+    """One mon_group from its mkdir to its end."""
 
-    Attributes:
-        counts: the bytes in each domain.
-        before: the bytes before the domain was offline: the kernel's counter then begins again.
-        ours: whether this project created it.
-        renamed: whether another program has renamed it since.
-        lost: whether it did before this project knew the group's identity.
-        released: whether this project has removed it.
-    """
-
-    def __init__(self, *, ours: bool) -> None:
-        self.counts = [0] * DOMAINS
-        self.before = [0] * DOMAINS
-        self.ours = ours
-        self.renamed = False
-        self.lost = False
-        self.released = False
+    ours: bool  # whether this project created it
+    counts: list[int] = field(default_factory=lambda: [0] * DOMAINS)  # the bytes in each domain
+    before: list[int] = field(default_factory=lambda: [0] * DOMAINS)
+    """The bytes before the domain was offline: the kernel's counter then begins again."""
+    renamed: bool = False  # whether another program has renamed it since
+    lost: bool = False  # whether it did before this project knew the group's identity
+    released: bool = False  # whether this project has removed it
 
     @property
     def is_ours(self) -> bool:
@@ -62,11 +55,9 @@ class CountedKernel(Kernel):
 
     def __init__(self, *given: Any, **named: Any) -> None:
         self.meters: dict[Group, Meter] = {}
-        self.ours = True
         self.changed: Callable[[], None] = lambda: None
         self.is_known: Callable[[str], bool] = lambda identity: False
-        self.mounted = True
-        self.mounts = 1
+        self.ours, self.mounted, self.mounts = True, True, 1
         self.offline: set[int] = set()
         self._inodes: list[int] = []
         self._number = itertools.count()
@@ -74,14 +65,12 @@ class CountedKernel(Kernel):
 
     def end_main_thread(self, pid: int) -> None:
         """A process's main thread ends while others run, as by pthread_exit in ``main``: it stays as a zombie."""
-        others = self.threads.threads(pid) - {pid}
-        if not others:
-            return
-        file = self.host.proc / str(pid) / "stat"
-        head, _, rest = file.read_text().rpartition(")")
-        fields = rest.split()
-        fields[0], fields[17] = "Z", str(len(others) + 1)
-        file.write_text(f"{head}) {' '.join(fields)}\n")
+        if others := self.threads.threads(pid) - {pid}:
+            file = self.host.proc / str(pid) / "stat"
+            head, _, rest = file.read_text().rpartition(")")
+            fields = rest.split()
+            fields[0], fields[17] = "Z", str(len(others) + 1)
+            file.write_text(f"{head}) {' '.join(fields)}\n")
         for tid in others:
             shutil.copy(self.host.proc / str(tid) / "stat", self.host.proc / f"{pid}/task/{tid}/stat")
 
@@ -153,10 +142,9 @@ class CountedKernel(Kernel):
         store.mkdir(exist_ok=True)
         groups = {}
         for parent in self.model.all_classes():
-            if parent.name:
-                groups[self.host.resctrl / parent.name] = parent
-            for name, group in parent.monitored.items():
-                groups[self.host.resctrl / parent.name / "mon_groups" / name] = group
+            folder = self.host.resctrl / parent.name
+            groups |= {folder: parent} if parent.name else {}
+            groups |= {folder / "mon_groups" / name: group for name, group in parent.monitored.items()}
         for path in sorted(self._there() - groups.keys(), key=str, reverse=True):
             os.rename(path, store / f"old-{path.stat().st_ino}")
         for path, group in groups.items():
@@ -167,9 +155,8 @@ class CountedKernel(Kernel):
         self._fill(self.host.resctrl, whole=True)
 
     def _there(self) -> set[Path]:
-        root = self.host.resctrl
-        found = [*root.glob("*"), *root.glob("mon_groups/*"), *root.glob("*/mon_groups/*")]
-        return {path for path in found if path.is_dir() and path.name not in ("info", "mon_groups", "mon_data")}
+        found = (self.host.resctrl / path for path in self._mirrored())
+        return {path for path in found if path.name not in ("info", "mon_groups")}
 
     def _create(self, path: Path, group: Group, store: Path) -> None:
         number = next(self._number)

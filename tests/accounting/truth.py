@@ -11,44 +11,30 @@ NOTHING: Counts = (0,) * DOMAINS
 
 @dataclass
 class Known:
-    """The knowledge of one group as of the last quiet read.
+    """The knowledge of one group as of the last quiet read."""
 
-    Attributes:
-        least: what the total has of it at least.
-        most: what the total has of it at most.
-        seen: whether it was one of the key's groups at that read.
-        recorded: whether the key's record had it then.
-        whole: whether all that it has counted is the key's, so that the total has its first byte.
-    """
-
-    least: Counts = NOTHING
-    most: Counts = NOTHING
-    seen: bool = False
-    recorded: bool = False
-    whole: bool = True
+    least: Counts = NOTHING  # what the total has of it at least
+    most: Counts = NOTHING  # what the total has of it at most
+    seen: bool = False  # whether it was one of the key's groups at that read
+    recorded: bool = False  # whether the key's record had it then
+    whole: bool = True  # whether all that it has counted is the key's, so that the total has its first byte
 
 
 @dataclass
 class Truth:
     """One key's.
 
-    Attributes:
-        total: of the last quiet read.
-        highest: of the last read.
-        reported: what is missing in the total, and was reported as ended unseen.
-        groups: all that the key ever had.
-        away: by group, the counts with which it was last taken from the key.
-        unplugged: the domains that went offline since the last quiet read. Their unread counts are lost.
-        unread: these counts by domain, until it is read again: a program may have read them for its own use.
+    The counts of a domain that goes offline are lost if they were not read: a program may have read them for its own
+    use, which shows when it is read again.
     """
 
-    total: Counts = NOTHING
-    highest: Counts = NOTHING
-    reported: Counts = NOTHING
-    groups: dict[Meter, Known] = field(default_factory=dict)
-    away: dict[Meter, Counts] = field(default_factory=dict)
-    unplugged: set[int] = field(default_factory=set)
-    unread: list[int] = field(default_factory=lambda: [0] * DOMAINS)
+    total: Counts = NOTHING  # of the last quiet read
+    highest: Counts = NOTHING  # of the last read
+    reported: Counts = NOTHING  # what is missing in the total, and was reported as ended unseen
+    groups: dict[Meter, Known] = field(default_factory=dict)  # all that the key ever had
+    away: dict[Meter, Counts] = field(default_factory=dict)  # the counts with which a group was last taken from the key
+    unplugged: set[int] = field(default_factory=set)  # the domains that went offline since the last quiet read
+    unread: list[int] = field(default_factory=lambda: [0] * DOMAINS)  # their unread counts by domain
 
     def note(self, present: Iterable[Meter], others: set[Meter]) -> None:
         """Learn the key's groups after any step of the machine; ``others`` were another key's before it."""
@@ -106,28 +92,22 @@ class Truth:
             ended = ended or (gone and known.seen)
             for domain in range(DOMAINS):
                 grown, unknown = now[domain] - known.most[domain], now[domain] - known.least[domain]
-                if gone and not known.seen and not grown:
-                    bounds = (0, 0)
-                elif gone:
-                    bounds = (0, unknown)
+                bounds = (0, unknown)
+                if gone:
+                    bounds = (0, unknown if known.seen or grown else 0)
                     lost[domain] += grown if known.seen and not meter.released else 0
-                elif meter not in sure:
-                    bounds = (0, unknown)
-                elif meter.ours and known.whole:
+                elif meter in sure and meter.ours and known.whole:
                     bounds = (grown, unknown)
-                else:
-                    bounds = (grown, grown) if known.recorded else (0, unknown)
+                elif meter in sure and known.recorded:
+                    bounds = (grown, grown)
                 low[domain] += bounds[0]
                 high[domain] += bounds[1]
             recorded = meter in sure and not gone
-            if recorded and ((meter.ours and known.whole) or known.recorded):
-                known.least = (
-                    now
-                    if meter.ours and known.whole
-                    else tuple(
-                        one + after - before for one, after, before in zip(known.least, now, known.most, strict=True)
-                    )
-                )
+            if recorded and meter.ours and known.whole:
+                known.least = now
+            elif recorded and known.recorded:
+                grown_by = zip(known.least, now, known.most, strict=True)
+                known.least = tuple(one + after - before for one, after, before in grown_by)
             known.most, known.seen, known.recorded = now, not gone, recorded
             for domain in range(DOMAINS):
                 least[domain] += known.least[domain]
