@@ -42,9 +42,8 @@ class Accounts:
     def groups(self) -> list[tuple[str, str, str, Meter]]:
         """Return each key's groups: key, class, name and meter."""
         classes = self._kernel.model.all_classes() if self._kernel.mounted else []
-        named = [
-            (one.name, name, self._kernel.meters[group]) for one in classes for name, group in one.monitored.items()
-        ]
+        groups = [group for one in classes for group in one.monitored.values()]
+        named = [(group.ctrl.name, group.name, self._kernel.meters[group]) for group in groups]
         return [(key, *group) for group in named if (key := self.key_of(*group))]
 
     def note(self) -> None:

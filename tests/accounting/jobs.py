@@ -87,9 +87,9 @@ class Jobs(RuleBasedStateMachine):
 
     @rule(which=WHICH, key=KEY, rdt_class=CLASS, trouble=ERROR)
     def ensure_with_errors(self, which: int, key: str, rdt_class: str, trouble: Any) -> None:
-        with troubled(self.kernel, self.trouble(*trouble)) as seam, suppress(HookError):
-            with self.programs[which].running(seam) as monitor:
-                monitor.ensure_group(key, rdt_class)
+        met = self.trouble(*trouble)
+        with troubled(self.kernel, met) as seam, suppress(HookError), self.programs[which].running(seam) as monitor:
+            monitor.ensure_group(key, rdt_class)
 
     @rule(key=KEY)
     def exit(self, key: str) -> None:
@@ -136,9 +136,8 @@ class Jobs(RuleBasedStateMachine):
         kept = {key for key in before if self.record_key(which, key) in {self.record_key(which, one) for one in live}}
         groups = {key: len(self.accounts.recorded(key)) for key in before}
         trouble = Trouble("rmdir", at, span, ERRORS[at])
-        with troubled(self.kernel, trouble) as seam, suppress(HookError):
-            with self.programs[which].running(seam) as monitor:
-                monitor.reconcile(sorted(live))
+        with troubled(self.kernel, trouble) as seam, suppress(HookError), self.programs[which].running(seam) as monitor:
+            monitor.reconcile(sorted(live))
         left = self.tracked() - kept
         self.forget()
         assert not [*self.state.rglob("*~*")], "files of killed writers are left"

@@ -140,7 +140,7 @@ class CountedKernel(Kernel):
             return
         store = self.host.root / "inodes"
         store.mkdir(exist_ok=True)
-        groups = {}
+        groups: dict[Path, Any] = {}
         for parent in self.model.all_classes():
             folder = self.host.resctrl / parent.name
             groups |= {folder: parent} if parent.name else {}

@@ -38,7 +38,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
     _now.clear()
     begun, used = time.monotonic(), sum(os.times()[:4])
     result = yield
-    found: Counter[Any] = _now + Counter(tests=1)
+    found: Any = _now + Counter(tests=1)
     found["wall time, s"], found["processor time, s"] = time.monotonic() - begun, sum(os.times()[:4]) - used
     groups = {
         "mounts a simulation": item.get_closest_marker("fuse"),
