@@ -41,9 +41,8 @@ def write(folder: Path, name: str = "config.json", **values: Any) -> str:
 
 def test_defaults_are_complete_and_their_own() -> None:
     plain = Settings()
-    assert (plain.failure_policy, plain.resctrl_path, plain.state_dir) == (
-        *("ignore", "/sys/fs/resctrl", "/run/resctrl-hooks"),
-    )
+    paths = (plain.resctrl_path, plain.state_dir)
+    assert (plain.failure_policy, *paths) == ("ignore", "/sys/fs/resctrl", "/run/resctrl-hooks")
     assert len(vars(plain)) == len(DEFAULTS) + len(FEATURES) + len({"path", "applied_from", "sections"})
     changed = Settings()
     for name in FEATURES:
@@ -82,14 +81,13 @@ def test_any_value_is_refused_by_name_or_replaced_by_the_default_or_of_its_type(
         assert isinstance(vars(found)[key], kinds), key
 
 
-PATHS = itertools.product(
-    ("resctrlPath", "cgroupPath", "procPath", "sysPath", "stateDir"), ("", "relative", "./x", "\0")
-)
+PATHS = ("resctrlPath", "cgroupPath", "procPath", "sysPath", "stateDir")
 
 
 @pytest.mark.parametrize("name, value", [
     *itertools.product(["deadlineSeconds"], (0, -1, 1e308, True)), ("failurePolicy", "Fail"), ("groupPrefix", "../x"),
-    ("groupPrefix", ".x"), *PATHS, *itertools.product(FEATURES, (False, 0, "", [], "on")),
+    ("groupPrefix", ".x"), *itertools.product(PATHS, ("", "relative", "./x", "\0")),
+    *itertools.product(FEATURES, (False, 0, "", [], "on")),
 ])  # fmt: skip
 def test_invalid_value_is_refused(tmp_path: Path, name: str, value: Any) -> None:
     with pytest.raises(SettingsError, match=f"{name} should be dict" if name in FEATURES else name):
@@ -111,14 +109,8 @@ def test_problem_is_reported_once_and_a_long_value_truncated(tmp_path: Path) -> 
 
 
 def test_compiled_file_is_active(tmp_path: Path) -> None:
-    values: dict[str, Any] = {
-        "resctrlPath": "/r/",
-        "failurePolicy": "fail",
-        "namespaces": ["a"],
-        "deadlineSeconds": 1,
-        "unknown": {},
-    }
-    path = write(tmp_path, **values, log=None)
+    values: dict[str, Any] = {"resctrlPath": "/r/", "failurePolicy": "fail", "namespaces": ["a"], "deadlineSeconds": 1}
+    path = write(tmp_path, **values, unknown={}, log=None)
     for config in (path, str(tmp_path / "config.yaml")):
         found, problem = load(config)
         assert problem == ""
@@ -220,11 +212,8 @@ def test_table_gives_permissions(namespace: str, name: str, *, allowed: bool) ->
 
 
 def test_features_are_found_by_name_and_have_their_types() -> None:
-    (named,) = (
-        node.body
-        for node in ast.walk(ast.parse(Path(feature_table.__file__).read_text()))
-        if isinstance(node, ast.ClassDef) and node.name == "Sections"
-    )
+    tree = ast.parse(Path(feature_table.__file__).read_text())
+    (named,) = (node.body for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == "Sections")
     assert [ast.unparse(line.target) for line in named if isinstance(line, ast.AnnAssign)] == [*feature_table._OF_CORE]
     assert feature_named("monitoring") is monitoring.FEATURE
     assert feature_named("of-a-later-version") is None
@@ -309,10 +298,8 @@ def test_engine_names_no_feature(path: Path) -> None:
 
 @pytest.mark.parametrize("adopts", [False, True])
 def test_feature_without_modules_follows_its_policy(host: Host, pod: Any, monkeypatch: Any, *, adopts: bool) -> None:
-    words = (
-        "the modules of blockio are not installed here; run `resctrl-hook install`, or render the MachineConfig, with"
-    )
-    words += " these settings"
+    words = "the modules of blockio are not installed here; run `resctrl-hook install`, or render the MachineConfig, "
+    words += "with these settings"
     monkeypatch.setitem(sys.modules, "resctrl_hooks.core.node.features.blockio", None)
     monkeypatch.setattr(FEATURES["blockio"], "adopts", adopts)
     slow = {"enabled": True, "classes": {"slow": [{"weight": 20}]}, "defaults": {"namespaces": {"shop": "slow"}}}

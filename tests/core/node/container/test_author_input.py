@@ -29,12 +29,11 @@ SECTIONS: dict[str, Any] = {
     "memory": {"defaults": DEFAULTS, "failurePolicy": "ignore", "allow": {}, "allowLimits": {}},
     "memtierd": {"failurePolicy": "ignore"},
     "classes": [
-        {"name": "bronze", "allowswap": False},
-        {"name": "ratio", "swaplimitratio": 0.5},
+        {"name": "bronze", "allowswap": False}, {"name": "ratio", "swaplimitratio": 0.5},
         {"name": "nodes", "policy": {"mode": "MPOL_BIND", "nodes": "0"}},
     ],
     "unifiedAnnotations": ["memory.high"],
-}
+}  # fmt: skip
 FEATURES = ["rdt", "monitoring", "placement", "blockio", "scheduling", "memory"]
 QOS = ("swap.max", "high", "swap.high", "min", "low", "max", "zswap.max", "oom.group")
 POLICY = (

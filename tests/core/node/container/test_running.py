@@ -61,9 +61,8 @@ def test_any_state_is_a_container_with_its_process_or_none(place: tuple[str, str
         assert (found is not None) == (isinstance(value, kind) and (kind is str or int(value) > 0))
 
 
-LABEL = (
-    st.sampled_from(("a=b", "bundle", "bundle=/var/lib/kubelet/pods/forged", "z=bundle=/forged", "bundle=")) | st.text()
-)
+FORGERIES = ("a=b", "bundle", "bundle=/var/lib/kubelet/pods/forged", "z=bundle=/forged", "bundle=")
+LABEL = st.sampled_from(FORGERIES) | st.text()
 
 
 @given(st.lists(LABEL, max_size=5), st.lists(st.sampled_from(("a=b", "x", "z=bundle=/forged")), max_size=2))
@@ -119,16 +118,13 @@ def test_labels_of_captured_pod_are_found_and_none_in_other_sandboxes(host: Host
 
 
 LABELS = st.dictionaries(st.sampled_from(("app", "tier", "zone")), st.sampled_from(("web", "other")))
-FORGED = st.fixed_dictionaries(
-    {},
-    optional={
-        **{name: st.sampled_from(("web", "other")) for name in ("app", "tier")},
-        "io.kubernetes.cri-o.Labels": st.sampled_from(("{}", '{"app": "web"}')),
-        "io.kubernetes.cri-o.Annotations": st.just("{}"),
-        "io.kubernetes.pod.namespace": st.just("other"),
-        "kubernetes.io/config.seen": st.just("2026-11-21T00:41:04.811546569Z"),
-    },
-)
+CRIO = "io.kubernetes.cri-o"
+VALUES_OF = {
+    "app": ("web", "other"), "tier": ("web", "other"), f"{CRIO}.Labels": ("{}", '{"app": "web"}'),
+    f"{CRIO}.Annotations": ("{}",), "io.kubernetes.pod.namespace": ("other",),
+    "kubernetes.io/config.seen": ("2026-11-21T00:41:04.811546569Z",),
+}  # fmt: skip
+FORGED = st.fixed_dictionaries({}, optional={name: st.sampled_from(values) for name, values in VALUES_OF.items()})
 
 
 @settings(max_examples=60)

@@ -193,11 +193,8 @@ def _alarm() -> Iterator[None]:
     signal.signal(signal.SIGALRM, before)
 
 
-FAULTS: dict[str, Any] = {
-    "refused": HookError("it is not to be"),
-    "a bug": ZeroDivisionError("a bug"),
-    "late": hanging(60),
-}
+BUG = ZeroDivisionError("a bug")
+FAULTS: dict[str, Any] = {"refused": HookError("it is not to be"), "a bug": BUG, "late": hanging(60)}
 
 
 @pytest.mark.usefixtures("_alarm")

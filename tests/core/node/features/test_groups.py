@@ -66,11 +66,11 @@ def test_annotation_precedence_is_as_documented(rdt_host: Host, annotations: dic
 
 
 def test_class_of_runtime_or_of_another_program_stays(rdt_host: Host) -> None:
-    cases: list[Any] = [
-        ({"closID": "silver"}, "the runtime assigned RDT class silver"),
-        ({}, "already in RDT class silver"),
-    ]
-    for bundle, why in cases:
+    given: dict[str, Any] = {
+        "the runtime assigned RDT class silver": {"closID": "silver"},
+        "already in RDT class silver": {},
+    }
+    for why, bundle in given.items():
         step = plan(rdt_host, CRIO | {OURS: "gold"}, **bundle)
         assert (step.action, step.foreign) == (SKIP, ["class is silver instead of gold"])
         assert why in step.why
@@ -152,11 +152,8 @@ def test_excluded_containers_have_reason_and_labels_are_read_only_on_demand(host
     host.process(100)
     unreadable = CRIO | {"io.kubernetes.cri-o.ResolvPath": "/nonexistent/resolv.conf"}
     assert group(host, annotations=unreadable).action == "join"
-    excluding: list[Any] = [
-        ({"namespaces": ["kube-*"]}, "not among"),
-        ({"labelSelector": {"app": "web"}}, "label app=web"),
-    ]
-    for config, why in excluding:
+    excluding: dict[str, Any] = {"not among": {"namespaces": ["kube-*"]}, "app=web": {"labelSelector": {"app": "web"}}}
+    for why, config in excluding.items():
         host.configure(**config)
         step = group(host)
         assert step.action == SKIP

@@ -24,18 +24,13 @@ SLICES = "/kubepods.slice/kubepods-burstable.slice"
 # The parts of a path above a container's cgroup, the pod that they name, and the unit's name if they have one.
 ABOVE = {
     **{f"/kubepods/burstable/pod{uid}": (UID, "") for uid in (UID, UID.upper(), STATIC, STATIC.upper())},
-    f"/kubelet/kubepods/pod{UID}": (UID, ""),
     f"{SLICES}/kubepods-burstable-pod{UID.replace('-', '_')}.slice": (UID, ""),
-    f"/kubepods.slice/kubepods-pod{STATIC}.slice": (UID, ""),
-    f"/machine.slice/machine-libpod_pod_{POD}.slice": (POD, ""),
-    f"/user.slice/user-libpod_pod_{POD}.slice": (POD, ""),
-    "/machine.slice": ("", ""),
-    "/system.slice/web.service": ("", "web.service"),
-    "/user.slice/user-0.slice/user@0.service/app.slice": ("", "user@0.service"),
-    f"/kubepods/sub{UID}": ("", ""),
-    "/mine": ("", ""),
-    "": ("", ""),
-}
+    f"/kubepods.slice/kubepods-pod{STATIC}.slice": (UID, ""), f"/kubelet/kubepods/pod{UID}": (UID, ""),
+    f"/machine.slice/machine-libpod_pod_{POD}.slice": (POD, ""), "/system.slice/web.service": ("", "web.service"),
+    f"/user.slice/user-libpod_pod_{POD}.slice": (POD, ""), "/machine.slice": ("", ""),
+    "/user.slice/user-0.slice/user@0.service/app.slice": ("", "user@0.service"), f"/kubepods/sub{UID}": ("", ""),
+    "/mine": ("", ""), "": ("", ""),
+}  # fmt: skip
 BELOW = ("", "/container", "/init.scope", f"/docker/{OTHER}", f"/pod{OTHER[:32]}", f"/{POD}/libpod-x", f"/{ID}", "/x")
 
 
@@ -205,12 +200,8 @@ def test_cgroups_of_each_hierarchy_are_read(controllers: dict[str, str], unified
 
 def test_ended_process_has_nothing_and_a_damaged_stat_line_does_not_mean_that_it_ended(host: Host) -> None:
     proc = str(host.proc)
-    assert (
-        procfs.cgroups_of(proc, 7),
-        procfs.threads_of(proc, 7),
-        procfs.start_time(proc, 7),
-        procfs.living_thread(proc, 7),
-    ) == ([], [], 0, 0)
+    assert [procfs.cgroups_of(proc, 7), procfs.threads_of(proc, 7)] == [[], []]
+    assert [procfs.start_time(proc, 7), procfs.living_thread(proc, 7)] == [0, 0]
     for place in ((7,), (7, 8)):
         with pytest.raises(ProcessLookupError):
             procfs.resctrl_groups_of(proc, *place)

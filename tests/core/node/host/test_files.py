@@ -56,9 +56,8 @@ def test_reader_agrees_with_json_package(data: bytes) -> None:
 
 
 def test_record_is_one_line_of_plain_values_in_key_order_and_invalid_json_refused() -> None:
-    assert (
-        files.format_json({"b": [True, None, 0.5], "a": {"ü": 1}}) == b'{"b": [true, null, 0.5], "a": {"\\u00fc": 1}}\n'
-    )
+    record = {"b": [True, None, 0.5], "a": {"ü": 1}}
+    assert files.format_json(record) == b'{"b": [true, null, 0.5], "a": {"\\u00fc": 1}}\n'
     large = b" " * (1 << 16)
     assert files.parse_json(b"[" + large + b"1" * 32 + b"]") == [int("1" * 32)]
     for value, kind, words in (

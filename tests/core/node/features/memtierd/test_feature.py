@@ -79,7 +79,7 @@ def test_memtierd_starts_before_container_outlives_hook_and_inherits_nothing(nod
 
 @pytest.mark.ci
 @pytest.mark.parametrize(
-    "lost", ["nothing", "memtierd", "supervisor", "both", "hook's poststop", "all but the process"]
+    "lost", ["nothing", "memtierd", "supervisor", "both", "the hook's call", "all but the process"]
 )
 def test_whatever_ends_first_nothing_is_left_of_it_and_others_keep_theirs(node: MemtierdHost, lost: str) -> None:
     node.start()
@@ -102,7 +102,7 @@ def test_whatever_ends_first_nothing_is_left_of_it_and_others_keep_theirs(node: 
         record = json.loads((node.folder() / "memtierd.keeper").read_text())
         record["processes"] = [[bystander.pid, 1], [bystander.pid, 1]]
         (node.folder() / "memtierd.keeper").write_text(json.dumps(record))
-    if lost == "hook's poststop":
+    if lost == "the hook's call":
         node.end_process(100)
         wait_until(lambda: not is_alive(pid) and not is_alive(supervisor))
         assert node.call(state(id=ID, status="stopped", pid=0)).code == 0

@@ -28,7 +28,7 @@ from resctrl_hooks.core.node.settings import Settings
 
 
 def test_hostile_names_reach_no_path(node: MemtierdHost) -> None:
-    hostile = [
+    hostile = (
         "../../../../tmp/evil",
         "..",
         ".",
@@ -40,7 +40,7 @@ def test_hostile_names_reach_no_path(node: MemtierdHost) -> None:
         "x" * 254,
         "é",
         "a#b",
-    ]
+    )
     for name in hostile:
         outcome = node.start(pod=name, alone=False)
         assert outcome.code == 79
@@ -134,9 +134,8 @@ def test_missing_requirements_are_listed(node: MemtierdHost) -> None:
         (node.cgroup / "a/memory.swap.max").write_text("max\n" if size else "0\n")
         fatal, idle = lacking(needs, settings, str(leaf))
         assert "CONFIG_IDLE_PAGE_TRACKING" in fatal[0]
-        assert [("no swap space" in one, f"0 in {node.cgroup}/a; memtierd cannot swap" in one) for one in idle] == (
-            [] if size else [(True, False), (False, True)]
-        )
+        said = [("no swap space" in one, f"0 in {node.cgroup}/a; memtierd cannot swap" in one) for one in idle]
+        assert said == ([] if size else [(True, False), (False, True)])
     node.configure(TEMPLATE + "swapoutms: 10000\n")
     outcome = node.start(alone=False)
     assert (outcome.code, node.runs()) == (0, True)
@@ -149,11 +148,8 @@ def test_missing_requirements_are_listed(node: MemtierdHost) -> None:
 
 
 def test_missing_capabilities_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = {
-        19: "CAP_SYS_PTRACE",
-        21: "CAP_SYS_ADMIN",
-        23: "CAP_SYS_NICE",
-    }  # by capability.h, of the kernel's interface
+    # The numbers are capability.h's, of the kernel's interface.
+    names = {19: "CAP_SYS_PTRACE", 21: "CAP_SYS_ADMIN", 23: "CAP_SYS_NICE"}
     settings = Settings({"sysPath": "/sys", "cgroupPath": "/x"})
     for bit, name in names.items():
         monkeypatch.setattr(preflight, "kernel_text", always(f"CapEff:\t{1 << bit:016x}"))
