@@ -42,7 +42,6 @@ NODE = "core/node"
 EQUIVALENT = Path(__file__).parent / "mutants.json"
 SLOW = {
     *(f"tests/faults/{name}.py" for name in ("test_whole_processes", "test_interruptions", "test_model")),
-    "tests/lab/simulation/test_conformance.py",
 }
 NODE_TESTS = tuple(
     f"tests/{name}/" for name in ("core/node", "observe/node", "placement/node", "faults", "lab/simulation", "project")

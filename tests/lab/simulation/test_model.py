@@ -123,19 +123,6 @@ def test_class_counts_exactly_its_own_and_mon_group_tasks(bench: Bench) -> None:
     assert bench.number("gold/mon_groups/a", total) == pytest.approx(20 * BYTES_PER_SECOND / 2, abs=UNIT_BYTES)
 
 
-def test_energy_continues_at_value_of_previous_rmid_user() -> None:
-    bench = Bench(energy=True, rmids=2, limbo=0)
-    bench.join("mon_groups/a", 50)
-    bench.now += 10
-    used = bench.number("mon_groups/a", "mon_PERF_PKG_00/core_energy")
-    bench.tree.remove("mon_groups/a")
-    bench.make("mon_groups/b")
-    assert bench.number("mon_groups/b", "mon_PERF_PKG_00/core_energy") == used > 0
-    assert bench.read("mon_groups/b/mon_data/mon_PERF_PKG_00/activity").strip().partition(".")[2].isdecimal()
-    assert bench.read("info/PERF_PKG_MON/mon_features").split() == ["core_energy", "activity"]
-    assert bench.number("mon_groups/b", "mon_L3_00/mbm_total_bytes") == 0
-
-
 def test_energy_is_unavailable_in_package_until_a_task_ran_there() -> None:
     bench = Bench(energy=True, rmids=2, limbo=0)
     bench.make("mon_groups/a")
@@ -156,6 +143,9 @@ def test_energy_is_unavailable_in_package_until_a_task_ran_there() -> None:
     bench.tree.remove("mon_groups/a")
     bench.make("mon_groups/b")
     assert float(bench.read(there.replace("/a/", "/b/"))) == pytest.approx(5 * WATTS_PER_TASK)
+    assert bench.read("mon_groups/b/mon_data/mon_PERF_PKG_00/activity").strip().partition(".")[2].isdecimal()
+    assert bench.read("info/PERF_PKG_MON/mon_features").split() == ["core_energy", "activity"]
+    assert bench.number("mon_groups/b", "mon_L3_00/mbm_total_bytes") == 0
 
 
 PACKAGES: dict[tuple[int, int], dict[str, set[int]]] = {
