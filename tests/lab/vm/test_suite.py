@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import tarfile
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +12,6 @@ import guest
 import job
 import machine
 import pytest
-import shares
 import suite
 from hosts.faults import Fail
 from results import Counts, Report, Total
@@ -137,16 +135,6 @@ def test_boots_without_all_results_fail_and_stop_no_others(
         job.results(str(tmp_path))
 
 
-def test_long_shares_are_split_by_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    measured = {"a": {"shell": 100.0}, "b": {"shell": 1.0, "systemd": 2.0}, "c": {"shell": 1.0}, "d": {"shell": 1.0}}
-    monkeypatch.setattr(shares, "_measured", lambda: measured)
-    long, short = Share({}, {"b": 50, "a": 1, "c": 40, "d": 60}), Share({"init": "systemd"}, {"b": 60})
-    assert (long.seconds, short.seconds, Share({}, {"new": 2}).seconds) == (250, 120, 2 * shares.UNKNOWN)
-    assert shares.split(long, 125) == [Share({}, {"a": 1, "c": 40}), Share({}, {"d": 60, "b": 50})]
-    assert shares.shared_out([short, long], 1) == [short, long]
-    assert [part.tests for part in shares.shared_out([short, long], 2)] == [60, 1, 60, 50, 40]
-
-
 def test_counts_come_from_reports(tmp_path: Path) -> None:
     cases = "".join(f'<testcase><skipped type="pytest.{kind}"/></testcase>' for kind in ("skip", "xfail", "skip"))
     (tmp_path / "junit.xml").write_text(
@@ -156,19 +144,6 @@ def test_counts_come_from_reports(tmp_path: Path) -> None:
     for _ in range(2):
         counts.add(str(tmp_path / "junit.xml"))
     assert counts == Counts(passed=6, failed=6, skipped=4, expected=2)
-
-
-def test_project_is_copied_with_its_bytecode_as_if_installed(tmp_path: Path) -> None:
-    compiled = tmp_path / "compiled/tests/lab/vm"
-    compiled.mkdir(parents=True)
-    (compiled / "cache.cpython-314.pyc").touch()
-    job.write(str(tmp_path), "true", str(tmp_path / "compiled"))
-    with tarfile.open(tmp_path / job.DISK) as archive:
-        names = archive.getnames()
-    assert {"run", "bin/resctrl-hook", "project/resctrl_hooks/__init__.py"} <= {*names}
-    assert any(name.endswith(".dist-info/METADATA") for name in names)
-    hidden = [name for name in names if "/." in name or "__pycache__" in name]
-    assert hidden == ["project/tests/lab/vm/__pycache__/cache.cpython-314.pyc"]
 
 
 DIE = """
