@@ -175,7 +175,7 @@ class CountedNode(Node):
 
     def pass_over(self, program: NodeProgram, seam: Any = None, **options: Any) -> Report:
         """Let a program make a pass of reconcile."""
-        (self.state / "vanished").unlink(missing_ok=True)  # the next removal is the first: test_moved.py
+        (self.state / "vanished").unlink(missing_ok=True)  # the next removal is the first: test_groups.py
         with program.running(seam or self.kernel):
             return reconcile(program.context, Options(wait=False, **options))
 

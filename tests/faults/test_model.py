@@ -297,7 +297,7 @@ class NodeLife(RuleBasedStateMachine):
         self.forget_vanished()
 
     def forget_vanished(self) -> None:
-        """Let the next removal be the first: reconcile waits a minute after the second one (test_moved.py)."""
+        """Let the next removal be the first: reconcile waits a minute after the second one (test_groups.py)."""
         (self.node.state / "vanished").unlink(missing_ok=True)
 
     @rule(keep=st.booleans())

@@ -232,6 +232,7 @@ class World:
                 self.amounts.setdefault((taker, place, path), 0)
             elif path in self.scrapes.files and group.words[path] != UNASSIGNED:
                 group.credited[path] = None
+                group.had.discard(path)
 
     def release(self, number: int) -> None:
         """A key is released, and returns soon."""
