@@ -153,9 +153,7 @@ for _name in ("mkdir", "rmdir", "listdir", "is_folder", "write"):
 @pytest.mark.parametrize(
     "number", [0, errno.ENOENT, errno.EROFS, errno.EMFILE], ids=["", "unmounted", "read-only", "files"]
 )
-def test_every_method_takes_each_spelling_and_answers_the_kernel_with_an_error_of_its_own(
-    host: Host, spelled: str, number: int
-) -> None:
+def test_every_method_takes_each_spelling_and_has_an_error_of_its_own(host: Host, spelled: str, number: int) -> None:
     host.process(7)
     kernel = Answering()
     pods = monitor(host, fs=kernel, key_validator=pod_uid_validator, key_canonicalizer=canonical_pod_uid)

@@ -119,9 +119,7 @@ FAILURES: list[tuple[Any, dict[str, Any], type[Exception]]] = [
 
 @pytest.mark.parametrize("argv, options, error", FAILURES)
 @pytest.mark.parametrize("before", ["untracked", "tracked", "in another class", "member", "shared"])
-def test_failure_leaves_no_process_descriptor_group_or_record(
-    on: Monitor, fail: Fail, argv: Any, options: dict[str, Any], error: type[Exception], before: str
-) -> None:
+def test_failed_start_leaves_nothing(on: Monitor, fail: Fail, argv: Any, options: Any, error: Any, before: str) -> None:
     if before == "shared":
         os.mkdir(f"{on.resctrl.root}/mon_groups/job-17")
     elif before != "untracked":

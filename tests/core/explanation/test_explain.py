@@ -119,9 +119,7 @@ CONDITIONS: dict[str, Callable[[Host, dict[str, Any]], object]] = {
 
 @pytest.mark.parametrize("policy", ["ignore", "fail"])
 @pytest.mark.parametrize("condition", CONDITIONS)
-def test_outcome_is_that_of_the_hook(
-    host: Host, pod: dict[str, Any], golden: Golden, condition: str, policy: str
-) -> None:
+def test_outcome_is_that_of_the_hook(host: Host, pod: Any, golden: Golden, condition: str, policy: str) -> None:
     host.configure(failurePolicy=policy)
     CONDITIONS[condition](host, pod)
     before = host.records()

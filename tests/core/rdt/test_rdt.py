@@ -329,9 +329,7 @@ STEPS = ("read_abilities", "present_classes", "read_before", "read_schemata", "w
 
 @pytest.mark.fuse
 @pytest.mark.parametrize("step", STEPS)
-def test_another_call_of_apply_at_any_step_keeps_the_masks_to_restore(
-    simulated: RdtHost, monkeypatch: pytest.MonkeyPatch, step: str
-) -> None:
+def test_second_apply_at_any_step_keeps_masks(simulated: RdtHost, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     """It runs between this call and the result of the step, as far as this call lets it."""
     full, real = simulated.schemata(), getattr(classes, step)
     simulated.configure(rdt={"classes": {"a": own("50%")}})
@@ -357,9 +355,7 @@ def test_another_call_of_apply_at_any_step_keeps_the_masks_to_restore(
 
 @pytest.mark.fuse
 @pytest.mark.parametrize("exclusive", ["f", "f0", "fe", "7f", "3"])
-def test_proof_keeps_the_label_of_allocation_beside_an_exclusive_class(
-    simulated: RdtHost, tmp_path: Path, exclusive: str
-) -> None:
+def test_proof_keeps_its_label_beside_an_exclusive_class(simulated: RdtHost, tmp_path: Path, exclusive: str) -> None:
     features = tmp_path / "features"
     features.write_text(FIRST)
     simulated.configure(nodeFeaturesPath=str(features))

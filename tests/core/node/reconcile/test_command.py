@@ -35,9 +35,7 @@ HOUSES = ("lab",)
     *((["--watch", pause], 2) for pause in ("x", "-1", "0", "0s", "0.999", "999ms", "²", "9" * 20, "86401", "25h")),
     *((["--watch", pause], 130) for pause in ("86400", "24h", "1", "1000ms")),
 ])  # fmt: skip
-def test_pause_is_from_a_second_to_a_day_and_wrong_use_is_an_error(
-    host: Host, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int
-) -> None:
+def test_arguments_have_exit_codes(host: Host, monkeypatch: pytest.MonkeyPatch, arguments: Any, code: int) -> None:
     if code != 1:
         monkeypatch.setattr(command, "once", always(0))
     monkeypatch.setattr(command, "reconcile", pytest.fail)
@@ -73,9 +71,7 @@ def test_watch_repeats_until_interrupted(tmp_path: Path, ours: list[str]) -> Non
             container.wait()
 
 
-def test_watch_survives_full_disk(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_watch_survives_full_disk(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
     pauses = iter([None])
     monkeypatch.setattr(command.time, "sleep", lambda _: next(pauses))  # type: ignore[attr-defined]
     with open("/dev/full", "w") as disk, open(os.devnull, "w") as nowhere:
@@ -87,9 +83,7 @@ def test_watch_survives_full_disk(
 
 
 @pytest.mark.parametrize("failed, code", [(False, 0), (True, 1)])
-def test_waiting_pods_do_not_fail_timer_unit(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, failed: bool, code: int
-) -> None:
+def test_waiting_pods_fail_no_timer(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, failed: bool, code: int) -> None:
     report = Report()
     report.wait(POD, NoRMIDsError("no RMID is free"))
     if failed:
@@ -100,18 +94,13 @@ def test_waiting_pods_do_not_fail_timer_unit(
     assert b"reconcile --waiting-ok\n" in units(str(cluster.host.config))[RECONCILE]
 
 
-@pytest.mark.parametrize(
-    "answer, said",
-    [
-        (always((0, "")), ""),
-        (always((0, "one\ntwo")), ""),
-        (always((1, "a: wrong\nb: wrong")), "cannot apply the edited {config}: a: wrong; b: wrong"),
-        (raising(ProgramError("it did not exit")), "cannot apply the edited {config}: it did not exit"),
-    ],
-)
-def test_edited_configuration_is_applied_before_a_pass(
-    host: Host, monkeypatch: pytest.MonkeyPatch, answer: Any, said: str
-) -> None:
+@pytest.mark.parametrize("answer, said", [
+    (always((0, "")), ""),
+    (always((0, "one\ntwo")), ""),
+    (always((1, "a: wrong\nb: wrong")), "cannot apply the edited {config}: a: wrong; b: wrong"),
+    (raising(ProgramError("it did not exit")), "cannot apply the edited {config}: it did not exit"),
+])  # fmt: skip
+def test_edited_configuration_is_applied(host: Host, monkeypatch: pytest.MonkeyPatch, answer: Any, said: str) -> None:
     calls: list[list[str]] = []
     config = str(host.config)
 
@@ -134,9 +123,7 @@ def test_edited_configuration_is_applied_before_a_pass(
     ("settings", 2, "resctrl-hook: reconcile: invalid settings in "),
     ("a bug", 1, "resctrl-hook: internal error in resctrl-hook: RuntimeError: a bug"),
 ])  # fmt: skip
-def test_failed_pass_is_reported_without_a_traceback(
-    host: Host, monkeypatch: pytest.MonkeyPatch, fault: str, code: int, said: str
-) -> None:
+def test_failed_pass_is_reported(host: Host, monkeypatch: pytest.MonkeyPatch, fault: str, code: int, said: str) -> None:
     if fault == "settings":
         host.config.write_text("{")
     else:
@@ -179,9 +166,7 @@ def test_passes_without_processor_time_left_adopt_all_containers_one_by_one(clus
 # Release, which an uninstallation runs from the node's own code
 
 
-def test_release_removes_groups_records_and_the_state_directory_or_fails_and_keeps_them(
-    host: Host, pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_release_removes_all_or_reports_why(host: Host, pod: Any, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     host.state = host.root / "run/resctrl-hooks"
     host.configure()
     assert host.call(pod).code == 0

@@ -136,18 +136,15 @@ def test_thread_that_runs_or_waits_for_a_lock_can_be_in_a_fork(host: Host, state
     assert may_fork(str(host.proc), 7) is possible
 
 
-@pytest.mark.parametrize(
-    "places, groups, refused, moved, left",
-    [
-        # Each thread joins the group of its class; 3 was in an unrecorded group.
-        ({1: ("", ""), 2: ("gold", ""), 3: ("gold", "k")}, (), (), [1, 2, 3], 0),
-        # A thread of an unknown class is tried in the other groups of its key.
-        ({1: None}, ("", "bronze", "gold"), ("", "bronze"), [1], 0),
-        # One that changes its class meanwhile is not moved, and a class that refuses stops no other.
-        ({1: ("", "")}, ("",), ("",), [], 1),
-        ({1: ("", ""), 2: ("gold", "")}, (), ("",), [2], 1),
-    ],
-)
+@pytest.mark.parametrize("places, groups, refused, moved, left", [
+    # Each thread joins the group of its class; 3 was in an unrecorded group.
+    ({1: ("", ""), 2: ("gold", ""), 3: ("gold", "k")}, (), (), [1, 2, 3], 0),
+    # A thread of an unknown class is tried in the other groups of its key.
+    ({1: None}, ("", "bronze", "gold"), ("", "bronze"), [1], 0),
+    # One that changes its class meanwhile is not moved, and a class that refuses stops no other.
+    ({1: ("", "")}, ("",), ("",), [], 1),
+    ({1: ("", ""), 2: ("gold", "")}, (), ("",), [2], 1),
+])  # fmt: skip
 def test_threads_join_a_group_that_accepts_them(
     host: Host, threads: Where, places: Where, groups: Any, refused: Any, moved: list[int], left: int
 ) -> None:
@@ -205,14 +202,12 @@ def test_rmid_in_limbo_is_waited_for_if_requested_but_not_for_long(
 JOINS_SILVER = {"feature": "monitoring", "action": "join", "needs": {"class": "silver"}}
 
 
-@pytest.mark.parametrize("member, seconds, freed", [
+@pytest.mark.parametrize("name, value, freed", [
     ("", -1, 1), ("", 0, 0), ("", 59, 0), ("", 60, 1),  # a group is reserved for a further container for a minute
     ("f" * 64, {"steps": [JOINS_SILVER]}, 0),  # which is about to start
     ("step-1", {}, 0), ("step-1", {"steps": []}, 1),  # a program's own member
 ])  # fmt: skip
-def test_group_that_a_further_container_or_a_programs_member_needs_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, member: str, seconds: Any, freed: int
-) -> None:
+def test_needed_group_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: Any, freed: int) -> None:
     """No RMID is free: the root, gold and silver have one each, as have the pod's two groups."""
     node = SharedNode(tmp_path, rmids=5)
     node.add_class("gold", "silver")
@@ -221,13 +216,13 @@ def test_group_that_a_further_container_or_a_programs_member_needs_stays(
     node.end(init, pod_lives=True)
     node.start(rdt_class="gold")
     with node.context().monitor.hold(pod.key) as locked:
-        if member:
-            locked.add_member(member, seconds)
+        if name:
+            locked.add_member(name, value)
         else:
             locked.record["reserved"] = {"silver": 1000.0}
             locked.save()
             now = "resctrl_hooks.core.node.reconcile.unneeded.time.clock_gettime"
-            monkeypatch.setattr(now, lambda _clock: 1000.0 + seconds)
+            monkeypatch.setattr(now, lambda _clock: 1000.0 + value)
     assert node.reconcile().number("freed") == freed
 
 
@@ -267,9 +262,7 @@ def test_namespace_limit_holds_in_every_turn_and_each_pod_gets_some(tmp_path: Pa
 
 
 @pytest.mark.parametrize("given_back", [False, True])
-def test_giver_of_a_failed_handover_waits_if_its_rmid_was_given_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, given_back: bool
-) -> None:
+def test_giver_of_a_failed_handover_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given_back: bool) -> None:
     monkeypatch.setattr(turns, "hand_on", always(value=False))
     monkeypatch.setattr(turns, "give_back", always(given_back))
     node = SharedNode(tmp_path, rmids=2, **EVERY_PASS)
@@ -345,9 +338,7 @@ def node(tmp_path: Path) -> Node:
     ([("silver", "batch")], ("silver", POD)), ([("silver", pod_number(7))], ("silver", POD)),
     ([("silver", POD), ("gold", POD)], ("gold", POD)),
 ])  # fmt: skip
-def test_group_that_another_program_renames_stays_the_pods(
-    node: Node, places: list[tuple[str, str]], expected: tuple[str, str]
-) -> None:
+def test_renamed_group_stays_the_pods(node: Node, places: list[tuple[str, str]], expected: tuple[str, str]) -> None:
     before, place = node.rmid(), ("gold", POD)
     for new in places:
         node.move(place[0], new[0], place[1], new[1])
@@ -408,9 +399,7 @@ class Clocks:
 
 
 @pytest.mark.parametrize("days", [0, 31, -31, None], ids=["same clock", "a month later", "a month earlier", "0.2"])
-def test_repeatedly_vanishing_group_is_paused_whatever_the_clock_says(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, days: int | None
-) -> None:
+def test_often_vanishing_group_is_paused(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, days: int | None) -> None:
     clocks = Clocks(monkeypatch)
     _, pid = cluster.start(1)
     assert removed_once_more(cluster).ok

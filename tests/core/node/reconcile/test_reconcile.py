@@ -129,9 +129,7 @@ def test_reconcile_that_changes_nothing_makes_few_system_calls(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("dry_run", [False, True])
-def test_dead_keys_are_released_within_the_time_limit_and_beside_an_unreadable_one(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, *, dry_run: bool
-) -> None:
+def test_all_readable_dead_keys_are_released(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, dry_run: bool) -> None:
     keys = [pod_number(number) for number in range(3)]
     for number, key in enumerate(keys):
         _, pid = cluster.start(number, key)
@@ -150,9 +148,7 @@ def test_dead_keys_are_released_within_the_time_limit_and_beside_an_unreadable_o
 
 
 @pytest.mark.parametrize("dry_run", [False, True])
-def test_failing_feature_does_not_stop_others_and_changes_of_counters_are_counted(
-    host: Host, monkeypatch: pytest.MonkeyPatch, *, dry_run: bool
-) -> None:
+def test_failing_feature_does_not_stop_others(host: Host, monkeypatch: pytest.MonkeyPatch, dry_run: bool) -> None:
     refuses, leaves = raising(HookError("no")), always(["left"] if dry_run else 3)
     kinds = {
         "first": (refuses, leaves),
@@ -237,9 +233,7 @@ def context(host: Host) -> Context:
     return made
 
 
-def test_unfinished_files_of_many_pods_are_removed_some_at_a_time(
-    context: Context, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unfinished_files_of_pods_are_removed_some_at_a_time(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cleanup, "_MOST_FOLDERS", 2)
     for number in range(5):
         context.ledger.write_pod(f"k{number}", {})
@@ -253,9 +247,7 @@ def test_unfinished_files_of_many_pods_are_removed_some_at_a_time(
         assert report.number("tidied") == (1 if begin == 2 else 2)
 
 
-def test_pointers_without_record_are_removed_even_if_the_state_directory_cannot_be_cleaned(
-    host: Host, context: Context, fail: Fail
-) -> None:
+def test_pointers_without_record_are_removed_on_a_full_disk(host: Host, context: Context, fail: Fail) -> None:
     report = Report()
     fail(cleanup, "fold", LedgerError("the disk is full"), when=lambda ledger: ledger is context.ledger)
     for name, key in (("gone", "k"), ("here", "k"), ("gone-too", "other")):
@@ -319,9 +311,7 @@ def change_class(cluster: Cluster, pid: int, name: str) -> None:
 
 
 @pytest.mark.parametrize("error", [PermissionError(errno.EPERM, "Linux 6.1"), KeyboardInterrupt()])
-def test_class_change_without_or_killed_at_the_rename_leaves_both_groups_recorded(
-    classes: Cluster, fail: Fail, error: BaseException
-) -> None:
+def test_class_change_without_rename_leaves_both_groups(classes: Cluster, fail: Fail, error: BaseException) -> None:
     _, pid = classes.start(1, rdt_class="gold")
     change_class(classes, pid, "silver")
     began = classes.pod_record()["since"]["gold"]
@@ -428,9 +418,7 @@ def test_unmonitored_container_is_recorded_without_a_group(late: MemtierdHost) -
     assert (late.groups(), late.pod_record()["pod"]) == ([], "web-0")
 
 
-def test_memtierd_that_keeps_ending_is_restarted_a_limited_number_of_times(
-    late: MemtierdHost, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_memtierd_is_restarted_a_limited_number_of_times(late: MemtierdHost, monkeypatch: pytest.MonkeyPatch) -> None:
     program(late.root / "memtierd", panics("going=1; trap going= USR1; while test $going; do sleep 0.02; done"))
     reconcile(late.context())
     most, clock = FEATURES["memtierd"].most_starts, time.time
@@ -518,9 +506,7 @@ def planned(name: str, error: Exception | None = None) -> Any:
 
 
 @pytest.mark.parametrize("first", [[], pytest.param(["placement"], marks=pytest.mark.houses("placement"))])
-def test_steps_that_cannot_be_planned_are_unmet_and_others_apply_if_the_key_is_known(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, first: list[str]
-) -> None:
+def test_steps_that_cannot_be_planned_are_unmet(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, first: Any) -> None:
     features = [planned(name, ValueError("it adopts what it lacks itself")) for name in first]
     features += [planned("memory", HookError("no such class")), planned("monitoring"), planned("blockio")]
     monkeypatch.setattr(discovery, "features_in_use", lambda *_: features)

@@ -347,9 +347,7 @@ def test_energy_counts_from_its_start(starts: Any, reads: list[Raw], amounts: li
 
 
 @pytest.mark.parametrize("second, waned", [([64, 9], False), ([63, 9], True), ([64, 9, "late"], True)])
-def test_cache_lines_of_an_earlier_user_are_inherited_until_they_wane(
-    scrapes: Scrapes, second: list[Any], waned: bool
-) -> None:
+def test_cache_lines_of_an_earlier_user_are_kept_until_they_wane(scrapes: Scrapes, second: Any, waned: bool) -> None:
     scrapes.now = 100
     found = scrapes.load()
     for _ in range(2):  # the second time adds nothing

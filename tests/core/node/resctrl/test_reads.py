@@ -195,9 +195,7 @@ class Failures:
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_total_is_exact_after_any_failed_system_call_of_a_read(
-    counting: Tree, monkeypatch: pytest.MonkeyPatch, whole: bool
-) -> None:
+def test_total_is_exact_after_each_failed_call(counting: Tree, monkeypatch: pytest.MonkeyPatch, whole: bool) -> None:
     read = counting.all if whole else counting.one
     last = read()
     failures = Failures(monkeypatch)
@@ -221,19 +219,14 @@ def refusing(name: str, end: str, number: int) -> Any:
     return failing(posix, name, error, when=lambda path, *_, **__: str(path).endswith(end))
 
 
-@pytest.mark.parametrize(
-    "name, end, states",
-    [
-        ("open", f"mon_groups/{KEY}", {"Error"}),
-        ("open", f"{DOMAINS[0]}/mbm_total_bytes", {"Error", "available"}),
-        ("listdir", "mon_data/mon_L3_01", {"available"}),
-        ("listdir", "mon_data", {"available"}),
-    ],
-)
-def test_folder_or_file_that_cannot_be_read_keeps_its_last_values(
-    counting: Tree, monkeypatch: pytest.MonkeyPatch, name: str, end: str, states: set[str]
-) -> None:
-    with refusing(name, end, errno.EMFILE), monkeypatch.context() as patch:
+@pytest.mark.parametrize("name, end, states", [
+    ("open", f"mon_groups/{KEY}", {"Error"}),
+    ("open", f"{DOMAINS[0]}/mbm_total_bytes", {"Error", "available"}),
+    ("listdir", "mon_data/mon_L3_01", {"available"}),
+    ("listdir", "mon_data", {"available"}),
+])  # fmt: skip
+def test_unreadable_file_keeps_its_last_values(counting: Tree, name: str, end: str, states: set[str]) -> None:
+    with refusing(name, end, errno.EMFILE), pytest.MonkeyPatch.context() as patch:
         patch.setattr(counter_files._read, "__defaults__", (posix.open, posix.read, posix.close))
         for _ in range(3):
             assert counting.one() == counting.all() == counting.true
@@ -270,9 +263,7 @@ def test_unseen_sources_are_bounded_and_those_out_of_view_stay() -> None:
 
 @pytest.mark.parametrize("listed", [True, False])
 @pytest.mark.parametrize("old, new", [("gold", ""), ("", "gold")])
-def test_group_renamed_between_the_looks_of_a_read_is_counted_once(
-    counting: Tree, old: str, new: str, listed: bool
-) -> None:
+def test_group_renamed_during_a_read_is_counted_once(counting: Tree, old: str, new: str, listed: bool) -> None:
     there = {"gold": counting.group, "": counting.resctrl / "mon_groups" / KEY}
     if not old:
         counting.group = counting.group.rename(there[old])
@@ -356,9 +347,7 @@ def test_group_after_a_remount_is_never_counted_twice(
     assert counting.lost() == {KEY}
 
 
-def test_energy_of_anothers_group_after_a_remount_counts_from_its_first_value(
-    counting: Tree, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_energy_after_a_remount_counts_from_its_first_value(counting: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     say_paths(counting.resctrl, {ENERGY: 1.0})
     mounts = Mounts(counting, monkeypatch, "shared")
     for value, counted in ((100.0, 0), (103.0, 3.0), (5000.0, 3.0), (5002.5, 5.5)):

@@ -148,9 +148,7 @@ def test_schemata_are_parsed_as_they_were_written(values: dict[str, dict[int, st
     ("50%", MB_PER_SECOND, 10e9, 5000), ("50%", AMD, 10e9, 40),
     ("fast", AMD, 0.0, None), ("2GBps", PER_CENT, 0.0, None), ("50%", AMD, 0.0, None), ("-5%", PER_CENT, 0.0, None),
 ])  # fmt: skip
-def test_value_becomes_the_number_of_the_mount_or_has_a_reason(
-    value: int | str, unit: str, capacity: float, number: int | None
-) -> None:
+def test_value_becomes_a_number_or_has_a_reason(value: Any, unit: str, capacity: float, number: int | None) -> None:
     found, reason = convert(value, unit, capacity)
     assert (found, bool(reason)) == (number or 0, number is None)
     assert number is not None or str(value) in reason
@@ -218,9 +216,7 @@ def test_assignment_is_read_as_the_kernel_writes_it(mode: str, numbers: dict[int
 @pytest.mark.parametrize("counted, letter, words", [
     (True, b"e", "assign a counter for"), (False, b"_", "release the counter for"),
 ])  # fmt: skip
-def test_one_counter_is_assigned_or_released_per_line(
-    number: int, kind: Any, counted: bool, letter: bytes, words: str
-) -> None:
+def test_one_counter_is_changed_per_line(number: int, kind: Any, counted: bool, letter: bytes, words: str) -> None:
     files = Files({"/r/info/last_cmd_status": "Failed to allocate counter\n"}, number)
     found = Assignments(Resctrl("/r", files))
     if kind is None:
@@ -239,9 +235,7 @@ HELD = st.tuples(KINDS, st.sampled_from([0, 0, 5]), TURN, st.lists(st.booleans()
 
 @settings(max_examples=examples(80))
 @given(st.lists(HELD, max_size=7), st.lists(st.integers(0, 9), min_size=2, max_size=2), st.booleans(), st.booleans())
-def test_counters_are_shared_by_rank_and_every_pod_has_its_first_before_any_its_second(
-    of: list[tuple[Any, ...]], room: list[int], keep_ungrouped: bool, in_turns: bool
-) -> None:
+def test_counters_are_shared_by_rank_first_ones_first(of: Any, room: Any, keep_ungrouped: bool, in_turns: bool) -> None:
     holders = []
     for number, (kind, priority, place_in_turn, has) in enumerate(of):
         states = {event: dict(enumerate(has[2 * place : 2 * place + 2])) for place, event in enumerate(EVENTS)}

@@ -275,8 +275,8 @@ def test_number_of_moved_tasks_is_limited(
 
 
 @pytest.mark.parametrize("renames", [True, False])
-def test_pod_keeps_its_group_if_its_tasks_are_endless_or_a_reader_of_counters_takes_long(
-    pair: Pair, fail: Fail, monkeypatch: pytest.MonkeyPatch, renames: bool
+def test_pod_keeps_its_group_if_a_handover_takes_long(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, renames: bool
 ) -> None:
     with pair.held(renames=renames) as (giver, act):
         with monkeypatch.context() as patch:
