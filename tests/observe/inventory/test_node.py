@@ -15,9 +15,9 @@ from hosts.guard_and_packages import write_packages, write_slowdown_state
 from hosts.monitored import KEYS, MonitoredHost, plain_host
 from hypothesis import given
 from hypothesis import strategies as st
-from layouts.test_consumers import TOTAL as BYTES
-from layouts.test_consumers import LayoutHost, near
-from layouts.test_consumers import host as laid_out
+from layouts.test_layouts import TOTAL as BYTES
+from layouts.test_layouts import LayoutHost, near
+from layouts.test_layouts import host as laid_out
 
 from observe.node.guard.node import Node, lowered_once
 from resctrl_hooks.observe.cluster.api import MetricsPod

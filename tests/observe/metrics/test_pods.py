@@ -16,7 +16,7 @@ from hosts.faults import Fail
 from hosts.guard_and_packages import write_packages
 from hosts.monitored import KEYS, MonitoredHost, plain_host
 from hosts.simulated_kernel import Layout
-from layouts.test_one_counter import EACH, counted, node_of
+from layouts.test_layouts import EACH, counted, node_of
 from prometheus_client import Metric
 
 import resctrl_hooks.core.node
