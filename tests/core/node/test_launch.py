@@ -15,9 +15,7 @@ from conftest import Host, raising, standard_streams
 from hosts.faults import Fail
 from hosts.node_half import put_node_half
 
-from resctrl_hooks.core.node import bytecode, launch, main
-from resctrl_hooks.core.node.bytecode import compile_folder
-from resctrl_hooks.core.node.fault_report import FaultError
+from resctrl_hooks.core.node import bytecode, fault_report, launch, main
 from resctrl_hooks.core.node.hook import call as hook
 
 if TYPE_CHECKING:
@@ -44,7 +42,7 @@ def test_module_with_damaged_code_comes_from_source(tried: Path, monkeypatch: py
     (tried / "room").mkdir()
     for path, source in {"__init__.py": "", "room/__init__.py": "", "room/a.py": "VALUE = 7\n"}.items():
         (tried / path).write_text(source)
-    compiled = Path(compile_folder(str(tried)))
+    compiled = Path(bytecode.compile_folder(str(tried)))
     data = compiled.read_bytes()
     compiled.write_bytes(data[: {"everything": None, "nothing": 16 + int(data[4:16]), "a part": -20}[left]])
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
@@ -62,7 +60,7 @@ def test_modules_of_hooks_run_at_once(tried: Path, monkeypatch: pytest.MonkeyPat
     for name, source in {"__init__": "", "a": "VALUE = [7]\n", "b": "from . import a\nfrom .a import VALUE\n"}.items():
         (tried / f"room/{name}.py").write_text(source)
     monkeypatch.setattr(bytecode, "HOOK" if stage == "each" else "STAGES", hook if stage == "each" else ("none", hook))
-    compile_folder(str(tried))
+    bytecode.compile_folder(str(tried))
     launch.load_compiled()
     assert ("tried.room.a" in sys.modules) == (stage == "each")
     __import__("tried.room.b")
@@ -85,7 +83,7 @@ def test_missing_compiled_file_changes_nothing(tried: Path) -> None:
 def test_all_modules_are_in_file(tmp_path: Path) -> None:
     half, path = tmp_path / "half", tmp_path / "x"
     put_node_half(half)
-    assert compile_folder(str(half), str(path), "/shown") == str(path)
+    assert bytecode.compile_folder(str(half), str(path), "/shown") == str(path)
     data = path.read_bytes()
     assert data[:4] == importlib.util.MAGIC_NUMBER
     start = 16 + int(data[4:16])
@@ -128,7 +126,7 @@ def test_docstrings_and_annotations_are_left_out(tmp_path: Path) -> None:
         '    """About."""\n    e: "int" = a\n    return e\n'
     )
     (tmp_path / "x.py").write_text(source)
-    data = Path(compile_folder(str(tmp_path))).read_bytes()
+    data = Path(bytecode.compile_folder(str(tmp_path))).read_bytes()
     code = marshal.loads(data[16 + int(data[4:16]) :])
     made: dict[str, Any] = {}
     exec(code, made)
@@ -139,7 +137,7 @@ def test_docstrings_and_annotations_are_left_out(tmp_path: Path) -> None:
 def test_invalid_module_wrong_use_and_a_folder_that_cannot_be_created_are_reported(tmp_path: Path, capfd: Any) -> None:
     (tmp_path / "x.py").write_text("(")
     with pytest.raises(SyntaxError):
-        compile_folder(str(tmp_path))
+        bytecode.compile_folder(str(tmp_path))
     assert os.listdir(tmp_path) == ["x.py"]
     assert bytecode.compile_command(["a", "b", "c"]) == 2
     assert capfd.readouterr().err.startswith("usage: ")
@@ -199,7 +197,7 @@ def test_early_fault_is_reported(host: Host, fail: Fail) -> None:
     fail(hook, "in_initial_user_namespace", AssertionError("a bug"))
     code, stderr, log = host.call({}, "hook")
     place = log.partition("a bug in ")[2].partition("; if ")[0]
-    said = f"resctrl-hook: internal error in resctrl-hook: AssertionError: a bug in {place}; {FaultError.hint}\n"
-    assert (code, stderr) == (0, said)
+    said = f"resctrl-hook: internal error in resctrl-hook: AssertionError: a bug in {place}"
+    assert (code, stderr) == (0, f"{said}; {fault_report.FaultError.hint}\n")
     host.configure(failurePolicy="fail")
     assert [host.call({}, stage).code for stage in ("hook", "poststop")] == [79, 0]

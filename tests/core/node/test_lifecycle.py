@@ -11,11 +11,8 @@ from conftest import POD_CGROUP, Host, always
 from hosts.faults import Fail
 from hosts.shared_node import SharedNode
 
-from resctrl_hooks.core.node import lifecycle
-from resctrl_hooks.core.node.errors import DeadlineError, HookError, LockTimeoutError
+from resctrl_hooks.core.node import errors, flags, lifecycle
 from resctrl_hooks.core.node.feature import Step
-from resctrl_hooks.core.node.flags import age
-from resctrl_hooks.core.node.lifecycle import looks_dead, make_room, reap, release_container, release_key
 from resctrl_hooks.core.node.resctrl.totals_file import LOCK
 
 HOUSES = ("lab",)
@@ -48,7 +45,7 @@ def test_end_of_key_releases_everything(host: Host, cgroup: str, lives: bool, la
         host.end_cgroup(POD_CGROUP)
     context = host.context()
     with context.monitor.hold("k") as locked:
-        assert release_key(locked, context) is (becomes == "ends")
+        assert lifecycle.release_key(locked, context) is (becomes == "ends")
     assert host.groups() == ([] if becomes == "ends" else ["mon_groups/k"])
     assert ("idle/k" in host.records()) is (becomes == "idle")
     if becomes == "ends":
@@ -63,7 +60,7 @@ def test_locked_or_broken_key_does_not_stop_others(host: Host, fail: Fail, *, lo
     if not locked:
         (host.resctrl / "mon_groups/a/foreign").touch()
     with host.context().monitor.hold("a") if locked else contextlib.nullcontext():
-        assert reap(host.context(), ["a", "b"]) == 1
+        assert lifecycle.reap(host.context(), ["a", "b"]) == 1
     assert ("cannot release a" in host.log.read_text()) is not locked
     assert host.groups() == ["mon_groups/a"]
 
@@ -74,18 +71,19 @@ def test_hook_without_rmid_releases_dead_keys_and_goes_on_after_one_without_grou
     tracked(host, key="mine")
     context = host.context()
     context.ledger.mark("idle", "idle")
-    assert make_room(context, "mine") == 1
+    assert lifecycle.make_room(context, "mine") == 1
     assert host.groups() == ["mon_groups/gone", "mon_groups/mine"]
     context.ledger.mark("idle", "without")
-    assert looks_dead(context, "without")
-    assert make_room(context, "mine", thorough=True) == 2
+    assert lifecycle.looks_dead(context, "without")
+    assert lifecycle.make_room(context, "mine", thorough=True) == 2
     assert host.groups() == ["mon_groups/mine"]
     assert "idle/without" not in host.records()
-    assert age(context.ledger, "searched") > 1000, "more may be dead"
+    assert flags.age(context.ledger, "searched") > 1000, "more may be dead"
 
 
 @pytest.mark.parametrize("error, released", [
-    (LockTimeoutError("another process places"), 0), (HookError("lost"), 2), (DeadlineError("no time"), None),
+    (errors.LockTimeoutError("another process places"), 0), (errors.HookError("lost"), 2),
+    (errors.DeadlineError("no time"), None),
     # After a downgrade a known step may need a parameter that its record has under another name.
     *((error, 2) for error in (KeyError("unit"), OSError(5, "Input/output error"), TypeError("no"))),
 ])  # fmt: skip
@@ -103,11 +101,11 @@ def test_key_is_kept_until_its_steps_are_undone(host: Host, monkeypatch: Any, er
         with context.monitor.hold(key) as locked:
             locked.add_member("m" + key, {"steps": [{"feature": "x", "action": key, "needs": {}}], "boot": "earlier"})
     if released is None:
-        with pytest.raises(DeadlineError):
-            reap(context, ["a", "b"])
+        with pytest.raises(errors.DeadlineError):
+            lifecycle.reap(context, ["a", "b"])
         assert tried == ["a"]
     else:
-        assert reap(context, ["a", "b"]) == released
+        assert lifecycle.reap(context, ["a", "b"]) == released
     assert len(host.groups()) == 2 - (released or 0)
     assert context.ledger.members("a") == ([] if released else ["ma"])
     assert not released or host.records() == []
@@ -119,7 +117,7 @@ def test_release_undoes_steps_in_reverse_order(host: Host, monkeypatch: pytest.M
     def revert(step: Step, *_: Any) -> None:
         undone.append(step.action)
         if step.action == "two":
-            raise HookError("it can't be undone")
+            raise errors.HookError("it can't be undone")
 
     monkeypatch.setattr(lifecycle, "feature_named", {"x": SimpleNamespace(revert=revert)}.get)
     context = host.context()
@@ -127,8 +125,8 @@ def test_release_undoes_steps_in_reverse_order(host: Host, monkeypatch: pytest.M
     steps = [{"feature": feature, "action": action, "needs": {}} for feature, action in done]
     with context.monitor.hold("k") as locked:
         locked.add_member("m", {"steps": steps})
-        release_container(locked, "m", context)
-        release_container(locked, "m", context)
+        lifecycle.release_container(locked, "m", context)
+        lifecycle.release_container(locked, "m", context)
         assert locked.members() == []
     assert undone == ["two", "one"]
     assert "it can't be undone" in host.log.read_text()

@@ -17,14 +17,12 @@ from hosts.processes import is_alive, wait_until
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resctrl_hooks.core.node import context, locks, plain_log
+from resctrl_hooks.core.node import context, errors, locks, outside, plain_log
 from resctrl_hooks.core.node import log as module
 from resctrl_hooks.core.node.context import LONGEST_STARVED, Context, set_deadline
-from resctrl_hooks.core.node.errors import DeadlineError, LockTimeoutError
 from resctrl_hooks.core.node.features.memtierd import feature as memtierd
 from resctrl_hooks.core.node.features.memtierd import start as starting
 from resctrl_hooks.core.node.log import DEBUG, ERROR, INFO, NOTICE, WARNING, Log, silent
-from resctrl_hooks.core.node.outside import Outside
 from resctrl_hooks.core.node.plain_log import to_stderr
 
 
@@ -165,12 +163,12 @@ def test_deadline_is_later_by_the_time_without_a_processor(monkeypatch: Any, sta
     if left:
         machine.alarm()
     else:
-        with pytest.raises(DeadlineError):
+        with pytest.raises(errors.DeadlineError):
             machine.alarm()
     assert machine.timers == [(5.0, 0.25), *([(left, 0.25)] if left else [(0, 0), (0.25, 0.25)])]
     machine.now += left
     for _ in range(2):
-        with pytest.raises(DeadlineError, match="deadline of the hook exceeded"):
+        with pytest.raises(errors.DeadlineError, match="deadline of the hook exceeded"):
             machine.alarm()
 
 
@@ -207,10 +205,10 @@ def test_hook_reconcile_and_poststop_hold_no_key_while_programs_run(node: Memtie
 def test_work_for_a_container_waits_for_that_of_another_process(host: Host) -> None:
     context = host.context()
     context.monitor.patience = 0.05
-    with context.monitor.hold("k") as locked, Outside(locked, "c", context), context.monitor.hold("k") as other:
-        with Outside(other, "another", context):
+    with context.monitor.hold("k") as locked, outside.Outside(locked, "c", context), context.monitor.hold("k") as other:
+        with outside.Outside(other, "another", context):
             pass
-        with pytest.raises(LockTimeoutError), Outside(other, "c", context):
+        with pytest.raises(errors.LockTimeoutError), outside.Outside(other, "c", context):
             pytest.fail("two processes work for one container")
         context.ledger.lock("other", 0).__exit__()
     assert os.listdir(f"{context.ledger.folder}/pods") == ["other"]

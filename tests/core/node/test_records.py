@@ -9,16 +9,13 @@ from hosts.record_types import check_fields
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resctrl_hooks.core.node import names, records, shapes
-from resctrl_hooks.core.node.call_metrics import CallMetricsRecord, StageRecord
+from resctrl_hooks.core.node import call_metrics, names, records, shapes
 from resctrl_hooks.core.node.features.memtierd.processes import SupervisorRecord
 from resctrl_hooks.core.node.host.topology import MemoryNodeRecord, TopologyRecord
 from resctrl_hooks.core.node.reconcile.vanished import VanishedRecord
 from resctrl_hooks.core.node.resctrl.counters_record import CountersRecord, CountsRecord
 from resctrl_hooks.core.node.shapes import LARGEST, Annotated, NotRequired, TypedDict, exactly, fits
-from resctrl_hooks.core.node.sharing.counter_turns import TurnsRecord
-from resctrl_hooks.core.node.sharing.released_counters import ReleasedRecord
-from resctrl_hooks.core.node.sharing.runtimes import PeaksRecord
+from resctrl_hooks.core.node.sharing import counter_turns, released_counters, runtimes
 from resctrl_hooks.core.node.watch.status import Status, WatchRecord
 
 UID = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
@@ -99,11 +96,12 @@ EXAMPLES: list[tuple[Any, dict[str, Any], list[str]]] = [
     (records.SchedulingNeeds, {**CGROUP, "process": PROCESS}, []),
     (records.MemtierdNeeds,
      {"class": "swap", "runDir": "/run", "names": ["a", "b", "c"], "supervisor": "auto", "cgroups": "/cgroups"}, []),
-    (PeaksRecord, {"hours": {"5": 1}, "uptime": {"5": 1}}, []),
-    (TurnsRecord, {"boot": "boot", "last": 0.5, "gap": 0.5, "since": {"key": [True, 0.5]}}, []),
-    (ReleasedRecord, {"boot": "boot", "counters": [["", "mbm_total_bytes", 0]]}, []), (StageRecord, STAGE, []),
-    (CallMetricsRecord, {"format": 1, "stages": {"poststop": STAGE}, "last": [[17, "", "", ""]], "folded": "8:1"}, []),
-    (MemoryNodeRecord, NODE, []),
+    (runtimes.PeaksRecord, {"hours": {"5": 1}, "uptime": {"5": 1}}, []),
+    (counter_turns.TurnsRecord, {"boot": "boot", "last": 0.5, "gap": 0.5, "since": {"key": [True, 0.5]}}, []),
+    (released_counters.ReleasedRecord, {"boot": "boot", "counters": [["", "mbm_total_bytes", 0]]}, []),
+    (call_metrics.StageRecord, STAGE, []), (MemoryNodeRecord, NODE, []),
+    (call_metrics.CallMetricsRecord,
+     {"format": 1, "stages": {"poststop": STAGE}, "last": [[17, "", "", ""]], "folded": "8:1"}, []),
     (TopologyRecord, {
         "format": 1, "online": "0", "offline": "", "isolated": "", "packages": {"0": "0"}, "dies": {"0": "0"},
         "l3": {"0": "0"}, "cores": ["0"], "kinds": {"efficient": "0"}, "nodes": [NODE],

@@ -16,11 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import resctrl_hooks.errors
-from resctrl_hooks.core.node import call_metrics, error_types, errors, refusals
+from resctrl_hooks.core.node import call_metrics, error_types, errors, fault_report, refusals
 from resctrl_hooks.core.node.errors import HookError, LedgerError, NoRMIDsError, NotTrackedError, ResctrlError
-from resctrl_hooks.core.node.fault_report import as_hook_error, lacks_root, report
 from resctrl_hooks.core.node.ledger import Ledger
-from resctrl_hooks.core.node.refusals import FILE, OLD, recent_refusals, record_refusal
 from resctrl_hooks.core.node.settings import DEFAULTS
 
 NAMES = {"namespace": "shop", "pod": "web-0", "container": "c0", "id": ID, "key": UID}
@@ -36,13 +34,13 @@ def test_error_message_is_for_operator() -> None:
     assert (type(gone), gone.errno) == (LedgerError, errno.ENOSPC)
     assert gone.message == "cannot use /run/x: No space left on device"
     assert str(HookError.of_file(OSError(errno.ENOENT, "gone"), "/x", "read")) == "cannot read /x: gone (ENOENT)"
-    assert as_hook_error(gone) is gone
-    of_a_file = as_hook_error(OSError(errno.ENOSPC, "No space left on device", "/run/x"))
+    assert fault_report.as_hook_error(gone) is gone
+    of_a_file = fault_report.as_hook_error(OSError(errno.ENOSPC, "No space left on device", "/run/x"))
     assert (of_a_file.message, of_a_file.errno) == ("cannot use /run/x: No space left on device", errno.ENOSPC)
-    assert as_hook_error(OSError(errno.EIO, "Input/output error")).message.startswith("cannot use a file")
-    fault = as_hook_error(KeyError("x"))
+    assert fault_report.as_hook_error(OSError(errno.EIO, "Input/output error")).message.startswith("cannot use a file")
+    fault = fault_report.as_hook_error(KeyError("x"))
     assert (fault.reason, "KeyError: 'x'" in str(fault)) == ("fault", True)
-    absent = as_hook_error(ModuleNotFoundError("no", name="resctrl_hooks.observe.node.guard"))
+    absent = fault_report.as_hook_error(ModuleNotFoundError("no", name="resctrl_hooks.observe.node.guard"))
     assert str(absent).startswith("the modules of observe are not installed here; run `resctrl-hook install`")
 
 
@@ -73,7 +71,7 @@ def test_missing_root_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
         (1000, ValueError("no"), ""),
     ):  # fmt: skip
         monkeypatch.setattr("posix.geteuid", always(uid))
-        assert lacks_root(error) == said
+        assert fault_report.lacks_root(error) == said
 
 
 @pytest.mark.parametrize("broken", ["", "{", '{"format":1,"log":{"level":[]}}', '{"format":1,"log":7}', "log", None])
@@ -81,7 +79,7 @@ def test_fault_is_one_line_with_its_place_and_follows_the_policy(host: Host, mon
     monkeypatch.setitem(DEFAULTS, "stateDir", str(host.state))  # with faulty settings, the defaults apply
     host.configure(failurePolicy="fail")
     if broken == "log":
-        faults: Any = sys.modules[report.__module__]
+        faults: Any = sys.modules[fault_report.report.__module__]
         real = faults.Log
         silent = {"target": "none"}
         monkeypatch.setattr(faults, "Log", lambda *given: real(silent) if not given else raising(TypeError("too"))())
@@ -92,7 +90,7 @@ def test_fault_is_one_line_with_its_place_and_follows_the_policy(host: Host, mon
         with pytest.raises(type(error)) as caught:
             raise error
         with standard_streams(b"") as written:
-            refuses = report(str(host.config), "createRuntime", caught.value, names=names)
+            refuses = fault_report.report(str(host.config), "createRuntime", caught.value, names=names)
         return refuses, written()
 
     refuses, line = reported(ValueError("a\nb"), {"id": "c1"})
@@ -102,25 +100,28 @@ def test_fault_is_one_line_with_its_place_and_follows_the_policy(host: Host, mon
     assert not reported(ValueError("second"), None)[0], "there is no container to reject"
     if broken is None:
         assert "reason=fault" in host.log.read_text()
-        assert [one["id"] for one in recent_refusals(str(host.state))] == ["c1"]
+        assert [one["id"] for one in refusals.recent_refusals(str(host.state))] == ["c1"]
 
 
 @pytest.mark.usefixtures("open_umask")
 def test_number_and_size_of_refusals_are_limited_and_an_unwritable_folder_is_not_a_failure(tmp_path: Path) -> None:
-    record_refusal("/dev/null/nothing", NAMES, "why")
-    (tmp_path / FILE).symlink_to(tmp_path / "elsewhere")
-    record_refusal(str(tmp_path), NAMES, "why")
+    refusals.record_refusal("/dev/null/nothing", NAMES, "why")
+    (tmp_path / refusals.FILE).symlink_to(tmp_path / "elsewhere")
+    refusals.record_refusal(str(tmp_path), NAMES, "why")
     assert not (tmp_path / "elsewhere").exists()
-    assert recent_refusals(str(tmp_path)) == []
+    assert refusals.recent_refusals(str(tmp_path)) == []
     before, folder = os.listdir("/proc/self/fd"), tmp_path / "state"
     for number in range(300):
-        record_refusal(str(folder), NAMES | {"id": str(number)}, "x" * 10_000)
+        refusals.record_refusal(str(folder), NAMES | {"id": str(number)}, "x" * 10_000)
     assert os.listdir("/proc/self/fd") == before
     assert sum(path.stat().st_size for path in folder.iterdir()) <= 2 * refusals._LARGEST
-    found = recent_refusals(str(folder))
+    found = refusals.recent_refusals(str(folder))
     assert [int(one["id"]) for one in found] == list(range(300 - len(found), 300))
     assert (len(found) > 20, {len(one["why"]) for one in found}) == (True, {500})
-    assert {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()} == {FILE: 0o600, OLD: 0o600}
+    assert {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()} == {
+        refusals.FILE: 0o600,
+        refusals.OLD: 0o600,
+    }
 
 
 @given(st.lists(st.sampled_from((b"{", b"[]", b"7", b'{"time": "x"}', b"\xff", b"\0", b"[" * 5000, b"")), max_size=4))
@@ -128,8 +129,8 @@ def test_invalid_lines_are_skipped(junk: list[bytes]) -> None:
     good = json.dumps({"time": 5, "why": "x"}).encode()
     data = b"\n".join([*junk, good, *junk])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(refusals, "read_file", lambda path, *_, **__: data if path.endswith(FILE) else b"")
-        assert [one["time"] for one in recent_refusals("/x")] == [5]
+        patch.setattr(refusals, "read_file", lambda path, *_, **__: data if path.endswith(refusals.FILE) else b"")
+        assert [one["time"] for one in refusals.recent_refusals("/x")] == [5]
 
 
 STAGES = st.sampled_from(("createRuntime", "poststop", "reconcile"))

@@ -13,7 +13,6 @@ from resctrl_hooks.core.node.container import running
 from resctrl_hooks.core.node.container.workload import Workload
 from resctrl_hooks.core.node.features.scheduling import Scheduling
 from resctrl_hooks.core.node.reconcile import discovery
-from resctrl_hooks.core.node.set_aside import FILE, FIRST_PAUSE, LONGEST_PAUSE
 from resctrl_hooks.core.node.settings import Settings
 from resctrl_hooks.placement.node import placing, request
 from resctrl_hooks.placement.node.policy import Request
@@ -52,7 +51,7 @@ class Node(PlacedHost):
         monkeypatch.setattr(placing, "request_of", request_of)
 
     def pause(self) -> int:
-        found: int = json.loads((self.host.state / FILE).read_text())[id_of("bad")][1]
+        found: int = json.loads((self.host.state / set_aside.FILE).read_text())[id_of("bad")][1]
         return found
 
 
@@ -68,7 +67,7 @@ def test_container_with_an_endless_plan_is_set_aside_and_the_others_are_placed(n
     node.run_unseen("other", 500)
     node.reconcile()
     assert node.cpus("other") == "2-3,18-19"
-    said = f"container {id_of('bad')[:12]} is set aside for {FIRST_PAUSE} s"
+    said = f"container {id_of('bad')[:12]} is set aside for {set_aside.FIRST_PAUSE} s"
     assert node.host.log.read_text().count(said) == 1
     pauses = []
     for _ in range(8):
@@ -81,7 +80,7 @@ def test_container_with_an_endless_plan_is_set_aside_and_the_others_are_placed(n
         node.boot.now += 1
         node.reconcile()
         assert node.plans > tries
-    assert pauses == [min(FIRST_PAUSE << number, LONGEST_PAUSE) for number in range(8)]
+    assert pauses == [min(set_aside.FIRST_PAUSE << number, set_aside.LONGEST_PAUSE) for number in range(8)]
     tries, node.boot.now = node.plans, 1.0  # a pause of an earlier boot does not count
     node.reconcile()
     assert node.plans > tries
@@ -89,7 +88,7 @@ def test_container_with_an_endless_plan_is_set_aside_and_the_others_are_placed(n
     node.ends = True
     node.reconcile()
     assert node.cpus("bad") == node.cpus("other")
-    assert not (node.host.state / FILE).exists()
+    assert not (node.host.state / set_aside.FILE).exists()
 
 
 def configure(node: PlacedHost, **config: Any) -> None:
@@ -141,7 +140,7 @@ def test_large_container_without_need_or_with_an_impossible_wish_is_examined_onc
 
     monkeypatch.setattr(owner, name, examine)
     each = 1 if wish else 3
-    for later, expected in ((0, each), (30, each * works), (FIRST_PAUSE - 31, each * works), (2, each)):
+    for later, expected in ((0, each), (30, each * works), (set_aside.FIRST_PAUSE - 31, each * works), (2, each)):
         boot.now += later
         done.clear()
         assert node.reconcile().ok

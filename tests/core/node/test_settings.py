@@ -18,18 +18,13 @@ from houses import missing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resctrl_hooks.core.node import feature_table
+from resctrl_hooks.core.node import errors, failure_policies, feature_table, permissions, registry
 from resctrl_hooks.core.node.container.oci import Bundle, State
 from resctrl_hooks.core.node.container.workload import derive
-from resctrl_hooks.core.node.errors import SettingsError
-from resctrl_hooks.core.node.failure_policies import failure_policy
 from resctrl_hooks.core.node.feature import Feature
-from resctrl_hooks.core.node.feature_table import FEATURES
 from resctrl_hooks.core.node.features import monitoring
-from resctrl_hooks.core.node.permissions import allows, check_allowed
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.core.node.reconcile.report import Options
-from resctrl_hooks.core.node.registry import feature_named, features_in_use, serves
 from resctrl_hooks.core.node.settings import DEFAULTS, Settings, is_unapplied, load
 
 
@@ -43,9 +38,9 @@ def test_defaults_are_complete_and_their_own() -> None:
     plain = Settings()
     paths = (plain.resctrl_path, plain.state_dir)
     assert (plain.failure_policy, *paths) == ("ignore", "/sys/fs/resctrl", "/run/resctrl-hooks")
-    assert len(vars(plain)) == len(DEFAULTS) + len(FEATURES) + len({"path", "applied_from", "sections"})
+    assert len(vars(plain)) == len(DEFAULTS) + len(feature_table.FEATURES) + len({"path", "applied_from", "sections"})
     changed = Settings()
-    for name in FEATURES:
+    for name in feature_table.FEATURES:
         getattr(changed, name)["failurePolicy"] = "ignore"
     sections = [values for values in changed.sections.values() if isinstance(values, dict)]
     for values in (*sections, changed.log, changed.label_selector, changed.runtime_roots):
@@ -53,17 +48,17 @@ def test_defaults_are_complete_and_their_own() -> None:
     changed.namespaces.append("shop")
     changed.classes.append({"name": "a"})
     assert vars(Settings()) == vars(Settings({})) != vars(changed)
-    assert [name for name, row in FEATURES.items() if "failurePolicy" in row.defaults] == []
+    assert [name for name, row in feature_table.FEATURES.items() if "failurePolicy" in row.defaults] == []
     assert [name for name, default in DEFAULTS.items() if default and isinstance(default, (dict, list))] == []
 
 
-@given(st.sampled_from([*DEFAULTS, *FEATURES]), st.sampled_from(STRANGE))
+@given(st.sampled_from([*DEFAULTS, *feature_table.FEATURES]), st.sampled_from(STRANGE))
 def test_any_value_is_refused_by_name_or_replaced_by_the_default_or_of_its_type(name: str, value: Any) -> None:
     folder = Path(f"/dev/shm/settings-{os.getpid()}")
     folder.mkdir(exist_ok=True)
     try:
         found, problem = load(write(folder, **{name: value}))
-    except SettingsError as error:
+    except errors.SettingsError as error:
         said = str(error)
         assert value is not None
         assert said.startswith(f"invalid settings in {folder}/config.json: ")
@@ -87,23 +82,23 @@ PATHS = ("resctrlPath", "cgroupPath", "procPath", "sysPath", "stateDir")
 @pytest.mark.parametrize("name, value", [
     *itertools.product(["deadlineSeconds"], (0, -1, 1e308, True)), ("failurePolicy", "Fail"), ("groupPrefix", "../x"),
     ("groupPrefix", ".x"), *itertools.product(PATHS, ("", "relative", "./x", "\0")),
-    *itertools.product(FEATURES, (False, 0, "", [], "on")),
+    *itertools.product(feature_table.FEATURES, (False, 0, "", [], "on")),
 ])  # fmt: skip
 def test_invalid_value_is_refused(tmp_path: Path, name: str, value: Any) -> None:
-    with pytest.raises(SettingsError, match=f"{name} should be dict" if name in FEATURES else name):
+    with pytest.raises(
+        errors.SettingsError, match=f"{name} should be dict" if name in feature_table.FEATURES else name
+    ):
         load(write(tmp_path, **{name: value}))
 
 
 def test_problem_is_reported_once_and_a_long_value_truncated(tmp_path: Path) -> None:
+    hint = re.escape(errors.SettingsError.hint)
     for value, words in (
-        (
-            {"runtimeRoots": "/x"},
-            f"^invalid settings in [^ ]*: runtimeRoots should be dict, not str; {re.escape(SettingsError.hint)}$",
-        ),
+        ({"runtimeRoots": "/x"}, rf"^invalid settings in [^ ]*: runtimeRoots should be dict, not str; {hint}$"),
         ({"groupPrefix": "/" * 100}, f"groupPrefix '{'/' * 80}'"),
         ({"log": {"level": 1}}, r"log\.level should be str, not int"),
     ):
-        with pytest.raises(SettingsError, match=words):
+        with pytest.raises(errors.SettingsError, match=words):
             load(write(tmp_path, **value))
     assert load(write(tmp_path, log={"level": "debug", "file": None}))[0].log == {"level": "debug", "file": None}
 
@@ -128,7 +123,7 @@ def test_damaged_or_missing_settings_are_replaced_by_valid_ones(tmp_path: Path, 
     path = tmp_path / "config.json"
     if garbage is not None:
         path.write_bytes(garbage)
-    with pytest.raises(SettingsError, match="invalid settings in" if garbage is not None else "does not exist"):
+    with pytest.raises(errors.SettingsError, match="invalid settings in" if garbage is not None else "does not exist"):
         load(str(path))
     write(tmp_path, "config.last.json", failurePolicy="fail")
     monkeypatch.chdir(tmp_path)
@@ -140,7 +135,7 @@ def test_damaged_or_missing_settings_are_replaced_by_valid_ones(tmp_path: Path, 
 
 def test_missing_file_means_defaults_only_if_it_is_the_default_one(tmp_path: Path, monkeypatch: Any) -> None:
     path = tmp_path / "config.yaml"
-    with pytest.raises(SettingsError, match=f"^{path} does not exist; name another file with --config$"):
+    with pytest.raises(errors.SettingsError, match=f"^{path} does not exist; name another file with --config$"):
         load(str(path))
     monkeypatch.setattr("resctrl_hooks.core.node.settings.DEFAULT_CONFIG", str(path))
     found, problem = load(str(path))
@@ -149,7 +144,7 @@ def test_missing_file_means_defaults_only_if_it_is_the_default_one(tmp_path: Pat
     said = f"{path} has never been applied; the defaults apply; run `resctrl-hook config apply`"
     assert load(str(path))[1] == said
     monkeypatch.undo()
-    with pytest.raises(SettingsError, match=r"no compiled settings at .*config.json; .*config apply"):
+    with pytest.raises(errors.SettingsError, match=r"no compiled settings at .*config.json; .*config apply"):
         load(str(path))
 
 
@@ -162,7 +157,7 @@ def test_file_writable_by_others_or_too_large_is_ignored(tmp_path: Path) -> None
     ):  # fmt: skip
         path.write_text(text.ljust(size))
         path.chmod(mode)
-        with pytest.raises(SettingsError, match=words) if words else nullcontext():
+        with pytest.raises(errors.SettingsError, match=words) if words else nullcontext():
             assert load(str(path))[0].namespaces == ["shop"]
 
 
@@ -198,14 +193,14 @@ def test_filters_select_namespaces_and_labels() -> None:
 ])  # fmt: skip
 def test_table_gives_permissions(namespace: str, name: str, *, allowed: bool) -> None:
     table = {"shop": ["gold"], "team-*": ["*"]}
-    assert allows(table, namespace, name) is allowed
-    assert not allows({}, namespace, name)
-    assert not allows(None, namespace, name)
+    assert permissions.allows(table, namespace, name) is allowed
+    assert not permissions.allows({}, namespace, name)
+    assert not permissions.allows(None, namespace, name)
     found = Settings({"rdt": {"enabled": True, "allow": table}})
     asking = SimpleNamespace(namespace=namespace, verified=True)
     words = r"other|shop.* is not allowed to use it; rdt\.allow in the configuration lists what"
-    with nullcontext() if allowed else pytest.raises(SettingsError, match=words):
-        check_allowed(found, "rdt.allow", asking, name, "use it", SettingsError)
+    with nullcontext() if allowed else pytest.raises(errors.SettingsError, match=words):
+        permissions.check_allowed(found, "rdt.allow", asking, name, "use it", errors.SettingsError)
 
 
 # Engines follow the feature table: none of them has a feature's name, module or settings
@@ -215,15 +210,15 @@ def test_features_are_found_by_name_and_have_their_types() -> None:
     tree = ast.parse(Path(feature_table.__file__).read_text())
     (named,) = (node.body for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == "Sections")
     assert [ast.unparse(line.target) for line in named if isinstance(line, ast.AnnAssign)] == [*feature_table._OF_CORE]
-    assert feature_named("monitoring") is monitoring.FEATURE
-    assert feature_named("of-a-later-version") is None
-    for name in FEATURES:
-        feature = feature_named(name)
+    assert registry.feature_named("monitoring") is monitoring.FEATURE
+    assert registry.feature_named("of-a-later-version") is None
+    for name in feature_table.FEATURES:
+        feature = registry.feature_named(name)
         assert isinstance(feature, Feature)
         assert feature.name == name
         for function in ("plan", "apply", "holds"):
             assert getattr(type(feature), function) is not getattr(Feature, function), f"{name} has no {function}"
-        assert FEATURES[name].reverts == (type(feature).revert is not Feature.revert), name
+        assert feature_table.FEATURES[name].reverts == (type(feature).revert is not Feature.revert), name
 
 
 PLACEMENT = pytest.mark.houses("placement")
@@ -248,20 +243,20 @@ ALL = {
 def test_only_applicable_features_are_imported(annotations: Any, sections: Any, concerned: list[str]) -> None:
     workload = derive(State(ID, "created", 0, "/b", crio_annotations() | annotations), Bundle({}), [], "/cg")
     settings = Settings(ALL | sections)
-    assert len(features_in_use(settings)) == len(FEATURES)
-    assert {one.name for one in features_in_use(settings, workload)} == {"monitoring", *concerned}
+    assert len(registry.features_in_use(settings)) == len(feature_table.FEATURES)
+    assert {one.name for one in registry.features_in_use(settings, workload)} == {"monitoring", *concerned}
 
 
 def test_every_feature_has_a_policy() -> None:
-    for name in FEATURES:
+    for name in feature_table.FEATURES:
         usual = "fail" if name in {"memory", "memtierd"} else "ignore"
-        assert failure_policy(name, Settings()) == usual, name
-        assert failure_policy(name, Settings({"failurePolicy": "fail"})) == "fail", name
+        assert failure_policies.failure_policy(name, Settings()) == usual, name
+        assert failure_policies.failure_policy(name, Settings({"failurePolicy": "fail"})) == "fail", name
         for own in ("ignore", "fail"):
-            assert failure_policy(name, Settings({name: {"failurePolicy": own}})) == own, name
+            assert failure_policies.failure_policy(name, Settings({name: {"failurePolicy": own}})) == own, name
     both = {"memory": {"failurePolicy": "ignore"}, "memtierd": {"failurePolicy": "fail"}}
-    assert [failure_policy(name, Settings(both)) for name in both] == ["ignore", "fail"]
-    assert failure_policy("memtierd", Settings({"memory": {"failurePolicy": "ignore"}})) == "ignore"
+    assert [failure_policies.failure_policy(name, Settings(both)) for name in both] == ["ignore", "fail"]
+    assert failure_policies.failure_policy("memtierd", Settings({"memory": {"failurePolicy": "ignore"}})) == "ignore"
 
 
 @pytest.mark.parametrize("name, section, served", [
@@ -271,7 +266,7 @@ def test_every_feature_has_a_policy() -> None:
     ("memory", {"placement": {"namespaces": ["other"]}}, ["shop-1", "other", "shop"]),
 ])  # fmt: skip
 def test_feature_serves_the_selected_or_listed_namespaces(name: str, section: Any, served: list[str]) -> None:
-    assert [one for one in ("shop-1", "other", "shop") if serves(name, one, Settings(section))] == served
+    assert [one for one in ("shop-1", "other", "shop") if registry.serves(name, one, Settings(section))] == served
 
 
 PACKAGE = Path(__file__).parents[3] / "resctrl_hooks"
@@ -289,7 +284,7 @@ def test_engine_names_no_feature(path: Path) -> None:
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         match node:
-            case ast.Constant(value=str(name)) | ast.Attribute(attr=name) if name in FEATURES:
+            case ast.Constant(value=str(name)) | ast.Attribute(attr=name) if name in feature_table.FEATURES:
                 found.add(name)
             case ast.ImportFrom(module=str(module)) if "features" in module.split("."):
                 found.add(module)
@@ -301,7 +296,7 @@ def test_feature_without_modules_follows_its_policy(host: Host, pod: Any, monkey
     words = "the modules of blockio are not installed here; run `resctrl-hook install`, or render the MachineConfig, "
     words += "with these settings"
     monkeypatch.setitem(sys.modules, "resctrl_hooks.core.node.features.blockio", None)
-    monkeypatch.setattr(FEATURES["blockio"], "adopts", adopts)
+    monkeypatch.setattr(feature_table.FEATURES["blockio"], "adopts", adopts)
     slow = {"enabled": True, "classes": {"slow": [{"weight": 20}]}, "defaults": {"namespaces": {"shop": "slow"}}}
     host.configure(blockio=slow)
     host.process(100, f"{POD_CGROUP}/crio-{ID}", rdt="/")

@@ -14,9 +14,7 @@ from hypothesis import strategies as st
 from core.node.features import test_contract as contract
 from core.node.features.test_contract import devices
 from resctrl_hooks.core.node.cgroup_settings import values
-from resctrl_hooks.core.node.host import cgroup
-from resctrl_hooks.core.node.host.cgroup import Leaf, folders_for
-from resctrl_hooks.core.node.host.procfs import Cgroup, cgroups_of
+from resctrl_hooks.core.node.host import cgroup, procfs
 
 __all__ = ("devices",)
 SCOPE = f"crio-{ID}.scope"
@@ -93,9 +91,9 @@ def test_limit_without_room_is_never_sent(host: Host, systemd: Systemd, policy: 
 def test_features_share_one_run_and_one_lookup(host: Host, systemd: Systemd, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
 
-    def ask(proc: str, pid: int) -> list[Cgroup]:
+    def ask(proc: str, pid: int) -> list[procfs.Cgroup]:
         asked.append(pid)
-        return cgroups_of(proc, pid)
+        return procfs.cgroups_of(proc, pid)
 
     def die(arguments: list[str], seconds: float) -> tuple[int, str]:
         systemd.run(arguments, seconds)
@@ -113,14 +111,14 @@ def test_features_share_one_run_and_one_lookup(host: Host, systemd: Systemd, mon
 
 
 def test_value_is_written_to_scope_and_to_crun_cgroup_below(tmp_path: Path) -> None:
-    leaf = Leaf(str(tmp_path), "/kubepods.slice/crio-a.scope/container")
+    leaf = cgroup.Leaf(str(tmp_path), "/kubepods.slice/crio-a.scope/container")
     scope, container = leaf.scope, leaf.folder
     Path(container).mkdir(parents=True)
-    assert folders_for("io.max", container, scope) == [container], "where neither has the file, its own says why"
+    assert cgroup.folders_for("io.max", container, scope) == [container], "where neither has the file, its own says why"
     Path(scope, "io.max").touch()
-    assert folders_for("io.max", container, scope) == [scope], "the controller may not be enabled below"
+    assert cgroup.folders_for("io.max", container, scope) == [scope], "the controller may not be enabled below"
     Path(container, "io.max").touch()
-    assert folders_for("io.max", container, scope) == [scope, container]
+    assert cgroup.folders_for("io.max", container, scope) == [scope, container]
     for above, own, value in (("max", "1000", "500"), ("1000", "max", "500"), ("2000", "1000", "500"), ("max",) * 3):
         Path(scope, "memory.max").write_text(above)
         Path(container, "memory.max").write_text(own)

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from resctrl_hooks.core.config.check import check_text
 from resctrl_hooks.core.node.classes import memory
-from resctrl_hooks.core.node.classes.memory import MemoryLimitError, canonical
 from resctrl_hooks.core.node.container.oci import Bundle, parse_state
 from resctrl_hooks.core.node.container.workload import derive
 from resctrl_hooks.core.node.features import blockio, rdt_class, scheduling
@@ -148,11 +147,11 @@ NUMBERS = st.integers(0, 1 << 62) | st.sampled_from((0, 4095, 4096, (1 << 60) - 
 def test_plain_amounts_from_a_page_to_an_exbibyte_are_accepted(number: int, unit: str) -> None:
     size = number * UNITS[unit]
     if size and not 4096 <= size < 1 << 60:
-        with pytest.raises(MemoryLimitError):
-            canonical("memory.high", f"{number}{unit}")
+        with pytest.raises(memory.MemoryLimitError):
+            memory.canonical("memory.high", f"{number}{unit}")
     elif number or not unit:
-        assert canonical("memory.high", f"{number}{unit}") == str(size)
-    assert canonical("memory.high", "max") == "max"
+        assert memory.canonical("memory.high", f"{number}{unit}") == str(size)
+    assert memory.canonical("memory.high", "max") == "max"
 
 
 INVALID = (
@@ -164,8 +163,8 @@ INVALID = (
 @given(st.sampled_from(INVALID) | st.text(max_size=30))
 def test_any_other_value_is_refused_in_few_words(value: str) -> None:
     try:
-        size = canonical("memory.swap.max", value)
-    except MemoryLimitError as refused:
+        size = memory.canonical("memory.swap.max", value)
+    except memory.MemoryLimitError as refused:
         said = str(refused)
     else:
         assert value not in INVALID

@@ -16,13 +16,9 @@ from hosts.monitored import KEYS, plain_host
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from resctrl_hooks.core.node.container import runtimes
-from resctrl_hooks.core.node.container.annotation_yaml import parse_yaml
+from resctrl_hooks.core.node.container import annotation_yaml, oci, running, runtimes
 from resctrl_hooks.core.node.container.labels import pod_labels
 from resctrl_hooks.core.node.container.names import RecordedNames, stored_names
-from resctrl_hooks.core.node.container.oci import Bundle, State, parse_state, read_bundle
-from resctrl_hooks.core.node.container.running import Running
-from resctrl_hooks.core.node.container.runtimes import Found
 from resctrl_hooks.core.node.container.workload import Workload, derive
 from resctrl_hooks.core.node.errors import InputError
 from resctrl_hooks.core.node.names import valid_container_id
@@ -34,7 +30,7 @@ from resctrl_hooks.core.node.names import valid_container_id
 def test_process_identity(host: Host, fail: Fail, start: int, groups: Any, rdt_class: str, *, same: bool) -> None:
     host.process(7, "/c", start=start, rdt=groups)
     record: Any = {"cgroup": f"{host.cgroup}/c", "bundle": "/old"}
-    found = Running("k" * 40, Found("c" * 64, 7, 1000, "/b"), record, recorded=True)
+    found = running.Running("k" * 40, runtimes.Found("c" * 64, 7, 1000, "/b"), record, recorded=True)
     assert found.revalidate(str(host.proc)) is same
     assert found.rdt_class == rdt_class
     (host.cgroup / "c/cgroup.threads").write_text("7\n8\n")
@@ -74,7 +70,7 @@ def test_annotation_is_never_the_bundle_of_a_container_of_runc(authors: list[str
 
 
 def workload(annotations: dict[str, str]) -> Workload:
-    return derive(State(ID, "created", 100, "/b", annotations), Bundle({}), [], "/cg")
+    return derive(oci.State(ID, "created", 100, "/b", annotations), oci.Bundle({}), [], "/cg")
 
 
 def sandboxed(host: Host, config: Any, **pods_own: str) -> Workload:
@@ -179,7 +175,7 @@ STAGES = {"creating": "createRuntime", "created": "createRuntime", "running": "c
 
 
 def parsed(**changes: Any) -> Any:
-    return parse_state(json.dumps(state(**changes)).encode())
+    return oci.parse_state(json.dumps(state(**changes)).encode())
 
 
 def test_state_is_parsed_and_other_input_refused() -> None:
@@ -190,7 +186,7 @@ def test_state_is_parsed_and_other_input_refused() -> None:
     assert [parsed(status="stopped", pid=pid).pid for pid in (None, 0)] == [0, 0]
     for data in (b"", b"null", b"[]", b'"x"', b"{", b"\xff\xfe", b"7"):
         with pytest.raises(InputError, match="the container state on stdin is not"):
-            parse_state(data)
+            oci.parse_state(data)
 
 
 @given(st.sampled_from(("id", "status", "pid", "bundle", "annotations", "one annotation")), st.sampled_from(STRANGE))
@@ -224,20 +220,20 @@ def test_invalid_state_is_refused_with_reason(change: dict[str, Any], words: str
 def test_bundle_is_parsed_and_one_of_wrong_types_refused(host: Host) -> None:
     resources = {"cpu": {"shares": 2}}
     linux = {"intelRdt": {"closID": "/gold"}, "cgroupsPath": "/x", "resources": resources}
-    found = read_bundle(host.bundle({"annotations": {"a": "b"}, "linux": linux}))
+    found = oci.read_bundle(host.bundle({"annotations": {"a": "b"}, "linux": linux}))
     assert (found.class_name, found.cgroups_path, found.monitored) == ("gold", "/x", False)
     assert (found.annotations, found.resources) == ({"a": "b"}, resources)
     reads: list[Any] = [{"cpu": {}}]
-    late = Bundle({"linux": {"resources": reads.pop}})
+    late = oci.Bundle({"linux": {"resources": reads.pop}})
     assert late.resources == late.resources == {"cpu": {}}, "they are read once, when they are needed"
     empty: list[Any] = [{}, {"linux": None}, {"linux": {"intelRdt": None}}, {"annotations": None}]
-    for found in map(Bundle, empty):
+    for found in map(oci.Bundle, empty):
         assert (found.class_name, found.cgroups_path, found.monitored, found.annotations) == ("", "", False, {})
     wrong: list[Any] = [[], {"intelRdt": "gold"}, {"intelRdt": {"closID": 1}}, {"cgroupsPath": 1}, {"resources": []}]
     others: list[Any] = [7, [], {"annotations": {"a": {}}}, *({"linux": one} for one in wrong)]
     for config in others:
         with pytest.raises(InputError):
-            read_bundle(host.bundle(config))
+            oci.read_bundle(host.bundle(config))
 
 
 def test_unreadable_bundle_is_refused(host: Host) -> None:
@@ -249,9 +245,9 @@ def test_unreadable_bundle_is_refused(host: Host) -> None:
         file.unlink(missing_ok=True)
         make()
         with pytest.raises(InputError, match=words):
-            read_bundle(str(file.parent))
+            oci.read_bundle(str(file.parent))
     with pytest.raises(InputError, match="has no bundle"):
-        read_bundle("")
+        oci.read_bundle("")
 
 
 def test_scheduler_of_the_specification_is_in_words_of_a_class() -> None:
@@ -263,7 +259,7 @@ def test_scheduler_of_the_specification_is_in_words_of_a_class() -> None:
         ({"ioPriority": {"class": "IOPRIO_CLASS_IDLE"}}, {"ioClass": "idle", "ioPriority": 0}),
         ({"ioPriority": {"class": "NEW", "priority": None}}, {"ioClass": "NEW", "ioPriority": 0}),
     ):  # fmt: skip
-        assert Bundle({"process": process}).scheduled == found
+        assert oci.Bundle({"process": process}).scheduled == found
 
 
 FULL = """
@@ -304,7 +300,7 @@ def block(value: Any, indent: int) -> str:
 
 @given(VALUES)
 def test_any_nested_value_is_read_in_either_style(value: Any) -> None:
-    assert parse_yaml(json.dumps(value)) == parse_yaml(block(value, 0)) == value
+    assert annotation_yaml.parse_yaml(json.dumps(value)) == annotation_yaml.parse_yaml(block(value, 0)) == value
 
 
 @given(st.integers(1000, 1050), st.integers(14, 20))
@@ -314,14 +310,14 @@ def test_number_and_depth_of_values_are_bounded(number: int, depth: int) -> None
         ("[" * depth + "]" * depth, depth <= 17), ("- " * depth + "a", depth <= 16),
     ):  # fmt: skip
         with nullcontext() if accepted else pytest.raises(ValueError, match=r"1024 values|nested too deeply"):
-            assert parse_yaml(text)
+            assert annotation_yaml.parse_yaml(text)
 
 
 def test_supported_yaml_is_read_as_by_pyyaml_and_other_yaml_refused() -> None:
     for text in (FULL, "container3: [ container1 ]\n", "a: [b, [c, d], {e: f}]", "- a\n- b: c\n  d: e", "x"):
-        assert parse_yaml(text) == yaml.safe_load(text)
+        assert annotation_yaml.parse_yaml(text) == yaml.safe_load(text)
     for text in ("a: &x b", "a: *x", "a: |\n  text", "a: [b", "a: [b] c", "a: b\na: c", "a: {b}", "a: 'b",
                  "a:\n    b: c\n  d: e", "a: b\n- c", "[" * 100, "- " * 100 + "a", "a" * 100_000):  # fmt: skip
         with pytest.raises(ValueError, match=r"."):
-            parse_yaml(text)
-    assert [parse_yaml(text) for text in ("", "# nothing", "---")] == [None] * 3
+            annotation_yaml.parse_yaml(text)
+    assert [annotation_yaml.parse_yaml(text) for text in ("", "# nothing", "---")] == [None] * 3

@@ -10,14 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from resctrl_hooks.core.cli import main
+from resctrl_hooks.core.node import errors, names, permissions
 from resctrl_hooks.core.node.container.oci import Bundle, State
 from resctrl_hooks.core.node.container.resources import BEST_EFFORT, BURSTABLE, GUARANTEED, cpu_request, qos_of
 from resctrl_hooks.core.node.container.unread_annotations import unread_annotations
 from resctrl_hooks.core.node.container.workload import Workload, derive, dialect_of
-from resctrl_hooks.core.node.errors import BadKeyError
 from resctrl_hooks.core.node.host.procfs import Cgroup
-from resctrl_hooks.core.node.names import canonical_pod_uid
-from resctrl_hooks.core.node.permissions import check_allowed
 from resctrl_hooks.core.node.settings import Settings
 
 POD = "99d6fbf08f5e7c6f6fc59daa8dc5d2ce338dcc9da537075e6388d195d91205c2"
@@ -76,9 +74,9 @@ def test_runtime_names_and_pod_follow_the_cgroup_or_bundle_whatever_an_author_wr
     kubernetes = runtime in ("cri-o", "containerd")
     by_cgroup = "" if pod == "/x" or (not kubernetes and canonical != UID) else canonical
     guessed = dialect_of(annotations)
-    claims = canonical_pod_uid(annotations[guessed.uid]) if runtime == "oci" and guessed.uid else ""
+    claims = names.canonical_pod_uid(annotations[guessed.uid]) if runtime == "oci" and guessed.uid else ""
     if claims and by_cgroup and claims != by_cgroup:
-        with pytest.raises(BadKeyError, match="runs in the cgroup of pod"):
+        with pytest.raises(errors.BadKeyError, match="runs in the cgroup of pod"):
             workload(annotations, own, bundle=bundle)
         return
     found = workload(annotations, own, bundle=bundle)
@@ -101,7 +99,7 @@ def test_runtime_names_and_pod_follow_the_cgroup_or_bundle_whatever_an_author_wr
     ("mon_groups", "is a name of the kernel's"),
 ])  # fmt: skip
 def test_pod_uid_that_cannot_name_a_group_is_refused_with_reason(annotations: Any, uid: str, reason: str) -> None:
-    with pytest.raises(BadKeyError, match="has no pod UID") as caught:
+    with pytest.raises(errors.BadKeyError, match="has no pod UID") as caught:
         workload(annotations(uid), f"/kubepods/pod{UID}/crio-x")
     assert reason in str(caught.value)
     assert str(caught.value).isprintable()
@@ -114,7 +112,7 @@ def test_pod_uid_that_cannot_name_a_group_is_refused_with_reason(annotations: An
     (crio_annotations(POD), f"/other/{ID}", "only annotations name the pod"),
 ])  # fmt: skip
 def test_pod_uid_that_is_missing_or_another_pods_is_refused(annotations: Any, path: str, words: str) -> None:
-    with pytest.raises(BadKeyError, match=words):
+    with pytest.raises(errors.BadKeyError, match=words):
         workload(annotations, path)
 
 
@@ -125,7 +123,7 @@ def test_uid_in_crios_name_is_key_of_crictls_container_without_kubelets_labels(u
     assert (found.key, found.namespace, found.pod, found.container) == (UID if uid == STATIC else uid, *NAMES)
     for name in ("", "k8s_c0_web-0_shop__0", "k8s_c0_web_0_shop_my_uid_0"):
         annotations["io.kubernetes.cri-o.Name"] = name
-        with pytest.raises(BadKeyError, match=r"set the label io\.kubernetes\.pod\.uid"):
+        with pytest.raises(errors.BadKeyError, match=r"set the label io\.kubernetes\.pod\.uid"):
             workload(annotations, f"/system.slice/crio-{ID}.scope")
 
 
@@ -145,8 +143,8 @@ def test_container_of_unknown_runtime_has_neither_names_nor_permissions() -> Non
     for annotations in (crio_annotations(), containerd(), LIBPOD, {}):
         found = workload(annotations, f"/kubepods/pod{UID}/{ID}")
         assert (found.namespace, found.pod, found.container) == ("", "", "")
-        with pytest.raises(BadKeyError, match="unverified runtime is not allowed to have gold"):
-            check_allowed(rules, "rdt.allow", found, "gold", "have gold", BadKeyError)
+        with pytest.raises(errors.BadKeyError, match="unverified runtime is not allowed to have gold"):
+            permissions.check_allowed(rules, "rdt.allow", found, "gold", "have gold", errors.BadKeyError)
     plain = workload({}, "/default/box", id_="box", bundle="/run/containerd/io.containerd.runtime.v2.task/default/box")
     assert (plain.key, plain.runtime, plain.verified) == ("box", "oci", True)
 

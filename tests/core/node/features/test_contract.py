@@ -20,19 +20,16 @@ from hypothesis import strategies as st
 from resctrl_hooks.core.cli import main
 from resctrl_hooks.core.inventory.feature_display.model import Display
 from resctrl_hooks.core.inventory.feature_display.table import DISPLAYS
+from resctrl_hooks.core.node import errors, failure_policies, feature_table, registry
 from resctrl_hooks.core.node.container.oci import Bundle, parse_state
 from resctrl_hooks.core.node.container.workload import derive
-from resctrl_hooks.core.node.errors import HookError
-from resctrl_hooks.core.node.failure_policies import failure_policy
 from resctrl_hooks.core.node.feature import SKIP, Feature, Step
-from resctrl_hooks.core.node.feature_table import FEATURES
 from resctrl_hooks.core.node.features import blockio, memory, rdt_class, scheduling
 from resctrl_hooks.core.node.host.cgroup import CgroupError
 from resctrl_hooks.core.node.host.procfs import cgroups_of
 from resctrl_hooks.core.node.part import Row
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.core.node.reconcile.report import Options
-from resctrl_hooks.core.node.registry import feature_named, features_in_use, plan
 from resctrl_hooks.core.node.settings import Settings
 
 
@@ -194,7 +191,7 @@ def _alarm() -> Iterator[None]:
 
 
 BUG = ZeroDivisionError("a bug")
-FAULTS: dict[str, Any] = {"refused": HookError("it is not to be"), "a bug": BUG, "late": hanging(60)}
+FAULTS: dict[str, Any] = {"refused": errors.HookError("it is not to be"), "a bug": BUG, "late": hanging(60)}
 
 
 @pytest.mark.usefixtures("_alarm")
@@ -253,14 +250,14 @@ def test_late_steps_of_several_features_leave_the_rest_and_a_lost_key_ends_the_c
         assert files(other)["cpu.weight"] == "100"
 
 
-@pytest.mark.parametrize("name", FEATURES)
+@pytest.mark.parametrize("name", feature_table.FEATURES)
 def test_no_feature_applies_to_a_sandbox(host: Host, name: str) -> None:
     """Also not to one whose annotations or whose absent process the feature would refuse."""
-    feature = feature_named(name)
+    feature = registry.feature_named(name)
     assert feature is not None
-    wrong = {f"class.{mark}": "gone" for mark in FEATURES[name].marks}
+    wrong = {f"class.{mark}": "gone" for mark in feature_table.FEATURES[name].marks}
     sandbox = workload_of(host, **wrong, **{"io.kubernetes.cri-o.ContainerType": "sandbox"})
-    (step,) = plan(feature, sandbox, host.context())
+    (step,) = registry.plan(feature, sandbox, host.context())
     assert (step.action, step.why) == ("skip", f"{name} does not apply to a pod's sandbox")
 
 
@@ -271,13 +268,13 @@ def test_plan_has_no_effect_and_needs_no_process(host: Host, name: str) -> None:
 
     node(host)
     before, context, feature = tree(), host.context(), CASES[name].feature
-    (step,) = plan(feature, workload_of(host, **{CASES[name].annotation: "gold"}), context)
+    (step,) = registry.plan(feature, workload_of(host, **{CASES[name].annotation: "gold"}), context)
     assert f"annotation {CASES[name].annotation}" in step.why
     assert step.parameters["class"] == "gold"
     assert tree() == before
     gone = workload_of(host, **{CASES[name].annotation: "gold"})
     host.end_process(100)
-    assert [one.parameters for one in plan(feature, gone, context)] == [step.parameters]
+    assert [one.parameters for one in registry.plan(feature, gone, context)] == [step.parameters]
     if name in OF_CGROUPS:
         with context.monitor.hold(gone.key) as locked, pytest.raises(CgroupError, match="process 100 has ended"):
             feature.apply(step, gone, locked, context)
@@ -294,7 +291,7 @@ def test_container_without_a_cgroup_of_its_own_is_reported(host: Host, name: str
         told = parse_state(json.dumps(state(annotations={CASES[name].annotation: "gold"})).encode())
         found = derive(told, Bundle({}), cgroups_of(str(host.proc), 100), str(host.cgroup))
         with pytest.raises(CgroupError, match=words):
-            plan(CASES[name].feature, found, host.context())
+            registry.plan(CASES[name].feature, found, host.context())
 
 
 def test_failed_repair_does_not_stop_others(host: Host) -> None:
@@ -336,7 +333,7 @@ def add_oom(monkeypatch: pytest.MonkeyPatch) -> str:
     exec(module, vars(feature))
     monkeypatch.setitem(sys.modules, feature.__name__, feature)
     for name, values in eval(f"{{{row}}}", {"Row": Row}).items():
-        monkeypatch.setitem(FEATURES, name, values)
+        monkeypatch.setitem(feature_table.FEATURES, name, values)
     for name, display in eval(f"{{{shown}}}", {"Display": Display}).items():
         monkeypatch.setitem(DISPLAYS, name, display)
     return str(vars(feature)["FEATURE"].name)
@@ -344,10 +341,10 @@ def add_oom(monkeypatch: pytest.MonkeyPatch) -> str:
 
 def test_feature_rows_are_all_that_hooks_and_the_people_half_need(host: Host, pod: Any, monkeypatch: Any) -> None:
     oom = add_oom(monkeypatch)
-    assert oom not in [one.name for one in features_in_use(Settings())]
+    assert oom not in [one.name for one in registry.features_in_use(Settings())]
     host.configure(oom={"enabled": True})
     settings = host.context().settings
-    assert (getattr(settings, oom), failure_policy(oom, settings)) == ({"enabled": True}, "ignore")
+    assert (getattr(settings, oom), failure_policies.failure_policy(oom, settings)) == ({"enabled": True}, "ignore")
     pod["annotations"]["oom.resctrl-hooks.io"] = "500"
 
     def said(*words: str, given: str = "") -> dict[str, Any]:

@@ -8,13 +8,11 @@ from conftest import ID, POD_CGROUP, UID, Host, containerd_annotations, crio_ann
 from hosts.cluster import Cluster
 from hosts.faults import Fail
 
-from resctrl_hooks.core.node import registry
+from resctrl_hooks.core.node import errors, registry
 from resctrl_hooks.core.node.container.oci import Bundle, State
 from resctrl_hooks.core.node.container.workload import Workload, derive
-from resctrl_hooks.core.node.errors import TaskGoneError
 from resctrl_hooks.core.node.feature import SKIP, Feature, Step
 from resctrl_hooks.core.node.features import monitoring, rdt_class
-from resctrl_hooks.core.node.features.rdt_class import RdtClassError
 from resctrl_hooks.core.node.host.procfs import Cgroup
 from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
 from resctrl_hooks.core.node.sharing.limits import NamespaceLimitError, check_limit
@@ -88,7 +86,7 @@ def test_only_allowed_and_existing_classes_are_used_or_suggested(
 ) -> None:
     rdt_host.configure(rdt={"enabled": True, "allow": {"shop": [allowed]}, "classes": {"gold": {}, "silver": {}}})
     words = "is not allowed to use RDT class" if allowed == "gold" else f"unknown RDT class '{asked}' for annotation"
-    with pytest.raises(RdtClassError, match=words) as caught:
+    with pytest.raises(rdt_class.RdtClassError, match=words) as caught:
         plan(rdt_host, CRIO | {OURS: asked})
     said = str(caught.value)
     assert said.partition("; did you mean ")[2] == (f"'{meant}'?" if meant else "")
@@ -165,7 +163,7 @@ def test_group_of_a_container_that_cannot_join_is_removed_unless_used(tmp_path: 
     cluster = Cluster(tmp_path)
     pids = [cluster.start(number)[1] for number in range(1, 1 + others)]
     id_, pid = cluster.spawn(2)
-    fail(LockedKey, "assign_pid", TaskGoneError.of(pid))
+    fail(LockedKey, "assign_pid", errors.TaskGoneError.of(pid))
     cluster.hook(id_, pid)
     record = cluster.context().ledger.read_pod(UID)
     assert record is not None

@@ -18,15 +18,11 @@ from hypothesis import strategies as st
 
 from resctrl_hooks.core.config.applied import compiled
 from resctrl_hooks.core.config.check import check_file, check_text
-from resctrl_hooks.core.node import registry
+from resctrl_hooks.core.node import feature, registry, settings
 from resctrl_hooks.core.node.classes.choice import ClassError
-from resctrl_hooks.core.node.container.oci import Bundle
-from resctrl_hooks.core.node.container.running import Running
-from resctrl_hooks.core.node.container.runtimes import Found
-from resctrl_hooks.core.node.feature import Step
+from resctrl_hooks.core.node.container import oci, running, runtimes
 from resctrl_hooks.core.node.features import blockio, scheduling
 from resctrl_hooks.core.node.host.procfs import start_time
-from resctrl_hooks.core.node.settings import load
 
 CLASSES = [{"name": "noswap", "allowswap": False}, {"name": "swap", "allowswap": True}, {"name": "leave"}]
 CGROUP = f"{POD_CGROUP}/crio-{ID}"
@@ -175,7 +171,7 @@ def test_goresctrl_classes_are_accepted(host: Host, monkeypatch: pytest.MonkeyPa
     tried: list[str] = []
     monkeypatch.setattr(blockio, "matches", lambda pattern, _: tried.append(pattern))
     monkeypatch.setattr(blockio, "list_folder", lambda _: ["any"])
-    spec = load(str(host.config))[0].blockio["classes"]["Throttled"]
+    spec = settings.load(str(host.config))[0].blockio["classes"]["Throttled"]
     assert blockio.values_of(spec, "/sys") == ([["io.weight", "default 80"]], 80)
     assert tried == ["sda", "sdb", "sdc", "vda*1", "vdc*1", "vdd*1", "other"]
     monkeypatch.setattr(blockio, "devices_of", lambda patterns, _: ["8:0", "8:16"][-len(patterns) :])
@@ -218,7 +214,7 @@ def test_limits_of_the_specification_stay(host: Host, fail: Fail) -> None:
     by_nri = workload_of(host, **{"blockioclass.resource-policy.nri.io/pod": "slow"})
     (step,) = registry.plan(blockio.FEATURE, by_nri, host.context())
     assert step.parameters["class"] == "slow"
-    by_nri.bundle = Bundle({"linux": {"resources": {"blockIO": {"weight": 10}}}})
+    by_nri.bundle = oci.Bundle({"linux": {"resources": {"blockIO": {"weight": 10}}}})
     (step,) = registry.plan(blockio.FEATURE, by_nri, host.context())
     assert (step.action, step.why) == ("skip", "the runtime limits its block I/O; left unchanged")
     assert step.foreign == ["limits of the specification instead of class slow"]
@@ -266,9 +262,9 @@ def test_schedule_of_container_without_main_thread_is_that_of_a_living_thread(tm
     needs = {"process": {"nice": 7, "ioClass": "best-effort", "ioPriority": 6}, "values": []}
     with headless_process() as process:
         wait_until(lambda: is_headless(process.pid), "its main thread has ended")
-        found = Found(ID, process.pid, start_time("/proc", process.pid), "")
-        container = Running(ID, found, {"steps": []}, recorded=True)
-        step = Step(scheduling.NAME, "schedule", needs, "")
+        found = runtimes.Found(ID, process.pid, start_time("/proc", process.pid), "")
+        container = running.Running(ID, found, {"steps": []}, recorded=True)
+        step = feature.Step(scheduling.NAME, "schedule", needs, "")
         assert not scheduling.FEATURE.holds(step, container, host.context())
         with host.context().monitor.hold(ID) as locked:
             scheduling.FEATURE.apply(step, container, locked, host.context())
@@ -288,7 +284,9 @@ def test_schedule_of_container_without_main_thread_is_that_of_a_living_thread(tm
 def test_class_gives_values(spec: dict[str, Any], values: list[list[str]], properties: dict[str, str]) -> None:
     assert scheduling.cgroup_values_of(spec) == values
     assert scheduling.properties_of(values) == properties
-    step = Step("scheduling", "schedule", {"class": "a", "process": {}, "values": values, "properties": properties}, "")
+    step = feature.Step(
+        "scheduling", "schedule", {"class": "a", "process": {}, "values": values, "properties": properties}, ""
+    )
     nothing: Any = None
     assert scheduling.FEATURE.values(step) == values
     assert scheduling.FEATURE.properties(step, nothing, nothing) == properties

@@ -15,15 +15,10 @@ from hosts.hostile_inputs import Inputs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from resctrl_hooks.core.node import lifecycle
-from resctrl_hooks.core.node.call_metrics import read
-from resctrl_hooks.core.node.context import TIME_TO_TAKE_BACK
-from resctrl_hooks.core.node.errors import DeadlineError, NotArrivedError, SettingsError
-from resctrl_hooks.core.node.feature import Step
+from resctrl_hooks.core.node import call_metrics, context, errors, feature, lifecycle, registry
 from resctrl_hooks.core.node.hook import call, create_runtime
 from resctrl_hooks.core.node.ledger import CALLS
 from resctrl_hooks.core.node.refusals import FILE, recent_refusals
-from resctrl_hooks.core.node.registry import feature_named
 from resctrl_hooks.core.node.resctrl.filesystem import Filesystem, Resctrl
 
 OTHER_POD = "b" * 8 + UID[8:]
@@ -176,7 +171,7 @@ def test_outdated_settings_are_reported_and_unusable_ones_skip_the_call(host: Ho
     host.config.with_name("config.last.json").write_text(valid)
     outcome = host.call(pod)
     assert outcome.code == 0
-    assert f"reason={SettingsError.reason}" in outcome.log
+    assert f"reason={errors.SettingsError.reason}" in outcome.log
     assert host.groups() == [GROUP]
 
 
@@ -193,7 +188,7 @@ def test_fault_before_reading_state_refuses_unless_poststop(
     if not readable:
         fail(call, "read_beginning", OSError(5, "Input/output error"))
     assert host.call(pod, stage).code == code
-    assert alarms == [TIME_TO_TAKE_BACK, 0]
+    assert alarms == [context.TIME_TO_TAKE_BACK, 0]
 
 
 def test_foreign_user_namespace_is_ignored_and_error_with_idle_pods_harmless(host: Host, pod: Any, fail: Fail) -> None:
@@ -238,7 +233,7 @@ def test_impossible_request_is_refused_with_one_line_and_leaves_nothing_but_that
         names = {"namespace": "shop", "pod": "web-0", "container": "c0", "key": UID} if "class" in change else {}
         assert refusals[0].items() >= {"id": ID, **names}.items()
         assert words in refusals[0]["why"]
-        assert read(host.context().ledger).stage("createRuntime").failures["refused"] == 1
+        assert call_metrics.read(host.context().ledger).stage("createRuntime").failures["refused"] == 1
         assert {CALLS, FILE} <= kept
         assert host.state.stat().st_mode & 0o777 == 0o700
         assert not any(ID in record for record in host.records())
@@ -301,14 +296,16 @@ def test_exhausted_rmids_release_dead_pods_first(host: Host, pod: dict[str, Any]
 
 
 @pytest.mark.parametrize("late, code", [(0, 79), (1, 79), (2, 79), (3, 79), (4, 0), (5, 0), (None, 0)])
-@pytest.mark.parametrize("error, reason", [(DeadlineError("no time"), "deadline"), (ZeroDivisionError("x"), "fault")])
+@pytest.mark.parametrize(
+    "error, reason", [(errors.DeadlineError("no time"), "deadline"), (ZeroDivisionError("x"), "fault")]
+)
 def test_error_that_ends_the_call_refuses_only_before_the_last_refusing_step(
     host: Host, pod: Any, monkeypatch: Any, late: int | None, code: int, error: Exception, reason: str
 ) -> None:
     host.configure(memory={"failurePolicy": "fail"}, blockio={"failurePolicy": "ignore"})
     host.context().ledger.prepare()
     names = ["monitoring", "memory", "blockio", "memory", "monitoring", "blockio"]
-    steps = [(feature_named(name), Step(name, "join", {}, "")) for name in names]
+    steps = [(registry.feature_named(name), feature.Step(name, "join", {}, "")) for name in names]
 
     def apply_steps(steps: list[Any], *_: object) -> None:
         on_step: Any = _[-1]
@@ -320,7 +317,7 @@ def test_error_that_ends_the_call_refuses_only_before_the_last_refusing_step(
     monkeypatch.setattr(create_runtime, "planned", lambda *_: steps)
     monkeypatch.setattr(create_runtime, "apply_steps", apply_steps)
     assert host.call(pod).code == code
-    failures = read(host.context().ledger).stage("createRuntime").failures
+    failures = call_metrics.read(host.context().ledger).stage("createRuntime").failures
     assert failures == ({} if late is None else {reason: 1, **({"refused": 1} if code else {})})
     assert (host.context().ledger.containers() == []) == bool(code), "a refusal leaves nothing"
     assert [one["pod"] for one in recent_refusals(str(host.state))] == ["web-0"] * bool(code)
@@ -329,7 +326,7 @@ def test_error_that_ends_the_call_refuses_only_before_the_last_refusing_step(
 @pytest.mark.parametrize("config", [{"failurePolicy": "fail"}, {"monitoring": {"failurePolicy": "fail"}}])
 def test_failed_check_of_the_last_refusing_step_refuses(host: Host, pod: Any, fail: Fail, config: Any) -> None:
     host.configure(**config)
-    for error in (DeadlineError("deadline of the hook exceeded"), NotArrivedError("it is elsewhere")):
+    for error in (errors.DeadlineError("deadline of the hook exceeded"), errors.NotArrivedError("it is elsewhere")):
         fail(Resctrl, "check_arrival", error)
         assert host.call(pod).code == 79
         assert host.context().ledger.containers() == []

@@ -21,13 +21,11 @@ from hosts.notify_socket import NotifySocket
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resctrl_hooks.core.node.host import files, programs
+from resctrl_hooks.core.node.host import files, instance, programs, unfinished
 from resctrl_hooks.core.node.host import notify as notify_module
 from resctrl_hooks.core.node.host import systemd as units
-from resctrl_hooks.core.node.host.instance import RunningError, only_instance
 from resctrl_hooks.core.node.host.notify import Notify
 from resctrl_hooks.core.node.host.programs import ProgramError
-from resctrl_hooks.core.node.host.unfinished import remove_unfinished
 
 SCALARS = st.none() | st.booleans() | st.integers(-(10**30), 10**30) | st.text(st.characters(codec=None), max_size=20)
 JSON = st.recursive(
@@ -252,10 +250,10 @@ def test_watchdog_of_this_process_is_notified_twice_in_its_period(tmp_path: Path
 @pytest.mark.usefixtures("open_umask")
 def test_second_instance_names_the_first(tmp_path: Path) -> None:
     path = tmp_path / "lock"
-    os.close(only_instance(str(path)))
+    os.close(instance.only_instance(str(path)))
     assert path.stat().st_mode & 0o777 == 0o600
     path.write_text("12345678901234567890")  # of an earlier, longer process id
-    fd = only_instance(str(path))
+    fd = instance.only_instance(str(path))
     assert path.read_text() == str(os.getpid())
     with nothing_left_open():
         for text, pid, words in (
@@ -264,16 +262,16 @@ def test_second_instance_names_the_first(tmp_path: Path) -> None:
             (f"{7:<20}resctrl-guard", 7, "resctrl-guard is running, process 7"),
         ):
             path.write_text(text)
-            with pytest.raises(RunningError) as caught:
-                only_instance(str(path))
+            with pytest.raises(instance.RunningError) as caught:
+                instance.only_instance(str(path))
             assert (caught.value.pid, str(caught.value)) == (pid, words)
     os.close(fd)
-    os.close(only_instance(str(path), "resctrl-guard"))
+    os.close(instance.only_instance(str(path), "resctrl-guard"))
     assert path.read_text() == f"{os.getpid():<20}resctrl-guard"
     path.unlink()
     path.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OSError, match="lock"):
-        only_instance(str(path))
+        instance.only_instance(str(path))
     assert os.listdir(tmp_path) == ["lock"]
 
 
@@ -284,6 +282,6 @@ def test_unfinished_file_of_an_ended_writer_is_removed_once_it_is_old_or_of_a_la
             (tmp_path / name).touch()
         for path in tmp_path.iterdir():
             os.utime(path, (time.time() - age,) * 2)
-        assert remove_unfinished(str(tmp_path), "/proc") == removed
+        assert unfinished.remove_unfinished(str(tmp_path), "/proc") == removed
         assert len(os.listdir(tmp_path)) == 5 - removed
         assert (tmp_path / "a~4194304").is_dir(), "a foreign folder stays, and keeps no file"

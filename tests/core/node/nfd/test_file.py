@@ -15,12 +15,10 @@ from hosts.simulated_kernel import Layout
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from resctrl_hooks.core.node.nfd import file
-from resctrl_hooks.core.node.nfd.features import FIRST, PREFIX
+from resctrl_hooks.core.node.nfd import features, file
 from resctrl_hooks.core.node.nfd.file import LIFETIME, renew
 from resctrl_hooks.core.node.nfd.proof import CLASS
 from resctrl_hooks.core.node.reconcile import command
-from resctrl_hooks.core.node.reconcile.command import reconcile_command
 from resctrl_hooks.core.node.resctrl.rmids import total_closids, total_rmids
 
 HOUSES = ("lab",)
@@ -41,7 +39,7 @@ class Node(SharedNode):
         self.folder = root / "features.d"
         self.folder.mkdir()
         self.file = self.folder / NAME
-        self.file.write_text(FIRST)
+        self.file.write_text(features.FIRST)
         self.kernel.show_counters()
 
     def renew(self) -> dict[str, str]:
@@ -50,7 +48,7 @@ class Node(SharedNode):
         context.settings.node_features_path = str(self.file)
         context.ledger.prepare()
         renew(context)
-        return {key.removeprefix(PREFIX): value for key, value in labels(self.folder).items()}
+        return {key.removeprefix(features.PREFIX): value for key, value in labels(self.folder).items()}
 
     def grow_old(self, seconds: int) -> None:
         """Make the file older."""
@@ -177,11 +175,11 @@ def test_reconcile_renews_the_file_but_not_in_a_dry_run(tmp_path: Path, monkeypa
     node.host.configure(nodeFeaturesPath=str(node.file))
     renewed: list[str] = []
     monkeypatch.setattr(file, "renew", lambda context: renewed.append(context.settings.node_features_path))
-    assert reconcile_command(str(node.host.config), ["--dry-run"]) == 0
+    assert command.reconcile_command(str(node.host.config), ["--dry-run"]) == 0
     assert renewed == []
-    assert reconcile_command(str(node.host.config), []) == 0
+    assert command.reconcile_command(str(node.host.config), []) == 0
     assert renewed == [str(node.file)]
     monkeypatch.undo()
     node.file.unlink()
-    reconcile_command(str(node.host.config), [])
+    command.reconcile_command(str(node.host.config), [])
     assert not node.file.exists(), "only the administrator creates it"

@@ -19,10 +19,8 @@ from hypothesis import strategies as st
 from resctrl_hooks.core.node.ledger import Ledger
 from resctrl_hooks.core.node.resctrl.filesystem import Resctrl
 from resctrl_hooks.core.node.watch import containers as module
-from resctrl_hooks.core.node.watch import move
+from resctrl_hooks.core.node.watch import move, sample
 from resctrl_hooks.core.node.watch.containers import Containers, Member
-from resctrl_hooks.core.node.watch.move import GONE, IGNORED, MOVED, NEW, WAITING
-from resctrl_hooks.core.node.watch.sample import sample_some
 
 HOUSES = ("lab",)
 OTHER = "4" + POD[1:]
@@ -168,9 +166,9 @@ def test_entered_process_is_moved_with_all_threads(cluster: Cluster) -> None:
     for below in ("", "/container", "/made/by/itself"):
         pid = execed(cluster, id_, below=below, threads=3)
         outcome = move.serve(cluster.context(), Containers(cluster.context().ledger), pid)
-        assert (outcome.what, outcome.threads) == (MOVED, 3)
+        assert (outcome.what, outcome.threads) == (move.MOVED, 3)
         assert cluster.groups_of(pid) == {("", POD)}
-        assert serve(cluster, pid) == IGNORED
+        assert serve(cluster, pid) == move.IGNORED
 
 
 def test_pod_without_an_rmid_and_an_unmonitored_container_stay_without(tmp_path: Path) -> None:
@@ -179,14 +177,14 @@ def test_pod_without_an_rmid_and_an_unmonitored_container_stay_without(tmp_path:
     id_, pid = cluster.spawn(2, OTHER)
     cluster.hook(id_, pid, OTHER)
     entered = execed(cluster, id_, OTHER)
-    assert serve(cluster, entered) == WAITING
+    assert serve(cluster, entered) == move.WAITING
     assert cluster.groups_of(entered) == {("", "")}
     cluster = Cluster(tmp_path / "off", monitoring={"enabled": False}, classes=[{"name": "swap", "allowswap": True}])
     id_, pid = cluster.spawn(1)
     (cluster.host.cgroup / f"kubepods/pod{POD}/crio-{id_}/memory.swap.max").touch()
     cluster.hook(id_, pid, notes={"class.memtierd.nri.io": "swap"})
     assert cluster.context().ledger.key_of(id_) == POD
-    assert serve(cluster, execed(cluster, id_)) == IGNORED
+    assert serve(cluster, execed(cluster, id_)) == move.IGNORED
     assert not list((cluster.host.resctrl / "mon_groups").iterdir())
 
 
@@ -206,7 +204,7 @@ def test_descendants_of_a_process_with_a_used_id_are_moved_back(
 
     monkeypatch.setattr(Resctrl, "add_tasks", add)
     with cluster.context().monitor.hold(POD) if busy else contextlib.nullcontext():
-        assert serve(cluster, pid) == GONE
+        assert serve(cluster, pid) == move.GONE
     assert cluster.groups_of(pid) == cluster.groups_of(child) == {("", "")}
     assert cluster.groups_of(init) == {("", POD)}, "a process of the pod stays"
 
@@ -217,12 +215,12 @@ def test_process_that_ends_meanwhile_is_gone_and_a_link_without_record_examined_
     id_, pid = cluster.spawn(1)
     context.ledger.prepare()
     context.ledger.point(id_, POD)  # as a hook does before it writes the record
-    assert serve(cluster, execed(cluster, id_), containers) == NEW
+    assert serve(cluster, execed(cluster, id_), containers) == move.NEW
     cluster.hook(id_, pid)
-    assert serve(cluster, execed(cluster, id_), containers) == MOVED
+    assert serve(cluster, execed(cluster, id_), containers) == move.MOVED
     ended = execed(cluster, id_)
     cluster.kernel.threads.end(ended)  # the kernel knows it no longer, /proc was read a moment before
-    assert serve(cluster, ended) == GONE
+    assert serve(cluster, ended) == move.GONE
 
 
 def test_sample_of_some_containers_leaves_others_and_busy_ones(cluster: Cluster) -> None:
@@ -233,7 +231,7 @@ def test_sample_of_some_containers_leaves_others_and_busy_ones(cluster: Cluster)
     entered = cluster.kernel.spawn(f"/kubepods/pod{POD}/crio-{id_}", 2)
     foreign = cluster.kernel.spawn(f"/kubepods/pod{pod_number(2)}/crio-{other}")
     with context.monitor.hold(POD):
-        assert sample_some(cluster.context(), containers, [id_]) == 0
-    assert sample_some(context, containers, [id_, "gone"]) == 2
+        assert sample.sample_some(cluster.context(), containers, [id_]) == 0
+    assert sample.sample_some(context, containers, [id_, "gone"]) == 2
     assert cluster.groups_of(entered) == {("", POD)}
     assert cluster.groups_of(foreign) == {("", "")}

@@ -15,10 +15,8 @@ from hosts.faults import Fail, failing
 from resctrl_hooks.core.node.errors import SettingsError
 from resctrl_hooks.core.node.host.instance import RunningError, only_instance
 from resctrl_hooks.core.node.settings import load
-from resctrl_hooks.core.node.watch import command
-from resctrl_hooks.core.node.watch.command import INTERRUPTED, LOCK, watch_command
+from resctrl_hooks.core.node.watch import command, watcher
 from resctrl_hooks.core.node.watch.status import EVENTS, NAME, OFTEN, Status, read_status
-from resctrl_hooks.core.node.watch.watcher import Watcher
 
 
 def test_status_is_written_only_after_a_change_and_figures_after_a_while(tmp_path: Path, monkeypatch: Any) -> None:
@@ -90,14 +88,14 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def run(host: Host, *words: str, find: Any = load) -> tuple[int, str]:
     """Return the exit code of the command, and its stderr."""
     with standard_streams(b"") as written:
-        code = watch_command(str(host.config), [*words], find)
+        code = command.watch_command(str(host.config), [*words], find)
     return code, written()
 
 
 def test_watcher_is_the_only_one_and_ends_after_an_upgrade(host: Host, program: Path, monkeypatch: Any) -> None:
     asked: list[bool] = []
 
-    def watch(self: Watcher, until: Callable[[Any], bool]) -> None:
+    def watch(self: watcher.Watcher, until: Callable[[Any], bool]) -> None:
         asked.append(until(self))
         program.write_text("new")
         os.utime(program, (1, 1))
@@ -105,18 +103,18 @@ def test_watcher_is_the_only_one_and_ends_after_an_upgrade(host: Host, program: 
         program.unlink()
         asked.append(until(self))
         with pytest.raises(RunningError):
-            only_instance(f"{host.state}/{LOCK}")
+            only_instance(f"{host.state}/{command.LOCK}")
 
-    monkeypatch.setattr(Watcher, "run", watch)
+    monkeypatch.setattr(watcher.Watcher, "run", watch)
     found = load(str(host.config))[0], "the last valid settings stay active"
     assert run(host, find=always(found)) == (0, "resctrl-hook: the last valid settings stay active\n")
     assert asked == [False, True, True]
     assert host.state.stat().st_mode & 0o777 == 0o700
-    os.close(only_instance(f"{host.state}/{LOCK}"))
+    os.close(only_instance(f"{host.state}/{command.LOCK}"))
 
 
 @pytest.mark.parametrize("case, code, said", [
-    ("interrupt", INTERRUPTED, ""), ("arguments", 2, "usage: watch\n"),
+    ("interrupt", command.INTERRUPTED, ""), ("arguments", 2, "usage: watch\n"),
     ("another", 1, "resctrl-hook: watch: another instance is running, process "),
     ("state", 1, "resctrl-hook: watch: "), ("settings", 1, "resctrl-hook: watch: no settings; run "),
     ("namespace", 1, "resctrl-hook: watch: not in the host's user namespace; run it as root on the host"),
@@ -132,10 +130,10 @@ def test_watcher_that_does_not_run_has_a_reason(
         said += f"cannot use {host.state}"
     elif case == "another":
         host.state.mkdir()
-        only_instance(f"{host.state}/{LOCK}")
+        only_instance(f"{host.state}/{command.LOCK}")
         said += f"{os.getpid()}\n"
-    fail(Watcher, "run", KeyboardInterrupt())
+    fail(watcher.Watcher, "run", KeyboardInterrupt())
     find = raising(SettingsError("no settings")) if case == "settings" else load
     found, stderr = run(host, *(["x"] if case == "arguments" else []), find=find)
     assert (found, stderr.startswith(said), bool(stderr)) == (code, True, bool(said))
-    assert INTERRUPTED == 130
+    assert command.INTERRUPTED == 130

@@ -16,13 +16,8 @@ from hosts.faults import Fail
 from resctrl_hooks.core.node.cgroup_settings.values import are_in_place
 from resctrl_hooks.core.node.ledger import Ledger
 from resctrl_hooks.core.node.settings import load
-from resctrl_hooks.core.node.watch import priority, values
-from resctrl_hooks.core.node.watch import watcher as module
-from resctrl_hooks.core.node.watch.bounds import Bucket, Loops, Newcomers
-from resctrl_hooks.core.node.watch.listener import NoConnectorError
-from resctrl_hooks.core.node.watch.move import BUSY, IGNORED, MOVED, Outcome
+from resctrl_hooks.core.node.watch import bounds, listener, move, priority, values, watcher
 from resctrl_hooks.core.node.watch.values import AGAIN, EVERY, PAUSE, SHARE
-from resctrl_hooks.core.node.watch.watcher import DEGRADED, MOST_MOVES, URGENT, Watcher
 from resctrl_hooks.core.node.watch.writes import Writes
 
 HOUSES = ("lab",)
@@ -73,19 +68,19 @@ class Watched:
         self.sources: list[Source] = []
         self.refuse = refuse
         (self.cluster.host.proc / "self").mkdir()
-        monkeypatch.setattr(module, "time", self.clock)
+        monkeypatch.setattr(watcher, "time", self.clock)
         monkeypatch.setattr(values, "time", self.clock)
         monkeypatch.setattr(Writes, "wait", lambda _, seconds: self.clock.sleep(seconds))
         self.urgent = False
-        monkeypatch.setattr(module, "become_urgent", lambda: setattr(self, "urgent", True))
-        monkeypatch.setattr(module, "become_ordinary", lambda: setattr(self, "urgent", False))
+        monkeypatch.setattr(watcher, "become_urgent", lambda: setattr(self, "urgent", True))
+        monkeypatch.setattr(watcher, "become_ordinary", lambda: setattr(self, "urgent", False))
         path = str(self.cluster.host.config)
-        self.watcher = Watcher(path, load(path)[0], load, self._listen, stderr=False, most=20)
+        self.watcher = watcher.Watcher(path, load(path)[0], load, self._listen, stderr=False, most=20)
         self.watcher._context.monitor.resctrl.fs = self.cluster.kernel
 
     def _listen(self, _: int) -> Source:
         if self.refuse:
-            raise NoConnectorError(self.refuse)
+            raise listener.NoConnectorError(self.refuse)
         self.sources.append(Source())
         return self.sources[-1]
 
@@ -150,11 +145,11 @@ def test_busy_key_is_retried_and_then_left_to_reconcile(watched: Watched) -> Non
 def test_processes_whose_key_was_busy_are_served_again_each_at_its_time(watched: Watched, monkeypatch: Any) -> None:
     served: list[int] = []
 
-    def serve(_: Any, __: Any, pid: int, ___: Any) -> Outcome:
+    def serve(_: Any, __: Any, pid: int, ___: Any) -> move.Outcome:
         served.append(pid)
-        return Outcome(BUSY)
+        return move.Outcome(move.BUSY)
 
-    monkeypatch.setattr(module, "serve", serve)
+    monkeypatch.setattr(watcher, "serve", serve)
     for pid in (1, 2):
         watched.steps([pid])
         watched.clock.sleep(0.005)  # the first pause of 2 is shorter than the second one of 1
@@ -176,7 +171,7 @@ def test_loop_of_execs_in_one_container_is_sampled_for_a_while_and_reported(watc
     late = enter(watched, id_)
     watched.steps([late], number=3)
     assert watched.cluster.groups_of(late) == {("", "")}
-    watched.clock.sleep(DEGRADED)
+    watched.clock.sleep(watcher.DEGRADED)
     watched.steps(number=2)
     assert watched.cluster.groups_of(late) == {("", POD)}
     late = enter(watched, id_)
@@ -197,7 +192,7 @@ def test_loop_of_execs_spares_other_containers_and_the_processor(
     (a, _), (b, _) = watched.cluster.start(1), watched.cluster.start(2)
     watched.steps()
     watched.clock.tick = 0.0
-    watched.watcher._loops = Loops(MOST_MOVES, DEGRADED)
+    watched.watcher._loops = bounds.Loops(watcher.MOST_MOVES, watcher.DEGRADED)
     clock, begun, seconds = watched.clock, watched.clock.now, 20
     execs = [(begun + number / rate, 0) for number in range(rate * seconds)]
     execs = sorted(execs + [(begun + 0.3 + second, second + 1) for second in range(seconds)])
@@ -210,39 +205,39 @@ def test_loop_of_execs_spares_other_containers_and_the_processor(
         clock.now = max(clock.now, execs[0][0])
         return [execs.pop(0)[1]]
 
-    def serve(_: Any, containers: Any, pid: int, may_move: Any) -> Outcome:
+    def serve(_: Any, containers: Any, pid: int, may_move: Any) -> move.Outcome:
         nonlocal urgent
         was = clock.used
         clock.work(LOOK)
         containers.refresh()
         if not pid and not monitored:
             urgent += LOOK * watched.urgent
-            return Outcome(IGNORED, where="/kubepods/unmonitored")
+            return move.Outcome(move.IGNORED, where="/kubepods/unmonitored")
         if may_move(containers.of_id(b if pid else a)):
             clock.work(MOVE)
             served_at[pid] = clock.now
         urgent += (clock.used - was) * watched.urgent
-        return Outcome(MOVED)
+        return move.Outcome(move.MOVED)
 
     monkeypatch.setattr(watched.sources[0], "wait", wait)
-    monkeypatch.setattr(module, "serve", serve)
-    monkeypatch.setattr(module, "sample_some", lambda *_: 0)
+    monkeypatch.setattr(watcher, "serve", serve)
+    monkeypatch.setattr(watcher, "sample_some", lambda *_: 0)
     while execs and not watched.sources[0].closed:
         watched.watcher.step()
     in_time = [second for second in range(seconds) if served_at.get(second + 1, 1e9) - (begun + 0.3 + second) < 0.005]
     assert len(in_time) >= 0.95 * seconds
-    assert urgent <= URGENT * (seconds + 1)
+    assert urgent <= watcher.URGENT * (seconds + 1)
     assert watched.values["mode"] == "events"
 
 
 def test_execs_that_take_too_much_of_a_processor_lose_urgency_then_events(watched: Watched, monkeypatch: Any) -> None:
     watched.steps(number=4)
 
-    def serve(_: Any, __: Any, pid: int, ___: Any) -> Outcome:
+    def serve(_: Any, __: Any, pid: int, ___: Any) -> move.Outcome:
         watched.clock.work(0.15)
-        return Outcome(IGNORED, where="/kubepods/pod-noisy" if pid else "/system.slice")
+        return move.Outcome(move.IGNORED, where="/kubepods/pod-noisy" if pid else "/system.slice")
 
-    monkeypatch.setattr(module, "serve", serve)
+    monkeypatch.setattr(watcher, "serve", serve)
     watched.steps([1])
     assert watched.urgent
     watched.steps([2])
@@ -260,7 +255,7 @@ def test_execs_that_take_too_much_of_a_processor_lose_urgency_then_events(watche
     watched.clock.sleep(3)
     watched.steps(number=2)
     assert watched.cluster.groups_of(pid) == {("", POD)}
-    watched.clock.sleep(DEGRADED)
+    watched.clock.sleep(watcher.DEGRADED)
     watched.steps(number=2)
     assert (len(watched.sources), watched.values["mode"], watched.urgent) == (2, "events", True)
 
@@ -316,7 +311,7 @@ def test_watch_continues_after_error_and_its_samples_have_no_urgency(watched: Wa
         urgent.append(watched.urgent)
         return 3
 
-    monkeypatch.setattr(module, "sample", sample)
+    monkeypatch.setattr(watcher, "sample", sample)
     watched.steps(number=3)
     assert (urgent, watched.urgent) == ([False], True)
     assert (watched.values["samples"], watched.values["sampled"]) == (1, 3)
@@ -328,7 +323,7 @@ def test_watch_continues_after_error_and_its_samples_have_no_urgency(watched: Wa
 
 
 def test_only_the_container_in_a_loop_is_sampled_until_its_rest_is_over() -> None:
-    loops = Loops(3, 10.0)
+    loops = bounds.Loops(3, 10.0)
     assert [loops.admit("a", 1.0) for _ in range(5)] == [True, True, True, False, False]
     assert [loops.admit("b", 1.0) for _ in range(3)] == [True, True, True]
     assert loops.sampled == {"a": 11.0}
@@ -337,13 +332,13 @@ def test_only_the_container_in_a_loop_is_sampled_until_its_rest_is_over() -> Non
     loops.drain(11.1)
     assert loops.sampled == {}
     assert loops.admit("a", 11.1)
-    bucket = Bucket(10)
+    bucket = bounds.Bucket(10)
     assert [bucket.add(amount, now) for amount, now in ((10, 5.0), (2, 5.1), (8, 6.1))] == [False, True, False]
     assert [bucket.is_empty(now) for now in (6.9, 7.1)] == [False, True]
 
 
 def test_container_without_a_record_is_reported_once_and_one_with_a_later_record_never() -> None:
-    newcomers = Newcomers()
+    newcomers = bounds.Newcomers()
     newcomers.see("/c", 100.0)
     assert not newcomers.are_late(101.0, always(value=False))  # its hook may still run
     assert newcomers.are_late(102.0, always(value=False))

@@ -17,19 +17,13 @@ from hosts.processes import is_alive, wait_until
 
 from resctrl_hooks.core.inventory.details import details_of
 from resctrl_hooks.core.inventory.feature_display.memtierd import UNATTENDED
-from resctrl_hooks.core.node import registry
+from resctrl_hooks.core.node import feature, pointers, registry
 from resctrl_hooks.core.node.container.running import Running
 from resctrl_hooks.core.node.container.runtimes import Found
-from resctrl_hooks.core.node.feature import Step
+from resctrl_hooks.core.node.features.memtierd import ended, processes, run_dir, service, start
 from resctrl_hooks.core.node.features.memtierd import feature as memtierd
-from resctrl_hooks.core.node.features.memtierd import service
 from resctrl_hooks.core.node.features.memtierd import start as starting
-from resctrl_hooks.core.node.features.memtierd.ended import last_words
-from resctrl_hooks.core.node.features.memtierd.processes import SupervisorError
-from resctrl_hooks.core.node.features.memtierd.run_dir import RunFolder
-from resctrl_hooks.core.node.features.memtierd.start import MemtierdError
 from resctrl_hooks.core.node.host.systemd import UnitError
-from resctrl_hooks.core.node.pointers import forget
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.core.node.reconcile.report import Options
 
@@ -146,7 +140,7 @@ def test_last_output_lines_are_returned() -> None:
         ("".join(f"line {n}\n" for n in range(9)), "its last lines: line 4 / line 5 / line 6 / line 7 / line 8"),
         ("", "its last lines: (none)"),
     ):  # fmt: skip
-        assert last_words(output).startswith(said)
+        assert ended.last_words(output).startswith(said)
 
 
 def test_missing_or_untrusted_program_is_an_error_by_policy(node: MemtierdHost) -> None:
@@ -180,7 +174,7 @@ def test_only_strays_are_stopped(node: MemtierdHost) -> None:
     assert is_alive(stray)
     assert memtierd.FEATURE.repair(ours, set(ours.ledger.containers())) == 1
     assert (is_alive(stray), is_alive(kept)) == (False, True)
-    forget(ours.ledger, OTHER)
+    pointers.forget(ours.ledger, OTHER)
     assert [memtierd.FEATURE.repair(ours, set()) for _ in range(2)] == [1, 0]
 
 
@@ -194,12 +188,12 @@ def test_plan_names_program_class_and_policy_before_any_effect(node: MemtierdHos
     assert (skipped.action, "no memtierd" in skipped.why) == ("skip", True)
     for name in ({}, {CLASS: "gone"}):  # memory's to refuse
         assert registry.plan(memtierd.FEATURE, workload_of(node.host, **name), ours) == []
-    folder = RunFolder(str(node.run_dir), ("shop", "web-0", "c0"), ID)
+    folder = run_dir.RunFolder(str(node.run_dir), ("shop", "web-0", "c0"), ID)
     assert memtierd.end(folder, ID, str(node.cgroup), ours.settings, systemd=False) is False, "unknown"
     container = Running("", Found(ID, 100, 1000, ""), {}, recorded=True)
     for supervisor in (memtierd.SYSTEMD, memtierd.PROCESS):
         needs = {"runDir": str(node.run_dir), "names": ["shop", "web-0", "c0"], "supervisor": supervisor}
-        assert memtierd.FEATURE.lost(Step(memtierd.NAME, "start", needs, ""), container, ours) == ""
+        assert memtierd.FEATURE.lost(feature.Step(memtierd.NAME, "start", needs, ""), container, ours) == ""
     assert node.start(name="plain", alone=False).code == 0
     assert not node.run_dir.exists()
 
@@ -216,12 +210,12 @@ def test_failure_leaves_neither_folder_nor_open_file(node: MemtierdHost, fail: F
         calls.append(given)
         return len(calls) > 1 and not ends
 
-    fail(starting, at, MemtierdError("it is not to be"))
-    fail(memtierd, "_end", SupervisorError("it will not end"), when=stays)
+    fail(starting, at, start.MemtierdError("it is not to be"))
+    fail(memtierd, "_end", processes.SupervisorError("it will not end"), when=stays)
     with (
         nothing_left_open(),
         context.monitor.hold(workload.key) as locked,
-        pytest.raises(MemtierdError, match="not to be"),
+        pytest.raises(start.MemtierdError, match="not to be"),
     ):
         memtierd.FEATURE.apply(step, workload, locked, context)
     assert len(calls) == (2 if at == "start" else 0)

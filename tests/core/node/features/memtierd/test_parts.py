@@ -14,13 +14,8 @@ from conftest import ID, Host, always
 from hosts.faults import Fail
 from hosts.memtierd import TEMPLATE, MemtierdHost, program
 
-from resctrl_hooks.core.node.features.memtierd import preflight, processes, service
-from resctrl_hooks.core.node.features.memtierd.ended import why_process_ended
-from resctrl_hooks.core.node.features.memtierd.preflight import Needs, lacking, swap_total
-from resctrl_hooks.core.node.features.memtierd.processes import SupervisorError, attended, living, memtierd_of
-from resctrl_hooks.core.node.features.memtierd.run_dir import RunFolder, RunFolderError, run_folders
+from resctrl_hooks.core.node.features.memtierd import ended, preflight, processes, run_dir, service, template
 from resctrl_hooks.core.node.features.memtierd.supervisor import ENDED
-from resctrl_hooks.core.node.features.memtierd.template import TemplateError, fill
 from resctrl_hooks.core.node.host.cgroup import Leaf
 from resctrl_hooks.core.node.host.procfs import boot_id, start_time
 from resctrl_hooks.core.node.host.systemd import UnitError
@@ -50,10 +45,10 @@ def test_hostile_names_reach_no_path(node: MemtierdHost) -> None:
     assert set(os.listdir(node.root)) == there
     assert {path.name for path in (node.root / "run").rglob("*")} == {"state", "refusals", "calls"}
     for root in ("relative", "/run/../etc", "/.."):
-        with pytest.raises(RunFolderError, match="not an absolute path"):
-            RunFolder(root, ("shop", "web-0", "c0"), "c" * 64)
-    with pytest.raises(RunFolderError):
-        RunFolder("/run", ("", "", ""), "../x")
+        with pytest.raises(run_dir.RunFolderError, match="not an absolute path"):
+            run_dir.RunFolder(root, ("shop", "web-0", "c0"), "c" * 64)
+    with pytest.raises(run_dir.RunFolderError):
+        run_dir.RunFolder("/run", ("", "", ""), "../x")
 
 
 def test_folder_of_others_and_links_are_not_used(node: MemtierdHost) -> None:
@@ -72,7 +67,7 @@ def test_folder_of_others_and_links_are_not_used(node: MemtierdHost) -> None:
 
 @pytest.mark.usefixtures("open_umask")
 def test_run_folder_is_private_to_root_and_removed_with_its_parents(tmp_path: Path) -> None:
-    folder = RunFolder(str(tmp_path / "run"), ("", "", ""), ID)
+    folder = run_dir.RunFolder(str(tmp_path / "run"), ("", "", ""), ID)
     opened = folder.make()
     assert folder.path == f"{tmp_path}/run/_/_/_/{ID}"
     folders = [tmp_path / "run", *(tmp_path / "run").rglob("*")]
@@ -84,7 +79,10 @@ def test_run_folder_is_private_to_root_and_removed_with_its_parents(tmp_path: Pa
     assert [(path.name, path.stat().st_mode & 0o777) for path in Path(folder.path).iterdir()] == [("pid", 0o600)]
     for name in ("a/b/c/.hidden", f"a/b/c/{ID}", f"a/$(b)/c/{ID}", "a/b/file"):
         (tmp_path / "run" / name).mkdir(parents=True)
-    assert {found.parts for found in run_folders(str(tmp_path / "run"))} == {("_", "_", "_", ID), ("a", "b", "c", ID)}
+    assert {found.parts for found in run_dir.run_folders(str(tmp_path / "run"))} == {
+        ("_", "_", "_", ID),
+        ("a", "b", "c", ID),
+    }
     opened.clear()
     opened.close()
     assert list(Path(folder.path).iterdir()) == []
@@ -98,26 +96,26 @@ def test_run_folder_is_private_to_root_and_removed_with_its_parents(tmp_path: Pa
     "failures, number, created", [(4, errno.ENOENT, True), (5, errno.ENOENT, False), (1, errno.EACCES, False)]
 )
 def test_removed_parent_is_made_again(tmp_path: Path, fail: Fail, failures: int, number: int, *, created: bool) -> None:
-    folder = RunFolder(str(tmp_path / "run"), ("", "", ""), ID)
+    folder = run_dir.RunFolder(str(tmp_path / "run"), ("", "", ""), ID)
     left = iter(range(failures))
     removed = OSError(number, os.strerror(number), folder.path)
     fail(folder, "_walk", removed, when=lambda **_: next(left, None) is not None)
-    with nullcontext() if created else pytest.raises(RunFolderError):
+    with nullcontext() if created else pytest.raises(run_dir.RunFolderError):
         folder.make().close()
     assert (Path(folder.path).is_dir(), next(left, None)) == (created, None)
 
 
 def test_unknown_variables_are_named_and_shell_text_is_unchanged() -> None:
     for text in ("$CGROUP2_ABS_PATHS", "$CGROUP_ABS_PATH", "${CGROUP2_ABS_PATH}", "x: $UNKNOWN", "${X}", "$X"):
-        with pytest.raises(TemplateError, match="unknown variable") as refused:
-            fill(text, "/a", "/b")
+        with pytest.raises(template.TemplateError, match="unknown variable") as refused:
+            template.fill(text, "/a", "/b")
         assert "known variables: $CGROUP2_ABS_PATH and $MEMTIERD_SWAP_STATS_PATH" in str(refused.value)
     text = 'intervalcommand: ["sh", "-c", "echo $1 $lower $(date) $$ 5$"]'
-    assert fill(text, "/a", "/b") == text
-    assert fill("- $CGROUP2_ABS_PATH/inner", "/a", "/b") == "- /a/inner"
+    assert template.fill(text, "/a", "/b") == text
+    assert template.fill("- $CGROUP2_ABS_PATH/inner", "/a", "/b") == "- /a/inner"
     for path in ("relative", "/a b", "/a #b", "/a: b", "/a:", "/a\\x2db", "/a'b", '/a"', "/é", "/a\n"):
-        with pytest.raises(TemplateError, match="is not allowed in"):
-            fill(TEMPLATE, path, "/b")
+        with pytest.raises(template.TemplateError, match="is not allowed in"):
+            template.fill(TEMPLATE, path, "/b")
 
 
 # Requirements that memtierd does not check itself
@@ -125,14 +123,14 @@ def test_unknown_variables_are_named_and_shell_text_is_unchanged() -> None:
 
 def test_missing_requirements_are_listed(node: MemtierdHost) -> None:
     paths = {"procPath": str(node.proc), "sysPath": str(node.root / "sys"), "cgroupPath": str(node.cgroup)}
-    settings, leaf, needs = Settings(paths), node.cgroup / "a/b", Needs("name: idlepage\nswapoutms: 10")
+    settings, leaf, needs = Settings(paths), node.cgroup / "a/b", preflight.Needs("name: idlepage\nswapoutms: 10")
     leaf.mkdir(parents=True)
     (leaf / "memory.swap.max").write_text("max\n")
     for meminfo, size in (("SwapTotal: 50 kB\n", 50 << 10), ("MemTotal: 7 kB\n", 0), ("SwapTotal: 0 kB\n", 0)):
         (node.proc / "meminfo").write_text(f"MemTotal: 100 kB\n{meminfo}")
-        assert swap_total(str(node.proc)) == size
+        assert preflight.swap_total(str(node.proc)) == size
         (node.cgroup / "a/memory.swap.max").write_text("max\n" if size else "0\n")
-        fatal, idle = lacking(needs, settings, str(leaf))
+        fatal, idle = preflight.lacking(needs, settings, str(leaf))
         assert "CONFIG_IDLE_PAGE_TRACKING" in fatal[0]
         said = [("no swap space" in one, f"0 in {node.cgroup}/a; memtierd cannot swap" in one) for one in idle]
         assert said == ([] if size else [(True, False), (False, True)])
@@ -143,7 +141,7 @@ def test_missing_requirements_are_listed(node: MemtierdHost) -> None:
     (node.root / "sys/kernel/mm/page_idle").mkdir(parents=True)
     (node.cgroup / "a/memory.swap.max").write_text("max\n")
     (node.proc / "meminfo").write_text("SwapTotal: 50 kB\n")
-    fatal, idle = lacking(needs, settings, str(leaf))
+    fatal, idle = preflight.lacking(needs, settings, str(leaf))
     assert (idle, [words for words in fatal if "idlepage" in words]) == ([], [])
 
 
@@ -156,7 +154,7 @@ def test_missing_capabilities_are_named(monkeypatch: pytest.MonkeyPatch) -> None
         others = [one for one in names.values() if one != name]
         assert preflight.missing_capabilities() == others
         said = f"{', '.join(others)} is missing from the capabilities; memtierd cannot work without it"
-        assert lacking(Needs(""), settings, "")[0] == [said]
+        assert preflight.lacking(preflight.Needs(""), settings, "")[0] == [said]
 
 
 def test_softdirty_needs_kernel_that_marks_new_mappings(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,7 +232,7 @@ def test_process_is_killed_with_its_cgroup_if_it_ignores_sigterm(
     run_folder: Any = Folder()
     every = [*cgroup_has, *group_has]
     if every and not ends_of:
-        with pytest.raises(SupervisorError, match=r"processes \[-?5.*\] of a memtierd do not end"):
+        with pytest.raises(processes.SupervisorError, match=r"processes \[-?5.*\] of a memtierd do not end"):
             processes.end(run_folder, str(cgroup))
         assert machine.waited == pytest.approx(1.0, abs=0.03)
         assert cgroup.exists()
@@ -260,14 +258,18 @@ def test_memtierd_is_supervised_while_supervisor_and_memtierd_live() -> None:
         ([], [], [], unknown, cause),
     ):
         folder: Any = Folder(*named, output=b"panic: x\n")
-        assert (living(folder), memtierd_of(folder), attended(folder)) == (alive, memtierd, not why)
+        assert (processes.living(folder), processes.memtierd_of(folder), processes.attended(folder)) == (
+            alive,
+            memtierd,
+            not why,
+        )
         noted: Any = Folder(*named, output=f"panic: x\n{ENDED}".encode())
         for one, said in ((folder, why), (noted, why_noted)):
-            found = why_process_ended(one)
+            found = ended.why_process_ended(one)
             assert found.endswith(said)
             assert bool(found) == bool(said)
     earlier: Any = Folder(supervisor, child, boot="another")
-    assert living(earlier) == []
+    assert processes.living(earlier) == []
 
 
 @pytest.fixture
