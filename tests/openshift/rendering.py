@@ -49,19 +49,14 @@ def files_of(value: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
+def contents_of(value: dict[str, Any]) -> dict[str, bytes]:
+    return {file["path"]: unpacked(file["contents"]) for file in files_of(value)}
+
+
 def units_of(value: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {unit["name"]: unit for unit in value["spec"]["config"]["systemd"]["units"]}
 
 
-def laid_out_files(value: dict[str, Any]) -> dict[str, bytes]:
-    return {file["path"]: unpacked(file["contents"]) for file in files_of(value)}
-
-
-# Rules for an Ignition configuration that Ignition's schema does not cover
-
-
-_VERSIONS = ("3.2.0", "3.3.0", "3.4.0", "3.5.0")
-_LARGEST_MODE = 0o777
 _KEYS = {
     "": {"ignition", "storage", "systemd"},
     "ignition": {"version"},
@@ -71,57 +66,29 @@ _KEYS = {
     "contents": {"source", "compression"},
     "unit": {"name", "enabled", "contents"},
 }
-_UNIT = re.compile(r"[A-Za-z0-9:_.@-]+\.(service|mount|timer|path)")
 # The writable folders of CoreOS; the rest belongs to the image, or is lost at reboot.
-_WRITABLE = ("/etc/", "/usr/local/", "/var/", "/opt/")
 
 
-def ignition_problems(config: dict[str, Any]) -> list[str]:
-    """Return the parts of a configuration that Ignition or the machine config operator would refuse."""
-    found = _unknown(config, "")
-    for section in ("ignition", "storage", "systemd"):
-        found += _unknown(config.get(section, {}), section)
-    version = config.get("ignition", {}).get("version")
-    if version not in _VERSIONS:
-        found.append(f"Ignition version {version} is not supported (supported: {', '.join(_VERSIONS)})")
-    files = config.get("storage", {}).get("files", [])
-    units = config.get("systemd", {}).get("units", [])
+_UNIT = re.compile(r"[A-Za-z0-9:_.@-]+\.(service|mount|timer|path)")
+# A plain absolute path in a writable folder of CoreOS; the rest belongs to the image, or is lost at reboot.
+_PATH = re.compile(r"/(etc|usr/local|var|opt)(/(?!\.\.?/)[^/]+)+")
+
+
+def check_ignition(config: dict[str, Any]) -> None:
+    """Check the parts of a configuration that Ignition or the machine config operator would refuse."""
+    files, units = config["storage"]["files"], config["systemd"]["units"]
+    parts = [("", config), *config.items(), *(("file", one) for one in files), *(("unit", one) for one in units)]
+    parts += [("contents", one["contents"]) for one in files]
+    assert [(name, key) for name, value in parts for key in value.keys() - _KEYS[name]] == []
+    assert config["ignition"]["version"] in ("3.2.0", "3.3.0", "3.4.0", "3.5.0")
     for file in files:
-        found += [f"{file.get('path')}: {problem}" for problem in _file_problems(file)]
+        assert _PATH.fullmatch(file["path"]), file["path"]
+        assert type(file["mode"]) is int
+        assert 0 <= file["mode"] <= 0o777
+        assert file["overwrite"] is True, "an existing file would fail the first boot"
+        unpacked(file["contents"])
     for unit in units:
-        found += [f"{unit.get('name')}: {problem}" for problem in _unit_problems(unit)]
-    for names, what in (([file.get("path") for file in files], "file"), ([unit.get("name") for unit in units], "unit")):
-        found += [f"{what} duplicate key {name}" for name in sorted({str(n) for n in names if names.count(n) > 1})]
-    return found
-
-
-def _file_problems(file: dict[str, Any]) -> list[str]:
-    found = _unknown(file, "file") + _unknown(file.get("contents", {}), "contents")
-    path, mode = file.get("path", ""), file.get("mode")
-    if not path.startswith("/") or "//" in path or "/../" in path or path.endswith("/"):
-        found.append("not a plain absolute path")
-    elif not path.startswith(_WRITABLE):
-        found.append("not writable on CoreOS")
-    if isinstance(mode, bool) or not isinstance(mode, int) or not 0 <= mode <= _LARGEST_MODE:
-        found.append("the mode must be a number from 0 to 0777 (511)")
-    if file.get("overwrite") is not True:
-        found.append("an existing file would fail the first boot without overwrite")
-    try:
-        unpacked(file.get("contents", {}))
-    except ValueError as error:
-        found.append(str(error))
-    return found
-
-
-def _unit_problems(unit: dict[str, Any]) -> list[str]:
-    found = _unknown(unit, "unit")
-    if not _UNIT.fullmatch(unit.get("name", "")):
-        found.append("not a unit name")
-    text = unit.get("contents", "")
-    if unit.get("enabled") and "[Install]" not in text:
-        found.append("cannot be enabled: no [Install] section")
-    return found
-
-
-def _unknown(value: dict[str, Any], where: str) -> list[str]:
-    return [f"unknown key {key}{f' in {where}' if where else ''}" for key in value if key not in _KEYS[where]]
+        assert _UNIT.fullmatch(unit["name"]), unit["name"]
+        assert not unit.get("enabled") or "[Install]" in unit["contents"], unit["name"]
+    for names in ([file["path"] for file in files], [unit["name"] for unit in units]):
+        assert len(names) == len(set(names))

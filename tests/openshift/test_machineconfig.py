@@ -17,9 +17,9 @@ from hosts.node_half import payload_once
 
 from openshift.rendering import (
     CHOICES,
+    check_ignition,
+    contents_of,
     files_of,
-    ignition_problems,
-    laid_out_files,
     parsed,
     rendered,
     text_of,
@@ -43,17 +43,13 @@ HOOK = f"{ADMIN_HOOKS}/{HOOK_NAME}"
 @pytest.mark.parametrize("words", [(), ("--no-mount",), ("--kernel-argument", "rdt=cmt", "--mount-options", "cdp")])
 def test_ignition_accepts_configuration(words: tuple[str, ...], tmp_path: Path) -> None:
     config = value_of(*words)["spec"]["config"]
-    assert validated(config, tmp_path) == (0, "")
-    config["storage"]["files"].append(config["storage"]["files"][0])
-    assert validated(config, tmp_path)[0] == 1
-
-
-def validated(config: dict[str, Any], folder: Path) -> tuple[int, str]:
-    (folder / "config.ign").write_text(json.dumps(config))
-    done = subprocess.run(
-        ["ignition-validate", str(folder / "config.ign")], capture_output=True, text=True, check=False
-    )
-    return done.returncode, done.stdout + done.stderr
+    for code in (0, 1):
+        (tmp_path / "config.ign").write_text(json.dumps(config))
+        done = subprocess.run(
+            ["ignition-validate", tmp_path / "config.ign"], capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stdout + done.stderr == "") == (code, code == 0)
+        config["storage"]["files"].append(config["storage"]["files"][0])
 
 
 @pytest.mark.parametrize(
@@ -67,58 +63,13 @@ def validated(config: dict[str, Any], folder: Path) -> tuple[int, str]:
 )
 def test_rules_missing_in_schema_are_kept(words: tuple[str, ...]) -> None:
     value = value_of(*words)
-    assert ignition_problems(value["spec"]["config"]) == []
+    check_ignition(value["spec"]["config"])
     # kubectl writes the whole object, as JSON, into an annotation of at most 262144 bytes; these leave room.
     assert len(text_of(*words).encode()) < (180_000 if words else 150_000)
     paths = [file["path"] for file in files_of(value)]
     assert paths[-1] == HOOK, "a runtime that starts meanwhile finds all or nothing"
     assert paths.index(f"{CODE}/launch.py") > max(i for i, path in enumerate(paths) if "/node-" in path)
     assert len({path.split("/")[5] for path in paths if path.startswith(f"{CODE}/node-")}) == 1, "of one version"
-
-
-def test_role_is_in_name_and_label() -> None:
-    found = value_of("--role", "canary")["metadata"]
-    assert found["name"] == "99-canary-resctrl-hooks"
-    assert found["labels"] == {"machineconfiguration.openshift.io/role": "canary"}
-
-
-@pytest.mark.parametrize(
-    "path, new",
-    [
-        ("ignition.version", "3.6.0"),
-        ("passwd", {}),
-        ("storage.files.0.path", "etc/x"),
-        ("storage.files.0.path", "/run/x"),
-        ("storage.files.0.path", HOOK),
-        ("storage.files.0.mode", 0o1777),
-        ("storage.files.0.overwrite", False),
-        ("storage.files.0.contents.source", "https://example.com/x"),
-        ("storage.files.0.contents.compression", "xz"),
-        ("systemd.units.0.name", "x.exe"),
-        ("systemd.units.0.contents", "[Unit]\n"),
-        ("systemd.units.1.name", "sys-fs-resctrl.mount"),
-    ],
-)
-def test_refusals_of_node_are_found(value: dict[str, Any], path: str, new: Any) -> None:
-    config = at = value["spec"]["config"]
-    *parents, last = [int(part) if part.isdigit() else part for part in path.split(".")]
-    for part in parents:
-        at = at[part]
-    at[last] = new
-    assert ignition_problems(config)
-
-
-@pytest.mark.parametrize("size, fits", [((1 << 20) - 1, True), (1 << 20, False)])
-def test_object_of_a_mebibyte_is_too_large(value: dict[str, Any], size: int, *, fits: bool) -> None:
-    assert (machine_config_problems(value, "x" * size) == []) == fits
-
-
-def test_settings_are_compiled_with_owner(tmp_path: Path) -> None:
-    config = tmp_path / "my.yaml"
-    config.write_text("namespaces: [shop]\n")
-    files = laid_out_files(parsed(rendered(config=config)))
-    settings = json.loads(files["/etc/resctrl-hooks/config.json"])
-    assert settings == {"format": 1, "managedBy": "machineconfig", "namespaces": ["shop"]}
 
 
 def test_butane_has_same_content(value: dict[str, Any]) -> None:
@@ -141,20 +92,24 @@ def test_butane_has_same_content(value: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "text, words, room",
     [
-        ("", (), ""),
+        ("namespaces: [shop]", (), ""),
         ("classes: [{name: lazy, allowswap: true}]", (), ""),
         ('classes: [{name: cold, memtierdconfig: "policy: {name: age}"}]', (), "core/node/features/memtierd/"),
         ("placement: {enabled: true}", (), "placement/node/"),
         ("", ("--nri",), "nri/node/"),
     ],
 )
-def test_modules_of_a_house_come_only_with_its_settings_or_unit(
+def test_settings_are_compiled_with_owner_and_modules_come_only_with_their_settings_or_unit(
     tmp_path: Path, text: str, words: tuple[str, ...], room: str
 ) -> None:
     config = tmp_path / "config.yaml"
     config.write_text(f"{text}\n")
     value = parsed(rendered(*words, config=config))
-    (packed,) = [data for path, data in laid_out_files(value).items() if path.endswith(ARCHIVE)]
+    contents = contents_of(value)
+    settings = json.loads(contents["/etc/resctrl-hooks/config.json"])
+    assert (settings["format"], settings["managedBy"]) == (1, "machineconfig")
+    assert settings.keys() - {"format", "managedBy"} == {text.partition(":")[0]} - {""}
+    (packed,) = [data for path, data in contents.items() if path.endswith(ARCHIVE)]
     rooms = {f"{path.rpartition('/')[0]}/" for path in unpacked_archive(packed)}
     assert rooms & {"core/node/features/memtierd/", "placement/node/", "nri/node/"} == {room} - {""}
     assert ("resctrl-hooks-nri.service" in units_of(value)) == bool(words)
@@ -182,10 +137,9 @@ def test_policy_covers_all_changes_of_a_version(value: dict[str, Any], monkeypat
 
 
 def test_list_has_the_files_that_ignition_writes_and_annotations_name_the_version(value: dict[str, Any]) -> None:
-    wanted = {path: (file["mode"], unpacked(file["contents"])) for path, file in
-              ((file["path"], file) for file in files_of(value))}  # fmt: skip
-    wanted |= {f"/etc/systemd/system/{name}": (0o644, unit["contents"].encode())
-               for name, unit in units_of(value).items()}  # fmt: skip
+    wanted = {file["path"]: (file["mode"], unpacked(file["contents"])) for file in files_of(value)}
+    for name, unit in units_of(value).items():
+        wanted[f"/etc/systemd/system/{name}"] = (0o644, unit["contents"].encode())
     listed = {line.split()[-1]: line.split()[:-1] for line in rendered("--list").splitlines()}
     assert listed == {
         path: [f"{mode:04o}", str(len(data)), hashlib.sha256(data).hexdigest()] for path, (mode, data) in wanted.items()
@@ -198,9 +152,7 @@ def test_list_has_the_files_that_ignition_writes_and_annotations_name_the_versio
 @pytest.mark.parametrize(
     "words, text, said",
     [
-        (["--role", "Worker"], "", "Worker"),
-        (["--role", "a/b"], "", "a/b"),
-        (["--role", "a b"], "", "a b"),
+        *((["--role", role], "", role) for role in ("Worker", "a/b", "a b")),
         (["--kernel-argument", "a b"], "", "a b"),
         (["--python", "python3"], "", "--python must be an absolute path"),
         ([], "namespaces: 5\n", " is invalid; not rendered"),
@@ -215,16 +167,21 @@ def test_wrong_options_and_settings_render_nothing(tmp_path: Path, words: list[s
     assert done.stderr.count(str(config)) == (2 if text else 0), "the problem and the result"
 
 
-def test_options_reach_files_units_and_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_reach_files_units_and_kernel(value: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     switches = [f"--{name}" for name in CHOICES]
-    value = value_of("--mount-options", "cdp", "--python", "/opt/p", "--kernel-argument", "rdt=cmt", *switches)
-    assert value["spec"]["kernelArguments"] == ["rdt=cmt"]
-    assert "\nOptions=cdp\n" in units_of(value)["sys-fs-resctrl.mount"]["contents"]
-    assert "/opt/p" in json.loads(laid_out_files(value)[HOOK])["hook"]["args"]
+    found = value_of("--mount-options", "cdp", "--python", "/opt/p", "--kernel-argument", "rdt=cmt", *switches)
+    assert found["spec"]["kernelArguments"] == ["rdt=cmt"]
+    assert "\nOptions=cdp\n" in units_of(found)["sys-fs-resctrl.mount"]["contents"]
+    assert "/opt/p" in json.loads(contents_of(found)[HOOK])["hook"]["args"]
     assert "sys-fs-resctrl.mount" not in units_of(value_of("--no-mount", "--mount-options", "cdp"))
+    canary = value_of("--role", "canary")["metadata"]
+    assert canary["name"] == "99-canary-resctrl-hooks"
+    assert canary["labels"] == {"machineconfiguration.openshift.io/role": "canary"}
     butane = parsed(rendered("--butane", "--role", "infra", "--kernel-argument", "rdt=cmt"))
     assert butane["openshift"] == {"kernel_arguments": ["rdt=cmt"]}
     assert butane["metadata"]["name"] == "99-infra-resctrl-hooks"
+    for size, fits in (((1 << 20) - 1, True), (1 << 20, False)):
+        assert (machine_config_problems(value, "x" * size) == []) == fits, "of one mebibyte"
     module = "resctrl_hooks.openshift.cli.machineconfig.machine_config_problems"
     monkeypatch.setattr(module, lambda *_: ["too large", "no"])
     done = CliRunner().invoke(main, ["machineconfig"])
@@ -250,8 +207,7 @@ def test_archive_holds_every_module_with_each_statement_on_its_line(step: int) -
         assert statements(packed[name]) == statements(data), name
 
 
-def test_archive_omits_reader_only_parts(golden: Golden) -> None:
-    source = b'''"""Docs."""
+SOURCE = b'''"""Docs."""
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from x import Y  # why
@@ -273,42 +229,36 @@ class C:
         # a comment
         return f(1)  # another
 '''
-    lines = for_machines(source).decode().splitlines()
+
+
+def test_archive_omits_reader_only_parts(golden: Golden) -> None:
+    lines = for_machines(SOURCE).decode().splitlines()
     golden("\n".join(f"{number} {line}" for number, line in enumerate(lines, 1)))
 
 
 class Bare(ast.NodeTransformer):
     """Remover of parts for readers and type checkers only."""
 
-    def visit_arg(self, node: ast.arg) -> ast.arg:
-        node.annotation = None
-        return node
-
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:
-        if node.value is None:
-            return node
-        return ast.copy_location(ast.Assign([node.target], node.value), node)
-
     def generic_visit(self, node: ast.AST) -> ast.AST:
         super().generic_visit(node)
+        if isinstance(node, ast.AnnAssign) and node.value is not None:
+            return ast.copy_location(ast.Assign([node.target], node.value), node)
+        if isinstance(node, ast.arg):
+            node.annotation = None
         if isinstance(node, ast.FunctionDef):
             node.returns = None
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
-            node.body = [one for one in node.body if not (isinstance(one, ast.Pass) or is_for_readers(one))]
+            node.body = [one for one in node.body if not self.is_for_readers(one)]
         return node
+
+    def is_for_readers(self, statement: ast.stmt) -> bool:
+        if isinstance(statement, ast.If):
+            return isinstance(statement.test, ast.Name) and statement.test.id == "TYPE_CHECKING"
+        text = statement.value if isinstance(statement, ast.Expr) else None
+        return isinstance(statement, ast.Pass) or (isinstance(text, ast.Constant) and isinstance(text.value, str))
 
 
 def statements(source: bytes) -> list[tuple[str, list[int]]]:
     """Return a module's statements as text, and the lines on which it has some."""
     tree = Bare().visit(ast.parse(source))
     return [(ast.dump(one), [node.lineno for node in ast.walk(one) if isinstance(node, ast.stmt)]) for one in tree.body]
-
-
-def is_for_readers(statement: ast.stmt) -> bool:
-    if isinstance(statement, ast.If):
-        return isinstance(statement.test, ast.Name) and statement.test.id == "TYPE_CHECKING"
-    return (
-        isinstance(statement, ast.Expr)
-        and isinstance(statement.value, ast.Constant)
-        and isinstance(statement.value.value, str)
-    )

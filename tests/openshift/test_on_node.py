@@ -4,7 +4,6 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 from conftest import Host, crio_annotations, state
 from core.install.installed_node import InstalledNode, installed_node
-from core.install.staged import FIRST, call, deliver, given
+from core.install.staged import FIRST, call, deliver, given, led
 from hosts.ignition import unpacked
 from project.test_node_half import EVERY_PYTHON
 
@@ -65,13 +64,19 @@ class Node(Host):
         settings = self.at("/etc/resctrl-hooks/config.json")
         settings.write_text(json.dumps(json.loads(settings.read_text()) | json.loads(self.config.read_text())))
         words = json.loads(self.at(HOOK).read_text())["hook"]["args"]
-        self.hook = ["/bin/sh", *(self.led(word) for word in words[1:])]
+        self.hook = ["/bin/sh", *(led(root, word) for word in words[1:])]
 
     def at(self, path: str) -> Path:
         return self.root / path.lstrip("/")
 
-    def led(self, word: str) -> str:
-        return str(self.at(word)) if word.startswith((CODE, "/etc/")) else word
+    def created(self, command: list[str]) -> tuple[subprocess.CompletedProcess[bytes], list[str]]:
+        """Call a hook for a new process, which ends then; return the call, and the tasks of the group if it exists."""
+        with subprocess.Popen(["/bin/sleep", "100"]) as process:
+            done = call(command, self.told("created", process.pid))
+            tasks = self.resctrl / "mon_groups" / UID / "tasks"
+            found = tasks.read_text().replace(str(process.pid), "the process").split("\n") if tasks.exists() else []
+            process.kill()
+        return done, found
 
     def told(self, status: str, pid: int) -> dict[str, Any]:
         return state(id="c" * 64, status=status, pid=pid, bundle=self.bundle(), annotations=crio_annotations(UID))
@@ -79,7 +84,7 @@ class Node(Host):
     def unit_command(self, name: str) -> list[str]:
         found = re.search(r"^ExecStart=(.*)$", units_of(self.value)[name]["contents"], re.MULTILINE)
         assert found
-        return [self.led(word) for word in found[1].split()]
+        return [led(self.root, word) for word in found[1].split()]
 
 
 @pytest.fixture
@@ -98,16 +103,13 @@ def test_hook_runs_by_every_python_before_and_after_compilation(node: Node, tmp_
     """3.9 is that of RHEL 9's CoreOS, 3.12 that of RHEL 10's."""
     command = [python if word == PYTHON else word for word in node.hook]
     before = sorted(node.at("/usr").rglob("*"))
-    with subprocess.Popen(["/bin/sleep", "100"]) as process:
-        first = call(command, node.told("created", process.pid))
-        assert (first.returncode, first.stderr) == (0, b"")
-        assert (node.resctrl / "mon_groups" / UID / "tasks").read_text().split() == [str(process.pid)]
-        made = tmp_path / "run"
-        compiled = call([python, *node.unit_command("resctrl-hooks-compile.service")[1:-1], str(made)])
-        assert (compiled.returncode, compiled.stderr) == (0, b"")
-        assert len(list(made.iterdir())) == 2
-        assert node.unit_command("resctrl-hooks-compile.service")[0] == PYTHON
-        process.kill()
+    first, tasks = node.created(command)
+    assert (first.returncode, first.stderr, tasks[:1]) == (0, b"", ["the process"])
+    made = tmp_path / "run"
+    interpreter, *words, _ = node.unit_command("resctrl-hooks-compile.service")
+    compiled = call([python, *words, str(made)])
+    assert (compiled.returncode, compiled.stderr) == (0, b"")
+    assert (interpreter, len(list(made.iterdir()))) == (PYTHON, 2)
     stopped = call(command, node.told("stopped", 0))
     assert (stopped.returncode, stopped.stderr) == (0, b"")
     assert sorted(node.at("/usr").rglob("*")) == before, "hooks write nothing into the operator's files"
@@ -127,8 +129,7 @@ def test_oneshot_makes_bytecode_that_script_expects(node: Node, tmp_path: Path) 
     *words, target = node.unit_command("resctrl-hooks-compile.service")
     assert target.startswith(BOOT_CODE)
     script = node.at(f"{CODE}/launch.py")
-    (expected,) = re.findall(r'^COMPILED = "(.*)"$', script.read_text(), re.MULTILINE)
-    assert expected == target
+    assert re.findall(r'^COMPILED = "(.*)"$', script.read_text(), re.MULTILINE) == [target]
     # The same below the test's folder, and then only the bytecode is left.
     there = tmp_path / "run" / os.path.basename(target)
     script.write_text(script.read_text().replace(target, str(there)))
@@ -136,10 +137,7 @@ def test_oneshot_makes_bytecode_that_script_expects(node: Node, tmp_path: Path) 
     assert (done.returncode, done.stderr) == (0, b"")
     for path in node.at(CODE).glob("node-*/**/*.*"):
         path.unlink()
-    with subprocess.Popen(["/bin/sleep", "100"]) as process:
-        call(node.hook, node.told("created", process.pid))
-        process.kill()
-    assert (node.resctrl / "mon_groups" / UID).is_dir()
+    assert node.created(node.hook)[1]
 
 
 @pytest.mark.ci
@@ -148,12 +146,9 @@ def test_containers_can_be_removed_after_each_removal_step(node: Node) -> None:
         node.at(file["path"]).unlink()
         registered = list(node.at(ADMIN_HOOKS).glob("*.json"))
         assert all(hook_problems(path.read_bytes()) == [] for path in registered)
-        with subprocess.Popen(["/bin/sleep", "100"]) as process:
-            created = call(node.hook, node.told("created", process.pid))
-            process.kill()
-        stopped = call(node.hook, node.told("stopped", 0))
-        assert (created.returncode, stopped.returncode) == (0, 0), file["path"]
-        assert max(created.stderr.count(b"\n"), stopped.stderr.count(b"\n")) <= 1
+        for done in (node.created(node.hook)[0], call(node.hook, node.told("stopped", 0))):
+            assert done.returncode == 0, file["path"]
+            assert done.stderr.count(b"\n") <= 1
 
 
 # From 0.1 to this version and back, while containers run on a simulated resctrl
@@ -175,37 +170,32 @@ class Delivered(InstalledNode):
         return sum(value or 0 for value in mine)
 
 
-@pytest.fixture
-def delivered(tmp_path: Path) -> Iterator[Delivered]:
-    with installed_node(tmp_path, Delivered) as found:
-        yield found
-
-
 @pytest.mark.ci
 @pytest.mark.fuse
 @pytest.mark.parametrize("before, after", [("0.1", "this"), ("this", "0.1")], ids=["upgrade", "downgrade"])
-def test_running_containers_keep_their_groups_and_counts(delivered: Delivered, before: str, after: str) -> None:
+def test_running_containers_keep_their_groups_and_counts(tmp_path: Path, before: str, after: str) -> None:
     texts = {"0.1": FIRST.read_text(), "this": text_of()}
-    deliver(delivered.root, texts[before])
-    delivered.start(WEB)
-    delivered.start(DB)
-    groups = delivered.groups()
-    assert groups.keys() == {WEB, DB}
-    moved = delivered.moved(WEB)
-    assert moved > 0
+    with installed_node(tmp_path, Delivered) as node:
+        deliver(node.root, texts[before])
+        node.start(WEB)
+        node.start(DB)
+        groups = node.groups()
+        assert groups.keys() == {WEB, DB}
+        moved = node.moved(WEB)
+        assert moved > 0
 
-    deliver(delivered.root, texts[after])
+        deliver(node.root, texts[after])
 
-    delivered.reconcile()
-    assert delivered.groups() == groups
-    assert delivered.is_in_group(WEB)
-    assert delivered.is_in_group(DB)
-    assert delivered.moved(WEB) >= moved
-    delivered.start(NEW)
-    delivered.end(DB)  # by the command that its bundle has, with the other version's record
-    assert delivered.groups().keys() == {WEB, NEW}
-    delivered.end(WEB)
-    delivered.end(NEW)
-    delivered.reconcile()
-    assert delivered.groups() == {}
-    assert list(delivered.host.context.ledger.keys()) == []
+        node.reconcile()
+        assert node.groups() == groups
+        assert node.is_in_group(WEB)
+        assert node.is_in_group(DB)
+        assert node.moved(WEB) >= moved
+        node.start(NEW)
+        node.end(DB)  # by the command that its bundle has, with the other version's record
+        assert node.groups().keys() == {WEB, NEW}
+        node.end(WEB)
+        node.end(NEW)
+        node.reconcile()
+        assert node.groups() == {}
+        assert list(node.host.context.ledger.keys()) == []

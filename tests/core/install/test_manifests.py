@@ -7,7 +7,6 @@ The commands of contrib/daemonset/README.md run with the real kubectl as far as 
 import json
 import subprocess
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,38 +20,31 @@ from resctrl_hooks import __version__
 from resctrl_hooks.core.node.ledger import TOTALS
 from resctrl_hooks.core.node.names import STATE_DIR
 
-VERSIONS = [f"1.{minor}" for minor in range(29, 38)]
+MINORS = [*range(29, 38)]
+"""Of Kubernetes 1."""
+ENDS = [MINORS[0], MINORS[-1]]
 ANNOTATION = 256 << 10
 """The most bytes of all annotations of an object; `kubectl apply` keeps the object in one."""
-CUSTOM = {
-    "monitoring.coreos.com",
-    "security.openshift.io",
-    "machineconfiguration.openshift.io",
-    "operator.openshift.io",
-}
 Objects = dict[tuple[str, str], dict[str, Any]]
-METRICS = {
-    *("ClusterRole resctrl-hooks-view", "Namespace resctrl-hooks", "DaemonSet resctrl-hooks-metrics"),
-    *("NetworkPolicy resctrl-hooks-metrics", "ServiceAccount resctrl-hooks-metrics"),
-}
-HOOK = {"ConfigMap resctrl-hooks", "DaemonSet resctrl-hooks", "ServiceAccount resctrl-hooks"}
-OPENSHIFT = {
-    *("PodMonitor resctrl-hooks", "PrometheusRule resctrl-hooks", "Role resctrl-hooks-prometheus"),
-    *("RoleBinding resctrl-hooks-prometheus", "SecurityContextConstraints resctrl-hooks-metrics"),
-}
 
 
-def by_name(texts: dict[str, str]) -> dict[str, dict[str, Any]]:
-    return {
-        f"{where}: {one['kind']} {one['metadata']['name']}": one
-        for where, text in texts.items()
-        for one in yaml.safe_load_all(text)
-        if one and "metadata" in one
-    }
+def by_name(*texts: str) -> Objects:
+    found = [one for text in texts for one in yaml.safe_load_all(text) if one and "metadata" in one]
+    return {(one["kind"], one["metadata"]["name"]): one for one in found}
 
 
-def of_kubernetes(all_of_them: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    return {name: one for name, one in all_of_them.items() if one["apiVersion"].partition("/")[0] not in CUSTOM}
+def check(objects: Objects, versions: list[int]) -> None:
+    """Check Kubernetes' own objects by their schemas of these minor versions, and that `kubectl apply` keeps all."""
+    for name, one in objects.items():
+        assert len(json.dumps(one)) < ANNOTATION * 9 // 10, name
+        group = one["apiVersion"].partition("/")[0]
+        if not group.endswith(("openshift.io", "coreos.com")):
+            for version in (f"1.{minor}" for minor in versions):
+                assert kubernetes_validate.validate(one, version, strict=True) == version, name
+
+
+def files(*folders: str) -> list[str]:
+    return [path.read_text() for folder in folders for path in (CONTRIB / folder).glob("*.yaml")]
 
 
 def pod_of(objects: list[dict[str, Any]]) -> dict[str, Any]:
@@ -61,36 +53,30 @@ def pod_of(objects: list[dict[str, Any]]) -> dict[str, Any]:
     return spec
 
 
-def images(objects: list[dict[str, Any]]) -> set[str]:
-    pods = [one["spec"]["template"]["spec"] for one in objects if one["kind"] == "DaemonSet"]
+def images(objects: Objects) -> set[str]:
+    pods = [one["spec"]["template"]["spec"] for (kind, _), one in objects.items() if kind == "DaemonSet"]
     return {one["image"] for pod in pods for one in [*pod.get("initContainers", []), *pod["containers"]]}
 
 
-def sources() -> list[str]:
-    return [path.read_text() for folder in ("daemonset", "events") for path in (CONTRIB / folder).glob("*.yaml")]
-
-
-# Kustomizations
-
-
-def render(folder: Path) -> list[dict[str, Any]]:
-    return list(yaml.safe_load_all(kustomized(folder)))
-
-
-def names(objects: list[dict[str, Any]]) -> list[str]:
-    return sorted(f"{one['kind']} {one['metadata']['name']}" for one in objects)
+METRICS = ("ClusterRole-view", "Namespace", "DaemonSet-metrics", "NetworkPolicy-metrics", "ServiceAccount-metrics")
+HOOK = ("ConfigMap", "DaemonSet", "ServiceAccount")
+OPENSHIFT = (
+    *("PodMonitor", "PrometheusRule", "Role-prometheus", "RoleBinding-prometheus"),
+    "SecurityContextConstraints-metrics",
+)
 
 
 @pytest.mark.kubectl
 @pytest.mark.parametrize("folder, more", [("daemonset", HOOK), ("openshift", OPENSHIFT)])
-def test_base_has_hook_and_overlay_the_rights_of_metrics(folder: str, more: set[str]) -> None:
-    objects = render(CONTRIB / folder)
-    assert names(objects) == sorted(METRICS | more)
-    labels = only(objects, "Namespace")["metadata"]["labels"]
+def test_base_has_hook_and_overlay_the_rights_of_metrics(folder: str, more: tuple[str, ...]) -> None:
+    objects = by_name(kustomized(CONTRIB / folder))
+    check(objects, ENDS)
+    assert {kind + name.removeprefix("resctrl-hooks") for kind, name in objects} == {*METRICS, *more}
+    labels = objects["Namespace", "resctrl-hooks"]["metadata"]["labels"]
     assert ("openshift.io/cluster-monitoring" in labels) is (folder == "openshift")
     levels = {labels[f"pod-security.kubernetes.io/{mode}"] for mode in ("enforce", "warn", "audit")}
     assert levels == {"privileged"}, "the installer is, and the metrics see folders of the host"
-    pod = pod_of([one for one in objects if one["metadata"]["name"] == "resctrl-hooks-metrics"])
+    pod = pod_of([objects["DaemonSet", "resctrl-hooks-metrics"]])
     contexts = [one["securityContext"] for one in pod["containers"]]
     # An SCC fills options of SELinux as a whole; OpenShift's admission has refused a type without a level.
     assert [("seLinuxOptions" in one) for one in contexts] == [folder == "daemonset"]
@@ -116,14 +102,11 @@ def test_sccs_allow_only_what_their_pods_need() -> None:
     assert events == scc | own | {"metadata": events["metadata"]}
 
 
-def test_images_and_labels_have_this_version() -> None:
-    lines = [line for text in sources() for line in text.splitlines() if "image: " in line]
+def test_metrics_pod_has_this_version_writes_totals_only_and_accepts_prometheus_only() -> None:
+    lines = [line for text in files("daemonset", "events") for line in text.splitlines() if "image: " in line]
     assert {line.rpartition(":")[2].strip() for line in lines} == {__version__}
     (base,) = load("daemonset/kustomization.yaml")
     assert base["labels"][0]["pairs"]["app.kubernetes.io/version"] == __version__
-
-
-def test_metrics_pod_writes_totals_only_and_accepts_prometheus_only() -> None:
     objects = load("daemonset/metrics.yaml")
     pod = pod_of(objects)
     (container,) = pod["containers"]
@@ -146,9 +129,9 @@ def test_metrics_pod_writes_totals_only_and_accepts_prometheus_only() -> None:
 def test_events_are_a_component_of_their_own(tmp_path: Path, base: str, component: str, more: set[str]) -> None:
     (tmp_path / "kustomization.yaml").write_text(f"resources: [contrib/{base}]\ncomponents: [contrib/{component}]\n")
     (tmp_path / "contrib").symlink_to(CONTRIB)
-    added = {*names(render(tmp_path))} - {*names(render(CONTRIB / base))}
+    added = by_name(kustomized(tmp_path)).keys() - by_name(kustomized(CONTRIB / base)).keys()
     kinds = {"ClusterRole", "ClusterRoleBinding", "DaemonSet", "NetworkPolicy", "ServiceAccount"} | more
-    assert added == {f"{kind} resctrl-hooks-events" for kind in kinds}
+    assert added == {(kind, "resctrl-hooks-events") for kind in kinds}
 
 
 def test_events_process_may_create_and_patch_events_and_reads_records_only() -> None:
@@ -176,14 +159,6 @@ COMMANDS = [line.strip() for line in PAGE.replace(EXAMPLE, "").splitlines() if l
 NOT_RUN = {"podman build", "podman push", "oc apply", "sed 's/\\bnamespace\\b/exported_namespace/g;"}
 """They need an image and a registry; OpenShift's overlay is rendered above; the dashboard is not read."""
 ON_OBJECTS = ("kubectl -n resctrl-hooks delete", "kubectl -n resctrl-hooks rollout")
-RUN = (
-    "kubectl apply -f",
-    "kubectl delete -f",
-    "kubectl delete -k",
-    "sed 's|",
-    "kubectl create conf",
-    "kubectl apply -k",
-)
 
 
 def of(*starts: str) -> list[str]:
@@ -196,17 +171,10 @@ def sh(command: str, folder: Path) -> str:
     return done.stdout
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> Path:
-    """Return a folder that has the manifests where the page's commands expect them."""
-    (tmp_path / "contrib").symlink_to(CONTRIB)
-    return tmp_path
-
-
 def test_commands_on_objects_name_existing_ones_and_the_others_are_checked_or_listed() -> None:
-    assert {" ".join(command.split()[:2]) for command in COMMANDS if command not in of(*ON_OBJECTS, *RUN)} == NOT_RUN
-    objects = [one for text in sources() for one in yaml.safe_load_all(text)]
-    there = {one["metadata"]["name"] for one in objects if one["kind"] == "DaemonSet"}
+    checked = ("kubectl apply -", "kubectl delete -", "kubectl create conf", "sed 's|")
+    assert {" ".join(one.split()[:2]) for one in COMMANDS if not one.startswith((*ON_OBJECTS, *checked))} == NOT_RUN
+    there = {name for kind, name in by_name(*files("daemonset", "events")) if kind == "DaemonSet"}
     assert len(of(*ON_OBJECTS)) >= 4
     for command in of(*ON_OBJECTS):
         words = [word for word in command.split() if not word.startswith("--")]
@@ -214,50 +182,42 @@ def test_commands_on_objects_name_existing_ones_and_the_others_are_checked_or_li
 
 
 @pytest.mark.kubectl
-def test_configuration_and_digest_reach_the_rendered_objects_which_need_no_custom_resource(repository: Path) -> None:
-    folder = repository / "mine"
+def test_commands_render_configuration_and_digest_without_custom_resources_and_remove_by_the_own_image(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "contrib").symlink_to(CONTRIB)
+    folder = tmp_path / "mine"
     folder.mkdir()
     (folder / "config.yaml").write_text("namespaces: [shop]\n")
     (folder / "kustomization.yaml").write_text(EXAMPLE)
     for command in of("kubectl create conf"):
         sh(command, folder)
     assert of("kubectl apply -k") == ["kubectl apply -k ."]
-    objects = by_name({"": sh("kubectl kustomize .", folder)})
-    (config,) = [one for one in objects.values() if one["kind"] == "ConfigMap"]
+    objects = by_name(sh("kubectl kustomize .", folder))
+    (config,) = [one for (kind, _), one in objects.items() if kind == "ConfigMap"]
     assert config["data"] == {"config.yaml": "namespaces: [shop]\n"}
     digest = yaml.safe_load(EXAMPLE)["images"][0]["digest"]
-    assert images(list(objects.values())) == {f"registry.internal/resctrl-hooks@{digest}"}
-    assert of_kubernetes(objects) == objects
-    for one in objects.values():
-        for version in (VERSIONS[0], VERSIONS[-1]):
-            assert kubernetes_validate.validate(one, version, strict=True) == version
+    assert images(objects) == {f"registry.internal/resctrl-hooks@{digest}"}
+    assert not [one for one in objects.values() if one["apiVersion"].endswith(".com")]
+    check(objects, ENDS)
     (line,) = [part for part in PAGE.split("`") if part.startswith("components: ")]
-    (folder / "kustomization.yaml").write_text(f"{(folder / 'kustomization.yaml').read_text()}{line}\n")
-    assert {"PodMonitor", "PrometheusRule"} <= {one["kind"] for one in render(folder)}
+    (folder / "kustomization.yaml").write_text(f"{EXAMPLE}{line}\n")
+    assert {"PodMonitor", "PrometheusRule"} <= {kind for kind, _ in by_name(kustomized(folder))}
 
-
-@pytest.mark.kubectl
-def test_removal_runs_the_own_image(repository: Path) -> None:
     (command,) = of("sed 's|")
-    sh(command, repository)
-    (daemonset,) = yaml.safe_load_all((repository / "remove.yaml").read_text())
-    assert images([daemonset]) == {command.split("|")[2]}
-    assert "registry.example.com" not in (repository / "remove.yaml").read_text()
+    sh(command, tmp_path)
+    text = (tmp_path / "remove.yaml").read_text()
+    assert images(by_name(text)) == {command.split("|")[2]}
+    assert "registry.example.com" not in text
     assert {command.split()[3] for command in of("kubectl apply -f", "kubectl delete -f")} == {"remove.yaml"}
     for command in of("kubectl delete -k"):
-        sh(f"kubectl kustomize {command.split()[3]}", repository)
+        sh(f"kubectl kustomize {command.split()[3]}", tmp_path)
 
 
 # The chart
 
 PACKAGED = load_program("chart").packaged
 DIGEST = f"sha256:{'01' * 32}"
-DEFAULT = ("daemonset/resctrl-hooks", "daemonset/metrics", "daemonset/view")
-
-
-def identified(texts: list[str]) -> Objects:
-    found = [one for text in texts for one in yaml.safe_load_all(text) if one]
-    return {(one["kind"], one["metadata"]["name"]): one for one in found}
 
 
 def templated(**values: Any) -> Objects:
@@ -267,7 +227,7 @@ def templated(**values: Any) -> Objects:
     with tempfile.TemporaryDirectory() as folder:
         chart = Chart.load(PACKAGED(Path(folder)))
         chart.validate_schema(values)
-        return identified(list(chart.render(values, name="resctrl-hooks", namespace="resctrl-hooks").values()))
+        return by_name(*chart.render(values, name="resctrl-hooks", namespace="resctrl-hooks").values())
 
 
 def without_helm(objects: Objects) -> Objects:
@@ -293,8 +253,8 @@ def without_helm(objects: Objects) -> Objects:
 )
 def test_chart_has_the_objects_of_the_manifests(values: dict[str, Any], more: tuple[str, ...], number: int) -> None:
     base, added = (
-        without_helm(identified([(CONTRIB / f"{path}.yaml").read_text() for path in group]))
-        for group in (DEFAULT, more)
+        without_helm(by_name(*((CONTRIB / f"{path}.yaml").read_text() for path in paths)))
+        for paths in (("daemonset/resctrl-hooks", "daemonset/metrics", "daemonset/view"), more)
     )
     chart = without_helm(templated(**values))
     assert chart.keys() == base.keys() | added.keys()
@@ -317,7 +277,7 @@ def test_values_reach_both_daemonsets_and_changed_settings_restart_the_pods_that
         )
         for config in ({"namespaces": ["shop"]}, {})
     )
-    assert images(list(objects.values())) == {f"registry.internal/rh@{DIGEST}"}
+    assert images(objects) == {f"registry.internal/rh@{DIGEST}"}
     templates = [one["spec"]["template"] for (kind, _), one in objects.items() if kind == "DaemonSet"]
     assert len(templates) == 2
     for pod in (one["spec"] for one in templates):
@@ -351,45 +311,20 @@ def test_chart_passes_helms_lint_and_refuses_values_that_mean_nothing(tmp_path: 
         chart.render({"monitoring": {"enabled": True}}, name="resctrl-hooks", namespace="resctrl-hooks")
 
 
-# Schemas of Kubernetes' API, and the sizes that an API server takes
+MINOR = pytest.mark.parametrize("minors", [ENDS, pytest.param(MINORS, marks=pytest.mark.ci)], ids=["ends", "all"])
 
 
-def in_files() -> dict[str, dict[str, Any]]:
-    """Return all objects that people apply, by file and by name."""
-    paths = [path for folder in ("daemonset", "openshift", "prometheus", "machineconfig")
-             for path in (CONTRIB / folder).glob("*.yaml")]  # fmt: skip
-    return by_name({str(path.relative_to(CONTRIB)): path.read_text() for path in paths})
+@MINOR
+def test_objects_of_files_match_schemas(minors: list[int]) -> None:
+    for text in files("daemonset", "openshift", "prometheus", "machineconfig"):
+        check(by_name(text), minors)
 
 
-def kustomizations() -> dict[str, dict[str, Any]]:
-    return by_name({folder: kustomized(CONTRIB / folder) for folder in ("daemonset", "openshift")})
-
-
-def charted() -> dict[str, dict[str, Any]]:
-    more: Any = {"runtime": "containerd", "image": {"repository": "r/i", "digest": DIGEST}}
-    more |= {"monitoring": {"enabled": True}, "config": {"events": True}}
-    sets: list[dict[str, Any]] = [{}, more]
-    return {f"{values} {kind} {name}": one for values in sets for (kind, name), one in templated(**values).items()}
-
-
-@pytest.mark.parametrize(
-    "objects, least",
-    [
-        (in_files, 8),
-        pytest.param(kustomizations, 8, marks=pytest.mark.kubectl),
-        pytest.param(charted, 12, marks=pytest.mark.helm),
-    ],
-)
-@pytest.mark.parametrize(
-    "versions", [[VERSIONS[0], VERSIONS[-1]], pytest.param(VERSIONS, marks=pytest.mark.ci)], ids=["ends", "all"]
-)
-def test_objects_match_schemas_and_fit_into_kubectl_apply_annotation(
-    objects: Callable[[], dict[str, dict[str, Any]]], least: int, versions: list[str]
-) -> None:
-    found = objects()
-    assert len(of_kubernetes(found)) >= least
-    for version in versions:
-        for name, one in of_kubernetes(found).items():
-            assert kubernetes_validate.validate(one, version, strict=True) == version, name
-    for name, one in found.items():
-        assert len(json.dumps(one)) < ANNOTATION * 9 // 10, name
+@pytest.mark.helm
+@MINOR
+def test_objects_of_the_chart_match_schemas(minors: list[int]) -> None:
+    check(templated(), minors)
+    image = {"repository": "r/i", "digest": DIGEST}
+    more = templated(runtime="containerd", image=image, monitoring={"enabled": True}, config={"events": True})
+    assert len(more) >= 12
+    check(more, minors)
