@@ -5,14 +5,12 @@ import re
 import textwrap
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import houses
 import pytest
 import yaml
 
 from resctrl_hooks.core.config.check import check_text
-from resctrl_hooks.core.config.problems import Problem
 from resctrl_hooks.core.config.schema import json_schema
 
 ROOT = Path(__file__).parents[2]
@@ -22,8 +20,6 @@ LINKED = [*PAGES, *OTHERS, ROOT / "CHANGELOG.md", ROOT / "SECURITY.md"]
 LINK = re.compile(r"\]\(([^)#\s]*)(#[^)\s]*)?\)")
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 FENCED = re.compile(r"^( *)```yaml\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
-INLINE = re.compile(r"`([A-Za-z.]+: [^`]+)`")
-SETTINGS = set(json_schema()["properties"])
 
 
 def links(page: Path) -> list[tuple[str, str]]:
@@ -31,77 +27,39 @@ def links(page: Path) -> list[tuple[str, str]]:
     return [(link, anchor) for link, anchor in found if "://" not in link]
 
 
-def anchors(page: Path) -> set[str]:
-    """Return the anchors of headings: lower case, blanks as dashes, no punctuation."""
-    headings = HEADING.findall(page.read_text(encoding="utf-8"))
-    return {"#" + re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
-
-
-@pytest.mark.parametrize("page", LINKED, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_have_targets(page: Path) -> None:
-    for link, anchor in links(page):
-        target = page.parent / link if link else page
-        assert target.exists(), link
-        assert not anchor or anchor in anchors(target), link + anchor
-
-
-def test_index_names_every_page() -> None:
+def test_links_have_targets_and_the_index_names_every_page() -> None:
+    for page in LINKED:
+        for link, anchor in links(page):
+            target = page.parent / link if link else page
+            assert target.exists(), f"{page}: {link}"
+            headings = HEADING.findall(target.read_text(encoding="utf-8")) if anchor else ()
+            # In lower case, with blanks as dashes, without punctuation.
+            there = {"#" + re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+            assert not anchor or anchor in there, f"{page}: {link}{anchor}"
     index = ROOT / "docs" / "index.md"
-    named = [(index.parent / link).resolve() for link, _ in links(index)]
-    pages = {page.resolve() for page in PAGES} - {index.resolve()}
-    assert pages - set(named) == set()
-
-
-# Settings
+    named = {(index.parent / link).resolve() for link, _ in links(index)}
+    assert {page.resolve() for page in PAGES} - {index.resolve()} - named == set()
 
 
 OF_OTHERS = {"metadata", "scrape_configs", "datasources", "providers"}
 """Keys of foreign files."""
 
 
-def fenced() -> list[Any]:
-    """Return the YAML blocks that are settings; those of pods, Prometheus and Grafana have other keys."""
-    return [
-        pytest.param(textwrap.dedent(block), id=f"{page.name}:{number}")
-        for page in [*PAGES, *OTHERS]
-        for number, (_, block) in enumerate(FENCED.findall(page.read_text(encoding="utf-8")), 1)
-        if not OF_OTHERS & (yaml.safe_load(textwrap.dedent(block)) or {}).keys()
-    ]
-
-
-def inline() -> list[Any]:
-    """Return the words in the text that set something: `memory: {failurePolicy: ignore}`, `monitoring.release: pod`."""
-    found = {
-        (page.name, words): None
-        for page in [*PAGES, *OTHERS]
-        for words in INLINE.findall(page.read_text(encoding="utf-8"))
-        if words.partition(":")[0].partition(".")[0] in SETTINGS
-    }
-    return [pytest.param(words, id=f"{page}:{words}") for page, words in found]
-
-
-def nested(words: str) -> str:
-    """Return the same as a file: `a.b: c` is `{a: {b: c}}`."""
-    path, _, value = words.partition(": ")
-    keys = path.split(".")
-    return ": {".join(keys) + f": {value}" + "}" * (len(keys) - 1)
-
-
-def wrong(text: str) -> list[Problem]:
-    """Return the errors. A snippet is a part of a file, so a remark may concern the missing rest."""
-    return [problem for problem in check_text(text.encode(), "page.yaml").problems if problem.severity != "note"]
-
-
 @pytest.mark.houses("observe", "placement", "nri", "openshift", "lab")
-@pytest.mark.parametrize("block", fenced())
-def test_settings_in_blocks_are_valid(block: str) -> None:
-    assert [str(problem) for problem in wrong(block)] == []
-
-
-@pytest.mark.houses("observe", "placement", "nri", "openshift", "lab")
-@pytest.mark.parametrize("words", inline())
-def test_settings_in_the_text_are_valid(words: str) -> None:
-    assert [str(problem) for problem in wrong(nested(words))] == []
+@pytest.mark.parametrize("page", [*PAGES, *OTHERS], ids=lambda page: str(page.relative_to(ROOT)))
+def test_settings_on_pages_are_valid(page: Path) -> None:
+    """Those in blocks, and in the text, such as `memory: {failurePolicy: ignore}` or `monitoring.release: pod`."""
+    text = page.read_text(encoding="utf-8")
+    blocks = [textwrap.dedent(block) for _, block in FENCED.findall(text)]
+    snippets = [one for one in blocks if not OF_OTHERS & (yaml.safe_load(one) or {}).keys()]
+    for path, value in re.findall(r"`([A-Za-z.]+): ([^`]+)`", text):
+        keys = path.split(".")
+        if keys[0] in json_schema()["properties"]:
+            snippets.append(": {".join(keys) + f": {value}" + "}" * (len(keys) - 1))
+    for snippet in snippets:
+        # It is a part of a file, so a remark may concern the missing rest.
+        found = check_text(snippet.encode(), "page.yaml").problems
+        assert [str(problem) for problem in found if problem.severity != "note"] == [], snippet
 
 
 # The houses
@@ -166,24 +124,19 @@ ATTEMPTS = {
 
 
 @pytest.mark.houses("observe", "placement")
-def test_attempts_in_security_have_tests() -> None:
-    table = (
-        (ROOT / "docs/security.md").read_text().partition("| attempt | result |\n|---|---|\n")[2].partition("\n\n")[0]
-    )
-    rows = table.splitlines()
+def test_attempts_in_security_have_tests_and_capabilities_are_those_of_the_units() -> None:
+    text = (ROOT / "docs/security.md").read_text()
+    rows = text.partition("| attempt | result |\n|---|---|\n")[2].partition("\n\n")[0].splitlines()
     assert len(rows) == len(ATTEMPTS)
     for row, (start, name) in zip(rows, ATTEMPTS.items(), strict=True):
         path, _, test = name.partition("::")
         assert row.startswith(f"| {start}"), row
         assert f"def {test}" in (ROOT / "tests" / path).read_text(), name
-
-
-def test_capabilities_in_security_are_those_of_the_units() -> None:
-    rows = re.findall(r"^\| `(resctrl-hooks-\w+)` \| (.*) \|$", (ROOT / "docs/security.md").read_text(), re.MULTILINE)
-    assert len(rows) == 5
-    for unit, capabilities in rows:
-        text = (ROOT / f"contrib/systemd/{unit}.service").read_text()
-        assert f"CapabilityBoundingSet={capabilities.strip('`').replace('none', '')}\n" in text
+    units = re.findall(r"^\| `(resctrl-hooks-\w+)` \| (.*) \|$", text, re.MULTILINE)
+    assert len(units) == 5
+    for unit, capabilities in units:
+        service = (ROOT / f"contrib/systemd/{unit}.service").read_text()
+        assert f"CapabilityBoundingSet={capabilities.strip('`').replace('none', '')}\n" in service
 
 
 def test_commands_in_results_exist_or_name_their_commit() -> None:

@@ -13,12 +13,11 @@ from golden import Golden
 from resctrl_hooks import extras
 
 ENVIRONMENT = "/srv/my env"
-BUNDLED = "/opt/venvs/resctrl-hooks"
 INSTALLED: list[tuple[str | None, str, str, str]] = [
     *((one, ENVIRONMENT, "pip managed", "parquet") for one in ("pip", "poetry", None)),
-    *(("pip", ENVIRONMENT, "", "otel"), ("uv", ENVIRONMENT, "", "otel")),
-    *(("pip", "/usr", "pip", "otel"), ("pip", "/usr", "pip managed", "otel")),
-    ("debian", BUNDLED, "", "parquet"),
+    *((one, ENVIRONMENT, "", "otel") for one in ("pip", "uv")),
+    *(("pip", "/usr", kind, "otel") for kind in ("pip", "pip managed")),
+    ("debian", "/opt/venvs/resctrl-hooks", "", "parquet"),
     *(("debian", "/usr", "managed", one) for one in ("otel", "simulation")),
     ("rpm", "/usr", "managed", "parquet"),
     ("clone", ENVIRONMENT, "pip", "parquet"),

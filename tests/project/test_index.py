@@ -19,28 +19,17 @@ ROOT = Path(__file__).parents[2]
 ROW = re.compile(r"^\| \[[^]]+\]\([^)]+\) \| (?:`([^`|]+)`)? ?\|$", re.MULTILINE)
 
 
-def _commands() -> list[str]:
-    text = (ROOT / "docs/index.md").read_text(encoding="utf-8").partition("\n## Terms\n")[0]
-    rows = ROW.findall(text)
-    assert text.count("\n| [") == len(rows)
-    return list(dict.fromkeys(filter(None, rows)))
-
-
-COMMANDS = _commands()
+_TASKS = (ROOT / "docs/index.md").read_text(encoding="utf-8").partition("\n## Terms\n")[0]
+COMMANDS = list(dict.fromkeys(filter(None, ROW.findall(_TASKS))))
 SHOWN = {
-    "list": "shop/web-0",
-    "list -o wide": "shop/web-0",
-    "top": "shop/web-0",
-    "top --sort watts": "shop/web-0",
-    "show shop/web-0": "shop/web-0",
-    "explain shop/web-0": "shop/web-0",
+    **dict.fromkeys(("list", "list -o wide", "top", "top --sort watts"), "shop/web-0"),
+    **dict.fromkeys(("show shop/web-0", "explain shop/web-0"), "shop/web-0"),
     "config check": "valid",
     "rdt apply": "gold",
     "topology": "CPU",
     "doctor": "resctrl",
 }
 """By command that a simulated node can run, a word of its answer. The others are parsed, and their help is printed."""
-ENDS = {"top": ("--once", "--interval", "100ms")}
 
 
 def _parts(command: str) -> tuple[click.Command, list[str], list[str]]:
@@ -81,16 +70,17 @@ def test_commands_of_pages_have_known_options(page: Path) -> None:
                 pytest.fail(f"{line}: {error.format_message()}")
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_command_of_the_index_is_accepted(command: str) -> None:
-    if command.startswith("./dev "):
-        assert f"\ndef {command.split()[1]}(" in (ROOT / "noxfile.py").read_text()
-        return
-    found, named, words = _parts(command)
-    found.make_parser(click.Context(found)).parse_args(list(words))
-    program = kubectl if command.startswith("kubectl") else main
-    helped = CliRunner().invoke(program, [*named, "--help"])
-    assert (helped.exit_code, helped.stderr) == (0, "")
+def test_command_of_the_index_is_accepted() -> None:
+    assert _TASKS.count("\n| [") == len(ROW.findall(_TASKS))
+    for command in COMMANDS:
+        if command.startswith("./dev "):
+            assert f"\ndef {command.split()[1]}(" in (ROOT / "noxfile.py").read_text()
+            continue
+        found, named, words = _parts(command)
+        found.make_parser(click.Context(found)).parse_args(list(words))
+        program = kubectl if command.startswith("kubectl") else main
+        helped = CliRunner().invoke(program, [*named, "--help"])
+        assert (helped.exit_code, helped.stderr) == (0, ""), command
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +97,8 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MonitoredHost]:
 @pytest.mark.parametrize("line", SHOWN)
 def test_command_of_the_index_answers_on_a_simulated_node(node: MonitoredHost, line: str) -> None:
     assert f"resctrl-hook {line}" in COMMANDS
-    words = [*line.split(), *ENDS.get(line.split(maxsplit=1)[0], ())]
+    words = line.split()
+    words += ["--once", "--interval", "100ms"] if words[0] == "top" else []
     config = node.config.with_name("settings.yaml") if line.startswith("config") else node.config
     done = CliRunner().invoke(main, ["--config", str(config), *words])
     assert SHOWN[line] in done.stdout, done.output

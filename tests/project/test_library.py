@@ -78,18 +78,15 @@ def test_docstrings_name_exported_errors_only() -> None:
     assert found == set(errors.__all__)
 
 
-def test_invalid_key_error_names_allowed_form(tmp_path: Path) -> None:
-    with pytest.raises(errors.BadKeyError, match="letters, digits"):
-        Monitor(str(tmp_path), state_dir=str(tmp_path)).canonical_key("a/b")
-    pods = Monitor(str(tmp_path), state_dir=str(tmp_path), key_validator=pod_uid_validator)
-    with pytest.raises(errors.BadKeyError, match="key_validator pod_uid_validator rejects it"):
-        pods.canonical_key("job-17")
-
-
-@pytest.mark.parametrize("pid, why", [(0, "the caller"), (1, "init"), (-1, "negative")])
-def test_pid_without_movable_process_is_refused(tmp_path: Path, pid: int, why: str) -> None:
+def test_refused_keys_and_pids_are_explained(tmp_path: Path) -> None:
     (tmp_path / "resctrl/mon_groups").mkdir(parents=True)
-    monitor = Monitor(str(tmp_path / "resctrl"), state_dir=str(tmp_path / "state"))
+    root, state_dir = str(tmp_path / "resctrl"), str(tmp_path / "state")
+    monitor = Monitor(root, state_dir=state_dir)
+    with pytest.raises(errors.BadKeyError, match="letters, digits"):
+        monitor.canonical_key("a/b")
+    with pytest.raises(errors.BadKeyError, match="key_validator pod_uid_validator rejects it"):
+        Monitor(root, state_dir=state_dir, key_validator=pod_uid_validator).canonical_key("job-17")
     monitor.ensure_group("job-17")
-    with pytest.raises(errors.BadPidError, match=why):
-        monitor.assign_pid("job-17", pid)
+    for pid, why in ((0, "the caller"), (1, "init"), (-1, "negative")):
+        with pytest.raises(errors.BadPidError, match=why):
+            monitor.assign_pid("job-17", pid)

@@ -113,25 +113,18 @@ def test_modules_are_python_3_9_with_few_imports(path: Path) -> None:
                 assert not isinstance(part, ast.BinOp), f"line {annotation.lineno}: Python 3.9 cannot evaluate this"
 
 
-def call(
-    python: str, launch: Path, host: Host, state: Any, *arguments: str, **options: Any
-) -> tuple[int, set[str], bytes]:
+def call(python: str, launch: Path, host: Host, state: Any, *arguments: str) -> tuple[int, set[str], bytes]:
     """Run the node half in a whole process; its exit code, the modules that it imported, and its stderr."""
     reader, writer = os.pipe()
-    try:
-        done = subprocess.run(
-            [python, "-I", "-S", "-c", WATCH, str(launch), "--config", str(host.config), *arguments, str(writer)],
-            input=json.dumps(state).encode(), capture_output=True, pass_fds=[writer],
-            env={}, check=False, **options,
-        )  # fmt: skip
-        os.close(writer)
-        writer = -1
-        with os.fdopen(reader, "rb", closefd=False) as pipe:
-            return done.returncode, set(pipe.read().decode().split()), done.stderr
-    finally:
-        os.close(reader)
-        if writer >= 0:
+    with os.fdopen(reader, "rb") as pipe:
+        command = [python, "-I", "-S", "-c", WATCH, str(launch), "--config", str(host.config), *arguments, str(writer)]
+        try:
+            done = subprocess.run(
+                command, input=json.dumps(state).encode(), capture_output=True, pass_fds=[writer], env={}, check=False
+            )
+        finally:
             os.close(writer)
+        return done.returncode, set(pipe.read().decode().split()), done.stderr
 
 
 @pytest.fixture(scope="module")
@@ -196,12 +189,11 @@ def test_rarely_needed_modules_are_not_imported(host: Host, pod: dict[str, Any],
 
 def test_create_runtime_modules_are_immediate(tmp_path: Path, plain: Path, host: Host, pod: dict[str, Any]) -> None:
     """The import system only finds the first module of the stage."""
-    launch = compiled(plain, tmp_path)
     host.configure(log={"target": "none"})
     host.context().ledger.prepare()
-    command = ["/usr/bin/python3", "-I", "-S", "-B", "-X", "importtime", str(launch), "--config", str(host.config)]
-    state = json.dumps(pod).encode()
-    done = subprocess.run([*command, "createRuntime"], input=state, capture_output=True, check=True, env={})
+    words = ["-I", "-S", "-B", "-X", "importtime", str(compiled(plain, tmp_path)), "--config", str(host.config)]
+    command = ["/usr/bin/python3", *words, "createRuntime"]
+    done = subprocess.run(command, input=json.dumps(pod).encode(), capture_output=True, check=True, env={})
     assert host.groups() == [f"mon_groups/{UID}"]
     ours = [line.split()[-1] for line in done.stderr.splitlines() if b"resctrl_hooks" in line]
     assert ours == [b"resctrl_hooks.core.node.container.workload"]

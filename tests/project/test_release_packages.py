@@ -13,6 +13,7 @@ import tomllib
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from requirements import debian_root
@@ -22,25 +23,26 @@ from resctrl_hooks import __version__
 
 HOUSES = ("observe", "placement", "nri", "openshift", "lab")
 pytestmark = [pytest.mark.ci, pytest.mark.xdist_group("release")]  # built once
-PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
-DEPENDENCIES: list[str] = PROJECT["dependencies"]
-OF_DEBIAN = {"python3-yaml": "pyyaml"}
-"""Debian's names that aren't python3- and the distribution's."""
+DEPENDENCIES: list[str] = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["dependencies"]
 
 
-def dpkg_deb(*words: str) -> str:
-    return subprocess.run(["dpkg-deb", *words], check=True, capture_output=True, text=True).stdout
+def output(*words: str | Path, **options: Any) -> str:
+    return str(subprocess.run(words, check=True, capture_output=True, text=True, **options).stdout)
+
+
+def modules_of(dist: Path) -> set[str]:
+    """Return the files of the wheel's package."""
+    (wheel,) = dist.glob("*.whl")
+    return {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
 
 
 def test_wheel_and_sdist_have_the_whole_package(dist: Path, tmp_path: Path) -> None:
     package = REPOSITORY / "resctrl_hooks"
     modules = {str(path.relative_to(REPOSITORY)) for path in package.rglob("*.py")} | {"resctrl_hooks/py.typed"}
-    (wheel,) = dist.glob("*.whl")
-    shipped = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    shipped = modules_of(dist)
     assert modules <= shipped
     assert [name for name in shipped if not name.startswith("resctrl_hooks/") or ".cpython-" in name] == []
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(tmp_path)]
-    subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True)
+    output(sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", tmp_path, cwd=REPOSITORY)
     (sdist,) = tmp_path.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
@@ -57,36 +59,38 @@ def test_shells_complete_commands(shell: str) -> None:
         return subprocess.run(command, env=environment, check=False, capture_output=True, text=True).stdout
 
     assert "_RESCTRL_HOOK_COMPLETE" in complete("source")
-    assert "install" in complete(
-        "complete", COMP_WORDS="resctrl-hook ins", COMP_CWORD="ins" if shell == "fish" else "1"
-    )
+    place = "ins" if shell == "fish" else "1"
+    assert "install" in complete("complete", COMP_WORDS="resctrl-hook ins", COMP_CWORD=place)
 
 
 def test_demo_installs_its_requirements_without_tools() -> None:
     """As `./dev demo` asks for it."""
     script = re.search(r"NEEDS_OF_DEMO='(.*?)'", (REPOSITORY / "dev").read_text(), re.DOTALL)
     assert script
-    done = subprocess.run([sys.executable, "-c", script[1]], cwd=REPOSITORY, check=True, capture_output=True, text=True)
-    names = {re.split(r"[<>=~]", word)[0] for word in done.stdout.split()}
+    words = output(sys.executable, "-c", script[1], cwd=REPOSITORY).split()
+    names = {re.split(r"[<>=~]", word)[0] for word in words}
     assert {"click", "pydantic", "mfusepy"} <= names
     assert not {"mypy", "pytest", "pyarrow"} & names
 
 
-def test_package_is_identical_under_any_umask(dist: Path, package: Path, tmp_path: Path) -> None:
+def test_package_is_identical_under_any_umask(
+    dist: Path, package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (wheel,) = dist.glob("*.whl")
     shutil.copy(wheel, tmp_path)
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
     before = os.umask(0o077)
     try:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("SOURCE_DATE_EPOCH", "1700000000")
-            release().main(tmp_path)
+        release().main(tmp_path)
     finally:
         os.umask(before)
     (again,) = tmp_path.glob("*.deb")
     assert again.read_bytes() == package.read_bytes()
 
 
-def test_bundled_package_runs_without_system_packages(dist: Path, tmp_path: Path) -> None:
+def test_bundled_package_runs_without_system_packages(
+    dist: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its own packages are links to those that are installed here."""
     site_packages = tmp_path / "site-packages"
     site_packages.mkdir()
@@ -100,14 +104,13 @@ def test_bundled_package_runs_without_system_packages(dist: Path, tmp_path: Path
                 shutil.copytree(source, target)
             elif source.is_file():
                 shutil.copy(source, target)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SOURCE_DATE_EPOCH", "1700000000")
-        patch.setenv("DPKG_DEB_COMPRESSOR_LEVEL", "0")  # its compression would take seconds
-        built = release().bundled_package(site_packages, tmp_path)
-    fields = dpkg_deb("-f", str(built))
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    monkeypatch.setenv("DPKG_DEB_COMPRESSOR_LEVEL", "0")  # its compression would take seconds
+    built = release().bundled_package(site_packages, tmp_path)
+    fields, minor = output("dpkg-deb", "-f", built), sys.version_info.minor
     assert "Package: resctrl-hooks-bundled\n" in fields
-    assert f"Depends: python3 (>= 3.{sys.version_info.minor}), python3 (<< 3.{sys.version_info.minor + 1})\n" in fields
-    dpkg_deb("-x", str(built), str(tmp_path / "root"))
+    assert f"Depends: python3 (>= 3.{minor}), python3 (<< 3.{minor + 1})\n" in fields
+    output("dpkg-deb", "-x", built, tmp_path / "root")
     environment = tmp_path / "root/opt/venvs/resctrl-hooks"
     python = environment / "bin/python3"
     assert python.readlink() == Path("/usr/bin/python3"), "that of the target"
@@ -115,23 +118,16 @@ def test_bundled_package_runs_without_system_packages(dist: Path, tmp_path: Path
     assert script.read_text().startswith("#!/opt/venvs/resctrl-hooks/bin/python3\n")
     python.unlink()
     python.symlink_to(os.path.realpath(sys.executable))
-
-    def run(*words: str) -> str:
-        command = [str(python), "-E", *words]
-        return subprocess.run(command, check=True, capture_output=True, text=True, cwd=tmp_path).stdout
-
-    assert __version__ in run(str(script), "--version")
+    assert __version__ in output(python, "-E", script, "--version", cwd=tmp_path)
     assert "`/opt/venvs/resctrl-hooks/bin/python3` (bundled package)" in (REPOSITORY / "docs/library.md").read_text()
     program = "import sys; from resctrl_hooks import Monitor, extras; print(sys.prefix, extras.remedy('parquet'))"
-    wanted = f"python3 -m pip --python {python} install 'resctrl-hooks[parquet]'`\n"
-    answer = run("-c", program)
-    assert answer.startswith(
-        f"{environment} install the extra `parquet` with `apt-get install --no-install-recommends python3-pip && "
-    )
-    assert answer.endswith(wanted)
+    answer = output(python, "-E", "-c", program, cwd=tmp_path)
+    first = f"{environment} install the extra `parquet` with `apt-get install --no-install-recommends python3-pip && "
+    assert answer.startswith(first)
+    assert answer.endswith(f"python3 -m pip --python {python} install 'resctrl-hooks[parquet]'`\n")
 
 
-def test_spec_has_this_version(dist: Path) -> None:
+def test_spec_has_this_version_and_imports_no_module_that_needs_an_extra(dist: Path) -> None:
     spec = (dist / "resctrl-hooks.spec").read_text()
     assert f"Version:        {release().PACKAGE_VERSION}\n" in spec
     assert "@" not in spec.replace("@example.com", "")
@@ -139,6 +135,8 @@ def test_spec_has_this_version(dist: Path) -> None:
     assert len(made) == 2
     for path in re.findall(r"(?:0644|\|') (\w\S+)", spec):
         assert path in made or (REPOSITORY / path).exists(), path
+    (line,) = re.findall(r"^%pyproject_check_import (.*)", spec, re.MULTILINE)
+    output(sys.executable, "-c", IMPORT_ALL, *shlex.split(line))
 
 
 # What the macro does with its options, where only the required libraries are installed.
@@ -154,32 +152,19 @@ for name in [module.name for module in pkgutil.walk_packages(resctrl_hooks.__pat
 """
 
 
-def test_spec_imports_no_module_that_needs_an_extra() -> None:
-    spec = (REPOSITORY / "contrib/packages/resctrl-hooks.spec").read_text()
-    (line,) = re.findall(r"^%pyproject_check_import (.*)", spec, re.MULTILINE)
-    done = subprocess.run(
-        [sys.executable, "-c", IMPORT_ALL, *shlex.split(line)], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-
-
 def test_debian_package_has_requirements_of_wheel(package: Path) -> None:
-    assert dpkg_deb("-f", str(package), "Version").strip() == f"{release().PACKAGE_VERSION}-1"
-    found = {}
-    for name, version in re.findall(r"(python3-[\w-]+) \(>= ([\d.]+)\)", dpkg_deb("-f", str(package), "Depends")):
-        found[OF_DEBIAN.get(name, name.removeprefix("python3-"))] = version
-    assert {f"{name}>={version}" for name, version in found.items()} == set(DEPENDENCIES)
+    version, depends = (output("dpkg-deb", "-f", package, field) for field in ("Version", "Depends"))
+    assert version.strip() == f"{release().PACKAGE_VERSION}-1"
+    found = re.findall(r"python3-([\w-]+) \(>= ([\d.]+)\)", depends)
+    assert {f"{name.replace('yaml', 'pyyaml')}>={least}" for name, least in found} == set(DEPENDENCIES)
 
 
 def test_debian_package_is_complete_with_correct_sums(dist: Path, package: Path, tmp_path: Path) -> None:
-    dpkg_deb("-R", str(package), str(tmp_path))
-    (wheel,) = dist.glob("*.whl")
-    modules = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("resctrl_hooks/")}
+    output("dpkg-deb", "-R", package, tmp_path)
     shipped = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
-    assert {f"usr/lib/python3/dist-packages/{name}" for name in modules} <= shipped
+    assert {f"usr/lib/python3/dist-packages/{name}" for name in modules_of(dist)} <= shipped
     assert {"usr/bin/resctrl-hook", "usr/share/man/man8/resctrl-hook.8.gz"} <= shipped
-    completion = tmp_path / "usr/share/bash-completion/completions/resctrl-hook"
-    subprocess.run(["bash", "-n", str(completion)], check=True)
+    output("bash", "-n", tmp_path / "usr/share/bash-completion/completions/resctrl-hook")
     completions = {"zsh/vendor-completions/_resctrl-hook", "fish/vendor_completions.d/resctrl-hook.fish"}
     assert {f"usr/share/{name}" for name in completions} <= shipped
     (installer,) = tmp_path.glob("usr/lib/python3/dist-packages/resctrl_hooks-*.dist-info/INSTALLER")
@@ -215,26 +200,19 @@ MACROS = {
 
 @pytest.mark.rpm
 def test_spec_builds_complete_package(dist: Path, tmp_path: Path) -> None:
-    sources = tmp_path / "SOURCES"
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(sources)]
-    subprocess.run(build, cwd=REPOSITORY, check=True, capture_output=True)
+    output(sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", tmp_path / "SOURCES", cwd=REPOSITORY)
     defined = [f"--define={name} {value}" for name, value in {"_topdir": str(tmp_path), **MACROS}.items()]
     command = ["rpmbuild", "-bb", "--nodeps", *defined, str(dist / "resctrl-hooks.spec")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     (built,) = tmp_path.glob("RPMS/noarch/*.rpm")
-
-    def ask(*words: str) -> str:
-        return subprocess.run(["rpm", "-qp", *words, str(built)], capture_output=True, text=True, check=True).stdout
-
-    assert ask("--queryformat=%{NAME} %{VERSION} %{ARCH}") == f"resctrl-hooks {release().PACKAGE_VERSION} noarch"
-    (wheel,) = dist.glob("*.whl")
-    modules = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("resctrl_hooks/")}
-    shipped = set(ask("--list").splitlines())
-    assert modules <= {path.partition("/site-packages/")[2] for path in shipped}
+    named = output("rpm", "-qp", "--queryformat=%{NAME} %{VERSION} %{ARCH}", built)
+    assert named == f"resctrl-hooks {release().PACKAGE_VERSION} noarch"
+    shipped = set(output("rpm", "-qp", "--list", built).splitlines())
+    assert modules_of(dist) <= {path.partition("/site-packages/")[2] for path in shipped}
     units = {f"/usr/lib/systemd/system/resctrl-hooks-{name}.service" for name in ("classes", "metrics")}
     assert {"/usr/bin/resctrl-hook", *units} <= shipped
-    assert "resctrl-hook install || :" in ask("--scripts")
+    assert "resctrl-hook install || :" in output("rpm", "-qp", "--scripts", built)
 
 
 # In a clean Debian
@@ -261,9 +239,6 @@ def inside(package: Path, tmp_path: Path) -> Iterator[Callable[[str], str]]:
         subprocess.run(["umount", str(tmp_path / "root")], check=True)
 
 
-LEFT = "find / -xdev -path /proc -prune -o -name '*resctrl*' -print"
-
-
 @pytest.mark.debian
 def test_package_is_installed_upgraded_and_removed(inside: Callable[[str], str]) -> None:
     inside("dpkg -i /package.deb")
@@ -276,4 +251,7 @@ def test_package_is_installed_upgraded_and_removed(inside: Callable[[str], str])
     # resctrl is missing, and the command reports it
     inside("resctrl-hook metrics --format prometheus >/dev/null || [ $? = 1 ]")
     inside("dpkg -r resctrl-hooks")
-    assert inside(LEFT).splitlines() in ([], ["/run/resctrl-hooks"])
+    assert inside("find / -xdev -path /proc -prune -o -name '*resctrl*' -print").splitlines() in (
+        [],
+        ["/run/resctrl-hooks"],
+    )

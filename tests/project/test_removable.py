@@ -20,7 +20,6 @@ from resctrl_hooks.core.parts import HOUSES, Part, load, parts
 
 pytestmark = pytest.mark.no_cover
 OTHERS = [name for name in HOUSES if name != "core"]
-NOT_COPIED = (".git", ".venv*", ".hypothesis", ".*_cache", ".nox", "dist", "build")
 # What a copy has, as one JSON object.
 INVENTORY = """
 import json, sys
@@ -65,11 +64,6 @@ class Copy(NamedTuple):
     house: Part
     folder: Path
 
-    @property
-    def others(self) -> list[Part]:
-        """The parts of the other houses."""
-        return [part for part in parts() if part is not self.house]
-
     def run(self, *command: str | Path) -> subprocess.CompletedProcess[str]:
         """Run Python with the copy's modules before all others."""
         options: dict[str, Any] = {"capture_output": True, "text": True, "cwd": self.folder}
@@ -82,48 +76,28 @@ class Copy(NamedTuple):
         assert done.returncode == 0, done.stderr + done.stdout
         return done.stdout
 
-    def call(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-        """Run the project's command."""
-        return self.run("-m", "resctrl_hooks", *arguments)
-
-    def config(self, text: str) -> Path:
-        """Write a configuration; return its path."""
-        path = self.folder / "config.yaml"
-        path.write_text(text)
-        return path
-
 
 @pytest.fixture(scope="module", params=[pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in OTHERS])
 def without(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copy]:
     """Copy the project, and delete a house's folder and tests."""
     house: Part = next(part for part in parts() if part.name == request.param)
     folder = tmp_path_factory.mktemp(f"without-{house.name}") / "project"
-    shutil.copytree(REPOSITORY, folder, ignore=shutil.ignore_patterns(*NOT_COPIED), symlinks=True)
+    ignored = shutil.ignore_patterns(".git", ".venv*", ".hypothesis", ".*_cache", ".nox", "dist", "build")
+    shutil.copytree(REPOSITORY, folder, ignore=ignored, symlinks=True)
     for place in ("resctrl_hooks", "tests"):
         shutil.rmtree(folder / place / house.name)
     yield Copy(house, folder)
     shutil.rmtree(folder)
 
 
-@pytest.fixture(scope="module")
-def found(without: Copy) -> dict[str, Any]:
-    """Return what the copy has."""
-    inventory: dict[str, Any] = json.loads(without.output("-c", INVENTORY))
-    return inventory
-
-
-def commands(part: Part) -> set[str]:
-    return {name for name in part.commands if " " not in name}
-
-
-def named_commands(text: str) -> set[str]:
-    """Return the commands whose calls are in a text."""
-    return {*re.findall(r"resctrl-hook ([a-zA-Z]+)", text)}
+def units(part: Part) -> list[str]:
+    return [unit.name for unit in load(part.units)] if part.units else []
 
 
 @pytest.mark.ci
-def test_copy_has_what_the_other_houses_add_and_nothing_of_this_one(without: Copy, found: dict[str, Any]) -> None:
-    house, others = without.house, without.others
+def test_copy_has_what_the_other_houses_add_and_nothing_of_this_one(without: Copy) -> None:
+    house, others = without.house, [part for part in parts() if part is not without.house]
+    found: dict[str, Any] = json.loads(without.output("-c", INVENTORY))
     assert Path(found["package"]).parents[1] == without.folder
     assert found["parts"] == [part.name for part in others]
     assert not [name for name in found["modules"] if name.startswith(f"resctrl_hooks.{house.name}.")]
@@ -132,14 +106,15 @@ def test_copy_has_what_the_other_houses_add_and_nothing_of_this_one(without: Cop
 
     overview = without.output("-m", "resctrl_hooks", "--help")
     shown = {line.split()[0] for line in overview.splitlines() if line.startswith("  ") and line[2:3].isalpha()}
-    expected = {name for part in others for name in commands(part)}
-    assert expected - shown == {name for part in others for name in commands(part) if part.commands[name].hidden}
-    assert {path.split()[1] for path in found["helps"] if " " in path} == expected
+    expected = {name: entry for part in others for name, entry in part.commands.items() if " " not in name}
+    assert expected.keys() - shown == {name for name, entry in expected.items() if entry.hidden}
+    assert {path.split()[1] for path in found["helps"] if " " in path} == expected.keys()
     assert not [name for name in house.commands if f"resctrl-hook {name}" in found["helps"]]
     helps, man = "".join(found["helps"].values()), found["man"].replace("\\", "")
     in_man = {line.split()[1] for line in man.splitlines() if line.startswith(".SS ")}
-    assert in_man >= expected
-    assert not commands(house) & {*shown, *in_man, *named_commands(helps), *named_commands(man)}
+    assert in_man >= expected.keys()
+    called = re.findall(r"resctrl-hook ([a-zA-Z]+)", helps + man)
+    assert not {name for name in house.commands if " " not in name} & {*shown, *in_man, *called}
     assert not [unit for unit in units(house) if unit in man]
     assert not [one for examples in house.examples.values() for one in examples if one in helps]
     assert not house.choice or f"--{house.name}" not in helps
@@ -160,19 +135,13 @@ def test_installation_and_doctor_have_none_of_its_code_units_and_checks(without:
     without.output(*command)
     installed = "\n".join(str(path) for path in tmp_path.rglob("*"))
     assert "/core/node/launch.py" in installed
-    for text in (planned, installed):
-        assert f"/{without.house.name}/" not in text
-        assert not [unit for unit in units(without.house) if unit in text]
-
-    done = without.call("--config", without.config(""), "doctor", "-o", "json")
+    assert not [one for one in (f"/{without.house.name}/", *units(without.house)) if one in planned + installed]
+    (without.folder / "config.yaml").touch()
+    done = without.run("-m", "resctrl_hooks", "--config", "config.yaml", "doctor", "-o", "json")
     assert done.returncode in {0, 1}, done.stderr
     checks = {item["check"] for item in json.loads(done.stdout)["items"]}
     assert "configuration" in checks
     assert not checks & checks_of(without.house).keys()
-
-
-def units(part: Part) -> list[str]:
-    return [unit.name for unit in load(part.units)] if part.units else []
 
 
 @pytest.mark.ci
