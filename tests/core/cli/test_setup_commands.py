@@ -71,16 +71,14 @@ def test_host_without_units_has_to_be_reconciled(
         golden("\n".join(found), f"units {with_units}, systemd {runs}, {' '.join(services)}")
 
 
-FULL = OSError(28, "No space left on device", "/f")
-INVALID = InvalidConfigError([Problem("wrong", file="/c")])
-
-
 def test_failure_names_what_to_do_next(tmp_path: Path, ship: Callable[[Payload], None], golden: Golden) -> None:
     ship(SMALL)
+    full = OSError(28, "No space left on device", "/f")
+    invalid = InvalidConfigError([Problem("wrong", file="/c")])
     for module, name, words, errors in (
-        (install, "plan", ["install", "--runtime", "crio"], (INVALID, RuntimeConfigError("bad toml"), FULL)),
-        (install, "install", ["install", "--runtime", "crio"], (FULL,)),
-        (uninstall, "removed_paths", ["uninstall", "--dry-run"], (HookError("busy"), FULL)),
+        (install, "plan", ["install", "--runtime", "crio"], (invalid, RuntimeConfigError("bad toml"), full)),
+        (install, "install", ["install", "--runtime", "crio"], (full,)),
+        (uninstall, "removed_paths", ["uninstall", "--dry-run"], (HookError("busy"), full)),
     ):
         for error in errors:
             with failing(module, name, error):
@@ -100,12 +98,6 @@ def test_installation_of_a_machine_config_is_left_to_it(tmp_path: Path, word: st
     assert "cannot change this installation: /etc/resctrl-hooks/config.json belongs to a MachineConfig" in done.stderr
 
 
-def outcome(**lists: list[str]) -> Released:
-    made = Released()
-    vars(made).update(lists)
-    return made
-
-
 @pytest.fixture
 def live(host: Host, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the changes of the running host, which are only noted; it has an installation, and groups to release."""
@@ -123,12 +115,17 @@ def live(host: Host, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     for name, answer in {
         "find_effective": SimpleNamespace(settings=host.context().settings), "leave_to_machine_config": None,
         "is_installed": True, "read_manifest": Manifest(runtimes=["crio", "podman"]),
-        "release_everything": outcome(keys=["key"]),
-        "removed_paths": [("/hook", "hook")],
+        "release_everything": released(keys=["key"]), "removed_paths": [("/hook", "hook")],
     }.items():  # fmt: skip
         monkeypatch.setattr(uninstall, name, always(answer))
     monkeypatch.setattr(uninstall, "restore_values", lambda _, found: found.restored.append("MB of gold"))
     return calls
+
+
+def released(**lists: list[str]) -> Released:
+    made = Released()
+    vars(made).update(lists)
+    return made
 
 
 @pytest.mark.parametrize("pods", [False, True], ids=["without records", "with records"])
@@ -147,7 +144,7 @@ def test_records_of_running_containers_stay_unless_they_are_to_be_released(
     for words in ("", "--release-groups", "--runtime crio", "--runtime crio --runtime podman", "--hooks-only"):
         check(words)
         check(f"--dry-run {words}")
-    monkeypatch.setattr(uninstall, "release_everything", always(outcome(problems=["one", "two"])))
+    monkeypatch.setattr(uninstall, "release_everything", always(released(problems=["one", "two"])))
     check("--release-groups", "with problems")
     check("--root /image --release-groups")
     monkeypatch.setattr(uninstall, "is_installed", always(value=False))
@@ -155,9 +152,6 @@ def test_records_of_running_containers_stay_unless_they_are_to_be_released(
     monkeypatch.setattr(uninstall, "find_effective", raising(HookError("no settings")))
     check("", "without settings")
     golden(str(told))
-
-
-# explain
 
 
 def explanation(**more: Any) -> Explanation:
@@ -221,6 +215,14 @@ def report(name: str, state: Any, **more: Any) -> ClassReport:
 
 
 def test_classes_are_printed_with_result_and_status(capsys: pytest.CaptureFixture[str], golden: Golden) -> None:
+    def print_classes(reports: list[ClassReport], label: str, **more: bool) -> None:
+        code = 0
+        try:
+            rdt._print(reports, "table", **more)
+        except SystemExit as error:
+            code = int(str(error.code))
+        golden(f"{capsys.readouterr().out}exit {code}", label)
+
     changes, dry = {"changes": True}, {"changes": True, "dry_run": True}
     cases: list[tuple[str, dict[str, bool]]] = [
         ("as declared", {}), ("as declared, differs", {}), ("", {}), ("missing", changes), ("impossible", changes),
@@ -228,28 +230,12 @@ def test_classes_are_printed_with_result_and_status(capsys: pytest.CaptureFixtur
     ]  # fmt: skip
     for states, more in cases:
         reports = [report(f"gold{place}", state) for place, state in enumerate(filter(None, states.split(", ")))]
-        golden(printed(capsys, reports, **more), f"{states}; {' '.join(more)}")
+        print_classes(reports, f"{states}; {' '.join(more)}", **more)
     one = report(
-        "gold",
-        "as declared",
-        units={"MB": "per cent", "L3": "masks"},
-        declared={"MB": ["50%", "2GBps"], "L3": {"0": "f", "1": ["a", 5]}},
-        held={1: 100, 0: 90},
-        owner="the guard",
-        problems=["a problem"],
-        notes=["a note"],
-        planned=["MB:0=1"],
-        done=["created"],
-    )
+        "gold", "as declared", units={"MB": "per cent", "L3": "masks"}, held={1: 100, 0: 90}, owner="the guard",
+        declared={"MB": ["50%", "2GBps"], "L3": {"0": "f", "1": ["a", 5]}}, problems=["a problem"], notes=["a note"],
+        planned=["MB:0=1"], done=["created"],
+    )  # fmt: skip
     two = report("silver", "not declared", units={"MB": "per cent"}, declared={"MB": 50})
-    golden(printed(capsys, [one, two]), "with units, declarations and held values")
-    golden(printed(capsys, [one], changes=True), "with changes")
-
-
-def printed(capsys: pytest.CaptureFixture[str], reports: list[ClassReport], **more: bool) -> str:
-    code = 0
-    try:
-        rdt._print(reports, "table", **more)
-    except SystemExit as error:
-        code = int(str(error.code))
-    return f"{capsys.readouterr().out}exit {code}"
+    print_classes([one, two], "with units, declarations and held values")
+    print_classes([one], "with changes", changes=True)

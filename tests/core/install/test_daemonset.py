@@ -21,7 +21,7 @@ from resctrl_hooks.core.node.ledger import TOTALS
 from resctrl_hooks.core.node.names import RESCTRL_ROOT, STATE_DIR
 from resctrl_hooks.core.node.settings import DEFAULT_CONFIG
 
-NSENTER = """
+NSENTER = """#!/bin/sh
 echo "$*" >>{told}
 case "$*" in
 *launch.py*) # the node's own code, which lies below a folder here
@@ -32,52 +32,47 @@ esac
 """Replaces the host's nsenter, and records the calls."""
 
 
+class Machine:
+    """A host below a folder, the image's programs, and an nsenter that records its calls on the host."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.host, self.programs = root, root / "host", root / "programs"
+        self.nsenter = given(root, "programs/nsenter", NSENTER.format(told=root / "told"))
+        hook = given(root, "programs/resctrl-hook", f'#!/bin/sh\nexec {sys.executable} -m resctrl_hooks "$@"\n')
+        for program in (self.nsenter, hook):
+            program.chmod(0o755)
+
+    def run(self, name: str, *, killed_before: int = -1, deleted_before: int = -1, more: str = "") -> None:
+        """Run a manifest's script; it is killed before a step, or its pod is deleted."""
+        (container,) = daemonset(name)["spec"]["initContainers"]
+        shell, options, script = container["command"]
+        settings = f"namespaces: [shop]\nresctrlPath: {self.root}/resctrl\nstateDir: {self.root}/run/resctrl-hooks\n"
+        script = script.replace(" /config/config.yaml", f" {given(self.root, 'config.yaml', settings + more)}")
+        for step, event in ((killed_before, "exit 99"), (deleted_before, "kill -TERM $$")):
+            if step >= 0:
+                lines = script.splitlines()
+                lines.insert(steps(script)[step], event)
+                script = "\n".join(lines)
+        environment = {"HOST": str(self.host), "PATH": f"{self.programs}:{os.environ['PATH']}"}
+        done = subprocess.run([shell, options, script], env=environment, check=False, capture_output=True, text=True)
+        assert done.returncode == (0 if killed_before < 0 else 99), done.stderr
+
+    def told(self) -> list[str]:
+        """Return the calls on the host so far, and forget them."""
+        lines = (self.root / "told").read_text().splitlines()
+        (self.root / "told").unlink()
+        return [line.partition(" -- ")[2] for line in lines]
+
+    def ours(self) -> set[str]:
+        return {name for name in files(self.host) if "resctrl" in name}
+
+
 @pytest.fixture
-def programs(tmp_path: Path) -> Path:
-    """Return the image's programs, and an nsenter that records its calls on the host."""
-    folder = tmp_path / "programs"
-    folder.mkdir()
-    scripts = {
-        "nsenter": NSENTER.format(told=tmp_path / "nsenter"),
-        "resctrl-hook": f'exec {sys.executable} -m resctrl_hooks "$@"\n',
-    }
-    for name, script in scripts.items():
-        (folder / name).write_text(f"#!/bin/sh\n{script}")
-        (folder / name).chmod(0o755)
-    return folder
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
 
 
-def run(
-    name: str,
-    host: Path,
-    programs: Path,
-    tmp_path: Path,
-    *,
-    killed_before: int = -1,
-    deleted_before: int = -1,
-    more: str = "",
-) -> None:
-    (container,) = daemonset(name)["spec"]["initContainers"]
-    shell, options, script = container["command"]
-    (tmp_path / "config.yaml").write_text(CONFIGURED.format(host=tmp_path) + more)
-    script = script.replace(" /config/config.yaml", f" {tmp_path}/config.yaml")
-    for step, event in ((killed_before, f"exit {KILLED}"), (deleted_before, "kill -TERM $$")):
-        if step >= 0:
-            lines = script.splitlines()
-            lines.insert(steps(script)[step], event)
-            script = "\n".join(lines)
-    environment = {"HOST": str(host), "PATH": f"{programs}:{os.environ['PATH']}"}
-    done = subprocess.run([shell, options, script], env=environment, check=False, capture_output=True, text=True)
-    assert done.returncode == (0 if killed_before < 0 else KILLED), done.stderr
-
-
-KILLED = 99
 UID = "3f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
-CONFIGURED = """\
-namespaces: [shop]
-resctrlPath: {host}/resctrl
-stateDir: {host}/run/resctrl-hooks
-"""
 
 
 def steps(script: str) -> list[int]:
@@ -86,31 +81,20 @@ def steps(script: str) -> list[int]:
     return [number for number, line in lines if line and line[0] not in " #" and line != "fi"]
 
 
-def told(tmp_path: Path) -> list[str]:
-    """Return the calls on the host so far, and forget them."""
-    lines = (tmp_path / "nsenter").read_text().splitlines()
-    (tmp_path / "nsenter").unlink()
-    return [line.partition(" -- ")[2] for line in lines]
-
-
-def ours(host: Path) -> set[str]:
-    return {name for name in files(host) if "resctrl" in name}
-
-
 RESET = ["systemctl daemon-reload", "systemctl reset-failed resctrl-hooks-*"]
 REMOVAL = steps(daemonset("remove.yaml")["spec"]["initContainers"][0]["command"][2])
 
 
 @pytest.mark.ci
-def test_installer_installs_keeps_and_removes(tmp_path: Path, programs: Path) -> None:
-    host = tmp_path / "host"
+def test_installer_installs_keeps_and_removes(machine: Machine) -> None:
+    host = machine.host
     given(host, "usr/bin/crio")
     (host / "etc").mkdir()
     before = files(host)
-    run("resctrl-hooks.yaml", host, programs, tmp_path)
+    machine.run("resctrl-hooks.yaml")
     assert {HOOKS, CONFIG} <= files(host)
     assert "shop" in (host / "etc/resctrl-hooks/config.json").read_text()
-    calls = told(tmp_path)
+    calls = machine.told()
     assert calls[0] == "systemctl daemon-reload"
     installed = [unit for unit in ENABLED if (host / "etc/systemd/system" / unit).exists()]
     assert EXEC in installed
@@ -118,61 +102,56 @@ def test_installer_installs_keeps_and_removes(tmp_path: Path, programs: Path) ->
 
     config = host / CONFIG.lstrip("/")
     first = config.stat()
-    run("resctrl-hooks.yaml", host, programs, tmp_path)  # a rollout
+    machine.run("resctrl-hooks.yaml")  # a rollout
     assert (config.stat().st_ino, config.stat().st_mtime_ns) == (first.st_ino, first.st_mtime_ns)
     config.write_text("namespaces: [other]\n")
-    run("resctrl-hooks.yaml", host, programs, tmp_path)
+    machine.run("resctrl-hooks.yaml")
     assert "shop" in config.read_text()
 
-    told(tmp_path)
-    run("remove.yaml", host, programs, tmp_path)
-    stop, release, *others = told(tmp_path)
+    machine.told()
+    machine.run("remove.yaml")
+    stop, release, *others = machine.told()
     assert (stop, others) == ("systemctl stop resctrl-hooks-*", RESET)
     assert release.endswith("launch.py --config /etc/resctrl-hooks/config.yaml release")
-    assert ours(host) == set()
+    assert machine.ours() == set()
     assert files(host) - {"/etc", "/run"} <= before
 
 
 @pytest.mark.ci
 @pytest.mark.houses("placement")
-def test_code_of_an_enabled_feature_is_there_before_its_settings(tmp_path: Path, programs: Path) -> None:
+def test_code_of_an_enabled_feature_is_there_before_its_settings(machine: Machine) -> None:
     """Its containers would be refused in between."""
-    host = tmp_path / "host"
-    run("resctrl-hooks.yaml", host, programs, tmp_path)
-    code = host / "usr/local/libexec/resctrl-hooks"
+    machine.run("resctrl-hooks.yaml")
+    code = machine.host / "usr/local/libexec/resctrl-hooks"
     assert not list(code.glob("node-*/placement"))
-    text = (CONTRIB / "daemonset/resctrl-hooks.yaml").read_text()
-    assert text.count('resctrl-hook "$@"') == 2
-    (apply,) = [line for line in text.splitlines() if line.endswith("config apply")]
     (_, _, script) = daemonset("resctrl-hooks.yaml")["spec"]["initContainers"][0]["command"]
-    lines = script.splitlines()
-    step = steps(script).index(lines.index(apply.strip())) + 1
-    run("resctrl-hooks.yaml", host, programs, tmp_path, killed_before=step, more="placement: {enabled: true}\n")
-    assert "placement" in (host / "etc/resctrl-hooks/config.json").read_text()
+    assert script.count('resctrl-hook "$@"') == 2
+    (apply,) = [number for number, line in enumerate(script.splitlines()) if line.endswith("config apply")]
+    step = steps(script).index(apply) + 1
+    machine.run("resctrl-hooks.yaml", killed_before=step, more="placement: {enabled: true}\n")
+    assert "placement" in (machine.host / "etc/resctrl-hooks/config.json").read_text()
     assert list(code.glob("node-*/placement"))
 
 
 @pytest.mark.ci
 @pytest.mark.parametrize("step", [1, 4])
-def test_installation_is_completed_if_its_pod_is_deleted_meanwhile(tmp_path: Path, programs: Path, step: int) -> None:
+def test_installation_is_completed_if_its_pod_is_deleted_meanwhile(machine: Machine, step: int) -> None:
     """A unit of another version is stopped."""
     listed = "resctrl-hooks-later.service not-found active a\nresctrl-hooks-exec.service loaded active running b"
-    nsenter = programs / "nsenter"
-    nsenter.write_text(
-        f"{nsenter.read_text()}case $* in *list-units*) echo '{listed}' ;; *reset-failed*) exit 1 ;; esac\n"
-    )
-    run("resctrl-hooks.yaml", tmp_path / "host", programs, tmp_path, deleted_before=step)
-    assert (tmp_path / "host" / HOOKS.lstrip("/")).exists()
-    calls = told(tmp_path)
+    more = f"case $* in *list-units*) echo '{listed}' ;; *reset-failed*) exit 1 ;; esac\n"
+    machine.nsenter.write_text(machine.nsenter.read_text() + more)
+    machine.run("resctrl-hooks.yaml", deleted_before=step)
+    assert HOOKS in files(machine.host)
+    calls = machine.told()
     assert any(call.startswith("systemctl restart resctrl-hooks-reconcile.timer") for call in calls)
     assert [call for call in calls if " stop " in call] == ["systemctl stop resctrl-hooks-later.service"]
 
 
 @pytest.mark.ci
-def test_removal_killed_before_each_step_is_completed_by_retry(tmp_path: Path, programs: Path) -> None:
-    host, installed, resctrl = tmp_path / "host", tmp_path / "installed", tmp_path / "resctrl"
+def test_removal_killed_before_each_step_is_completed_by_retry(machine: Machine, tmp_path: Path) -> None:
+    host, installed, resctrl = machine.host, tmp_path / "installed", tmp_path / "resctrl"
     (host / "etc").mkdir(parents=True)
-    run("resctrl-hooks.yaml", host, programs, tmp_path)
+    machine.run("resctrl-hooks.yaml")
     shutil.copytree(host, installed, symlinks=True)
     for step in range(len(REMOVAL)):
         shutil.rmtree(host)
@@ -180,13 +159,13 @@ def test_removal_killed_before_each_step_is_completed_by_retry(tmp_path: Path, p
         for folder in ("mon_groups/foreign", "info"):
             (resctrl / folder).mkdir(parents=True, exist_ok=True)
         Monitor(str(resctrl), state_dir=str(tmp_path / "run/resctrl-hooks")).ensure_group(UID)
-        run("remove.yaml", host, programs, tmp_path, killed_before=step)
+        machine.run("remove.yaml", killed_before=step)
         assert (host / LAUNCH.lstrip("/")).exists() or not (resctrl / "mon_groups" / UID).exists(), step
-        run("remove.yaml", host, programs, tmp_path)
-        assert ours(host) == set()
+        machine.run("remove.yaml")
+        assert machine.ours() == set()
         assert [path.name for path in (resctrl / "mon_groups").iterdir()] == ["foreign"]
         assert not (tmp_path / "run/resctrl-hooks").exists()
-        assert told(tmp_path)[-2:] == RESET
+        assert machine.told()[-2:] == RESET
 
 
 def test_manifests_of_another_version_are_reported_on_a_running_host(
@@ -220,9 +199,6 @@ def test_only_the_installer_is_privileged_and_the_deleted_pod_ends_with_0(name: 
             os.killpg(process.pid, signal.SIGKILL)  # the sleep, which ends with the pod's container
 
 
-# Metrics
-
-
 def test_pod_monitor_selects_metrics_pods_which_wait_for_resctrl() -> None:
     monitor = yaml.safe_load((CONTRIB / "prometheus/podmonitor.yaml").read_text())
     container, paths = metrics_container()
@@ -234,11 +210,5 @@ def test_pod_monitor_selects_metrics_pods_which_wait_for_resctrl() -> None:
     (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
     assert endpoint["honorLabels"] is True
     assert [(port["name"], port["containerPort"]) for port in container["ports"]] == [(endpoint["port"], 9777)]
-    folders = [
-        os.path.dirname(DEFAULT_CONFIG),
-        STATE_DIR,
-        f"{STATE_DIR}/{TOTALS}",
-        RESCTRL_ROOT,
-        f"{RESCTRL_ROOT}/info",
-    ]
-    assert sorted(paths.values()) == folders
+    state = [STATE_DIR, f"{STATE_DIR}/{TOTALS}", RESCTRL_ROOT, f"{RESCTRL_ROOT}/info"]
+    assert sorted(paths.values()) == [os.path.dirname(DEFAULT_CONFIG), *state]

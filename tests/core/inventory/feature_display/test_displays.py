@@ -1,5 +1,6 @@
 """The presentation of each feature: a container's details, the target of a step for `explain`, and cells of `list`."""
 
+import shutil
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from typing import Any
@@ -20,38 +21,23 @@ from resctrl_hooks.core.node.features.memory import NAME as LIMITS
 
 CGROUP = f"{POD_CGROUP}/crio-{ID}"
 
-# Monitoring
 
-
-@pytest.mark.parametrize(
-    "rdt_class, there, finds",
-    [
-        ("gold", False, "would be created; uses one RMID"),
-        ("gold", True, "exists"),
-        ("", False, "would be created; uses one RMID"),
-        ("", True, "exists"),
-        ("none", False, "would fail: RDT class none does not exist; the hook does not create classes"),
-    ],
-)
-def test_group_of_monitoring_is_found(host: Host, rdt_class: str, there: bool, finds: str) -> None:
+def test_group_of_monitoring_is_found_or_its_lack_named(host: Host) -> None:
     host.process(100, CGROUP)
     host.add_class("gold")
-    where = host.resctrl / rdt_class / "mon_groups" / UID
-    if there:
-        where.mkdir()
-    assert probed("monitoring", host, {"class": rdt_class}) == Found(str(where), finds, rdt_class != "none")
-
-
-def test_missing_monitoring_is_named(host: Host) -> None:
-    host.process(100, CGROUP)
+    created = "would be created; uses one RMID"
+    no_class = "would fail: RDT class none does not exist; the hook does not create classes"
+    for rdt_class, finds in (("gold", created), ("", created), ("none", no_class)):
+        where = host.resctrl / rdt_class / "mon_groups" / UID
+        assert probed("monitoring", host, {"class": rdt_class}) == Found(str(where), finds, rdt_class != "none")
+        if rdt_class != "none":
+            where.mkdir()
+            assert probed("monitoring", host, {"class": rdt_class}) == Found(str(where), "exists")
     for missing, words in (("mon_groups", "no monitoring in the resctrl"), ("info", "no resctrl")):
-        (host.resctrl / missing).rmdir()
+        shutil.rmtree(host.resctrl / missing)
         found = probed("monitoring", host, {"class": ""})
         assert (found.finds, found.possible) == (f"would fail: {words} at {host.resctrl}", False)
     assert described("monitoring", {}, {"class": ""}) == {}
-
-
-# Memory
 
 
 def test_present_memory_is_that_of_the_cgroup(host: Host) -> None:
@@ -70,29 +56,22 @@ def test_present_memory_is_that_of_the_cgroup(host: Host) -> None:
     assert found == Found("the container's cgroup", "not visible now")
 
 
-def tierd(state: str) -> dict[str, Any]:
-    return {"memtierd": {"class": "track", "state": state}}
-
-
 def test_cells_of_memory_are_those_of_served_containers(golden: Golden) -> None:
     swap = {"memory.swap.current": "1024", "memory.swap.max": "max"}
     limits = {LIMITS: {"class": ""}, CGROUP_FILES: {"memory.current": str(1 << 20), "memory.high": str(1 << 22)}}
     small = {LIMITS: {"class": "small"}, CGROUP_FILES: {"memory.current": str(1 << 20)}}
-    runs, ended = tierd("runs as pid 7"), tierd("does not run")
+    runs, ended = ({"memtierd": {"class": "track", "state": state}} for state in ("runs as pid 7", "does not run"))
     cases: dict[str, list[dict[str, Any]]] = {
         "runs": [runs],
         "does not run": [ended],
         "one of two": [runs, ended, {"memory": {}}],
-        "with a class of memory": [{}, {"memory": {"class": "b"}} | runs],
-        "swap without limit": [runs | {"cgroup": swap}],
-        "swap with limit": [runs | {"cgroup": swap | {"memory.swap.max": "2048"}}, {}],
+        "with a class of memory": [{}, {"memory": {"class": "b"}, **runs}],
+        "swap without limit": [{**runs, "cgroup": swap}],
+        "swap with limit": [{**runs, "cgroup": swap | {"memory.swap.max": "2048"}}, {}],
         "limits": [limits],
         "limits of two": [limits, small],
     }
     golden("\n".join(f"{label}: {' | '.join(cells('memory', *containers))}" for label, containers in cases.items()))
-
-
-# memtierd
 
 
 @pytest.fixture
@@ -118,48 +97,34 @@ def test_running_memtierd_is_described_and_found(node: MemtierdHost, monkeypatch
     assert row.describe(record, steps)["state"] == "does not run"
 
 
-@pytest.mark.parametrize(
-    "fatal, idle, binary, finds",
-    [
+def test_missing_requirements_of_memtierd_are_found(node: MemtierdHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert node.start().code == 0
+    step = node.step()
+    node.clean()
+    cases: tuple[tuple[list[str], list[str], str, str], ...] = (
         ([], [], "", "would be started"),
         ([], ["no swap", "swap is 0"], "", "would be started; no swap; swap is 0"),
         (["no tracker"], ["no swap"], "", "would fail: no tracker"),
         (["no tracker"], [], "/none", "would fail: *; no tracker"),
-    ],
-)
-def test_missing_requirements_of_memtierd_are_found(
-    node: MemtierdHost, monkeypatch: pytest.MonkeyPatch, fatal: list[str], idle: list[str], binary: str, finds: str
-) -> None:
-    assert node.start().code == 0
-    step = node.step()
-    node.clean()
-    monkeypatch.setattr(memtierd, "lacking", always((fatal, idle)))
-    if binary:
-        node.configure(binary=binary)
-    found = display("memtierd").probe(step, workload_of(node.host), node.host.context())
-    assert (found.where, found.possible) == (str(node.folder()), not fatal)
-    assert fnmatch(found.finds, finds)
-    assert ("/none" in found.finds) == bool(binary)
+    )
+    for fatal, idle, binary, finds in cases:
+        monkeypatch.setattr(memtierd, "lacking", always((fatal, idle)))
+        if binary:
+            node.configure(binary=binary)
+        found = display("memtierd").probe(step, workload_of(node.host), node.host.context())
+        assert (found.where, found.possible) == (str(node.folder()), not fatal)
+        assert fnmatch(found.finds, finds)
+        assert ("/none" in found.finds) == bool(binary)
 
 
-# Other features
-
-
-@pytest.mark.parametrize(
-    "feature, needs, details",
-    [
-        ("scheduling", {"class": "bg", "process": {"nice": 10}, "values": [["io.weight", 5]]},
-         {"class": "bg", "nice": 10, "io.weight": "5"}),
-        ("rdt", {"class": "gold"}, {"class": "gold"}),
-        ("memory", {"class": "", "limits": {"memory.high": "5"}}, {"class": "", "memory.high": "5"}),
-        ("memory", {"class": "a", "limits": {}, "part": 0.8}, {"class": "a", "memory.high": "0.8 of memory.max"}),
-    ],
-)  # fmt: skip
-def test_step_is_described_with_its_values(feature: str, needs: dict[str, Any], details: dict[str, Any]) -> None:
-    assert described(feature, {}, needs) == details
-
-
-# The table
+def test_step_is_described_with_its_values() -> None:
+    needs: dict[str, Any] = {"class": "bg", "process": {"nice": 10}, "values": [["io.weight", 5]]}
+    assert described("scheduling", {}, needs) == {"class": "bg", "nice": 10, "io.weight": "5"}
+    assert described("rdt", {}, {"class": "gold"}) == {"class": "gold"}
+    limits: dict[str, Any] = {"class": "", "limits": {"memory.high": "5"}}
+    assert described("memory", {}, limits) == {"class": "", "memory.high": "5"}
+    part: dict[str, Any] = {"class": "a", "limits": {}, "part": 0.8}
+    assert described("memory", {}, part) == {"class": "a", "memory.high": "0.8 of memory.max"}
 
 
 def test_features_and_rows_match_and_column_names_are_unique() -> None:
