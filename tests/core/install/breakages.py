@@ -8,17 +8,24 @@ from pathlib import Path
 from resctrl_hooks.core.install.paths import CODE, LAUNCH
 
 Breakage = Callable[[Path], None]
+SCRIPT, NODE = LAUNCH.lstrip("/"), f"{CODE.lstrip('/')}/node-*"
+BYTECODE = f"{NODE}/*.cpython-*"
 
 
-def modules(host: Path) -> Path:
-    (found,) = (host / CODE.lstrip("/")).glob("node-*")
-    return found
+def each(pattern: str, change: Callable[[Path], object], *, compiled: bool = True) -> Breakage:
+    """Return the breakage that changes all files of a pattern; without bytecode unless they are ``compiled``."""
+
+    def broken(host: Path) -> None:
+        for path in () if compiled else host.glob(BYTECODE):
+            path.unlink()
+        for path in sorted(host.glob(pattern)):
+            change(path)
+
+    return broken
 
 
-def without_bytecode(host: Path) -> Path:
-    for path in modules(host).glob("*.cpython-*"):
-        path.unlink()
-    return modules(host)
+def text(data: bytes) -> Callable[[Path], object]:
+    return lambda path: path.write_bytes(data)
 
 
 def fifo(path: Path) -> None:
@@ -26,73 +33,35 @@ def fifo(path: Path) -> None:
     os.mkfifo(path)
 
 
-def code_gone(host: Path) -> None:
-    shutil.rmtree(host / CODE.lstrip("/"))
-
-
-def half_of_it(host: Path) -> None:
-    for path in sorted(without_bytecode(host).rglob("*.py"))[::2]:
-        path.unlink()
+def folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
 
 
 def bytecode_cut(host: Path) -> None:
-    for path in modules(host).glob("*.cpython-*"):
-        path.write_bytes(path.read_bytes()[:-100])
-    (modules(host) / "core/node/hook/call.py").unlink()
+    each(BYTECODE, lambda path: path.write_bytes(path.read_bytes()[:-100]))(host)
+    each(f"{NODE}/core/node/hook/call.py", Path.unlink)(host)
 
 
-def script_folder(host: Path) -> None:
-    (host / LAUNCH.lstrip("/")).unlink()
-    (host / LAUNCH.lstrip("/")).mkdir()
-
-
-def script(data: bytes) -> Breakage:
-    def broken(host: Path) -> None:
-        (host / LAUNCH.lstrip("/")).write_bytes(data)
-
-    return broken
-
-
-def module(name: str, text: str) -> Breakage:
-    """Return the breakage that a module has another text; without one it is a FIFO."""
-
-    def broken(host: Path) -> None:
-        path = without_bytecode(host) / name
-        path.write_text(text) if text else fifo(path)
-
-    return broken
-
-
-def bytecode_fifo(host: Path) -> None:
-    for path in modules(host).glob("*.cpython-*"):
-        fifo(path)
-
-
-def settings_garbage(host: Path) -> None:
-    for path in (host / "etc/resctrl-hooks").glob("*.json"):
-        path.write_bytes(b"\xff{")
-
-
-def dead_loop(host: Path) -> None:
-    script(b"while True: pass\n")(host)
-
-
-module_loop = module("core/node/settings.py", "while True: pass\n")
+code_gone = each(CODE.lstrip("/"), shutil.rmtree)
+settings_garbage = each("etc/resctrl-hooks/*.json", text(b"\xff{"))
+dead_loop = each(SCRIPT, text(b"while True: pass\n"))
+module_loop = each(f"{NODE}/core/node/settings.py", text(b"while True: pass\n"), compiled=False)
 BROKEN: dict[str, Breakage] = {
     "code gone": code_gone,
-    "modules gone": lambda host: shutil.rmtree(modules(host)),
-    "half of it": half_of_it,
+    "modules gone": each(NODE, shutil.rmtree),
+    "half of it": each(f"{NODE}/**/[a-h]*.py", Path.unlink, compiled=False),
     "bytecode cut": bytecode_cut,
-    "module wrong": module("core/node/settings.py", "raise SystemExit(3)\n"),
-    "module a FIFO": module("core/node/host/files.py", ""),
-    "script rubbish": script(b"this is ( no Python\n\0"),
-    "script empty": script(b""),
-    "script a folder": script_folder,
+    "module wrong": each(f"{NODE}/core/node/settings.py", text(b"raise SystemExit(3)\n"), compiled=False),
+    "module a FIFO": each(f"{NODE}/core/node/host/files.py", fifo, compiled=False),
+    "script rubbish": each(SCRIPT, text(b"this is ( no Python\n\0")),
+    "script empty": each(SCRIPT, text(b"")),
+    "script a folder": each(SCRIPT, folder),
 }
 HANGING: dict[str, Breakage] = {
-    "script a FIFO": lambda host: fifo(host / LAUNCH.lstrip("/")),
-    "bytecode a FIFO": bytecode_fifo,
+    "script a FIFO": each(SCRIPT, fifo),
+    "bytecode a FIFO": each(BYTECODE, fifo),
     "loop": dead_loop,
     "module loop": module_loop,
-    "sleep": module("core/node/main.py", "import time\ntime.sleep(1000)\n"),
+    "sleep": each(f"{NODE}/core/node/main.py", text(b"import time\ntime.sleep(1000)\n"), compiled=False),
 }

@@ -14,7 +14,7 @@ from core.install.daemonsets import CONTRIB, daemonset, metrics_container
 from core.install.staged import CONFIG, HOOKS, files, given, install
 from resctrl_hooks import Monitor, __version__
 from resctrl_hooks.core.install.paths import LAUNCH
-from resctrl_hooks.core.install.pod import VARIABLE
+from resctrl_hooks.core.install.pod import REMEDY, VARIABLE, outdated
 from resctrl_hooks.core.install.unit_files import ENABLED
 from resctrl_hooks.core.install.units import EXEC
 from resctrl_hooks.core.node.ledger import TOTALS
@@ -177,6 +177,11 @@ def test_manifests_of_another_version_are_reported_on_a_running_host(
         assert ("warning: the DaemonSet's manifests are of version" in install(tmp_path)) is warns
     (container,) = daemonset("resctrl-hooks.yaml")["spec"]["initContainers"]
     assert {"name": VARIABLE, "value": __version__} in container["env"]
+    assert outdated("", "2") == outdated("2", "2") == ""
+    assert outdated("1", "2") == "the DaemonSet's manifests are of version 1, its image is of 2"
+    unknown = outdated("unknown", "2")
+    assert unknown.startswith("the DaemonSet's manifests are of version unknown, its image is of 2; older ones do not ")
+    assert "of the image's version" in REMEDY
 
 
 @pytest.mark.parametrize("name", ["resctrl-hooks.yaml", "remove.yaml"])

@@ -40,17 +40,17 @@ from resctrl_hooks.core.node.nfd.features import FIRST as FIRST_FEATURES
 COMPILED = CONFIG.replace(".yaml", ".json")
 
 
-def contents(root: Path) -> dict[str, tuple[int, bytes | str]]:
-    """Return the mode and content of each file below a root."""
-    return {
-        name: (path.lstat().st_mode, path.readlink().as_posix() if path.is_symlink() else path.read_bytes())
-        for name in files(root)
-        if not (path := root / name.lstrip("/")).is_dir() or path.is_symlink()
-    }
-
-
 @pytest.mark.usefixtures("compiles")
 def test_staged_files_do_not_depend_on_root(tmp_path: Path) -> None:
+    def contents(root: str) -> dict[str, tuple[int, bytes | str]]:
+        """Return the mode and content of each file below a root."""
+        paths = {name: tmp_path / root / name.lstrip("/") for name in files(tmp_path / root)}
+        return {
+            name: (path.lstat().st_mode, str(path.readlink()) if path.is_symlink() else path.read_bytes())
+            for name, path in paths.items()
+            if not path.is_dir() or path.is_symlink()
+        }
+
     install(tmp_path / "one")
     before = os.umask(0o077)
     try:
@@ -58,9 +58,8 @@ def test_staged_files_do_not_depend_on_root(tmp_path: Path) -> None:
     finally:
         os.umask(before)
     put(tmp_path / "copy")
-    staged = contents(tmp_path / "one")
-    assert contents(tmp_path / "another/place") == staged
-    assert contents(tmp_path / "copy") == staged
+    staged = contents("one")
+    assert contents("another/place") == contents("copy") == staged
     assert (tmp_path / "copy").stat().st_mode == (tmp_path / "one").stat().st_mode
     for path in (tmp_path / "another/place/usr").rglob("*"):
         assert path.stat().st_mode & 0o7777 == (0o755 if path.is_dir() else 0o644), path
@@ -143,19 +142,6 @@ def test_output_that_takes_no_more_lines_leaves_nothing_half_done(tmp_path: Path
     assert not os.path.lexists(f"{cut}{CODE}")
 
 
-# An installation found and changed without the command: paths by role, the order of changes, calls of systemd
-
-
-def test_nothing_is_unregistered_without_a_record(tmp_path: Path) -> None:
-    tree, hook = Tree(str(tmp_path)), f"{VENDOR_HOOKS}/{HOOK_NAME}"
-    given(tmp_path, hook)
-    unregister(tree, ("crio",), output=pytest.fail, warn=pytest.fail)
-    assert tree.exists(hook)
-    said: list[str] = []
-    remove_hooks(tree, output=said.append, warn=said.append)
-    assert said == [f"removed {hook}"]
-
-
 SYSTEMCTL = """#!/bin/sh
 # As systemd 262: a unit that is not loaded fails the whole call, which then does nothing.
 verb=$1
@@ -173,7 +159,7 @@ for unit; do echo "$verb $unit" >>"$TOLD"; done
 @pytest.mark.parametrize(
     "first, problems", [("gone", []), ("stuck", ["systemctl stop stuck.service: Job for stuck.service failed."])]
 )
-def test_units_are_stopped_although_one_cannot_be_stopped(
+def test_units_are_stopped_although_one_cannot_be_stopped_and_nothing_is_unregistered_without_a_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str, problems: list[str]
 ) -> None:
     given(tmp_path, "systemctl", SYSTEMCTL).chmod(0o755)
@@ -184,6 +170,13 @@ def test_units_are_stopped_although_one_cannot_be_stopped(
     assert said[:1] == problems
     done = (tmp_path / "told").read_text().splitlines()
     assert done == ["stop a.timer", "reset-failed a.timer", "stop b.path", "reset-failed b.path"]
+    tree, hook = Tree(str(tmp_path)), f"{VENDOR_HOOKS}/{HOOK_NAME}"
+    given(tmp_path, hook)
+    unregister(tree, ("crio",), output=pytest.fail, warn=pytest.fail)
+    assert tree.exists(hook)
+    said.clear()
+    remove_hooks(tree, output=said.append, warn=said.append)
+    assert said == [f"removed {hook}"]
 
 
 # Whether a CRI-O that runs looks into its hooks' folder, told by a stand-in that watches as containers/common does
@@ -310,17 +303,6 @@ ON_SYSTEMD = (
 )  # fmt: skip
 
 
-def unit_of_a_later_version(root: Path) -> None:
-    """Add a unit and a file, with a role and a field that this version does not know."""
-    given(root, unit := f"{UNITS}/resctrl-hooks-later.service")
-    given(root, "/etc/later/thing.conf")
-    (root / f"{UNITS}/multi-user.target.wants/resctrl-hooks-later.service"[1:]).symlink_to(unit)
-    record = json.loads((root / MANIFEST[1:]).read_text())
-    record["files"] |= {unit: "unit", "/etc/later/thing.conf": "role of a later version"}
-    record["folders"] += ["/etc/later"]
-    given(root, MANIFEST, json.dumps(record | {"version": "99.0", "field": "of a later version"}))
-
-
 @pytest.mark.parametrize(
     "calls",
     [LIFE, pytest.param(OF_HOUSES, marks=pytest.mark.houses("nri", "observe")), ON_SYSTEMD],
@@ -333,20 +315,30 @@ def test_each_installation_is_as_before_but_for_its_options(
         click.echo(f"{' '.join(words)} in {seconds} s")
         return "no bus"
 
+    def later() -> None:
+        """Add a unit and a file, with a role and a field that this version does not know."""
+        given(tmp_path, unit := f"{UNITS}/resctrl-hooks-later.service")
+        given(tmp_path, "/etc/later/thing.conf")
+        (tmp_path / f"{UNITS}/multi-user.target.wants/resctrl-hooks-later.service"[1:]).symlink_to(unit)
+        record = json.loads(manifest.read_text())
+        record["files"] |= {unit: "unit", "/etc/later/thing.conf": "role of a later version"}
+        record["folders"] += ["/etc/later"]
+        manifest.write_text(json.dumps(record | {"version": "99.0", "field": "of a later version"}))
+
     if calls is ON_SYSTEMD:
         monkeypatch.setattr(systemd, "runs", always(value=True))
         monkeypatch.setattr(systemd, "failure", failure)
     ship(SMALL)
-    told = Transcript()
+    told, manifest = Transcript(), tmp_path / MANIFEST[1:]
     given(tmp_path, "etc/containers/containers.conf", '[engine]\nhooks_dir = ["/opt/hooks"]\n')
     events: dict[str, Callable[[], object]] = {
         "upgrade": lambda: ship(SMALL._replace(version="10", folder="node-000000000002")),
         "edit": lambda: given(tmp_path, CONFIG, "namespaces: [shop]\n"),
         "share": lambda: given(tmp_path, "etc/containers/containers.conf"),
-        "lose": (tmp_path / MANIFEST[1:]).unlink,
+        "lose": manifest.unlink,
         "damage": lambda: given(tmp_path, f"{CODE}/node-000000000002/a.py", "damaged"),
-        "later": lambda: unit_of_a_later_version(tmp_path),
-        "record": lambda: " ".join((tmp_path / MANIFEST[1:]).read_text().split()),
+        "later": later,
+        "record": lambda: " ".join(manifest.read_text().split()),
     }
     for number, words in enumerate(calls):
         if words in events:

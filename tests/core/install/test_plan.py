@@ -21,7 +21,6 @@ from resctrl_hooks.core.install.manifest import Manifest
 from resctrl_hooks.core.install.paths import BOOT_CODE, HOOK_NAME, UNITS, VENDOR_HOOKS
 from resctrl_hooks.core.install.payload import folder_name, is_payload_folder
 from resctrl_hooks.core.install.plan import Plan, plan
-from resctrl_hooks.core.install.pod import REMEDY, outdated
 from resctrl_hooks.core.install.roles import DROP_IN, LINK, SETTINGS
 from resctrl_hooks.core.install.roles import FEATURES as FACTS
 from resctrl_hooks.core.install.unit_files import BY_HOUSE, resident, units
@@ -98,14 +97,6 @@ def test_runtime_that_reads_no_writable_directory_gets_a_drop_in(
     assert shown(planned(runtime)) == shown(found), "our own drop-in does not count"
 
 
-def test_manifests_of_another_version_are_named() -> None:
-    assert outdated("", "2") == outdated("2", "2") == ""
-    assert outdated("1", "2") == "the DaemonSet's manifests are of version 1, its image is of 2"
-    unknown = outdated("unknown", "2")
-    assert unknown.startswith("the DaemonSet's manifests are of version unknown, its image is of 2; older ones do not ")
-    assert "of the image's version" in REMEDY
-
-
 # The units' text: their commands, their order, and their dependence on the settings
 
 ODD = {"state": "/var/lib/r h/100%", "boot_code": f"{BOOT_CODE}/node-x", "options": "cdp"}
@@ -122,7 +113,7 @@ def test_unit_of_core_is_valid(golden: Golden, name: str) -> None:
     assert [key for key, value in values if not value and key != "CapabilityBoundingSet"] == []
 
 
-def test_units_and_runtimes_of_absent_houses_are_absent() -> None:
+def test_units_and_runtimes_of_absent_houses_are_absent_and_the_exec_watcher_where_it_has_no_work() -> None:
     script = (
         "from resctrl_hooks.core import parts; parts.HOUSES = ('core',)\n"
         "from resctrl_hooks.core.install.unit_files import ALL, RESIDENT; print(*RESIDENT, *ALL)\n"
@@ -130,9 +121,6 @@ def test_units_and_runtimes_of_absent_houses_are_absent() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.split() == [EXEC, MOUNT, COMPILE, RECONCILE, EXEC, TIMER, WAKE, "crio", "podman"]
-
-
-def test_exec_watcher_is_needed_unless_processes_stay_or_reconcile_moves_them() -> None:
     assert resident(Settings()) == [EXEC]
     assert resident(Settings({"monitoring": {"exec": "leave"}})) == []
 
@@ -214,17 +202,15 @@ def test_feature_of_an_edited_configuration_is_installed_before_it_is_applied(tm
         assert plan(("crio",), CONFIG, root=str(tmp_path)).payload.rooms == houses
 
 
-def test_parts_of_all_houses_are_in_one_module() -> None:
+def test_parts_of_all_houses_are_in_one_module_and_folders_are_named_by_all_contents() -> None:
+    def plain(parts: Any) -> list[Any]:
+        return [{**one, "features": {k: vars(row) for k, row in one.get("features", {}).items()}} for one in parts]
+
     modules = payload().modules
     assert [path for path in modules if path.endswith("/node/part.py")] == ["core/node/part.py"]
     shipped: dict[str, Any] = {}
     exec(modules["core/node/parts.py"].decode().replace("from .part", "from resctrl_hooks.core.node.part"), shipped)
-    plain: Any = [{**part, "features": {k: vars(row) for k, row in part.get("features", {}).items()}} for part in PARTS]
-    for part, expected in zip(shipped["PARTS"], plain, strict=True):
-        assert {**part, "features": {k: vars(row) for k, row in part.get("features", {}).items()}} == expected
-
-
-def test_folder_name_depends_on_all_names_and_contents() -> None:
+    assert plain(shipped["PARTS"]) == plain(PARTS)
     names = {folder_name(modules) for modules in ({"a": b"", "b": b"x"}, {"a": b"x", "b": b""}, {"ab": b"x"})}
     assert len(names) == 3
     assert all(map(is_payload_folder, names))
@@ -276,6 +262,15 @@ def test_compiled_file_that_hooks_cannot_read_is_refused(tmp_path: Path, golden:
             with pytest.raises(SettingsError) as refused:
                 compiled_files(config, str(tmp_path))
             golden(str(refused.value), f"{compiled} {text}")
+    assert unapplied(CONFIG, str(tmp_path)) == unapplied(JSON, str(tmp_path)) == []
+    given(tmp_path, CONFIG, "namespaces: 5\ngroupPrefix: 3\n")
+    given(tmp_path, COMPILED, "{}")
+    golden("\n".join(unapplied(CONFIG, str(tmp_path))), "invalid beside an active one")
+    given(tmp_path, CONFIG, "namespaces: []\n")
+    assert unapplied(CONFIG, str(tmp_path)) == []
+    given(tmp_path, CONFIG, "namespaces: 5\n")
+    (tmp_path / COMPILED.lstrip("/")).unlink()
+    assert unapplied(CONFIG, str(tmp_path)) == []
 
 
 def test_section_is_left_to_the_operator_if_it_exists_or_no_yaml_file_was_applied(tmp_path: Path) -> None:
@@ -298,17 +293,6 @@ def test_section_is_left_to_the_operator_if_it_exists_or_no_yaml_file_was_applie
     applied(tmp_path, "namespaces: []\n")
     os.utime(tmp_path / COMPILED.lstrip("/"), (-10, -10))
     assert with_sections(CONFIG, [SECTION], root) is None, "it was edited since"
-
-
-def test_invalid_configuration_beside_an_active_one_is_reported(tmp_path: Path, golden: Golden) -> None:
-    assert unapplied(CONFIG, str(tmp_path)) == []
-    given(tmp_path, CONFIG, "namespaces: 5\ngroupPrefix: 3\n")
-    assert unapplied(CONFIG, str(tmp_path)) == []
-    given(tmp_path, COMPILED, "{}")
-    golden("\n".join(unapplied(CONFIG, str(tmp_path))))
-    given(tmp_path, CONFIG, "namespaces: []\n")
-    given(tmp_path, JSON, "{")
-    assert unapplied(CONFIG, str(tmp_path)) == unapplied(JSON, str(tmp_path)) == []
 
 
 def test_mount_unit_is_left_out_if_something_else_mounts_resctrl(planned: Planned, tmp_path: Path) -> None:
