@@ -6,17 +6,13 @@ from houses import ALL, missing
 
 from resctrl_hooks.core.cli import main
 from resctrl_hooks.core.cli.schemas import Document, schemas
-from resctrl_hooks.core.parts import HOUSES, Entry, Part, load, parts
+from resctrl_hooks.core.parts import Entry, Part, parts
 
 DOCUMENTS = {"drawing": Document("DrawingList", str, {"height": int})}
 
 
 def test_every_house_has_its_part() -> None:
     assert [part.name for part in parts()] == ["core", *sorted({*ALL} - missing())]
-
-
-def test_value_is_loaded_by_its_name() -> None:
-    assert load("resctrl_hooks.core.parts:HOUSES") is HOUSES
 
 
 def test_commands_of_a_part_are_in_help_at_their_rank(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,9 +26,8 @@ def test_commands_of_a_part_are_in_help_at_their_rank(monkeypatch: pytest.Monkey
 
 
 def test_documents_of_a_part_have_schemas(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "resctrl_hooks.core.cli.schemas.parts", lambda: (Part("near", documents=f"{__name__}:DOCUMENTS"),)
-    )
+    part = Part("near", documents=f"{__name__}:DOCUMENTS")
+    monkeypatch.setattr("resctrl_hooks.core.cli.schemas.parts", lambda: (part,))
     (schema,) = schemas().values()
     assert schema["title"] == "DrawingList"
     assert schema["properties"]["items"]["items"] == {"type": "string"}

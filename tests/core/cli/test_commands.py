@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,6 +20,7 @@ from resctrl_hooks.core.cli import doctor, installed, main, show
 from resctrl_hooks.core.cli import reconcile as reconcile_module
 from resctrl_hooks.core.cli import watch as watch_module
 from resctrl_hooks.core.cli.params import Duration
+from resctrl_hooks.core.cli.replaced import replacing
 from resctrl_hooks.core.config.applied import Applied
 from resctrl_hooks.core.config.problems import InvalidConfigError, Problem
 from resctrl_hooks.core.doctor import Finding
@@ -38,26 +40,19 @@ def node(tmp_path: Path) -> Iterator[MonitoredHost]:
         yield host
 
 
-# Options of the node half's commands
-
-
-@pytest.mark.parametrize(
-    "words, arguments",
-    [
-        ("reconcile", []),
-        ("reconcile -o json --claim", ["--json", "--claim"]),
-        ("reconcile --live /f --watch 1m", ["--live", "/f", "--watch", "60.000000"]),
-        ("watch", []),
-    ],
-)
-def test_command_of_the_node_half_gets_its_options_and_its_status_is_returned(
-    monkeypatch: pytest.MonkeyPatch, words: str, arguments: list[str]
-) -> None:
+def test_command_of_the_node_half_gets_its_options_and_its_status_is_returned(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[Any] = []
     monkeypatch.setattr(reconcile_module, "reconcile_command", noted(given, 3))
     monkeypatch.setattr(watch_module, "watch_command", noted(given, 3))
-    assert invoke("--config", "/a.yaml", *words.split()).exit_code == 3
-    assert [one for one in given if not callable(one)][:2] == ["/a.yaml", arguments]
+    for words, arguments in {
+        "reconcile": [],
+        "reconcile -o json --claim": ["--json", "--claim"],
+        "reconcile --live /f --watch 1m": ["--live", "/f", "--watch", "60.000000"],
+        "watch": [],
+    }.items():
+        given.clear()
+        assert invoke("--config", "/a.yaml", *words.split()).exit_code == 3
+        assert [one for one in given if not callable(one)][:2] == ["/a.yaml", arguments]
 
 
 def test_reconcile_applies_an_edited_configuration(
@@ -91,9 +86,6 @@ def test_duration_is_at_most_a_day(golden: Golden) -> None:
         except click.BadParameter as error:
             found.append(f"{text!r}: {error.message}")
     golden("\n".join(found))
-
-
-# show
 
 
 def test_failures_of_a_pod_are_in_the_journal_or_in_metrics_and_refusals(
@@ -144,7 +136,26 @@ def test_show_needs_a_selection_and_prints_pods_in_order(node: MonitoredHost) ->
     assert lines[1].startswith(f"shop,api,{KEYS[1]},mon_L3_00,/,")
 
 
-# list
+def test_file_is_replaced_whole_and_keeps_its_mode_and_links(tmp_path: Path) -> None:
+    page, link = tmp_path / "page.html", tmp_path / "link.html"
+    page.write_text("old")
+    page.chmod(0o604)
+    link.symlink_to(page)
+    with pytest.raises(TypeError), replacing(str(link)) as file:
+        file.writelines(["half", None])  # type: ignore[list-item]  # ends it in the middle
+    with replacing(str(link)) as file:
+        file.write("new")
+        file.flush()
+        assert page.read_text() == "old"
+    assert (page.read_text(), stat.S_IMODE(page.stat().st_mode), link.is_symlink()) == ("new", 0o604, True)
+    with replacing("/dev/null") as file:
+        file.write("nothing")
+    assert {*tmp_path.iterdir()} == {page, link}
+    before = os.umask(0o027)
+    with replacing(str(tmp_path / "first.html")):
+        pass
+    os.umask(before)
+    assert stat.S_IMODE((tmp_path / "first.html").stat().st_mode) == 0o640
 
 
 def test_other_pid_namespace_is_reported_as_unknown_liveness(
@@ -154,9 +165,6 @@ def test_other_pid_namespace_is_reported_as_unknown_liveness(
     for initial, said in ((own, False), (own + 1, True)):
         monkeypatch.setattr("resctrl_hooks.core.node.host.procfs.INITIAL_PID_NAMESPACE", initial)
         assert ("not in the node's PID namespace" in node.run("list").stderr) == said
-
-
-# doctor
 
 
 @pytest.mark.parametrize("width", [60, 200])

@@ -3,6 +3,7 @@
 import shutil
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from conftest import not_none
@@ -59,26 +60,17 @@ def container(id_: str = "c1", **values: Any) -> Container:
     return Container(**{"id": id_, "alive": True, "rdt_class": "", **values})
 
 
-@pytest.mark.parametrize(
-    "error, alive, problems",
-    [(ProcessLookupError(), False, []), (HookError("cannot read it"), True, ["container c0: cannot read it"])],
-)
-def test_container_that_ends_or_is_unreadable_hides_no_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, problems: list[str], *, alive: bool
-) -> None:
+def test_container_that_ends_or_is_unreadable_hides_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     node = SharedNode(tmp_path)
     pod = node.start("shop")
     node.start("shop", beside=pod)
 
-    def fails(context: Any, pid: int) -> Any:
-        if pid == pod.pid:
-            raise error
-        return "", pod.key
-
-    monkeypatch.setattr(module, "groups_of_process", fails)
-    found = not_none(pod_of(node.context(), pod.key))
-    assert [one.alive for one in found.containers] == [alive, True]
-    assert (found.problems, found.state) == (problems, "assigned")
+    problem = "container c0: cannot read it"
+    for error, alive, problems in ((ProcessLookupError(), False, []), (HookError("cannot read it"), True, [problem])):
+        monkeypatch.setattr(module, "groups_of_process", Mock(side_effect=[error, ("", pod.key)]))
+        found = not_none(pod_of(node.context(), pod.key))
+        assert [one.alive for one in found.containers] == [alive, True]
+        assert (found.problems, found.state) == (problems, "assigned")
 
 
 def test_pod_begins_with_its_first_container_and_has_the_names_of_any(tmp_path: Path) -> None:
@@ -138,21 +130,16 @@ def test_pod_known_only_by_refusals_is_refused_since_the_first(tmp_path: Path, m
 
 
 def test_podman_is_asked_only_for_missing_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-
-    def names() -> PodmanNames:
-        asked.append(1)
-        return PodmanNames({"alone": "web", "member": "db"}, {"pod": "shop"})
-
-    monkeypatch.setattr(module, "podman_names", names)
+    ask = Mock(return_value=PodmanNames({"alone": "web", "member": "db"}, {"pod": "shop"}))
+    monkeypatch.setattr(module, "podman_names", ask)
     of_others = Pod(key="a", state="idle", containers=[container("a", runtime="cri-o")])
     named = Pod(key="b", state="idle", containers=[container("b", runtime="podman", name="own")])
     name_podmans([of_others, named])
-    assert (of_others.pod, named.pod, asked) == ("", "own", [])
+    assert (of_others.pod, named.pod, ask.call_count) == ("", "own", 0)
     alone = Pod(key="alone", state="idle", containers=[container("alone", runtime="podman")])
     known = [container(id_, runtime="podman") for id_ in ("member", "unknown")]
     pod = Pod(key="pod", state="idle", containers=[*known, container("kept", runtime="podman", name="kept")])
     name_podmans([of_others, named, alone, pod])
     assert [one.pod for one in (of_others, named, alone, pod)] == ["", "own", "web", "shop"]
     assert [one.name for one in pod.containers] == ["db", "", "kept"]
-    assert len(asked) == 1
+    assert ask.call_count == 1

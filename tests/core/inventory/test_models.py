@@ -48,13 +48,14 @@ def test_pod_sums_its_groups_and_running_containers_and_has_a_name() -> None:
 
 
 def test_free_rmids_are_those_of_all_classes_or_of_each() -> None:
-    shared = Rmids(total=8, used=3)
-    assert (shared.free, shared.free_in("gold"), shared.classes_text()) == (5, 5, "")
-    assert shared.model_dump(by_alias=True) == {"total": 8, "used": 3, "free": 5}
-    assert Rmids(total=2, used=3).free == 0
-    own = Rmids(total=16, used=3, free_by_class={"": 2, "gold": 1})
-    assert (own.free, own.free_in("gold"), own.classes_text()) == (3, 1, "root class 2, gold 1")
-    assert own.model_dump(by_alias=True) == {"total": 16, "used": 3, "freeByClass": {"": 2, "gold": 1}, "free": 3}
+    for found, free, gold, text, more in (
+        (Rmids(total=8, used=3), 5, 5, "", {}),
+        (Rmids(total=2, used=3), 0, 0, "", {}),
+        (Rmids(total=16, used=3, free_by_class={"": 2, "gold": 1}), 3, 1, "root class 2, gold 1",
+         {"freeByClass": {"": 2, "gold": 1}}),
+    ):  # fmt: skip
+        assert (found.free, found.free_in("gold"), found.classes_text()) == (free, gold, text)
+        assert found.model_dump(by_alias=True) == {"total": found.total, "used": 3, "free": free, **more}
 
 
 def test_amounts_have_three_digits_and_a_prefix_which_a_margin_shares(golden: Golden) -> None:
@@ -130,24 +131,15 @@ def test_selector_matches_as_in_kubernetes(golden: Golden) -> None:
 
 
 def test_labels_are_those_of_the_first_container_that_has_any(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    def labels(id_: str, *_: object) -> dict[str, str]:
-        if id_ == "broken":
-            raise InputError("cannot read it")
-        return {"gone": {}, "app": {"app": "web"}, "other": {"app": "db"}}[id_]
-
+    known: dict[str, Any] = {"gone": {}, "app": {"app": "web"}, "other": {"app": "db"}}
+    unreadable = Mock(side_effect=InputError("cannot read it"))
     monkeypatch.setattr(selector, "recorded_workload", lambda id_, *_: id_)
-    monkeypatch.setattr(selector, "pod_labels", labels)
+    monkeypatch.setattr(selector, "pod_labels", lambda id_, *_: known[id_] if id_ in known else unreadable())
     host.context().ledger.prepare()
-
-    def of(*ids: str) -> dict[str, str]:
+    for ids, labels in ((("broken", "gone", "app", "other"), {"app": "web"}), (("broken", "gone"), {}), ((), {})):
         containers = [Container(id=id_, alive=True, rdt_class="", outside=0) for id_ in ids]
-        return labels_of(host.context(), Pod(key="key", state="assigned", containers=containers))
+        assert labels_of(host.context(), pod(key="key", containers=containers)) == labels
 
-    assert of("broken", "gone", "app", "other") == {"app": "web"}
-    assert of("broken", "gone") == of() == {}
-
-
-# Names in metrics: Kubernetes' as recorded, Podman's as Podman has them, and never an empty one for a pod
 
 WEB, DB, GONE = "a" * 64, "b" * 64, "c" * 64
 POD = "d" * 64
@@ -160,20 +152,15 @@ def plain(tmp_path: Path) -> Iterator[MonitoredHost]:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return how often Podman itself was asked; it knows a pod, and a container of a plain root folder."""
-    asked: list[str] = []
-
-    def podman_names() -> PodmanNames:
-        asked.append("podman ps")
-        return PodmanNames({DB: "db"}, {POD: "shop"})
-
-    monkeypatch.setattr(pod_names, "podman_names", podman_names)
-    return asked
+def asked(monkeypatch: pytest.MonkeyPatch) -> Mock:
+    """Return the question to Podman, which knows a pod, and a container of a plain root folder."""
+    question = Mock(return_value=PodmanNames({DB: "db"}, {POD: "shop"}))
+    monkeypatch.setattr(pod_names, "podman_names", question)
+    return question
 
 
 def test_podman_is_asked_once_for_names_that_no_record_storage_or_program_has(
-    plain: MonitoredHost, tmp_path: Path, asked: list[str]
+    plain: MonitoredHost, tmp_path: Path, asked: Mock
 ) -> None:
     def recorded_container(key: str, id_: str) -> None:
         with plain.context.monitor.hold(key) as locked:
@@ -193,16 +180,16 @@ def test_podman_is_asked_once_for_names_that_no_record_storage_or_program_has(
     plain.context.monitor.ensure_group(job)
     names = PodNames(plain.context)
     named = [PodName("shop", "web-0", ""), PodName("", "web", "web"), PodName("", job, "")]
-    assert (names_of(KEYS[0], WEB, job), asked) == (named, [])
+    assert (names_of(KEYS[0], WEB, job), asked.call_count) == (named, 0)
     for key, id_ in ((DB, DB), (POD, WEB), (GONE, GONE)):
         recorded_container(key, id_)
     unknown = PodName("", "c" * 12, "")  # its short id
     for _ in range(3):
         assert names_of(DB, POD, GONE) == [PodName("", "db", "db"), PodName("", "shop", ""), unknown]
-    assert len(asked) == 1
+    assert asked.call_count == 1
 
 
-def test_names_of_removed_keys_are_forgotten_and_known_ones_kept(plain: MonitoredHost, asked: list[str]) -> None:
+def test_names_of_removed_keys_are_forgotten_and_known_ones_kept(plain: MonitoredHost, asked: Mock) -> None:
     plain.pod(0, "web-0")
     plain.pod(1, "db-0")
     names = PodNames(plain.context)
@@ -212,4 +199,4 @@ def test_names_of_removed_keys_are_forgotten_and_known_ones_kept(plain: Monitore
     assert [names.of(key).whole for key in KEYS[:2]] == ["shop/web-0", "shop/db-0"]
     names.learn(KEYS[:1])
     assert [names.of(key).whole for key in KEYS[:2]] == ["shop/web-0", KEYS[1][:12]]
-    assert asked == []
+    assert asked.call_count == 0
