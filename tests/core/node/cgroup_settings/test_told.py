@@ -31,11 +31,17 @@ AFTER = contract.after(*contract.CASES)
 class Systemd:
     """A replacement of systemctl on a node with all features: it accepts all properties except those in ``refused``."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
         self.pod = contract.node(host)
         self.host = host
         self.calls: list[set[str]] = []
         self.refused: set[str] = set()
+        for name, value in {
+            "available": always(value=True),
+            "find_program": always(SYSTEMCTL),
+            "run": self.run,
+        }.items():
+            monkeypatch.setattr(f"resctrl_hooks.core.node.host.systemd.{name}", value)
 
     def run(self, arguments: list[str], seconds: float) -> tuple[int, str]:
         assert arguments[:5] == [SYSTEMCTL, "set-property", "--runtime", "--", SCOPE]
@@ -53,11 +59,7 @@ class Systemd:
 def systemd(host: Host, monkeypatch: pytest.MonkeyPatch) -> Systemd:
     """The system manager of a host on which process 100 is the init of a container in a scope."""
     monkeypatch.setattr(contract, "CGROUP", f"/kubepods.slice/kubepods-pod{UID.replace('-', '_')}.slice/{SCOPE}")
-    found = Systemd(host)
-    monkeypatch.setattr("resctrl_hooks.core.node.host.systemd.available", always(value=True))
-    monkeypatch.setattr("resctrl_hooks.core.node.host.systemd.find_program", always(SYSTEMCTL))
-    monkeypatch.setattr("resctrl_hooks.core.node.host.systemd.run", found.run)
-    return found
+    return Systemd(host, monkeypatch)
 
 
 @pytest.mark.parametrize("feature", BY_FEATURE)
