@@ -181,6 +181,8 @@ def test_filters_select_namespaces_and_labels() -> None:
     assert found.selects("shop") == found.selects("team-a") == ""
     assert "namespace shop2 is not among" in found.selects("shop2")
     assert found.selects("") == "a container without a namespace is not among the configured namespaces"
+    for pattern, selected in (("?*", ["shop"]), ("", [""])):  # Podman's containers have no namespace
+        assert [name for name in ("shop", "") if not Settings({"namespaces": [pattern]}).selects(name)] == selected
     assert found.selects_labels({"a": "1", "b": "2", "c": "3"}) == ""
     assert "label b=2" in found.selects_labels({"a": "1"})
     for section in ("priority", "reserve", "share"):
