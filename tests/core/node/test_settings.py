@@ -9,7 +9,7 @@ import sys
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from conftest import ID, POD_CGROUP, UID, Host, crio_annotations
@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from resctrl_hooks.core.node import errors, failure_policies, feature_table, permissions, registry
 from resctrl_hooks.core.node.container.oci import Bundle, State
 from resctrl_hooks.core.node.container.workload import derive
-from resctrl_hooks.core.node.feature import Feature
+from resctrl_hooks.core.node.feature import SKIP, Feature, Step
 from resctrl_hooks.core.node.features import monitoring
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.core.node.reconcile.report import Options
@@ -269,6 +269,15 @@ def test_every_feature_has_a_policy() -> None:
 ])  # fmt: skip
 def test_feature_serves_the_selected_or_listed_namespaces(name: str, section: Any, served: list[str]) -> None:
     assert [one for one in ("shop-1", "other", "shop") if registry.serves(name, one, Settings(section))] == served
+
+
+def test_feature_without_more_has_nothing_to_adopt_repair_or_show() -> None:
+    feature, nothing = Feature(), cast("Any", None)
+    step = Step("x", SKIP, {}, "")
+    assert (feature.values(step), feature.orphans(nothing), feature.repair(nothing, set())) == ([], [], 0)
+    assert (feature.properties(step, nothing, nothing), feature.lost(step, nothing, nothing)) == ({}, "")
+    assert feature.preview(step, nothing, nothing) is step
+    assert feature.adopt(nothing, [], dry_run=False) == ([], {})
 
 
 PACKAGE = Path(__file__).parents[3] / "resctrl_hooks"
