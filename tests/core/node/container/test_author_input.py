@@ -151,11 +151,6 @@ def warnings(log: str) -> list[str]:
     return [line for line in log.splitlines() if line.startswith(("<27>", "<28>"))]
 
 
-def base(name: str) -> str:
-    """Return an annotation's name without a container's or a pod's suffix."""
-    return name if name in ANNOTATIONS else name.partition("/")[0]
-
-
 @pytest.mark.parametrize("runtime, others", [("cri-o", set()), ("containerd", OF_OTHER_RUNTIMES)])
 def test_tables_have_all_that_features_read(node: Node, runtime: str, others: set[str]) -> None:
     """Every annotation, field of a device and variable."""
