@@ -50,7 +50,6 @@ def container(pid: int = 0, id_: str = ID, name: str = "c0", **more: Any) -> dic
 
 
 def message(pid: int = 0, pod: dict[str, Any] = POD, **more: Any) -> bytes:
-    """Return a message about a container."""
     return encode("ContainerEvent", {"pod": pod, "container": container(pid, **more)})
 
 
@@ -76,12 +75,10 @@ def answer_of(serve: Callable[[Callable[[int, bytes], None]], object]) -> Answer
 
 
 def served(plugin: NodePlugin, event: str, payload: bytes) -> Answer:
-    """Return the answer to an event."""
     return answer_of(lambda reply: plugin.serve(event, payload, reply))
 
 
 def synchronized(plugin: NodePlugin, *containers: dict[str, Any], pod: dict[str, Any] = POD) -> Answer:
-    """Return the answer to the runtime's list of a pod's containers."""
     parts = [encode("SynchronizeRequest", {"pods": [pod], "containers": [*containers]})]
     return answer_of(lambda reply: plugin.synchronize(parts, reply))
 

@@ -129,32 +129,24 @@ class AnyOrder(RuleBasedStateMachine):
         self.service._take(asked(method, payload, 3.0, self.stream))
         return self.stream
 
-    @precondition(lambda self: self.open and not self.registered)
-    @rule()
-    def registration_is_answered(self) -> None:
-        self.runtime.told.clear()
-        self.service._take(answered(1))
-        self.registered = True
-        self.check_greeting()
-
-    @rule()
-    def configure(self) -> None:
-        stream = self.ask("Configure", encode("ConfigureRequest", {"config": "x"}))
-        self.expected[stream] = (0, "", encode("ConfigureResponse", {"events": 0x7F}))
-        assert self.runtime.told.pop(0) == {"config": "x"}
-        self.configured = True
-        self.check_greeting()
-
-    def check_greeting(self) -> None:
+    @rule(answer=st.booleans())
+    def greeting(self, *, answer: bool) -> None:
+        if answer and self.open and not self.registered:
+            self.runtime.told.clear()
+            self.service._take(answered(1))
+            self.registered = True
+        else:
+            stream = self.ask("Configure", encode("ConfigureRequest", {"config": "x"}))
+            self.expected[stream] = (0, "", encode("ConfigureResponse", {"events": 0x7F}))
+            assert self.runtime.told.pop(0) == {"config": "x"}
+            self.configured = True
         told = ["connected"] if self.registered and self.configured else []
         assert self.runtime.told == told + (["gap open True"] if told and not self.service._synchronized else [])
 
     @rule(
         event=st.sampled_from(["CreateContainer", "StartContainer", "StopContainer", "RemovePodSandbox"]),
-        needs_work=OFTEN,
-        older=st.booleans(),
-        broken=OFTEN.map(lambda often: not often),
-    )
+        needs_work=OFTEN, older=st.booleans(), broken=OFTEN.map(lambda often: not often),
+    )  # fmt: skip
     def event(self, event: str, *, needs_work: bool, older: bool, broken: bool) -> None:
         self.runtime.broken = broken
         pod = {"pod": {"name": "x" if needs_work else "nothing"}}
@@ -163,8 +155,7 @@ class AnyOrder(RuleBasedStateMachine):
         jobs = len(self.runtime.jobs)
         stream = self.ask("StateChange" if older else event, payload)
         self.runtime.broken = False
-        name = f"{event}:StateChange" if older else event
-        is_end = event in ENDS
+        name, is_end = f"{event}:StateChange" if older else event, event in ENDS
         if not needs_work or is_end:
             self.expected[stream] = OK
         if not needs_work:
@@ -180,11 +171,9 @@ class AnyOrder(RuleBasedStateMachine):
 
     @precondition(lambda self: self.waiting)
     @rule(
-        place=st.integers(0, 99),
-        code=st.sampled_from([0, 0, 0, NOT_YET, 2, None]),
-        seconds=st.sampled_from([0.25, 2.0]),
-        has_update=OFTEN,
-    )
+        place=st.integers(0, 99), code=st.sampled_from([0, 0, 0, NOT_YET, 2, None]),
+        seconds=st.sampled_from([0.25, 2.0]), has_update=OFTEN,
+    )  # fmt: skip
     def process_answers(self, place: int, code: int | None, seconds: float, *, has_update: bool) -> None:
         place %= len(self.waiting)
         name, stream, since, number = self.waiting.pop(place)
@@ -233,19 +222,10 @@ class AnyOrder(RuleBasedStateMachine):
             self.service._take(answered(2 * len(self.runtime.calls) - 1, code, words))
             assert self.runtime.told == [f"updated {(words or 'status 2') if code else ''}"]
 
-    @rule(number=st.sampled_from([0, 12, -1, None]))
-    def unknown_state_change(self, number: int | None) -> None:
+    @rule(number=st.sampled_from([0, 12, -1, None]), method=st.sampled_from(["StateChange", "Shutdown", "X" * 100]))
+    def call_or_answer_without_a_meaning(self, number: int | None, method: str) -> None:
         payload = b"" if number is None else encode("StateChangeEvent", {"event": number})
-        self.expected[self.ask("StateChange", payload)] = OK
-
-    @rule(method=st.sampled_from(["Shutdown", "X" * 100]))
-    def other_method(self, method: str) -> None:
-        said = OK if method == "Shutdown" else (12, f"unknown method {'X' * 80}", b"")
-        self.expected[self.ask(method)] = said
-
-    @rule()
-    def answer_without_a_call(self) -> None:
-        self.runtime.told.clear()
+        self.expected[self.ask(method, payload)] = (12, f"unknown method {'X' * 80}", b"") if method[0] == "X" else OK
         self.service._take(answered(999, 2, "no"))
         assert self.runtime.told == []
 
@@ -286,7 +266,6 @@ def service(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> Service:
 
 
 def registered(service: Service, runtime: Runtime) -> None:
-    """Register and configure."""
     service._call("RegisterPlugin", b"")
     service._take(answered(1))
     service._take(asked("Configure"))
@@ -406,8 +385,14 @@ def test_requests_and_answers_have_connections_of_their_own(pair: Any) -> None:
                 list(ours.read())
 
 
-def test_end_and_silence_of_the_runtime_close_the_connection(pair: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("silent", [True, False])
+def test_end_and_silence_of_the_runtime_close_the_connection(pair: Any, tmp_path: Path, silent: bool) -> None:
     ours, theirs = pair
+    if not silent:
+        theirs.close()
+        with pytest.raises(ClosedError, match="the runtime closed the connection"):
+            list(ours.read())
+        return
     with pytest.raises(ClosedError, match="reading failed: timed out"):
         list(ours.read())
     with pytest.raises(ClosedError, match="writing failed: timed out"):
@@ -417,10 +402,3 @@ def test_end_and_silence_of_the_runtime_close_the_connection(pair: Any, tmp_path
         ours.call("A", b"")
     with nothing_left_open(), pytest.raises(FileNotFoundError):
         Connection(str(tmp_path / "none"))
-
-
-def test_connection_that_was_closed_is_named(pair: Any) -> None:
-    ours, theirs = pair
-    theirs.close()
-    with pytest.raises(ClosedError, match="the runtime closed the connection"):
-        list(ours.read())

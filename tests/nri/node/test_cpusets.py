@@ -48,7 +48,6 @@ def runs_on(host: Host, id_: str) -> str:
 
 
 def with_cpus(pid: int, id_: str, cpus: str) -> dict[str, Any]:
-    """Return a container with these CPUs in its specification."""
     return container(pid, id_, linux={"resources": {"cpu": {"cpus": cpus} if cpus else {}}})
 
 
@@ -57,7 +56,6 @@ def cpus_of(adjusted: dict[str, Any]) -> str:
 
 
 def created(plugin: NodePlugin, pod: dict[str, Any], id_: str) -> str:
-    """Return the CPUs of a new container's specification."""
     code, answer, others = served(plugin, "CreateContainer", message(0, pod, id_=id_))
     assert (code, others) == (0, b"")
     return cpus_of(decode("CreateContainerResponse", answer).get("adjust", {}))

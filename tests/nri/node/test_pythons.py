@@ -93,7 +93,6 @@ class FakeRuntime:
         self._stream = -1
 
     def accept(self) -> None:
-        """Wait for the plugin; read its RegisterPlugin and answer it."""
         self._socket, _ = self._listener.accept()
         self._socket.settimeout(60)
         connection, message = self.receive()
@@ -104,7 +103,6 @@ class FakeRuntime:
         self._socket.sendall(multiplexer.frames_of(connection, message))
 
     def receive(self) -> tuple[int, ttrpc.Message]:
-        """Return the next message with its connection."""
         while not self._ready:
             data = self._socket.recv(65536)
             assert data, "the plugin hung up"
@@ -113,7 +111,6 @@ class FakeRuntime:
         return self._ready.pop(0)
 
     def ask(self, method: str, payload: bytes = b"") -> tuple[int, str, bytes]:
-        """Call the plugin: status code, words, payload of its answer."""
         self._stream += 2
         self.send(ttrpc.request(self._stream, PLUGIN_SERVICE, method, payload, 2.0))
         connection, message = self.receive()
@@ -136,7 +133,6 @@ class FakeRuntime:
         return self.ask(method, encode("ContainerEvent" if container else "PodEvent", message))
 
     def close(self) -> None:
-        """End as a runtime does: its connections end with it."""
         self._socket.close()
         self._listener.close()
 

@@ -66,7 +66,6 @@ class Story(Script):
         return text.replace(f" key={UID}", "")
 
     def found(self) -> dict[str, str]:
-        """Return groups with their tasks, records, and marks of pods."""
         found = {name: " ".join(map(str, {*self.host.tasks(name)})) or "no task" for name in self.host.groups()}
         found |= {mark: " ".join(Ledger(str(self.host.state)).marked(mark)) for mark in ("idle", "waiting")}
         found["records"] = " ".join(self.host.records())
@@ -88,7 +87,6 @@ class Story(Script):
     # Events
 
     def do_configure(self, base: str = "nothing", **values: Any) -> list[str]:
-        """Start a plugin with such settings, known ones with others."""
         values = BASES[base] | values
         if "placement" in values:
             values |= placement(self.host, **values["placement"])
@@ -99,7 +97,6 @@ class Story(Script):
         return self.new()
 
     def do_runtime(self, version: str) -> None:
-        """Connect with a runtime of this version of NRI."""
         self.plugin.configure({"NRI_version": version, "request_timeout": 60_000})
 
     def do_class(self, *names: str) -> None:
@@ -112,14 +109,12 @@ class Story(Script):
         self.host.end_process(int(pid))
 
     def do_populate(self) -> None:
-        """Let a process be in the pod's cgroup."""
         (self.host.cgroup / POD_CGROUP.lstrip("/") / "cgroup.events").write_text("populated 1\nfrozen 0\n")
 
     def do_mark(self, mark: str, key: str) -> None:
         Ledger(str(self.host.state)).mark(mark, key)
 
     def do_folder(self, path: str) -> None:
-        """Put a folder in the place of a file of the state directory."""
         found = self.host.state / path.replace("<pod>", UID)
         found.unlink()
         found.mkdir()
@@ -144,13 +139,11 @@ class Story(Script):
         return self.new()
 
     def do_show(self) -> list[str]:
-        """Return what `show` tells of an earlier plugin's values."""
         self.host.enforce()
         shown = CliRunner().invoke(main, ["--config", str(self.host.config), "show", "web-0"]).output
         return [line.strip() for line in shown.splitlines() if "kept" in line]
 
     def do_list(self, pid: str, asks: dict[str, str] | None = None) -> list[str]:
-        """List a container, as a runtime does when the plugin connects."""
         assert synchronized(self.plugin, container(int(pid)), pod=self.pod(asks)) == NOTHING
         return self.new()
 
@@ -176,12 +169,10 @@ class Story(Script):
     do_end = partialmethod(event, "RemovePodSandbox")
 
     def do_needs(self, event: str, pid: str = "0", *, unreadable: bool = False) -> list[str]:
-        """Return whether an event needs work."""
         data = b"\xff" if unreadable else message(int(pid))
         return [f"{event} needs work: {self.plugin.serves(event, data)}"]
 
     def do_served(self, event: str, code: str) -> list[str]:
-        """Let a process answer an event with this code, or die."""
         self.plugin.served(event, message(), 0.3, None if code == "none" else int(code))
         return self.new()
 
@@ -194,11 +185,9 @@ class Story(Script):
         return [f"{settings.failure_policy}, generation {self.plugin.generation()}, events {mask:#x}", *self.new()]
 
     def do_write(self, *words: str) -> None:
-        """Write the configuration's file."""
         self.host.config.write_text(" ".join(words))
 
     def do_told(self, config: str = "") -> list[str]:
-        """Let the runtime configure the plugin."""
         self.plugin.configure({"config": config})
         return self.new()
 
@@ -212,12 +201,10 @@ class Story(Script):
         return self.new()
 
     def do_updated(self, *why: str) -> list[str]:
-        """Let the runtime answer an update of cpusets."""
         self.plugin.updated(" ".join(why))
         return self.new()
 
     def do_status(self) -> list[str]:
-        """Return the status without times."""
         self.plugin.subscription()
         values = json.loads((self.host.state / "nri.json").read_text())
         assert values.get("dropped", values["since"]) >= values["since"] >= values["started"]

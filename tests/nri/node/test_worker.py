@@ -93,7 +93,6 @@ def workers(tmp_path: Path) -> Iterator[Workers]:
 
 
 def answer(workers: Workers, event: str, payload: bytes, seconds: float = 60, **more: bool) -> tuple[int | None, bytes]:
-    """Return the only answer to an event."""
     answers: list[tuple[int | None, bytes]] = []
     workers.ask(event, payload, 1, seconds, lambda *found: answers.append(found), **more)
     while not answers:

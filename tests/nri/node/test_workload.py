@@ -37,14 +37,6 @@ def test_pods_cgroup_follows_from_its_parent() -> None:
     assert {parent: cgroup_of(parent) for parent in PARENTS} == PARENTS
 
 
-def test_pid_is_a_positive_number_of_31_bits(host: Host) -> None:
-    for pid in (0, 1, (1 << 31) - 1):
-        host.process(pid, f"{POD_CGROUP}/{ID}")
-        assert workload_of(POD, container(pid), "containerd", host.context().settings).pid == pid
-    with pytest.raises(HookError, match=f"the runtime sent no valid pid: {1 << 31}"):
-        workload_of(POD, container(1 << 31), "containerd", host.context().settings)
-
-
 RESOURCES = {
     "cpu": {"shares": {"value": 200}, "quota": {}, "cpus": "0-1"},
     "memory": {"limit": {"value": 1 << 20}},
@@ -78,6 +70,11 @@ def test_message_is_read_as_a_bundle(host: Host, golden: Golden) -> None:
         config = {**found.bundle._config, "resources": found.bundle.resources}
         lines.append(json.dumps(config, default=lambda lazy: lazy()))
     golden("\n".join(lines))
+    for pid in (1, (1 << 31) - 1):
+        host.process(pid, f"{POD_CGROUP}/{ID}")
+        assert workload_of(POD, container(pid), "containerd", host.context().settings).pid == pid
+    with pytest.raises(HookError, match=f"the runtime sent no valid pid: {1 << 31}"):
+        workload_of(POD, container(1 << 31), "containerd", host.context().settings)
 
 
 VERSIONS = {
@@ -126,7 +123,6 @@ def record(host: Host, version: str, how: str) -> None:
 
 @pytest.fixture(params=VERSIONS)
 def version(request: pytest.FixtureRequest, host: Host) -> str:
-    """Return a cgroup version of the host, whose pod has cgroups."""
     found: str = request.param
     process(host, 1, found)
     process(host, 40, found, POD_CGROUP)
@@ -208,16 +204,13 @@ def test_values_that_a_container_has_are_left(golden: Golden) -> None:
     golden("\n".join(lines))
 
 
-SPECS: list[dict[str, Any]] = [
-    *({"policy": "fifo", "priority": 7}, {"policy": "rr", "priority": 3}, {"policy": "idle"}),
-    *({"policy": "batch", "nice": 5}, {"nice": -5}, {"nice": 0}),
-    *({"ioClass": "realtime", "ioPriority": 1}, {"ioClass": "best-effort"}, {"ioClass": "idle"}),
-]
-
-
 def test_scheduling_class_has_nris_numbers(host: Host, golden: Golden) -> None:
     lines = []
-    for spec in SPECS:
+    for spec in (
+        *({"policy": "fifo", "priority": 7}, {"policy": "rr", "priority": 3}, {"policy": "idle"}),
+        *({"policy": "batch", "nice": 5}, {"nice": -5}, {"nice": 0}),
+        *({"ioClass": "realtime", "ioPriority": 1}, {"ioClass": "best-effort"}, {"ioClass": "idle"}),
+    ):
         plugin = plugin_of(host, scheduling={**SCHEDULING, "classes": {"quick": spec}}, nri={"adjust": ["scheduling"]})
         plugin.configure({"NRI_version": "0.12", "request_timeout": 60_000})
         code, answer, _ = served(plugin, "CreateContainer", message(pod=QUICK))
@@ -231,7 +224,6 @@ SPREAD: dict[str, Any] = {"mode": "MPOL_INTERLEAVE", "nodes": "allowed-mems", "f
 
 @pytest.fixture
 def sysfs(tmp_path: Path) -> str:
-    """Two packages with two NUMA nodes each."""
     return write_sysfs(machine(packages=2, nodes=2, cores=2), tmp_path / "machine")
 
 

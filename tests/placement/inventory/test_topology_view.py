@@ -36,7 +36,6 @@ def topology(host: Host, of: Topology, *words: str, **section: object) -> str:
 
 
 def place(host: Host, *placed: Entry) -> None:
-    """Record containers."""
     host.configure(sysPath=write_sysfs(MACHINE, host.root / "sys"))
     context = host.context()
     context.ledger.prepare()
@@ -119,7 +118,6 @@ def container(
 
 
 def usage(host: Host) -> tuple[str, list[dict[str, Any]]]:
-    """Return the picture, and the containers in JSON."""
     (item,) = json.loads(topology(host, MACHINE, "--usage", "--json"))["items"]
     return topology(host, MACHINE, "--usage"), item["usage"]
 

@@ -61,7 +61,6 @@ SECTIONS = st.sampled_from([
 
 
 def sections(topology: Topology) -> dict[str, dict[str, Any]]:
-    """Return configurations by name."""
     usable = [core for core in topology.cores if not core & topology.isolated]
     half = [format_list(sum(part)) for part in (usable[: len(usable) // 2], usable[len(usable) // 2 :])]
     pools = {"policy": "pools", "cpuClasses": [FAST, SLOW]}
@@ -120,7 +119,6 @@ class BusyNode(PlacedHost):
         return self.proc / "irq" / number / "smp_affinity_list"
 
     def changed(self) -> dict[str, str]:
-        """Return the values of the node that are not the ones of its boot."""
         found = {number: self.irq(number).read_text().strip() for number in self.irqs}
         found["default"] = self.default.read_text().strip()
         first = {number: format_list(cpus) for number, cpus in self.irqs.items()}
@@ -129,8 +127,6 @@ class BusyNode(PlacedHost):
 
 
 class AnyOrder(RuleBasedStateMachine):
-    """The events."""
-
     def __init__(self) -> None:
         super().__init__()
         self.root = Path(tempfile.mkdtemp(prefix="rh", dir=os.environ.get("PYTEST_DEBUG_TEMPROOT")))
@@ -165,7 +161,6 @@ class AnyOrder(RuleBasedStateMachine):
         return name
 
     def hook(self, state: dict[str, Any]) -> int:
-        """Call a hook; return its exit code."""
         try:
             call_hook(state, self.node.context())
         except HookError:
@@ -360,7 +355,6 @@ class AnyOrder(RuleBasedStateMachine):
             assert now == cpus or quiet or "irqMode" in str(pools)
 
     def end_all(self) -> None:
-        """All containers end; nothing of them remains."""
         self.crash_all()
         self.configure("parts")
         self.static = False

@@ -70,9 +70,7 @@ def test_hooks_get_lock_while_reconcile_calls_systemd(node: PlacedHost, monkeypa
     assert not real.ledger.flagged(placement_effect.UNSENT)
 
 
-def test_hook_and_poststop_hold_no_key_while_they_call_systemd(
-    node: PlacedHost, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hook_and_poststop_call_systemd_without_a_key(node: PlacedHost, monkeypatch: pytest.MonkeyPatch) -> None:
     with_units(node, 2, monkeypatch)
     held: list[Any] = []
     monkeypatch.setattr(f"{SYSTEMD}.set_properties", lambda *_: held.append(dict(locks._threads)))
@@ -80,20 +78,17 @@ def test_hook_and_poststop_hold_no_key_while_they_call_systemd(
     before = len(held)
     node.stop("guaranteed")
     assert 0 < before < len(held)
-    assert not any(held)
+    assert not any(held), "this process holds no keys"
 
 
 def test_pending_unit_update_is_sent_next_time(node: PlacedHost, monkeypatch: pytest.MonkeyPatch) -> None:
     told = with_units(node, 2, monkeypatch)
-    real = node.host.context()
+    real = node.context()
     known = set(real.ledger.containers())
-    with (
-        failing(SYSTEMD, "set_properties", DeadlineError("no time")),
-        pytest.raises(PlacementError, match="cannot update AllowedCPUs= of all units: no time"),
-    ):
+    late = pytest.raises(PlacementError, match="cannot update AllowedCPUs= of all units: no time")
+    with failing(SYSTEMD, "set_properties", DeadlineError("no time")), late:
         placement.FEATURE.repair(real, known)
-    assert placement.FEATURE.repair(real, known) == 0
-    assert len(told) == 2
+    assert (placement.FEATURE.repair(real, known), len(told)) == (0, 2)
 
 
 def test_cpuset_is_written_to_crun_scope_and_below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,7 +33,6 @@ NODES = [node.cpus for node in TWO.nodes]
 
 @pytest.fixture
 def node(host: Host) -> PlacedHost:
-    """Return a node with a device at each memory node."""
     placed, devices = PlacedHost(host), Devices(host.root)
     first, second = MACHINE.nodes
     devices.add_file(devices.add_pci(GPU, 1, second.cpus) / "drm/card0", "char", "226:0")

@@ -128,7 +128,6 @@ class Machine:
         return usage
 
     def grant(self, request: Request, grants: list[Grant]) -> Decision:
-        """Grant a request besides others."""
         usage = self.usage(grants)
         decision = POLICIES[self.policy](self.topology, usage, request)
         check(decision, usage)
@@ -136,14 +135,12 @@ class Machine:
         return decision
 
     def place(self, requests: list[Request]) -> list[Grant]:
-        """Return the grants of containers that come in this order."""
         grants: list[Grant] = []
         for request in requests:
             self.grant(request, grants)
         return grants
 
     def cores(self, cpus: int) -> list[int]:
-        """Return the whole cores of a set."""
         return [core for core in self.topology.cores if core & cpus == core]
 
     def cost(self, request: Request) -> int:
@@ -264,7 +261,6 @@ def test_any_sequence_of_changes_stays_consistent(
 
 
 def check_grants(machine: Machine, grants: list[Grant]) -> Usage:
-    """Check that each container has CPUs, and no other one its exclusive CPUs."""
     topology, usage = machine.topology, machine.usage(grants)
     owned = sum(grant.decision.owned for grant in grants)
     assert count(owned) == sum(count(grant.decision.owned) for grant in grants), "two owners"

@@ -163,11 +163,9 @@ class Stage(Script, InterruptHost):
     # Events
 
     def do_place(self, base: str = "", **section: Any) -> None:
-        """Apply a configuration, which may have the pools and classes of `hosts.cpufreq`."""
         self.place(cdiPath=str(self.cdi), **(CLASSES if base == "classes" else {}) | section)
 
     def do_start(self, name: str, milli: str = "0", **notes: str) -> list[str]:
-        """Start a container, which its hook may refuse."""
         self.begin(name)
         outcome = self.call(self.told(name, int(milli), **self.expanded(notes)))
         if outcome.code:
@@ -176,11 +174,9 @@ class Stage(Script, InterruptHost):
         return [line for line in said(outcome.log) if not line.startswith("createRuntime of ") or "feature" in line]
 
     def do_unseen(self, name: str, milli: str = "0", **notes: str) -> None:
-        """Start a container that no hook sees."""
         self.run_unseen(name, int(milli), **self.expanded(notes))
 
     def do_own(self, name: str, cpus: str, milli: str) -> list[str]:
-        """Start a container in whose specification another program has set a cpuset."""
         self.begin(name)
         container = self.container(name, int(milli))
         container.linux["resources"]["cpu"]["cpus"] = cpus
@@ -222,20 +218,16 @@ class Stage(Script, InterruptHost):
             one.unlink()
 
     def do_gone(self, path: str) -> None:
-        """Remove a folder."""
         self.at(path).rename(self.at(path).with_name("gone"))
 
     def do_uncore(self, name: str, package: str, die: str = "") -> None:
-        """Add a domain of the uncore, with a die if the kernel has them."""
         self.cpufreq.uncore(name, {"package_id": package, **({"die_id": die} if die else {})})
 
     def do_folder(self, path: str) -> None:
-        """Put a folder in the place of a file."""
         self.at(path).unlink(missing_ok=True)
         self.at(path).mkdir()
 
     def do_allow(self, name: str, cpus: str) -> None:
-        """Let the parent cgroups of a container allow these CPUs only."""
         self.folder(name).mkdir(parents=True)
         (self.folder(name) / "cpuset.cpus.effective").write_text(cpus)
 
@@ -250,7 +242,6 @@ class Stage(Script, InterruptHost):
         self.at("claim").write_text(text)
 
     def do_balancer(self, banned: str = "", *, lazy: bool = False) -> None:
-        """Run irqbalance."""
         self.balancer = Balancer(self.balancers, banned, lazy=lazy)
         self.programs.enter_context(self.balancer)
 
