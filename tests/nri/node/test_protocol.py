@@ -17,27 +17,38 @@ from resctrl_hooks.core.node.ledger import Ledger
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.core.node.reconcile.report import Options
 from resctrl_hooks.nri.node.event import EVENTS
+from resctrl_hooks.nri.node.plugin import NodePlugin
 from resctrl_hooks.nri.node.protobuf import encode
 from resctrl_hooks.nri.node.worker import NOT_YET
 
 pytestmark = pytest.mark.hypothesis
-PODS = [
-    {**POD, "id": f"{n}" * 64, "uid": f"{UID[:-1]}{n}", "linux": {"cgroup_parent": f"{POD_CGROUP[:-1]}{n}"}}
-    for n in (1, 2)
+CPUS = "cpus.placement.resctrl-hooks.io"
+PODS: list[dict[str, Any]] = [
+    {
+        **POD,
+        "id": f"{n}" * 64,
+        "uid": f"{UID[:-1]}{n}",
+        "linux": {"cgroup_parent": f"{POD_CGROUP[:-1]}{n}"},
+        "annotations": {CPUS: f"exclusive:{n}"} if n else {},
+    }
+    for n in (0, 1, 3)
 ]
 WHICH = st.integers(0, 99)
 
 
 @dataclass
 class Container:
-    """A container of the runtime; ``told`` says whether the plugin had an event with its process."""
+    """A container of the runtime."""
 
     id: str
     pod: dict[str, Any]
-    pid: int
-    start: int
-    alive: bool = True
+    pid: int = 0
+    start: int = 0
+    alive: bool = False
     told: bool = False
+    """Whether the plugin had an event with its process."""
+    cpus: str | None = None
+    """The CPUs in its specification, while the runtime knows it."""
 
 
 class Protocol(RuleBasedStateMachine):
@@ -47,11 +58,21 @@ class Protocol(RuleBasedStateMachine):
         super().__init__()
         self.folder = tempfile.TemporaryDirectory(prefix="rh")
         self.host = Host(Path(self.folder.name))
-        self.plugin = plugin_of(self.host)
+        self.plugin = self.configured()
         self.host.context().ledger.prepare()
         self.containers: list[Container] = []
         self.grouped: set[str] = set()  # keys of pods with a group
         self.number = 0
+        self.loses = self.is_lost = False  # whether the runtime does not get the next update; whether it lacks one
+
+    def configured(self) -> NodePlugin:
+        return plugin_of(self.host)
+
+    def boot(self, one: Container) -> None:
+        self.host.process(one.pid, f"{one.pod['linux']['cgroup_parent']}/{one.id}", start=one.start)
+
+    def check_answer(self, answer: Answer) -> None:
+        assert answer == NOTHING
 
     def event(self, name: str, pod: dict[str, Any], one: dict[str, Any], *, older: bool) -> Answer:
         """Have an event served as the service does: only if it needs work."""
@@ -79,21 +100,21 @@ class Protocol(RuleBasedStateMachine):
         ended = [one for one in self.containers if not one.alive]
         if ended and again % 2:
             one = ended[again % len(ended)]
-            one.alive, one.told, one.start = True, False, 1000 + self.number
-            one.pid = one.pid if again % 4 == 1 else 100 + self.number
+            one.pid = one.pid if one.pid and again % 4 == 1 else 100 + self.number
         else:
-            one = Container(f"{self.number:064x}", pod, 100 + self.number, 1000 + self.number)
+            one = Container(f"{self.number:064x}", pod, 100 + self.number)
             self.containers.append(one)
-        self.host.process(one.pid, f"{one.pod['linux']['cgroup_parent']}/{one.id}", start=one.start)
+        one.alive, one.told, one.start = True, False, 1000 + self.number
+        self.boot(one)
         if missed:
             return
         if late:
             answer = self.event("StartContainer", one.pod, self.message(one, has_pid=False), older=older)
             assert answer == (NOT_YET, b"", b"")
-            assert self.event("PostStartContainer", one.pod, self.message(one), older=older) == NOTHING
+            self.check_answer(self.event("PostStartContainer", one.pod, self.message(one), older=older))
         for _ in range(2):  # a repetition does nothing
             tasks = self.host.tasks(f"mon_groups/{one.pod['uid']}") if one.told else []
-            assert self.event("StartContainer", one.pod, self.message(one), older=older) == NOTHING
+            self.check_answer(self.event("StartContainer", one.pod, self.message(one), older=older))
             assert not one.told or tasks == self.host.tasks(f"mon_groups/{one.pod['uid']}")
             self.took_effect(one)
 
@@ -110,33 +131,40 @@ class Protocol(RuleBasedStateMachine):
             self.host.end_process(one.pid)
             one.alive = False
             for name in names:
-                assert self.event(name, one.pod, self.message(one, has_pid=False), older=older) == NOTHING
+                self.check_answer(self.event(name, one.pod, self.message(one, has_pid=False), older=older))
+                one.cpus = None if name == "RemoveContainer" else one.cpus
             if names:
                 assert not self.records(one.pod) & {one.id}
 
     @rule(pod=st.sampled_from(PODS), older=st.booleans())
     def pod_is_removed(self, pod: dict[str, Any], *, older: bool) -> None:
         """Its groups end, unless a container of it runs."""
-        assert self.event("RemovePodSandbox", pod, {}, older=older) == NOTHING
+        self.check_answer(self.event("RemovePodSandbox", pod, {}, older=older))
         if not any(one.alive and one.told and one.pod is pod for one in self.containers):
             self.grouped.discard(pod["uid"])
             assert self.records(pod) == set()
 
     @rule(parts=st.integers(1, 3))
     def runtime_lists_its_containers(self, parts: int) -> None:
-        alive = [one for one in self.containers if one.alive]
+        """Those that run or are to be started; it forgets those that have ended."""
+        listed = [one for one in self.containers if one.alive or not one.pid]
         lists = [
-            {"pods": PODS if not part else [], "containers": [self.message(one) for one in alive[part::parts]]}
+            {"pods": PODS if not part else [], "containers": [self.message(one) for one in listed[part::parts]]}
             for part in range(parts)
         ]
         payloads = [encode("SynchronizeRequest", one) for one in lists]
-        assert answer_of(lambda reply: self.plugin.synchronize(payloads, reply)) == NOTHING
-        for one in alive:
-            self.took_effect(one)
+        self.loses = self.is_lost = False
+        self.check_answer(answer_of(lambda reply: self.plugin.synchronize(payloads, reply)))
+        for one in self.containers:
+            if one.alive:
+                self.took_effect(one)
+            elif one not in listed:
+                one.cpus = None
         self.check_records_are_the_running_containers()
 
     @rule()
     def reconcile_runs(self) -> None:
+        self.is_lost = True
         reconcile(self.host.context(), Options())
         self.check_records_are_the_running_containers()
 

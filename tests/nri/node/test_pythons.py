@@ -17,7 +17,7 @@ from project.test_node_half import EVERY_PYTHON
 
 from nri.node.conftest import CLASS, LIMITS, OK, POD, QUICK, SCHEDULING, container, log, placement
 from nri.node.sessions import CONTAINERD, CRIO, PLUGIN_SERVICE, session
-from nri.node.test_cpusets import CPUS
+from nri.node.test_protocol import CPUS
 from resctrl_hooks.core.node.parts import PARTS
 from resctrl_hooks.nri import node as nri
 from resctrl_hooks.nri.node import multiplexer, ttrpc
