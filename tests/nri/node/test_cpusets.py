@@ -31,7 +31,7 @@ def plugin_with(host: Host, **config: Any) -> NodePlugin:
 
 
 def cpuset(host: Host, pod: dict[str, Any], id_: str) -> Path:
-    return host.cgroup / pod["linux"]["cgroup_parent"].lstrip("/") / id_ / "cpuset.cpus"
+    return Path(host.cgroup, pod["linux"]["cgroup_parent"].lstrip("/"), id_, "cpuset.cpus")
 
 
 def with_cpus(pid: int, id_: str, cpus: str) -> dict[str, Any]:
