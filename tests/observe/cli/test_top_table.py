@@ -231,17 +231,14 @@ def test_bandwidth_has_a_prefix() -> None:
             Bandwidth().convert(text, None, None)
 
 
-@pytest.mark.parametrize(
-    "options, wanted",
-    [
-        ({}, "abc"),
-        ({"pods": ("a", "c")}, "ac"),
-        ({"namespace": "shop"}, "ab"),
-        ({"selector": Selector("app=b")}, "b"),
-        ({"selector": Selector("app"), "namespace": "other"}, "c"),
-        ({"selector": Selector("app=b"), "pods": ("a",)}, ""),
-    ],
-)
+CHOSEN: list[tuple[dict[str, Any], str]] = [
+    *(({}, "abc"), ({"pods": ("a", "c")}, "ac"), ({"namespace": "shop"}, "ab"), ({"selector": Selector("app=b")}, "b")),
+    ({"selector": Selector("app"), "namespace": "other"}, "c"),
+    ({"selector": Selector("app=b"), "pods": ("a",)}, ""),
+]
+
+
+@pytest.mark.parametrize("options, wanted", CHOSEN)
 def test_present_lines_are_selected_once(monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], wanted: str) -> None:
     asked: list[str] = []
 

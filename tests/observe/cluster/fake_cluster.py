@@ -31,23 +31,14 @@ Page = Callable[[int], str]
 class FakeCluster:
     """Nodes with their metrics pods; change its fields to change the answers."""
 
-    pages: dict[str, Page] = field(default_factory=dict)
-    """By node, its metrics."""
-    diagnoses: dict[str, str] = field(default_factory=dict)
-    """By node, its document of diagnoses; a metrics pod of an old version has none."""
-    pods: list[tuple[str, str, str, dict[str, str]]] = field(default_factory=list)
-    """Other pods: namespace, name, node, labels."""
-    forbidden: set[str] = field(default_factory=set)
-    """Resources that this user may not read: pods, nodes, pods/proxy."""
-    hang: set[str] = field(default_factory=set)
-    """Nodes whose metrics pod never answers."""
-    unready: set[str] = field(default_factory=set)
-    recorded: Callable[[str], str] = lambda query: "{}"
-    """The answer of Prometheus to a query."""
-    labels: dict[str, dict[str, str]] = field(default_factory=dict)
-    """By node, its labels."""
+    pages: dict[str, Page] = field(default_factory=dict)  # by node, its metrics
+    diagnoses: dict[str, str] = field(default_factory=dict)  # by node, its document; an old version has none
+    pods: list[tuple[str, str, str, dict[str, str]]] = field(default_factory=list)  # namespace, name, node, labels
+    forbidden: set[str] = field(default_factory=set)  # resources that this user may not read, such as pods/proxy
+    hang: set[str] = field(default_factory=set)  # nodes whose metrics pod never answers
+    recorded: Callable[[str], str] = lambda query: "{}"  # the answer of Prometheus to a query
+    labels: dict[str, dict[str, str]] = field(default_factory=dict)  # by node, its labels
     extra_nodes: list[str] = field(default_factory=list)
-    asked: list[str] = field(default_factory=list)
     kubeconfig: Path = Path()
     ended: threading.Event = field(default_factory=threading.Event)
     at_once: int = 0
@@ -64,7 +55,6 @@ class FakeCluster:
 
     def answer(self, path: str, query: dict[str, str]) -> tuple[int, str]:
         """Return status and body of a GET."""
-        self.asked.append(path)
         if path.rstrip("/") == "/version":
             return 200, json.dumps({"major": "1", "minor": "36", "gitVersion": "v1.36.2"})
         words = path.strip("/").split("/")
@@ -107,9 +97,7 @@ class FakeCluster:
                 self.at_once -= 1
 
     def _metrics_pods(self) -> list[dict[str, Any]]:
-        return [
-            _pod("resctrl-hooks", f"metrics-{node}", node, {}, ready=node not in self.unready) for node in self.pages
-        ]
+        return [_pod("resctrl-hooks", f"metrics-{node}", node, {}) for node in self.pages]
 
     def _others(self, words: list[str], query: dict[str, str]) -> list[dict[str, Any]]:
         namespace = words[words.index("namespaces") + 1] if "namespaces" in words else ""
@@ -126,12 +114,12 @@ def _fits(query: dict[str, str], labels: dict[str, str]) -> bool:
     return wanted.items() <= labels.items()
 
 
-def _pod(namespace: str, name: str, node: str, labels: dict[str, str], *, ready: bool = True) -> dict[str, Any]:
+def _pod(namespace: str, name: str, node: str, labels: dict[str, str]) -> dict[str, Any]:
     ports = [{"name": "metrics", "containerPort": 9777}]
     return {
         "metadata": {"namespace": namespace, "name": name, "labels": labels},
         "spec": {"nodeName": node, "containers": [{"image": "example.com/resctrl-hooks:1.2", "ports": ports}]},
-        "status": {"podIP": "10.0.0.1", "conditions": [{"type": "Ready", "status": str(ready)}]},
+        "status": {"podIP": "10.0.0.1", "conditions": [{"type": "Ready", "status": "True"}]},
     }
 
 

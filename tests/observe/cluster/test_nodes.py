@@ -75,34 +75,31 @@ def test_load_has_the_source_of_the_capacity(cluster: FakeCluster) -> None:
 
 
 def test_problem_of_a_node_is_named_and_comes_first_in_the_table(cluster: FakeCluster) -> None:
-    cluster.pages = {
-        "good": node_page,
-        "fails": lambda count: node_page(count, ok=0),
-        "stands": lambda count: node_page(count, moves=False),
-        "waits": lambda count: node_page(count, waiting=3),
-        "late": lambda count: node_page(count, reconciled=1e9),
-        "removes": lambda count: f"{node_page(count)}resctrl_hooks_groups_vanished_total 1\n",
-        "garbage": lambda count: "<html>busy</html>",
-        "virtual": lambda count: (
-            "".join(
-                f"{line}\n"
-                for line in node_page(count).splitlines()
-                if "_class_" not in line and "_domain_" not in line
-            )
-            + f"cgroup_cpu_seconds_total{{}} {count}\n"
+    def virtual(count: int) -> str:
+        lines = node_page(count).splitlines()
+        kept = [line for line in lines if "_class_" not in line and "_domain_" not in line]
+        return "\n".join([*kept, f"cgroup_cpu_seconds_total{{}} {count}\n"])
+
+    problems: dict[str, tuple[Any, str, str]] = {
+        "good": (node_page, "yes", ""),
+        "fails": (lambda count: node_page(count, ok=0), "no", "unreadable"),
+        "stands": (lambda count: node_page(count, moves=False), "no", "no counter moved"),
+        "waits": (lambda count: node_page(count, waiting=3), "yes", "3 pods wait"),
+        "late": (lambda count: node_page(count, reconciled=1e9), "yes", "reconcile has not run"),
+        "removes": (
+            lambda count: f"{node_page(count)}resctrl_hooks_groups_vanished_total 1\n", "yes", "removed 1 groups",
         ),
-    }
-    cluster.extra_nodes = ["bare"]
-    problems = {
-        "good": ("yes", ""), "fails": ("no", "unreadable"), "stands": ("no", "no counter moved"),
-        "waits": ("yes", "3 pods wait"), "late": ("yes", "reconcile has not run"),
-        "removes": ("yes", "removed 1 groups"), "virtual": ("no-rdt", ""),
-        "garbage": ("unknown", "no metrics of resctrl-hooks"),
-        "bare": ("unknown", "no metrics pod"),
+        "virtual": (virtual, "no-rdt", ""),
+        "garbage": (lambda count: "<html>busy</html>", "unknown", "no metrics of resctrl-hooks"),
+        "bare": (None, "unknown", "no metrics pod"),
     }  # fmt: skip
+    cluster.pages = {name: page for name, (page, *_) in problems.items() if page}
+    cluster.extra_nodes = ["bare"]
     found = nodes(cluster)
-    assert {name: one["counting"] for name, one in found.items()} == {name: how for name, (how, _) in problems.items()}
-    assert [name for name, (_, why) in problems.items() if why not in found[name]["problem"]] == []
+    assert {name: one["counting"] for name, one in found.items()} == {
+        name: how for name, (_, how, _) in problems.items()
+    }
+    assert [name for name, (*_, why) in problems.items() if why not in found[name]["problem"]] == []
     assert found["good"]["problem"] == found["virtual"]["problem"] == ""
     assert found["virtual"]["known"] == ["CPU"]
     cluster.pages, cluster.extra_nodes = {name: cluster.pages[name] for name in ("good", "waits")}, []
@@ -111,17 +108,15 @@ def test_problem_of_a_node_is_named_and_comes_first_in_the_table(cluster: FakeCl
     assert lines[1].split()[1:5] == ["yes", "7/16", "9", "3"]
 
 
-def test_silent_node_is_listed_with_the_reason(cluster: FakeCluster) -> None:
-    cluster.pages, cluster.hang = {"good": node_page, "silent": node_page}, {"silent"}
-    found = nodes(cluster, "--request-timeout", "2s")
-    assert (found["good"]["counting"], found["silent"]["counting"]) == ("yes", "unknown")
-    assert "no answer within 2 s" in found["silent"]["problem"]
-
-
-def test_selector_and_missing_rights_leave_out_nodes(cluster: FakeCluster) -> None:
+def test_silent_node_has_a_reason_and_a_selector_or_missing_rights_leave_out_nodes(cluster: FakeCluster) -> None:
+    assert "app.kubernetes.io/name=resctrl-hooks-metrics" in refused(cluster, "nodes")
     cluster.pages, cluster.labels = {"a": node_page, "b": node_page}, {"a": {"rdt": "yes"}}
+    cluster.hang = {"b"}
+    found = nodes(cluster, "--request-timeout", "2s")
+    assert (found["a"]["counting"], found["b"]["counting"]) == ("yes", "unknown")
+    assert "no answer within 2 s" in found["b"]["problem"]
     assert [*nodes(cluster, "-l", "rdt=yes")] == ["a"]
-    cluster.forbidden, cluster.extra_nodes = {"nodes"}, ["bare"]
+    cluster.hang, cluster.forbidden, cluster.extra_nodes = set(), {"nodes"}, ["bare"]
     assert [*nodes(cluster)] == ["a", "b"], "those with metrics pods"
 
 
@@ -129,16 +124,10 @@ def test_selector_and_missing_rights_leave_out_nodes(cluster: FakeCluster) -> No
     "right, command, said",
     [
         ("pods", "nodes", "not permitted: list pods in resctrl-hooks; "),
-        ("pods/proxy", "nodes", "not permitted: get pods/proxy in resctrl-hooks; "),
-        ("pods/proxy", "diagnose -A", "not permitted: get pods/proxy in resctrl-hooks; "),
-        (
-            "pods",
-            "show shop/cart-0",
-            "not permitted: list pods in shop; ClusterRole resctrl-hooks-view does not contain",
-        ),
+        *(("pods/proxy", one, "not permitted: get pods/proxy in resctrl-hooks; ") for one in ("nodes", "diagnose -A")),
+        ("pods", "show shop/cart", "not permitted: list pods in shop; ClusterRole resctrl-hooks-view does not contain"),
         ("", "nodes --context gone", "cannot reach the API server http://127.0.0.1:1"),
-        ("", "nodes --kubeconfig /missing", "kubeconfig"),
-        ("", "nodes --context unknown", "kubeconfig"),
+        *(("", f"nodes --{wrong}", "kubeconfig") for wrong in ("kubeconfig /missing", "context unknown")),
     ],
 )
 def test_missing_right_or_server_is_one_line(cluster: FakeCluster, right: str, command: str, said: str) -> None:
@@ -147,10 +136,6 @@ def test_missing_right_or_server_is_one_line(cluster: FakeCluster, right: str, c
     assert line.startswith("kubectl resctrl: ")
     assert said in line
     assert not right or "resctrl-hooks-view" in line
-
-
-def test_cluster_without_metrics_pods_names_the_label(cluster: FakeCluster) -> None:
-    assert "app.kubernetes.io/name=resctrl-hooks-metrics" in refused(cluster, "nodes")
 
 
 @pytest.mark.ci
@@ -206,7 +191,7 @@ def test_answers_are_decompressed_up_to_the_limit(cluster: FakeCluster) -> None:
     assert most < 200 << 20
 
 
-@pytest.mark.parametrize("separator", ["\x0b", "\x0c", "\x1c", "\x85", "\u2028"])
-def test_other_line_separators_in_a_label_end_no_line(separator: str) -> None:
-    (found,) = parse(f'resctrl_up{{pod="a{separator}b"}} 1\n', {"resctrl_up": ""})
-    assert labels_of(found) == {"pod": f"a{separator}b"}
+def test_other_line_separators_in_a_label_end_no_line() -> None:
+    for separator in ("\x0b", "\x0c", "\x1c", "\x85", "\u2028"):
+        (found,) = parse(f'resctrl_up{{pod="a{separator}b"}} 1\n', {"resctrl_up": ""})
+        assert labels_of(found) == {"pod": f"a{separator}b"}

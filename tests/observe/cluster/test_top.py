@@ -192,21 +192,15 @@ def test_selector_and_show_read_only_the_nodes_of_their_pods(two: FakeCluster) -
     assert "is on node b" in printed.stderr
 
 
-@pytest.mark.parametrize(
-    "words, why",
-    [
+def test_command_without_an_answer_says_why(two: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    two.pods.append(("shop", "late", "a", {}))
+    for words, why in (
         ("show shop/none", "no pod 'none'"),
         ("limit shop/none --cpu 50%", "no pod 'none'"),
         ("show late", "has no counters on its node"),
         ("top --prometheus http://127.0.0.1:1", "cannot reach http://127.0.0.1:1"),
-    ],
-)
-def test_command_without_an_answer_says_why(two: FakeCluster, words: str, why: str) -> None:
-    two.pods.append(("shop", "late", "a", {}))
-    assert why in refused(two, *words.split())
-
-
-def test_missing_client_names_the_extra(two: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    ):
+        assert why in refused(two, *words.split())
     monkeypatch.setitem(sys.modules, "httpx", None)
     assert "install the extra `kubernetes`" in refused(two, "top")
 
@@ -242,10 +236,10 @@ RESULTS: list[object] = [
 ]
 
 
-@pytest.mark.parametrize("text", ["<html>", "{}", *(json.dumps({"data": {"result": one}}) for one in RESULTS)])
-def test_answer_of_another_form_is_one_line(two: FakeCluster, text: str) -> None:
-    two.recorded = lambda _: text
-    refused(two, "top", "--prometheus", "auto")
+def test_answer_of_another_form_is_one_line(two: FakeCluster) -> None:
+    for text in ("<html>", "{}", *(json.dumps({"data": {"result": one}}) for one in RESULTS)):
+        two.recorded = lambda _, text=text: text  # type: ignore[misc]
+        refused(two, "top", "--prometheus", "auto")
 
 
 COUNTERS = ("l3_mbm_total_bytes_total", "resctrl_counted_seconds_total", "resctrl_counter_seconds_total")
@@ -286,15 +280,12 @@ def judged(cluster: FakeCluster) -> FakeCluster:
     return cluster
 
 
-def test_pod_is_judged_by_its_own_node_only(judged: FakeCluster) -> None:
+def test_pod_is_judged_by_its_own_node_and_without_a_pod_the_worst_is_first(judged: FakeCluster) -> None:
     done = run(judged, "diagnose", "shop/cart")
     assert done.exit_code == 0, done.output
     assert done.stdout.startswith("shop/cart: slowed, its work takes 1.60 times as long")
-    for words in (
-        "because: memory-bandwidth: load 90 %; by shop/batch 80%",
-        "helps: let the guard",
-        "node: worker-0; run ",
-    ):
+    assert "because: memory-bandwidth: load 90 %; by shop/batch 80%" in done.stdout
+    for words in ("helps: let the guard", "node: worker-0; run "):
         assert words in done.stdout
     assert [*judged.counts] == ["worker-0"]
     assert run(judged, "diagnose", "-n", "shop", "search").stdout.startswith("shop/search: normal")
@@ -303,9 +294,6 @@ def test_pod_is_judged_by_its_own_node_only(judged: FakeCluster) -> None:
     refused = run(judged, "diagnose", "shop/x")
     assert (refused.exit_code, refused.stdout) == (1, "")
     assert "shop/x on node worker-1 is not judged" in refused.stderr
-
-
-def test_without_a_pod_all_slowed_pods_are_shown_the_worst_first(judged: FakeCluster) -> None:
     found = json.loads(run(judged, "diagnose", "-o", "json").stdout)
     assert [one["name"] for one in found["items"]] == ["team/etl", "shop/cart"]
     assert run(judged, "diagnose", "-n", "shop", "-o", "name").stdout.split() == ["shop/cart"]

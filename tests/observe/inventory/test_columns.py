@@ -302,19 +302,13 @@ AMOUNTS = st.one_of(
     st.none(),
     st.sampled_from([0.0, 0.2, 10, 10.9, 999.7e3, 1.004e6, 1.006e6, 199.4e6, 199.6e6, 200.4e6, 2**20, 2.001 * 2**20]),
 )
-LINES = st.lists(
-    st.builds(
-        Line,
-        kind=st.sampled_from([POD, POD, FOREIGN, UNGROUPED, NODE]),
-        name=st.text("abc", min_size=1, max_size=3),
-        values=st.fixed_dictionaries(dict.fromkeys(BY_KEY, AMOUNTS)),
-        namespace=st.sampled_from(["", "shop", "batch"]),
-        rdt_class=st.sampled_from([None, "", "gold"]),
-        slowdown=RATIOS,
-        uncounted=st.integers(0, 1),
-    ),
-    max_size=8,
-)
+FACTS: dict[str, Any] = {
+    "kind": st.sampled_from([POD, POD, FOREIGN, UNGROUPED, NODE]), "name": st.text("abc", min_size=1, max_size=3),
+    "values": st.fixed_dictionaries(dict.fromkeys(BY_KEY, AMOUNTS)),
+    "namespace": st.sampled_from(["", "shop", "batch"]),
+    "rdt_class": st.sampled_from([None, "", "gold"]), "slowdown": RATIOS, "uncounted": st.integers(0, 1),
+}  # fmt: skip
+LINES = st.lists(st.builds(Line, **FACTS), max_size=8)
 
 
 def shown(line: Line, sort: str) -> tuple[float, str]:

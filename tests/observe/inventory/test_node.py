@@ -10,9 +10,8 @@ from typing import Any, cast
 
 import pytest
 from conftest import Host
-from core.inventory.test_foreign_classes import host as foreign_classes
 from hosts.guard_and_packages import write_packages, write_slowdown_state
-from hosts.monitored import KEYS, MonitoredHost, plain_host
+from hosts.monitored import KEYS, plain_host
 from hypothesis import given
 from hypothesis import strategies as st
 from layouts.test_layouts import TOTAL as BYTES
@@ -37,9 +36,7 @@ from resctrl_hooks.observe.node.slowdown.evidence.reader import NodeReader
 from resctrl_hooks.observe.node.snapshot.cache_size import l3_sizes
 
 HOUSES = ("lab",)
-
-
-__all__ = ("foreign_classes", "laid_out")
+__all__ = ("laid_out",)
 CODE_AND_DATA = {"info/L3DATA/cbm_mask": "fff\n", "schemata": "    L3CODE:0=fff\n    L3DATA:0=fff\n"}
 
 
@@ -202,12 +199,6 @@ def test_ratios_of_pods_are_those_that_are_known(tmp_path: Path) -> None:
         write_slowdown_state(host.context, KEYS[0])
         assert ratios(host.context) == {KEYS[0]: 1.6}
     assert (as_text(None), as_text(1.25)) == ("-", "1.2\N{MULTIPLICATION SIGN}")
-
-
-def test_top_takes_groups_of_classes_with_refused_names(foreign_classes: MonitoredHost) -> None:
-    for name in foreign_classes.run("list", "-o", "name").stdout.splitlines()[1:]:
-        items = foreign_classes.json("top", name, "--interval", "100ms")["items"]
-        assert [one["name"] for one in items][-1:] == ["TOTAL"]
 
 
 @pytest.mark.fuse

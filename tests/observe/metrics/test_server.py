@@ -90,20 +90,14 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return found
 
 
-@pytest.mark.parametrize(
-    "accept, kind",
-    [
-        ("application/openmetrics-text; version=1.0.0", "application/openmetrics-text; version=1.0.0"),
-        ("application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.2", "application/openmetrics"),
-        ("text/plain;version=0.0.4", "text/plain; version=0.0.4"),
-        ("*/*", "text/plain; version=0.0.4"),
-        ("", "text/plain; version=0.0.4"),
-        *(
-            (f"application/openmetrics-text; version={unknown}", "text/plain; version=0.0.4")
-            for unknown in ("x", "", "1.x", "9" * 5000, "1.0.0.0")
-        ),
-    ],
-)
+OPENMETRICS, TEXT = "application/openmetrics-text; version=1.0.0", "text/plain; version=0.0.4"
+WEIGHTED = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.2"
+UNKNOWN = [f"application/openmetrics-text; version={one}" for one in ("x", "", "1.x", "9" * 5000, "1.0.0.0")]
+FORMATS = {OPENMETRICS: OPENMETRICS, WEIGHTED: "application/openmetrics"}
+FORMATS |= dict.fromkeys(("text/plain;version=0.0.4", "*/*", "", *UNKNOWN), TEXT)
+
+
+@pytest.mark.parametrize("accept, kind", FORMATS.items())
 def test_response_has_requested_format(ask: Served, accept: str, kind: str) -> None:
     status, headers, body = ask("/metrics", Accept=accept)
     assert status == 200

@@ -278,39 +278,27 @@ def test_totals_continue_in_another_process_and_end_at_reboot_or_with_their_clas
     assert [total.begins(*asked) for asked in (("a", [X]), ("a", [X, ENERGY]), ("b", [X]))] == [False, True, True]
 
 
-@pytest.mark.parametrize(
-    "reads, total, ungrouped",
-    [
-        pytest.param(
-            [({"a": {X: 5, ENERGY: 70}},), ({"a": {X: 5, ENERGY: 71}, "b": {X: 3, ENERGY: 900}},),
-             ({"b": {X: 3, ENERGY: 902}},)],
-            {X: 8, ENERGY: 73}, {}, id="energy of an RMID's previous user belongs to no pod",
-        ),
-        pytest.param(
-            [({},), ({"a": {ENERGY: 30}, "b": {ENERGY: 900}}, {}, {"a": {ENERGY: 0}, "b": {}})],
-            {ENERGY: 30}, {}, id="energy of a new group counts from a known start",
-        ),
-        pytest.param(
-            [({},), ({"a": {ENERGY: "Unavailable"}, "b": {ENERGY: "Error"}},),
-             ({"a": {ENERGY: 30}, "b": {ENERGY: 900}},)],
-            {ENERGY: 30}, {}, id="energy of a foreign group counts from its first run",
-        ),
-        pytest.param(
-            [({"a": {X: 50}},), ({"a": {X: "Unassigned"}},), ({"a": {X: 60}},)],
-            {X: 110}, {}, id="an unassigned counter begins at zero",
-        ),
-        # While a group has no value, the class's remainder is unknown too.
-        pytest.param(
-            [({"a": {}},), ({"a": {}}, {X: 1000}), ({"a": {}}, {X: 1001})],
-            {X: 1}, {X: 1}, id="a late counter causes no jump",
-        ),
-        # AMD: a counter that is assigned again begins at 0.
-        pytest.param(
-            [({"a": {X: 5}}, {X: 100}), ({"a": {}},), ({"a": {X: 5}}, {X: 3}), ({"a": {X: 5}}, {X: 10})],
-            {X: 112}, {X: 107}, id="ungrouped tasks continue after missing values",
-        ),
-    ],
-)  # fmt: skip
+READS: dict[str, tuple[list[Any], dict[str, float], dict[str, float]]] = {
+    "energy of an RMID's previous user belongs to no pod": (
+        [({"a": {X: 5, ENERGY: 70}},), ({"a": {X: 5, ENERGY: 71}, "b": {X: 3, ENERGY: 900}},),
+         ({"b": {X: 3, ENERGY: 902}},)], {X: 8, ENERGY: 73}, {}),
+    "energy of a new group counts from a known start": (
+        [({},), ({"a": {ENERGY: 30}, "b": {ENERGY: 900}}, {}, {"a": {ENERGY: 0}, "b": {}})], {ENERGY: 30}, {}),
+    "energy of a foreign group counts from its first run": (
+        [({},), ({"a": {ENERGY: "Unavailable"}, "b": {ENERGY: "Error"}},), ({"a": {ENERGY: 30}, "b": {ENERGY: 900}},)],
+        {ENERGY: 30}, {}),
+    "an unassigned counter begins at zero": (
+        [({"a": {X: 50}},), ({"a": {X: "Unassigned"}},), ({"a": {X: 60}},)], {X: 110}, {}),
+    # While a group has no value, the class's remainder is unknown too.
+    "a late counter causes no jump": ([({"a": {}},), ({"a": {}}, {X: 1000}), ({"a": {}}, {X: 1001})], {X: 1}, {X: 1}),
+    # AMD: a counter that is assigned again begins at 0.
+    "ungrouped tasks continue after missing values": (
+        [({"a": {X: 5}}, {X: 100}), ({"a": {}},), ({"a": {X: 5}}, {X: 3}), ({"a": {X: 5}}, {X: 10})],
+        {X: 112}, {X: 107}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("reads, total, ungrouped", READS.values(), ids=READS)
 def test_class_adds_groups_and_ungrouped(
     reads: list[Any], total: dict[str, float], ungrouped: dict[str, float]
 ) -> None:

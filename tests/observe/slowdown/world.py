@@ -17,9 +17,6 @@ KEY = "4f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
 DECLARED = "MB:0=100"
 CAPACITY = {"capacity": {"*": 60e9}}
 STAYS = 0.7
-TRUTH = {"bronze": -0.5, "silver": 0.0}
-"""The effect of each class's limit on the victim's cost."""
-EXACT = 1e-6  # counters are whole bytes
 
 
 class World:
@@ -85,11 +82,3 @@ class World:
     def experiment(self) -> Experiment:
         """Return an experiment in this world."""
         return Experiment(self.context, KEY, [self.cgroup], ["gold"], self.sleep)
-
-
-def contains_truth(host: Host, noise: float, seed: int) -> dict[str, bool]:
-    """Run an experiment; return for each class whether its interval contains the true effect."""
-    chance = Random(seed)
-    with World(host, noise, chance).experiment() as experiment:
-        found = {proof.name: proof.effect for proof in experiment.run(chance)}
-    return {name: one.low - EXACT <= TRUTH[name] <= one.high + EXACT for name, one in found.items() if one}

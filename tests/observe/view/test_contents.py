@@ -24,8 +24,7 @@ class Node:
     """A node with settable energy counters, and its view."""
 
     def __init__(self, host: MonitoredHost, pods_file: str = "") -> None:
-        self.host = host
-        self.contents = Contents(host.context, pods_file)
+        self.host, self.contents = host, Contents(host.context, pods_file)
 
     def say(self, key: str, *values: object, rdt_class: str = "") -> None:
         """Set the energy of a pod's group, by package."""
@@ -36,13 +35,11 @@ class Node:
     def pods(self) -> dict[str, list[float] | None]:
         """Return each pod's energy by package in the view; None if one is no number, and with "" the whole node's."""
         files = self.contents.read()
-        keys = {path.split("/")[1] for path in files if path.startswith("mon_groups/")}
         found: dict[str, list[float] | None] = {}
-        for key in ("", *keys):
+        for key in ("", *{path.split("/")[1] for path in files if path.startswith("mon_groups/")}):
             folder = f"mon_groups/{key}/mon_data" if key else "mon_data"
-            texts = [files[f"{folder}/{package}/core_energy"] for package in PACKAGES]
             try:
-                found[key] = [float(text) for text in texts]
+                found[key] = [float(files[f"{folder}/{package}/core_energy"]) for package in PACKAGES]
             except ValueError:
                 found[key] = None
         return found

@@ -73,31 +73,21 @@ SERIES = {
 }
 
 
-@pytest.mark.promtool
-@pytest.mark.parametrize(
-    "query, expected",
-    [
-        pytest.param(JOULES, {'{namespace="shop"}': 8 * 20 * 60}, id="joules by namespace"),
-        pytest.param(
-            MAPPED,
-            {
-                f'{{instance="n1:9177", namespace="shop", pod="{name}", pod_id="{name}-uid", pod_name="{name}", '
-                f'pod_namespace="shop", pod_uid="{name}-uid"}}': watts
-                for name, watts in (("cart", 6), ("web", 2))
-            },
-            id="labels of Kepler",
-        ),
-        pytest.param(REST, {'{node="n1"}': 12}, id="the package's rest"),
-        pytest.param(
-            WHOLE,
-            {
-                '{node="n1", namespace="shop", pod="cart"}': 6 * 24 / 12,
-                '{node="n1", namespace="shop", pod="web"}': 2 * 24 / 12,
-            },
-            id="cores and a share of the rest",
-        ),
-        pytest.param(UNATTRIBUTED, {'{node="n1"}': 1 - 8 / 12}, id="what no pod has"),
-    ],
+OF_CART, OF_WEB = (f'{{node="n1", namespace="shop", pod="{name}"}}' for name in ("cart", "web"))
+OF_KEPLER = (
+    '{{instance="n1:9177", namespace="shop", pod="{0}", pod_id="{0}-uid", pod_name="{0}", pod_namespace="shop", '
+    'pod_uid="{0}-uid"}}'
 )
-def test_query_of_page_gives_known_amounts(tmp_path: Path, query: str, expected: dict[str, float]) -> None:
-    run_promtool(tmp_path, SERIES, values(query, "20m", expected), rules=None)
+AMOUNTS: dict[str, dict[str, float]] = {
+    JOULES: {'{namespace="shop"}': 8 * 20 * 60},
+    MAPPED: {OF_KEPLER.format("cart"): 6, OF_KEPLER.format("web"): 2},
+    REST: {'{node="n1"}': 12},
+    WHOLE: {OF_CART: 6 * 24 / 12, OF_WEB: 2 * 24 / 12},  # the cores and a share of the package's rest
+    UNATTRIBUTED: {'{node="n1"}': 1 - 8 / 12},
+}
+
+
+@pytest.mark.promtool
+def test_query_of_page_gives_known_amounts(tmp_path: Path) -> None:
+    checks = [values(query, "20m", expected) for query, expected in AMOUNTS.items()]
+    run_promtool(tmp_path, SERIES, *checks, rules=None)
