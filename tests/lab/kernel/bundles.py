@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 BUSYBOX = "/bin/busybox"
@@ -64,8 +65,7 @@ def make_rootfs(folder: str) -> str:
         os.symlink(f"usr/{name}", os.path.join(folder, name))
     shutil.copy(BUSYBOX, os.path.join(folder, "bin"))
     subprocess.run(["chroot", folder, "/bin/busybox", "--install", "-s", "/bin"], check=True)
-    with open(os.path.join(folder, "etc/passwd"), "w", encoding="ascii") as passwd:
-        passwd.write("root:x:0:0:root:/:/bin/sh\n")
+    Path(folder, "etc/passwd").write_text("root:x:0:0:root:/:/bin/sh\n")
     return folder
 
 
@@ -75,13 +75,11 @@ def hooks_from(*folders: str) -> dict[str, list[dict[str, Any]]]:
     For files of one name, the last folder's counts. Only the features of the project's own files are supported: version
     1.0.0 and `when.always`.
     """
-    files = {name: os.path.join(folder, name) for folder in folders for name in os.listdir(folder)}
+    files = {name: Path(folder, name) for folder in folders for name in os.listdir(folder)}
     stages: dict[str, list[dict[str, Any]]] = {}
     for name in sorted(name for name in files if name.endswith(".json")):
-        with open(files[name], encoding="utf-8") as source:
-            hook = json.load(source)
-        assert hook["version"] == "1.0.0", f"{name}: {hook['version']}"
-        assert hook["when"].get("always"), f"{name}: only `always` is known here"
+        hook = json.loads(files[name].read_text())
+        assert (hook["version"], hook["when"].get("always")) == ("1.0.0", True), name
         for stage in hook["stages"]:
             stages.setdefault(stage, []).append(hook["hook"])
     return stages
@@ -110,16 +108,14 @@ def make_bundle(
         "hooks": dict(hooks or {}),
         "linux": {"namespaces": [{"type": name} for name in NAMESPACES], **(linux or {})},
     }
-    with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as out:
-        json.dump(configuration, out, indent=1)
+    Path(folder, "config.json").write_text(json.dumps(configuration, indent=1))
     return folder
 
 
 def write_hook(path: str, hook: Mapping[str, Any], *stages: str) -> None:
     """Write a file of a hooks.d folder, which is created if it is missing."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "w", encoding="utf-8") as out:
-        json.dump({"version": "1.0.0", "hook": hook, "when": {"always": True}, "stages": stages}, out)
+    Path(path).write_text(json.dumps({"version": "1.0.0", "hook": hook, "when": {"always": True}, "stages": stages}))
 
 
 class Recorder:
@@ -138,26 +134,18 @@ jq -n --arg stage "$1" --argjson state "$state" --arg cgroup "${cgroup:-}" --arg
       processes: $alone|tonumber, environment: $environment}' >"{folder}/$(date +%s.%N)-$1"
 """
 
-    def __init__(self, folder: str) -> None:
-        self.folder = folder
-        self.script = os.path.join(folder, "record.sh")
-        os.makedirs(os.path.join(folder, "calls"))
-        with open(self.script, "w", encoding="utf-8") as out:
-            out.write(self.SCRIPT.replace("{folder}", os.path.join(folder, "calls")))
-        os.chmod(self.script, 0o755)
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.script = folder / "calls", folder / "record.sh"
+        self.folder.mkdir(parents=True)
+        self.script.write_text(self.SCRIPT.replace("{folder}", str(self.folder)))
+        self.script.chmod(0o755)
 
     @property
     def hooks(self) -> dict[str, list[dict[str, Any]]]:
-        environment = ["PATH=/usr/bin:/bin"]
         return {
-            stage: [{"path": self.script, "args": ["record", stage], "env": environment}]
+            stage: [{"path": str(self.script), "args": ["record", stage], "env": ["PATH=/usr/bin:/bin"]}]
             for stage in ("createRuntime", "poststop")
         }
 
     def calls(self) -> list[dict[str, Any]]:
-        folder = os.path.join(self.folder, "calls")
-        found = []
-        for name in sorted(name for name in os.listdir(folder) if name != "umask"):
-            with open(os.path.join(folder, name), encoding="utf-8") as source:
-                found.append(json.load(source))
-        return found
+        return [json.loads(path.read_text()) for path in sorted(self.folder.glob("*-*"))]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kernel.bundles import Recorder, make_bundle, make_rootfs
+from kernel.bundles import make_bundle, make_rootfs
 from kernel.containerd import Containerd, Plugin
 from kernel.groups import Resctrl
 from kernel.installed import Installed
@@ -50,13 +50,14 @@ def tried_elsewhere(items: list[pytest.Item]) -> tuple[list[pytest.Item], list[p
 
     Of four combinations, runc under systemd and crun under cgroupfs always run, and crun under systemd at night. Of
     two, for example the runtimes under cgroupfs, one always runs and the other at night. Which one depends on the
-    test's name alone: in a boot, other files' tests are not collected.
+    test's name alone: in a boot, other files' tests are not collected. Tests can choose the driver themselves.
     """
     found: dict[tuple[Path, str], dict[tuple[str, str], list[pytest.Item]]] = {}
     for item in items:
         callspec = getattr(item, "callspec", None)  # pytest has no declared attribute for it
         values = callspec.params if callspec else {}
-        if "driver" in values:
+        chooses = any("driver" in str(mark.args[0]) for mark in item.iter_markers("parametrize"))
+        if "driver" in values and not chooses:
             function = found.setdefault((item.path, item.name.partition("[")[0]), {})
             function.setdefault((values.get("runtime_name", ""), values["driver"]), []).append(item)
     never, nightly = [], []
@@ -69,12 +70,18 @@ def tried_elsewhere(items: list[pytest.Item]) -> tuple[list[pytest.Item], list[p
     return never, nightly
 
 
+def needs_slow_boot(item: pytest.Item) -> bool:
+    """Return whether a test needs systemd on other processors than one: such boots are for the night."""
+    words = {word for marker in item.iter_markers("guest") for word in marker.kwargs}
+    return bool(words & PROCESSOR) and ("init" in words or item.get_closest_marker("systemd") is not None)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect these tests outside the guest, and measurements by default; the last line counts them."""
     ours = [item for item in items if str(item.path).startswith(f"{HERE}{os.sep}")]
     never, nightly = tried_elsewhere(ours)
-    for item in nightly:
+    for item in [*nightly, *(item for item in ours if needs_slow_boot(item))]:
         item.add_marker(pytest.mark.nightly)
     if "measures" not in config.option.markexpr:
         never += [item for item in ours if item.get_closest_marker("measures")]
@@ -90,8 +97,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture(scope="session")
 def boot() -> dict[str, object]:
     """Return the guest's boot options: rmids, closids, occupancy, init."""
-    options: dict[str, object] = json.loads(os.environ["RESCTRL_GUEST"])
-    return options
+    return dict(json.loads(os.environ["RESCTRL_GUEST"]))
 
 
 @pytest.fixture
@@ -109,18 +115,9 @@ def rootfs(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture
-def bundle(rootfs: str, tmp_path: object) -> Callable[..., str]:
+def bundle(rootfs: str, tmp_path: Path) -> Callable[..., str]:
     """Make bundles: `bundle("name", "echo hello", hooks=…, annotations=…, linux=…)`."""
-
-    def make(name: str, command: str | list[str], **options: object) -> str:
-        return make_bundle(os.path.join(str(tmp_path), "bundles", name), rootfs, command, **options)  # type: ignore[arg-type]
-
-    return make
-
-
-@pytest.fixture
-def recorder(tmp_path: object) -> Recorder:
-    return Recorder(os.path.join(str(tmp_path), "recorder"))
+    return lambda name, command, **options: make_bundle(str(tmp_path / "bundles" / name), rootfs, command, **options)
 
 
 @pytest.fixture
@@ -154,24 +151,24 @@ def containers(runtime: Runtime, bundle: Callable[..., str], installed: Installe
 
 
 @pytest.fixture
-def pod(
-    resctrl: Resctrl, runtime: Runtime, installed: Installed, bundle: Callable[..., str]
-) -> Iterator[KubernetesPod]:
-    """Return pod `UID` with the hooks of `installed`, without containers yet."""
-    made = KubernetesPod(UID, runtime, installed, bundle)
-    yield made
-    made.remove()
-
-
-@pytest.fixture
 def pods(
     resctrl: Resctrl, runtime: Runtime, installed: Installed, bundle: Callable[..., str]
 ) -> Iterator[list[KubernetesPod]]:
     """Return eight pods with the hooks of `installed`, without containers yet."""
     made = [KubernetesPod(uid, runtime, installed, bundle) for uid in UIDS]
     yield made
-    for pod in made:
-        pod.remove()
+    for one in made:
+        one.remove()
+
+
+@pytest.fixture
+def pod(
+    resctrl: Resctrl, runtime: Runtime, installed: Installed, bundle: Callable[..., str]
+) -> Iterator[KubernetesPod]:
+    """Return pod `UID` alone."""
+    made = KubernetesPod(UID, runtime, installed, bundle)
+    yield made
+    made.remove()
 
 
 @pytest.fixture(scope="session")

@@ -34,8 +34,7 @@ def parse_places(printed: str) -> dict[str, Place]:
 
 
 def place_of(task: int) -> Place:
-    with open(f"/proc/{task}/cpu_resctrl_groups", encoding="utf-8") as source:
-        return parse_place(source.read())
+    return parse_place(Path(f"/proc/{task}/cpu_resctrl_groups").read_text())
 
 
 def said(pid: int) -> Place:

@@ -169,22 +169,18 @@ class Watcher:
         self._installed = installed
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> "Watcher":
+    def start(self) -> None:
         """Start it, and wait until it watches."""
         self._process = subprocess.Popen(self._installed.command("watch"))
         wait_until(lambda: self.figures().get("mode") == "events", "the watcher receives events")
-        return self
 
     def figures(self) -> dict[str, Any]:
         """Return its status, which is up to five seconds old."""
-        try:
-            found: dict[str, Any] = json.loads((self._installed.state / "exec.json").read_text())
-        except FileNotFoundError:
-            return {}
-        return found if self._process and found["pid"] == self._process.pid else {}
+        path = self._installed.state / "exec.json"
+        found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+        return found if self._process and found.get("pid") == self._process.pid else {}
 
-    def stop(self) -> None:
+    def close(self) -> None:
         if self._process is not None:
             self._process.send_signal(signal.SIGTERM)
             self._process.wait(60)
-            self._process = None

@@ -16,9 +16,6 @@ class Containers:
     def __init__(self, runtime: Runtime, make_bundle: Callable[..., str], hooks: Callable[[], Hooks]) -> None:
         self.runtime, self._make_bundle, self._hooks = runtime, make_bundle, hooks
 
-    def id_of(self, name: str) -> str:
-        return name
-
     def cgroups_path(self, name: str) -> str:
         """`linux.cgroupsPath` of a container."""
         return self.runtime.cgroups_path(name)
@@ -45,7 +42,7 @@ class Containers:
         if rdt_class:
             linux["intelRdt"] = {"closID": rdt_class}
         return self._make_bundle(
-            self.id_of(name),
+            name,
             command,
             hooks=self._hooks() if hooks is None else hooks,
             annotations={**self.annotations(name), **(annotations or {})},
@@ -55,24 +52,22 @@ class Containers:
 
     def create(self, name: str, *command: str | list[str], **options: Any) -> int:
         """Create a container; return its init process."""
-        bundle = self.bundle(name, *command, **options)
-        self.runtime.create(self.id_of(name), bundle)
-        return self.runtime.pid(self.id_of(name))
+        self.runtime.create(name, self.bundle(name, *command, **options))
+        return self.runtime.pid(name)
 
     def start(self, name: str, *command: str | list[str], **options: Any) -> int:
         """Create and start one; return its init process."""
         pid = self.create(name, *command, **options)
-        self.runtime.start(self.id_of(name))
+        self.runtime.start(name)
         return pid
 
     def run(self, name: str, *command: str | list[str], check: bool = True, **options: Any) -> str:
         """Run one to its end, and delete it; return its output."""
-        bundle = self.bundle(name, *command, **options)
-        return self.runtime.run(self.id_of(name), bundle, check=check)
+        return self.runtime.run(name, self.bundle(name, *command, **options), check=check)
 
     def end(self, name: str) -> None:
-        self.runtime.kill(self.id_of(name))
-        self.runtime.delete(self.id_of(name))
+        self.runtime.kill(name)
+        self.runtime.delete(name)
 
 
 UIDS = [f"{number}f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01" for number in range(8)]
@@ -97,7 +92,7 @@ class KubernetesPod(Containers):
     def cgroups_path(self, name: str) -> str:
         """`linux.cgroupsPath` of a container as CRI-O names it, which shows the runtime: annotations do not."""
         form = "{}:crio:{}" if self.runtime.driver == "systemd" else "{}/crio-{}"
-        return form.format(self.parent, self.id_of(name))
+        return form.format(self.parent, name)
 
     def annotations(self, name: str) -> dict[str, str]:
         return crio_annotations(self.uid, **{"io.kubernetes.container.name": name})

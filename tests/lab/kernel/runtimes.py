@@ -29,14 +29,8 @@ def run(words: Sequence[str], *, check: bool = True) -> str:
     The output goes through a file, not a pipe: a container inherits it and may outlive the command.
     """
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
-        done = subprocess.run(
-            list(words),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            timeout=LIMIT,
-            check=False,
-        )
+        streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": subprocess.STDOUT}
+        done = subprocess.run([*words], **streams, timeout=LIMIT, check=False)
         output.seek(0)
         printed = output.read()
     if check and done.returncode:
@@ -60,9 +54,6 @@ class Runtime:
         self._started: list[str] = []
         self._pids: dict[str, int] = {}
 
-    def __repr__(self) -> str:
-        return f"{self.name}/{self.driver}"
-
     def cgroups_path(self, container: str) -> str:
         """`linux.cgroupsPath` for a container that is in no pod."""
         return f"system.slice:test:{container}" if self.driver == "systemd" else f"/test/{container}"
@@ -83,10 +74,8 @@ class Runtime:
     def create(self, container: str, bundle: str) -> None:
         """Create a container: createRuntime hooks run, its command does not yet."""
         self.note(container)
-        file = os.path.join(bundle, "pid")
-        self.command("create", "--bundle", bundle, "--pid-file", file, container)
-        with open(file, encoding="ascii") as source:
-            self._pids[container] = int(source.read())
+        self.command("create", "--bundle", bundle, "--pid-file", f"{bundle}/pid", container)
+        self._pids[container] = int(Path(bundle, "pid").read_text())
 
     def start(self, container: str) -> None:
         self.command("start", container)
@@ -99,12 +88,8 @@ class Runtime:
             self.forget(container)
         return printed
 
-    def state(self, container: str) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.command("state", container))
-        return found
-
     def pid(self, container: str) -> int:
-        return self._pids.get(container) or int(self.state(container)["pid"])
+        return self._pids.get(container) or int(json.loads(self.command("state", container))["pid"])
 
     def wait_stopped(self, container: str) -> None:
         pid = self.pid(container)
@@ -142,22 +127,15 @@ class Podman:
             self.words.append(f"--hooks-dir={hooks}")
         self._pods = False
 
-    def __repr__(self) -> str:
-        return f"podman/{self.runtime}/{self.driver}"
-
     def command(self, *words: str, check: bool = True) -> str:
         self._pods |= words[0] in {"pod", "kube"}
         return run([*self.words, *words], check=check)
 
     def import_image(self, rootfs: str, name: str, *options: str) -> str:
         """Make an image of a root file system; its name."""
-        archive = tempfile.NamedTemporaryFile(suffix=".tar", delete=False)  # noqa: SIM115  # podman reads it by name
-        archive.close()
-        try:
+        with tempfile.NamedTemporaryFile(suffix=".tar") as archive:
             run(["tar", "-C", rootfs, "-cf", archive.name, "."])
             self.command("import", "--quiet", *options, archive.name, name)
-        finally:
-            os.unlink(archive.name)
         return name
 
     def run(self, image: str, command: str, *options: str, check: bool = True) -> str:

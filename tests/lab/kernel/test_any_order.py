@@ -36,7 +36,7 @@ while os.read(0, 1):
 """
 """A pod's program: one step for each byte that it reads."""
 COPIES = 8  # the copies in a step of the first pod; the second makes twice as many
-INTEL = pytest.mark.guest(rmids=12, count=1, cpus=1)
+INTEL = pytest.mark.guest(rmids=12, count=1, cpus=1, pmu=1)  # pmu: to share a boot with test_guard.py
 AMD = pytest.mark.guest(count=1, cpus=1, amd=1, counters=8)
 AET = pytest.mark.guest(cpus=4, aet=1)
 

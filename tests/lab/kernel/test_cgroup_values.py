@@ -58,20 +58,13 @@ def test_limits_apply_before_first_instruction(
 SCHEDULING = "class.scheduling.resctrl-hooks.io"
 BLOCKIO = "class.blockio.resctrl-hooks.io"
 CHILD = ["/bin/sh", "-c", "sleep 1000 & echo $! > /dev/child; wait"]
+CONTROL = {"policy": "fifo", "priority": 5, "memoryLow": "8M"}
+SLOW = {"devices": ["/dev/vd?"], "throttleReadBps": "1M", "throttleWriteIops": 100}
 CLASSED = pytest.mark.settings(
     monitoring={"enabled": False},
     failurePolicy="fail",
-    scheduling={
-        **ALLOWED,
-        "classes": {
-            "control": {"policy": "fifo", "priority": 5, "memoryLow": "8M"},
-            "idle": {"cpuIdle": True, "ioClass": "idle"},
-        },
-    },
-    blockio={
-        **ALLOWED,
-        "classes": {"slow": [{"devices": ["/dev/vd?"], "throttleReadBps": "1M", "throttleWriteIops": 100}]},
-    },
+    scheduling={**ALLOWED, "classes": {"control": CONTROL, "idle": {"cpuIdle": True, "ioClass": "idle"}}},
+    blockio={**ALLOWED, "classes": {"slow": [SLOW]}},
 )
 
 
@@ -113,10 +106,8 @@ def test_io_limits_apply_to_real_device(containers: Containers, installed: Insta
     disk = min(disk.name for disk in disks)
     before = time.monotonic()
     # Opened outside: runc does not permit devices that are not in the container's specification.
-    read = (
-        f"exec 3</dev/{disk}; echo $$ > {cgroup_of(pid)}/cgroup.procs; dd of=/dev/null bs=1M count=3 iflag=direct <&3"
-    )
-    run(["/bin/sh", "-c", read])
+    enter = f"exec 3</dev/{disk}; echo $$ > {cgroup_of(pid)}/cgroup.procs"
+    run(["/bin/sh", "-c", f"{enter}; dd of=/dev/null bs=1M count=3 iflag=direct <&3"])
     assert time.monotonic() - before > 1.5
 
 
@@ -133,7 +124,6 @@ def test_kernel_reports_update_and_no_limit_without_one(containers: Containers) 
     assert writes.take()
 
 
-SYSTEMCTL = "/usr/bin/systemctl"
 ASKED = {CLASS: "small", "memory.high.memtierd.nri.io": "64M", SCHEDULING: "small", BLOCKIO: "slow", CPUS: "shared"}
 SMALL = {"cpuWeight": 20, "cpuMax": "50000 100000", "memoryLow": "8M"}
 SMALLER = pytest.mark.settings(
@@ -141,7 +131,7 @@ SMALLER = pytest.mark.settings(
     failurePolicy="fail",
     placement=ALLOWED,
     scheduling={**ALLOWED, "classes": {"small": SMALL}},
-    blockio={**ALLOWED, "classes": {"slow": [{"devices": ["/dev/vd?"], "throttleReadBps": "1M"}]}},
+    blockio={**ALLOWED, "classes": {"slow": [SLOW]}},
     memory={"allowLimits": {"": ["*"]}},
     classes=[{"name": "small", "allowswap": False}],
 )
@@ -150,13 +140,13 @@ SMALLER = pytest.mark.settings(
 @pytest.fixture
 def calls(tmp_path: Path) -> Iterator[Path]:
     """Return the calls of systemctl, one line each, recorded by a replacement of it."""
-    real, counting, found = tmp_path / "systemctl.real", tmp_path / "systemctl", tmp_path / "calls"
-    shutil.copy(SYSTEMCTL, real)
+    real, counting, found = (tmp_path / name for name in ("systemctl.real", "systemctl", "calls"))
+    shutil.copy("/usr/bin/systemctl", real)
     program(counting, f'#!/bin/sh\necho "$*" >> {found}\nexec {real} "$@"\n')
     found.touch()
-    subprocess.run(["mount", "--bind", counting, SYSTEMCTL], check=True)
+    subprocess.run(["mount", "--bind", counting, "/usr/bin/systemctl"], check=True)
     yield found
-    subprocess.run(["umount", SYSTEMCTL], check=True)
+    subprocess.run(["umount", "/usr/bin/systemctl"], check=True)
 
 
 @SMALLER
@@ -167,9 +157,8 @@ def test_all_features_share_one_call_that_daemon_reload_and_update_keep(
     pid = containers.create("all", CHILD, annotations=ASKED)
     said = [line for line in calls.read_text().splitlines() if line.startswith("set-property")]
     assert len(said) == 1, said
-    assert {"AllowedCPUs", "IOAccounting", "CPUWeight", "CPUQuota", "MemoryLow", "MemoryHigh", "MemorySwapMax"} <= set(
-        re.findall(r" (\w+)=", said[0])
-    )
+    wanted = {"AllowedCPUs", "IOAccounting", "CPUWeight", "CPUQuota", "MemoryLow", "MemoryHigh", "MemorySwapMax"}
+    assert wanted <= {*re.findall(r" (\w+)=", said[0])}
 
     def assert_in_place() -> None:
         names = ("memory.swap.max", "memory.high", "memory.low", "cpu.weight", "cpu.max")

@@ -1,5 +1,6 @@
 """Behaviour of runtimes around a hook, and processes that enter running containers while the exec watcher runs."""
 
+import contextlib
 import os
 import subprocess
 from collections.abc import Callable, Iterator
@@ -12,6 +13,12 @@ from kernel.groups import Place, Resctrl, parse_place, place_of
 from kernel.installed import Installed, Staged, Watcher
 from kernel.pods import Containers
 from kernel.runtimes import Failed, Podman, cgroup_of, wait_until
+
+
+@pytest.fixture
+def recorder(tmp_path: Path) -> Recorder:
+    return Recorder(tmp_path / "recorder")
+
 
 CREATED = {"runc": "creating", "crun": "created"}
 """The status at createRuntime, which says the stage to a hook that is called for both."""
@@ -26,7 +33,7 @@ def test_states_environment_and_place_at_both_stages_are_as_expected(
     assert created["processes"] == 1, "init waits alone in its cgroup"
     assert (created["threads"] > 1) == (containers.runtime.name == "runc")  # runc's is a Go program
     assert parse_place(created["place"]) == Place("gold", "")
-    umask = Path(recorder.folder, "calls/umask").read_text()
+    umask = (recorder.folder / "umask").read_text()
     assert umask.strip() == {"runc": "0022", "crun": "0000"}[containers.runtime.name]
     containers.runtime.start("c1")
     assert Path(f"/proc/{pid}/cgroup").read_text().strip() == created["cgroup"]
@@ -62,9 +69,9 @@ IN_TIME = "sleep 1; cat /proc/self/cpu_resctrl_groups"
 
 @pytest.fixture
 def watcher(installed: Installed, resctrl: Resctrl) -> Iterator[Watcher]:
-    found = Watcher(installed).start()
-    yield found
-    found.stop()
+    with contextlib.closing(Watcher(installed)) as found:
+        found.start()
+        yield found
 
 
 def test_exec_joins_the_group_of_its_container(containers: Containers, watcher: Watcher, resctrl: Resctrl) -> None:
@@ -82,20 +89,16 @@ def test_podman_exec_and_healthcheck_join_the_group(
     podman: Callable[..., Podman], image: str, tmp_path: Path, resctrl: Resctrl
 ) -> None:
     staged = Staged(str(tmp_path / "host"), runtime="podman")
-    watcher = Watcher(staged).start()
-    try:
+    with contextlib.closing(Watcher(staged)) as watcher:
+        watcher.start()
         engine = podman(staged.write_hooks_d())
-        check = f"--health-cmd={IN_TIME} >/dev/said"
-        engine.run(
-            image, "sleep 1000", "-d", "--name", "m", check, "--health-interval=disable", "--health-start-period=0s"
-        )
+        health = [f"--health-cmd={IN_TIME} >/dev/said", "--health-interval=disable", "--health-start-period=0s"]
+        engine.run(image, "sleep 1000", "-d", "--name", "m", *health)
         own = place_of(engine.pid("m"))
         assert own.group
         assert parse_place(engine.command("exec", "m", "/bin/sh", "-c", IN_TIME)) == own
         engine.command("healthcheck", "run", "m")
         assert parse_place(engine.command("exec", "m", "cat", "/dev/said")) == own
-    finally:
-        watcher.stop()
 
 
 @pytest.mark.only(driver="cgroupfs", runtime_name="runc")

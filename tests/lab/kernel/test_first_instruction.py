@@ -5,7 +5,6 @@ import os
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ from kernel.bundles import EVERYBODY, FIRST_INSTRUCTION, HOST_USR
 from kernel.groups import Place, Resctrl, parse_place, parse_places, place_of
 from kernel.installed import Staged, disk_full, interpreter_gone, unmounted
 from kernel.pods import UID, UIDS, Containers, KubernetesPod
-from kernel.runtimes import Failed, wait_until
+from kernel.runtimes import wait_until
 from resctrl_hooks import Monitor
 from resctrl_hooks.core.install.paths import LAUNCH
 
@@ -52,7 +51,6 @@ def test_nul_in_pod_uid_and_a_large_state_for_a_broken_hook_have_no_effect(pod: 
 
 
 @ONE_DRIVER
-@pytest.mark.guest(rmids=5, count=1, cpus=1)
 def test_container_starts_without_rmid_and_gets_one_later(pod: KubernetesPod, resctrl: Resctrl) -> None:
     others = resctrl.use_up()
     pid = pod.start("c0", "sleep 1000 & wait")
@@ -70,6 +68,8 @@ def test_container_starts_without_rmid_and_gets_one_later(pod: KubernetesPod, re
     pod.installed.reconcile()
     assert pod.installed.records() == []
     assert sorted(resctrl.groups()) == sorted(others[1:])
+    resctrl.clean()
+    resctrl.settle()  # the next test's hooks do not wait for RMIDs in limbo
 
 
 @contextlib.contextmanager
@@ -78,15 +78,13 @@ def broken(breakage: breakages.Breakage, host: Path) -> Iterator[None]:
     yield
 
 
-Fault = Callable[[Path], contextlib.AbstractContextManager[None]]
-FAULTS: dict[str, Fault] = {
+FAULTS: dict[str, Callable[[Path], contextlib.AbstractContextManager[object]]] = {
     "interpreter_gone": lambda _host: interpreter_gone(),
     "disk_full": lambda host: disk_full(host / "state"),
     "unmounted": lambda _host: unmounted(),
-    **{
-        breakage.__name__: partial(broken, breakage)
-        for breakage in (breakages.code_gone, breakages.dead_loop, breakages.settings_garbage)
-    },
+    "code_gone": lambda host: broken(breakages.code_gone, host),
+    "dead_loop": lambda host: broken(breakages.dead_loop, host),
+    "settings_garbage": lambda host: broken(breakages.settings_garbage, host),
 }
 
 
@@ -108,13 +106,6 @@ def test_containers_start_and_stop_on_broken_host(
 
 
 @ONE_DRIVER
-def test_refusal_refuses_container(containers: Containers, installed: Staged, resctrl: Resctrl) -> None:
-    installed.configure(failurePolicy="fail", resctrlPath="/nonexistent")
-    with pytest.raises(Failed, match="79"):
-        containers.run("c1")
-
-
-@ONE_DRIVER
 def test_shell_without_processes_is_not_a_failure(installed: Staged) -> None:
     folder = Path("/sys/fs/cgroup/no-process")
     folder.mkdir()
@@ -131,19 +122,15 @@ def test_shell_without_processes_is_not_a_failure(installed: Staged) -> None:
 KEY = "job-17"
 
 
-@pytest.fixture
-def monitor(resctrl: Resctrl, tmp_path: Path) -> Monitor:
-    resctrl.settle()
-    return Monitor(resctrl.root, state_dir=tmp_path / "state")
-
-
 @pytest.mark.parametrize("rdt_class", ["", "gold"])
 @pytest.mark.parametrize(
     "home", [Place("", ""), Place("", "mine"), Place("silver", ""), Place("silver", "mine")], ids=str
 )
 def test_program_starts_in_its_group_and_the_caller_returns(
-    monitor: Monitor, resctrl: Resctrl, rdt_class: str, home: Place
+    resctrl: Resctrl, tmp_path: Path, rdt_class: str, home: Place
 ) -> None:
+    resctrl.settle()
+    monitor = Monitor(resctrl.root, state_dir=tmp_path / "state")
     resctrl.make("gold", "silver")
     tid = threading.get_native_id()
     resctrl.join(tid, home.rdt_class)

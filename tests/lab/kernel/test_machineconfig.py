@@ -21,7 +21,6 @@ from resctrl_hooks.core.install import units
 
 HOUSES = ("openshift",)
 pytestmark = pytest.mark.systemd
-SETTINGS = "/etc/resctrl-hooks/config.json"
 UNITS = Path("/etc/systemd/system")
 RESCTRL = "/sys/fs/resctrl"
 STATE = ("/run/resctrl-hooks", "/run/resctrl-hooks-code")
@@ -81,24 +80,6 @@ class Operator:
             (UNITS / unit["name"]).unlink()
 
 
-def boot() -> None:
-    """Start everything that a boot starts; resctrl is not mounted before."""
-    run(["umount", RESCTRL])
-    run(["systemctl", "daemon-reload"])
-    run(["systemctl", "start", "--no-block", *TARGETS])
-
-
-def shut_down(names: list[str]) -> None:
-    for name in names:
-        run(["systemctl", "stop", name], check=False)
-    run(["systemctl", "reset-failed", "resctrl-hooks*"], check=False)
-    run(["umount", RESCTRL], check=False)
-    for folder in STATE:
-        shutil.rmtree(folder, ignore_errors=True)
-    run(["systemctl", "daemon-reload"])
-    run(["mount", "-t", "resctrl", "resctrl", RESCTRL])
-
-
 def left() -> list[str]:
     found = [path for top in PLACES for path in Path(top).rglob("*") if "resctrl-hooks" in str(path)]
     shown = run(["systemctl", "list-units", "--all", "--no-legend", "--plain", "resctrl-hooks*"])
@@ -124,7 +105,9 @@ def test_node_counts_its_first_pod_and_deletion_leaves_nothing(
         Path("/usr/x").touch()
     operator = Operator(tmp_path, deadlineSeconds=9, classes=[{"name": "swap", "allowswap": True}])
     operator.apply()
-    boot()
+    run(["umount", RESCTRL])  # a boot begins without the mount
+    run(["systemctl", "daemon-reload"])
+    run(["systemctl", "start", "--no-block", *TARGETS])
     try:
         for name in (units.MOUNT, units.COMPILE, units.TIMER, units.WAKE, units.EXEC):
             assert name in operator.enabled
@@ -146,7 +129,14 @@ def test_node_counts_its_first_pod_and_deletion_leaves_nothing(
         pod.end("c1")
         pod.remove()
     finally:
-        shut_down([unit["name"] for unit in operator.units])
+        for unit in operator.units:
+            run(["systemctl", "stop", unit["name"]], check=False)
+        run(["systemctl", "reset-failed", "resctrl-hooks*"], check=False)
+        run(["umount", RESCTRL], check=False)
+        for folder in STATE:
+            shutil.rmtree(folder, ignore_errors=True)
+        run(["systemctl", "daemon-reload"])
+        run(["mount", "-t", "resctrl", "resctrl", RESCTRL])
     assert left() == []
 
 
@@ -206,14 +196,8 @@ def host(image: str, resctrl: Resctrl) -> Iterator[None]:
 @pytest.mark.parametrize("page", PAGES)
 def test_commands_print_what_the_page_shows(host: None, page: str) -> None:
     assert set(INSTEAD) <= {typed for page in PAGES for typed, _ in commands(page)}
-    plain = [
-        "env",
-        "-i",
-        "HOME=/root",
-        "LANG=C.UTF-8",
-        "TERM=dumb",
-        "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-    ]
+    path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    plain = ["env", "-i", "HOME=/root", "LANG=C.UTF-8", "TERM=dumb", path]
     wrong = []
     for typed, expected in commands(page):
         printed = run([*plain, "sh", "-c", 'cd; exec bash -c "$1"', "sh", INSTEAD.get(typed, typed)], check=False)

@@ -44,16 +44,10 @@ class Node(Installed):
     def __init__(self, folder: Path, systemd: bool) -> None:
         self.systemd = systemd
         self.run_dir = folder / "memtierd"
-        super().__init__(
-            folder / "installed",
-            monitoring={"enabled": False},
-            classes=[{"name": "track", "memtierdconfig": TEMPLATE, "allowswap": False}],
-            memtierd={
-                "runDir": str(self.run_dir),
-                "binary": program(folder / "stand-in", STAND_IN),
-                "startSeconds": 0.2,
-            },
-        )
+        binary = program(folder / "stand-in", STAND_IN)
+        memtierd = {"runDir": str(self.run_dir), "binary": binary, "startSeconds": 0.2}
+        classes = [{"name": "track", "memtierdconfig": TEMPLATE, "allowswap": False}]
+        super().__init__(folder / "installed", monitoring={"enabled": False}, classes=classes, memtierd=memtierd)
 
     def folders(self) -> list[Path]:
         return sorted(self.run_dir.glob("*/*/*/*"))
@@ -82,7 +76,7 @@ def installed(tmp_path: Path, boot: dict[str, object]) -> Node:
     return made
 
 
-def test_memtierd_runs_from_create_to_delete(containers: Containers, installed: Node) -> None:
+def test_memtierd_runs_from_create_to_delete_and_is_restarted(containers: Containers, installed: Node) -> None:
     init = containers.create("t1", annotations=TRACK)
     pid = installed.running()
     (folder,) = installed.folders()
@@ -91,6 +85,12 @@ def test_memtierd_runs_from_create_to_delete(containers: Containers, installed: 
     assert f"- {cgroup_of(init)}\n" in (folder / "memtierd.config.yaml").read_text()
     containers.runtime.start("t1")
     assert stand_ins() == [pid]
+    os.kill(pid, signal.SIGTERM)  # after which systemd doesn't start it again
+    wait_until(lambda: not Path(f"/proc/{pid}").exists(), "it ends")
+    installed.reconcile()
+    wait_until(stand_ins, "another one has come to its sleep")
+    (line,) = [line for line in installed.said().splitlines() if "exited and was restarted" in line]
+    assert "its last lines: tracking " in line
     containers.end("t1")
     assert installed.left() == [], installed.said()
 
@@ -104,19 +104,6 @@ def test_killed_container_ends_memtierd(containers: Containers, installed: Node)
         wait_until(lambda: not Path(f"/proc/{pid}").exists(), "memtierd ends with its container")
     installed.reconcile()
     wait_until(lambda: installed.left() == [], "reconcile leaves nothing")
-
-
-def test_ended_memtierd_is_restarted_and_cause_is_logged(containers: Containers, installed: Node) -> None:
-    containers.start("t4", annotations=TRACK)
-    pid = installed.running()
-    os.kill(pid, signal.SIGTERM)  # after which systemd doesn't start it again
-    wait_until(lambda: not Path(f"/proc/{pid}").exists(), "it ends")
-    installed.reconcile()
-    wait_until(stand_ins, "another one has come to its sleep")
-    (line,) = [line for line in installed.said().splitlines() if "exited and was restarted" in line]
-    assert "its last lines: tracking " in line
-    containers.end("t4")
-    assert installed.left() == []
 
 
 QUADLET = """[Container]

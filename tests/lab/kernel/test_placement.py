@@ -9,6 +9,7 @@ import pytest
 from kernel.installed import Installed
 from kernel.pods import Containers
 from kernel.runtimes import file_of, value, wait_until
+from resctrl_hooks.core.node.host.cpulist import members, parse_list
 from resctrl_hooks.core.node.host.topology_sysfs import read_topology
 
 HOUSES = ("placement",)
@@ -20,15 +21,14 @@ CPUS = "cpus.placement.resctrl-hooks.io"
 SEE = ["/bin/sh", "-c", "grep -E 'Cpus_allowed_list|Mems_allowed_list' /proc/self/status > /dev/seen; sleep 1000"]
 
 
-def create(containers: Containers, name: str, kind: str, milli: int = 0, pool: str = "") -> int:
+def create(containers: Containers, name: str, kind: str, milli: int = 0) -> int:
     """Create one with a memory limit: without one it is not bound to memory nodes."""
     resources = {"cpu": {"shares": milli * 1024 // 1000} if milli else {}, "memory": {"limit": 64 << 20}}
-    wanted = {CPUS: kind, **({"pool.placement.resctrl-hooks.io": pool} if pool else {})}
-    return containers.create(name, SEE, annotations=wanted, resources=resources)
+    return containers.create(name, SEE, annotations={CPUS: kind}, resources=resources)
 
 
-def start(containers: Containers, name: str, kind: str, milli: int = 0, pool: str = "") -> int:
-    pid = create(containers, name, kind, milli, pool)
+def start(containers: Containers, name: str, kind: str, milli: int = 0) -> int:
+    pid = create(containers, name, kind, milli)
     containers.runtime.start(name)
     return pid
 
@@ -51,17 +51,12 @@ def allowed(pid: int) -> str:
     return found[1]
 
 
-def test_machine_has_expected_topology() -> None:
-    found = read_topology("/sys")
-    names = ["numa0", "numa1", "numa2", "numa3", "package0", "package1", "node"]
-    assert [domain.name for domain in found.domains] == names
-    assert [node.cpus for node in found.nodes] == [0b11, 0b1100, 0b110000, 0b11000000]
-    assert all(node.memory > 500 << 20 for node in found.nodes)
-
-
 def test_first_instruction_runs_on_assigned_cpus_and_others_follow(
     containers: Containers, installed: Installed
 ) -> None:
+    nodes = read_topology("/sys").nodes
+    assert [node.cpus for node in nodes] == [0b11, 0b1100, 0b110000, 0b11000000]
+    assert all(node.memory > 500 << 20 for node in nodes)
     first = create(containers, "p1", "shared", 500)
     assert effective(first) == "0-1", installed.said()
     containers.runtime.start("p1")
@@ -80,31 +75,8 @@ def test_first_instruction_runs_on_assigned_cpus_and_others_follow(
     assert allowed(first) == effective(first) == "0-1"
 
 
-def test_pool_grows_and_shrinks_and_missing_cpufreq_fails_no_container(
-    containers: Containers, installed: Installed
-) -> None:
-    section = {"enabled": True, "allow": {"": ["*"]}, "failurePolicy": "fail", "policy": "pools"}
-    pools = [{"name": "db", "cpus": "0-3", "minCpus": 1, "cpuClass": "fast"}]
-    classes = [{"name": "fast", "freqGovernor": "performance"}]
-    placement = {**section, "pools": pools, "cpuClasses": classes}
-    installed.configure(monitoring={"enabled": False}, placement=placement)
-    rest = start(containers, "b1", "shared", 500)
-    assert seen(rest)[0] == "0-7", installed.said()
-    first = start(containers, "b2", "shared", 500, "db")
-    assert (seen(first)[0], allowed(rest)) == ("0", "1-7")
-    assert "cannot set scaling_governor of cpu0/cpufreq to performance (ENOENT)" in installed.said()
-    second = start(containers, "b3", "shared", 2500, "db")
-    assert (seen(second)[0], allowed(first), allowed(rest)) == ("0-2", "0-2", "3-7")
-    containers.end("b3")
-    assert (allowed(first), allowed(rest)) == ("0", "1-7")
-
-
 def expand(text: str) -> list[int]:
-    found: list[int] = []
-    for part in text.split(","):
-        low, _, high = part.partition("-")
-        found += range(int(low), int(high or low) + 1)
-    return found
+    return members(parse_list(text))
 
 
 def test_reconcile_repairs_overwritten_cpusets(containers: Containers, installed: Installed) -> None:
@@ -119,23 +91,10 @@ def test_reconcile_repairs_overwritten_cpusets(containers: Containers, installed
     assert effective(pid) == before
 
 
-def test_reconcile_places_unseen_containers(containers: Containers, installed: Installed) -> None:
-    unseen = {"hooks": {}, "annotations": {CPUS: "exclusive:2"}, "resources": {"cpu": {"shares": 2048}}}
-    late = containers.start("n1", SEE, **unseen)
-    assert expand(seen(late)[0]) == list(range(8))
-    hooked = start(containers, "n2", "shared", 500)
-    installed.reconcile()
-    assert len(expand(allowed(late))) == 2, installed.said()
-    assert not set(expand(allowed(late))) & set(expand(allowed(hooked)))
-    before = allowed(late)
-    installed.reconcile()
-    assert allowed(late) == before
-
-
 def test_offline_cpus_are_replaced(containers: Containers, installed: Installed) -> None:
     own = create(containers, "h1", "exclusive:1", 1000)
     shared = start(containers, "h2", "shared", 500)
-    assert (effective(own), "0" in expand_text(effective(shared))) == ("0", False)
+    assert (effective(own), 0 in expand(effective(shared))) == ("0", False)
     try:
         switch(range(1, 8), on=False)
         done = installed.reconcile(check=False)
@@ -145,7 +104,7 @@ def test_offline_cpus_are_replaced(containers: Containers, installed: Installed)
     finally:
         switch(range(1, 8), on=True)
     installed.reconcile()
-    assert (effective(own), "0" in expand_text(effective(shared))) == ("0", False)
+    assert (effective(own), 0 in expand(effective(shared))) == ("0", False)
     try:
         switch(range(4, 8), on=False)
         taken = start(containers, "h3", "exclusive:1", 1000)
@@ -158,19 +117,13 @@ def test_offline_cpus_are_replaced(containers: Containers, installed: Installed)
         switch(range(1, 8), on=True)
 
 
-def expand_text(text: str) -> list[str]:
-    return [str(number) for number in expand(text)]
-
-
 def switch(cpus: Iterable[int], *, on: bool) -> None:
     """Take CPUs offline or back, until cpusets have followed."""
     for cpu in cpus:
         Path(f"/sys/devices/system/cpu/cpu{cpu}/online").write_text(str(int(on)))
     online = set(expand(Path("/sys/devices/system/cpu/online").read_text().strip()))
-    wait_until(
-        lambda: set(expand(Path("/sys/fs/cgroup/cpuset.cpus.effective").read_text().strip())) == online,
-        "the root's cpuset follows",
-    )
+    root = Path("/sys/fs/cgroup/cpuset.cpus.effective")
+    wait_until(lambda: set(expand(root.read_text().strip())) == online, "the root's cpuset follows")
 
 
 IRQS = Path("/proc/irq")
@@ -191,20 +144,14 @@ def can_move(number: str) -> bool:
     return True
 
 
-def quiet(containers: Containers, name: str) -> int:
-    wanted = {CPUS: "exclusive:2", "irq-load-balancing.crio.io": "disable"}
-    pid = containers.create(name, SEE, annotations=wanted, resources={"cpu": {"shares": 2048}})
-    containers.runtime.start(name)
-    return pid
-
-
 @pytest.mark.only(driver="cgroupfs", runtime_name="crun")
 def test_interrupts_leave_exclusive_cpus_and_return(containers: Containers, installed: Installed) -> None:
     before = affinities()
     used = [number for number in before if any(path.is_dir() for path in IRQS.glob(f"{number}/*"))]
     movable = [number for number in used if can_move(number)]
     assert movable
-    own = set(expand(seen(quiet(containers, "i1"))[0]))
+    wanted = {CPUS: "exclusive:2", "irq-load-balancing.crio.io": "disable"}
+    own = set(expand(seen(containers.start("i1", SEE, annotations=wanted, resources={"cpu": {"shares": 2048}}))[0]))
     during = affinities()
     assert [number for number in movable if set(expand(during[number])) & own] == [], installed.said()
     assert int(during["default"].replace(",", ""), 16) & sum(1 << cpu for cpu in own) == 0

@@ -18,13 +18,11 @@ from core.install.daemonsets import command_of, metrics_container, mounts, right
 from kernel.bundles import FIRST_INSTRUCTION, write_hook
 from kernel.groups import Place, Resctrl, parse_place, place_of, said
 from kernel.installed import Installed, Staged
-from kernel.runtimes import Podman, run, wait_until
+from kernel.runtimes import Podman, quadlets, run, wait_until
 
 QUIET = ("--network=none", "--log-driver=k8s-file")
 SAY_AND_STAY = "trap exit TERM; cat /proc/self/cpu_resctrl_groups >/dev/said; sleep 1000 & wait"
 """A shell's command that ends at a signal, which would otherwise take Podman's ten seconds."""
-
-ONE_RUNTIME = pytest.mark.only(runtime_name="crun")  # for behaviour of Podman and systemd, independent of the runtime
 
 
 @pytest.fixture
@@ -37,11 +35,6 @@ def engine(podman: Callable[..., Podman], staged: Staged, resctrl: Resctrl) -> P
     return podman(staged.write_hooks_d())
 
 
-def pid_and_id(engine: Podman, container: str) -> tuple[int, str]:
-    pid, name = engine.inspect(container, "{{.State.Pid}} {{.Id}}").split()
-    return int(pid), name
-
-
 def nothing_is_left(staged: Staged, resctrl: Resctrl) -> None:
     """After reconcile: of a pod no hook can tell the end, for Podman removes its cgroup after the last poststop."""
     staged.reconcile()
@@ -49,15 +42,30 @@ def nothing_is_left(staged: Staged, resctrl: Resctrl) -> None:
     assert staged.records() == []
 
 
-def test_podman_run_is_monitored(engine: Podman, image: str, staged: Staged, resctrl: Resctrl) -> None:
+@pytest.mark.only(driver="cgroupfs")
+def test_podman_run_and_restart_are_monitored(engine: Podman, image: str, staged: Staged, resctrl: Resctrl) -> None:
     printed = engine.command("run", *QUIET, "--name=m", image, *FIRST_INSTRUCTION)
     assert parse_place(printed) == Place("", engine.inspect("m", "{{.Id}}")), staged.said()
     engine.command("rm", "m")  # `podman run` doesn't wait for conmon's clean-up, which runs poststop
-    assert resctrl.present() == []
-    assert staged.records() == []
+    assert (resctrl.present(), staged.records()) == ([], [])
+    container = engine.run(image, SAY_AND_STAY, "--detach", "--name=m")
+    before = engine.pid("m")
+    engine.command("restart", "--time=0", "m")
+    pid = engine.pid("m")
+    assert pid != before
+    assert said(pid) == Place("", container), staged.said()
+    assert (resctrl.present(), pid in resctrl.tasks(f"mon_groups/{container}")) == ([container], True)
+    engine.command("rm", "--force", "--time=0", "m")
+    assert (resctrl.present(), staged.records()) == ([], [])
 
 
-@pytest.mark.parametrize("infra", ["true", "false"], ids=["with-infra", "without-infra"])
+@pytest.mark.parametrize(
+    "infra, driver, runtime_name",
+    [
+        pytest.param("true", "systemd", "runc", marks=pytest.mark.systemd, id="with-infra"),
+        pytest.param("false", "cgroupfs", "crun", id="without-infra"),
+    ],
+)
 def test_containers_of_pod_share_group(
     engine: Podman, image: str, staged: Staged, resctrl: Resctrl, infra: str
 ) -> None:
@@ -72,22 +80,6 @@ def test_containers_of_pod_share_group(
     assert place_of(first) == Place("", pod), "the second one's end is not the pod's"
     engine.command("pod", "rm", "--force", "--time=0", "p")
     nothing_is_left(staged, resctrl)
-
-
-@ONE_RUNTIME
-def test_restart_with_same_id_is_monitored(engine: Podman, image: str, staged: Staged, resctrl: Resctrl) -> None:
-    container = engine.run(image, SAY_AND_STAY, "--detach", "--name=m")
-    before = engine.pid("m")
-    engine.command("restart", "--time=0", "m")
-    pid = engine.pid("m")
-    assert pid != before
-    assert said(pid) == Place("", container), staged.said()
-    assert (resctrl.present(), pid in resctrl.tasks(f"mon_groups/{container}")) == ([container], True)
-    engine.command("rm", "--force", "--time=0", "m")
-    assert (resctrl.present(), staged.records()) == ([], [])
-
-
-# Below a service, where the container has no scope of its own.
 
 
 QUADLETS = {
@@ -116,27 +108,19 @@ GlobalArgs={options}
 
 
 @pytest.fixture
-def quadlets(engine: Podman, image: str) -> Iterator[None]:
+def units(engine: Podman, image: str) -> Iterator[None]:
     """Units of containers, one alone and one in a pod, as an administrator writes them."""
-    folder = Path("/etc/containers/systemd")
-    folder.mkdir(parents=True, exist_ok=True)
-    options = " ".join(engine.words[1:])
-    for name, text in QUADLETS.items():
-        (folder / name).write_text(text.format(image=image, command=SAY_AND_STAY, options=options))
-    run(["systemctl", "daemon-reload"])
-    yield
-    run(["systemctl", "stop", "alone.service", "member.service", "both-pod.service"], check=False)
-    for name in QUADLETS:
-        (folder / name).unlink()
-    run(["systemctl", "daemon-reload"])
+    values = {"image": image, "command": SAY_AND_STAY, "options": " ".join(engine.words[1:])}
+    texts = {name: text.format(**values) for name, text in QUADLETS.items()}
+    with quadlets(texts, "alone.service", "member.service", "both-pod.service"):
+        yield
 
 
-@pytest.mark.only(driver="systemd")
-@ONE_RUNTIME
-@pytest.mark.usefixtures("quadlets")
+@pytest.mark.only(driver="systemd", runtime_name="crun")
+@pytest.mark.usefixtures("units")
 def test_quadlets_are_monitored(engine: Podman, staged: Staged, resctrl: Resctrl) -> None:
     run(["systemctl", "start", "alone.service"])
-    pid, alone = pid_and_id(engine, "alone")
+    pid, alone = engine.pid("alone"), engine.inspect("alone", "{{.Id}}")
     assert "/system.slice/alone.service/" in Path(f"/proc/{pid}/cgroup").read_text()
     assert said(pid) == Place("", alone), staged.said()
     run(["systemctl", "restart", "alone.service"])  # --rm: another container, another id
@@ -147,7 +131,7 @@ def test_quadlets_are_monitored(engine: Podman, staged: Staged, resctrl: Resctrl
     assert resctrl.present() == []
     run(["systemctl", "start", "both-pod.service", "member.service"])
     pod = engine.command("pod", "inspect", "--format", "{{.ID}}", "both").strip()
-    pid, member = pid_and_id(engine, "member")
+    pid, member = engine.pid("member"), engine.inspect("member", "{{.Id}}")
     # Its cgroup is below its service and not in the pod's, so it has a group of its own, separate from the infra
     # container's.
     assert said(pid) == Place("", member), staged.said()
@@ -175,23 +159,18 @@ def folder() -> Iterator[str]:
     shutil.rmtree(made)
 
 
-@pytest.fixture
-def refusing(folder: str) -> Staged:
-    """Return the hook, which refuses whatever it can't monitor."""
-    return Staged(f"{folder}/host", runtime="podman", failurePolicy="fail")
-
-
-def written(folder: str, ending: str) -> list[str]:
-    """Return what the witness has written of each call: `said`, or its exit status and its namespace's map (`end`)."""
-    return [path.read_text() for path in Path(folder, "calls").glob(f"*.{ending}")]
-
-
 class Rootless(Podman):
     def __init__(self, runtime: str, hooks: str, home: str, user: pwd.struct_passwd) -> None:
         super().__init__(runtime, "cgroupfs", hooks)
         environment = [f"HOME={home}", f"XDG_RUNTIME_DIR={home}/run", "PATH=/usr/bin:/bin:/usr/sbin:/sbin"]
         identity = ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--init-groups", "--reset-env"]
         self.words = [*identity, "env", "--chdir=/", *environment, *self.words]
+
+
+@pytest.fixture
+def refusing(folder: str) -> Staged:
+    """Return the hook, which refuses whatever it can't monitor."""
+    return Staged(f"{folder}/host", runtime="podman", failurePolicy="fail")
 
 
 @pytest.fixture
@@ -224,8 +203,9 @@ def test_hook_ignores_rootless_containers(rootless: Rootless, folder: str, refus
     rootless.command(*words, "--detach", "--name=m", ROOTLESS_IMAGE, "/bin/sleep", "1000")
     rootless.command("rm", "--force", "--time=0", "m")
     namespace = [*("0", str(pwd.getpwnam(USER).pw_uid), "1"), *("1", "100000", "65536")]
-    assert [text.split() for text in written(folder, "end")] == [["0", *namespace]] * 4
-    assert "".join(written(folder, "said")) == ""
+    ends, said_by_hook = (sorted(Path(folder, "calls").glob(f"*.{ending}")) for ending in ("end", "said"))
+    assert [path.read_text().split() for path in ends] == [["0", *namespace]] * 4
+    assert "".join(path.read_text() for path in said_by_hook) == ""
     assert list(resctrl.groups()) == []
     assert refusing.said() == ""
     assert not os.path.exists(refusing.state)
@@ -238,22 +218,17 @@ CONFIG = "/etc/resctrl-hooks"
 
 
 @pytest.fixture
-def host(tmp_path: Path, resctrl: Resctrl) -> Iterator[Installed]:
-    """Return the hook with its records where they are on a node."""
-    found = Installed(str(tmp_path / "host"), stateDir=STATE)
-    found.state = Path(STATE)
+def monitored(podman: Callable[..., Podman], image: str, tmp_path: Path, resctrl: Resctrl) -> Iterator[Podman]:
+    """Return Podman with a container, on a node with the records where they are on a node."""
+    host = Installed(str(tmp_path / "host"), stateDir=STATE)
+    host.state = Path(STATE)
     os.makedirs(CONFIG, mode=0o755, exist_ok=True)
-    Path(CONFIG, "config.json").write_text(found.config.read_text())
-    yield found
-    for folder in (STATE, CONFIG):
-        subprocess.run(["rm", "-rf", folder], check=True)
-
-
-@pytest.fixture
-def monitored(podman: Callable[..., Podman], image: str, host: Installed) -> Podman:
+    Path(CONFIG, "config.json").write_text(host.config.read_text())
     made = podman(host.write_hooks_d())
     made.run(image, "sleep 1000", "--detach", "--name=web")
-    return made
+    yield made
+    for folder in (STATE, CONFIG):
+        subprocess.run(["rm", "-rf", folder], check=True)
 
 
 @pytest.fixture
@@ -275,12 +250,16 @@ def code() -> list[str]:
 
 @pytest.mark.houses("observe")
 @pytest.mark.only(driver="cgroupfs", runtime_name="crun")
-def test_metrics_pod_serves_node_metrics(monitored: Podman, image_root: str, resctrl: Resctrl) -> None:
-    (group,) = resctrl.groups()
+def test_metrics_pod_and_command_in_container_see_node(monitored: Podman, image_root: str, resctrl: Resctrl) -> None:
+    key = os.path.basename(*resctrl.groups())
+    entry = [sys.executable, "-m", "resctrl_hooks"]
+    _, _, typed = TROUBLE.read_text().partition("podman run ")
+    options = [word for word in typed.partition(" IMAGE ")[0].replace("\\\n", " ").split() if word != "--rm"]
+    printed = monitored.command("run", "--rm", *options, *code(), "--rootfs", image_root, *entry, "list", "--json")
+    assert {pod["key"]: pod["state"] for pod in json.loads(printed)["items"]}[key] == "assigned"
     container, paths = metrics_container()
-    command = [sys.executable, "-m", "resctrl_hooks", *command_of(container)]
     options = ["--detach", "--network=host", "--name=metrics", *rights(container), *mounts(container, paths), *code()]
-    monitored.command("run", *options, "--rootfs", image_root, *command)
+    monitored.command("run", *options, "--rootfs", image_root, *entry, *command_of(container))
 
     def scrape() -> str:
         try:
@@ -293,17 +272,5 @@ def test_metrics_pod_serves_node_metrics(monitored: Podman, image_root: str, res
     wait_until(scrape, "metrics are served")
     text = scrape()
     assert "resctrl_scrape_ok 1" in text
-    assert f'pod_uid="{os.path.basename(group)}"' in text.partition("l3_llc_occupancy_bytes{")[2]
+    assert f'pod_uid="{key}"' in text.partition("l3_llc_occupancy_bytes{")[2]
     assert os.path.exists(f"{STATE}/totals/counters"), "totals are kept"
-
-
-@pytest.mark.houses("observe")
-@pytest.mark.only(driver="cgroupfs", runtime_name="crun")
-def test_command_in_container_sees_node(monitored: Podman, image_root: str, resctrl: Resctrl) -> None:
-    (group,) = resctrl.groups()
-    _, _, typed = TROUBLE.read_text().partition("podman run ")
-    options = [word for word in typed.partition(" IMAGE ")[0].replace("\\\n", " ").split() if word != "--rm"]
-    command = [sys.executable, "-m", "resctrl_hooks", "list", "--json"]
-    printed = monitored.command("run", "--rm", *options, *code(), "--rootfs", image_root, *command)
-    states = {pod["key"]: pod["state"] for pod in json.loads(printed)["items"]}
-    assert states[os.path.basename(group)] == "assigned"

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
+from unittest.mock import MagicMock
 
 import pytest
 from hosts.killed_hook import Signal, interrupted
@@ -31,7 +32,6 @@ from resctrl_hooks.observe.slowdown.experiment.value_trial import Plan, ValueTri
 
 HOUSES = ("observe",)
 KEY = "5a0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01"
-BURN = [sys.executable, "-c", "while True: pass"]
 
 
 @pytest.fixture
@@ -52,13 +52,13 @@ def pods() -> Iterator[dict[str, Path]]:
 @pytest.fixture
 def burning(pods: dict[str, Path]) -> Iterator[None]:
     """Let a process of each pod want the same CPU all the time."""
-    processes = [subprocess.Popen(BURN) for _ in pods]
+    processes = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in pods]
     for folder, process in zip(pods.values(), processes, strict=True):
         os.sched_setaffinity(process.pid, {0})
         (folder / "cgroup.procs").write_text(str(process.pid))
     yield
     for process in processes:
-        process.send_signal(signal.SIGKILL)
+        process.kill()
         process.wait()
 
 
@@ -78,16 +78,12 @@ def test_values_are_in_effect_and_come_back_by_end_and_by_reconcile(
     }
     there = {address: value for address, value in wanted.items() if read(mounted, address) is not None}
     assert {one.name for one in wanted} - {one.name for one in there} <= {"io.weight"}, "a kernel without its policy"
-    before = {address: read(mounted, address) for address in there}
-    store = Store(context)
+    before, store = {address: read(mounted, address) for address in there}, Store(context)
     for name in ("ended", "killed"):
         child = subprocess.Popen(["sleep", "1000"]) if name == "killed" else None
         store.begin(name, "a test", "", KEY, 1000.0, child.pid if child else 0)
         store.change(name, there)
-        for address, value in there.items():
-            found = read(mounted, address)
-            assert found is not None
-            assert found.lstrip("0") == value
+        assert {one: (read(mounted, one) or "").lstrip("0") for one in there} == there
         if child:
             child.kill()
             child.wait()
@@ -103,10 +99,9 @@ def test_fewer_ways_of_a_class_are_a_part_of_its_own(context: Context, resctrl: 
     trial = ValueTrial(context, Plan(L3, "batch", ("batch",)), KEY, {})
     trial.set(limited=True)
     for address, mask in trial.values.items():
-        now = read(context.monitor.resctrl, address)
-        assert now is not None
-        assert 0 < int(now, 16) < int(mask, 16)
-        assert int(now, 16) & ~int(mask, 16) == 0
+        now = int(read(context.monitor.resctrl, address) or "0", 16)
+        assert 0 < now < int(mask, 16)
+        assert now & ~int(mask, 16) == 0
     assert trial.end() == []
     assert {one: read(context.monitor.resctrl, one) for one in trial.values} == trial.values
 
@@ -181,7 +176,7 @@ class Tried:
         if not process:
             try:
                 if end == UNWATCHED:
-                    proof.Watchdog = Unwatched  # type: ignore[attr-defined, assignment]
+                    proof.Watchdog = MagicMock()  # type: ignore[attr-defined]
                 self.run(Signal(at, end or signal.SIGKILL))
             finally:
                 os._exit(0)
@@ -198,16 +193,6 @@ class Tried:
     @property
     def has_records(self) -> bool:
         return any(Path(self._context.settings.state_dir, name).exists() for name in (FILE, NAME))
-
-
-class Unwatched:
-    """A watchdog that was killed."""
-
-    def __init__(self, *_: object) -> None:
-        """Watch nothing."""
-
-    def end(self, *, restored: bool) -> None:
-        """Do nothing."""
 
 
 @pytest.mark.usefixtures("reading")

@@ -11,7 +11,6 @@ from kernel.counted.truth import NEAR, ROOT, TOTAL, Comparison, Stepped, at_rest
 from kernel.installed import Installed, resctrl_hook
 from kernel.pods import KubernetesPod
 from kernel.runtimes import wait_until
-from resctrl_hooks.core.node.resctrl.counters import UNASSIGNED
 from resctrl_hooks.observe.inventory.columns import MBM
 from resctrl_hooks.observe.inventory.rates import of_pod
 from resctrl_hooks.observe.node.snapshot.snapshot import open_files, take
@@ -133,34 +132,3 @@ def test_six_pods_share_four_counters(pods: list[KubernetesPod], installed: Inst
         pod.cgroup.rmdir()
     installed.reconcile()
     assert states(installed, pods[:6]) == ["gone"] * 2 + ["assigned"] * 4
-
-
-@on(AMD)
-def test_total_pauses_while_another_has_the_counter_and_continues_with_next(
-    pods: list[KubernetesPod], comparison: Comparison
-) -> None:
-    installed, truth = comparison.installed, comparison.truth
-    priority = [{"namespaces": ["urgent"], "value": 10}]
-    installed.configure(monitoring={"events": [TOTAL], "priority": priority})
-    containers = {pod: Stepped(pod.start(f"low{pod.uid[0]}", in_steps(*[copy(10)] * 3))) for pod in pods[:4]}
-    for container in containers.values():
-        container.step()
-    urgent = pods[4]
-    urgent.start("urgent", annotations={"io.kubernetes.pod.namespace": "urgent"})
-    assert sorted(states(installed, pods[:5])) == ["assigned"] * 4 + ["uncounted"], installed.said()
-    (loser,) = [pod for pod in containers if states(installed, [pod]) == ["uncounted"]]
-    before = comparison.check(loser.uid, "copies 10 MiB and loses its counter")
-    (shown,) = installed.items("show", loser.uid)
-    totals = [one for one in shown["counters"] if one["counter"] == TOTAL]
-    assert {one["state"] for one in totals} == {UNASSIGNED}
-    assert sum(one["value"] for one in totals) == sum(comparison.said(loser.uid))
-    containers[loser].step()  # uncounted
-    comparison.hold("10 MiB more without a counter", sum(comparison.said(loser.uid)), before)
-    urgent.end("urgent")
-    urgent.cgroup.rmdir()
-    installed.reconcile()
-    assert states(installed, [loser]) == ["assigned"]
-    missed = sum(at_rest(truth, comparison.rmid(loser.uid))) - before
-    assert missed > 0
-    containers[loser].step()
-    comparison.check(loser.uid, "has a counter again and copies 10 MiB", others=missed)

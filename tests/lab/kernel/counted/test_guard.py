@@ -35,7 +35,6 @@ pytestmark = COUNTED
 
 VICTIM, NOISY = "gold", "bronze"
 MEGABYTE = 1_000_000
-PMU = pytest.mark.guest(cpus=4, numa=2, pmu=1)
 SPIN = "while :; do :; done"
 
 
@@ -215,7 +214,7 @@ def test_class_is_lowered_whichever_processors_it_may_use(
     wait_until(lambda: limits(resctrl) == declared, "the guard restores the values at its end")
 
 
-@PMU
+@pytest.mark.guest(cpus=4, numa=2, pmu=1)
 @pytest.mark.nightly
 @pytest.mark.only(runtime_name="crun")
 def test_experiment_measures_a_container_and_restores_the_class(
@@ -305,7 +304,7 @@ def pod() -> Iterator[Path]:
     folder.rmdir()
 
 
-@PMU
+@pytest.mark.guest(rmids=12, count=1, cpus=1, pmu=1)
 def test_work_below_a_cgroup_is_counted_and_work_beside_it_is_not(pod: Path) -> None:
     beside = CGROUPS / "perf-beside"
     beside.mkdir()

@@ -115,31 +115,6 @@ def test_limited_pod_moves_less_in_the_next_second(
 
 
 @EACH_ONCE
-def test_class_of_a_limit_ends_with_it_and_without_a_free_one_the_others_are_named(
-    pod: KubernetesPod, installed: Installed, resctrl: Resctrl, processor: str
-) -> None:
-    pid = pod.start("c1", FORKS)
-    installed.prints("limit", pod.uid, "--mb", "30")
-    (name,) = resctrl.classes()
-    assert places(pod, pid) == {Place(name, pod.uid)}
-    assert "=30" in resctrl.read(name, "schemata")
-    installed.prints("unlimit", pod.uid)
-    assert resctrl.classes() == []
-    for number in range(resctrl.closids - 1):
-        resctrl.make(f"taken{number}")
-    refused = resctrl_hook("--config", installed.config, "limit", pod.uid, "--mb", "30")
-    assert refused.exit_code == 1
-    assert "taken0" in refused.output
-    installed.prints("limit", pod.uid, "--class", "taken0")
-    resctrl.rmdir(resctrl.path("taken0"))
-    installed.reconcile(check=False)
-    installed.prints("unlimit", pod.uid)
-    installed.reconcile()
-    assert places(pod, pid) == {Place("", pod.uid)}
-    assert limits(installed) == []
-
-
-@EACH_ONCE
 @pytest.mark.parametrize("kills", [5, pytest.param(100, marks=pytest.mark.nightly)])
 def test_killed_command_leaves_no_limit(
     pod: KubernetesPod, installed: Installed, resctrl: Resctrl, processor: str, kills: int
