@@ -63,12 +63,12 @@ def test_pods_are_counted_by_rank(tmp_path: Path, rmids: int, settings: Any, sta
 
 
 @pytest.mark.parametrize("meanwhile", [False, True])
-def test_foreign_group_uses_no_reserve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, meanwhile: bool) -> None:
+def test_foreign_group_uses_no_reserve(tmp_path: Path, meanwhile: bool) -> None:
     turns: dict[str, Any] = {"share": {"interval": 0.0001, "atLeast": 0.0}}
     node = SharedNode(tmp_path, rmids=4, priority=RULES, reserve={"rmids": 1, "above": 100}, **turns)
     pods = [node.start("silver"), node.start("batch")]
     key = Pod(2, "").key
-    at_its_turn(monkeypatch, lambda: node.kernel.mkdir(f"{node.host.resctrl}/mon_groups/{key}"), now=not meanwhile)
+    at_its_turn(lambda: node.kernel.mkdir(f"{node.resctrl}/mon_groups/{key}"), now=not meanwhile)
     pods.append(node.start("gold"))
     assert pods[2].key == key
     assert node.counted() == pods[: 3 - meanwhile]
@@ -76,7 +76,7 @@ def test_foreign_group_uses_no_reserve(tmp_path: Path, monkeypatch: pytest.Monke
         report = node.reconcile()
         assert (report.events["failed"], [*report.events["handover"]]) == ({}, [])
         assert (node.counted(), node.waiting()) == (pods, [])
-    assert not node.host.log.exists() or "EEXIST" not in node.host.log.read_text()
+    assert not node.log.exists() or "EEXIST" not in node.log.read_text()
 
 
 def test_pod_with_running_hook_keeps_group_without_rename(tmp_path: Path, fail: Fail) -> None:
@@ -97,39 +97,37 @@ def test_pod_with_running_hook_keeps_group_without_rename(tmp_path: Path, fail: 
     node.check()
 
 
-def at_its_turn(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None], *, now: bool = False) -> None:
+def at_its_turn(act: Callable[[], None], *, now: bool = False) -> None:
     """Do something when the next hook asks for its turn, and has let go of its key; or now."""
-    real = Ledger.lock_named
+    if now:
+        act()
+        return
+    patch, real = pytest.MonkeyPatch(), Ledger.lock_named
 
     def lock_named(ledger: Ledger, name: str, patience: float) -> Lock:
         if name == "handover":
-            monkeypatch.undo()
+            patch.undo()
             act()
         return real(ledger, name, patience)
 
-    if now:
-        act()
-    else:
-        monkeypatch.setattr(Ledger, "lock_named", lock_named)
+    patch.setattr(Ledger, "lock_named", lock_named)
 
 
-def test_refusal_keeps_group_created_by_another_container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    node = SharedNode(tmp_path, rmids=2, priority=RULES)
-    scheduling: dict[str, Any] = {"enabled": True, "failurePolicy": "fail", "classes": {"small": {"cpuWeight": 20}}}
-    node.configure(
-        monitoring={"priority": RULES}, scheduling={**scheduling, "defaults": {"namespaces": {"gold": "small"}}}
-    )
+def test_refusal_keeps_group_created_by_another_container(tmp_path: Path) -> None:
+    node = SharedNode(tmp_path, rmids=2)
+    small = {"classes": {"small": {"cpuWeight": 20}}, "defaults": {"namespaces": {"gold": "small"}}}
+    node.configure(monitoring={"priority": RULES}, scheduling={"enabled": True, "failurePolicy": "fail", **small})
     batch = node.start("batch")
     began: list[Pod] = []
 
     def start_beside() -> None:
         refused = node.pods[-1]
-        folder = node.host.cgroup / Pod(len(node.pods), "gold").beside(refused).cgroup.lstrip("/")
+        folder = node.cgroup / Pod(len(node.pods), "gold").beside(refused).cgroup.lstrip("/")
         folder.mkdir(parents=True)
         (folder / "cpu.weight").write_text("100")
         began.append(node.start("gold", beside=refused))
 
-    at_its_turn(monkeypatch, start_beside)
+    at_its_turn(start_beside)
     with pytest.raises(RefusedError, match=r"cpu\.weight"):
         node.start("gold")
     refused = node.pods[1]
@@ -156,9 +154,9 @@ def test_turn_is_released_if_key_is_locked(tmp_path: Path, monkeypatch: pytest.M
         monkeypatch.setattr(LockedKey, "lock_again", lock_again)
         others.append(node.context().monitor.hold(node.pods[-1].key))
 
-    at_its_turn(monkeypatch, hold_its_key)
+    at_its_turn(hold_its_key)
     gold = node.start("gold")
-    assert "reason=no-rmids" in node.host.log.read_text()
+    assert "reason=no-rmids" in node.log.read_text()
     assert (others, node.counted(), node.waiting()) == ([], [batch], [gold.key])
     node.check()
 
@@ -202,7 +200,7 @@ def test_pods_of_lower_priority_are_asked_in_turn_and_not_too_many(
     waits = gold if giver is None else pods[giver]
     assert node.waiting() == [waits.key]
     assert node.counted() == [pod for pod in (*pods, gold) if pod is not waits]
-    assert giver is not None or "reason=no-rmids" in node.host.log.read_text()
+    assert giver is not None or "reason=no-rmids" in node.log.read_text()
     node.check()
 
 

@@ -186,6 +186,8 @@ class Sharing(RuleBasedStateMachine):
             report = self.node.reconcile()
             assert not report.events["failed"], report.events["failed"]
         self.changed = False
+        # Without renames, an RMID that a turn released is in limbo until the next pass.
+        self.released = 0 if self.renames else report.number("handover")
         self.read()
         assert can_rename(self.node.context().monitor) or not self.renames
         check(self.node, records=self.by_rank or self.shares)
@@ -200,7 +202,7 @@ class Sharing(RuleBasedStateMachine):
         free = self.rmids - 1 - len(self.node.kernel.groups())
         for key in waiting:
             priority = self.rank(key)
-            kept = self.reserve.get("runtimes", 0)
+            kept = self.reserve.get("runtimes", 0) + self.released
             kept += self.reserve.get("rmids", 0) if priority <= self.reserve.get("above", 0) else 0
             assert free <= kept, f"{key} waits while {free} RMIDs are free"
             lower = [one for one in holders - self.stuck if self.rank(one) < priority]
@@ -264,27 +266,23 @@ def pair(tmp_path: Path) -> Pair:
 
 
 @pytest.mark.parametrize("most, thorough, done", [(2, False, False), (3, False, True), (2, True, True)])
-def test_number_of_moved_tasks_is_limited(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, thorough: bool, done: bool
-) -> None:
-    monkeypatch.setattr(handover, "_MOST_TASKS", most)
+def test_moved_tasks_are_limited(tmp_path: Path, most: int, thorough: bool, done: bool) -> None:
     pair = Pair(tmp_path, threads=3)
-    with pair.held(thorough=thorough) as (_, act):
+    with pair.held(thorough=thorough) as (_, act), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(handover, "_MOST_TASKS", most)
         assert act() == done
     assert pair.waiting() == [pair.holds.key if done else pair.waits.key]
 
 
 @pytest.mark.parametrize("renames", [True, False])
-def test_pod_keeps_its_group_if_a_handover_takes_long(
-    pair: Pair, monkeypatch: pytest.MonkeyPatch, renames: bool
-) -> None:
+def test_pod_keeps_its_group_if_a_handover_takes_long(pair: Pair, renames: bool) -> None:
     with pair.held(renames=renames) as (giver, act):
-        with monkeypatch.context() as patch:
-            patch.setattr(giver._resctrl, "tasks", lambda *_: {pair.holds.pid})
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(giver._resctrl, "tasks", lambda *_: {pair.holds.pid})  # without end
             assert not act()
         assert kept(pair) == pair.before
         with pair.context().ledger.lock_totals(LOCK, 0), pytest.raises(LockTimeoutError):
-            act()
+            act()  # a reader of counters
     assert kept(pair) == pair.before
     assert pair.counted() == [pair.holds]
 
@@ -327,14 +325,12 @@ def test_pod_counted_in_one_class_continues_without_another(tmp_path: Path) -> N
     before = kept(node)
     node.kernel.refuse_rename = errno.EIO
     second = node.start("gold", rdt_class="b", beside=gold)
-    claims, groups, entries, waiting, there, _ = kept(node)
-    assert (claims, groups, entries, there) == (*before[:3], before[4])
-    assert waiting == [gold.key]
+    assert kept(node)[:3] == before[:3]
+    assert (node.kernel.groups(), node.waiting()) == (before[4], [gold.key])
     node.check()
     node.kernel.refuse_rename = 0
     node.reconcile()
-    assert node.counted() == [gold, second]
-    assert node.waiting() == [batch.key]
+    assert (node.counted(), node.waiting()) == ([gold, second], [batch.key])
 
 
 # Kills
