@@ -32,9 +32,8 @@ NAMES = {
     "blockio": (*blockio.ANNOTATIONS, f"{blockio.ANNOTATIONS[1]}/pod"),
     "memory": ("class.memtierd.nri.io", "class.memtierd.nri.io/c0"),
 }
-BLANK = ("", " ", "\t\n")
 ROOT = ("/", "system/default")
-WORDS = (*BLANK, *ROOT, "gold", "bronze", "nothing-like-it", "none", "default", "*", "bronze,gold")
+WORDS = ("", " ", "\t\n", *ROOT, "gold", "bronze", "nothing-like-it", "none", "default", "*", "bronze,gold")
 FOLDER = f"{POD_CGROUP}/crio-{ID}".lstrip("/")
 
 

@@ -180,21 +180,16 @@ def test_no_other_module_reads_annotations() -> None:
     found = {
         str(path.relative_to(root))
         for path in root.glob("*/node/**/*.py")
-        for line in path.read_text().splitlines()
-        if reads.search(line.partition("#")[0]) and "`" not in line
+        if any(reads.search(line.partition("#")[0]) and "`" not in line for line in path.read_text().splitlines())
     }
     expected = {
-        "core/node/container/chosen_uid.py",  # CRI-O's own
-        "core/node/container/labels.py",  # the kubelet's, and comparisons
-        "core/node/container/recorded.py",  # names, and copies
-        "core/node/container/workload.py",  # the gate
-        "placement/node/affinity.py",  # YAML, by the gate with another length
-        "placement/node/placing.py",  # names
-        "core/node/hook/create_runtime.py",  # names
-        "core/node/hook/notes.py",  # names
-        "core/node/registry.py",  # names
-        "observe/node/slowdown/baseline/workload.py",  # the runtime's own
-    }
+        # CRI-O's own, the kubelet's, the gate, and YAML by the gate with another length
+        "core/node/container/chosen_uid.py", "core/node/container/labels.py", "core/node/container/workload.py",
+        "placement/node/affinity.py",
+        # Names and copies, and the runtime's own
+        "core/node/container/recorded.py", "placement/node/placing.py", "core/node/hook/create_runtime.py",
+        "core/node/hook/notes.py", "core/node/registry.py", "observe/node/slowdown/baseline/workload.py",
+    }  # fmt: skip
     assert found == {name for name in expected if (root / name.partition("/")[0]).exists()}
 
 

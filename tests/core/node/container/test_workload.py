@@ -24,7 +24,6 @@ OTHER = "f" * 32
 CHOSEN = ["hdishd83djaidwnduwk28bcsb", "x", UID[:-1], "0" * 31, "web-0.shop_1", "My-Pod", POD, "a" * 200, "mon_data"]
 """UIDs that an administrator can choose."""
 LIBPOD = {"io.container.manager": "libpod"}
-BUNDLES = {"containerd": f"/run/containerd/io.containerd.runtime.v2.task/k8s.io/{ID}"}
 NAMES = ("shop", "web-0", "c0")
 
 
@@ -62,7 +61,7 @@ def told(draw: st.DrawFn) -> tuple[str, str, dict[str, str], str, str, str]:
     scope, bundle = draw(st.sampled_from(("", ".scope"))), "/b"
     maker = {"cri-o": "crio-", "containerd": "cri-containerd-", "podman": "libpod-", "oci": ""}[runtime]
     if runtime == "containerd" and draw(st.booleans()):
-        bundle, maker = BUNDLES["containerd"], ""
+        bundle, maker = f"/run/containerd/io.containerd.runtime.v2.task/k8s.io/{ID}", ""
     return runtime, uid, lies | own, pod, f"{pod}/{maker}{ID}{scope}", bundle
 
 

@@ -55,8 +55,7 @@ def start(host: Host, pod: dict[str, Any], **annotations: str) -> Any:
 def refused(host: Host, pod: dict[str, Any], **annotations: str) -> str:
     """Return the reason for which a container is refused."""
     outcome = start(host, pod, **annotations)
-    assert outcome.code == 79
-    assert host.records() == []
+    assert (outcome.code, host.records()) == (79, [])
     return str(outcome.stderr)
 
 

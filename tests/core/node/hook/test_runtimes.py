@@ -18,7 +18,6 @@ from resctrl_hooks.lab.demo.subject import COMMAND, NAME, POD_UID, RuntimeFailed
 
 HOUSES = ("lab",)
 pytestmark = pytest.mark.runtime
-
 NOWHERE = "/nonexistent/resctrl"
 
 
