@@ -10,7 +10,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
@@ -161,14 +160,14 @@ def test_wrong_use_is_explained(golden: Golden) -> None:
         golden(done.stderr, words)
 
 
-@pytest.mark.parametrize("values, key", [({"priority": [5]}, "priority[0]"), ({"capacity": 7}, "capacity")])
 def test_fault_by_a_wrong_type_in_the_compiled_file_has_file_and_key(
-    host: Host, monkeypatch: pytest.MonkeyPatch, values: dict[str, Any], key: str
+    host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    host.configure(monitoring=values)
     monkeypatch.setattr("resctrl_hooks.core.cli.list.gather", raising(AttributeError("'int' object has no 'get'")))
-    error = run(host, "list").stderr
-    assert re.search(rf"invalid settings: {host.config}:\d+: monitoring.{re.escape(key)}: ", error), error
+    for values, key in (({"priority": [5]}, r"priority\[0\]"), ({"capacity": 7}, "capacity")):
+        host.configure(monitoring=values)
+        error = run(host, "list").stderr
+        assert re.search(rf"invalid settings: {host.config}:\d+: monitoring.{key}: ", error), error
 
 
 # Commands in messages have the option `--config` of the call, so that they concern the same file

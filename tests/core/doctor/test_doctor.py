@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from conftest import always
+from conftest import always, raising
 from golden import Golden
 from hosts.faults import failing
 from hosts.monitored import replace_podman
@@ -65,31 +65,29 @@ def test_image_is_examined_by_files_only(tmp_path: Path, one_version: None, gold
     assert "hook" in {name for name, finding in examine(Host(CONFIG, str(tmp_path))) if finding.level == "problem"}
 
 
-@pytest.mark.parametrize("version", ["", "9.9.9"], ids=["same version", "newer version"])
 def test_installed_code_of_another_build_is_named_with_what_differs(
-    patient: Patient, monkeypatch: pytest.MonkeyPatch, version: str
+    patient: Patient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     built = shipped()
-    ours = built._replace(version=version or built.version, folder="node-0123456789ab")
-    monkeypatch.setattr("resctrl_hooks.core.install.payload.payload", always(ours))
-    (found,) = [one for _, one in patient.findings("code") if one.level == "warning" and "version" in one.text]
-    assert "`resctrl-hook install`" in found.remedy
-    words = [f"{built.version} is installed, but this is version 9.9.9"] if version else [built.folder, ours.folder]
-    assert [one for one in words if one not in found.text] == []
+    newer = [f"{built.version} is installed, but this is version 9.9.9"]
+    for version, words in ((built.version, [built.folder, "node-0123456789ab"]), ("9.9.9", newer)):
+        ours = built._replace(version=version, folder="node-0123456789ab")
+        monkeypatch.setattr("resctrl_hooks.core.install.payload.payload", always(ours))
+        (found,) = [one for _, one in patient.findings("code") if one.level == "warning" and "version" in one.text]
+        assert "`resctrl-hook install`" in found.remedy
+        assert [one for one in words if one not in found.text] == []
 
 
-@pytest.mark.parametrize("there", [False, True])
 def test_code_without_bytecode_of_the_registered_python_is_named(
-    patient: Patient, monkeypatch: pytest.MonkeyPatch, *, there: bool
+    patient: Patient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record = patient.code / "manifest.json"
     record.write_text(json.dumps(json.loads(record.read_text()) | {"python": "/opt/python"}))
     monkeypatch.setattr(Host, "run", lambda self, *words: "cpython-399" if words[0] == "/opt/python" else None)
+    assert patient.bad("code") == {"code": "no bytecode for this host's Python; hooks start slower"}
     (node,) = patient.code.glob("node-*")
-    if there:
-        (node / "compiled.cpython-399").touch()
-    said = [] if there else ["no bytecode for this host's Python; hooks start slower"]
-    assert [*patient.bad("code").values()] == said
+    (node / "compiled.cpython-399").touch()
+    assert patient.bad("code") == {}
 
 
 def test_registered_hooks_and_those_with_another_configuration_are_told_apart(patient: Patient) -> None:
@@ -126,21 +124,15 @@ def test_exit_code_and_json_match_findings_and_fix_applies_safe_remedies(patient
     assert patient.bad().keys() == {"configuration"}
 
 
-@pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE, errno.ENOTDIR, errno.EACCES, 0])
-def test_error_in_a_check_affects_no_other_check_and_is_no_fault_if_it_is_the_kernels(
-    patient: Patient, number: int
-) -> None:
-    error = OSError(number, os.strerror(number), "/sys/fs/resctrl/info") if number else OSError("on fire")
-
-    def failing(host: Host) -> None:
-        raise error
-
-    chosen = {"first": Check(failing), "second": checks()["cgroups"]}  # type: ignore[arg-type]
-    found = dict(examine(Host(CONFIG, str(patient.root)), chosen))
-    what = f"cannot use /sys/fs/resctrl/info: {os.strerror(number)}" if number else "on fire"
-    assert found["first"].text.startswith(f"check failed: {what}")
-    assert found["first"].remedy == ("see the kernel log" if number else "please report it")
-    assert found["second"].level == "ok"
+def test_error_in_a_check_affects_no_other_check_and_is_no_fault_if_it_is_the_kernels(patient: Patient) -> None:
+    for number in (errno.EIO, errno.ESTALE, errno.ENOTDIR, errno.EACCES, 0):
+        error = OSError(number, os.strerror(number), "/sys/fs/resctrl/info") if number else OSError("on fire")
+        chosen = {"first": Check(raising(error)), "second": checks()["cgroups"]}
+        found = dict(examine(Host(CONFIG, str(patient.root)), chosen))
+        what = f"cannot use /sys/fs/resctrl/info: {os.strerror(number)}" if number else "on fire"
+        assert found["first"].text.startswith(f"check failed: {what}")
+        assert found["first"].remedy == ("see the kernel log" if number else "please report it")
+        assert found["second"].level == "ok"
 
 
 # Data of a made-up host that counts as this one

@@ -145,13 +145,13 @@ def test_child_of_hook_has_no_blocked_signal(host: Path) -> None:
     assert int(call(blocked(command(host))).stderr.split()[1], 16) == 0
 
 
-@pytest.mark.parametrize("text", [b"", b"{", b"[]", b'{"format": 99}', b'{"format": 1, "stateDir": 5}', b"\xff\0" * 50])
-def test_damaged_settings_succeed(host: Path, text: bytes) -> None:
-    for name in ("config.json", "config.last.json"):
-        (host / "etc/resctrl-hooks" / name).write_bytes(text)
-    done = call(command(host))
-    assert done.returncode == 0
-    assert b"settings" in done.stderr
+def test_damaged_settings_succeed(host: Path) -> None:
+    for text in (b"", b"{", b"[]", b'{"format": 99}', b'{"format": 1, "stateDir": 5}', b"\xff\0" * 50):
+        for name in ("config.json", "config.last.json"):
+            (host / "etc/resctrl-hooks" / name).write_bytes(text)
+        done = call(command(host))
+        assert done.returncode == 0
+        assert b"settings" in done.stderr
 
 
 def test_refusal_is_passed_on_with_reason(host: Path) -> None:

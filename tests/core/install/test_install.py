@@ -20,10 +20,9 @@ import pytest
 from click.testing import CliRunner
 from conftest import always
 from golden import Golden
-from hosts.node_half import payload_once
 from hosts.transcript import Transcript
 
-from core.install.staged import CONFIG, call, command, files, given, install, put, run, uninstall
+from core.install.staged import CONFIG, call, files, given, install, put, run, uninstall
 from resctrl_hooks.core.cli import install as install_command
 from resctrl_hooks.core.cli import main
 from resctrl_hooks.core.install import payload as payload_module
@@ -34,8 +33,6 @@ from resctrl_hooks.core.install.paths import CODE, HOOK_NAME, MANIFEST, UNITS, V
 from resctrl_hooks.core.install.payload import Payload
 from resctrl_hooks.core.install.tree import Tree
 from resctrl_hooks.core.install.watching import looks_past
-from resctrl_hooks.core.node.names import NODE_FEATURES
-from resctrl_hooks.core.node.nfd.features import FIRST as FIRST_FEATURES
 
 COMPILED = CONFIG.replace(".yaml", ".json")
 
@@ -85,43 +82,17 @@ def test_invalid_configuration_is_named_and_stops_installation(tmp_path: Path, p
         assert (removed.exit_code, removed.output.startswith(f"resctrl-hook: {broken}: ")) == (1, True)
 
 
-@pytest.mark.parametrize(
-    "name, words, what",
-    [
-        ("none", [], "No such file or directory"),
-        ("none/", ["--dry-run"], "No such file or directory"),
-        ("file", [], "Not a directory"),
-        ("file/below", ["--no-units"], "Not a directory"),
-        ("dangling", [], "No such file or directory"),
-    ],
-)
-def test_root_that_is_no_folder_is_refused_and_nothing_is_created(
-    tmp_path: Path, name: str, words: list[str], what: str
-) -> None:
+def test_root_that_is_no_folder_is_refused_and_nothing_is_created(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "dangling").symlink_to("none")
-    root = f"{tmp_path}/{name}"
-    result = run("install", "--runtime", "crio", "--root", root, *words)
-    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1)
-    assert result.stderr.startswith(f"resctrl-hook: cannot install below {root}: {what}; --root ")
+    absent, file = "No such file or directory", "Not a directory"
+    cases = (("none", "", absent), ("none/", "--dry-run", absent), ("file", "", file), ("file/x", "--no-units", file))
+    for name, words, what in (*cases, ("dangling", "", absent)):
+        root = f"{tmp_path}/{name}"
+        result = run("install", "--runtime", "crio", "--root", root, *words.split())
+        assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1)
+        assert result.stderr.startswith(f"resctrl-hook: cannot install below {root}: {what}; --root ")
     assert sorted(os.listdir(tmp_path)) == ["dangling", "file"]
-
-
-@pytest.mark.houses("observe")
-def test_upgrade_keeps_settings_and_facts_and_its_code_runs(tmp_path: Path, ship: Callable[[Payload], None]) -> None:
-    install(tmp_path, "--nfd")
-    features, yaml = tmp_path / NODE_FEATURES.lstrip("/"), tmp_path / CONFIG.lstrip("/")
-    assert (features.read_text(), features.stat().st_mode & 0o777) == (FIRST_FEATURES, 0o644)
-    features.write_text("facts\n")
-    yaml.write_text(f"# mine\ngroupPrefix: mine-\nstateDir: {tmp_path}/state\n")
-    assert run("--config", str(yaml), "config", "apply").exit_code == 0
-    ship(Payload("9", "node-000000000001", payload_once().modules | {"extra.py": b"\n"}))
-    install(tmp_path, "--history")
-    assert features.read_text() == "facts\n"
-    assert yaml.read_text().startswith("# mine\ngroupPrefix: mine-\n")
-    settings = json.loads(yaml.with_name("config.json").read_text())
-    assert (settings["groupPrefix"], "history" in settings) == ("mine-", True)
-    assert b"the container state" in call(command(tmp_path), state=b"x").stderr  # said by our code
 
 
 @pytest.mark.ci

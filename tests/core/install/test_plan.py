@@ -15,12 +15,11 @@ from hosts.node_half import payload_once as payload
 
 from core.install.plans import Planned, parsed, paths, planned
 from core.install.staged import CONFIG, given
-from resctrl_hooks.core.config.applied import apply_file
 from resctrl_hooks.core.install.houses import missing, needed
 from resctrl_hooks.core.install.manifest import Manifest
 from resctrl_hooks.core.install.paths import BOOT_CODE, HOOK_NAME, UNITS, VENDOR_HOOKS
 from resctrl_hooks.core.install.payload import folder_name, is_payload_folder
-from resctrl_hooks.core.install.plan import Plan, plan
+from resctrl_hooks.core.install.plan import Plan
 from resctrl_hooks.core.install.roles import DROP_IN, LINK, SETTINGS
 from resctrl_hooks.core.install.roles import FEATURES as FACTS
 from resctrl_hooks.core.install.unit_files import BY_HOUSE, resident, units
@@ -183,23 +182,6 @@ def test_houses_that_settings_changed_values_and_records_need_are_installed(tmp_
     assert needed(paths, root=str(tmp_path)) == ["placement"]
     fail(Ledger, "keys", LedgerError("unreadable"))
     assert needed(paths, root=str(tmp_path)) == ["memtierd", "placement"]
-
-
-@pytest.mark.houses("placement")
-def test_feature_of_an_edited_configuration_is_installed_before_it_is_applied(tmp_path: Path) -> None:
-    config = given(tmp_path, CONFIG, "failurePolicy: fail\n")
-    config.parent.chmod(0o755)
-    apply_file(str(config))
-    for text, houses in {
-        "": [],
-        "placement: {enabled: true}": ["placement"],
-        "history: {enabled: true}": [],  # it has a service, which only an installation with active settings installs
-        "placement: {enabled: 3}": [],
-        "placement: [": [],
-    }.items():
-        given(tmp_path, CONFIG, f"failurePolicy: fail\n{text}\n")
-        os.utime(config, ns=(1, 1))
-        assert plan(("crio",), CONFIG, root=str(tmp_path)).payload.rooms == houses
 
 
 def test_parts_of_all_houses_are_in_one_module_and_folders_are_named_by_all_contents() -> None:

@@ -1,8 +1,8 @@
 """Single files of a host or image: written, linked and removed, and what does not exist."""
 
+import json
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 from golden import Golden
@@ -35,21 +35,20 @@ def test_missing_file_has_no_content_and_missing_folder_no_names(tree: Tree, tmp
         tree.write("/d/fifo", b"", 0o644)
 
 
-@pytest.mark.parametrize("text, mode, linked", [
-    ("x", 0o644, False), ("text", 0o600, False), ("text", 0o644, False), ("text", 0o4644, False),
-    ("text", 0o644, True), (None, 0, False),
-])  # fmt: skip
-def test_file_is_replaced_if_its_content_mode_or_kind_differs(
-    tree: Tree, tmp_path: Path, text: str | None, mode: int, *, linked: bool
-) -> None:
-    if text:
-        (tmp_path / "b").write_text(text)
-        (tmp_path / "b").chmod(mode)
-        (tmp_path / "a").symlink_to("b") if linked else (tmp_path / "b").rename(tmp_path / "a")
-    assert tree.write("/a", b"text", 0o644) is not ((text, mode, linked) == ("text", 0o644, False))
-    found = (tmp_path / "a").lstat()
-    assert (found.st_mode, (tmp_path / "a").read_text()) == (0o100644, "text")
-    assert tree.write("/a", b"text", 0o644) is False
+def test_file_is_replaced_if_its_content_mode_or_kind_differs(tree: Tree, tmp_path: Path) -> None:
+    path, target = tmp_path / "a", tmp_path / "b"
+    assert tree.write("/a", b"text", 0o644)
+    for text, mode, linked in (
+        *(("x", 0o644, False), ("text", 0o600, False), ("text", 0o644, False)),
+        *(("text", 0o4644, False), ("text", 0o644, True)),
+    ):
+        path.unlink()
+        target.write_text(text)
+        target.chmod(mode)
+        path.symlink_to(target) if linked else target.rename(path)
+        assert tree.write("/a", b"text", 0o644) is not ((text, mode, linked) == ("text", 0o644, False))
+        assert (path.lstat().st_mode, path.read_text()) == (0o100644, "text")
+        assert tree.write("/a", b"text", 0o644) is False
 
 
 def test_link_that_leads_out_of_the_root_is_refused(tmp_path: Path) -> None:
@@ -81,24 +80,19 @@ def test_record_of_another_format_is_none(tree: Tree, tmp_path: Path) -> None:
 # Programs
 
 
-@pytest.mark.parametrize(
-    "script, seconds, said, problem",
-    [
+def test_failure_is_the_last_line_of_an_unsuccessful_program() -> None:
+    for script, seconds, said, problem in (
         ("echo out; echo a word >&2", 60, "out\n", ""),
         ("exit 3", 60, "", "status 3"),
         ("echo first >&2; echo 'the reason ' >&2; exit 1", 60, "", "the reason"),
         ("cat; echo end", 60, "end\n", ""),
         ("echo a; exec sleep 60", 0.01, "", "timed out"),
-    ],
-)
-def test_failure_is_the_last_line_of_an_unsuccessful_program(
-    script: str, seconds: Any, said: str, problem: str
-) -> None:
-    words = ("/bin/sh", "-c", script)
-    assert output(*words, seconds=seconds) == said
-    found = failure(*words, seconds=seconds)
-    assert problem in found
-    assert bool(problem) is bool(found)
+    ):
+        words = ("/bin/sh", "-c", script)
+        assert output(*words, seconds=seconds) == said
+        found = failure(*words, seconds=seconds)
+        assert problem in found
+        assert bool(problem) is bool(found)
     assert "No such file" in failure("/nonexistent/program", seconds=60)
 
 
@@ -136,25 +130,21 @@ def test_invalid_file_is_named_and_the_own_drop_in_counts_only_for_the_present_s
     assert directories(PODMAN, str(tmp_path), ours=False) == (VENDOR_HOOKS,)
 
 
-@pytest.mark.parametrize(
-    "read, read_only, chosen",
-    [
-        (["/a", ADMIN_HOOKS, "/b"], [], ADMIN_HOOKS),
-        (["/a", "/b"], [], "/b"),
-        (["/a", "/b"], ["/b"], "/a"),
-        (["/a", "/b"], ["/a", "/b"], ADMIN_HOOKS),
-    ],
-)
-def test_last_writable_directory_is_chosen(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: list[str], read_only: list[str], chosen: str
-) -> None:
-    monkeypatch.setattr(module, "_writable", lambda path: path not in [f"{tmp_path}{one}" for one in read_only])
-    given(tmp_path, "etc/crio/crio.conf", f"[crio.runtime]\nhooks_dir = {read}\n".replace("'", '"'))
-    found = choose("crio", str(tmp_path))
-    assert found[:2] == (chosen, tuple(read))
+def test_last_writable_directory_is_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = f"# Written by resctrl-hooks: its hook is in {ADMIN_HOOKS}.\n[crio.runtime]\n"
     text += f'hooks_dir = ["/a", "/b", "{ADMIN_HOOKS}"]\n'
-    assert found.drop_in == ((CRIO.drop_in, text.encode()) if len(read_only) == 2 else None)
+    for read, read_only, chosen in (
+        (("/a", ADMIN_HOOKS, "/b"), (), ADMIN_HOOKS),
+        (("/a", "/b"), (), "/b"),
+        (("/a", "/b"), ("/b",), "/a"),
+        (("/a", "/b"), ("/a", "/b"), ADMIN_HOOKS),
+    ):
+        refused = [f"{tmp_path}{one}" for one in read_only]
+        monkeypatch.setattr(module, "_writable", lambda path, refused=refused: path not in refused)
+        given(tmp_path, "etc/crio/crio.conf", f"[crio.runtime]\nhooks_dir = {json.dumps(read)}\n")
+        found = choose("crio", str(tmp_path))
+        assert found[:2] == (chosen, read)
+        assert found.drop_in == ((CRIO.drop_in, text.encode()) if len(read_only) == 2 else None)
     monkeypatch.setattr(module, "_writable", lambda _: False)
     monkeypatch.setitem(RUNTIMES, "another", PODMAN._replace(name="another", drop_in="", default=("/a", "/b")))
     assert choose("another") == Directory("/b", ("/a", "/b")), "a runtime without drop-ins"

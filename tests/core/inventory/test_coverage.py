@@ -13,15 +13,8 @@ from hosts.monitored import MonitoredHost, plain_host
 from hypothesis import given
 from hypothesis import strategies as st
 
+from resctrl_hooks.core.inventory import coverage
 from resctrl_hooks.core.inventory.attention import LATE, free_bytes, reconcile_age, warnings_of
-from resctrl_hooks.core.inventory.coverage import (
-    bandwidth_counters,
-    counted_state,
-    counter_of,
-    counters_of,
-    free_counters,
-    is_partial,
-)
 from resctrl_hooks.core.inventory.demand import filled
 from resctrl_hooks.core.node import call_metrics
 from resctrl_hooks.core.node.errors import HookError
@@ -54,8 +47,8 @@ def test_counter_is_partial_if_it_misses_a_part_of_the_pods_life(
         *((of_class(None, 10), {"born": 40}), (of_class("", 57.9), TWO)),
         *((of_class("gold", seconds), TWO) for seconds in (28, 27.9)),
     ):
-        partial = is_partial(found, record)
-        assert counter_of(found, partial=partial).partial is partial
+        partial = coverage.is_partial(found, record)
+        assert coverage.counter_of(found, partial=partial).partial is partial
         lines.append(f"{found.counter.name} of {found.rdt_class} for {found.seconds} s, {record}: {partial}")
     golden("\n".join(lines))
 
@@ -72,7 +65,7 @@ def test_time_over_all_classes_is_known_or_unknown(monkeypatch: pytest.MonkeyPat
     ]  # fmt: skip
     lines = []
     for found, record in cases:
-        counters, (total,) = counters_of([of_class(*one) for one in found.items()], record)
+        counters, (total,) = coverage.counters_of([of_class(*one) for one in found.items()], record)
         assert [one.seconds for one in counters] == [*found.values()]
         assert total.value == len(found)
         lines.append(f"{found}, {record}: {total.seconds} s, partial {total.partial}")
@@ -107,13 +100,13 @@ def test_pod_has_a_counter_where_all_of_its_groups_have_one_and_its_state_follow
         (str(tmp_path),): ({}, "assigned"),
     }
     for groups, (counters, state) in expected.items():
-        assert bandwidth_counters(host.context, groups) == counters
-        assert counted_state(host.context, counters) == state
-    assert bandwidth_counters(host.context, [two, one])[MBM] == {0: True, 1: False, 2: True}
-    assert counted_state(host.context, {MBM: {0: False}, LOCAL: {0: True}}) == "uncounted"
-    assert [(one.domain, one.total, one.free) for one in free_counters(host.context)] == [(0, 4, 3), (1, 2, 0)]
+        assert coverage.bandwidth_counters(host.context, groups) == counters
+        assert coverage.counted_state(host.context, counters) == state
+    assert coverage.bandwidth_counters(host.context, [two, one])[MBM] == {0: True, 1: False, 2: True}
+    assert coverage.counted_state(host.context, {MBM: {0: False}, LOCAL: {0: True}}) == "uncounted"
+    assert [(one.domain, one.total, one.free) for one in coverage.free_counters(host.context)] == [(0, 4, 3), (1, 2, 0)]
     (host.resctrl / "info/L3_MON/mbm_assign_mode").write_text("[default]\nmbm_event\n")
-    assert free_counters(host.context) == []
+    assert coverage.free_counters(host.context) == []
 
 
 @given(

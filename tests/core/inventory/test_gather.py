@@ -13,17 +13,6 @@ from hosts.monitored import KEYS, plain_host
 from hosts.shared_node import SharedNode
 
 from resctrl_hooks.core.inventory import gather as module
-from resctrl_hooks.core.inventory.gather import (
-    gather,
-    name_podmans,
-    pod_of,
-    queued_pods,
-    refused_pod,
-    rmids_of,
-    state_of,
-    waiting_keys,
-    waiting_pods,
-)
 from resctrl_hooks.core.inventory.models import Container, Group, Pod
 from resctrl_hooks.core.inventory.owners import account
 from resctrl_hooks.core.inventory.podman import PodmanNames
@@ -44,16 +33,16 @@ def test_pod_waits_by_a_rule_where_rmids_are_shared_or_its_namespace_is_over_its
     )  # fmt: skip
     for monitoring, queued in cases:
         cluster.host.configure(monitoring=monitoring)
-        assert queued_pods(cluster.context(), pod) == (pod if queued else [])
+        assert module.queued_pods(cluster.context(), pod) == (pod if queued else [])
     pods = ["2f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c01", "2f0ac7f2-8a3b-4f0e-9a55-1d9d3b7e6c02"]
     for most, over in ((1, pods[1:]), (9, [])):
         cluster.host.configure(monitoring={"limits": {"sh*": most}})
         for number, key in enumerate(pods if most == 1 else (), start=1):
             cluster.start(number, key)
         context = cluster.context()
-        waiting = waiting_pods(context)
-        assert [one.key for one in waiting] == waiting_keys(context) == pods[1:]
-        assert [one.key for one in queued_pods(context, waiting)] == over
+        waiting = module.waiting_pods(context)
+        assert [one.key for one in waiting] == module.waiting_keys(context) == pods[1:]
+        assert [one.key for one in module.queued_pods(context, waiting)] == over
 
 
 def container(id_: str = "c1", **values: Any) -> Container:
@@ -68,7 +57,7 @@ def test_container_that_ends_or_is_unreadable_hides_no_other(tmp_path: Path, mon
     problem = "container c0: cannot read it"
     for error, alive, problems in ((ProcessLookupError(), False, []), (HookError("cannot read it"), True, [problem])):
         monkeypatch.setattr(module, "groups_of_process", Mock(side_effect=[error, ("", pod.key)]))
-        found = not_none(pod_of(node.context(), pod.key))
+        found = not_none(module.pod_of(node.context(), pod.key))
         assert [one.alive for one in found.containers] == [alive, True]
         assert (found.problems, found.state) == (problems, "assigned")
 
@@ -79,7 +68,7 @@ def test_pod_begins_with_its_first_container_and_has_the_names_of_any(tmp_path: 
             locked.add_member("a" * 64, {"time": 0})
             locked.add_member("b" * 64, {"time": 50, "pod": "web"})
             locked.add_member("c" * 64, {"time": 40, "namespace": "shop"})
-        found = not_none(pod_of(host.context, KEYS[0]))
+        found = not_none(module.pod_of(host.context, KEYS[0]))
         assert (found.since, found.namespace, found.pod) == (40, "shop", "web")
 
 
@@ -90,11 +79,11 @@ def test_inventory_without_resctrl_has_the_problem_and_the_pods(tmp_path: Path) 
         assert {*map(str, (found_account.rmids, found_account.closids, found_account.free_by_class))} == {"{}"}
         assert [one.owner for one in found_account.owners] == ["classes", "pods"]
         shutil.rmtree(host.resctrl)
-        found = gather(host.context)
+        found = module.gather(host.context)
         assert "resctrl is not mounted at" in found.problem
         assert ([pod.name for pod in found.pods], found.rmids, found.foreign) == (["shop/web"], None, [])
         assert [(group.origin, group.tasks) for group in found.pods[0].groups] == [("missing", 0)]
-        assert rmids_of(host.context.monitor.resctrl, 3) is None
+        assert module.rmids_of(host.context.monitor.resctrl, 3) is None
 
 
 def test_state_of_a_pod(golden: Golden) -> None:
@@ -113,7 +102,9 @@ def test_state_of_a_pod(golden: Golden) -> None:
         "group, one astray": {"groups": [GROUP], "containers": [container(), astray]},
     }
     pods = {label: Pod(key="k", state="assigned", **values) for label, values in cases.items()}
-    states = {label: [state_of(one, waiting=waiting) for waiting in (False, True)] for label, one in pods.items()}
+    states = {
+        label: [module.state_of(one, waiting=waiting) for waiting in (False, True)] for label, one in pods.items()
+    }
     golden("\n".join(f"{label}: {state}, or if it waits {other}" for label, (state, other) in states.items()))
 
 
@@ -123,10 +114,10 @@ def test_pod_known_only_by_refusals_is_refused_since_the_first(tmp_path: Path, m
         for when, key, pod in ((100, KEYS[0], "web"), (200, KEYS[1], "db"), (300, KEYS[0], "web-0"), (400, "", "x")):
             monkeypatch.setattr("time.time", lambda when=when: float(when))
             record_refusal(folder, {"key": key, "namespace": "shop", "pod": pod}, "no RMID")
-        found = not_none(refused_pod(host.context, KEYS[0]))
+        found = not_none(module.refused_pod(host.context, KEYS[0]))
         assert (found.key, found.name, found.state, found.since) == (KEYS[0], "shop/web-0", "refused", 100)
-        assert refused_pod(host.context, KEYS[2]) is None
-        assert refused_pod(host.context, "") is None
+        assert module.refused_pod(host.context, KEYS[2]) is None
+        assert module.refused_pod(host.context, "") is None
 
 
 def test_podman_is_asked_only_for_missing_names(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,12 +125,12 @@ def test_podman_is_asked_only_for_missing_names(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(module, "podman_names", ask)
     of_others = Pod(key="a", state="idle", containers=[container("a", runtime="cri-o")])
     named = Pod(key="b", state="idle", containers=[container("b", runtime="podman", name="own")])
-    name_podmans([of_others, named])
+    module.name_podmans([of_others, named])
     assert (of_others.pod, named.pod, ask.call_count) == ("", "own", 0)
     alone = Pod(key="alone", state="idle", containers=[container("alone", runtime="podman")])
     known = [container(id_, runtime="podman") for id_ in ("member", "unknown")]
     pod = Pod(key="pod", state="idle", containers=[*known, container("kept", runtime="podman", name="kept")])
-    name_podmans([of_others, named, alone, pod])
+    module.name_podmans([of_others, named, alone, pod])
     assert [one.pod for one in (of_others, named, alone, pod)] == ["", "own", "web", "shop"]
     assert [one.name for one in pod.containers] == ["db", "", "kept"]
     assert ask.call_count == 1
