@@ -35,10 +35,6 @@ def stored(store: Store, since: int = 0, until: int = 1 << 60) -> list[Sample]:
     return list(store.between(since, until))
 
 
-def same(one: Sample, other: Sample) -> bool:
-    return all(getattr(one, name) == getattr(other, name) for name in Sample.__slots__)
-
-
 class FullDisk:
     """A connection in which the next statement that starts with a text fails as on a full disk."""
 
@@ -72,6 +68,9 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "history.sqlite"
 
 
+KINDS = st.sampled_from([1, 0.1, -3, 2**70, None])
+
+
 class History(RuleBasedStateMachine):
     """A history whose clock jumps, whose node reboots, whose process ends, and whose disk is full now and then."""
 
@@ -85,28 +84,19 @@ class History(RuleBasedStateMachine):
         self.ages: list[float] = []  # seconds of writing since each sample
         self.second = self.offset = 0.0
         self.boot = 0
-        self.is_first = True  # of this process
 
     def wall(self) -> int:
         return T0 + int((self.second + self.offset) * 1000)
 
-    @rule(
-        count=st.integers(1, 30),
-        names=st.sampled_from(["a", "ab", "xyz"]),
-        kind=st.sampled_from([1, 0.1, -3, 2**70, None]),
-    )
+    @rule(count=st.integers(1, 30), names=st.sampled_from(["a", "ab", "xyz"]), kind=KINDS)
     def samples_are_written(self, count: int, names: str, kind: float | None) -> None:
         for _ in range(count):
             self.second += 10
-            made = sample(
-                self.second, dict.fromkeys(names, 7), boot=f"b{self.boot}", value=kind and int(self.second) * kind
-            )
-            made = Sample(self.wall(), made.uptime, made.boot, made.host, made.rows)
-            rows = [
-                {name: value for name, value in {**row, "time": written_time(made.time)}.items() if value is not None}
-                for row in made.rows
-            ]
-            made = with_rows(made, rows)
+            value, time = kind and int(self.second) * kind, self.wall()
+            made = sample(self.second, dict.fromkeys(names, 7), boot=f"b{self.boot}", value=value)
+            rows = [{**row, "time": written_time(time)} for row in made.rows]
+            rows = [{name: of for name, of in row.items() if of is not None} for row in rows]
+            made = Sample(time, made.uptime, made.boot, made.host, rows)
             self.store.add(made)
             step = 10.0 if self.written and self.written[-1].boot == made.boot else 0.0
             self.ages = [age + step for age in self.ages] + [0.0]
@@ -149,7 +139,8 @@ class History(RuleBasedStateMachine):
         found = stored(self.store)
         fine = [one for one in found if not one.span]
         first = len(self.written) - len(fine)
-        assert all(same(*pair) for pair in zip(fine, self.written[first:], strict=True))
+        for one, other in zip(fine, self.written[first:], strict=True):
+            assert all(getattr(one, name) == getattr(other, name) for name in Sample.__slots__)
         assert all(age > self.KEEP + 15 for age in self.ages[:first])  # a minute is thinned when the next is old, too
         merged = [(one.boot, one.uptime) for one in found if one.span]
         ends = [(one.boot, one.uptime) for one in self.written]
@@ -258,14 +249,14 @@ def test_file_larger_than_a_lowered_limit_takes_samples_and_shrinks(path: Path) 
     assert path.stat().st_size <= size
 
 
-@pytest.mark.parametrize(
-    "change, text",
-    [
-        (f"PRAGMA user_version = {VERSION + 1}", f"is of version {VERSION + 1}"),
-        ("PRAGMA application_id = 7", "is of another program"),
-        ("", "not a database"),
-    ],
-)
+NO_HISTORY = {
+    f"PRAGMA user_version = {VERSION + 1}": f"is of version {VERSION + 1}",
+    "PRAGMA application_id = 7": "is of another program",
+    "": "not a database",
+}
+
+
+@pytest.mark.parametrize("change, text", NO_HISTORY.items())
 def test_other_and_damaged_files_are_refused_and_a_missing_one_is_neither(path: Path, change: str, text: str) -> None:
     new(path).close()
     if change:

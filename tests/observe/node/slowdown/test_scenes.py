@@ -179,18 +179,14 @@ def settled(pods: tuple[tuple[str, Pod], ...]) -> tuple[float, dict[str, float],
     return paces[VICTIM].held / VICTIM_POD.held, moved, prices
 
 
-def window(
-    number: int,
-    pods: dict[str, Pod],
-    random: Random,
-    *,
-    capacity: bool = True,
-    phases: tuple[tuple[Pod, float], ...] = (),
-) -> tuple[Window, list[float]]:
-    """Return a window of the model, and the cycles of an instruction of the victim in it, without noise.
+Phases = tuple[tuple[Pod, float], ...]
+"""The victim in parts of a window."""
 
-    ``phases`` are the victim in parts of the window.
-    """
+
+def window(
+    number: int, pods: dict[str, Pod], random: Random, phases: Phases = (), *, capacity: bool = True
+) -> tuple[Window, list[float]]:
+    """Return a window of the model, and the cycles of an instruction of the victim in it, without noise."""
     parts = phases or ((pods[VICTIM], 1.0),)
     settings = [settled(tuple({**pods, VICTIM: pod}.items())) for pod, _ in parts]
     in_parts = [
@@ -215,9 +211,11 @@ def _together(uses: list[tuple[Use, float]]) -> Use:
     cost, work = (sum(getattr(use, name) * part for use, part in uses) for name in ("cost", "work"))
     whole = sum((use.missed or 0.0) * (use.work or 0.0) * part for use, part in uses)
     traffic = {domain: sum((use.traffic or {})[domain] * part for use, part in uses) for domain in DOMAINS}
-    return first._replace(
-        cost=cost, work=work, missed=whole / work if first.missed is not None else None, traffic=traffic
-    )
+    missed = whole / work if first.missed is not None else None
+    return first._replace(cost=cost, work=work, missed=missed, traffic=traffic)
+
+
+NO_RECLAIM: dict[str, Any] = {"reclaimed": WallPart(0.0), "reclaimed_fully": WallPart(0.0), "memory_events": 0}
 
 
 def _use(pod: Pod, price: float, moved: float, left: float, number: int, random: Random) -> Use:
@@ -242,11 +240,9 @@ def _use(pod: Pod, price: float, moved: float, left: float, number: int, random:
         waited=WallPart(max(pod.waited, pod.throttled) * (1 - pod.rests)),
         stood=WallPart(stood(pod)),
         lost=Lost(ran, whole_cpus * (1 - pod.throttled) * pod.waited, whole_cpus * pod.throttled),
-        reclaimed=WallPart(0.0),
-        reclaimed_fully=WallPart(0.0),
         throttles=int(pod.throttled * 100),
-        memory_events=0,
         cycles=cycles if counted else 0.0,
+        **NO_RECLAIM,
     )
 
 
@@ -278,22 +274,20 @@ def play(scene: Scene, seed: int) -> Outcome:
     random, baseline, peaks = Random(seed), Baseline(), Peaks()
     windows, said, took, alone = [], [False], 0.0, 0.0
     peaks.held[0] = L3
-    quiet = dict.fromkeys(scene.beside, scene.quiet)
+    quiet, usual = dict.fromkeys(scene.beside, scene.quiet), replace(VICTIM_POD, **scene.start)
     for number in range(QUIET if scene.known else 0):
-        found, _ = window(number, {VICTIM: VICTIM_POD, **quiet}, random, phases=phases_of(scene, number, random))
+        found, _ = window(number, {VICTIM: VICTIM_POD, **quiet}, random, phases_of(scene, number, random))
         learn(found, baseline, peaks)
         windows.append(found)
     for number in range(SCENE):
-        is_on = not scene.toggles or number % 2 == 1
-        beside = scene.beside if is_on else quiet
+        beside = quiet if scene.toggles and number % 2 == 0 else scene.beside
         phases = phases_of(scene, number, random, **scene.change)
-        pods = {VICTIM: VICTIM_POD, **beside}
-        found, prices = window(QUIET + number, pods, random, capacity=scene.capacity, phases=phases)
+        found, prices = window(QUIET + number, {VICTIM: VICTIM_POD, **beside}, random, phases, capacity=scene.capacity)
         windows.append(found)
-        took += number >= SCENE - JUDGED
-        for (pod, part), price in zip(phases, prices, strict=True):
-            before = replace(pod, **{name: getattr(replace(VICTIM_POD, **scene.start), name) for name in scene.change})
-            if number >= SCENE - JUDGED:
+        if number >= SCENE - JUDGED:
+            took += 1
+            for (pod, part), price in zip(phases, prices, strict=True):
+                before = replace(pod, **{name: getattr(usual, name) for name in scene.change})
                 alone += part * settled(((VICTIM, before), *quiet.items()))[2][VICTIM] / price
         now = latest(windows[-STORED_WINDOWS:], VICTIM, JUDGED)
         verdict = judge(now, VICTIM, baseline if scene.known else None)
@@ -314,7 +308,7 @@ def play(scene: Scene, seed: int) -> Outcome:
     )
 
 
-def phases_of(scene: Scene, number: int, random: Random, **change: Any) -> tuple[tuple[Pod, float], ...]:
+def phases_of(scene: Scene, number: int, random: Random, **change: Any) -> Phases:
     """Return the victim's phases in a window, with their parts of it."""
     pods = [replace(VICTIM_POD, **scene.start | phase | change) for phase in scene.phases]
     now, later = pods[number // scene.turn % len(pods)], pods[(number // scene.turn + 1) % len(pods)]

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from conftest import Host, always
+from conftest import Host, always, not_none
 from hosts.counter_tree import say
 from hosts.descriptors import nothing_left_open
 
@@ -71,14 +71,6 @@ def between(before: Counts, after: Counts) -> Use:
     return use_between(before, after, 10.0, DOMAINS)
 
 
-def test_traffic_grade_needs_two_files_and_the_groups_counter() -> None:
-    use = between(counts(0.0), counts(10.0))
-    assert use.method == "traffic"
-    assert use.price == pytest.approx(1.0)
-    assert use.traffic == pytest.approx({0: 1e9, 1: 0.0})
-    assert (use.cpu, use.throttled, use.waited, use.stood, use.throttles) == pytest.approx((1.0, 0.2, 0.3, 0.2, 10))
-
-
 def test_multiplexed_counters_are_scaled_and_dropped_below_half() -> None:
     def counted(running: float, part: float) -> Counts:
         count = perf(int(3e9 * part), int(1e9 * part), 10.0, running, int(2e9 * part), int(1e6 * part))
@@ -88,9 +80,8 @@ def test_multiplexed_counters_are_scaled_and_dropped_below_half() -> None:
     whole, shared = between(start, counted(10.0, 1.0)), between(start, counted(6.0, 0.6))
     assert whole.method == "perf"
     assert (whole.price, whole.clock, whole.missed) == pytest.approx((2.0, 1.5, 0.064))
-    assert (shared.price, shared.work, shared.clock, shared.missed) == pytest.approx(
-        (whole.price, whole.work, whole.clock, whole.missed)
-    )
+    for name in ("price", "work", "clock", "missed"):
+        assert getattr(shared, name) == pytest.approx(getattr(whole, name))
     dropped = between(start, counted(4.9, 0.49))
     assert (dropped.method, dropped.price) == ("perf", None)
 
@@ -122,7 +113,8 @@ def test_fallen_or_missing_counter_is_unknown_and_an_idle_pod_has_no_cost(
 ) -> None:
     use = between(counts(0.0), counts(10.0, traffic=traffic))
     assert use.traffic == (expected and pytest.approx(expected))
-    assert (use.price is None) is (expected is None)
+    assert (use.method, use.price) == ("traffic", pytest.approx(1.0) if expected else None)
+    assert (use.cpu, use.throttled, use.waited, use.stood, use.throttles) == pytest.approx((1.0, 0.2, 0.3, 0.2, 10))
     idle = between(counts(0.0), counts(10.0, traffic=traffic, waits=Waits(CpuTime(0.1))))
     assert (idle.price, idle.traffic) == (None, use.traffic)
 
@@ -221,8 +213,10 @@ def test_refusal_says_what_is_missing(
         with pytest.raises(PerfError, match=SAID.get(number, "Bad file descriptor")) as raised:
             PerfCounters([str(tmp_path)], sys_path)
         assert raised.value.errno == number
-    with pytest.raises(PerfError, match="perf_event_open"):
-        PerfCounters([str(tmp_path)], sys_path)  # this kernel: it is no cgroup
+    paths = {"perf_event_open": [str(tmp_path)], "cgroup is unknown": [], "cannot open cgroup": [f"{tmp_path}/gone"]}
+    for text, cgroups in paths.items():
+        with pytest.raises(PerfError, match=text):
+            PerfCounters(cgroups, sys_path)
 
 
 @pytest.mark.parametrize("room, events", [(12, [0, 1, 9, 3]), (11, [0, 1]), (5, [])])
@@ -263,13 +257,6 @@ def test_refusal_of_the_kernel_lets_files_give_way(
     with pytest.raises(TooManyError):
         PerfCounters([str(tmp_path)], sys_path, budget)
     assert (files.held, budget.held) == (0, 0)
-
-
-def test_unknown_and_vanished_cgroups_are_reported(sys_path: str, tmp_path: Path) -> None:
-    with pytest.raises(PerfError, match="cgroup is unknown"):
-        PerfCounters([], sys_path)
-    with pytest.raises(PerfError, match="cannot open cgroup"):
-        PerfCounters([str(tmp_path / "gone")], sys_path)
 
 
 INIT, APP, SIDECAR = ("init", "image-init"), ("app", "image-1"), ("sidecar", "image-2")
@@ -329,7 +316,9 @@ def test_unreadable_image_is_no_other_workload(pod: Pod) -> None:
     assert pod.at(20.0)[0] == workload_of("shop", "cart", [APP])
 
 
-def test_baseline_of_a_pod_is_that_of_its_present_containers(pod: Pod, tmp_path: Path) -> None:
+def test_baseline_is_that_of_present_containers_and_learns_memory_needs_after_calm_windows(
+    pod: Pod, tmp_path: Path
+) -> None:
     store = Store(str(tmp_path / "store"))
     live = Live(pod.context, store, lambda _, text: pytest.fail(text), perf=False)
     pod.start("a", INIT)
@@ -339,22 +328,13 @@ def test_baseline_of_a_pod_is_that_of_its_present_containers(pod: Pod, tmp_path:
     live.step([])
     pod.world.sleep(10)
     live.step([])
-    found = live.workloads.of(KEY)
-    assert found == workload_of("shop", "cart", [APP])
+    assert live.workloads.of(KEY) == workload_of("shop", "cart", [APP])
     assert store.find(workload_of("shop", "cart", [INIT])) is None
-
-
-def test_pod_that_lacks_memory_teaches_its_needs_only_after_some_calm_windows(pod: Pod, tmp_path: Path) -> None:
-    store = Store(str(tmp_path / "store"))
-    live = Live(pod.context, store, lambda _, text: pytest.fail(text), perf=False)
-    pod.start("b", APP)
-    live.step([])
     calm, short = use(user=0.5, cpu=0.6), use(user=0.1, cpu=0.5, reclaimed=0.3)
     looks_calm = use(user=0.1, cpu=0.9)
     for number, one in enumerate([*[calm] * 3, short, *[looks_calm] * (CALM_WINDOWS - 1), calm, calm]):
         live._learn(window(number + 10**8, 0.1, **{KEY: one}))
-    baseline = store.find(workload_of("shop", "cart", [APP]))
-    assert baseline is not None
+    baseline = not_none(store.find(workload_of("shop", "cart", [APP])))
     assert baseline.alone.by_user == pytest.approx(1.2)
 
 
