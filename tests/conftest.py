@@ -70,7 +70,6 @@ LONG = {f"test_{name}.py" for name in ("whole_processes", "interruptions", "mode
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Start with long tests."""
     items.sort(key=lambda item: item.path.name not in LONG)
 
 
@@ -93,7 +92,6 @@ def workload_of(host: Host, **annotations: str) -> Workload:
 
 
 def fixture(name: str) -> Any:
-    """Return a captured JSON file."""
     return json.loads((FIXTURES / name).read_text())
 
 

@@ -47,7 +47,6 @@ class Accounts:
         return [(key, *group) for group in named if (key := self.key_of(*group))]
 
     def note(self) -> None:
-        """Learn whose the groups are now."""
         here: dict[str, list[Meter]] = {key: [] for key in self.truths}
         for key, _, _, meter in self.groups():
             here[key].append(meter)
@@ -73,7 +72,6 @@ class Accounts:
         return {meter for owner, kind, name, meter in self.groups() if owner == key and names.get(kind) == name}
 
     def plug(self, domain: int) -> None:
-        """A domain goes offline or comes back."""
         self._kernel.plug(domain)
         if domain in self._kernel.offline:
             for truth in self.truths.values():
@@ -115,11 +113,9 @@ class Accounts:
         return self._last[key].ended
 
     def born(self, key: str) -> float:
-        """Return when a key's record began."""
         return float(self._record_of(key).get("born", 0))
 
     def check_any(self, totals: dict[str, Counts]) -> None:
-        """Check the totals of a read with trouble."""
         for key, found in self._known(totals, quiet=False).items():
             self.truths[key].check(found)
 

@@ -64,7 +64,6 @@ class Counts(RuleBasedStateMachine):
 
     @initialize(first=st.lists(st.tuples(POD, CLASS, st.integers(1, 2), st.booleans()), max_size=3))
     def populate(self, first: list[tuple[str, str, int, bool]]) -> None:
-        """Start some containers."""
         for pod, rdt_class, threads, hooked in first:
             self.node.begin(pod, rdt_class, threads, hooked=hooked)
 
@@ -128,7 +127,6 @@ class Counts(RuleBasedStateMachine):
 
     @rule(busy=st.booleans())
     def rest(self, busy: bool) -> None:
-        """Let all threads work, or none."""
         self.busy = busy
 
     @invariant()
@@ -148,7 +146,6 @@ class Counts(RuleBasedStateMachine):
         self.act(what, number, rdt_class, pod)
 
     def act(self, what: str, number: int, rdt_class: str, pod: str) -> None:
-        """Let another program act."""
         self.kernel.now += 0.01
         groups = [(kind, name) for _, kind, name, _ in self.node.accounts.groups()]
         if what in ("move", "away", "confuse", "remove"):
@@ -266,7 +263,6 @@ class Counts(RuleBasedStateMachine):
 
     @rule()
     def reconcile(self) -> None:
-        """Reconcile until the groups are right."""
         program = NodeProgram(self.node)
         if not self.kernel.mounted:
             self.tolerate(lambda: self.node.pass_over(program))

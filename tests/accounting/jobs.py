@@ -32,8 +32,6 @@ TROUBLE = ERROR | st.tuples(AT, st.just(1), st.tuples(CHANGE | st.just("start"),
 
 
 class Jobs(RuleBasedStateMachine):
-    """The machine."""
-
     def __init__(self) -> None:
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(prefix="rh", dir=os.environ.get("PYTEST_DEBUG_TEMPROOT")))
@@ -65,7 +63,6 @@ class Jobs(RuleBasedStateMachine):
         return set(self.programs[0].monitor.ledger.keys())
 
     def record_key(self, which: int, key: str) -> str:
-        """Return the key of a program's record."""
         return key.lower() if which else key
 
     # Jobs
@@ -178,7 +175,6 @@ class Jobs(RuleBasedStateMachine):
                 getattr(self.kernel, name)(*paths[: 1 if name == "rmdir" else 2])
 
     def path_of(self, rdt_class: str, name: str) -> str:
-        """Return the folder of a group."""
         return str(self.host.resctrl / rdt_class / "mon_groups" / name)
 
     @rule()
@@ -214,7 +210,6 @@ class Jobs(RuleBasedStateMachine):
         self.read(which)
 
     def act(self, what: str, key: str, rdt_class: str, which: int) -> None:
-        """Another program acts."""
         if what == "start":
             self.start(which, key, rdt_class)
         else:

@@ -14,8 +14,6 @@ from hosts.simulated_kernel import Kernel
 
 from resctrl_hooks.core.node.resctrl.counter_files import identity_of
 from resctrl_hooks.lab.simulation.group import Group
-from resctrl_hooks.lab.simulation.model import Resctrl
-from resctrl_hooks.lab.simulation.tree import Tree
 
 DOMAINS = 2
 EVENT = "mbm_total_bytes"
@@ -84,7 +82,6 @@ class CountedKernel(Kernel):
                 meter.counts[domain] += amounts[domain]
 
     def show_work(self) -> None:
-        """Show the work of all threads."""
         for group in self.meters:
             for domain in range(DOMAINS):
                 self._show(group, domain)
@@ -126,7 +123,6 @@ class CountedKernel(Kernel):
         return self.host.resctrl / group.parent.name / "mon_groups" / group.name
 
     def of(self, rdt_class: str, name: str) -> Group:
-        """Return a mon_group."""
         return self.model.classes.get(rdt_class, self.model.root).monitored[name]
 
     def known_groups(self) -> list[tuple[str, str]]:
@@ -172,7 +168,6 @@ class CountedKernel(Kernel):
                 self._show(group, domain)
 
     def _fill(self, path: Path, *, whole: bool) -> None:
-        """Create a group's fixed files."""
         self._show_domains(path)
         if whole:
             (path / "mon_groups").mkdir(exist_ok=True)
@@ -201,9 +196,7 @@ class CountedKernel(Kernel):
         super().rename(old, new)
 
     def umount(self) -> None:
-        """All groups end, and all tasks are in the root class."""
-        self.model = Resctrl(self.machine, self.threads, lambda: self.now)
-        self.tree = Tree(self.model)
+        self.end_groups()
         self.sync()
         self.mounted = False
         os.rename(self.host.resctrl, self.host.root / "unmounted")

@@ -73,8 +73,6 @@ class NodeProgram(Program[Monitor]):
 
 
 class CountedNode(Node):
-    """The node."""
-
     kernel: CountedKernel
 
     def __init__(self, config: dict[str, Any]) -> None:
@@ -95,7 +93,6 @@ class CountedNode(Node):
     # Runtimes
 
     def begin(self, pod: str, rdt_class: str, threads: int, *, hooked: bool, seam: Any = None) -> None:
-        """Start a container."""
         self.made += 1
         self.containers.append(Container(f"{self.made:064x}", pod))
         self.launch(self.containers[-1], rdt_class, threads, hooked=hooked, seam=seam)
@@ -124,16 +121,11 @@ class CountedNode(Node):
             self.poststop(container.id)
 
     def finish(self, pod: str) -> None:
-        """The pod ends."""
         for container in [one for one in self.containers if one.key == pod]:
             self.end(container)
             shutil.rmtree(self.crun / container.id, ignore_errors=True)
             self.containers.remove(container)
         shutil.rmtree(self.cgroup / f"kubepods/pod{pod}", ignore_errors=True)
-
-    def places(self, container: Container) -> set[tuple[str, str]]:
-        """Return the classes and groups of a container's threads."""
-        return {place for pid in container.pids for place in self.groups_of(pid)}
 
     def work(self) -> None:
         """Each thread moves some bytes, another number than the others."""
@@ -145,7 +137,6 @@ class CountedNode(Node):
     # Other programs
 
     def path_of(self, rdt_class: str, name: str = "") -> str:
-        """Return the folder of a class or of a group in it."""
         return str(self.resctrl.joinpath(rdt_class, *(["mon_groups", name] if name else [])))
 
     def attempt(self, name: str, *given: str) -> None:
@@ -174,7 +165,6 @@ class CountedNode(Node):
     # This project
 
     def pass_over(self, program: NodeProgram, seam: Any = None, **options: Any) -> Report:
-        """Let a program make a pass of reconcile."""
         (self.state / "vanished").unlink(missing_ok=True)  # the next removal is the first: test_groups.py
         with program.running(seam or self.kernel):
             return reconcile(program.context, Options(wait=False, **options))
@@ -188,7 +178,6 @@ class CountedNode(Node):
         return {pod: sums(found[pod]) for pod in PODS if pod in found}
 
     def check(self, program: NodeProgram) -> None:
-        """Compare a quiet read with the truth."""
         self.accounts.check(self.totals(program), partial(ended, program.monitor))
 
 

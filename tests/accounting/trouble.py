@@ -40,7 +40,6 @@ class Trouble:
         self.happened = 0
 
     def call(self, name: str) -> None:
-        """A system call begins."""
         if self._busy or self._kind not in ("", name):
             return
         self._at -= 1

@@ -60,7 +60,6 @@ class Truth:
         self.away[meter] = tuple(meter.counts)
 
     def check(self, found: Sequence[int]) -> None:
-        """Check the totals of any read."""
         for domain in range(DOMAINS):
             most = sum(self._most(meter)[domain] for meter in self.groups)
             assert found[domain] >= self.highest[domain], f"a total fell from {self.highest} to {found}"

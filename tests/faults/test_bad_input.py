@@ -7,7 +7,6 @@ look, so some more are states that are in order and ask every feature for anythi
 import json
 import os
 import re
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ID, POD_CGROUP, Host, crio_annotations, state
+from conftest import ID, POD_CGROUP, Host, crio_annotations, not_none, state
 from hosts.hostile_inputs import NASTY, STRANGE, Inputs
 from hosts.machines import MACHINES, write_sysfs
 
@@ -37,7 +36,7 @@ class Watch:
     """Sees each path that this process opens for writing, makes, renames or removes, as the interpreter audits it."""
 
     CHANGES = frozenset(
-        {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.symlink", "os.chmod", "os.link", "os.truncate"}
+        f"os.{name}" for name in ("mkdir", "rename", "remove", "rmdir", "symlink", "chmod", "link", "truncate")
     )
 
     def __init__(self) -> None:
@@ -63,29 +62,26 @@ class Watch:
         given = {"os.rename": arguments[:2], "os.symlink": arguments[1:2]}.get(event, arguments[:1])
         for path in (one for one in given if (writes or event in self.CHANGES) and isinstance(one, str)):
             inside = path.startswith(self.allowed) and "/../" not in f"{path}/"
-            made_on_the_way = event in ("os.mkdir", "os.chmod") and path in self.parents
-            if not inside and not made_on_the_way:
+            if not inside and not (event in ("os.mkdir", "os.chmod") and path in self.parents):  # made on the way
                 self.orphans.append((event, path))
 
 
 WATCH = Watch()
-NAMES = ("fifo", "link", "locked", "folder", "huge", "made")
 
 
-def hostile_host(folder: Path) -> Host:
+def hostile_host(folder: Path, **config: Any) -> Host:
     """Return a host whose bundles may be anything."""
-    host = Host(folder)
+    host = Host(folder, **config)
     host.state.parent.mkdir()
     host.process(100, f"{POD_CGROUP}/crio-{ID}")
-    files = {name: folder / "bundles" / name / "config.json" for name in NAMES}
-    for file in files.values():
-        file.parent.mkdir(parents=True)
+    names = ("fifo", "link", "locked", "folder", "huge", "made")
+    files = {name: Path(host.bundle({}, f"bundles/{name}"), "config.json") for name in names}
+    for name in ("fifo", "link", "locked", "folder"):
+        files[name].unlink()
     os.mkfifo(files["fifo"])
     files["link"].symlink_to("/etc/passwd")
     files["locked"].touch(mode=0)
     files["folder"].mkdir()
-    files["made"].touch()
-    files["huge"].touch()
     os.truncate(files["huge"], 1 << 30)
     return host
 
@@ -149,28 +145,31 @@ def demanding(inputs: Inputs) -> dict[str, Any]:
     if draw.random() < 0.2:
         notes[draw.choice(sorted(notes))] = draw.choice(NASTY)
     strange = draw.choice(STRANGE)
-    resources: Any = draw.choice(
-        [
-            {}, {"cpu": {"shares": 2048}, "memory": {"limit": 1 << 30}}, {"cpu": {"shares": strange}},
-            {"cpu": {"quota": strange, "period": draw.choice(STRANGE)}}, {"cpu": strange, "memory": strange},
-            {"unified": {"cpu.weight": strange}}, {"unified": strange}, {"cpu": {"cpus": strange}},
-            {"blockIO": strange, "memory": {"limit": draw.choice(STRANGE)}}, strange,
-        ]
+    resources: tuple[Any, ...] = (
+        {}, {"cpu": {"shares": 2048}, "memory": {"limit": 1 << 30}}, {"cpu": {"shares": strange}},
+        {"cpu": {"quota": strange, "period": draw.choice(STRANGE)}}, {"cpu": strange, "memory": strange},
+        {"unified": {"cpu.weight": strange}}, {"unified": strange}, {"cpu": {"cpus": strange}},
+        {"blockIO": strange, "memory": {"limit": draw.choice(STRANGE)}}, strange,
     )  # fmt: skip
-    linux = {"resources": resources, "cgroupsPath": draw.choice(["/x", *NASTY]) if draw.random() < 0.2 else "/x"}
-    config = {"annotations": notes, "linux": linux}
+    path = draw.choice(["/x", *NASTY]) if draw.random() < 0.2 else "/x"
+    linux = {"resources": draw.choice(resources), "cgroupsPath": path}
     if draw.random() < 0.2:
         linux["intelRdt"] = {"closID": draw.choice(["gold", *NASTY])}
     status = draw.choice(["creating", "created", "created", "stopped"])
-    return state(bundle=inputs.host.bundle(config), annotations=notes, status=status)
+    bundle = inputs.host.bundle({"annotations": notes, "linux": linux})
+    return state(bundle=bundle, annotations=notes, status=status)
+
+
+def check_output(stderr: str, where: object) -> None:
+    assert "Traceback" not in stderr, where
+    assert "internal error in resctrl-hook" not in stderr, where
 
 
 @pytest.mark.parametrize("policy", ["ignore", "fail"])
 def test_any_request_to_every_feature_has_a_defined_outcome(tmp_path: Path, policy: str) -> None:
     """Use states that pass validation, so that their requests reach the features."""
-    host = hostile_host(tmp_path)
     machine = write_sysfs(MACHINES["two packages of two nodes"], tmp_path / "sys")
-    host.configure(failurePolicy=policy, sysPath=machine, **EVERY_FEATURE)
+    host = hostile_host(tmp_path, failurePolicy=policy, sysPath=machine, **EVERY_FEATURE)
     host.add_class("gold")
     cgroup = host.cgroup / f"{POD_CGROUP}/crio-{ID}".lstrip("/")
     for name, text in CGROUP_FILES.items():
@@ -186,8 +185,7 @@ def test_any_request_to_every_feature_has_a_defined_outcome(tmp_path: Path, poli
             outcome = host.call(told)
         codes.add(outcome.code)
         where = (number, told, outcome)
-        assert "Traceback" not in outcome.stderr, where
-        assert "internal error in resctrl-hook" not in outcome.stderr, where
+        check_output(outcome.stderr, where)
         found = re.findall(r"reason=(\S+)", outcome.log)
         reasons.update(found)
         assert bool(outcome.stderr) <= bool(found), where
@@ -205,9 +203,9 @@ def test_any_request_to_every_feature_has_a_defined_outcome(tmp_path: Path, poli
 
 def test_feature_that_does_not_apply_has_no_steps(tmp_path: Path) -> None:
     """Hooks do not import such features, so their work would be missing."""
-    host = hostile_host(tmp_path)
-    memtierd = {"name": "swap", "memtierdconfig": "policy: {}"}
-    host.configure(**EVERY_FEATURE | {"classes": [memtierd], "placement": {**ALL_MAY, "namespaces": ["other"]}})
+    classes = [{"name": "swap", "memtierdconfig": "policy: {}"}]
+    placement = {**ALL_MAY, "namespaces": ["other"]}
+    host = hostile_host(tmp_path, **EVERY_FEATURE | {"classes": classes, "placement": placement})
     context = host.context()
     inputs = Inputs(12, host)
     left_out: Counter[str] = Counter()
@@ -220,27 +218,22 @@ def test_feature_that_does_not_apply_has_no_steps(tmp_path: Path) -> None:
         for name in FEATURES:
             if not concerns(name, workload, context.settings):
                 left_out[name] += 1
-                feature = feature_named(name)
-                assert feature is not None
-                steps = feature.plan(workload, context)
+                steps = not_none(feature_named(name)).plan(workload, context)
                 assert [step.action for step in steps if step.action != SKIP] == [], (name, workload.annotations)
     assert set(left_out) == set(FEATURES) - {"monitoring"}
 
 
 def test_bad_input_to_hook_process_has_a_defined_outcome(tmp_path: Path) -> None:
-    host = hostile_host(tmp_path)
-    host.configure(failurePolicy="fail")
+    host = hostile_host(tmp_path, failurePolicy="fail")
     before = others(host)
     inputs = Inputs(7, host)
     codes = set()
     for _ in range(WHOLE_PROCESSES):
         data = inputs.state()
-        done = subprocess.run(host.command(), input=data, capture_output=True, env={}, cwd="/", check=False)
-        codes.add(done.returncode)
-        assert done.stdout == b""
-        assert b"Traceback" not in done.stderr
-        assert b"internal error in resctrl-hook" not in done.stderr, data[:500]
-        assert (done.returncode == 79) <= done.stderr.count(b"\n") <= 1, (data[:500], done.stderr)
+        outcome = host.call(data, alone=True)
+        codes.add(outcome.code)
+        check_output(outcome.stderr, data[:500])
+        assert (outcome.code == 79) <= outcome.stderr.count("\n") <= 1, (data[:500], outcome.stderr)
     assert codes == {0, 79}
     assert others(host) == before
     check_names(host)

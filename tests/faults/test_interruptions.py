@@ -258,7 +258,7 @@ def run(node: FullNode, scenario: Scenario, at: int = NEVER, error: str = "") ->
     assert not node.reconcile().changed
     assert node.seen() == seen
     return interruption, {name: value for name, value in seen.items() if name != "tasks"} | {
-        "tasks": [node.groups_of(pid) for pid in (*node.main.pids, *node.other.pids)]
+        "tasks": [node.places(one) for one in (node.main, node.other)]
     }
 
 
@@ -296,8 +296,7 @@ def test_interrupted_change_is_repaired_by_one_reconcile(
 def all_are_counted(node: FullNode) -> None:
     """Each thread is in a recorded group of its pod, and the foreign group is there."""
     recorded = {(group.rdt_class, os.path.basename(group.path)) for group in node.context().monitor.list()}
-    for pid in (*node.main.pids, *node.other.pids):
-        assert node.groups_of(pid) <= recorded
+    assert node.places(node.main) | node.places(node.other) <= recorded
     assert ("gold", "pqos") in node.kernel.groups()
 
 

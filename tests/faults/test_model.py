@@ -9,6 +9,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -45,6 +46,7 @@ CALLED = st.sampled_from([None, Interruption()]) | INTERRUPTIONS
 LATER_FIELDS = ("names", "identities", "born", "since")
 """Fields of a pod's record that version 0.2.0 does not write."""
 RECORDS = ("pods/", "containers/", "idle/", "waiting/", "rmids/", "changing/")
+LIVING = precondition(lambda self: self.living())
 AT_ONCE = st.sampled_from([True, True, False])  # whether reconcile comes next, or something else may
 
 
@@ -91,13 +93,13 @@ class NodeLife(RuleBasedStateMachine):
         return data.draw(st.sampled_from(self.living()))
 
     def namespace(self, _pod: str) -> str:
-        """Return the namespace of a pod."""
         return "shop"
 
     def interrupt(self, interruption: Interruption, work: Callable[[Any], object]) -> None:
         """Do something that is given the seam to the kernel, and may be interrupted."""
         interruption.count = 0
-        self.forget_vanished()  # a hook killed between record and group leaves what looks like a removal
+        if interruption.at < NEVER:
+            self.forget_vanished()  # a hook killed between record and group leaves what looks like a removal
         try:
             with interrupted(interruption, self.kernel) as seam:
                 work(seam)
@@ -144,7 +146,7 @@ class NodeLife(RuleBasedStateMachine):
         if interruption and interruption.happened and at_once:
             self.reconcile()
 
-    @precondition(lambda self: self.living())
+    @LIVING
     @rule(data=st.data(), threads=st.integers(1, 2), hook=HOOK, at_once=AT_ONCE)
     def restart_with_same_id(self, data: st.DataObject, threads: int, hook: Interruption, at_once: bool) -> None:
         container = self.one_of_the_living(data)
@@ -153,12 +155,12 @@ class NodeLife(RuleBasedStateMachine):
             self.launch(container, threads, hook)
         self.repair(hook, at_once=at_once)
 
-    @precondition(lambda self: self.living())
+    @LIVING
     @rule(data=st.data())
     def crash(self, data: st.DataObject) -> None:
         self.node.end(self.one_of_the_living(data))
 
-    @precondition(lambda self: self.living())
+    @LIVING
     @rule(data=st.data(), hook=HOOK, pod_ends=st.booleans(), at_once=AT_ONCE)
     def stop(self, data: st.DataObject, hook: Interruption, pod_ends: bool, at_once: bool) -> None:
         container = self.one_of_the_living(data)
@@ -194,7 +196,7 @@ class NodeLife(RuleBasedStateMachine):
         shutil.rmtree(self.node.cgroup / f"kubepods/pod{pod}", ignore_errors=True)
         self.read.pop(pod, None)
 
-    @precondition(lambda self: self.living())
+    @LIVING
     @rule(data=st.data(), watched=CALLED)
     def enter_by_exec(self, data: st.DataObject, watched: Interruption | None) -> None:
         container = self.one_of_the_living(data)
@@ -270,12 +272,10 @@ class NodeLife(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(CLASSES[1:]))
     def make_class(self, name: str) -> None:
-        try:
+        with suppress(OSError):
             self.node.add_class(name)
-        except OSError:
-            return
 
-    @precondition(lambda self: self.living())
+    @LIVING
     @rule(data=st.data())
     def change_class(self, data: st.DataObject) -> None:
         container = self.one_of_the_living(data)
@@ -288,8 +288,7 @@ class NodeLife(RuleBasedStateMachine):
     @rule()
     def remount(self) -> None:
         classes = list(self.kernel.model.classes)
-        self.kernel.model = type(self.kernel.model)(self.kernel.machine, self.kernel.threads, lambda: self.kernel.now)
-        self.kernel.tree = type(self.kernel.tree)(self.kernel.model)
+        self.kernel.end_groups()
         self.kernel.sync()
         self.node.add_class(*classes)
         self.kernel.show_tasks()
@@ -381,10 +380,8 @@ class NodeLife(RuleBasedStateMachine):
             assert self.unneeded_groups() == set(), "a pod waits although another one does not need a group"
         self.check_order(waiting)
         for container in self.living():
-            for pid in container.pids:
-                for tid in self.kernel.threads.threads(pid):
-                    rdt_class, group = self.kernel.where(tid)
-                    assert group[-36:] == container.key or container.key in waiting, (tid, rdt_class, group)
+            for where in self.node.places(container):
+                assert where[1][-36:] == container.key or container.key in waiting, (container.pids, where)
         owned = self.owned()
         for rdt_class, name in self.kernel.groups() - self.foreign:
             assert (rdt_class, name) in owned, f"{rdt_class}/{name} has no owner"
@@ -393,9 +390,7 @@ class NodeLife(RuleBasedStateMachine):
             assert any(name[-36:] == pod for _, name in self.kernel.groups())
         for pid in self.strangers:
             where = self.kernel.where(pid)
-            assert where not in owned or where[1][-36:] not in wanting, (
-                "a process of another cgroup is in a pod's group"
-            )
+            assert where not in owned or where[1][-36:] not in wanting, "a process of others is in a pod's group"
         assert not self.node.reconcile().changed or waiting
         self.read_counters()
 

@@ -50,7 +50,6 @@ class ContainerdNode(Node):
         return f"{CONTAINERDS}/{container.id[-8:]}"
 
     def begin(self, number: int, pod: int, namespace: str = "shop") -> Container:
-        """Start a container's process."""
         self.containers.append(Container(f"{number:064x}", pod_number(pod)))
         self.containers[-1].notes = containerd_annotations(pod_number(pod), namespace)
         return self.spawn(self.containers[-1])

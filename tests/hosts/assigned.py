@@ -23,7 +23,6 @@ def host(tmp_path: Path) -> Iterator[MonitoredHost]:
 
 
 def reading(host: MonitoredHost, key: str, name: str = TOTAL, domain: str = "mon_L3_00") -> Reading:
-    """Return the reading of one counter of a pod."""
     readings = host.context.monitor.read(key, by_class=True)
     (found,) = [one for one in readings if (one.counter.name, one.domain.folder) == (name, domain)]
     return found

@@ -78,8 +78,6 @@ def _write(folder: Path, values: dict[str, str]) -> Path:
 
 
 class ClassHost(PlacedHost):
-    """A host with pools and CPU classes."""
-
     def __init__(self, host: Node, *, shared: bool = False) -> None:
         super().__init__(host)
         self.cpufreq = Cpufreq(MACHINE, self.sys, shared=shared)

@@ -27,12 +27,10 @@ class Devices:
         self._link(self.sys / "dev" / kind / number, folder)
 
     def add_to_iommu_group(self, group: int, address: str) -> None:
-        """Add a PCI function to a group of VFIO."""
         folder = (self.sys / "bus/pci/devices" / address).resolve()
         self._link(self.sys / f"kernel/iommu_groups/{group}/devices/{address}", folder)
 
     def add_nvidia(self, address: str, minor: int) -> None:
-        """Add a GPU to the list of NVIDIA's driver."""
         folder = self.proc / "driver/nvidia/gpus" / address
         folder.mkdir(parents=True)
         (folder / "information").write_text(f"Model: \t\t X\nIRQ:   \t\t 1\nDevice Minor: \t {minor}\n")

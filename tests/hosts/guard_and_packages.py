@@ -52,7 +52,6 @@ def write_packages(folder: Path, *joules: float) -> str:
 
 
 def write_zone(folder: Path, zone: str, name: str, joules: float, largest: int = 262143328850) -> None:
-    """Write a zone of a powercap directory."""
     (folder / zone).mkdir(parents=True, exist_ok=True)
     for file, value in (("name", name), ("energy_uj", round(joules * 1e6)), ("max_energy_range_uj", largest)):
         (folder / zone / file).write_text(f"{value}\n")

@@ -15,7 +15,6 @@ from resctrl_hooks.observe.node.history.tables import HistoryError  # noqa: E402
 
 
 def main(path: str, count: int) -> None:
-    """Write so many samples, 10 seconds apart."""
     claim(path)
     store = Store(path, write=True, size=64 << 20)
     ends = store.ends()

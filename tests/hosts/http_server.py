@@ -9,8 +9,6 @@ from typing import NamedTuple
 
 
 class Request(NamedTuple):
-    """What a client asked."""
-
     method: str
     path: str
     headers: Message

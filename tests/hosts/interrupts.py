@@ -40,7 +40,6 @@ class InterruptHost(PlacedHost):
         super().place(monitoring=monitoring, **({"irqbalancePath": str(self.balancers)} | section))
 
     def plug(self, number: str, cpus: str = "", handler: str = "") -> None:
-        """Add an interrupt."""
         name = handler or HANDLERS.get(number, "")
         (self.folder_of_irqs / number / name).mkdir(parents=True)
         self.path(number).write_text(f"{cpus or FOUND[number]}\n")

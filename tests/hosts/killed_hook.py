@@ -40,7 +40,6 @@ class Doomed:
     """Whether an interrupt ends it, in place of a kill."""
 
     def doomed(self, real: Any) -> Any:
-        """Return a function that counts."""
 
         def called(*given: Any, **named: Any) -> Any:
             if self.left:

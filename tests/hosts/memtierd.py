@@ -77,17 +77,14 @@ class MemtierdHost(Host):
         return pid
 
     def record(self) -> MemberRecord:
-        """Return the record of the container."""
         ledger = self.context().ledger
         return not_none(ledger.read_member(ledger.key_of(ID), ID))
 
     def step(self) -> Step:
-        """Return the memtierd step in the container's record."""
         steps = [Step.of_record(step) for step in self.record()["steps"]]
         return next(step for step in steps if step.feature == memtierd.NAME)
 
     def runs(self) -> bool:
-        """Return whether the container's memtierd runs."""
         return bool(memtierd.running(self.step(), ID))
 
     def left(self) -> list[str]:

@@ -70,18 +70,15 @@ class MonitoredHost:
         return folder
 
     def process(self) -> int:
-        """Return a process that does nothing."""
         self.processes.append(subprocess.Popen(["sleep", "600"]))
         return self.processes[-1].pid
 
     def end(self) -> None:
-        """End every process."""
         for process in self.processes:
             process.kill()
             process.wait()
 
     def configure(self, **values: Any) -> None:
-        """Change the configuration."""
         self.config.write_text(json.dumps(json.loads(self.config.read_text()) | values))
 
     def command(self, *arguments: str) -> list[str]:
@@ -89,11 +86,9 @@ class MonitoredHost:
         return [sys.executable, "-m", "resctrl_hooks", "--config", str(self.config), *arguments]
 
     def run(self, *arguments: str) -> Result:
-        """Run a command in this process."""
         return run(self, *arguments)
 
     def json(self, *arguments: str) -> Any:
-        """Return a command's output with --json."""
         result = self.run(*arguments, "--json")
         assert result.exit_code == 0, result.output
         return json.loads(result.stdout)

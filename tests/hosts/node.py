@@ -160,11 +160,9 @@ class Node:
         return pid
 
     def end_process(self, pid: int) -> None:
-        """Take a process out of the made-up /proc."""
         shutil.rmtree(self.proc / str(pid))
 
     def end_cgroup(self, cgroup: str) -> None:
-        """Remove a cgroup and those below."""
         shutil.rmtree(self.cgroup / cgroup.lstrip("/"))
 
     # Containers
@@ -191,7 +189,6 @@ class Node:
         return state(**told, bundle=self.bundle(config, self.bundle_of(container)))
 
     def bundle_of(self, container: Container) -> str:
-        """Return the name of a container's bundle."""
         return f"bundle-{container.id[-8:]}"
 
     def appear(self, container: Container) -> Container:
@@ -240,13 +237,11 @@ class Node:
         return self._serve(stopped(id=id_), seam)
 
     def end_pod(self, pod: str = UID) -> None:
-        """Remove a pod's cgroup."""
         self.end_cgroup(f"kubepods/pod{pod}")
 
     # Hooks and reconcile
 
     def bundle(self, config: dict[str, Any] | None = None, name: str = "bundle") -> str:
-        """Make a bundle and return its path."""
         folder = self.root / name
         folder.mkdir(parents=True, exist_ok=True)
         config = {"ociVersion": "1.2.1", "linux": {}} if config is None else config
@@ -284,7 +279,6 @@ class Node:
     # What is there
 
     def add_class(self, *names: str) -> None:
-        """Make ctrl_groups."""
         for name in names:
             if self.kernel:
                 self.kernel.mkdir(f"{self.resctrl}/{name}")
@@ -298,8 +292,11 @@ class Node:
         return sorted(str(path.relative_to(self.resctrl)) for path in found)
 
     def groups_of(self, pid: int) -> set[tuple[str, str]]:
-        """Return the classes and groups of a process's threads."""
         return {self.kernel.where(tid) for tid in self.kernel.threads.threads(pid)}
+
+    def places(self, container: Container) -> set[tuple[str, str]]:
+        """Return the classes and groups of a container's threads."""
+        return {place for pid in container.pids for place in self.groups_of(pid)}
 
     def tasks(self, group: str) -> list[int]:
         """Return the thread ids in a group, in the order in which they came."""
@@ -315,7 +312,6 @@ class Node:
         return sorted(str(path) for path in found if path.parent.parts and path.parts[0] not in ("locks", TOTALS))
 
     def pod_record(self, key: str = UID) -> Any:
-        """Return a pod's record; empty without one."""
         return self.context().ledger.read_pod(key) or {}
 
     def marked(self, mark: str = "waiting") -> list[str]:
@@ -334,7 +330,6 @@ def call_hook(told: dict[str, Any], context: Context) -> None:
 
 
 def pod_number(number: int) -> str:
-    """Return the UID of a pod."""
     return f"3f0ac7f2-8a3b-4f0e-9a55-{number:012d}"
 
 

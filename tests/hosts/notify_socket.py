@@ -18,7 +18,6 @@ class NotifySocket:
         monkeypatch.setitem(posix.environ, b"NOTIFY_SOCKET", bytes(folder / "notify"))
 
     def received(self) -> list[str]:
-        """Return the messages since the last call."""
         found = []
         while True:
             try:

@@ -48,7 +48,6 @@ def staged(tmp_path: Path) -> Host:
 
 
 def lines(findings: Iterable[Finding]) -> str:
-    """Return findings as text, a line for each."""
     return "\n".join(f"{finding.level}: {finding.text}; {finding.remedy}" for finding in findings)
 
 

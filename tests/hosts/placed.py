@@ -29,7 +29,6 @@ class PlacedHost(Node):
         self.configure(monitoring={"enabled": monitoring}, placement=values | section)
 
     def pod_of(self, name: str) -> str:
-        """Return the pod of a container."""
         return UID
 
     def container(self, name: str, milli: int = 0, **annotations: str) -> Container:
@@ -50,11 +49,9 @@ class PlacedHost(Node):
         return self.oci(self.container(name, milli, **annotations), status)
 
     def begin(self, name: str) -> None:
-        """Start a container's process."""
         self.pids[name] = self.spawn(self.container(name)).pid
 
     def attempt(self, name: str, milli: int = 0, **annotations: str) -> Outcome:
-        """Start a container that may be refused."""
         self.begin(name)
         return self.call(self.told(name, milli, **annotations))
 
@@ -69,7 +66,6 @@ class PlacedHost(Node):
         return self.oci(self.appear(self.container(name, milli, **annotations)))
 
     def kubelet(self, policy: str = "static", file: str = "cpu_manager_state") -> None:
-        """Write the state of a manager of the kubelet."""
         folder = self.root / "kubelet"
         folder.mkdir(exist_ok=True)
         (folder / file).write_text(json.dumps({"policyName": policy, "checksum": 1}))

@@ -11,7 +11,6 @@ RULES = Path(__file__).parents[2] / "contrib/prometheus/resctrl-hooks.rules.yaml
 
 
 def rules_of(file: Path = RULES) -> list[dict[str, Any]]:
-    """Return the rules of all groups of a file."""
     return [rule for group in yaml.safe_load(file.read_text())["groups"] for rule in group["rules"]]
 
 

@@ -16,7 +16,6 @@ def check(kind: Any, text: str | bytes) -> Any:
 
 
 def _unknown(kind: Any, value: Any) -> Iterator[str]:
-    """Yield the fields of a value that its type does not name."""
     origin = getattr(kind, "__origin__", None)
     if hasattr(kind, "types") and type(value) is dict:
         yield from value.keys() - kind.types.keys()

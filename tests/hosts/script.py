@@ -17,7 +17,6 @@ from hosts.faults import failing
 
 
 def recorded(house: str, test: str) -> dict[str, str]:
-    """Return the scripts of a test by their names, from the golden texts of its house."""
     found = read(Path(__file__).parents[1] / house / "golden.txt")
     return {name.removeprefix(f"{test}[")[:-1]: text for name, text in found.items() if name.startswith(f"{test}[")}
 

@@ -41,7 +41,6 @@ class Pod(Container):
         super().__init__(f"{number:064x}", pod_number(number), {"io.kubernetes.pod.namespace": namespace}, linux)
 
     def beside(self, other: Container) -> "Pod":
-        """Make it another container of a pod."""
         self.key = self.notes["io.kubernetes.pod.uid"] = other.key
         return self
 

@@ -47,7 +47,6 @@ class Processes(Proc):
         return tid
 
     def end(self, tid: int) -> None:
-        """End it."""
         del self.starts[tid], self.leaders[tid]
         for child in [child for child, parent in self.parents.items() if parent == tid]:
             self.parents[child] = 1
@@ -101,12 +100,16 @@ class Kernel(Filesystem):
         """Reboot: no process runs, resctrl is in its initial state, the boot id changes."""
         for pid in set(self.threads.leaders.values()):
             self.end(pid)
-        self.model = Resctrl(self.machine, self.threads, lambda: self.now)
-        self.tree = Tree(self.model)
+        self.end_groups()
         (self.host.proc / "sys/kernel/random/boot_id").write_text(f"0d5d0a52-6e2c-4a3c-8f2e-{number:012d}\n")
         shutil.rmtree(self.host.resctrl)
         self.host.resctrl.mkdir()
         self.sync()
+
+    def end_groups(self) -> None:
+        """End all groups, as a umount does; all tasks are in the root class."""
+        self.model = Resctrl(self.machine, self.threads, lambda: self.now)
+        self.tree = Tree(self.model)
 
     # Processes
 
@@ -136,9 +139,9 @@ class Kernel(Filesystem):
         The group of that name lists it by its RMID.
         """
         pid = self.spawn(cgroup, rdt_class=rdt_class)
-        self._late.update(
-            (pid, one) for of in self.model.all_classes() for key, one in of.monitored.items() if key == name
-        )
+        for one in self.model.all_classes():
+            if name in one.monitored:
+                self._late[pid] = one.monitored[name]
         return pid
 
     def end(self, pid: int) -> None:

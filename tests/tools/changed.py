@@ -34,7 +34,6 @@ ON_A_KERNEL = ("tests/lab/kernel/test_first_instruction.py", "tests/lab/kernel/t
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The option."""
     words = "run only the files that concern what differs from this revision; without one, from main"
     parser.addoption("--changed", nargs="?", const="main", metavar="REVISION", help=words)
 
@@ -121,7 +120,6 @@ def concerns(path: str, changed: Iterable[str]) -> bool:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect the tests that no change concerns."""
     if revision := config.getoption("--changed"):
         changed = changes(revision)
         paths = {item.path for item in items if item.path.is_relative_to(PROJECT)}

@@ -34,7 +34,6 @@ time.sleep = _asleep  # type: ignore[assignment]
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Measure one test with its fixtures."""
     _now.clear()
     begun, used = time.monotonic(), sum(os.times()[:4])
     result = yield
@@ -59,13 +58,11 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Take a worker's figures."""
     for name, found in getattr(node, "workeroutput", {}).get("costs", {}).items():
         _groups.setdefault(name, Counter()).update(found)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the table."""
     terminalreporter.write_line(f"| test | {' | '.join(COLUMNS)} |\n|---|{'--:|' * len(COLUMNS)}")
     for name, found in sorted(_groups.items(), key=lambda one: -one[1]["processor time, s"]):
         terminalreporter.write_line(f"| {name} | {' | '.join(str(int(found[column])) for column in COLUMNS)} |")

@@ -36,7 +36,6 @@ def place(test: pytest.Item) -> tuple[Path, str]:
 
 
 def read(file: Path) -> dict[str, str]:
-    """Return the texts of a file by their headings."""
     parts = re.split(r"^== (.*)\n", file.read_text("utf-8") if file.exists() else "", flags=re.MULTILINE)[1:]
     texts = (re.sub(r"^    ", "", text, flags=re.MULTILINE).rstrip("\n") for text in parts[1::2])
     return dict(zip(parts[::2], texts, strict=True))
@@ -77,8 +76,6 @@ def golden(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 class Golden:
-    """The texts of one test."""
-
     def __init__(self, request: pytest.FixtureRequest, temporary: Path) -> None:
         self.file, self.name = place(request.node)
         self.known = {head: text for head, text in read(self.file).items() if head.partition(" | ")[0] == self.name}
@@ -100,13 +97,11 @@ class Golden:
             self.fail("\n".join(lines))
 
     def fail(self, what: str) -> None:
-        """Fail with the command that rewrites the sections."""
         test = (self.file.parent / self.name).relative_to(TESTS.parent)
         pytest.fail(f"golden {self.name}\n{what}\nrewrite: pytest --golden '{test}', all: ./dev golden", pytrace=False)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The option."""
     parser.addoption("--golden", action="store_true", help="rewrite golden texts; runs only the tests with the fixture")
 
 

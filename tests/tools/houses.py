@@ -19,23 +19,18 @@ _LINE = re.compile(r"^HOUSES = \((.*)\)$", re.MULTILINE)
 
 @cache
 def missing() -> frozenset[str]:
-    """Return the houses that are not here."""
     project = importlib.util.find_spec("resctrl_hooks")
     folders = list(project.submodule_search_locations or ()) if project else []
     return frozenset(name for name in ALL if not any(os.path.exists(f"{folder}/{name}/part.py") for folder in folders))
 
 
 def needed(module: Path) -> frozenset[str]:
-    """Return the houses that a test module names."""
     found = _LINE.search(module.read_text())
     return frozenset(re.findall(r'"(\w+)"', found[1])) if found else frozenset()
 
 
 class _WithoutHouse(pytest.Module):
-    """A module that needs a missing house."""
-
     def collect(self) -> list[pytest.Item | pytest.Collector]:
-        """Return no tests, and do not import the module."""
         return []
 
 
@@ -48,7 +43,6 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect tests that are marked with a missing house."""
     left_out = [
         item for item in items if any(missing().intersection(mark.args) for mark in item.iter_markers("houses"))
     ]

@@ -84,7 +84,6 @@ def tests_of(module: str, folder: str, below: tuple[str, ...], *, own_only: bool
 
 
 def known() -> Any:
-    """Return the known equivalents with reasons."""
     return json.loads(EQUIVALENT.read_text())
 
 
@@ -133,13 +132,11 @@ class Trials:
         os.write(self._out, f"{line}\n".encode())
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Report a file that cannot be imported."""
         if report.failed:
             self._say(f"fails as it is, so it tries nothing: {report.nodeid}")
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        """Measure a test."""
         self._now, start, processor = item.nodeid, time.monotonic(), sum(os.times()[:4])
         if current := coverage.Coverage.current():
             current.switch_context(item.nodeid)
@@ -148,7 +145,6 @@ class Trials:
         return result
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Write a failed test's name."""
         if report.failed:
             crash = getattr(report.longrepr, "reprcrash", None)
             why = crash.message if crash else report.longreprtext

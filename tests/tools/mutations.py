@@ -61,13 +61,11 @@ class Mutant(NamedTuple):
         return PROJECT / self.module
 
     def text(self) -> bytes:
-        """Return the changed module's text."""
         text = self.path.read_bytes()
         return text[: self.start] + self.after.encode() + text[self.end :]
 
 
 def _changes(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the replacements of a node."""
     if not isinstance(node, CHANGED):
         return  # a copy of each function and class would take most of the time
     other = copy.deepcopy(node)
@@ -113,7 +111,6 @@ def _nodes(tree: ast.AST, statement: ast.AST, function: int) -> Iterator[tuple[A
 
 
 def mutants_of(path: Path) -> list[Mutant]:
-    """Return all mutants of a module."""
     text = path.read_bytes()
     lines = text.splitlines(keepends=True)
     starts = [0, *itertools.accumulate(map(len, lines))]

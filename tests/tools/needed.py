@@ -25,7 +25,6 @@ def lengths(path: str) -> dict[str, tuple[int, int]]:
 
 
 def main(matrices: list[str]) -> None:
-    """Print the tests that are not needed, by file."""
     killers: dict[str, set[str]] = {}
     for matrix in matrices:
         for line in filter(None, Path(matrix).read_text().split("\n")):

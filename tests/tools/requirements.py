@@ -96,6 +96,5 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Report skipped tests and the reasons."""
     for line in config.stash.get(_LEFT_OUT, []):
         terminalreporter.write_line(f"NOT RUN HERE: {line}", yellow=True, bold=True)

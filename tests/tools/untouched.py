@@ -49,6 +49,5 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Name the changed files."""
     for name in _changed(config):
         terminalreporter.write_line(f"CHANGED during the tests: {name} of this machine", red=True, bold=True)
