@@ -31,9 +31,10 @@ AT = st.one_of(
 SPAN = st.sampled_from([1, 1, 2, 1000])
 """How many calls have errors."""
 POD, CLASS = st.sampled_from(PODS), st.sampled_from(CLASSES)
-OTHERS = st.sampled_from(
-    ["move", "move", "away", "back", "confuse", "remove", "create", "work", "reconcile", "read", "change", "plug"]
-)
+OTHERS = st.sampled_from((
+    "move", "move", "away", "bring_back", "confuse", "remove", "create", "work", "reconcile", "read", "change_class",
+    "plug",
+))  # fmt: skip
 ERROR = st.tuples(AT, SPAN, st.sampled_from(ERRORS))
 TROUBLE = ERROR | st.tuples(AT, st.just(1), st.tuples(OTHERS, PICK, CLASS, POD))
 """Errors of the kernel, or another program's action, at a system call; the arguments of `Counts.trouble`."""
@@ -151,20 +152,17 @@ class Counts(RuleBasedStateMachine):
         if what in ("move", "away", "confuse", "remove"):
             if groups:
                 self.act_on(what, groups[number % len(groups)], rdt_class, pod)
-        elif what == "back":
-            self.bring_back(number)
         elif what == "create":
             self.node.attempt("mkdir", self.node.path_of(rdt_class, self.node.accounts.prefix + pod))
-        elif what == "plug":
-            self.plug(number % DOMAINS)
-        elif what == "work":
-            self.node.work()
         elif what == "reconcile":
             self.tolerate(lambda: self.node.pass_over(NodeProgram(self.node)))
         elif what == "read":
             self.tolerate(lambda: self.node.accounts.check_any(self.node.totals(NodeProgram(self.node))))
-        elif what == "change":
-            self.change_class(number, rdt_class, 99)
+        elif what == "work":
+            self.node.work()
+        else:
+            given = {"plug": (number % DOMAINS,), "change_class": (number, rdt_class, 99), "bring_back": (number,)}
+            getattr(self, what)(*given[what])
 
     def act_on(self, what: str, old: tuple[str, str], rdt_class: str, pod: str) -> None:
         """Let another program rename or remove a key's group."""

@@ -47,7 +47,7 @@ class Jobs(RuleBasedStateMachine):
         self.pids: dict[str, list[int]] = {key: [] for key in KEYS}
         self.members: dict[tuple[str, str], int] = {}
 
-    def program(self, number: int) -> Program[Monitor]:
+    def program(self, number: int) -> Program:
         named: dict[str, Any] = {"key_canonicalizer": str.lower} if number else {}
         named |= {"state_dir": str(self.state), "proc": str(self.host.proc), "fs": self.kernel}
         return Program(Monitor(str(self.host.resctrl), group_prefix=PREFIXES[number % 2], **named))

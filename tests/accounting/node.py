@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from hosts.node import Container, Node, pod_number
 
@@ -22,7 +22,6 @@ from resctrl_hooks.core.node.reconcile.report import Options, Report
 from resctrl_hooks.core.node.resctrl import totals_file
 from resctrl_hooks.core.node.resctrl.counter_totals import ended
 from resctrl_hooks.core.node.resctrl.identities import identities
-from resctrl_hooks.core.node.resctrl.monitor import Monitor
 from resctrl_hooks.core.node.resctrl.open_files import OpenFiles
 from resctrl_hooks.errors import HookError
 
@@ -37,18 +36,15 @@ for _room in ("resctrl", "reconcile", "sharing", "features"):  # before the cloc
         import_module(f"resctrl_hooks.core.node.{_room}.{_found.name}")
 
 
-Kind = TypeVar("Kind", bound=Monitor)
-
-
-class Program(Generic[Kind]):
+class Program:
     """A process with a monitor and with what it saved last."""
 
-    def __init__(self, monitor: Kind) -> None:
+    def __init__(self, monitor: Any) -> None:
         self.monitor = monitor
         self._saved: dict[Any, Any] = {}
 
     @contextmanager
-    def running(self, seam: Any) -> Iterator[Kind]:
+    def running(self, seam: Any) -> Iterator[Any]:
         """Run code as this process: nothing of another process is in its memory."""
         others = dict(totals_file._SAVED)
         before, self.monitor.resctrl.fs = self.monitor.resctrl.fs, seam
@@ -63,7 +59,7 @@ class Program(Generic[Kind]):
             self.monitor.resctrl.fs = before
 
 
-class NodeProgram(Program[Monitor]):
+class NodeProgram(Program):
     """A process that knows the settings of its start, and may keep files open."""
 
     def __init__(self, node: Node, files: OpenFiles | None = None) -> None:

@@ -4,7 +4,6 @@ Faults of other features than monitoring: `core/node/features/test_contract`.
 """
 
 import errno
-import itertools
 import json
 import os
 import posix
@@ -22,7 +21,6 @@ from conftest import BOTH_POLICIES, ID, UID, Host, Outcome, always, raising, sta
 from hosts.faults import Fail, hanging
 from hosts.kernel_values import AfterWrites, after_writes
 
-from resctrl_hooks.core.node import context
 from resctrl_hooks.core.node.errors import HookError, LedgerError
 from resctrl_hooks.core.node.feature import Step
 from resctrl_hooks.core.node.features import monitoring, scheduling
@@ -66,15 +64,10 @@ def test_internal_error_in_poststop_is_not_a_failure(host: Host, pod: dict[str, 
 
 
 @BOTH_POLICIES
-@pytest.mark.parametrize("starved", [False, True], ids=["idle node", "starved node"])
 def test_deadline_ends_the_hook_with_all_signals_blocked(
-    host: Host, pod: dict[str, Any], fail: Fail, monkeypatch: pytest.MonkeyPatch, starved: bool, policy: str, code: int
+    host: Host, pod: dict[str, Any], fail: Fail, policy: str, code: int
 ) -> None:
     host.configure(failurePolicy=policy, deadlineSeconds=0.05)
-    if starved:
-        monkeypatch.setattr(context, "LONGEST_STARVED", 0.3)
-        waited = itertools.chain([0.0], itertools.repeat(1000.0))
-        monkeypatch.setattr(context, "_starved", lambda: next(waited))
     fail(Filesystem, "mkdir", hanging(60))
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:
