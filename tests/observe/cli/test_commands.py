@@ -192,9 +192,7 @@ def test_metrics_are_served_at_the_address(node: MonitoredHost, monkeypatch: pyt
     assert [name for name, *_ in server.method_calls] == ["end_on_signals", "serve_forever"]
 
 
-def test_problems_of_metrics_are_reported_once_and_fail_it(
-    node: MonitoredHost, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_problems_of_metrics_are_reported_once(node: MonitoredHost, monkeypatch: pytest.MonkeyPatch) -> None:
     def collect(_: Any, problem: Any, __: Any) -> None:
         for text in ("one", "two", "one"):
             problem(HookError(text))
@@ -232,7 +230,7 @@ def sampled(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     "words, call, names",
     [([], (60.0, []), ["a"]), (["--for", "5s"], (5.0, []), ["a"]), (["b", "a", "b"], (60.0, ["b", "a"]), ["b", "a"])],
 )
-def test_diagnose_has_named_or_slowed(
+def test_diagnose_prints_named_or_slowed_pods(
     host: Host, sampled: list[Any], words: list[str], call: Any, names: list[str]
 ) -> None:
     found = json.loads(run(host, "diagnose", *words, "-o", "json").stdout)

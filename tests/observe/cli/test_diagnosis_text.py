@@ -38,7 +38,7 @@ def test_need_of_a_baseline_is_printed_once(capsys: pytest.CaptureFixture[str]) 
         assert [line.startswith(f"A baseline needs {ENOUGH} quiet samples") for line in found] == [True] * lines
 
 
-def test_paragraph_of_facts(
+def test_paragraph_has_what_is_known(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, golden: Golden
 ) -> None:
     now = time.mktime((2026, 3, 2, 12, 1, 0, 0, 0, -1))
@@ -132,7 +132,9 @@ PAST_PODS = [
 ]
 
 
-def test_forms_of_the_past(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, golden: Golden) -> None:
+def test_forms_of_list_show_and_diagnose(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, golden: Golden
+) -> None:
     counters = [counter(), counter(value=None)]
     pods = [past_pod("a", 1.5, rdt_class="gold", counters=counters), past_pod("b", rdt_class=None), past_pod("c")]
     print_list("table", at_moment(before=None), pods)

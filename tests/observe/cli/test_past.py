@@ -258,9 +258,7 @@ def test_undecodable_samples_are_left_out_with_one_line(own: Past, tmp_path: Pat
         assert (result.exit_code, "samples left out that cannot be decoded: " in result.stderr) == (1, True)
 
 
-def test_status_has_the_ends_the_size_and_the_service_if_samples_are_late(
-    past: Past, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_status_has_ends_size_and_the_service_if_samples_are_late(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
     document = past.host.json("history", "status")
     validate(document, schemas()["history-status"])
     (found,) = document["items"]

@@ -216,7 +216,7 @@ WRONG: tuple[object, ...] = ("NaN", "+Inf", "-Inf", "-5", "1e308", "abc", "1_000
 
 
 @pytest.mark.parametrize("value, found", [("7e6", 7e6), *zip(WRONG, [None] * len(WRONG), strict=True)])
-def test_prometheus_replaces_nodes_and_unusable_values_are_unknown(
+def test_prometheus_replaces_nodes_and_bad_values_are_unknown(
     two: FakeCluster, value: object, found: float | None
 ) -> None:
     two.recorded = lambda query: answer(query, value)
@@ -324,9 +324,7 @@ def test_node_without_usable_diagnoses_costs_a_line(judged: FakeCluster, page: s
     assert (refused.exit_code, why in refused.stderr) == (1, True)
 
 
-def test_message_of_a_node_is_shown_without_control_characters(
-    judged: FakeCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_message_of_a_node_has_no_control_characters(judged: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     answer, hostile = judged.answer, json.dumps({"message": "\x1b]0;owned\x07" + "x" * 5000})
     monkeypatch.setattr(judged, "answer", lambda path, of: (500, hostile) if "proxy" in path else answer(path, of))
     done = run(judged, "diagnose")

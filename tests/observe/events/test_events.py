@@ -119,7 +119,7 @@ STEPS = st.tuples(st.floats(1, 2 * EVERY), st.just(0.0) | st.floats(-1.6e9, 3e8)
 
 @settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(STEPS, min_size=1, max_size=20))
-def test_condition_is_reported_once_in_ten_minutes_by_any_clock(
+def test_condition_is_reported_each_ten_minutes_by_any_clock(
     api: FakeApi, steps: list[tuple[float, float, bool]]
 ) -> None:
     """A step lets seconds pass, sets the wall clock, may start the process again, and has a pass.

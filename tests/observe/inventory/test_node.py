@@ -168,7 +168,7 @@ LINES = [line(POD, 40.0), line(POD, None), line(POD, 8.0), line(FOREIGN, 1.5), l
         (148.0, [line(POD, None), line(FOREIGN, 2.0)], (148, 0, 2, 148)),
     ],
 )
-def test_power_is_split_into_pods_and_the_rest(
+def test_power_is_split_to_pods_and_rest(
     packages: float, lines: list[Line], expected: tuple[float | None, ...]
 ) -> None:
     found: Any = power_usage(packages, lines)

@@ -350,7 +350,7 @@ def test_change_that_was_read_is_not_shown_after_a_gap(limited: Limited, monkeyp
         ("MB_MIN:1=5\nMB:0=30", [("MB_MIN 0 to 5", "mon_MB_MIN_01")], "MB_MIN 0 to 5 (MB_MIN 1)"),
     ],
 )  # fmt: skip
-def test_change_has_its_domains(
+def test_change_names_its_resources_and_domains(
     limited: Limited, schemata: str, events: list[tuple[str, ...]], shown: str | None
 ) -> None:
     limited.limit(schemata)

@@ -213,9 +213,7 @@ def test_limit_is_refused(
         ("", "", "no longer exists: the container has ended"),
     ],
 )
-def test_missing_value_has_its_cause(
-    host: MonitoredHost, pod: Path, removed: str, controllers: str, error: str
-) -> None:
+def test_missing_value_has_a_cause(host: MonitoredHost, pod: Path, removed: str, controllers: str, error: str) -> None:
     if removed:
         (pod / removed).unlink()
         (pod / "cgroup.controllers").write_text(controllers) if controllers else (pod / "cgroup.controllers").unlink()
@@ -322,16 +320,16 @@ def test_full_disk_keeps_no_limit(host: MonitoredHost, pod: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize("command", [("limit", POD, "--cpu", "50%"), ("unlimit", POD)])
-def test_needs_root(host: MonitoredHost, pod: Path, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_root_is_required(
+    host: MonitoredHost, pod: Path, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert host.run("limit", POD, "--cpu-weight", "10").exit_code == 0
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     monkeypatch.setattr("posix.geteuid", lambda: 1000)
     assert f"root is required: cannot {command[0]} pods; try sudo resctrl-hook" in host.run(*command).output
 
 
-def test_experiment_and_guard_beside_it_are_named(
-    host: MonitoredHost, pod: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_experiment_and_guard_are_named(host: MonitoredHost, pod: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store(host.context)
     store.begin("experiment", "an experiment", "why", KEYS[0], 36.0)
     store.change("experiment", {Address(CGROUP, str(pod), "cpu.weight"): "50"})

@@ -405,9 +405,7 @@ def test_colors_are_those_of_names_and_known_names_have_those_of_the_palette(das
 
 
 @pytest.mark.promtool
-def test_equal_names_on_two_hosts_are_separate(
-    tmp_path: Path, full_host: MonitoredHost, dashboard: dict[str, Any]
-) -> None:
+def test_equal_names_on_hosts_are_separate(tmp_path: Path, full_host: MonitoredHost, dashboard: dict[str, Any]) -> None:
     samples = scraped(full_host)
     asked = queries(dashboard)
     pods = {name: expr for name, expr in asked.items() if expr.startswith("instance_namespace_pod:")}

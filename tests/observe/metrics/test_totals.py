@@ -299,7 +299,7 @@ READS: dict[str, tuple[list[Any], dict[str, float], dict[str, float]]] = {
 
 
 @pytest.mark.parametrize("reads, total, ungrouped", READS.values(), ids=READS)
-def test_class_adds_groups_and_ungrouped(
+def test_class_adds_what_its_groups_and_ungrouped_tasks_count(
     reads: list[Any], total: dict[str, float], ungrouped: dict[str, float]
 ) -> None:
     found = ClassTotal("1:1")

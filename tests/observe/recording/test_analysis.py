@@ -295,9 +295,7 @@ def test_clock_that_is_set_makes_no_rate_larger(samples: list[tuple[int, int]]) 
 
 
 @pytest.mark.parametrize("earlier, rate", [((100, 100, 133), 1.0), ((100, 100, 127), 13 / 7), ((100, 100, 121), None)])
-def test_rate_across_a_restart_of_sampling_is_by_the_totals_seconds(
-    earlier: tuple[int, ...], rate: float | None
-) -> None:
+def test_rate_across_a_restart_is_by_the_totals_seconds(earlier: tuple[int, ...], rate: float | None) -> None:
     """The second process begins after 13 seconds, in which the counter counted for 13, 7 or 1 of them."""
     rows = [
         row_of(second, mbm_total_bytes=total * GB, counted_seconds=counted, earlier_counted_seconds=before)

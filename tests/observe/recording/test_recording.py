@@ -125,9 +125,7 @@ def recorded(host: MonitoredHost, target: Path, *more: str) -> Result:
     return host.run("record", "--interval", "100ms", "--for", "0.35s", "-o", str(target), *more)
 
 
-def test_record_prints_the_largest_bandwidth(
-    host: MonitoredHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_record_prints_largest_bandwidth(host: MonitoredHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Sampler, "_memory", lambda self, *_: self.peaks.update({0: 162e9, 8: 9e9}) or [])
     done = host.run("record", "--interval", "0.1", "--for", "0.2", "-o", str(tmp_path / "a.csv"))
     words = "largest bandwidth: domain 0 162 GB/s, domain 8 9 GB/s; lower bound for monitoring.capacity"
@@ -153,9 +151,7 @@ def test_record_ends_cleanly_at_signal(host: MonitoredHost, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     "name, there", [("x.csv", "x.csv"), ("x.parquet", "x.parquet"), ("x.parquet", "x.parquet.unfinished")]
 )
-def test_record_keeps_an_existing_file_without_force(
-    host: MonitoredHost, tmp_path: Path, name: str, there: str
-) -> None:
+def test_record_keeps_existing_files_unless_forced(host: MonitoredHost, tmp_path: Path, name: str, there: str) -> None:
     """An unfinished file is of a recording that was killed, or still runs."""
     target, existing = tmp_path / name, tmp_path / there
     existing.write_text("yesterday's")
