@@ -38,7 +38,7 @@ from resctrl_hooks.observe.node.resident import Moment
 from resctrl_hooks.observe.node.sampler.command import guard_command
 from resctrl_hooks.observe.node.sampler.process import Hosted, starters
 from resctrl_hooks.observe.node.snapshot.snapshot import take
-from resctrl_hooks.observe.params import ended_by_signals
+from resctrl_hooks.observe.params import Past, ended_by_signals
 from resctrl_hooks.observe.slowdown.experiment.signals import ended_like_ctrl_c
 from resctrl_hooks.observe.view.contents import Contents
 
@@ -58,6 +58,12 @@ def test_guard_returns_the_status_of_the_node_half(monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr(guard_module, "guard_command", noted(given, 4))
         assert CliRunner().invoke(main, ["--config", "/a.yaml", "guard", word]).exit_code == 4
         assert [one for one in given if not callable(one)] == ["/a.yaml", [word]]
+
+
+def test_time_of_the_past_is_in_seconds_since_1970() -> None:
+    assert [Past().convert(one, None, None) for one in ("2001-09-09T01:46:40Z", 5.0)] == [1e9, 5.0]
+    with pytest.raises(click.BadParameter, match="is not a time"):
+        Past().convert("soon", None, None)
 
 
 GONE, OTHER = HookError("gone"), HookError("other")
