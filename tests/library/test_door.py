@@ -110,11 +110,16 @@ def test_refused_argument_is_a_documented_error_of_every_method(host: Host, on: 
     assert len(tried) > 25
 
 
-@pytest.mark.parametrize("value", KINDS, ids=repr)
-def test_path_or_prefix_of_another_kind_is_a_type_error(host: Host, value: Any) -> None:
-    for name in ("resctrl_root", "state_dir", "proc", "group_prefix"):
-        with pytest.raises(TypeError, match=f"{name} must be a str, not"):
+@pytest.mark.parametrize("value", [*KINDS, "", "a\0b", "\ud800"], ids=repr)
+def test_path_or_prefix_that_no_file_can_have_is_refused(host: Host, value: Any) -> None:
+    kind = ValueError if isinstance(value, str) else TypeError
+    for name in paths(host):
+        with pytest.raises(kind, match=name):
             Monitor(**{**paths(host), name: value})
+    if kind is ValueError:
+        return
+    with pytest.raises(TypeError, match="group_prefix must be a str, not"):
+        monitor(host, group_prefix=value)
     with pytest.raises(TypeError):
         monitor(host).start("k", ["true"], rdt_class=value)
     for name in ("log", "fs", "key_validator", "patience"):
@@ -123,55 +128,34 @@ def test_path_or_prefix_of_another_kind_is_a_type_error(host: Host, value: Any) 
                 monitor(host, **{name: value})
 
 
-@pytest.mark.parametrize("path", ["", "a\0b", "\ud800"])
-@pytest.mark.parametrize("name", ["resctrl_root", "state_dir", "proc"])
-def test_path_that_no_file_can_have_is_a_value_error(host: Host, name: str, path: str) -> None:
-    with pytest.raises(ValueError, match=name):
-        Monitor(**{**paths(host), name: path})
-
-
-class Answering(Filesystem):
-    """A kernel that answers every call with an errno, once it is set."""
-
-    number = 0
-
-
-def _answering(name: str) -> Any:
-    def call(kernel: Answering, path: str, *more: Any) -> Any:
-        if kernel.number:
-            raise OSError(kernel.number, os.strerror(kernel.number), path)
-        return getattr(Filesystem, name)(kernel, path, *more)
-
-    return call
-
-
-for _name in ("mkdir", "rmdir", "listdir", "is_folder", "write"):
-    setattr(Answering, _name, _answering(_name))
+@contextlib.contextmanager
+def answering(number: int) -> Iterator[None]:
+    """Let the kernel answer every call with an errno, or as usual if it is 0."""
+    with contextlib.ExitStack() as faults:
+        for name in ("mkdir", "rmdir", "listdir", "is_folder", "write") if number else ():
+            faults.enter_context(failing(Filesystem, name, OSError(number, os.strerror(number), "/x")))
+        yield
 
 
 @pytest.mark.parametrize("spelled", SPELLINGS)
-@pytest.mark.parametrize(
-    "number", [0, errno.ENOENT, errno.EROFS, errno.EMFILE], ids=["", "unmounted", "read-only", "files"]
-)
+@pytest.mark.parametrize("number", [0, errno.ENOENT, errno.EROFS, errno.EMFILE], ids=errno.errorcode.get)
 def test_every_method_takes_each_spelling_and_has_an_error_of_its_own(host: Host, spelled: str, number: int) -> None:
     host.process(7)
-    kernel = Answering()
-    pods = monitor(host, fs=kernel, key_validator=pod_uid_validator, key_canonicalizer=canonical_pod_uid)
+    pods = monitor(host, key_validator=pod_uid_validator, key_canonicalizer=canonical_pod_uid)
     for name, names in methods(Monitor):
-        kernel.number = 0
         pods.ensure_group(UID)
         pods.add_member(UID, "m")
-        kernel.number = number
         given_ = {one: GOOD[one] for one in names} | ({"key": spelled} if "key" in names else {})
         given_ |= {"live": [spelled]} if "live" in names else {}
-        with contextlib.suppress(HookError) if number else contextlib.nullcontext():
-            found = getattr(pods, name)(**given_)
-            if isinstance(found, LockedKey):
-                found.unlock()
-            elif isinstance(found, bool):
-                assert not found, "the member lives"
-        assert pods.ledger.keys() in ([UID], [] if name == "remove" else [UID]), name
-        assert {one.key for one in pods.list()} <= {UID}
+        with answering(number):
+            with contextlib.suppress(HookError) if number else contextlib.nullcontext():
+                found = getattr(pods, name)(**given_)
+                if isinstance(found, LockedKey):
+                    found.unlock()
+                elif isinstance(found, bool):
+                    assert not found, "the member lives"
+            assert pods.ledger.keys() in ([UID], [] if name == "remove" else [UID]), name
+            assert {one.key for one in pods.list()} <= {UID}
 
 
 def test_untracked_key_is_an_error_and_leaves_nothing(host: Host) -> None:
@@ -182,9 +166,6 @@ def test_untracked_key_is_an_error_and_leaves_nothing(host: Host) -> None:
             with pytest.raises(NotTrackedError, match="k"):
                 getattr(monitor(host), name)(**{one: GOOD[one] for one in names})
     assert state(host) == ([], [])
-
-
-# Any object
 
 
 WORDS = ["k", "k", "other", "", "gold", "mon_groups", "info", "..", LONG, 0, 7, -1, 1 << 70, None, ...]
@@ -242,9 +223,6 @@ def test_every_public_method_enters_through_the_door(kind: type) -> None:
         assert name.startswith("_") or method.__code__.co_name == "enter", name
 
 
-# Facts
-
-
 def test_group_name_that_the_kernel_reserves_or_finds_too_long_is_a_bad_key(host: Host) -> None:
     for key, prefix in (("mon_groups", ""), ("groups", "mon_")):
         with pytest.raises(BadKeyError, match="the kernel reserves this name"):
@@ -297,13 +275,12 @@ def test_relative_paths_are_those_of_the_folder_at_construction(host: Host, monk
 
 
 def test_hint_is_what_a_program_can_do(host: Host) -> None:
-    kernel = Answering()
-    on = monitor(host, fs=kernel, patience=0.01)
-    for kernel.number, hint in (
+    on = monitor(host, patience=0.01)
+    for number, hint in (
         (errno.EBUSY, "in limbo; call again in a second"),
         (errno.ENOSPC, "remove the group of a key that has ended"),
     ):
-        with pytest.raises(HookError, match=hint):
+        with answering(number), pytest.raises(HookError, match=hint):
             on.ensure_group("k")
     with ThreadPoolExecutor(1) as another_thread:
         held = another_thread.submit(monitor(host).hold, "k").result()

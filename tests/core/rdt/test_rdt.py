@@ -28,11 +28,9 @@ from resctrl_hooks.lab.simulation.mount import mounted
 
 HOUSES = ("lab",)
 CAN = Capabilities(
-    {"L3": CacheCapability(0xFFF, 2, gaps=False)},
-    {"MB": BandwidthCapability(10, 10, 100)},
-    {"L3": [0, 1], "MB": [0, 1]},
-    8,
-)
+    {"L3": CacheCapability(0xFFF, 2, gaps=False)}, {"MB": BandwidthCapability(10, 10, 100)},
+    {"L3": [0, 1], "MB": [0, 1]}, 8,
+)  # fmt: skip
 MBPS = Capabilities(
     {}, {"MB": BandwidthCapability(*bounds_of(MB_PER_SECOND, 10, 10), MB_PER_SECOND, 10)}, {"MB": [0]}, 8
 )

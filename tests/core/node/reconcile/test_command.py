@@ -163,9 +163,6 @@ def test_passes_without_processor_time_left_adopt_all_containers_one_by_one(clus
     assert len(alarms) == 1 + 4, "a pass that makes progress lives on"
 
 
-# Release, which an uninstallation runs from the node's own code
-
-
 def test_release_removes_all_or_reports_why(host: Host, pod: Any, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     host.state = host.root / "run/resctrl-hooks"
     host.configure()

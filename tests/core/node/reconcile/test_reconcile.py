@@ -453,9 +453,6 @@ def test_container_being_started_by_hook_is_left_alone(late: MemtierdHost) -> No
     assert "was restarted" not in late.log.read_text()
 
 
-# What runs on the node, and what is in use there
-
-
 LIBPOD = f"machine.slice/machine-libpod_pod_{'d' * 64}.slice/libpod-{'c' * 64}.scope"
 """Podman's pod is recognized by its content."""
 

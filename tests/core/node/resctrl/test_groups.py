@@ -60,18 +60,12 @@ class Kernel(Filesystem):
 
 def refusing(call: str, number: int) -> Any:
     """Let one call of the file system fail; only a look at group k, of those at folders."""
-
-    def concerns(_fs: Filesystem, path: str, *_: object) -> bool:
-        return call != "is_folder" or path.endswith("/k")
-
-    return failing(Filesystem, call, lambda _, path, *_more: OSError(number, os.strerror(number), path), when=concerns)
+    error = OSError(number, os.strerror(number))
+    return failing(Filesystem, call, error, when=lambda _, path, *_more: call != "is_folder" or path.endswith("/k"))
 
 
 def on(host: Host, fs: Filesystem | None = None) -> Resctrl:
     return Resctrl(str(host.resctrl), fs, str(host.proc))
-
-
-# The kernel's answers
 
 
 @pytest.mark.parametrize("number, kind", NAMED)
@@ -133,9 +127,6 @@ def test_only_a_kernel_that_renames_nothing_is_remembered(tmp_path: Path, fail: 
         assert node.kernel.groups() == {("", one.key), ("", "other")}
     of.boot = "another boot"
     assert can_rename(of)
-
-
-# Moves of processes
 
 
 @pytest.fixture
@@ -344,9 +335,6 @@ def hold(host: Host, fs: Filesystem | None = None) -> LockedKey:
     return monitor(host, fs=fs).hold("k")
 
 
-# One key
-
-
 class Key:
     """A key under its lock, and what is to be true of its groups, members and records."""
 
@@ -507,12 +495,8 @@ def test_record_and_index_end_with_the_key_or_the_boot(host: Host, reboot: bool)
 @pytest.mark.parametrize("known", [True, False])
 def test_process_joins_the_group_in_its_own_class(host: Host, fail: Fail, known: bool) -> None:
     """Where /proc doesn't show the class, the kernel refuses threads of the other classes."""
-    fail(
-        Filesystem,
-        "write",
-        OSError(errno.EINVAL, "Invalid argument"),
-        when=lambda _, path, _value: "/gold/" not in path,
-    )
+    refused = OSError(errno.EINVAL, "Invalid argument")
+    fail(Filesystem, "write", refused, when=lambda _, path, _value: "/gold/" not in path)
     host.add_class("bronze", *CLASSES[1:])
     host.process(7, threads=(8,), rdt="gold" if known else None)
     with hold(host) as locked:
@@ -551,9 +535,6 @@ def test_energy_baseline_is_kept(host: Host, monkeypatch: pytest.MonkeyPatch, co
     assert list(record.get("baselines", {}).values()) == ([list(said)] if counted and readable else [])
 
 
-# Several keys, programs and threads
-
-
 def test_recorded_name_of_a_group_outlives_its_prefix(host: Host) -> None:
     before, after = monitor(host, group_prefix="a-"), monitor(host, group_prefix="b-")
     assert before.ensure_group("job").name == "a-job"
@@ -568,14 +549,13 @@ def test_recorded_name_of_a_group_outlives_its_prefix(host: Host) -> None:
 
 
 def test_many_threads_share_a_monitor(host: Host) -> None:
-    shared = monitor(host)
-    started = threading.Barrier(8)
+    shared, started = monitor(host), threading.Barrier(8)
 
     def work(number: int) -> None:
         started.wait()
         for turn in range(8):
-            shared.ensure_group(f"k{turn % 4}")
             with shared.hold(f"k{turn % 4}") as locked:
+                locked.ensure_group()
                 locked.add_member(f"m{number}-{turn}")
 
     with ThreadPoolExecutor(8) as threads:

@@ -103,9 +103,6 @@ def counting(tree: Tree) -> Tree:
     return tree
 
 
-# Values and states
-
-
 def test_classes_are_summed_and_a_missing_part_is_marked(tree: Tree) -> None:
     with pytest.raises(NotTrackedError):
         tree.read()
@@ -127,9 +124,6 @@ def test_classes_are_summed_and_a_missing_part_is_marked(tree: Tree) -> None:
     shutil.rmtree(tree.resctrl)
     with pytest.raises(NotMountedError):
         tree.read()
-
-
-# Energy: PERF_PKG's counters continue from the RMID's previous user
 
 
 def test_baseline_is_the_value_of_energy_counters_at_creation(tmp_path: Path) -> None:
@@ -166,9 +160,6 @@ def test_energy_in_an_unused_package_counts_from_zero(tree: Tree, handed: bool) 
             locked.save()
     say_paths(group.with_name(key), {ENERGY: 12.0, ELSEWHERE: 7.5})
     assert tree.read(key=key) == {ENERGY: 2.0 if handed else 12.0, ELSEWHERE: 7.5}
-
-
-# Errors of system calls
 
 
 class Failures:
@@ -256,9 +247,6 @@ def test_unseen_sources_are_bounded_and_those_out_of_view_stay() -> None:
             source.state = OUT_OF_VIEW if source.identity == "hidden" else GONE
     assert len(sources.unseen) <= 18, "16 that ended, and those out of view: one for long, and the last one"
     assert "hidden" in sources.unseen
-
-
-# Changes by other programs in or between reads
 
 
 @pytest.mark.parametrize("listed", [True, False])
@@ -355,9 +343,6 @@ def test_energy_after_a_remount_counts_from_its_first_value(counting: Tree, monk
             mounts.again()
         say_paths(counting.group, {ENERGY: value})
         assert mounts.total(ENERGY) == counted
-
-
-# Changes by this project, under the lock of the totals
 
 
 def test_group_that_cannot_be_read_or_renamed_is_not_changed(counting: Tree) -> None:

@@ -333,8 +333,6 @@ def test_pod_counted_in_one_class_continues_without_another(tmp_path: Path) -> N
     assert (node.counted(), node.waiting()) == ([gold, second], [batch.key])
 
 
-# Kills
-
 EACH = pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.ci)])
 """The distance of the effects at which the process is killed."""
 

@@ -93,9 +93,6 @@ def test_round_is_due_after_interval_and_longest_holder_yields(tmp_path: Path, m
         assert {holder.key: holder.turn for holder in holders} == places
 
 
-# The assignment, reports of missing counters, and dry runs
-
-
 def node_of(folder: Path, pods: int, **monitoring: Any) -> SharedNode:
     """Return a node with counters for two pods' totals."""
     node = SharedNode(folder, rmids=8, assignable_counters=2, events=[TOTAL], **monitoring)
