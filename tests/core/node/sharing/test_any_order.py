@@ -1,4 +1,4 @@
-"""A node with fewer RMIDs than pods: in any order of events, with kills at each effect, and handovers of an RMID."""
+"""RMIDs and bandwidth counters that pods share: in any order of events, with kills at each effect, and handovers."""
 
 import errno
 import os
@@ -11,26 +11,32 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import examples
+from conftest import always, examples
 from hosts.faults import Fail
 from hosts.killed_hook import NEVER, each_kill_point, mortal
 from hosts.shared_node import RULES, Pod, SharedNode
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from resctrl_hooks.core.node.errors import LockTimeoutError, ResctrlError
 from resctrl_hooks.core.node.reconcile.vanished import read_vanished
+from resctrl_hooks.core.node.resctrl.counter_share import LOCK as COUNTERS_LOCK
+from resctrl_hooks.core.node.resctrl.counter_share import OURS, Holder
 from resctrl_hooks.core.node.resctrl.locked_key import LockedKey
 from resctrl_hooks.core.node.resctrl.renaming import can_rename
 from resctrl_hooks.core.node.resctrl.totals_file import LOCK
-from resctrl_hooks.core.node.sharing import handover
+from resctrl_hooks.core.node.settings import Settings
+from resctrl_hooks.core.node.sharing import counter_turns, handover
+from resctrl_hooks.core.node.sharing.bandwidth_counters import balance, ensure_counted
+from resctrl_hooks.core.node.sharing.counter_turns import set_turns, times_of
+from resctrl_hooks.core.node.sharing.decision import Claim, gap, may_take, queue, spread, turns, yielding
 from resctrl_hooks.core.node.sharing.handover import give_back, hand_on
 from resctrl_hooks.lab.simulation.machine import BYTES_PER_SECOND
 
 HOUSES = ("lab",)
 NAMESPACES = {"gold": 100, "silver": 50, "": 0, "batch": -10}
-TURNS = {"interval": 0.0001, "atLeast": 0.0}
+TURNS: dict[str, Any] = {"interval": 0.0001, "atLeast": 0.0}
 PICK = st.integers(0, 5)
 EFFECTS = st.one_of(st.just(NEVER), st.just(NEVER), st.integers(0, 60))
 """After how many effects a hook or reconcile is killed."""
@@ -384,3 +390,191 @@ def test_reconcile_killed_at_any_effect_of_a_turn_is_finished_by_next(tmp_path: 
         assert len(node.counted()) == 1
         # Both together were counted while one of them was in the one group that there is, and never twice.
         assert 0 < sum(node.totals().values()) <= 2 * (node.kernel.now - 1000) * BYTES_PER_SECOND
+
+
+# Bandwidth counters that change hands in turns
+
+
+TOTAL = "mbm_total_bytes"
+COUNTERS = 2
+SECONDS = 10
+
+
+def counted(node: SharedNode) -> list[str]:
+    """Return the pods that have a counter for their total."""
+    files = {name: f"{node.host.resctrl}/mon_groups/{name}/mbm_L3_assignments" for _, name in node.kernel.groups()}
+    return sorted(name for name, path in files.items() if b"mbm_total_bytes:0=e" in node.kernel.read(path))
+
+
+@EACH
+def test_reconcile_killed_at_any_effect_of_a_turn_loses_no_total(tmp_path: Path, step: int) -> None:
+    for number, folder, done in each_kill_point(tmp_path, least=10 // step, most=120):
+        effects = number * step
+        node = node_of(folder, 3, share=TURNS)
+        assert len(counted(node)) == COUNTERS
+        node.kernel.now += SECONDS
+        before = node.totals()
+        with mortal(effects, node.kernel) as seam:
+            node.reconcile(seam=seam)
+            done.append(True)
+        killed = node.totals()
+        assert all(killed[key] >= before[key] for key in before), effects
+        for _ in range(2):
+            node.kernel.now += SECONDS
+            report = node.reconcile()
+            assert not report.events["failed"], (effects, report.events["failed"])
+            assert len(counted(node)) == COUNTERS, effects
+        totals = node.totals()
+        assert all(totals[key] >= killed[key] for key in killed), effects
+        most = COUNTERS * 3 * SECONDS * BYTES_PER_SECOND
+        assert 0.6 * most <= sum(totals.values()) <= most, effects
+        node.check()
+
+
+@pytest.mark.parametrize("share, times", [
+    (None, (90.0, 30.0)), ({}, (90.0, 30.0)), ({"interval": 60}, (60.0, 20.0)),
+    ({"interval": 60, "atLeast": 5}, (60.0, 5.0)), ({"atLeast": 0}, (90.0, 0.0)),
+])  # fmt: skip
+def test_turn_lasts_a_third_of_a_round_by_default(share: Any, times: tuple[float, float]) -> None:
+    assert times_of(Settings({"monitoring": {"share": share}})) == times
+
+
+KEEPS, WAITS, YIELDS = range(3)
+ROUNDS: list[tuple[float, dict[str, bool], dict[str, Any]]] = [
+    (1000, {"a": True, "b": False}, {"a": (KEEPS, 1000), "b": (WAITS, 1000)}),
+    (1029, {"a": True, "b": False}, {"a": None, "b": None}),
+    (1030, {"a": True, "b": False}, {"a": (YIELDS, -1000), "b": (WAITS, 1000)}),
+    (1050, {"a": False, "b": True}, {"a": None, "b": None}),
+    (1060, {"a": False, "b": True}, {"a": (WAITS, 1050), "b": (YIELDS, -1050)}),
+    (1085, {"a": True, "b": False, "c": False}, {"a": None, "b": None, "c": None}),
+    (1094, {"a": True, "b": False, "c": False}, {"a": (KEEPS, 1085), "b": (WAITS, 1085), "c": (WAITS, 1085)}),
+]
+"""Successive times, whether the pods' groups have counters, and the pods' places; None without a round."""
+
+
+def test_round_is_due_after_interval_and_longest_holder_yields(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = SharedNode(tmp_path)
+    node.start()
+    monitor = node.context().monitor
+    settings = Settings({"monitoring": {"share": {"interval": 30, "atLeast": 10}}})
+    monkeypatch.setattr(counter_turns, "chance", lambda: 0.0)
+    monkeypatch.setattr(counter_turns, "gap", lambda interval, chance: interval)
+    for time, has, places in ROUNDS:
+        monkeypatch.setattr(counter_turns, "now", always(time))
+        holders = [Holder(f"/{key}/0", {TOTAL: {0: True, 1: of}}, OURS, key) for key, of in has.items()]
+        others = Holder("/", {TOTAL: {0: False}}, "root", "")
+        set_turns(monitor, settings, [*holders, others], TOTAL)
+        assert others.turn is None
+        assert {holder.key: holder.turn for holder in holders} == places
+
+
+def node_of(folder: Path, pods: int, **monitoring: Any) -> SharedNode:
+    """Return a node with counters for two pods' totals."""
+    node = SharedNode(folder, rmids=8, assignable_counters=2, events=[TOTAL], **monitoring)
+    for _ in range(pods):
+        node.start()
+    return node
+
+
+def test_busy_counters_are_not_a_failure(tmp_path: Path) -> None:
+    node = node_of(tmp_path, 1)
+    context = node.context()
+    context.monitor.patience = 0.01
+    with context.ledger.lock_named(COUNTERS_LOCK, 1):
+        ensure_counted(context, node.pods[0].key)
+    assert "cannot assign a bandwidth counter to " in node.host.log.read_text()
+
+
+@pytest.mark.parametrize("share, options, turns", [
+    (TURNS, {"in_turns": True}, 1), (TURNS, {"in_turns": True, "dry_run": True}, 0), (TURNS, {}, 0),
+    (None, {"in_turns": True}, 0),
+])  # fmt: skip
+def test_turns_happen_in_reconcile_and_on_request_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: Any, options: dict[str, bool], turns: int
+) -> None:
+    node = node_of(tmp_path, 3, **({"share": share} if share else {}))
+    asked: list[Any] = []
+    monkeypatch.setattr(counter_turns, "set_turns", lambda *given: asked.append(given))
+    assert balance(node.context(), **options) is not None
+    assert len(asked) == turns
+    without = SharedNode(tmp_path / "other")
+    assert balance(without.context()) is None
+    ensure_counted(without.context(), without.start().key)
+    assert not without.host.log.exists() or "counter" not in without.host.log.read_text()
+
+
+# Decisions about counted and waiting pods
+
+
+TIMES = st.integers(0, 1000).map(float)
+
+
+@st.composite
+def claims(draw: st.DrawFn, prefix: str = "pod") -> list[Claim]:
+    numbers = range(draw(st.integers(0, 12)))
+    return [Claim(f"{prefix}{number}", draw(st.integers(-3, 3)), draw(TIMES)) for number in numbers]
+
+
+@given(claims())
+def test_queue_loses_no_pod_and_serves_by_priority_then_age(waiting: list[Claim]) -> None:
+    served = queue(waiting)
+    assert served == queue(reversed(waiting)) == sorted(served, key=lambda claim: (-claim.priority, claim.since))
+    assert sorted(claim.key for claim in served) == sorted(claim.key for claim in waiting)
+
+
+@given(claims(), st.integers(-4, 4), st.booleans())
+def test_only_lower_priorities_yield_lowest_first(holders: list[Claim], priority: int, in_turns: bool) -> None:
+    found = yielding(holders, priority, in_turns=in_turns)
+    assert {claim.key for claim in found} == {claim.key for claim in holders if claim.priority < priority}
+    # The latest of equals yields, or in turns the longest holder.
+    assert found == sorted(found, key=lambda claim: (claim.priority, claim.since if in_turns else -claim.since))
+
+
+@given(st.integers(0, 20), st.integers(-5, 5), st.integers(0, 10), st.integers(-5, 5), st.integers(0, 5))
+def test_reserve_is_for_higher_priorities(free: int, priority: int, reserved: int, above: int, runtimes: int) -> None:
+    taken = may_take(free, priority, reserved=reserved, above=above, runtimes=runtimes)
+    assert taken == (free > runtimes if priority > above else free > reserved + runtimes)
+
+
+@given(claims("holder"), claims("waiting"), TIMES, TIMES, st.integers(1, 60), st.integers(0, 60))
+def test_turn_is_once_per_equal_pod_and_never_too_short(
+    holders: list[Claim], waiting: list[Claim], now: float, last: float, interval: int, at_least: int
+) -> None:
+    pairs = turns(holders, waiting, now, last=last, interval=interval, at_least=at_least)
+    assert not pairs or now - last >= interval
+    assert len({giver.key for giver, _ in pairs}) == len({taker.key for _, taker in pairs}) == len(pairs)
+    due = [one for one in holders if now - one.since >= at_least] if now - last >= interval else []
+    for priority in range(-3, 4):
+        numbers = [sum(one.priority == priority for one in of) for of in (due, waiting)]
+        assert sum(giver.priority == priority for giver, _ in pairs) == min(numbers)
+    for giver, taker in pairs:
+        assert giver in holders
+        assert taker in waiting
+        assert giver.priority == taker.priority
+        assert now - giver.since >= at_least
+
+
+@given(st.integers(1, 6), st.integers(0, 12))
+def test_equal_pods_are_counted_equally_over_many_rounds(rmids: int, more: int) -> None:
+    holders = [Claim(f"p{number:02}", 0, 0.0) for number in range(rmids)]
+    waiting = [Claim(f"p{number:02}", 0, 0.0) for number in range(rmids, rmids + more)]
+    had = {claim.key: 0 for claim in (*holders, *waiting)}
+    cycle = -(-more // min(rmids, more)) if more else 0
+    for round_ in range(1, 10 * len(had) + 1):
+        now = round_ * 30.0
+        for place, (giver, taker) in enumerate(turns(holders, waiting, now, last=now - 30, interval=30, at_least=10)):
+            holders.remove(giver)
+            waiting.remove(taker)
+            holders.append(Claim(taker.key, 0, now + place / 1000))  # one handing-on comes after the other
+            waiting.append(Claim(giver.key, 0, now + place / 1000))
+        for claim in holders:
+            had[claim.key] += 1
+        assert all(now - claim.since <= cycle * 30 for claim in waiting)
+    assert max(had.values()) - min(had.values()) <= 4
+
+
+def test_round_lasts_a_third_to_three_times_the_interval_and_queues_are_shuffled_by_two_cycles() -> None:
+    lengths = [gap(30, chance / 100) for chance in range(101)]
+    assert lengths == sorted(set(lengths))
+    assert (lengths[0], 80 < lengths[-1] <= 91) == (10, True)
+    assert [spread(30, counted, waiting) for counted, waiting in ((2, 4), (1, 0), (0, 4))] == [180, 60, 240]
