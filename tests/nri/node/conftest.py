@@ -28,7 +28,6 @@ POD = {
 }
 CLASS = "class.memtierd.nri.io"
 FAIL = {"failurePolicy": "fail"}
-RDT = {"enabled": True, "allow": {"*": ["gold"]}}
 SCHEDULING = {
     "enabled": True,
     "allow": {"*": ["*"]},
@@ -37,12 +36,6 @@ SCHEDULING = {
 QUICK: dict[str, Any] = {**POD, "annotations": {"class.scheduling.resctrl-hooks.io": "quick"}}
 LIMITS: dict[str, Any] = {"memory": {"allowLimits": {"*": ["*"]}}, "classes": [{"name": "batch", "allowswap": True}]}
 MEMORY: dict[str, Any] = {**POD, "annotations": {CLASS: "batch", "memory.high.memtierd.nri.io": "64M"}}
-TIMEOUT = 1000
-"""Milliseconds, of which 700 are an event's deadline."""
-
-
-def asking(name: str) -> dict[str, Any]:
-    return {**POD, "annotations": {"class.rdt.resctrl-hooks.io": name}}
 
 
 def container(pid: int = 0, id_: str = ID, name: str = "c0", **more: Any) -> dict[str, Any]:
@@ -62,7 +55,7 @@ def plugin_of(host: Host, **config: Any) -> NodePlugin:
     host.configure(**config)
     status = Status(str(host.state), "")
     plugin = NodePlugin("resctrl-hooks", "90", str(host.config), notify=Notify(), status=status, stderr=False)
-    plugin.configure({"request_timeout": TIMEOUT})
+    plugin.configure({"request_timeout": 1000})
     return plugin
 
 

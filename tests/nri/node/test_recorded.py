@@ -10,21 +10,7 @@ from click.testing import CliRunner
 from conftest import CONTAINERDS, ID, POD_CGROUP, UID, Host, containerd_annotations, state
 from hosts import crun
 
-from nri.node.conftest import (
-    FAIL,
-    LIMITS,
-    MEMORY,
-    NOTHING,
-    POD,
-    RDT,
-    asking,
-    container,
-    log,
-    message,
-    plugin_of,
-    served,
-    synchronized,
-)
+from nri.node.conftest import LIMITS, MEMORY, NOTHING, POD, container, log, message, plugin_of, served, synchronized
 from nri.node.sessions import CRIO, session
 from resctrl_hooks.core.cli import main
 from resctrl_hooks.core.node.reconcile.discovery import observe
@@ -34,7 +20,7 @@ from resctrl_hooks.nri.node.protobuf import decode, encode
 
 DEFAULTS = {"defaults": {"namespaces": {"shop": "bronze"}}}
 CLASSES = [{"name": "batch", "allowswap": True}, {"name": "bronze", "allowswap": False}]
-ASKS = {**MEMORY, "annotations": {**MEMORY["annotations"], **asking("gold")["annotations"]}}
+ASKS = {**MEMORY, "annotations": {**MEMORY["annotations"], "class.rdt.resctrl-hooks.io": "gold"}}
 NOTES = containerd_annotations(UID, "shop")
 HIGH = 200 << 20
 FILES = {"memory.high": "max", "memory.swap.max": "max", "memory.current": "0", "cgroup.controllers": "memory cpu io"}
@@ -77,7 +63,7 @@ class Seen:
     def __init__(self, host: Host) -> None:
         self.host = host
         memory = {"memory": {**LIMITS["memory"], **DEFAULTS}, "classes": CLASSES}
-        self.plugin = plugin_of(host, rdt={**RDT, **DEFAULTS}, **memory)
+        self.plugin = plugin_of(host, rdt={"enabled": True, "allow": {"*": ["gold"]}, **DEFAULTS}, **memory)
         host.add_class("gold")
         host.add_class("bronze")
         host.process(41, f"{POD_CGROUP}/{ID}", rdt="/")
@@ -163,7 +149,12 @@ def test_captured_adjustments_of_earlier_plugin_stay(host: Host) -> None:
     pod, one = captured("CreateContainer")
     pod["annotations"] = {**pod.get("annotations", {}), **MEMORY["annotations"]}
     one["linux"]["resources"] += encode("LinuxResources", theirs)  # a message in pieces is one message
-    config = {**LIMITS, **FAIL, "placement": {"enabled": True}, "nri": {"adjust": ["memory", "placement"]}}
+    config = {
+        **LIMITS,
+        "failurePolicy": "fail",
+        "placement": {"enabled": True},
+        "nri": {"adjust": ["memory", "placement"]},
+    }
     plugin = plugin_of(host, **config)
     plugin.configure({"runtime_name": "cri-o", "NRI_version": "0.12.0"})
     code, payload, _ = served(plugin, "CreateContainer", encode("ContainerEvent", {"pod": pod, "container": one}))

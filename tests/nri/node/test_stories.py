@@ -12,19 +12,7 @@ from golden import Golden
 from hosts.machines import machine, write_sysfs
 from hosts.script import Failing, Script, recorded, said
 
-from nri.node.conftest import (
-    NOTHING,
-    POD,
-    RDT,
-    SCHEDULING,
-    container,
-    log,
-    message,
-    placement,
-    plugin_of,
-    served,
-    synchronized,
-)
+from nri.node.conftest import NOTHING, POD, SCHEDULING, container, message, placement, plugin_of, served, synchronized
 from resctrl_hooks.core.cli import main
 from resctrl_hooks.core.node.errors import DeadlineError
 from resctrl_hooks.core.node.ledger import Ledger
@@ -45,7 +33,7 @@ ASKS = {
 """Annotations by short names."""
 BASES: dict[str, dict[str, Any]] = {
     "nothing": {},
-    "rdt": {"rdt": RDT, "nri": {"adjust": ["rdt"]}},
+    "rdt": {"rdt": {"enabled": True, "allow": {"*": ["gold"]}}, "nri": {"adjust": ["rdt"]}},
     "scheduling": {"scheduling": SCHEDULING, "nri": {"adjust": ["scheduling"]}},
     "batch": {"nri": {"adjust": ["placement"], "allow": {"shop": ["batch", "spread"]}}},
 }
@@ -74,7 +62,7 @@ class Story(Script):
 
     def new(self) -> list[str]:
         """Return the new lines of the log, and the reasons that calls have for their metrics."""
-        lines = said(log(self.host))
+        lines = said(self.host.log.read_text()) if self.host.log.exists() else []
         self.host.log.unlink(missing_ok=True)
         calls = self.host.state / "calls"
         counted = [line.split()[3] for line in calls.read_text().splitlines()] if calls.exists() else []

@@ -25,16 +25,7 @@ from resctrl_hooks.core.node.host.cpulist import count, format_list
 from resctrl_hooks.core.node.host.topology import DRAM, FAST, SLOW, MemoryNode, Topology
 from resctrl_hooks.placement.node import pools, topology_aware
 from resctrl_hooks.placement.node.balloons import instances_of, parts_of
-from resctrl_hooks.placement.node.policy import (
-    EXCLUSIVE,
-    MILLI,
-    MIXED,
-    RESERVED,
-    SHARED,
-    Decision,
-    PlacementError,
-    Request,
-)
+from resctrl_hooks.placement.node.policy import EXCLUSIVE, MIXED, RESERVED, SHARED, Decision, PlacementError, Request
 from resctrl_hooks.placement.node.policy_file import load_policy
 from resctrl_hooks.placement.node.usage import Grant, Usage, check, effective
 
@@ -62,7 +53,7 @@ class Wish(NamedTuple):
     def request(self, id_: str, key: str, options: list[dict[str, Any]]) -> Request:
         own = self.own if self.kind in (EXCLUSIVE, MIXED) else 0
         # Of a mixed one, the part beyond its exclusive CPUs; of an exclusive one nothing.
-        milli = self.part if self.annotated else own * MILLI + (self.part if self.kind != EXCLUSIVE else 0)
+        milli = self.part if self.annotated else own * 1000 + (self.part if self.kind != EXCLUSIVE else 0)
         return Request(
             id_, key, namespace=self.space, kind=self.kind, exclusive=own, milli=milli, limit=self.limit,
             memory=self.memory << 28, isolated=bool(own) and self.isolated, one_thread=self.one_thread,

@@ -20,19 +20,12 @@ from resctrl_hooks.core.node.host.cpulist import parse_list
 from resctrl_hooks.core.node.ledger import Ledger
 from resctrl_hooks.core.node.reconcile.reconcile import reconcile
 from resctrl_hooks.core.node.shapes import fits
-from resctrl_hooks.placement.node import allocations, kubelet, node_values, others
+from resctrl_hooks.placement.node import allocations, kubelet, node_values, others, policy
 from resctrl_hooks.placement.node import specified as specified_module
 from resctrl_hooks.placement.node.allocations import AllocationsRecord, Book, _Places, topology_of
 from resctrl_hooks.placement.node.feature import FEATURE
 from resctrl_hooks.placement.node.node_values import NodeValuesRecord
-from resctrl_hooks.placement.node.policy import (
-    EXCLUSIVE,
-    Decision,
-    DecisionRecord,
-    PlacementNeeds,
-    Request,
-    RequestRecord,
-)
+from resctrl_hooks.placement.node.policy import EXCLUSIVE, Decision, Request
 from resctrl_hooks.placement.node.specified import note, specified
 
 
@@ -218,9 +211,9 @@ ROW = ["id", "key", 1, 1, "/cgroup", 1000, "", "/scope", 1, "{}"]
 
 VALUE = {"found": "1", "wanted": "2", "now": "2", "refused": ""}
 RECORDS: list[tuple[Any, Any]] = [
-    (RequestRecord, REQUEST),
-    (DecisionRecord, DECISION),
-    (PlacementNeeds, {"request": REQUEST, "decision": DECISION}),
+    (policy.RequestRecord, REQUEST),
+    (policy.DecisionRecord, DECISION),
+    (policy.PlacementNeeds, {"request": REQUEST, "decision": DECISION}),
     (NodeValuesRecord, {"boot": "boot", "values": {"a": VALUE}, "facts": "f"}),
     (AllocationsRecord, {"format": 4, "boot": "boot", "machine": ["0-3"], "containers": 1, "others": {"claim": "0"}}),
 ]
