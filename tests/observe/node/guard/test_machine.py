@@ -1,14 +1,12 @@
 """The guard, its kernel, other programs, kills and restorations in any order: which values stand, and whose."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from conftest import Host
@@ -22,9 +20,6 @@ from resctrl_hooks.observe.node.guard.lease import GUARD, NAME, LeaseEndedError
 from resctrl_hooks.observe.node.guard.recovery import become_owner, restore_ended
 
 from .node import CALM, FULL, Node
-
-if TYPE_CHECKING:
-    from resctrl_hooks.observe.node.guard.guard import Guard
 
 THROTTLED = {"bronze": 20, "silver": 50}
 """Classes with their floors."""
@@ -49,7 +44,7 @@ class GuardedNode(RuleBasedStateMachine):
         self.node.host.state.mkdir(parents=True)
         self.stopped = 0.0
         self.patch.setattr(lease_module, "boot_time", lambda: 1000.0 + self.node.now + self.stopped)
-        self.guard: Guard | None = None
+        self.guard: Any = None
         self.lock = -1
         self.declared = dict.fromkeys(THROTTLED, 100)
         self.changed: set[str] = set()  # classes that others changed since the guard began
@@ -65,10 +60,10 @@ class GuardedNode(RuleBasedStateMachine):
         self.node.lines.clear()
 
     def over(self) -> None:
-        """The guard's process is gone."""
         os.close(self.lock)
         self.guard, self.lock = None, -1
 
+    @rule(rates=RATES, seconds=st.integers(1, 12))
     def pass_time(self, rates: dict[str, float], seconds: int) -> None:
         there = {name: rate for name, rate in rates.items() if (self.node.root / name).exists()}
         if self.guard is None:
@@ -80,10 +75,6 @@ class GuardedNode(RuleBasedStateMachine):
             assert self.stopped
             assert self.guard.end()
             self.over()
-
-    @rule(rates=RATES, seconds=st.integers(1, 12))
-    def work(self, rates: dict[str, float], seconds: int) -> None:
-        self.pass_time(rates, seconds)
 
     @precondition(lambda self: self.guard is not None)
     @rule()
@@ -191,7 +182,6 @@ class GuardedNode(RuleBasedStateMachine):
     @precondition(lambda self: self.guard is not None)
     @rule()
     def guard_ends(self) -> None:
-        assert self.guard is not None
         assert self.guard.end()
         self.over()
         assert self.is_declared()

@@ -173,43 +173,37 @@ def test_files_give_way_if_the_process_has_no_descriptor_to_list_groups(host: Mo
     files.close()
 
 
-def test_runtimes_group_is_not_foreign(tmp_path: Path) -> None:
-    node = SharedNode(tmp_path, rmids=16, limbo=0)
-    pod = node.start("shop", threads=3, own_group=True)
-    for _ in range(2):
-        node.reconcile()
-    snapshot = take(node.context())
-    assert (snapshot.foreign, snapshot.held) == ({}, {pod.key: {""}})
-
-
-def opened_by_a_read(node: SharedNode, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def opened_by_a_read(node: SharedNode) -> list[str]:
     """Return the files that a read opens, in its folder's terms."""
     found: list[str] = []
-    real = posix.open
+    real, context = posix.open, node.context()
 
     def open_(path: Any, *rest: Any, **named: Any) -> int:
         found.append(str(path).removeprefix(str(node.host.root)))
         return real(path, *rest, **named)
 
-    context = node.context()
     take(context)
-    with monkeypatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(posix, "open", open_)
         take(context)
     return found
 
 
-def test_look_reads_nothing_more_without_groups_of_runtimes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_look_reads_nothing_more_without_groups_of_runtimes(tmp_path: Path) -> None:
     node = SharedNode(tmp_path, rmids=8)
     shop = [node.start("shop") for _ in range(3)]
-    before = opened_by_a_read(node, monkeypatch)
+    before = opened_by_a_read(node)
     folders = {path for path in before if path.startswith("/resctrl/mon_groups/")}
     assert folders == {f"/resctrl/mon_groups/{pod.key}" for pod in shop}
     foreign = ("/crun", "/bundle", "/runtimes", "/cdi", "features.d", "/proc/")
     assert [path for path in before if any(part in path for part in foreign)] == ["/proc/stat"]
-    node.start("own", own_group=True, beside=shop[0])
-    more = opened_by_a_read(node, monkeypatch)
+    own = node.start("own", own_group=True, beside=shop[0])
+    more = opened_by_a_read(node)
     assert len(more) > len(before)  # the runtime's group
+    for _ in range(2):
+        node.reconcile()
+    found = take(node.context())
+    assert (found.foreign, found.held) == ({}, {pod.key: {""} for pod in (*shop, own)}), "a runtime's is not foreign"
 
 
 __all__ = ("node",)

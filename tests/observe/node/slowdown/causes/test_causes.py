@@ -101,14 +101,15 @@ def test_words_and_parts_of_a_verdict() -> None:
     verdict, causes = diagnose(six(0.9, victim=use(2.0, throttled=0.5, throttles=50, **STUCK)), quiet_baseline())
     assert verdict.ratio == pytest.approx(2.0, rel=0.05)
     assert "300 times, for 50%" in causes[LIMIT].text
-    _, causes = diagnose(six(0.9, victim=use(5.0, missed=8.0, **HELD), **LOUD), quiet_baseline(**HELD))
-    assert causes[BANDWIDTH].state == "unknown"
-    _, causes = diagnose(six(0.3, victim=use(5.0, missed=8.0, occupancy={}), **LOUD), quiet_baseline())
-    assert causes[CACHE].state == "unknown"
-    _, causes = diagnose(six(0.9, victim=use(2.6, 0.0), **LOUD), quiet_baseline())
-    assert causes[BANDWIDTH].state == "excluded"
-    for baseline, words in ((None, "no baseline yet"), (quiet_baseline(samples=9), "no baseline yet")):
-        assert words in diagnose(six(0.9, victim=use(3.2), **LOUD), baseline)[0].reason
+    states: list[tuple[Use, float, Any, str, str]] = [
+        (use(5.0, missed=8.0, **HELD), 0.9, HELD, BANDWIDTH, "unknown"),
+        (use(5.0, missed=8.0, occupancy={}), 0.3, {}, CACHE, "unknown"),
+        (use(2.6, 0.0), 0.9, {}, BANDWIDTH, "excluded"),
+    ]
+    for victim, load, quiet, name, state in states:
+        assert diagnose(six(load, victim=victim, **LOUD), quiet_baseline(**quiet))[1][name].state == state
+    for baseline in (None, quiet_baseline(samples=9)):
+        assert "no baseline yet" in diagnose(six(0.9, victim=use(3.2), **LOUD), baseline)[0].reason
     verdict, _ = diagnose(six(victim=use(3.2, work=WORK / 1000)), quiet_baseline())
     assert verdict.reason == "its baseline has too few samples at this intensity of work"
 
