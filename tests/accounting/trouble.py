@@ -25,13 +25,9 @@ OF_SEAM = ("mkdir", "rmdir", "rename", "read", "write", "listdir", "is_folder")
 
 
 class Trouble:
-    """What happens at some of a program's system calls.
+    """An error's number, or an action, at ``span`` of a program's system calls after the first ``at``.
 
-    Args:
-        kind: the kind of the calls that count, "" for any: "folder" is an open of a folder or its state.
-        at: the number of calls without trouble.
-        span: how many calls then have it.
-        what: an error's number, or an action that is called before each of them.
+    Only calls of a kind count, "" for any: "folder" is an open of a folder or its state.
     """
 
     def __init__(self, kind: str, at: int, span: int, what: int | Callable[[], object]) -> None:

@@ -74,12 +74,9 @@ class Truth:
     ) -> bool:
         """Check the totals of a read of everything without trouble; return whether counts ended unseen.
 
-        Args:
-            found: the totals.
-            sure: the key's recorded groups; those of other programs count from zero or from their first read.
-            reported: whether a group's end was reported since the last such read. Its counts may be too low then.
-            unclear: whether a group may have been taken for an earlier one, which has the same effect.
-            offline: the domains that are offline; ``found`` has their last totals.
+        ``sure`` are the key's recorded groups; those of other programs count from zero or from their first read. After
+        a group's end was ``reported``, or where a group may have been taken for an earlier one (``unclear``), they can
+        be too low. Of domains that are ``offline``, ``found`` has the last totals.
         """
         self.check(found)
         least, most, lost = [0] * DOMAINS, [0] * DOMAINS, [0] * DOMAINS

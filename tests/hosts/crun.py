@@ -7,15 +7,7 @@ from resctrl_hooks.core.node.host.procfs import start_time
 
 
 def record(root: Path, id_: str, pid: int, bundle: str | Path, start: int | None = None) -> None:
-    """Write the record below crun's root.
-
-    Args:
-        root: crun's root.
-        id_: the container.
-        pid: its init process.
-        bundle: its bundle.
-        start: the process's start time; by default that of a process of this machine.
-    """
+    """Write the record below crun's root; by default the start time is that of a process of this machine."""
     began = start_time("/proc", pid) if start is None else start
     folder = root / id_
     folder.mkdir(parents=True, exist_ok=True)

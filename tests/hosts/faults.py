@@ -17,13 +17,9 @@ Error = BaseException | Callable[..., BaseException]
 
 @contextmanager
 def failing(owner: Any, name: str, error: Error, *, when: Callable[..., bool] | None = None) -> Iterator[None]:
-    """Let an operation fail inside the context.
+    """Let an operation of a module (or its name), class or object fail inside the context.
 
-    Args:
-        owner: the module, class or object; a string is a module's name.
-        name: the function's or method's name in it.
-        error: each call raises a copy; or a function that returns an error for the call's arguments.
-        when: whether a call fails, by its arguments; other calls reach the real function.
+    Each call that ``when`` accepts by its arguments raises a copy of the error, or what a function returns for them.
     """
     if isinstance(owner, str):
         owner = resolve_name(owner)

@@ -16,19 +16,10 @@ AfterWrites = Callable[[str, Callable[[Path], object]], None]
 
 
 class Writer(NamedTuple):
-    """A writer of a value.
-
-    Args:
-        write: returns what it tells or records.
-        ending: the end of the file's path.
-        kept: the kernel's own value.
-        trace: the kernel's value in what the writer tells.
-    """
-
-    write: Callable[[Host], str]
-    ending: str
-    kept: str
-    trace: str
+    write: Callable[[Host], str]  # returns what it tells or records
+    ending: str  # the end of the file's path
+    kept: str  # the kernel's own value
+    trace: str  # the kernel's value in what the writer tells
 
 
 @pytest.fixture

@@ -40,9 +40,7 @@ from mutations import Mutant, mutants_of
 PROJECT = changed.PROJECT
 NODE = "core/node"
 EQUIVALENT = Path(__file__).parent / "mutants.json"
-SLOW = {
-    *(f"tests/faults/{name}.py" for name in ("test_whole_processes", "test_interruptions", "test_model")),
-}
+SLOW = {*(f"tests/faults/{name}.py" for name in ("test_whole_processes", "test_interruptions", "test_model"))}
 NODE_TESTS = tuple(
     f"tests/{name}/" for name in ("core/node", "observe/node", "placement/node", "faults", "lab/simulation", "project")
 )
@@ -53,10 +51,8 @@ OPTIONS = [
     *("-p", "no:terminalreporter", "-p", "no:cacheprovider", "-p", "no:cov", "--timeout=0", "--timeout-method=thread"),
     *("-m", "not fuse and not runtime", "-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning"),
 ]
-PATIENCE = (30, 10)
-"""Seconds that a trial gets, and that many times what its tests took before; on a busy machine waiting is long."""
-PROCESSOR = (10, 5)
-"""The same of processor time: who needs more runs in circles."""
+PATIENCE, PROCESSOR = (30, 10), (10, 5)
+"""Seconds that a trial gets, and that many times what its tests took before: of waiting, and of processor time."""
 LIMITS = {resource.RLIMIT_DATA: 4 << 30, resource.RLIMIT_FSIZE: 4 << 30}
 """Bytes: a change can make a list or a log grow without end. Memory only reserved is free: a browser reserves much."""
 STARTS = {"os.fork", "os.posix_spawn", "subprocess.Popen"}
@@ -90,25 +86,17 @@ def known() -> Any:
 class Test(NamedTuple):
     """A test's result without changes."""
 
-    lines: dict[str, set[int]]
-    """Which it ran of each module, by its path in the project."""
+    lines: dict[str, set[int]]  # which it ran of each module, by its path in the project
     seconds: float
-    processor: float
-    """Seconds of it: on a busy machine the others say little."""
-    starts: bool
-    """Whether it started processes."""
+    processor: float  # seconds of it: on a busy machine the others say little
+    starts: bool  # whether it started processes
 
 
 class Trials:
     """A pytest plugin that tries mutants in the place of running the tests.
 
-    Args:
-        mutants: all to try.
-        files: the test files by module, its own ones first.
-        package: the folder of the modules.
-        matrix: a file for all killers of each mutant, or the first killer is enough.
-        seconds: how much processor time a mutant's own tests get, and the others: a change that only slower tests
-            detect is not tested well.
+    Each is tried by its module's files, or for a ``matrix`` by all of them; its own tests, and the others, get so many
+    seconds of processor time: a change that only slower tests detect is not tested well.
     """
 
     def __init__(

@@ -36,14 +36,10 @@ class Mutant(NamedTuple):
     after: str
     start: int
     end: int
-    lines: range
-    """Those of the statement with it."""
-    function: int
-    """The line where the outermost function with it starts; 0: it is outside of functions."""
-    source: str
-    """Its line."""
-    again: int
-    """How many before it in the module look the same."""
+    lines: range  # those of the statement with it
+    function: int  # the line where the outermost function with it starts; 0: it is outside of functions
+    source: str  # its line
+    again: int  # how many before it in the module look the same
 
     @property
     def name(self) -> str:
