@@ -170,6 +170,8 @@ def test_deadline_is_later_by_the_time_without_a_processor(monkeypatch: Any, sta
     for _ in range(2):
         with pytest.raises(errors.DeadlineError, match="deadline of the hook exceeded"):
             machine.alarm()
+    set_deadline(0)
+    assert machine.timers[-1] == (0, 0)
 
 
 def test_hook_reconcile_and_poststop_hold_no_key_while_programs_run(node: MemtierdHost, monkeypatch: Any) -> None:
