@@ -35,6 +35,13 @@ def eventually(look: Callable[[], T | None]) -> T:
         time.sleep(0.05)
 
 
+def visit(cpu: int) -> None:
+    """Run on a CPU for a moment: a process that was waited for may still be leaving it."""
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {cpu})
+    os.sched_setaffinity(0, allowed)
+
+
 class Resctrl:
     """The filesystem at a path. Paths are below it; files written and groups made are those of one test."""
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from .filesystem import Resctrl, eventually
+from .filesystem import Resctrl, eventually, visit
 
 pytestmark = pytest.mark.processors("AMD")
 MODE = "info/L3_MON/mbm_assign_mode"
@@ -61,15 +61,14 @@ def test_total_event_precedes_local_event(counters: Resctrl) -> None:
 def test_reassigned_counter_starts_at_0(counters: Resctrl) -> None:
     counters.make("mon_groups/a")
     paths = [f"mon_groups/a/mon_data/mon_L3_{domain:02d}/{TOTAL}" for domain in range(2)]
-    allowed = os.sched_getaffinity(0)
+    cpu = max(os.sched_getaffinity(0))
     with subprocess.Popen(["sh", "-c", "while :; do :; done"]) as busy:
-        os.sched_setaffinity(busy.pid, {max(allowed)})
+        os.sched_setaffinity(busy.pid, {cpu})
         counters.write("mon_groups/a/tasks", str(busy.pid))
         eventually(lambda: sum(int(counters.read(path)) for path in paths) > 50_000_000)
         busy.kill()
         busy.wait()
-    os.sched_setaffinity(0, {max(allowed)})  # a process that was waited for may still be leaving its processor
-    os.sched_setaffinity(0, allowed)
+    visit(cpu)
     counters.write(f"mon_groups/a/{FILE}", f"{TOTAL}:*=_\n")
     counters.write(f"mon_groups/a/{FILE}", f"{TOTAL}:*=e\n")
     assert [counters.read(path) for path in paths] == ["0\n", "0\n"]

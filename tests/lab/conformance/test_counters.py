@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from .filesystem import Resctrl, eventually
+from .filesystem import Resctrl, eventually, visit
 
 TOTAL = "mon_data/mon_L3_00/mbm_total_bytes"
 
@@ -173,6 +173,7 @@ def used(resctrl: Resctrl, group: str, least: float = 0.5) -> list[str]:
         process.stdin.flush()
         eventually(lambda: joules(resctrl, group) > least)
         process.kill()
+    visit(0)
     return [resctrl.read(group, path) for path in ENERGY]
 
 

@@ -1,6 +1,5 @@
 """A whole host under systemd: installed for Podman, upgraded, starved, uninstalled; its units; and doctor."""
 
-import contextlib
 import json
 import os
 import re
@@ -44,7 +43,6 @@ EXPOSURE = 3.0
 """The most that `systemd-analyze security` may say of reconcile; 10 is a service without any restriction."""
 
 OUR_UNITS = "resctrl-hooks-*"
-Fault = Callable[[], contextlib.AbstractContextManager[None]]
 
 
 @pytest.fixture(scope="module")
@@ -68,12 +66,9 @@ def installed(host: None, resctrl: Resctrl) -> Iterator[None]:
 
 def ours() -> set[str]:
     """Return files on this host whose path has our name."""
-    folders = ("/etc", "/usr/share/containers", "/usr/local", "/run")
-    found = set()
-    for top in folders:
-        for folder, _, names in os.walk(top):
-            found |= {path for name in names if "resctrl" in (path := os.path.join(folder, name))}
-    return {path for path in found if "/cgroup/" not in path and not path.startswith("/run/systemd")}
+    tops = ("/etc", "/usr/share/containers", "/usr/local", "/run")
+    found = {os.path.join(at, name) for top in tops for at, _, names in os.walk(top) for name in names}
+    return {one for one in found if "resctrl" in one and "/cgroup/" not in one and not one.startswith("/run/systemd")}
 
 
 def test_install_upgrade_and_uninstall_keep_running_containers(podman: Callable[..., Podman], resctrl: Resctrl) -> None:
@@ -109,9 +104,14 @@ def test_install_upgrade_and_uninstall_keep_running_containers(podman: Callable[
     assert engine.command("ps", "-aq").strip() == ""
     CONFIG.unlink()  # edited, hence kept
     for name in ("config.json", "config.last.json"):
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(f"/etc/resctrl-hooks/{name}")
+        Path("/etc/resctrl-hooks", name).unlink(missing_ok=True)
     assert ours() - before == set()
+
+
+def verified(*paths: str) -> list[str]:
+    """Return systemd's remarks about our units."""
+    said = run(["systemd-analyze", "verify", *paths], check=False)
+    return [line for line in said.splitlines() if "resctrl" in line]
 
 
 def test_units_are_valid_active_restricted_and_compile(installed: None) -> None:
@@ -129,26 +129,6 @@ def test_units_are_valid_active_restricted_and_compile(installed: None) -> None:
     run(["systemctl", "restart", units.COMPILE])
     assert len(list(Path(CODE).glob("node-*/*.cpython-*"))) == 2
     assert run(["/usr/bin/python3", "-I", "-S", "-B", LAUNCH], check=False).startswith("usage")
-
-
-def verified(*paths: str) -> list[str]:
-    """Return systemd's remarks about our units."""
-    said = run(["systemd-analyze", "verify", *paths], check=False)
-    return [line for line in said.splitlines() if "resctrl" in line]
-
-
-def test_reconcile_works_inside_its_restrictions(
-    installed: None, podman: Callable[..., Podman], resctrl: Resctrl
-) -> None:
-    engine = podman()
-    engine.run(IMAGE, "sleep 1000", "-d", "--name=adopted")
-    (group,) = resctrl.names("mon_groups")
-    os.rmdir(resctrl.folder("", group))  # as CRI-O's pruning might, or a person
-    run(["systemctl", "stop", units.TIMER])
-    run(["systemctl", "start", units.RECONCILE])
-    assert resctrl.names("mon_groups") == {group}, run(["journalctl", "-u", units.RECONCILE, "--no-pager", "-n", "30"])
-    engine.command("rm", "-f", "-t", "0", "adopted")
-    assert resctrl.names("mon_groups") == set()
 
 
 def last_reconcile() -> int:
@@ -174,7 +154,7 @@ def test_waiting_pod_wakes_reconcile_and_gets_a_free_rmid(
     assert state_of(units.RECONCILE) == "inactive", "a pod that waits leaves no failed unit"
     os.rmdir(others[0])
     run(["systemctl", "start", units.TIMER])
-    wait_until(lambda: place_of(pid) == Place("", container), "the timer's reconcile finds the RMID")
+    wait_until(lambda: place_of(pid) == Place("", container), "the timer's reconcile, restricted, finds the RMID")
     wait_until(lambda: not os.listdir(f"{STATE}/waiting"), "and forgets that it waited")
     engine.command("rm", "-f", "-t", "0", "late")
     assert sorted(resctrl.groups()) == sorted(others[1:])
@@ -183,15 +163,15 @@ def test_waiting_pod_wakes_reconcile_and_gets_a_free_rmid(
 @pytest.fixture
 def command_in_its_place() -> Iterator[None]:
     """Return the people's command where reconcile looks for it."""
-    path = Path("/usr/local/bin/resctrl-hook")
-    package = Path(units.__file__).parents[3]
+    path, package = Path("/usr/local/bin/resctrl-hook"), Path(units.__file__).parents[3]
     path.write_text(f'#!/bin/sh\nPYTHONPATH={package} exec {sys.executable} -m resctrl_hooks "$@"\n')
     path.chmod(0o755)
     yield
     path.unlink()
 
 
-def test_restricted_reconcile_applies_edited_configuration(installed: None, command_in_its_place: None) -> None:
+@pytest.mark.usefixtures("installed", "command_in_its_place")
+def test_edited_configuration_and_declared_classes_are_applied(resctrl: Resctrl) -> None:
     run(["systemctl", "stop", units.TIMER])
     CONFIG.write_text(f"{SETTINGS}failurePolicy: fail\n")
     later = CONFIG.stat().st_mtime + 5  # as if a while had gone by since it was applied
@@ -200,9 +180,6 @@ def test_restricted_reconcile_applies_edited_configuration(installed: None, comm
     said = run(["journalctl", "-t", "resctrl-hook", "--no-pager", "-n", "5"])
     assert '"failurePolicy": "fail"' in Path("/etc/resctrl-hooks/config.json").read_text(), said
     assert "applied the edited " in said
-
-
-def test_declared_classes_come_back_with_a_boot(installed: None, command_in_its_place: None, resctrl: Resctrl) -> None:
     name = "resctrl-hooks-classes.service"
     unit, gold = Path(UNITS, name), Path(resctrl.folder("gold"))
     shutil.copy(Path(units.__file__).parents[3] / "contrib/systemd" / name, unit)
@@ -216,8 +193,7 @@ def test_declared_classes_come_back_with_a_boot(installed: None, command_in_its_
             assert gold.exists(), run(["journalctl", "-u", name, "--no-pager", "-n", "30"])
             assert "L3:0=3" in (gold / "schemata").read_text()
             gold.rmdir()
-        order = run(["systemctl", "show", "-P", "Before", name])
-        assert "podman.service" in order.split()
+        assert "podman.service" in run(["systemctl", "show", "-P", "Before", name]).split()
     finally:
         run(["systemctl", "stop", name], check=False)
         unit.unlink()
@@ -229,9 +205,8 @@ def findings() -> set[tuple[str, str]]:
     result = resctrl_hook("doctor", "--json")
     said = json.loads(result.stdout)
     assert (result.exit_code == 0) is said["ok"], result.output
-    return {
-        (one["level"], one["check"]) for one in said["items"] if one["level"] != "ok" and one["check"] != "vanished"
-    }
+    found = {(one["level"], one["check"]) for one in said["items"]}
+    return {(level, check) for level, check in found if level != "ok" and check != "vanished"}
 
 
 def test_doctor_finds_a_missing_mount_while_containers_start(installed: None, podman: Callable[..., Podman]) -> None:
@@ -278,8 +253,7 @@ class Load:
     """
 
     def __init__(self, containers: Containers) -> None:
-        self._containers = containers
-        self._over = threading.Event()
+        self._containers, self._over = containers, threading.Event()
         self._thread = threading.Thread(target=self._run)
         self.places: list[tuple[str, Place]] = []
 
@@ -309,7 +283,7 @@ def counted(container: str) -> float:
     return sum(mine)
 
 
-@pytest.mark.parametrize("changes", [2, BEFORE_RELEASE])
+@pytest.mark.parametrize("changes", [pytest.param(2, marks=pytest.mark.nightly), BEFORE_RELEASE])
 def test_upgrades_and_rollbacks_under_load_lose_nothing(
     change: Callable[[Payload], None],
     podman: Callable[..., Podman],
@@ -350,19 +324,6 @@ def test_upgrades_and_rollbacks_under_load_lose_nothing(
 QUOTA = "CPUQuota=10%"
 
 
-@pytest.fixture
-def starved_host(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """An installation whose units have a tenth of a processor."""
-    monkeypatch.setattr("resctrl_hooks.core.install.installation.compile_modules", compile_once)
-    clear_host()
-    succeeds("install", "--runtime", "podman")
-    for unit in (units.RECONCILE, units.EXEC):
-        run(["systemctl", "set-property", "--runtime", unit, QUOTA])
-    yield
-    run(["systemctl", "revert", units.RECONCILE, units.EXEC])  # other tests of this boot count what is left
-    clear_host()
-
-
 class Starved(Runtime):
     """An OCI runtime that has a tenth of a processor, together with the hooks that it calls."""
 
@@ -373,24 +334,23 @@ class Starved(Runtime):
 
 
 @pytest.fixture
-def starved(runtime: Runtime) -> Iterator[Starved]:
+def starved(monkeypatch: pytest.MonkeyPatch, runtime: Runtime) -> Iterator[Starved]:
+    """Such a runtime, on an installation whose units have a tenth of a processor."""
+    monkeypatch.setattr("resctrl_hooks.core.install.installation.compile_modules", compile_once)
+    clear_host()
+    succeeds("install", "--runtime", "podman")
+    for unit in (units.RECONCILE, units.EXEC):
+        run(["systemctl", "set-property", "--runtime", unit, QUOTA])
     made = Starved(runtime.name, runtime.driver)
     yield made
     made.limit = ()
     made.clean()
-
-
-def reconcile_until(true: Callable[[], bool], what: str) -> None:
-    """Run the unit as often as its timer would; each wait ends after two minutes."""
-    for _ in range(3):
-        run(["systemctl", "start", units.RECONCILE])
-        if true():
-            break
-    wait_until(true, what)
+    run(["systemctl", "revert", units.RECONCILE, units.EXEC])  # other tests of this boot count what is left
+    clear_host()
 
 
 def test_hooks_with_a_tenth_of_a_processor_fail_no_container_and_waiting_one_gets_its_group(
-    starved_host: None, starved: Starved, bundle: Callable[..., str], resctrl: Resctrl
+    starved: Starved, bundle: Callable[..., str], resctrl: Resctrl
 ) -> None:
     configure_host(DEADLINE)
     containers = Containers(starved, bundle, lambda: hooks_from(VENDOR_HOOKS))
@@ -399,7 +359,10 @@ def test_hooks_with_a_tenth_of_a_processor_fail_no_container_and_waiting_one_get
     assert place_of(pid) == Place("", "")
     for path in taken:
         os.rmdir(path)
-    reconcile_until(lambda: place_of(pid) == Place("", "late"), "the waiting container gets its group")
-
+    for _ in range(3):  # as often as the unit's timer would
+        run(["systemctl", "start", units.RECONCILE])
+        if place_of(pid) == Place("", "late"):
+            break
+    wait_until(lambda: place_of(pid) == Place("", "late"), "the waiting container gets its group")
     assert parse_place(containers.run("first", FIRST_INSTRUCTION)) == Place("", "first")
     assert failed_units() == ""

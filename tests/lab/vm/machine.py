@@ -175,10 +175,8 @@ def served(packages: int, perf_rmids: int) -> Iterator[Devices]:
         options: list[str] = []
         for package in range(packages):
             socket = os.path.join(folder, f"package{package}")  # a socket's path is short, so it is not in the cache
-            words = [f"ledger={ledger}", f"package={package}", f"perf_rmids={perf_rmids}"]
-            process = stack.enter_context(
-                subprocess.Popen([sys.executable, PROGRAM, socket, *words], stdout=subprocess.DEVNULL)
-            )
+            words = [sys.executable, PROGRAM, socket, ledger, str(package), str(perf_rmids)]
+            process = stack.enter_context(subprocess.Popen(words, stdout=subprocess.DEVNULL))
             stack.callback(process.kill)
             end = time.monotonic() + _SECONDS
             while not os.path.exists(socket):

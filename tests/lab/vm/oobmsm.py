@@ -1,11 +1,11 @@
 """A PCI device 8086:09a7 (Intel OOBMSM) for QEMU's vfio-user-pci: energy and performance events by RMID of one package.
 
-    oobmsm.py SOCKET ledger=FILE [package=0] [rmids=576] [perf_rmids=128] [aggregators=2] [joules=1]
+    oobmsm.py SOCKET FILE PACKAGE PERF_RMIDS
 
 It waits for QEMU at SOCKET and serves until QEMU ends. FILE is the memory accesses that rdt.c counts (share=), u64 [L3
-domain][4096 RMIDs]; L3 domain N is package N. An RMID gets `joules` per million accesses, spread over the energy
-aggregators, and has no valid counter before its first. rmids and perf_rmids are how many RMIDs the device says that it
-tracks. The performance events are multiples of the accesses: 1, 2, ... 7.
+domain][4096 RMIDs]; L3 domain N is package N. An RMID gets one joule per million accesses, spread over the energy
+aggregators, and has no valid counter before its first. PERF_RMIDS is for how many RMIDs the device says that it counts
+performance events, which are multiples of the accesses: 1, 2, ... 7.
 
 The kernel finds the device with its own drivers: intel_vsec (DVSEC capabilities), intel_vsec_tpmi (the package's
 number), pmt_discovery (features and their RMIDs), pmt_telemetry (aggregators by GUID), and intel_aet at the first mount
@@ -22,7 +22,7 @@ import struct
 import sys
 
 ENERGY, PERF = 0x26696143, 0x26557651  # the GUIDs, with 2 and 7 events
-RMIDS_OF_LAYOUT = 576  # the counters' layout is fixed, whatever the device says that it tracks
+RMIDS_OF_LAYOUT, AGGREGATORS = 576, 2  # the counters' layout is fixed, whatever the device says that it tracks
 VALID = 1 << 63
 FRACTION = 1 << 18
 CONFIG_REGION = 7
@@ -38,14 +38,12 @@ EOPNOTSUPP = 95
 
 
 class Device:
-    def __init__(self, option: dict[str, str]) -> None:
-        self.package = int(option.get("package", 0))
-        self._rmids = [int(option.get("rmids", 576)), int(option.get("perf_rmids", 128))]
-        self._aggregators, self._joules = int(option.get("aggregators", 2)), float(option.get("joules", 1))
-        self._places = [(ENERGY, 2)] * self._aggregators + [(PERF, 7)]  # an aggregator each STEP
+    def __init__(self, ledger: str, package: int, perf_rmids: int) -> None:
+        self.package, self._rmids = package, (RMIDS_OF_LAYOUT, perf_rmids)
+        self._places = [(ENERGY, 2)] * AGGREGATORS + [(PERF, 7)]  # an aggregator each STEP
         self.size = 1 << (COUNTERS + STEP * len(self._places) - 1).bit_length()
         self._bar, self._config = bytearray(self.size), bytearray(4096)
-        with open(option["ledger"], "rb") as file:
+        with open(ledger, "rb") as file:
             shared = memoryview(mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)).cast("Q")
         self._ledger = shared[self.package * DOMAIN_RMIDS :][:DOMAIN_RMIDS]
         self._lay_out()
@@ -85,8 +83,8 @@ class Device:
             return 0
         if guid == PERF:
             return VALID | count * (event + 1)
-        fraction = int(count * self._joules * FRACTION) // (1000000 if event == 0 else 4000000)
-        share, rest = divmod(fraction, self._aggregators)
+        fraction = count * FRACTION // (1000000 if event == 0 else 4000000)
+        share, rest = divmod(fraction, AGGREGATORS)
         return VALID | share + (rest if aggregator == 0 else 0)
 
     def read(self, region: int, at: int, length: int) -> bytes:
@@ -168,9 +166,10 @@ def serve(device: Device, connection: socket.socket) -> None:
 
 
 if __name__ == "__main__":
-    ours = Device(dict(word.split("=", 1) for word in sys.argv[2:]))
+    path, file, number, most = sys.argv[1:]
+    ours = Device(file, int(number), int(most))
     listener = socket.socket(socket.AF_UNIX)
-    listener.bind(sys.argv[1])
+    listener.bind(path)
     listener.listen(1)
     with contextlib.suppress(ConnectionError):
         serve(ours, listener.accept()[0])
