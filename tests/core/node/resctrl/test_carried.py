@@ -318,6 +318,7 @@ STEPS = st.one_of(
 @example([("count", 0, 9), ("read",), ("say", 0, TOTAL, ERROR), ("move", 0, "gold")])
 @example([("count", 0, 9), ("read",), ("say", 0, TOTAL, UNASSIGNED), ("move", 0, "gold")])
 @example([("count", 0, 1), ("move", 0, "gold"), ("move", 0, "")])
+@example([("count", 0, 9), ("read",), ("hand", 0, ""), ("read",), ("restart",)])
 @given(st.lists(STEPS, max_size=40))
 def test_totals_and_seconds_are_the_truth_after_any_events(steps: list[tuple[Any, ...]]) -> None:
     root = os.environ.get("PYTEST_DEBUG_TEMPROOT")
