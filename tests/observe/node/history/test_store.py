@@ -16,6 +16,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from resctrl_hooks.observe.node.history import ages
 from resctrl_hooks.observe.node.history.class_changes import changes
 from resctrl_hooks.observe.node.history.rows import Row, written_time
 from resctrl_hooks.observe.node.history.sample import Sample
@@ -200,6 +201,16 @@ def test_time_finds_the_last_sample_before_it_and_steps_go_both_ways(path: Path)
     assert (not_none(store.following(T0)).time, store.following(T0 + 90_000)) == (T0 + 10_000, None)
     assert (store.at(T0 - 1), store.number()) == (None, 10)
     assert store.ends() == (T0, T0 + 90_000)
+
+
+def test_minute_is_thinned_once_its_last_sample_is_older(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ages, "_STEP", 10_000)
+    store = new(path)
+    for second in range(0, 70, 10):
+        store.add(sample(second, {"a": 1}))
+    for seconds, spans in ((10.0, [0] * 7), (0.0, [60, 0])):
+        store.tidy(seconds, DAY)
+        assert [one.span for one in stored(store)] == spans
 
 
 def test_deletions_of_one_step_are_few_and_a_sample_that_cannot_be_stored_costs_itself_alone(path: Path) -> None:
