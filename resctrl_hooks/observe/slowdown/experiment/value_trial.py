@@ -109,6 +109,7 @@ class ValueTrial:
             if value is None:
                 raise TrialError(f"there is no {address}")
             if not is_same(address, value, less(value)):
+                self._store.check_free(address)
                 self.values[address], self.limited[address] = value, less(value)
         if not self.values:
             raise TrialError(f"{self.name} is as low as it can be already")

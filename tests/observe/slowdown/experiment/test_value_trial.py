@@ -11,6 +11,8 @@ from conftest import Host
 
 from observe.slowdown.world import KEY, World
 from resctrl_hooks.observe.node.slowdown.causes.remedy import CPU_MAX, CPU_WEIGHT, IO_MAX, IO_WEIGHT, L3, Facts, Remedy
+from resctrl_hooks.observe.node.temporary.address import CGROUP, Address
+from resctrl_hooks.observe.node.temporary.store import Store
 from resctrl_hooks.observe.slowdown.experiment.proof import Experiment, Proof
 from resctrl_hooks.observe.slowdown.experiment.value_trial import Plan, plans
 
@@ -79,6 +81,17 @@ def test_limits_that_help_are_proved_and_others_are_not(host: Host) -> None:
         assert proof.effect.effect == pytest.approx(effect - 1, abs=0.01)
     assert (weight.values, weight.limited, weight.sets) == ("100", "10", CPU_WEIGHT)
     assert (io.effect, io.reason) == (None, "the pod did too little work in most windows")
+
+
+def test_value_that_a_limit_has_is_not_tried_and_the_others_are(host: Host) -> None:
+    world = Shared(host)
+    store = Store(world.context)
+    store.begin("limit-1", "limit", "", KEY, 3600)
+    store.change("limit-1", {Address(CGROUP, str(world.folder), "cpu.weight"): "50"})
+    weight, most = world.proofs(WEIGHT, MAX)
+    assert weight.effect is None
+    assert weight.reason.startswith("limit has changed cpu.weight of")
+    assert most.effect is not None
 
 
 class Reader(Shared):
