@@ -1,5 +1,6 @@
 """The times of a host's samples, and their order although the clock may have been set back while it recorded."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -71,16 +72,14 @@ def order_of(times: Sequence[float]) -> Order:
     A step back begins a new run. Where it overlaps an earlier run, the earlier samples from its beginning on are left
     out, so that time and the order of writing agree. Runs that do not overlap, as of joined files, are sorted.
     """
-    kept: list[list[int]] = []
+    kept: list[list[int]] = []  # in the order of time, apart from each other
     for run in _runs(times):
         start, end = times[run[0]], times[run[-1]]
-        kept = [
-            [at for at in one if times[at] < start] if times[one[0]] <= end and start <= times[one[-1]] else one
-            for one in kept
-            if one
-        ]
-        kept.append(run)
-    order = sorted((at for one in kept for at in one), key=times.__getitem__)
+        first = bisect_left(kept, start, key=lambda one: times[one[-1]])
+        after = bisect_right(kept, end, first, key=lambda one: times[one[0]])
+        before = [at for one in kept[first:after][:1] for at in one if times[at] < start]
+        kept[first:after] = [before, run] if before else [run]
+    order = [at for one in kept for at in one]
     places: list[int | None] = [None] * len(times)
     for place, at in enumerate(order):
         places[at] = place

@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from resctrl_hooks.observe.recording.noise import answer, noisy
 from resctrl_hooks.observe.recording.page import page_of
 from resctrl_hooks.observe.recording.reading import recording_of
 from resctrl_hooks.observe.recording.slowdown import lost_time, slowed_pods
-from resctrl_hooks.observe.recording.times import Times
+from resctrl_hooks.observe.recording.times import Times, order_of
 from resctrl_hooks.observe.recording.tracks import Line, User, user_of
 from resctrl_hooks.observe.recording.turns import turn_rates
 
@@ -292,6 +293,20 @@ def test_clock_that_is_set_makes_no_rate_larger(samples: list[tuple[int, int]]) 
     is_set = any(jump for _, jump in samples)
     assert is_set or len(rates.get(REST, ())) == len(samples)
     assert found.times["n1"].left_out == 0 or any(jump < 0 for _, jump in samples)
+
+
+@settings(max_examples=examples(100))
+@given(st.lists(st.integers(0, 9), max_size=12))
+def test_samples_are_in_the_order_of_time_and_later_ones_replace_what_they_overlap(times: list[int]) -> None:
+    order = order_of(times)
+    kept = sorted((place, at) for at, place in enumerate(order.places) if place is not None)
+    assert [place for place, _ in kept] == [*range(len(times) - order.left_out)]
+    assert [times[at] for _, at in kept] == sorted(times[at] for _, at in kept)
+    assert order.seams == {place for (_, before), (place, at) in pairwise(kept) if at != before + 1}
+    after = next((at for at in range(len(times) - 1, 0, -1) if times[at] < times[at - 1]), 0)  # the last step back
+    least, most = (times[after], times[-1]) if times else (0, 0)
+    assert all(order.places[at] is not None for at in range(after, len(times)))
+    assert not any(least <= times[at] <= most and at < after for _, at in kept)
 
 
 @pytest.mark.parametrize("earlier, rate", [((100, 100, 133), 1.0), ((100, 100, 127), 13 / 7), ((100, 100, 121), None)])
