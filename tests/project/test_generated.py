@@ -56,12 +56,8 @@ def test_every_setting_is_in_the_reference_with_a_description() -> None:
     keys = {key for section in json_schema()["$defs"].values() for key in section["properties"]}
     assert {"throttleReadBps", "floor", "cpuMax"} <= keys
     assert [name for name in (*DEFAULTS, *KEYS, *FEATURES, *keys) if f"`{name}`" not in text] == []
-    for line in (
-        '- `release` (`pod`/`last-container`, default `"pod"`): Release a pod',
-        "- `name` (text, required): ",
-        "### `blockio.classes`\n",
-    ):
-        assert line in text
+    release = '- `release` (`pod`/`last-container`, default `"pod"`): Release a pod'
+    assert all(line in text for line in (release, "- `name` (text, required): ", "### `blockio.classes`\n"))
     section = text.partition("### `blockio`\n")[2].partition("###")[0]
     assert section.endswith("- `enabled`, `allow`, `defaults`: as in `rdt`.\n\n")
     assert text.count("The class of containers that request none. `allow` does not apply to it.") == 1

@@ -334,22 +334,22 @@ def test_hooks_use_settings_of_version_0_2_until_others_are_applied(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     of_version_0_2(folder / "config.yaml")
-    config = str(folder / "prod.yaml")
+    config, former = str(folder / "prod.yaml"), str(folder / "config.json")
     Path(config).write_text("zzz: 1")
-    assert find_effective(config).path == str(folder / "config.json")
+    assert find_effective(config).path == former
     written(Path(config), "shop", groupPrefix="new-")
     assert effective.effective_settings(config).group_prefix == "new-"
-    assert capsys.readouterr().err.endswith(f"installed hooks use {folder / 'config.json'} of version 0.2\n")
+    assert capsys.readouterr().err.endswith(f"installed hooks use {former} of version 0.2\n")
     hooks, problem = load(config)
-    assert (hooks.path, hooks.group_prefix) == (str(folder / "config.json"), "old-")
-    assert problem.startswith(f"{config} has never been applied; {hooks.path} of version 0.2 stays active; run ")
+    assert (hooks.path, hooks.group_prefix) == (former, "old-")
+    assert problem.startswith(f"{config} has never been applied; {former} of version 0.2 stays active; run ")
     assert is_unapplied(config), "reconcile applies it"
     applied = apply_if_newer(config)
     assert applied is not None
     assert [change.key for change in applied.changes] == ["groupPrefix"]
     hooks, problem = load(config)
     assert (hooks.group_prefix, hooks.former_prefixes, problem) == ("new-", ("old-",), "")
-    assert (folder / "config.json").exists(), "version 0.2 uses it after a downgrade"
+    assert Path(former).exists(), "version 0.2 uses it after a downgrade"
 
 
 @pytest.mark.parametrize("content", [None, {"managedBy": "machineconfig"}, {"format": 2}])

@@ -49,9 +49,6 @@ class Node:
             details: Any = {**one.details(), **values}
             locked.add_member(id_, details, found.pid)
 
-    def configure(self, **config: Any) -> None:
-        self.host.configure(**config)
-
     def explain(self, what: str = NAME) -> PodExplanation:
         doctor = Host("/config.json", str(self.root / "image"))
         doctor.active = Host(str(self.host.config)).active

@@ -201,11 +201,6 @@ class Node:
             assert not list(self.root.rglob(f"*.{DURABLE}"))
         return True
 
-    def edit(self, text: str) -> None:
-        """Write the configuration as the operator does."""
-        given(self.root, CONFIG, text)
-        self.edited = text
-
     def check(self) -> None:
         """Check all that a runtime reads, whether or not the last call was killed."""
         now = content(self.root)
@@ -264,7 +259,8 @@ class Sequences(RuleBasedStateMachine):
 
     @rule(text=st.sampled_from(TEXTS))
     def edit(self, text: str) -> None:
-        self.node.edit(text)
+        given(self.node.root, CONFIG, text)
+        self.node.edited = text
 
     @invariant()
     def works(self) -> None:

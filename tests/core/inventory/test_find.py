@@ -1,19 +1,14 @@
 """Search for a pod by each of its names, and the errors for names that no pod or several pods have."""
 
-import json
 import shutil
-import time
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from golden import Golden
-from hosts.counter_tree import say
 from hosts.monitored import KEYS, MonitoredHost, plain_host, replace_podman
 
-from core.install.versions import COMMITS, Commands
 from resctrl_hooks.core.inventory.details import details_of
 from resctrl_hooks.core.inventory.feature_display.table import display, names
 from resctrl_hooks.core.inventory.find import ForeignGroupError, NoSuchPodError, SeveralPodsError, find
@@ -120,30 +115,3 @@ def test_record_of_another_version_hides_no_other_feature(feature: str) -> None:
         for row in map(display, names()):
             assert row.columns is None or len(row.columns.cells([found])) == len(row.columns.heads)
     assert details()["unreadable"] == {feature: "KeyError: 'needs'"}
-
-
-POD = "shop/web-0"
-
-
-def counters(text: str) -> dict[tuple[str, str], tuple[Any, str]]:
-    """Return value and state of each counter of the pod; only the seconds go on from one read to the next."""
-    (pod,) = json.loads(text)["items"]
-    return {(one["counter"], one["domain"]): (one["value"], one["state"]) for one in pod["counters"]}
-
-
-@pytest.mark.parametrize(
-    "version", [pytest.param(one, marks=pytest.mark.ci if place else ()) for place, one in enumerate(COMMITS)]
-)
-def test_show_after_upgrade_is_that_of_the_earlier_version(tmp_path: Path, version: str) -> None:
-    with plain_host(tmp_path) as host, closing(Commands(version, host.config)) as earlier:
-        group = host.group(0, "web-0", llc_occupancy=4096, mbm_local_bytes=0, mbm_total_bytes=0)
-        say(host.resctrl, llc_occupancy=4096, mbm_local_bytes=0, mbm_total_bytes=0)
-        for total, local in ((100, 60), ("Unassigned", 80), (0, "Error"), (70, "Unavailable")):
-            time.sleep(0.002)  # the clock of totals has milliseconds
-            say(group, mbm_total_bytes=total, mbm_local_bytes=local)
-            earlier.run("metrics")
-        before, after = earlier.run("show", POD, "-o", "json"), host.run("show", POD, "-o", "json").stdout
-        assert counters(before)["mbm_total_bytes", "mon_L3_00"] == (170, "available")
-        assert counters(after) == counters(before)
-        turns = [json.loads(text)["items"][0].get("turnRate") for text in (before, after)]
-        assert turns[0] is None or turns[1]["turns"] == turns[0]["turns"] == 2
