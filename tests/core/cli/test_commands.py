@@ -16,13 +16,14 @@ from conftest import Host, always, noted, raising
 from golden import Golden
 from hosts.monitored import KEYS, MonitoredHost, host_of_counted_pod, run
 
-from resctrl_hooks.core.cli import doctor, installed, main, show
+from resctrl_hooks.core.cli import config, doctor, installed, main, show
 from resctrl_hooks.core.cli import reconcile as reconcile_module
 from resctrl_hooks.core.cli import watch as watch_module
 from resctrl_hooks.core.cli.params import Duration
 from resctrl_hooks.core.cli.replaced import replacing
-from resctrl_hooks.core.config.applied import Applied
+from resctrl_hooks.core.config.applied import Applied, Change
 from resctrl_hooks.core.config.problems import InvalidConfigError, Problem
+from resctrl_hooks.core.config.show import Shown, YamlFile
 from resctrl_hooks.core.doctor import Finding
 from resctrl_hooks.core.install.manifest import Manifest
 from resctrl_hooks.core.inventory.models import Refusal
@@ -186,3 +187,53 @@ def test_doctor_counts_problems_that_it_did_not_fix(
         golden(re.sub(r'("host": )".*"', r'\1"<host>"', done.stdout), words, hide="time")
     del findings[2]
     assert run(host, "doctor", "--fix").exit_code == 0
+
+
+# config
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "config.yaml"
+    path.write_text("namespaces: [shop]\nlog: {level: debug}\n")
+    return path
+
+
+def test_check_accepts_a_compiled_file(file: Path) -> None:
+    for name in ("config.json", "config.last.json"):
+        assert invoke("--config", str(file), "config", "apply").exit_code == 0
+        path = file.parent / name
+        assert invoke("--config", str(path), "config", "check").output == f"{path} is valid\n"
+        path.write_text('{"format": 1, "managedBy": "machineconfig", "zzz": 1}')
+        done = invoke("--config", str(path), "config", "check")
+        assert (done.exit_code, "zzz: unknown key" in done.stderr) == (2, True)
+        path.write_text("{")
+        assert invoke("--config", str(path), "config", "check").exit_code == 2
+        path.unlink()
+
+
+def shown(**more: Any) -> Shown:
+    yaml = {"path": "/c.yaml", "state": "applied", "differences": [], **more.pop("yaml", {})}
+    values = {"source": "compiled", "path": "/c.json", "problem": "", "settings": {"a": 1}, "set": [], "warnings": []}
+    return Shown(**{**values, **more}, yaml=YamlFile(**yaml))
+
+
+def test_active_settings_are_shown(monkeypatch: pytest.MonkeyPatch, file: Path, golden: Golden) -> None:
+    differs = {"state": "differs", "differences": [Change(key="a", old=1, new=2)]}
+    last: dict[str, Any] = {"source": "last-valid", "problem": "damaged", "warnings": ["others may write"]}
+    cases: dict[str, dict[str, Any]] = {
+        "applied": {"set": ["a", "b"]},
+        "damaged": {**last, "settings": {"a": "x\ny\n", "b": {"c": [1]}}, "yaml": differs},
+        "never applied": {"source": "yaml", "path": "/c.yaml", "yaml": {"state": "never-applied"}},
+        "of a path": {"path": "/c.yaml"},
+        "defaults": {"source": "defaults", "path": "", "yaml": {"state": "missing"}},
+    }
+    for label, of in cases.items():
+        monkeypatch.setattr(config, "show_settings", always(shown(**of)))
+        golden(invoke("--config", str(file), "config", "show").output, label)
+    settings = {"a": {"b": {"c": 1}, "d": {}}, "e": ["x"], "f": None}
+    monkeypatch.setattr(config, "show_settings", always(shown(settings=settings)))
+    lines = ["setting,value", "a.b.c,1", "a.d,{}", 'e,"[""x""]"', "f,null"]
+    assert invoke("--config", str(file), "config", "show", "-o", "csv").stdout.splitlines() == lines
+    (item,) = json.loads(invoke("--config", str(file), "config", "show", "-o", "json").stdout)["items"]
+    assert item["settings"] == settings
