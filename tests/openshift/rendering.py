@@ -66,8 +66,6 @@ _KEYS = {
     "contents": {"source", "compression"},
     "unit": {"name", "enabled", "contents"},
 }
-# The writable folders of CoreOS; the rest belongs to the image, or is lost at reboot.
-
 
 _UNIT = re.compile(r"[A-Za-z0-9:_.@-]+\.(service|mount|timer|path)")
 # A plain absolute path in a writable folder of CoreOS; the rest belongs to the image, or is lost at reboot.

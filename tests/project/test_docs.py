@@ -62,8 +62,6 @@ def test_settings_on_pages_are_valid(page: Path) -> None:
         assert [str(problem) for problem in found if problem.severity != "note"] == [], snippet
 
 
-# The houses
-
 PACKAGE = ROOT / "resctrl_hooks"
 HOUSES = sorted(path.parent for path in PACKAGE.glob("*/part.py"))
 NODE_HALVES = sorted(path.parent for path in PACKAGE.glob("*/node/part.py"))

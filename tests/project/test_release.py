@@ -66,9 +66,6 @@ def test_release_has_notes_sums_machineconfig_chart_and_schemas(dist: Path) -> N
         assert set(found.getnames()) == {f"{name}.json" for name in schemas()}
 
 
-# Versions
-
-
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """A Git repository of two commits that has a development version."""

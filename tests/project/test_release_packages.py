@@ -215,9 +215,6 @@ def test_spec_builds_complete_package(dist: Path, tmp_path: Path) -> None:
     assert "resctrl-hook install || :" in output("rpm", "-qp", "--scripts", built)
 
 
-# In a clean Debian
-
-
 @pytest.fixture
 def inside(package: Path, tmp_path: Path) -> Iterator[Callable[[str], str]]:
     """Run a shell's line in a clean Debian that has the package's file at /package.deb; nothing of it is kept."""

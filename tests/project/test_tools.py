@@ -19,8 +19,6 @@ from hosts.processes import wait_until
 pytestmark = pytest.mark.no_cover
 NODE = "resctrl_hooks/core/node"
 
-# `--changed`
-
 
 @pytest.mark.ci  # it reads the imports of all files
 @pytest.mark.parametrize(
@@ -48,8 +46,6 @@ def test_change_of_common_module_selects_all() -> None:
     modules = [path.relative_to(changed.PROJECT) for path in (changed.PROJECT / NODE).rglob("[a-z]*.py")]
     assert [str(path) for path in modules if not changed.mirrored(str(path))] == []
 
-
-# Mutants
 
 SOURCE = b'''"""One or two."""
 def f(a: int = 1) -> bool:

@@ -189,9 +189,6 @@ def test_doctor_counts_problems_that_it_did_not_fix(
     assert run(host, "doctor", "--fix").exit_code == 0
 
 
-# config
-
-
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "config.yaml"

@@ -192,9 +192,6 @@ def test_compiled_configuration_has_a_largest_size() -> None:
         assert [problem.what.partition(",")[0] for problem in found] == refused
 
 
-# Trust
-
-
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
 @pytest.mark.parametrize(
     "mode, of_folder, users, told",

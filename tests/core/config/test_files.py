@@ -327,9 +327,6 @@ def test_former_prefixes_stay_known_for_claims_and_changes_in_lists_are_found(co
     ]
 
 
-# Several files in one folder
-
-
 def test_hooks_use_settings_of_version_0_2_until_others_are_applied(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -151,8 +151,6 @@ def test_events_process_may_create_and_patch_events_and_reads_records_only() -> 
     assert (context["capabilities"], context["readOnlyRootFilesystem"]) == ({"drop": ["ALL"]}, True)
 
 
-# The commands of the page
-
 PAGE = (CONTRIB / "daemonset/README.md").read_text()
 EXAMPLE = PAGE.partition("```yaml\n")[2].partition("```")[0]
 COMMANDS = [line.strip() for line in PAGE.replace(EXAMPLE, "").splitlines() if line.startswith("    ")]
@@ -213,8 +211,6 @@ def test_commands_render_configuration_and_digest_without_custom_resources_and_r
     for command in of("kubectl delete -k"):
         sh(f"kubectl kustomize {command.split()[3]}", tmp_path)
 
-
-# The chart
 
 PACKAGED = load_program("chart").packaged
 DIGEST = f"sha256:{'01' * 32}"

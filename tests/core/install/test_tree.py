@@ -64,9 +64,6 @@ def test_link_that_leads_out_of_the_root_is_refused(tmp_path: Path) -> None:
     assert tree.remove("/near/file")
 
 
-# The record of an installation
-
-
 def test_record_of_another_format_is_none(tree: Tree, tmp_path: Path) -> None:
     assert read_manifest(tree) is None
     for text in ("", "{", "[]", "{}", '{"format": 2}'):
@@ -75,9 +72,6 @@ def test_record_of_another_format_is_none(tree: Tree, tmp_path: Path) -> None:
     for text in ('{"format": 1}', '{"format": 1, "of a later version": 3}'):
         given(tmp_path, MANIFEST, text)
         assert read_manifest(tree) == Manifest()
-
-
-# Programs
 
 
 def test_failure_is_the_last_line_of_an_unsuccessful_program() -> None:
