@@ -262,6 +262,8 @@ def test_line_of_a_pod_has_its_names_and_its_only_class(tmp_path: Path, monkeypa
         counted, uncounted = reading(1, 7), reading(1, 7, UNASSIGNED)
         one, two = users.line(KEYS[0], used, [counted]), users.line(KEYS[1], used, [counted, uncounted])
         assert users.line(KEYS[2], Line(), [counted, reading(9, 7)]).partial
+        now = Snapshot(102, {}, {KEYS[0]: [counted]})
+        assert usage(Snapshot(100, {}), now, Users(host.context))[0].name == "shop/web", "its name is learnt"
     assert one == Line(POD, "shop/web", KEYS[0], {"mbm": 5}, "shop", "web", "gold", counted=1.0)
     assert two == Line(POD, "shop/db", KEYS[1], {"mbm": 5}, "shop", "db", None, uncounted=1, counted=1.0)
     assert (users.name(KEYS[0]), users.name(KEYS[2])) == ("shop/web", KEYS[2][:12])
