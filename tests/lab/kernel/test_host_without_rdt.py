@@ -47,11 +47,8 @@ def check_contention(found: dict[str, Any], **culprit: str) -> None:
 
 def judged(key: str) -> dict[str, Any]:
     """Return what the sampling process found of a slowed container; empty before that."""
-    try:
-        found: dict[str, Any] = json.loads(STATUS.read_text())["pods"][key]
-    except (FileNotFoundError, KeyError):
-        return {}
-    return found if found["verdict"] == "slowed" else {}
+    pods: dict[str, dict[str, Any]] = json.loads(STATUS.read_text()).get("pods", {}) if STATUS.exists() else {}
+    return pods[key] if key in pods and pods[key]["verdict"] == "slowed" else {}
 
 
 def test_starved_container_has_its_culprit_within_a_minute_and_nothing_fails(engine: Podman) -> None:

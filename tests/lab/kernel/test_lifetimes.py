@@ -6,6 +6,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hosts.processes import is_headless
@@ -13,8 +14,13 @@ from hosts.processes import is_headless
 from kernel.bundles import HEADLESS, HOST_USR
 from kernel.groups import RENAMES, Place, Resctrl, place_of
 from kernel.installed import Installed
-from kernel.pods import UID, Containers, KubernetesPod
+from kernel.pods import UID, Containers, Hooks, KubernetesPod
 from kernel.runtimes import Failed, wait_until
+from resctrl_hooks.core.inventory.gather import gather
+from resctrl_hooks.core.node.context import Context
+from resctrl_hooks.core.node.reconcile.reconcile import reconcile
+from resctrl_hooks.core.node.reconcile.report import Options
+from resctrl_hooks.core.node.resctrl.rmids import total_closids, total_rmids
 
 pytestmark = pytest.mark.only(driver="cgroupfs")
 RESTARTS, PROCESSES = 10, 200
@@ -139,3 +145,30 @@ def test_class_is_joined_before_group(containers: Containers, installed: Install
     assert len(threads) > (containers.runtime.name == "runc")
     containers.runtime.start("c1")
     assert place_of(pid) == Place("gold", key)
+
+
+OWN_CLASS = {"l3CacheSchema": "L3:0=f"}
+KINDS: dict[str, list[dict[str, Any]]] = {
+    "runc": [OWN_CLASS],
+    "crun": [{"closID": "team", "enableMonitoring": True}, OWN_CLASS, {"enableMonitoring": True}],
+}
+"""Values of `linux.intelRdt` for which a runtime creates a class or a group."""
+
+
+def test_classes_and_groups_of_a_runtime_are_counted_as_its_own(
+    containers: Containers, context: Context, resctrl: Resctrl
+) -> None:
+    resctrl.make("team")
+    for number, kind in enumerate(KINDS[containers.runtime.name]):
+        hooks: Hooks | None = {} if number else None  # one calls the hook; reconcile finds the others
+        containers.create(f"{number:064x}", hooks=hooks, intelRdt=kind)
+    account = gather(context).account
+    assert account is not None
+    assert sum(account.rmids.values()) == total_rmids(context.monitor.resctrl), account.as_line()
+    assert sum(account.closids.values()) == total_closids(context.monitor.resctrl), account.as_line()
+    owners = {"group" if one.group else "class" for one in account.of("runtimes")}
+    assert owners == ({"class"} if containers.runtime.name == "runc" else {"class", "group"}), account
+    reconcile(context, Options(wait=False))
+    containers.runtime.clean()
+    reconcile(context, Options(wait=False))
+    assert resctrl.present() == ["team"]
