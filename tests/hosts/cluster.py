@@ -9,8 +9,7 @@ from hosts.simulated_kernel import Kernel
 
 Notes = dict[str, str] | None
 POD = UID
-SimulatedNode = Node
-__all__ = ["NOW", "POD", "Cluster", "SimulatedNode", "pod_number"]
+__all__ = ["NOW", "POD", "Cluster", "pod_number"]
 
 
 class Cluster(Node):
