@@ -90,7 +90,7 @@ class Group:
         self.valid: set[str] = set()  # the counters whose next value has been counted since the last look
         self.had: set[str] = set()  # those with a value from which they continue
         self.words: dict[str, str] = {}
-        self.there, self.hidden, self.seen = True, False, False
+        self.there, self.hidden, self.seen, self.missed = True, False, False, False
         self.former: set[str] = set()  # keys that lost it
         self.read = 0.0
 
@@ -206,10 +206,12 @@ class World:
             group.hidden, group.there = False, True
 
     def hotplug(self) -> None:
-        """A file vanishes, or returns: its counter begins at 0."""
+        """A file vanishes, or returns: its counter begins at 0. No read knows of a file that a new group lacked."""
         self.scrapes.files = FILES if self.scrapes.files != FILES else [OCCUPANCY, TOTAL, ENERGY]
         for group in self.groups:
+            valid = group.valid if group.seen else {*group.valid}
             group.restart(LOCAL)
+            group.valid = valid
         self.read()
 
     def hand(self, group: Group, place: str) -> None:
@@ -227,10 +229,10 @@ class World:
         carried.save()
         group.key, group.place = taker, place
         self.unrecord(taker, place)
-        for path in COUNTED:
+        for path in {*COUNTED} & {*self.scrapes.files}:
             if path not in group.words:
                 self.amounts.setdefault((taker, place, path), 0)
-            elif path in self.scrapes.files and group.words[path] != UNASSIGNED:
+            elif group.words[path] != UNASSIGNED:
                 group.credited[path] = None
                 group.had.discard(path)
 
@@ -249,6 +251,8 @@ class World:
         self.scrapes.now = round(self.scrapes.now + 1, 3)
         files = self.scrapes.files
         carried = self.scrapes.load()
+        for group in self.groups:
+            group.missed = group.missed or not group.there
         for key in (KEY, OTHER):
             found = self.of(key)
             hidden = any(one.hidden and one.there for one in self.groups if one.key == key)
@@ -257,7 +261,7 @@ class World:
             for place, group in found.items():
                 for path in set(COUNTED) & set(files):
                     self.credit(group, (key, place.partition("/")[0], path), spent)
-                group.seen, group.read = True, self.scrapes.now
+                group.seen, group.read, group.missed = True, self.scrapes.now, False
             for where, seconds in spent.items():
                 self.seconds[where] = self.seconds.get(where, 0) + seconds
         carried.save()
@@ -290,7 +294,7 @@ class World:
                 assert seen & {*self.scrapes.files} <= counts.total(name).amounts.keys()
             seconds = {where: counts.total(where[1]).seconds.get(where[2], 0) for where in wanted}
             assert seconds == pytest.approx({where: self.seconds.get(where, 0) for where in wanted})
-            lost = any(key in one.former or (one.key == key and one.seen and not one.there) for one in self.groups)
+            lost = any(key in one.former or (one.key == key and one.missed) for one in self.groups)
             assert lost or not counts.ended, "a group is said to be lost that is not"
             turns = carried.turns(key)
             if turns and len(counts.counted) == 1:
