@@ -285,9 +285,9 @@ def test_guard_restores_first_and_at_changed_settings_and_ends_at_a_signal(
         assert systemd.received() == [f"READY=1\nSTATUS=mode {self.mode}"]
         with pytest.raises(RunningError):
             only_instance(f"{left.host.state}/{LOCK}")
+        self._lease.intend("bronze", {0: 100}, {0: 90})
+        (left.root / "bronze/schemata").write_text("MB:0=90\n")
         if self.mode == "act":
-            self._lease.intend("bronze", {0: 100}, {0: 90})
-            (left.root / "bronze/schemata").write_text("MB:0=90\n")
             left.host.configure(rdt={"guard": {**SECTION, "mode": "observe"}})
         else:
             os.kill(os.getpid(), number)
@@ -299,6 +299,7 @@ def test_guard_restores_first_and_at_changed_settings_and_ends_at_a_signal(
     assert "guard: restored class bronze, domain 0: MB 90 -> 100" in log
     assert "guard: the settings have changed; restoring all values and starting again" in log
     assert log.count("guard: mode act is experimental") == 1
+    assert left.limit("bronze").endswith("\nMB:0=100"), "the end restores all values"
     os.close(only_instance(f"{left.host.state}/{LOCK}"))
 
 

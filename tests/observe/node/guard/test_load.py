@@ -17,7 +17,7 @@ from resctrl_hooks.core.node.resctrl.bandwidth import Bandwidth
 from resctrl_hooks.core.node.resctrl.counters import slot_at
 from resctrl_hooks.observe.node.capacity.domains import memory_domains
 from resctrl_hooks.observe.node.guard.actuator import spread
-from resctrl_hooks.observe.node.guard.churn import MOST_FILES, Groups
+from resctrl_hooks.observe.node.guard.churn import FOR_EACH_LEFT, MOST_FILES, Groups
 from resctrl_hooks.observe.node.guard.load import ClassCounts, Reader, traffic
 from resctrl_hooks.observe.node.guard.pods import Pods
 from resctrl_hooks.observe.node.guard.snapshots import domains_of_slots
@@ -310,6 +310,9 @@ def test_rate_of_a_class_with_many_pods_that_end_is_within_a_tenth(pods: int, li
         reads.append(0)
         groups.follow({inode: ("bronze", str(inode)) for inode in born})
     assert reads[-1] == 0, "groups are read only after one left"
+    born.popitem()
+    groups.follow({inode: ("bronze", str(inode)) for inode in born})
+    assert reads[-1] == min(FOR_EACH_LEFT, len(born)), "few are read for each that left"
 
 
 @pytest.mark.parametrize("period", [1, 3])
