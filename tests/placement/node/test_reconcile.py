@@ -238,6 +238,25 @@ def test_row_of_a_container_checks_each_column() -> None:
 # Placement by hooks: assigned CPUs, displaced containers
 
 
+def test_hook_logs_the_placed_request_or_why_it_places_nothing(node: PlacedHost) -> None:
+    preserve, request = "cpu.preserve.resource-policy.nri.io", "CPUs for a request of 2500m, policy topology-aware"
+    asked = {
+        f"shared {request} duration": {},
+        f"2 exclusive {request} duration": {CPUS: "exclusive"},
+        f"reserved {request} duration": {CPUS: "reserved"},
+        f"shared {request}: invalid annotation {CPUS}: 'mine'": {CPUS: "mine"},
+        f"annotation {preserve}: CPUs and memory nodes left unchanged": {preserve: "true"},
+    }
+    for words, notes in asked.items():
+        log = node.start("a", 2500, **notes)
+        assert f"): {words}" in log, log
+        node.stop("a")
+    node.begin("own")
+    own = node.container("own", 1000)
+    own.linux["resources"]["cpu"]["cpus"] = "3"
+    assert "): container spec sets a cpuset; left unchanged" in node.call(node.oci(own)).log
+
+
 def test_external_policy_is_used(node: PlacedHost) -> None:
     lines = ("from .policy import Decision", "def choose(topology, usage, request):")
     answer = "    return Decision('shared', 'mine', cpus=0b1000, why='I say so')\n"
