@@ -22,6 +22,6 @@ def test_each_row_has_its_samples(golden: Golden) -> None:
 
 def test_plugin_without_a_readable_status_has_no_metrics(host: Host) -> None:
     host.state.mkdir(parents=True)
-    for text in ("", "[]", "{"):
+    for text in ("", "[]", "{", ""):
         assert families_of([TABLE], host.context()) == []
         (host.state / "nri.json").write_text(text)
