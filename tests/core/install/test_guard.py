@@ -38,7 +38,7 @@ def shell(request: pytest.FixtureRequest) -> list[str]:
     [
         *((f"exit {status}", 79 if status == 79 else 0, b"") for status in (0, 1, 2, 78, 79, 80, 126, 127, 255)),
         *((f"kill -{name} $$", 0, None) for name in ("KILL", "SEGV", "TERM", "ALRM", "PIPE")),
-        ("printf '%s\n' 'one \n %s'; echo two >&2; exit 79", 79, b"one \n %s\ntwo\n"),
+        ("printf '%s\\n' 'one \\n %s'; echo two >&2; exit 79", 79, b"one \\n %s\ntwo\n"),  # backslashes stay
         ("echo Traceback; echo ValueError: x; exit 1", 0,
          b"resctrl-hook: broken (status 1), container started without resctrl-hooks: ValueError: x\n"),
         ("cat >&2", 0, b"{}\n"),

@@ -25,6 +25,8 @@ MINORS = [*range(29, 38)]
 ENDS = [MINORS[0], MINORS[-1]]
 ANNOTATION = 256 << 10
 """The most bytes of all annotations of an object; `kubectl apply` keeps the object in one."""
+CUSTOM = ("openshift.io", "coreos.com")
+"""Ends of the API groups of custom resources."""
 Objects = dict[tuple[str, str], dict[str, Any]]
 
 
@@ -38,7 +40,7 @@ def check(objects: Objects, versions: list[int]) -> None:
     for name, one in objects.items():
         assert len(json.dumps(one)) < ANNOTATION * 9 // 10, name
         group = one["apiVersion"].partition("/")[0]
-        if not group.endswith(("openshift.io", "coreos.com")):
+        if not group.endswith(CUSTOM):
             for version in (f"1.{minor}" for minor in versions):
                 assert kubernetes_validate.validate(one, version, strict=True) == version, name
 
@@ -196,7 +198,7 @@ def test_commands_render_configuration_and_digest_without_custom_resources_and_r
     assert config["data"] == {"config.yaml": "namespaces: [shop]\n"}
     digest = yaml.safe_load(EXAMPLE)["images"][0]["digest"]
     assert images(objects) == {f"registry.internal/resctrl-hooks@{digest}"}
-    assert not [one for one in objects.values() if one["apiVersion"].endswith(".com")]
+    assert not [one for one in objects.values() if one["apiVersion"].partition("/")[0].endswith(CUSTOM)]
     check(objects, ENDS)
     (line,) = [part for part in PAGE.split("`") if part.startswith("components: ")]
     (folder / "kustomization.yaml").write_text(f"{EXAMPLE}{line}\n")

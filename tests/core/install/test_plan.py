@@ -13,7 +13,7 @@ from golden import Golden
 from hosts.faults import Fail
 from hosts.node_half import payload_once as payload
 
-from core.install.plans import Planned, parsed, paths, planned
+from core.install.plans import Planned, parsed, planned
 from core.install.staged import CONFIG, given
 from resctrl_hooks.core.install.houses import missing, needed
 from resctrl_hooks.core.install.manifest import Manifest
@@ -27,6 +27,7 @@ from resctrl_hooks.core.install.units import COMPILE, EXEC, MOUNT, RECONCILE, TI
 from resctrl_hooks.core.node.errors import LedgerError
 from resctrl_hooks.core.node.feature_table import FEATURES
 from resctrl_hooks.core.node.ledger import Ledger
+from resctrl_hooks.core.node.nfd.features import FIRST as FIRST_FACTS
 from resctrl_hooks.core.node.parts import PARTS
 from resctrl_hooks.core.node.settings import Settings
 
@@ -71,13 +72,14 @@ def test_files_are_in_the_order_of_writing(
     golden(shown(planned(*runtimes, **options)))
 
 
-def test_units_have_the_paths_of_the_settings(planned: Planned, tmp_path: Path) -> None:
+def test_units_have_the_paths_of_the_settings_and_facts_that_are_there_stay(planned: Planned, tmp_path: Path) -> None:
     given(tmp_path, CONFIG, "stateDir: /var/rh\nresctrlPath: /mnt/rt\nnodeFeaturesPath: /srv/nfd/x\n")
-    for _ in range(2):  # the second finds a compiled file
+    for facts in (FIRST_FACTS, "facts\n"):  # the second finds a compiled file, and what reconcile has written
         found = planned("crio", nfd=True)
         (text,) = (file.data.decode() for file in found.files if file.path == f"{UNITS}/{RECONCILE}")
         assert all(f"-{path}" in text for path in ("/var/rh", "/mnt/rt", "/srv/nfd"))
-        assert paths(found, FACTS) == ["/srv/nfd/x"]
+        assert {one.path: one.data for one in found.files if one.role == FACTS} == {"/srv/nfd/x": facts.encode()}
+        given(tmp_path, "srv/nfd/x", "facts\n")
         for file in found.files:
             if file.role == SETTINGS:
                 given(tmp_path, file.path, file.data.decode())
@@ -164,6 +166,7 @@ def test_houses_that_settings_changed_values_and_records_need_are_installed(tmp_
         assert needed(Settings(values)) == [house]
         assert needed(Settings(values), ["nri"]) == sorted(["nri", house])
     settings = Settings({"placement": {"enabled": True}, "history": {"enabled": True}})
+    assert needed(Settings({}), edited=settings) == ["placement"], "a service is not started before they are active"
     assert missing(Manifest(houses=[]), settings) == ["resctrl-hooks-guard.service", "placement"]
     assert missing(Manifest(houses=["observe"]), settings) == ["placement"]
     assert missing(Manifest(houses=["observe", "placement"]), settings) == []
