@@ -14,6 +14,7 @@ from resctrl_hooks.core.config.state_folder import lead_to_present
 from resctrl_hooks.core.node.errors import SettingsError
 from resctrl_hooks.core.node.ledger import Ledger
 from resctrl_hooks.core.node.reconcile.release import release_everything
+from resctrl_hooks.core.node.settings import DEFAULTS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,7 +74,9 @@ def test_directory_that_cannot_be_kept_is_refused_in_one_line_while_it_has_pods(
 
 
 @pytest.mark.parametrize("there", ["nothing", "empty"])
-def test_apply_leads_the_new_path_to_the_present_directory(node: Cluster, tmp_path: Path, there: str) -> None:
+def test_apply_leads_the_new_path_to_the_present_directory_of_the_same_file(
+    node: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: str
+) -> None:
     def apply(path: Path, *words: str) -> None:
         config.write_text(f"stateDir: {path}\n")
         config.chmod(0o644)
@@ -85,6 +88,9 @@ def test_apply_leads_the_new_path_to_the_present_directory(node: Cluster, tmp_pa
     config.parent.mkdir(mode=0o755)
     if there == "empty":
         new.mkdir()
+    monkeypatch.setitem(DEFAULTS, "stateDir", str(node.host.state))
+    apply(tmp_path / "first")
+    assert not os.path.lexists(tmp_path / "first"), "these records belong to the default file"
     for path in (node.host.state, new):
         apply(path, "--dry-run")
         apply(path)

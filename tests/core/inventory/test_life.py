@@ -18,6 +18,7 @@ from hosts.transcript import Transcript
 from resctrl_hooks.core.inventory import demand
 from resctrl_hooks.core.inventory.container_names import container_names
 from resctrl_hooks.core.inventory.gather import gather, rmids_of
+from resctrl_hooks.core.inventory.models import Pod
 from resctrl_hooks.core.node.errors import HookError
 
 HOUSES = ("lab",)
@@ -110,7 +111,7 @@ def test_list_and_show_of_a_node(tmp_path: Path, golden: Golden, monkeypatch: py
     golden(str(told), hide="pid duration time")
 
 
-def test_containers_have_the_names_of_their_records_and_unreadable_counters_no_demand(
+def test_containers_have_the_names_of_their_records_and_only_what_can_be_counted_is_in_demand(
     tmp_path: Path, fail: Fail
 ) -> None:
     node = SharedNode(tmp_path, rmids=16, assignable_counters=4)
@@ -120,4 +121,6 @@ def test_containers_have_the_names_of_their_records_and_unreadable_counters_no_d
     names = "/".join(record[name] for name in ("namespace", "pod", "container"))
     assert container_names(context, {pod.id: pod.key}, {}) == {pod.id: names}
     fail(demand, "holders_of", HookError("unreadable"))
-    assert [one.resource for one in demand.demand_of(context, gather(context))] == ["RMIDs"]
+    inventory = gather(context)
+    inventory.pods += [Pod(key=state, state=state) for state in ("unmonitored", "no-rdt", "foreign")]
+    assert [(one.resource, one.wanted) for one in demand.demand_of(context, inventory)] == [("RMIDs", 1)]
