@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -164,6 +165,16 @@ def test_listed_equivalents_exist() -> None:
     there = {mutant.name for path in modules for mutant in mutations.mutants_of(path)}
     assert sorted(set(known) - there) == []
     assert all(known.values())
+
+
+@pytest.mark.ci
+def test_missing_runtimes_are_reported_as_skips_unless_they_are_expected(tmp_path: Path) -> None:
+    words = "-q --collect-only -p no:cacheprovider -m ci tests/core/node/hook/test_runtimes.py"
+    for expected, code in (("", pytest.ExitCode.NO_TESTS_COLLECTED), ("all", pytest.ExitCode.OK)):
+        settings = {**os.environ, "PYTEST_ADDOPTS": "", "PATH": str(tmp_path), "RESCTRL_HOOKS_TESTS": expected}
+        command = [sys.executable, "-m", "pytest", *words.split()]
+        done = subprocess.run(command, env=settings, cwd=changed.PROJECT, capture_output=True, text=True, check=False)
+        assert (done.returncode, "tests marked `runtime`: " in done.stdout) == (code, not expected), done.stdout
 
 
 @pytest.mark.xdist_group("tools")
