@@ -112,9 +112,9 @@ def test_refused_argument_is_a_documented_error_of_every_method(host: Host, on: 
 
 @pytest.mark.parametrize("value", [*KINDS, "", "a\0b", "\ud800"], ids=repr)
 def test_path_or_prefix_that_no_file_can_have_is_refused(host: Host, value: Any) -> None:
-    kind = ValueError if isinstance(value, str) else TypeError
+    kind, words = (ValueError, "") if isinstance(value, str) else (TypeError, " must be a str, not")
     for name in paths(host):
-        with pytest.raises(kind, match=name):
+        with pytest.raises(kind, match=f"{name}{words}"):
             Monitor(**{**paths(host), name: value})
     if kind is ValueError:
         return
@@ -384,7 +384,9 @@ def test_missing_part_makes_a_gauge_unknown_and_is_no_part_of_a_total(host: Host
 
 def test_objects_print_what_they_are(host: Host) -> None:
     assert repr(Counter("core_energy", "cumulative", "J", "Energy.")) == "Counter('core_energy', 'cumulative', 'J')"
-    assert repr(Filesystem()) == "Filesystem()"
+    kernel = Filesystem()
+    assert repr(kernel) == "Filesystem()"
+    assert monitor(host, fs=kernel).resctrl.fs is kernel
     on = monitor(host)
     assert on.members("k") == []
     with on.hold("k") as held:

@@ -328,7 +328,7 @@ STEPS = ("read_abilities", "present_classes", "read_before", "read_schemata", "w
 @pytest.mark.fuse
 @pytest.mark.parametrize("step", STEPS)
 def test_second_apply_at_any_step_keeps_masks(simulated: RdtHost, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
-    """It runs between this call and the result of the step, as far as this call lets it."""
+    """It runs between this call and the result of the step, as far as this call lets it: one that hangs is one line."""
     full, real = simulated.schemata(), getattr(classes, step)
     simulated.configure(rdt={"classes": {"a": own("50%")}})
     monkeypatch.setattr(classes, "PATIENCE", 0.01)

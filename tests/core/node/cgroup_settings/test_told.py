@@ -91,6 +91,7 @@ def test_limit_without_room_is_never_sent(host: Host, systemd: Systemd, policy: 
 
 
 def test_features_share_one_run_and_one_lookup(host: Host, systemd: Systemd, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One reconcile repairs a hook that is killed after the run."""
     asked: list[int] = []
 
     def ask(proc: str, pid: int) -> list[procfs.Cgroup]:
@@ -113,6 +114,7 @@ def test_features_share_one_run_and_one_lookup(host: Host, systemd: Systemd, mon
 
 
 def test_value_is_written_to_scope_and_to_crun_cgroup_below(tmp_path: Path) -> None:
+    """A part of memory.max is that of the smaller limit of both."""
     leaf = cgroup.Leaf(str(tmp_path), "/kubepods.slice/crio-a.scope/container")
     scope, container = leaf.scope, leaf.folder
     Path(container).mkdir(parents=True)
@@ -124,13 +126,11 @@ def test_value_is_written_to_scope_and_to_crun_cgroup_below(tmp_path: Path) -> N
     for above, own, value in (("max", "1000", "500"), ("1000", "max", "500"), ("2000", "1000", "500"), ("max",) * 3):
         Path(scope, "memory.max").write_text(above)
         Path(container, "memory.max").write_text(own)
-        assert values.resolved(values.part_of_max(0.5), leaf) == value, "of the smallest limit"
+        assert values.resolved(values.part_of_max(0.5), leaf) == value
 
 
 LIMITS = ("rbps", "wbps", "riops", "wiops")
 ROWS = st.dictionaries(st.sampled_from(("8:0", "8:16")), st.dictionaries(st.sampled_from(LIMITS), st.integers(1, 3)))
-
-
 WANTED = st.dictionaries(st.sampled_from(LIMITS), st.integers(1, 3) | st.just("max"), min_size=1)
 
 

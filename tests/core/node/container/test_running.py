@@ -27,7 +27,9 @@ from resctrl_hooks.core.node.names import valid_container_id
 @pytest.mark.parametrize(
     "start, groups, same, rdt_class", [(1000, "gold", True, "gold"), (1000, None, True, ""), (999, "gold", False, "")]
 )
-def test_process_identity(host: Host, fail: Fail, start: int, groups: Any, rdt_class: str, *, same: bool) -> None:
+def test_process_is_known_by_its_start_time(
+    host: Host, fail: Fail, start: int, groups: Any, rdt_class: str, *, same: bool
+) -> None:
     host.process(7, "/c", start=start, rdt=groups)
     record: Any = {"cgroup": f"{host.cgroup}/c", "bundle": "/old"}
     found = running.Running("k" * 40, runtimes.Found("c" * 64, 7, 1000, "/b"), record, recorded=True)

@@ -224,7 +224,7 @@ def test_ended_process_has_nothing_and_a_damaged_stat_line_does_not_mean_that_it
     st.lists(st.sampled_from("SR" + ENDED), max_size=4),
 )  # fmt: skip
 def test_process_lives_until_its_last_thread_ends(pid: int, start: int, letter: str, others: list[str]) -> None:
-    """A process procfs.lives on after its main thread's end, which is a zombie then."""
+    """A process lives on after its main thread's end, which is a zombie then."""
     tids = tuple(range(pid + 1, pid + 1 + len(others)))
     living = [tid for tid, state in zip((pid, *tids), (letter, *others), strict=True) if state not in ENDED]
     with temporary_host() as host:
@@ -239,6 +239,8 @@ def test_process_lives_until_its_last_thread_ends(pid: int, start: int, letter: 
         assert procfs.living_thread(proc, pid) == (living[0] if living else 0)
         assert procfs.start_time(proc, pid) == (start if living else 0)
         assert procfs.lives(proc, pid, start) == bool(living)
+        found = tasks.threads_of_container(proc, "", pid)
+        assert found == [tid for tid in (pid, *tids) if tid != pid or letter not in ENDED or not living]
         assert not any(
             procfs.lives(proc, *other) for other in ((pid, start + 1), (pid, 0), (pid, None), (pid + 9, start))
         )

@@ -262,7 +262,7 @@ def test_namespace_limit_holds_in_every_turn_and_each_pod_gets_some(tmp_path: Pa
 
 
 @pytest.mark.parametrize("given_back", [False, True])
-def test_giver_of_a_failed_handover_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given_back: bool) -> None:
+def test_giver_waits_if_its_rmid_was_given_back(tmp_path: Path, monkeypatch: Any, given_back: bool) -> None:
     monkeypatch.setattr(turns, "hand_on", always(value=False))
     monkeypatch.setattr(turns, "give_back", always(given_back))
     node = SharedNode(tmp_path, rmids=2, **EVERY_PASS)

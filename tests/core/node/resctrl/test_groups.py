@@ -535,6 +535,13 @@ def test_energy_baseline_is_kept(host: Host, monkeypatch: pytest.MonkeyPatch, co
     assert list(record.get("baselines", {}).values()) == ([list(said)] if counted and readable else [])
 
 
+def test_groups_are_listed_and_removed_in_the_order_of_their_classes(host: Host) -> None:
+    host.add_class("gold")
+    of = monitor(host)
+    gold, group = of.ensure_group("k", "gold"), of.ensure_group("k")
+    assert of.list() == of.remove("k") == [group, gold]
+
+
 def test_recorded_name_of_a_group_outlives_its_prefix(host: Host) -> None:
     before, after = monitor(host, group_prefix="a-"), monitor(host, group_prefix="b-")
     assert before.ensure_group("job").name == "a-job"

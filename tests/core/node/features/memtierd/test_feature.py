@@ -20,7 +20,7 @@ from resctrl_hooks.core.inventory.feature_display.memtierd import UNATTENDED
 from resctrl_hooks.core.node import feature, pointers, registry
 from resctrl_hooks.core.node.container.running import Running
 from resctrl_hooks.core.node.container.runtimes import Found
-from resctrl_hooks.core.node.features.memtierd import ended, processes, run_dir, service, start
+from resctrl_hooks.core.node.features.memtierd import ended, processes, run_dir, service
 from resctrl_hooks.core.node.features.memtierd import feature as memtierd
 from resctrl_hooks.core.node.features.memtierd import start as starting
 from resctrl_hooks.core.node.host.systemd import UnitError
@@ -210,12 +210,12 @@ def test_failure_leaves_neither_folder_nor_open_file(node: MemtierdHost, fail: F
         calls.append(given)
         return len(calls) > 1 and not ends
 
-    fail(starting, at, start.MemtierdError("it is not to be"))
+    fail(starting, at, starting.MemtierdError("it is not to be"))
     fail(memtierd, "_end", processes.SupervisorError("it will not end"), when=stays)
     with (
         nothing_left_open(),
         context.monitor.hold(workload.key) as locked,
-        pytest.raises(start.MemtierdError, match="not to be"),
+        pytest.raises(starting.MemtierdError, match="not to be"),
     ):
         memtierd.FEATURE.apply(step, workload, locked, context)
     assert len(calls) == (2 if at == "start" else 0)
