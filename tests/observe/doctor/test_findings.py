@@ -152,7 +152,10 @@ def test_findings_on_the_history(tmp_path: Path, staged: Host, golden: Golden) -
     golden(re.sub(r"in [\d.]+ KiB", "in <size>", "\n".join(texts)), hide="time")
 
 
-def test_sampling_process_that_runs_older_code_is_named(staged: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_service_that_runs_older_code_is_named(staged: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Host, "live", True)
-    run_service(staged, "guard.json", code_age=-60)
-    assert lines(versions(staged)) == older("guard")
+    run_service(staged, "guard.json", code_age=60)
+    assert lines(versions(staged)).startswith("ok: ")
+    for name in ("exec", "guard"):
+        run_service(staged, f"{name}.json", code_age=-60)
+    assert {*lines(versions(staged)).splitlines()} == {older("exec"), older("guard")}
