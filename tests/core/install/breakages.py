@@ -18,7 +18,9 @@ def each(pattern: str, change: Callable[[Path], object], *, compiled: bool = Tru
     def broken(host: Path) -> None:
         for path in () if compiled else host.glob(BYTECODE):
             path.unlink()
-        for path in sorted(host.glob(pattern)):
+        found = sorted(host.glob(pattern))
+        assert found, f"nothing to break at {pattern}"
+        for path in found:
             change(path)
 
     return broken
