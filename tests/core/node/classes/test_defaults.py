@@ -119,6 +119,7 @@ def test_default_class_stays_although_one_of_its_limits_is_refused(host: Host) -
     (["bronze"], {}, "max"),
 ])  # fmt: skip
 def test_named_class_keeps_its_limits(host: Host, limit: str, allow: list[str], default: Any, found: str) -> None:
+    """With an empty limit, unless its author may leave the default class or there is none."""
     configure(host, "memory", allow, defaults=default)
     config = json.loads(host.config.read_text())
     config["classes"].append({"name": "ratio", "swaplimitratio": 0.5})  # the annotations of memory-qos are read

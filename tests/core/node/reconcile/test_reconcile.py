@@ -81,7 +81,7 @@ def test_unreadable_runtime_folder_is_reported(host: Host, fail: Fail) -> None:
 
 
 SIZES = (20, 40, 80)
-"""For each container, alone in its pod, with one thread."""
+"""Numbers of containers."""
 
 
 def steady(root: Path, containers: int, per_pod: int = 2) -> Context:

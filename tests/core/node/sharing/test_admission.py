@@ -408,7 +408,9 @@ def test_default_is_the_last_days_most_but_a_quarter_at_most(node: Node, monkeyp
     *((damaged, 2) for damaged in ("", "[", '{"hours": []}')),  # stands for one container
     *((f'{{"hours": {{"{hour}": 1}}}}', 0) for hour in ("now", "9999999", "1")),  # of none of these days
 ])  # fmt: skip
-def test_damaged_or_outdated_record(tmp_path: Path, text: str, number: int) -> None:
+def test_damaged_record_reserves_rmids_for_one_container_an_outdated_one_none(
+    tmp_path: Path, text: str, number: int
+) -> None:
     node = Node(tmp_path, rmids=3)
     node.start("shop")
     (node.host.state / RUNTIMES).write_text(text)
