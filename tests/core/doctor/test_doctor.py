@@ -273,7 +273,7 @@ def test_label_that_differs_from_policy_is_reported(here: Host, monkeypatch: pyt
     assert found["warning"].startswith(said)
 
 
-def test_runtime_that_ignores_the_folder_is_reported_and_not_listed(
+def test_runtime_that_ignores_the_folder_or_all_hooks_is_reported_and_not_listed(
     patient: Patient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runtimes, "looks_past", lambda runtime, tree, folder: runtime.name == "crio")

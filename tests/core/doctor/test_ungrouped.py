@@ -125,7 +125,7 @@ def test_podman_container_is_explained_by_its_name_also_if_that_is_the_start_of_
     explained("selected since its start")
 
 
-def test_service_in_place_of_hooks_is_the_registration_where_it_has_run(
+def test_service_in_place_of_hooks_is_the_registration_where_it_has_run_and_a_refusal_is_explained(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for has_run, reason in ((True, "no-record"), (False, "hook-not-called")):

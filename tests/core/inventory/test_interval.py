@@ -33,10 +33,12 @@ class Load(NamedTuple):
 
     def moved(self, start: float, end: float, phase: float) -> float:
         """Return the bytes between two moments."""
-        periods = [(moment - phase) // self.period for moment in (start, end)]
-        first, last = (min(moment - phase - number * self.period, self.busy) + number * self.busy
-                       for moment, number in zip((start, end), periods, strict=True))  # fmt: skip
-        return last - first
+
+        def until(moment: float) -> float:
+            periods, rest = divmod(moment - phase, self.period)
+            return periods * self.busy + min(rest, self.busy)
+
+        return until(end) - until(start)
 
 
 class Result(NamedTuple):
