@@ -286,7 +286,10 @@ OTHER_EVIDENCE = {
 @pytest.mark.parametrize("changes", OTHER_EVIDENCE.values(), ids=OTHER_EVIDENCE)
 def test_full_domain_with_other_evidence_changes_nothing(protected: Node, changes: dict[str, Any] | None) -> None:
     guard = protected.guard()
-    relieve(protected) if changes is None else press(protected, 0.0, **changes)
+    if changes is None:
+        relieve(protected)
+    else:
+        press(protected, 0.0, **changes)
     if changes == {}:
         protected.pass_time(guard, BUSY, 1)
         (protected.host.state / SLOWDOWN_STATUS).unlink()
