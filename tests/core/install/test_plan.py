@@ -15,6 +15,7 @@ from hosts.node_half import payload_once as payload
 
 from core.install.plans import Planned, parsed, planned
 from core.install.staged import CONFIG, given
+from resctrl_hooks.core.cli import install as command
 from resctrl_hooks.core.install.houses import missing, needed
 from resctrl_hooks.core.install.manifest import Manifest
 from resctrl_hooks.core.install.paths import BOOT_CODE, HOOK_NAME, UNITS, VENDOR_HOOKS
@@ -70,6 +71,14 @@ def test_files_are_in_the_order_of_writing(
     for path, text in there.items():
         given(tmp_path, path, text)
     golden(shown(planned(*runtimes, **options)))
+
+
+@pytest.mark.parametrize("has_units", [True, False])
+def test_printed_plan_starts_units_only_if_it_has_some(
+    planned: Planned, capsys: pytest.CaptureFixture[str], *, has_units: bool
+) -> None:
+    command._print(planned("crio", with_units=has_units), live=True)
+    assert ("systemd reloads and starts the units" in capsys.readouterr().out) is has_units
 
 
 def test_units_have_the_paths_of_the_settings_and_facts_that_are_there_stay(planned: Planned, tmp_path: Path) -> None:
