@@ -30,6 +30,7 @@ from hypothesis import settings
 
 from resctrl_hooks.core.node.container.oci import Bundle, parse_state
 from resctrl_hooks.core.node.container.workload import Workload, derive
+from resctrl_hooks.core.node.host import descriptors
 from resctrl_hooks.core.node.host.procfs import cgroups_of
 
 # How long an example takes says more about the machine than about the code. By default the examples are the same ones
@@ -100,6 +101,12 @@ def temporary_host(**config: Any) -> Iterator[Host]:
     """A host of its own, for tests that need many."""
     with tempfile.TemporaryDirectory(prefix="rh") as folder:
         yield Host(Path(folder), **config)
+
+
+@pytest.fixture(autouse=True)
+def budget_of_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give each test the descriptors of a new process, whatever earlier tests of its worker keep open."""
+    monkeypatch.setattr(descriptors, "_OF_PROCESS", descriptors.Descriptors())
 
 
 @pytest.fixture

@@ -42,7 +42,7 @@ from resctrl_hooks.observe.slowdown.diagnosis import DIAGNOSES, LIST, Diagnosis
 
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[MonitoredHost]:
-    """Two pods in groups; the first one is host. The process table is not the host's, as in a metrics pod."""
+    """Two pods in groups; the first one is slowed. The process table is not the host's, as in a metrics pod."""
     with plain_host(tmp_path) as found:
         for number, name in enumerate(("cart", "quiet")):
             found.group(number, name, llc_occupancy=1, mbm_total_bytes=1)
