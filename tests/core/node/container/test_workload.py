@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from conftest import ID, UID, Host, containerd_annotations, crio_annotations
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from resctrl_hooks.core.cli import main
@@ -158,6 +158,7 @@ def test_qos_class_comes_from_cgroup_of_pod() -> None:
 
 
 @given(st.integers(1, 1 << 14), st.sampled_from((0, -1, 1, 250)), st.sampled_from((None, 50_000, 100_000)))
+@example(2, 250, None)  # shares of no request
 def test_request_and_limit_are_those_that_a_runtime_was_given(milli: int, limited: int, period: int | None) -> None:
     quota = limited * milli * (period or 100_000) // 1000 if limited > 0 else limited
     cpu = {"shares": milli * 1024 // 1000, "quota": quota} | ({"period": period} if period else {})
