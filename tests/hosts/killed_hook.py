@@ -144,6 +144,10 @@ def mortal(effects: int, seam: Any) -> AbstractContextManager[Any]:
     return interrupted(Interruption(effects), seam)
 
 
+EACH_OR_FIFTH = pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.ci)])
+"""The distance of the effects at which a process is killed; each effect in CI."""
+
+
 def each_kill_point(root: Path, *, least: int, most: int) -> Iterator[tuple[int, Path, list[bool]]]:
     """Yield for each round the number of effects before the kill, an empty folder, and a list to end the rounds.
 

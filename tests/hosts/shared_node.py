@@ -8,8 +8,11 @@ from typing import Any
 from hosts.killed_hook import NEVER
 from hosts.node import Container, Node, pod_number
 from hosts.simulated_kernel import Kernel
+from resctrl_hooks.core.node.reconcile.vanished import read_vanished
 from resctrl_hooks.lab.simulation.machine import UNIT_BYTES
 
+TURNS: dict[str, Any] = {"interval": 0.0001, "atLeast": 0.0}
+"""A time share in which a turn is due at each pass."""
 RULES = [{"namespaces": [name], "value": value} for name, value in {"gold": 100, "silver": 50, "batch": -10}.items()]
 MACHINE = {"limbo", "assignable_counters", "pmg", "layout"}
 
@@ -109,6 +112,13 @@ class SharedNode(Node):
 
     def waiting(self) -> list[str]:
         return self.marked()
+
+    def check_settled(self, *, records: bool = True) -> None:
+        """Check the promises when nothing is in limbo; ``records``: also those of `check`."""
+        assert read_vanished(self.context().settings.state_dir)["total"] == 0, "no other program removed a group"
+        assert self.marked("changing") == []
+        if records:
+            self.check()
 
     def check(self) -> None:
         """Check the invariants between reconciles: groups, records and index agree, no task is in a wrong group."""
